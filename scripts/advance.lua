@@ -1,0 +1,233 @@
+-- advance.lua: takes one standing of a rolling window a bounded step nearer to complete.
+--
+-- Begins the standing if it isn't there, and is called again until the reply is DONE. Any number of
+-- callers may do so at once, and any of them may stop half-way: all there is to know lies in the state.
+--
+-- A rolling standing is a sum of terms. If the one before it is complete, it is carried on from that:
+--     S(i) = R(i) + S(i-1) - R(i-N)
+-- and otherwise it is built from its periods: S(i) = R(i) + … + R(i-N+1). The members of every term are
+-- walked in the order of their sorted set, and each gets its sum. A member that has an event meanwhile may
+-- change its place and be missed by the walk; apply.lua notes it in `todo`, and `todo` is worked off at the
+-- end, in the same step that makes the standing complete.
+--
+-- KEYS[1]  board, KEYS[2] registry, KEYS[3] state of the rolling window (lib/rolling.lua)
+-- KEYS[4…] the standing's keys (`layout.width`), its todo set, and then the standings of the periods
+--          R(i), R(i-1), … R(i-N), newest first, `layout.width` keys each
+--
+-- ARGV[1]  MessagePack of a map:
+--   version    as in apply.lua
+--   layout     see lib/standing.lua
+--   now        ms since the epoch
+--   start, oldest   ms: where its newest and its oldest period begin
+--   before     ms: where R(i-N) begins
+--   previous   ms: where the newest period of S(i-1) begins
+--   periods    N
+--   keep_from  ms: standings from this `start` on are kept; older ones are dropped when they
+--   cache_ms   ms: have not been needed for so long, or
+--   cache_max  are more than so many
+--   budget     how many members × terms one call may look at
+--
+-- Reply: {'DONE'} | {'MORE'} | {'STALE'}
+--
+-- Example: last-3-days at 2026-11-21, carried on from the day before:
+--   KEYS  st:{b}  st:{b}:1:keys  st:{b}:1:last-3-days  st:{b}:1:last-3-days:2026-11-21  …:todo
+--         st:{b}:1:day:2026-11-21  …20  …19  …18
+--   reply {'MORE'} while members are left, then {'DONE'}
+
+local MEMBERS_MIN = 16
+
+if #KEYS < 6 or #ARGV ~= 1 then return redis.error_reply('ERR advance.lua: 6 keys or more, 1 argument') end
+local BOARD, REGISTRY, STATE, TARGET = KEYS[1], KEYS[2], KEYS[3], 4
+local args = cmsgpack.unpack(ARGV[1])
+local layout = args.layout
+local TODO = KEYS[TARGET + layout.width]
+local PERIODS = TARGET + layout.width + 1
+
+if call('HGET', BOARD, 'version') ~= args.version then return {'STALE'} end
+
+-- The standing of the period that lies `back` periods before the newest.
+local function period(back)
+  return standing_at(layout, PERIODS + back * layout.width)
+end
+
+local function drop(entry)
+  call('UNLINK', entry.zset, entry.todo)
+  if entry.hash then call('UNLINK', entry.hash) end
+  if entry.dense then call('UNLINK', entry.dense) end
+end
+
+-- Drops what nobody needs: old standings that were built for a read, once they are unused or too many.
+local function retire(entries)
+  local needed = {[args.previous] = true}
+  for _, entry in ipairs(entries) do
+    if not entry.done and entry.from then needed[entry.from] = true end
+  end
+  table.sort(entries, function(a, b) return a.used_at > b.used_at end)
+  local kept, cached = {}, 0
+  for _, entry in ipairs(entries) do
+    local is_live = entry.start >= args.keep_from or needed[entry.start]
+    if not is_live then cached = cached + 1 end
+    if is_live or (cached <= args.cache_max and entry.used_at + args.cache_ms > args.now) then
+      table.insert(kept, entry)
+    else
+      drop(entry)
+    end
+  end
+  return kept
+end
+
+local function term_of(standing, sign)
+  return {zset = standing.zset, hash = standing.hash, sign = sign}
+end
+
+local function begin(entries)
+  local entry = standing_at(layout, TARGET)
+  entry.start, entry.oldest, entry.used_at, entry.todo = args.start, args.oldest, args.now, TODO
+  entry.done, entry.walk, entry.terms = false, {term = 1}, {term_of(period(0), 1)}
+  local previous = entry_at(entries, args.previous)
+  if previous and previous.done then
+    entry.from, entry.depends = previous.start, args.before
+    table.insert(entry.terms, term_of(previous, 1))
+    table.insert(entry.terms, term_of(period(args.periods), -1))
+  else
+    entry.depends = args.oldest
+    for back = 1, args.periods - 1 do table.insert(entry.terms, term_of(period(back), 1)) end
+  end
+  call('SADD', REGISTRY, STATE, TODO, entry.zset)
+  if entry.hash then call('SADD', REGISTRY, entry.hash) end
+  if entry.dense then call('SADD', REGISTRY, entry.dense) end
+  return entry
+end
+
+-- scores, times of many members at once; no value where one is not listed.
+local function read_all(standing, ids)
+  local scores, times = {}, {}
+  if layout.hashed then
+    for index, packed in ipairs(call('HMGET', standing.hash, unpack(ids))) do
+      if packed then times[index], scores[index] = struct.unpack('>I6d', packed) end
+    end
+  else
+    for index, score in ipairs(call('ZMSCORE', standing.zset, unpack(ids))) do
+      scores[index] = score and tonumber(score) or nil
+    end
+  end
+  return scores, times
+end
+
+-- The time of a member whose sum in the standing before is zero: of its newest period.
+local function newest_time(id)
+  for back = 1, args.periods - 1 do
+    local _, time = read(layout, period(back), id)
+    if time then return time end
+  end
+end
+
+-- Gives each of these members its sum in the standing.
+local function settle(entry, ids, old_scores, old_times)
+  local sums, times = {}, {}
+  for _, term in ipairs(entry.terms) do
+    local scores, term_times = read_all(term, ids)
+    for index in ipairs(ids) do
+      if scores[index] then
+        sums[index] = (sums[index] or 0) + term.sign * scores[index]
+        if term.sign > 0 and not times[index] then times[index] = term_times[index] end
+      end
+    end
+  end
+  local scored, packed = {}, {}
+  for index, id in ipairs(ids) do
+    local sum, time, old_score, old_time = sums[index] or 0, times[index], old_scores[index], old_times[index]
+    if sum == 0 then
+      if old_score then remove(layout, entry, id, old_score, old_time) end
+    else
+      if layout.hashed and not time then time = newest_time(id) end
+      if layout.dense or old_score then
+        write(layout, entry, id, sum, time, old_score, old_time)
+      else
+        table.insert(scored, sum)
+        table.insert(scored, zmember(layout, id, time))
+        if layout.hashed then
+          table.insert(packed, id)
+          table.insert(packed, struct.pack('>I6d', time, sum))
+        end
+      end
+    end
+  end
+  if #scored > 0 then call('ZADD', entry.zset, unpack(scored)) end
+  if #packed > 0 then call('HSET', entry.hash, unpack(packed)) end
+end
+
+-- The next members of a term behind the walk's place. If the last one seen has moved, the walk goes back to
+-- the first of its old score: to see a member twice does no harm.
+local function next_members(term, walk, count)
+  local from = 0
+  if walk.member then
+    local rank = call('ZRANK', term.zset, walk.member)
+    if rank and call('ZSCORE', term.zset, walk.member) == walk.score then
+      from = rank + 1
+    else
+      from = call('ZCOUNT', term.zset, '-inf', '(' .. walk.score)
+    end
+  end
+  local flat = call('ZRANGE', term.zset, from, from + count - 1, 'WITHSCORES')
+  local ids = {}
+  for index = 1, #flat, 2 do
+    table.insert(ids, layout.prefixed and string.sub(flat[index], 7) or flat[index])
+  end
+  return ids, flat[#flat - 1], flat[#flat]
+end
+
+-- Walks on by at most `count` members; returns how many are left of `count`.
+local function walk_on(entry, count)
+  while count > 0 and entry.walk.term <= #entry.terms do
+    local walk = entry.walk
+    local ids, member, score = next_members(entry.terms[walk.term], walk, count)
+    if #ids < count then
+      entry.walk = {term = walk.term + 1}
+    else
+      walk.member, walk.score = member, score
+    end
+    count = count - #ids
+    if #ids > 0 then
+      -- Who is listed already has its exact sum, or a note in `todo`.
+      local listed = read_all(entry, ids)
+      local missing = {}
+      for index, id in ipairs(ids) do
+        if not listed[index] then table.insert(missing, id) end
+      end
+      if #missing > 0 then settle(entry, missing, {}, {}) end
+    end
+  end
+  return count
+end
+
+local entries = rolling_entries(STATE)
+local entry, place = entry_at(entries, args.start)
+if entry and entry.done then
+  if entry.used_at + args.cache_ms / 2 < args.now then
+    entry.used_at = args.now
+    call('SET', STATE, cmsgpack.pack(entries))
+  end
+  return {'DONE'}
+end
+if entry and entry.from and not (entry_at(entries, entry.from) or {}).done then
+  drop(entry)
+  table.remove(entries, place)
+  entry = nil
+end
+if not entry then
+  entries = retire(entries)
+  entry = begin(entries)
+  table.insert(entries, entry)
+end
+
+local count = walk_on(entry, math.max(MEMBERS_MIN, math.floor(args.budget / #entry.terms)))
+if count > 0 then
+  local ids = call('SPOP', TODO, count)
+  if #ids > 0 then settle(entry, ids, read_all(entry, ids)) end
+  if #ids < count then
+    entry.done, entry.terms, entry.depends, entry.from, entry.walk = true, nil, nil, nil, nil
+  end
+end
+call('SET', STATE, cmsgpack.pack(entries))
+return {entry.done and 'DONE' or 'MORE'}

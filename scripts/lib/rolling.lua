@@ -1,0 +1,28 @@
+-- lib/rolling.lua: which standings of a rolling window are there.
+--
+-- A window's state is one string, MessagePack of a list of entries, one for each standing of it that is
+-- complete or being built; where there is no entry there is no data:
+--   start     ms: where the newest period of the standing begins; tells the entries apart
+--   oldest    ms: where its oldest period begins
+--   done      true: complete; every event of its periods has been added, and is from now on
+--   zset, hash, dense   its keys, as in lib/standing.lua
+--   todo      key of a set: members that had an event while it was being built
+--   used_at   ms: when it was begun or last needed, by the clock of the service
+-- and while it is being built (advance.lua):
+--   depends   ms: where the oldest period begins that an event can change it from
+--   terms     list of {zset, hash, sign (1 | -1)}: what it is the sum of
+--   from      the `start` of the standing that it is carried on from, nil if it is built from periods
+--   walk      {term, score, member}: how far the walk over the terms has come; score as text
+-- Apart from this file only apply.lua, advance.lua and the scripts that read know of it.
+
+local function rolling_entries(state)
+  local packed = redis.call('GET', state)
+  return packed and cmsgpack.unpack(packed) or {}
+end
+
+-- The entry that begins with this instant, nil without one, and its place in the list.
+local function entry_at(entries, start)
+  for index, entry in ipairs(entries) do
+    if entry.start == start then return entry, index end
+  end
+end

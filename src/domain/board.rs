@@ -1,0 +1,588 @@
+//! A board: what an operator defines, and how its standings are laid out from that.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use chrono_tz::Tz;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use utoipa::ToSchema;
+
+use super::ids::BoardId;
+use super::period::{Calendar, Period, Season, Unit};
+use super::score::{Decimals, Ratio};
+use super::ties::Ties;
+use super::time::{Span, Timestamp};
+use super::window::Window;
+
+/// The most windows of one board.
+pub const WINDOWS_MAX: usize = 16;
+/// The longest title, in bytes.
+pub const TITLE_BYTES_MAX: usize = 256;
+/// The shortest time for which event ids are remembered, in milliseconds.
+pub const IDEMPOTENCY_MS_MIN: u64 = 1_000;
+/// The longest time for which event ids are remembered, in milliseconds: 366 days.
+pub const IDEMPOTENCY_MS_MAX: u64 = 366 * 86_400_000;
+/// How long the history of a rolling window outlives its last use, in milliseconds: one day, so that a
+/// service that was down over a boundary still finds what it needs.
+const HISTORY_SLACK_MS: u64 = 86_400_000;
+
+/// What an event's score does to a standing.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Update {
+    /// It is added.
+    #[default]
+    Sum,
+    /// The greatest is kept.
+    Max,
+    /// The smallest is kept.
+    Min,
+    /// The one with the greatest `at` is kept; at the same `at` the greater score.
+    Last,
+}
+
+/// Which end of a standing is rank 1.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    /// The greatest score.
+    #[default]
+    Desc,
+    /// The smallest score.
+    Asc,
+}
+
+/// How ranks count where scores are equal.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Ranking {
+    /// 1, 2, 3, 4: every entry has its own.
+    #[default]
+    Ordinal,
+    /// 1, 2, 2, 4: equal scores share one, and the next is left out.
+    Competition,
+    /// 1, 2, 2, 3: equal scores share one, and none is left out.
+    Dense,
+}
+
+/// The day on which a week begins.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the days of the week")]
+pub enum WeekStart {
+    #[default]
+    Monday,
+    Tuesday,
+    Wednesday,
+    Thursday,
+    Friday,
+    Saturday,
+    Sunday,
+}
+
+impl From<WeekStart> for chrono::Weekday {
+    fn from(day: WeekStart) -> Self {
+        match day {
+            WeekStart::Monday => Self::Mon,
+            WeekStart::Tuesday => Self::Tue,
+            WeekStart::Wednesday => Self::Wed,
+            WeekStart::Thursday => Self::Thu,
+            WeekStart::Friday => Self::Fri,
+            WeekStart::Saturday => Self::Sat,
+            WeekStart::Sunday => Self::Sun,
+        }
+    }
+}
+
+/// How old an event may be when it comes in.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum AcceptLate {
+    /// However old: for importing history.
+    Any,
+    /// At most this old.
+    Within(Span),
+}
+
+impl Serialize for AcceptLate {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Any => serializer.serialize_str("any"),
+            Self::Within(span) => span.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for AcceptLate {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if text == "any" {
+            return Ok(Self::Any);
+        }
+        text.parse().map(Self::Within).map_err(serde::de::Error::custom)
+    }
+}
+
+/// An IANA time zone, by its name.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Zone(pub Tz);
+
+impl Serialize for Zone {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Zone {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        name.parse().map(Self).map_err(|_| {
+            let name: String = name.chars().take(64).collect();
+            serde::de::Error::custom(format!("{name:?} is no IANA time zone"))
+        })
+    }
+}
+
+/// What an operator says of a board. Only `windows` is required.
+///
+/// `update`, `order`, `decimals`, `ties`, `timezone`, `week_start` and `season` can't change while the
+/// board has events; nor can `ranking` become or stop being `dense`, which is stored with the scores, nor
+/// `carryover` begin or end for a unit that a rolling window counts.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Definition {
+    /// A name for people; up to 256 bytes.
+    #[serde(default)]
+    #[schema(max_length = 256, example = "Run heroes")]
+    pub title: String,
+    /// What a score does to a standing.
+    #[serde(default)]
+    #[schema(inline)]
+    pub update: Update,
+    /// Which end is rank 1.
+    #[serde(default)]
+    #[schema(inline)]
+    pub order: Order,
+    /// Digits behind the point that scores may have. Scores are exact up to 2^53 − 1 of the smallest unit.
+    #[serde(default)]
+    #[schema(value_type = u8, minimum = 0, maximum = 6)]
+    pub decimals: Decimals,
+    /// Who is ahead at equal scores.
+    #[serde(default)]
+    #[schema(inline)]
+    pub ties: Ties,
+    /// How ranks count at equal scores.
+    #[serde(default)]
+    #[schema(inline)]
+    pub ranking: Ranking,
+    /// The IANA time zone in which periods begin and end.
+    #[serde(default = "utc")]
+    #[schema(value_type = String, default = "UTC", example = "Asia/Shanghai")]
+    pub timezone: Zone,
+    /// The first day of a week.
+    #[serde(default)]
+    #[schema(inline)]
+    pub week_start: WeekStart,
+    /// The standings that are kept, 1 to 16 of them: `minute`, `hour`, `day`, `week`, `month`, `year`,
+    /// `all`, `season`, and `last-N-minutes` (`-hours`, `-days`, `-weeks`, `-months`) with N from 2 to 366.
+    #[schema(value_type = Vec<String>, min_items = 1, max_items = 16, example = json!(["day", "week", "all", "last-7-days"]))]
+    pub windows: Vec<Window>,
+    /// When seasons begin and how long one is; needed by the window `season`.
+    #[serde(default)]
+    #[schema(value_type = Option<SeasonSchema>)]
+    pub season: Option<Season>,
+    /// For a period, the share of each score that the next period opens with: `{"week": 0.2}`.
+    /// Above 0, up to 1, at most 6 decimals; only with `update: sum`.
+    #[serde(default)]
+    #[schema(value_type = BTreeMap<String, f64>, example = json!({"week": 0.2}))]
+    pub carryover: BTreeMap<Unit, Ratio>,
+    /// How old an event may be: a duration (`90s`, `10m`, `48h`, `14d`), or `any`.
+    #[serde(default = "accept_late")]
+    #[schema(value_type = String, default = "48h", example = "48h")]
+    pub accept_late: AcceptLate,
+    /// For how long event ids are remembered at least: a duration from `1s` to `366d`.
+    #[serde(default = "idempotency")]
+    #[schema(value_type = String, default = "1h", example = "1h")]
+    pub idempotency: Span,
+    /// For how long a period's standing is kept after its end, by period; without one it is kept for ever.
+    /// What a rolling window still needs stays for longer.
+    #[serde(default)]
+    #[schema(value_type = BTreeMap<String, String>, example = json!({"hour": "7d", "day": "90d"}))]
+    pub retention: BTreeMap<Unit, Span>,
+    /// Events with an earlier `at` are refused.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub opens_at: Option<Timestamp>,
+    /// Events with this `at` or a later one are refused.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub closes_at: Option<Timestamp>,
+}
+
+/// The seasons of a board.
+#[derive(ToSchema)]
+#[schema(as = Season)]
+#[expect(dead_code, reason = "describes `Season` to the OpenAPI document")]
+pub struct SeasonSchema {
+    /// The instant at which one season begins; the others lie before and after it.
+    #[schema(example = "2026-01-05T00:00:00+08:00", format = DateTime)]
+    start: String,
+    /// How long each is: a duration of at least one minute.
+    #[schema(example = "14d")]
+    length: String,
+}
+
+fn utc() -> Zone {
+    Zone(Tz::UTC)
+}
+
+fn accept_late() -> AcceptLate {
+    AcceptLate::Within(Span::hours(48))
+}
+
+fn idempotency() -> Span {
+    Span::hours(1)
+}
+
+/// One thing that is wrong in a document: where, as a JSON pointer, and what.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+pub struct FieldError {
+    /// Where, as a JSON pointer (RFC 6901).
+    #[schema(example = "/score")]
+    pub pointer: String,
+    /// What is wrong there.
+    pub detail: String,
+}
+
+impl FieldError {
+    /// Says what is wrong at a place.
+    pub fn new(pointer: impl Into<String>, detail: impl fmt::Display) -> Self {
+        Self { pointer: pointer.into(), detail: detail.to_string() }
+    }
+}
+
+impl Definition {
+    /// Everything that is wrong with it where fields depend on each other; empty if nothing is.
+    pub fn check(&self) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        let mut refuse = |pointer: String, detail: &str| errors.push(FieldError::new(pointer, detail));
+        if self.title.len() > TITLE_BYTES_MAX || self.title.chars().any(char::is_control) {
+            refuse("/title".into(), "a title has up to 256 bytes and no control characters");
+        }
+        if self.windows.is_empty() || self.windows.len() > WINDOWS_MAX {
+            refuse("/windows".into(), "a board has 1 to 16 windows");
+        }
+        for (index, window) in self.windows.iter().enumerate() {
+            let pointer = || format!("/windows/{index}");
+            if self.windows[..index].contains(window) {
+                refuse(pointer(), "this window is named twice");
+            }
+            if matches!(window, Window::Rolling { .. }) && self.update != Update::Sum {
+                refuse(pointer(), "rolling windows go with `update: sum` only");
+            }
+            if *window == Window::Period(Unit::Season) && self.season.is_none() {
+                refuse(pointer(), "the window `season` needs the field `season`");
+            }
+        }
+        for unit in self.carryover.keys() {
+            let pointer = || format!("/carryover/{unit}");
+            if self.update != Update::Sum {
+                refuse(pointer(), "carryover goes with `update: sum` only");
+            }
+            if *unit == Unit::All {
+                refuse(pointer(), "`all` has no next period");
+            } else if !self.windows.contains(&Window::Period(*unit)) {
+                refuse(pointer(), "carryover names a period that is not among the windows");
+            }
+        }
+        for unit in self.retention.keys() {
+            if *unit == Unit::All {
+                refuse("/retention/all".into(), "`all` has no end after which it could be dropped");
+            }
+        }
+        if !(IDEMPOTENCY_MS_MIN..=IDEMPOTENCY_MS_MAX).contains(&self.idempotency.ms()) {
+            refuse("/idempotency".into(), "event ids are remembered for 1s to 366d");
+        }
+        if let (Some(opens), Some(closes)) = (self.opens_at, self.closes_at)
+            && opens >= closes
+        {
+            refuse("/closes_at".into(), "a board closes after it opens");
+        }
+        errors
+    }
+
+    /// The fields in which `other` would change what is stored already.
+    pub fn frozen_changes(&self, other: &Self) -> Vec<FieldError> {
+        let mut changes = Vec::new();
+        let mut compare = |field: &str, same: bool| {
+            if !same {
+                let detail = "can't change while the board has events";
+                changes.push(FieldError::new(format!("/{field}"), detail));
+            }
+        };
+        compare("update", self.update == other.update);
+        compare("order", self.order == other.order);
+        compare("decimals", self.decimals == other.decimals);
+        compare("ties", self.ties == other.ties);
+        compare("timezone", self.timezone == other.timezone);
+        compare("week_start", self.week_start == other.week_start);
+        compare("season", self.season == other.season);
+        let dense = |definition: &Self| definition.ranking == Ranking::Dense;
+        compare("ranking", dense(self) == dense(other));
+        for unit in Unit::ALL {
+            let rolls = self.rolls(unit) || other.rolls(unit);
+            let carries = |definition: &Self| definition.carryover.contains_key(&unit);
+            compare(&format!("carryover/{unit}"), !rolls || carries(self) == carries(other));
+        }
+        changes
+    }
+
+    /// Whether a rolling window counts this unit.
+    fn rolls(&self, unit: Unit) -> bool {
+        self.longest_rolling(unit) > 0
+    }
+
+    /// The periods of the longest rolling window that counts this unit, 0 without one.
+    fn longest_rolling(&self, unit: Unit) -> u16 {
+        let periods = self.windows.iter().map(|window| match window {
+            Window::Rolling { unit: other, periods } if *other == unit => *periods,
+            _ => 0,
+        });
+        periods.max().unwrap_or(0)
+    }
+}
+
+/// One kind of list that a board stores, one standing per period each.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Series {
+    /// The events of a period, with what was carried over into it.
+    Period(Unit),
+    /// The events of a period alone, where a rolling window counts a unit that has carryover.
+    Base(Unit),
+    /// The events of the last N periods.
+    Rolling(Window),
+}
+
+/// One ranked list: a series at a period. The rolling one ends with that period.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Standing {
+    /// Which list.
+    pub series: Series,
+    /// Which period, or the newest one in it.
+    pub period: Period,
+}
+
+/// How the entries of a board's standings are stored; it follows from the definition's frozen fields.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Layout {
+    /// Sorted-set members begin with a tie key.
+    pub prefixed: bool,
+    /// A hash holds each member's tie key and score.
+    pub hashed: bool,
+    /// A sorted set holds the distinct scores.
+    pub dense: bool,
+}
+
+/// A board as the service works with it: the definition, and what Redis knows it by.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Board {
+    /// Its name.
+    pub id: BoardId,
+    /// What was defined.
+    pub definition: Definition,
+    /// Told apart from an earlier board of the same name that was deleted.
+    pub generation: u64,
+    /// Counts the changes of the definition, from 1.
+    pub revision: u64,
+    /// The revisions at which a window's data began, where that was not the first: a window that is
+    /// taken away and added again must not show what it missed.
+    pub epochs: BTreeMap<Window, u64>,
+    /// The boundaries of its periods.
+    pub calendar: Calendar,
+}
+
+impl Board {
+    /// Puts a board together. The definition was checked before.
+    pub fn new(
+        id: BoardId,
+        definition: Definition,
+        generation: u64,
+        revision: u64,
+        epochs: BTreeMap<Window, u64>,
+    ) -> Self {
+        let calendar = Calendar {
+            tz: definition.timezone.0,
+            week_start: definition.week_start.into(),
+            season: definition.season,
+        };
+        Self { id, definition, generation, revision, epochs, calendar }
+    }
+
+    /// The next revision of this board with another definition: windows that it begins to record get
+    /// the new revision as their epoch.
+    #[must_use]
+    pub fn replaced(&self, definition: Definition) -> Self {
+        let revision = self.revision + 1;
+        let recorded = recorded(&self.definition);
+        let epochs = self::recorded(&definition)
+            .into_iter()
+            .filter_map(|window| {
+                let old = self.epochs.get(&window).copied();
+                let epoch = if recorded.contains(&window) { old } else { Some(revision) };
+                epoch.map(|epoch| (window, epoch))
+            })
+            .collect();
+        Self::new(self.id.clone(), definition, self.generation, revision, epochs)
+    }
+
+    /// What changes with every change of the definition, and names no earlier board.
+    pub fn version(&self) -> String {
+        format!("{}-{}", self.generation, self.revision)
+    }
+
+    /// How entries are stored.
+    pub fn layout(&self) -> Layout {
+        let prefixed = self.definition.ties != Ties::Member;
+        Layout {
+            prefixed,
+            // Which of two events is the last one can't be told without the time of the first.
+            hashed: prefixed || self.definition.update == Update::Last,
+            dense: self.definition.ranking == Ranking::Dense,
+        }
+    }
+
+    /// The series whose standings a window shows.
+    pub fn series(&self, window: Window) -> Series {
+        match window {
+            Window::Period(unit) => Series::Period(unit),
+            rolling @ Window::Rolling { .. } => Series::Rolling(rolling),
+        }
+    }
+
+    /// The series whose standings a rolling window over this unit adds up.
+    pub fn base(&self, unit: Unit) -> Series {
+        if self.definition.carryover.contains_key(&unit) {
+            Series::Base(unit)
+        } else {
+            Series::Period(unit)
+        }
+    }
+
+    /// The revision at which a series began to be recorded, 0 for the first.
+    pub fn epoch(&self, series: Series) -> u64 {
+        let window = match series {
+            Series::Period(unit) | Series::Base(unit) => Window::Period(unit),
+            Series::Rolling(window) => window,
+        };
+        self.epochs.get(&window).copied().unwrap_or(0)
+    }
+
+    /// The units whose periods an event is added to: those among the windows, and those that a rolling
+    /// window counts.
+    pub fn recorded_units(&self) -> impl Iterator<Item = Unit> {
+        Unit::ALL.into_iter().filter(|unit| {
+            self.definition.windows.contains(&Window::Period(*unit)) || self.definition.rolls(*unit)
+        })
+    }
+
+    /// The rolling windows, with their unit and number of periods.
+    pub fn rolling_windows(&self) -> impl Iterator<Item = (Window, Unit, u16)> {
+        self.definition.windows.iter().filter_map(|window| match *window {
+            Window::Rolling { unit, periods } => Some((*window, unit, periods)),
+            Window::Period(_) => None,
+        })
+    }
+
+    /// When a period's standing may be dropped, in milliseconds since the epoch: `None` for never.
+    ///
+    /// At least the retention after its end, and not before the last rolling standing that contains it
+    /// could have been completed from it.
+    pub fn expires_at_ms(&self, period: &Period) -> Option<i64> {
+        let unit = period.unit;
+        let retention = self.definition.retention.get(&unit)?.ms();
+        let needed = match self.definition.longest_rolling(unit) {
+            0 => 0,
+            periods => {
+                let late = match self.definition.accept_late {
+                    AcceptLate::Any => 0,
+                    AcceptLate::Within(span) => span.ms(),
+                };
+                (u64::from(periods) + 2) * unit.longest_ms() + late + HISTORY_SLACK_MS
+            }
+        };
+        Some(period.end_ms.saturating_add_unsigned(retention.max(needed)))
+    }
+}
+
+/// The windows that have data of their own: those defined, and the units of the rolling ones.
+fn recorded(definition: &Definition) -> Vec<Window> {
+    let hidden = definition.windows.iter().map(|window| Window::Period(window.unit()));
+    let mut windows: Vec<Window> = definition.windows.iter().copied().chain(hidden).collect();
+    windows.sort_unstable();
+    windows.dedup();
+    windows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn definition(json: &str) -> Definition {
+        serde_json::from_str(json).unwrap()
+    }
+
+    #[test]
+    fn defaults_are_what_the_contract_says() {
+        let shown = serde_json::to_value(definition(r#"{"windows": ["day"]}"#)).unwrap();
+        let expected = serde_json::json!({
+            "title": "", "update": "sum", "order": "desc", "decimals": 0, "ties": "first",
+            "ranking": "ordinal", "timezone": "UTC", "week_start": "monday", "windows": ["day"],
+            "season": null, "carryover": {}, "accept_late": "48h", "idempotency": "1h",
+            "retention": {}, "opens_at": null, "closes_at": null
+        });
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn what_depends_on_another_field_is_checked() {
+        let pointers = |json: &str| -> Vec<String> {
+            definition(json).check().into_iter().map(|error| error.pointer).collect()
+        };
+        assert!(pointers(r#"{"windows": ["day", "last-7-days"], "carryover": {"day": 0.5}}"#).is_empty());
+        assert_eq!(pointers(r#"{"windows": []}"#), ["/windows"]);
+        assert_eq!(pointers(r#"{"windows": ["day", "day"]}"#), ["/windows/1"]);
+        assert_eq!(pointers(r#"{"windows": ["last-7-days"], "update": "max"}"#), ["/windows/0"]);
+        assert_eq!(pointers(r#"{"windows": ["season"]}"#), ["/windows/0"]);
+        assert_eq!(pointers(r#"{"windows": ["all"], "carryover": {"all": 1}}"#), ["/carryover/all"]);
+        assert_eq!(pointers(r#"{"windows": ["day"], "carryover": {"week": 1}}"#), ["/carryover/week"]);
+        assert_eq!(pointers(r#"{"windows": ["day"], "retention": {"all": "1d"}}"#), ["/retention/all"]);
+        assert_eq!(pointers(r#"{"windows": ["day"], "idempotency": "0s"}"#), ["/idempotency"]);
+    }
+
+    #[test]
+    fn a_window_that_comes_back_begins_anew() {
+        let id = BoardId::parse("b").unwrap();
+        let first = Board::new(id, definition(r#"{"windows": ["day", "last-7-days"]}"#), 1, 1, BTreeMap::new());
+        let hidden = first.replaced(definition(r#"{"windows": ["last-7-days"]}"#));
+        assert_eq!(hidden.epochs, BTreeMap::new(), "the day goes on as the rolling window's base");
+        let gone = hidden.replaced(definition(r#"{"windows": ["all"]}"#));
+        assert_eq!(gone.epoch(Series::Period(Unit::All)), 3);
+        let back = gone.replaced(definition(r#"{"windows": ["all", "day"]}"#));
+        assert_eq!(back.epoch(Series::Period(Unit::Day)), 4);
+        assert_eq!(back.epoch(Series::Period(Unit::All)), 3);
+    }
+
+    #[test]
+    fn history_outlives_its_retention_while_a_rolling_window_needs_it() {
+        let id = BoardId::parse("b").unwrap();
+        let at = Timestamp::parse("2026-11-21T12:00:00Z").unwrap();
+        let days = |json: &str| {
+            let board = Board::new(id.clone(), definition(json), 1, 1, BTreeMap::new());
+            let period = board.calendar.containing(Unit::Day, at);
+            board.expires_at_ms(&period).map(|ms| (ms - period.end_ms) / 86_400_000)
+        };
+        assert_eq!(days(r#"{"windows": ["day"]}"#), None);
+        assert_eq!(days(r#"{"windows": ["day"], "retention": {"day": "1d"}}"#), Some(1));
+        let rolling = r#"{"windows": ["last-7-days"], "retention": {"day": "1d"}}"#;
+        assert!(days(rolling).unwrap() >= 7 + 1 + 2);
+    }
+}

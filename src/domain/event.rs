@@ -1,0 +1,98 @@
+//! An event, and what became of it.
+
+use serde::Serialize;
+use xxhash_rust::xxh3::Xxh3;
+
+use super::ids::{EventId, MemberId};
+use super::score::Score;
+use super::time::Timestamp;
+use super::window::Window;
+
+/// How far in the future an event may lie, in milliseconds.
+pub const FUTURE_MS_MAX: i64 = 60_000;
+
+/// Something that adds to, or sets, one member's score.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Event {
+    /// Makes a retry recognisable; without one a retry counts again.
+    pub id: Option<EventId>,
+    /// Whose score.
+    pub member: MemberId,
+    /// How much.
+    pub score: Score,
+    /// When it happened; without one, when it comes in.
+    pub at: Option<Timestamp>,
+}
+
+impl Event {
+    /// Tells whether a repeated id comes with the same content: a hash of everything but the id, of 53 bits.
+    pub fn fingerprint(&self) -> u64 {
+        let mut hash = Xxh3::new();
+        hash.update(&self.score.scaled().to_le_bytes());
+        match self.at {
+            Some(at) => hash.update(&at.ms().to_le_bytes()),
+            None => hash.update(b"-"),
+        }
+        hash.update(self.member.as_str().as_bytes());
+        // Lua's numbers are exact up to 53 bits.
+        hash.digest() >> 11
+    }
+}
+
+/// Why an event that is well-formed is not taken.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Rejection {
+    /// Its `at` is more than a minute ahead of the clock.
+    InFuture,
+    /// Its `at` is older than the board accepts.
+    TooLate,
+    /// Its `at` lies before the board opens or after it has closed.
+    Closed,
+    /// A standing of this window would pass the bound of scores.
+    OutOfRange(Window),
+    /// Its id was used by an event with another content.
+    IdReused,
+}
+
+/// How an event that was taken ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// It changed a standing.
+    Applied,
+    /// It changed none: a `max` that did not improve.
+    Unchanged,
+}
+
+/// What an event did, as it is remembered with its id.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Outcome {
+    /// How it ended.
+    pub status: Status,
+    /// The instant that it counted for.
+    pub at: Timestamp,
+    /// What it did to the standings, in the order of the board's windows at that time.
+    pub changes: Vec<Change>,
+}
+
+/// What an event did to its member in one standing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Change {
+    /// Which standing, together with the event's instant.
+    pub window: Window,
+    /// The score that the member has now.
+    pub score: Score,
+    /// The score that it had, `None` if it was not listed.
+    pub previous_score: Option<Score>,
+    /// The ranks, where they were asked for.
+    pub ranks: Option<Ranks>,
+}
+
+/// A member's rank after an event and before it, `None` where it is not listed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Ranks {
+    /// After.
+    pub rank: Option<u64>,
+    /// Before.
+    pub previous_rank: Option<u64>,
+}

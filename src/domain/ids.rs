@@ -1,0 +1,123 @@
+//! Names that users give: of boards, members and events.
+
+use std::fmt;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+/// The longest board id, in bytes.
+pub const BOARD_ID_BYTES_MAX: usize = 64;
+/// The longest member id or event id, in bytes of UTF-8.
+pub const NAME_BYTES_MAX: usize = 128;
+
+/// Why a text is no id.
+#[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
+pub enum IdError {
+    /// A board id breaks its pattern.
+    #[error(
+        "a board id has 1 to 64 of the characters A-Z a-z 0-9 . _ - and begins with a letter or a digit"
+    )]
+    Board,
+    /// A member or event id is empty or too long.
+    #[error("an id has 1 to 128 bytes of UTF-8, not {0}")]
+    Length(usize),
+    /// A member or event id contains a control character.
+    #[error("an id has no control characters")]
+    Control,
+}
+
+/// The name of a board: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BoardId(Arc<str>);
+
+impl BoardId {
+    /// Checks a text against the pattern.
+    pub fn parse(text: &str) -> Result<Self, IdError> {
+        let bytes = text.as_bytes();
+        let well_formed = bytes.first().is_some_and(u8::is_ascii_alphanumeric)
+            && bytes.len() <= BOARD_ID_BYTES_MAX
+            && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(byte));
+        if well_formed { Ok(Self(text.into())) } else { Err(IdError::Board) }
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for BoardId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+fn check_name(text: &str) -> Result<(), IdError> {
+    if text.is_empty() || text.len() > NAME_BYTES_MAX {
+        Err(IdError::Length(text.len()))
+    } else if text.chars().any(char::is_control) {
+        Err(IdError::Control)
+    } else {
+        Ok(())
+    }
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+        pub struct $name(Box<str>);
+
+        impl $name {
+            /// Checks length (1 to 128 bytes) and that no control character is in it.
+            pub fn parse(text: &str) -> Result<Self, IdError> {
+                check_name(text).map(|()| Self(text.into()))
+            }
+
+            /// The id as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+name! {
+    /// Who is ranked: 1 to 128 bytes of UTF-8 without control characters.
+    MemberId
+}
+name! {
+    /// What makes a retry recognisable; unique in its board. 1 to 128 bytes of UTF-8 without control characters.
+    EventId
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn board_ids_keep_their_pattern() {
+        for good in ["a", "run_hero", "9.x-Y", &"b".repeat(64)] {
+            assert_eq!(BoardId::parse(good).map(|id| id.to_string()), Ok(good.to_owned()));
+        }
+        for bad in ["", "_a", "-a", ".a", "a b", "a/b", "ä", "a{b}", &"b".repeat(65)] {
+            assert_eq!(BoardId::parse(bad), Err(IdError::Board), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn names_are_bounded_in_bytes_and_without_controls() {
+        assert!(MemberId::parse(&"é".repeat(64)).is_ok());
+        assert_eq!(MemberId::parse(&"é".repeat(65)), Err(IdError::Length(130)));
+        assert_eq!(MemberId::parse(""), Err(IdError::Length(0)));
+        assert_eq!(EventId::parse("a\u{0}b"), Err(IdError::Control));
+        assert_eq!(EventId::parse("a\u{85}b"), Err(IdError::Control));
+        assert!(MemberId::parse("a,b {c}:\u{1F600}").is_ok());
+    }
+}

@@ -1,0 +1,14 @@
+//! What a standing is, without IO: values, calendars, boards, events, and the plan of an event.
+//!
+//! Nothing here is asynchronous, knows Redis or HTTP, or reads a clock: time is an argument. A reader
+//! starts at [`plan`]: it says which standings an event belongs to, and with what amount.
+
+pub mod board;
+pub mod event;
+pub mod ids;
+pub mod period;
+pub mod plan;
+pub mod score;
+pub mod ties;
+pub mod time;
+pub mod window;

@@ -1,0 +1,285 @@
+//! Fixed-point numbers: scores and the ratios that are applied to them.
+//!
+//! A score is an integer, scaled by 10^decimals of its board, within ±(2^53 − 1): the integers that a
+//! Redis sorted set and a JSON client both hold exactly. It is read from the text of a JSON number and
+//! written as one, digit by digit; no float comes between.
+
+use std::fmt;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+use thiserror::Error;
+
+/// The most decimals that a board can keep.
+pub const DECIMALS_MAX: u8 = 6;
+/// The greatest scaled score, 2^53 − 1.
+pub const SCORE_MAX: i64 = (1 << 53) - 1;
+/// The digits of [`SCORE_MAX`]; a number with more of them is out of range without looking closer.
+const SCORE_DIGITS_MAX: i64 = 16;
+
+/// Why a number is no score of a board.
+#[derive(Clone, Debug, Eq, Error, PartialEq)]
+pub enum ScoreError {
+    /// It has more digits behind the point than the board keeps.
+    #[error("has {found} decimals; {allowed} are kept")]
+    Decimals {
+        /// Digits behind the point, trailing zeros not counted.
+        found: u64,
+        /// What the board keeps.
+        allowed: u8,
+    },
+    /// Its scaled value is beyond ±(2^53 − 1).
+    #[error("is beyond ±(2^53 − 1) at {decimals} decimals")]
+    Range {
+        /// What the board keeps.
+        decimals: u8,
+    },
+    /// It isn't a JSON number.
+    #[error("is not a number")]
+    Syntax,
+}
+
+/// How many digits behind the point a board keeps: 0 to 6.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(try_from = "u64")]
+pub struct Decimals(u8);
+
+impl Decimals {
+    /// The number of digits.
+    pub fn digits(self) -> u8 {
+        self.0
+    }
+}
+
+impl TryFrom<u64> for Decimals {
+    type Error = String;
+
+    fn try_from(digits: u64) -> Result<Self, String> {
+        u8::try_from(digits)
+            .ok()
+            .filter(|digits| *digits <= DECIMALS_MAX)
+            .map(Self)
+            .ok_or_else(|| format!("decimals go from 0 to {DECIMALS_MAX}, not {digits}"))
+    }
+}
+
+/// A score in the units of its board: `value / 10^decimals`, within ±[`SCORE_MAX`].
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Score(i64);
+
+impl Score {
+    /// Takes an integer that is scaled already.
+    pub fn from_scaled(scaled: i64) -> Option<Self> {
+        (-SCORE_MAX..=SCORE_MAX).contains(&scaled).then_some(Self(scaled))
+    }
+
+    /// The scaled integer.
+    pub fn scaled(self) -> i64 {
+        self.0
+    }
+
+    /// Reads the text of a JSON number exactly: `12`, `-0.50`, `1.2e3`. Trailing zeros are no decimals.
+    pub fn parse(text: &str, decimals: Decimals) -> Result<Self, ScoreError> {
+        let (negative, unsigned) = match text.strip_prefix('-') {
+            Some(rest) => (true, rest),
+            None => (false, text),
+        };
+        let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
+            Some((mantissa, exponent)) => (mantissa, parse_exponent(exponent)?),
+            None => (unsigned, 0),
+        };
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let well_formed = !whole.is_empty()
+            && mantissa.ends_with(|last: char| last.is_ascii_digit())
+            && whole.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit());
+        if !well_formed {
+            return Err(ScoreError::Syntax);
+        }
+
+        let digits = [whole, fraction].concat();
+        let significant = digits.trim_end_matches('0');
+        // The value is `significant` × 10^power, and `significant` doesn't end in a zero.
+        let dropped = digits.len() - significant.len();
+        let significant = significant.trim_start_matches('0');
+        if significant.is_empty() {
+            return Ok(Self(0));
+        }
+        let power = exponent
+            .saturating_sub(length(fraction.len()))
+            .saturating_add(length(dropped));
+        let shift = power.saturating_add(i64::from(decimals.0));
+        if shift < 0 {
+            return Err(ScoreError::Decimals { found: power.unsigned_abs(), allowed: decimals.0 });
+        }
+        let range = ScoreError::Range { decimals: decimals.0 };
+        if length(significant.len()).saturating_add(shift) > SCORE_DIGITS_MAX {
+            return Err(range);
+        }
+        let scaled = significant.bytes().fold(0_i64, |sum, digit| sum * 10 + i64::from(digit - b'0'))
+            * (0..shift).fold(1, |factor, _| factor * 10);
+        Self::from_scaled(if negative { -scaled } else { scaled }).ok_or(range)
+    }
+
+    /// The score as it is shown on a board that keeps `decimals`.
+    pub fn shown(self, decimals: Decimals) -> ShownScore {
+        ShownScore { scaled: self.0, decimals }
+    }
+}
+
+/// An exponent as far as it can matter: beyond a million digits it only has to stay out of range.
+fn parse_exponent(text: &str) -> Result<i64, ScoreError> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(ScoreError::Syntax);
+    }
+    let size = digits.parse::<i64>().unwrap_or(i64::MAX / 4).min(i64::MAX / 4);
+    Ok(if text.starts_with('-') { -size } else { size })
+}
+
+fn length(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX / 4)
+}
+
+/// A score, or a difference of two, with its board's decimals: displays and serialises as an exact JSON
+/// number.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ShownScore {
+    scaled: i64,
+    decimals: Decimals,
+}
+
+impl ShownScore {
+    /// `a − b`, which may be twice as large as a score can be.
+    pub fn difference(a: Score, b: Score, decimals: Decimals) -> Self {
+        Self { scaled: a.0 - b.0, decimals }
+    }
+}
+
+impl fmt::Display for ShownScore {
+    /// Without trailing zeros: 1.50 is `1.5`, and 2.00 is `2`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scale = 10_u64.pow(u32::from(self.decimals.0));
+        let size = self.scaled.unsigned_abs();
+        if self.scaled < 0 {
+            f.write_str("-")?;
+        }
+        write!(f, "{}", size / scale)?;
+        let fraction = size % scale;
+        if fraction > 0 {
+            let digits = format!("{fraction:0width$}", width = usize::from(self.decimals.0));
+            write!(f, ".{}", digits.trim_end_matches('0'))?;
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for ShownScore {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.decimals.0 == 0 {
+            return serializer.serialize_i64(self.scaled);
+        }
+        RawValue::from_string(self.to_string())
+            .map_err(serde::ser::Error::custom)?
+            .serialize(serializer)
+    }
+}
+
+/// A share between 0 and 1 with up to six decimals, applied exactly and rounded down.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Ratio {
+    millionths: i64,
+}
+
+const MILLION: i64 = 1_000_000;
+
+impl Ratio {
+    /// `floor(ratio · score)`, in scaled units; negative scores are rounded away from zero.
+    pub fn of(self, score: Score) -> Score {
+        let product = i128::from(score.0) * i128::from(self.millionths);
+        let floor = product.div_euclid(i128::from(MILLION));
+        // A ratio is at most 1, so the result is no larger than the score.
+        Score(i64::try_from(floor).unwrap_or(score.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Ratio {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        let millionths = Score::parse(text.get(), Decimals(6)).ok().map(Score::scaled);
+        match millionths {
+            Some(millionths @ 1..=MILLION) => Ok(Self { millionths }),
+            _ => Err(D::Error::custom("a ratio is a number above 0, up to 1, with at most 6 decimals")),
+        }
+    }
+}
+
+impl Serialize for Ratio {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Score(self.millionths).shown(Decimals(6)).serialize(serializer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str, decimals: u8) -> Result<i64, ScoreError> {
+        Score::parse(text, Decimals(decimals)).map(Score::scaled)
+    }
+
+    #[test]
+    fn numbers_are_read_exactly() {
+        assert_eq!(parse("10", 0), Ok(10));
+        assert_eq!(parse("-0", 0), Ok(0));
+        assert_eq!(parse("1.0", 0), Ok(1));
+        assert_eq!(parse("12.345", 3), Ok(12_345));
+        assert_eq!(parse("0.1", 6), Ok(100_000));
+        assert_eq!(parse("1.5e2", 0), Ok(150));
+        assert_eq!(parse("150E-1", 0), Ok(15));
+        assert_eq!(parse("0.000e99999999999999999999", 0), Ok(0));
+        assert_eq!(parse("9007199254.740991", 6), Ok(SCORE_MAX));
+        assert_eq!(parse("-9007199254740991", 0), Ok(-SCORE_MAX));
+        assert_eq!(parse("0000000000000000000000001e0", 0), Ok(1));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        assert_eq!(parse("12.345", 0), Err(ScoreError::Decimals { found: 3, allowed: 0 }));
+        assert_eq!(parse("1e-7", 6), Err(ScoreError::Decimals { found: 7, allowed: 6 }));
+        assert_eq!(parse("9007199254740992", 0), Err(ScoreError::Range { decimals: 0 }));
+        assert_eq!(parse("9999999999999999", 0), Err(ScoreError::Range { decimals: 0 }));
+        assert_eq!(parse("1e999999999999999999999", 0), Err(ScoreError::Range { decimals: 0 }));
+        assert!(matches!(parse("1e-999999999999999999999", 0), Err(ScoreError::Decimals { .. })));
+        for text in ["", "-", ".5", "5.", "1e", "1e+", "+1", "0x1", "\"1\"", "null", "1.-2", "NaN"] {
+            assert_eq!(parse(text, 2), Err(ScoreError::Syntax), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn scores_are_shown_without_a_float() {
+        let shown = |scaled, decimals| Score(scaled).shown(Decimals(decimals)).to_string();
+        assert_eq!(shown(-5, 1), "-0.5");
+        assert_eq!(shown(150, 2), "1.5");
+        assert_eq!(shown(200, 2), "2");
+        assert_eq!(shown(SCORE_MAX, 6), "9007199254.740991");
+        let json = |scaled, decimals| {
+            serde_json::to_string(&Score(scaled).shown(Decimals(decimals))).unwrap()
+        };
+        assert_eq!(json(SCORE_MAX, 6), "9007199254.740991");
+        assert_eq!(json(-7, 0), "-7");
+    }
+
+    #[test]
+    fn ratios_are_exact_and_round_down() {
+        let ratio: Ratio = serde_json::from_str("0.29").unwrap();
+        assert_eq!(ratio.of(Score(100)), Score(29), "a float would give 28.999…");
+        assert_eq!(ratio.of(Score(-1)), Score(-1));
+        assert_eq!(ratio.of(Score(1)), Score(0));
+        assert_eq!(serde_json::to_string(&ratio).unwrap(), "0.29");
+        assert_eq!(serde_json::from_str::<Ratio>("1").unwrap().of(Score(SCORE_MAX)), Score(SCORE_MAX));
+        for bad in ["0", "-0.1", "1.000001", "0.0000001", "\"0.2\""] {
+            assert!(serde_json::from_str::<Ratio>(bad).is_err(), "{bad}");
+        }
+    }
+}

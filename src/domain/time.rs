@@ -1,0 +1,477 @@
+//! Instants and spans of time, both exact to the millisecond.
+//!
+//! A [`Timestamp`] is read and written as RFC 3339 and is always kept in UTC, so it has one meaning
+//! on every machine. Its range, the years 1900 to 9999, is the range whose years RFC 3339 writes
+//! with four digits, less the centuries before time zones were standardised; arithmetic saturates
+//! at its ends.
+//!
+//! A [`Span`] is a length such as `48h`. It counts milliseconds of UTC: `1d` is 24 hours, also on a
+//! day that daylight saving makes 23 hours long. Calendar days are the business of
+//! [`period`](super::period).
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::str::FromStr;
+
+use chrono::{DateTime, Timelike, Utc};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use thiserror::Error;
+
+/// A number of milliseconds outside [`Timestamp::MIN`] to [`Timestamp::MAX`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the time must lie between 1900-01-01T00:00:00Z and 9999-12-31T23:59:59.999Z")]
+pub struct OutOfRange;
+
+/// Why a text is not a [`Timestamp`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum TimestampError {
+    /// The text is not an RFC 3339 date and time with an offset.
+    #[error("a time must be in RFC 3339 with an offset, such as `2026-11-21T00:30:00Z`")]
+    Malformed,
+    /// The time is well-formed, but too early or too late.
+    #[error(transparent)]
+    OutOfRange(#[from] OutOfRange),
+}
+
+/// An instant in UTC: milliseconds since 1970-01-01T00:00:00Z, from [`Timestamp::MIN`] to
+/// [`Timestamp::MAX`]. Leap seconds are not counted, as in Unix time.
+///
+/// Its text is RFC 3339 with three fraction digits and `Z`: `2026-11-21T00:30:00.000Z`. All such
+/// texts have the same width, so they sort as the instants do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    /// The earliest instant, 1900-01-01T00:00:00Z.
+    pub const MIN: Self = Self(-2_208_988_800_000);
+    /// The latest instant, 9999-12-31T23:59:59.999Z.
+    pub const MAX: Self = Self(253_402_300_799_999);
+
+    /// The instant `ms` milliseconds after 1970-01-01T00:00:00Z.
+    ///
+    /// # Errors
+    /// [`OutOfRange`] if it is not between [`Self::MIN`] and [`Self::MAX`].
+    pub const fn from_ms(ms: i64) -> Result<Self, OutOfRange> {
+        if Self::MIN.0 <= ms && ms <= Self::MAX.0 {
+            Ok(Self(ms))
+        } else {
+            Err(OutOfRange)
+        }
+    }
+
+    /// Like [`Self::from_ms`], with the nearer end of the range for what lies outside it.
+    pub fn from_ms_clamped(ms: i64) -> Self {
+        Self(ms.clamp(Self::MIN.0, Self::MAX.0))
+    }
+
+    /// Milliseconds since 1970-01-01T00:00:00Z; negative before.
+    pub const fn ms(self) -> i64 {
+        self.0
+    }
+
+    /// Reads RFC 3339, with any offset and any number of fraction digits. Digits beyond
+    /// milliseconds are cut off, never rounded up, so that no event moves into a period that had
+    /// not begun.
+    ///
+    /// A second 60, which RFC 3339 allows for leap seconds, is the last millisecond of its minute:
+    /// the event stays in the minute, hour and day in which its sender's clock saw it.
+    ///
+    /// # Errors
+    /// [`TimestampError::Malformed`] if the text is not RFC 3339, [`TimestampError::OutOfRange`] if
+    /// the instant is not between [`Self::MIN`] and [`Self::MAX`].
+    pub fn parse(text: &str) -> Result<Self, TimestampError> {
+        let time = DateTime::parse_from_rfc3339(text).map_err(|_| TimestampError::Malformed)?;
+        // chrono counts a leap second as 1,000 to 1,999 ms of second 59.
+        let fraction_ms = time.timestamp_subsec_millis().min(999);
+        Ok(Self::from_ms(
+            time.timestamp() * 1_000 + i64::from(fraction_ms),
+        )?)
+    }
+
+    /// The text without a fraction where the milliseconds are zero, as for the start of a period:
+    /// `2026-11-20T16:00:00Z`, but `2026-11-20T16:00:00.250Z`.
+    pub fn to_rfc3339_seconds(self) -> String {
+        let text = self.to_string();
+        match text.strip_suffix(".000Z") {
+            Some(seconds) => format!("{seconds}Z"),
+            None => text,
+        }
+    }
+
+    /// The instant `span` later, or [`Self::MAX`] if that is later still.
+    #[must_use]
+    pub fn saturating_add(self, span: Span) -> Self {
+        Self::from_ms_clamped(self.0.saturating_add_unsigned(span.ms))
+    }
+
+    /// The instant `span` earlier, or [`Self::MIN`] if that is earlier still.
+    #[must_use]
+    pub fn saturating_sub(self, span: Span) -> Self {
+        Self::from_ms_clamped(self.0.saturating_sub_unsigned(span.ms))
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let utc = DateTime::<Utc>::from_timestamp_millis(self.0)
+            .expect("chrono holds every year from 1900 to 9999");
+        let (date, ms) = (utc.date_naive(), utc.timestamp_subsec_millis());
+        let (hour, minute, second) = (utc.hour(), utc.minute(), utc.second());
+        write!(f, "{date}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
+    }
+}
+
+impl FromStr for Timestamp {
+    type Err = TimestampError;
+
+    fn from_str(text: &str) -> Result<Self, TimestampError> {
+        Self::parse(text)
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::parse(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
+
+/// Why a text is not a [`Span`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum SpanError {
+    /// The text is not a number followed by a unit.
+    #[error(
+        "a length of time must be a whole number and one of s, m, h, d, such as `90s` or `48h`"
+    )]
+    Malformed,
+    /// The length is above [`Span::MAX`].
+    #[error("a length of time must be at most 36600d")]
+    TooLong,
+}
+
+/// A length of time in milliseconds, from zero to [`Span::MAX`]; a caller for whom zero or a very
+/// long span makes no sense checks that itself.
+///
+/// Its text is a whole number and one of `s`, `m`, `h`, `d`, such as `90s`, `10m`, `48h`, `14d`.
+/// The unit is kept, so that a user reads `48h` where they wrote `48h`; only leading zeros are
+/// dropped. It does not take part in comparisons: `48h` equals `2d`.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    ms: u64,
+    unit: SpanUnit,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum SpanUnit {
+    Second,
+    Minute,
+    Hour,
+    Day,
+}
+
+impl SpanUnit {
+    const ALL: [Self; 4] = [Self::Second, Self::Minute, Self::Hour, Self::Day];
+
+    const fn letter(self) -> char {
+        match self {
+            Self::Second => 's',
+            Self::Minute => 'm',
+            Self::Hour => 'h',
+            Self::Day => 'd',
+        }
+    }
+
+    const fn ms(self) -> u64 {
+        match self {
+            Self::Second => 1_000,
+            Self::Minute => 60_000,
+            Self::Hour => 3_600_000,
+            Self::Day => 86_400_000,
+        }
+    }
+}
+
+impl Span {
+    /// The longest span, 36600 days (a little over 100 years).
+    pub const MAX: Self = Self {
+        ms: 36_600 * SpanUnit::Day.ms(),
+        unit: SpanUnit::Day,
+    };
+
+    /// A span of whole seconds, at most [`Self::MAX`].
+    pub const fn seconds(count: u64) -> Self {
+        Self::saturating(count, SpanUnit::Second)
+    }
+
+    /// A span of whole minutes, at most [`Self::MAX`].
+    pub const fn minutes(count: u64) -> Self {
+        Self::saturating(count, SpanUnit::Minute)
+    }
+
+    /// A span of whole hours, at most [`Self::MAX`].
+    pub const fn hours(count: u64) -> Self {
+        Self::saturating(count, SpanUnit::Hour)
+    }
+
+    /// A span of whole days of 24 hours, at most [`Self::MAX`].
+    pub const fn days(count: u64) -> Self {
+        Self::saturating(count, SpanUnit::Day)
+    }
+
+    /// The length in milliseconds, at most 3,162,240,000,000.
+    pub const fn ms(self) -> u64 {
+        self.ms
+    }
+
+    const fn checked(count: u64, unit: SpanUnit) -> Option<Self> {
+        match count.checked_mul(unit.ms()) {
+            Some(ms) if ms <= Self::MAX.ms => Some(Self { ms, unit }),
+            _ => None,
+        }
+    }
+
+    const fn saturating(count: u64, unit: SpanUnit) -> Self {
+        match Self::checked(count, unit) {
+            Some(span) => span,
+            None => Self::MAX,
+        }
+    }
+}
+
+impl PartialEq for Span {
+    fn eq(&self, other: &Self) -> bool {
+        self.ms == other.ms
+    }
+}
+
+impl Eq for Span {}
+
+impl PartialOrd for Span {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Span {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.ms.cmp(&other.ms)
+    }
+}
+
+impl Hash for Span {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.ms.hash(state);
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.ms / self.unit.ms(), self.unit.letter())
+    }
+}
+
+impl FromStr for Span {
+    type Err = SpanError;
+
+    fn from_str(text: &str) -> Result<Self, SpanError> {
+        let (digits, unit) = SpanUnit::ALL
+            .into_iter()
+            .find_map(|unit| Some((text.strip_suffix(unit.letter())?, unit)))
+            .ok_or(SpanError::Malformed)?;
+        if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(SpanError::Malformed);
+        }
+        // All are digits, so the only thing that can fail is the size.
+        let count = digits.parse().map_err(|_| SpanError::TooLong)?;
+        Self::checked(count, unit).ok_or(SpanError::TooLong)
+    }
+}
+
+impl Serialize for Span {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ms(text: &str) -> i64 {
+        Timestamp::parse(text).unwrap().ms()
+    }
+
+    #[test]
+    fn a_timestamp_is_read_in_any_offset_and_written_in_utc() {
+        let time = Timestamp::parse("2026-11-21T06:00:00+05:30").unwrap();
+        assert_eq!(time.to_string(), "2026-11-21T00:30:00.000Z");
+        assert_eq!(time.to_rfc3339_seconds(), "2026-11-21T00:30:00Z");
+        assert_eq!(ms("2026-11-20T16:30:00-08:00"), time.ms());
+        assert_eq!(
+            serde_json::to_string(&time).unwrap(),
+            "\"2026-11-21T00:30:00.000Z\""
+        );
+        let read: Timestamp = serde_json::from_str("\"2026-11-21T00:30:00.25Z\"").unwrap();
+        assert_eq!(read.to_rfc3339_seconds(), "2026-11-21T00:30:00.250Z");
+    }
+
+    #[test]
+    fn fractions_are_cut_to_milliseconds_on_both_sides_of_1970() {
+        assert_eq!(ms("1970-01-01T00:00:01.99999999999999999999Z"), 1_999);
+        assert_eq!(ms("1969-12-31T23:59:59.9999Z"), -1);
+        assert_eq!(ms("1969-12-31T23:59:59.0019Z"), -999);
+    }
+
+    #[test]
+    fn a_leap_second_is_the_last_millisecond_of_its_minute() {
+        assert_eq!(ms("2016-12-31T23:59:60Z"), ms("2016-12-31T23:59:59.999Z"));
+        assert_eq!(
+            ms("2016-12-31T15:59:60.5-08:00"),
+            ms("2016-12-31T23:59:59.999Z")
+        );
+        assert_eq!(
+            Timestamp::parse("2016-12-31T23:59:61Z"),
+            Err(TimestampError::Malformed)
+        );
+        assert_eq!(ms("9999-12-31T23:59:60Z"), Timestamp::MAX.ms());
+    }
+
+    #[test]
+    fn the_range_is_1900_to_9999_in_utc() {
+        assert_eq!(ms("1900-01-01T00:00:00Z"), Timestamp::MIN.ms());
+        assert_eq!(ms("9999-12-31T23:59:59.999Z"), Timestamp::MAX.ms());
+        assert_eq!(Timestamp::MIN.to_string(), "1900-01-01T00:00:00.000Z");
+        assert_eq!(Timestamp::MAX.to_string(), "9999-12-31T23:59:59.999Z");
+        for text in [
+            "1899-12-31T23:59:59.999Z",
+            "9999-12-31T23:59:59-00:01",
+            "0000-01-01T00:00:00+23:59",
+        ] {
+            assert_eq!(Timestamp::parse(text), Err(OutOfRange.into()), "{text}");
+        }
+        for ms in [
+            i64::MIN,
+            Timestamp::MIN.ms() - 1,
+            Timestamp::MAX.ms() + 1,
+            i64::MAX,
+        ] {
+            assert_eq!(Timestamp::from_ms(ms), Err(OutOfRange));
+        }
+        assert_eq!(Timestamp::from_ms_clamped(i64::MIN), Timestamp::MIN);
+        assert_eq!(Timestamp::from_ms_clamped(i64::MAX), Timestamp::MAX);
+    }
+
+    #[test]
+    fn what_is_no_time_is_refused() {
+        for text in [
+            "",
+            "now",
+            "2026-11-21",
+            "2026-11-21T00:30:00",
+            "2026-11-21T00:30Z",
+            "2026-02-30T00:00:00Z",
+            "2026-11-21T24:00:00Z",
+            "2026-11-21T00:30:00.Z",
+            "2026-11-21T00:30:00Z ",
+            "2026-11-21T00:30:00+24:00",
+            "+12026-11-21T00:30:00Z",
+            "1763683200000",
+        ] {
+            assert_eq!(
+                Timestamp::parse(text),
+                Err(TimestampError::Malformed),
+                "{text}"
+            );
+        }
+        assert!(serde_json::from_str::<Timestamp>("1763683200000").is_err());
+    }
+
+    #[test]
+    fn adding_a_span_stops_at_the_ends() {
+        let time = Timestamp::parse("2026-11-21T00:30:00Z").unwrap();
+        let day = Span::days(1);
+        assert_eq!(
+            time.saturating_add(day).to_string(),
+            "2026-11-22T00:30:00.000Z"
+        );
+        assert_eq!(
+            time.saturating_sub(day).to_string(),
+            "2026-11-20T00:30:00.000Z"
+        );
+        assert_eq!(Timestamp::MAX.saturating_add(Span::MAX), Timestamp::MAX);
+        assert_eq!(Timestamp::MIN.saturating_sub(Span::MAX), Timestamp::MIN);
+    }
+
+    #[test]
+    fn a_span_keeps_its_unit() {
+        for (text, ms, canonical) in [
+            ("90s", 90_000, "90s"),
+            ("10m", 600_000, "10m"),
+            ("48h", 172_800_000, "48h"),
+            ("014d", 1_209_600_000, "14d"),
+            ("0s", 0, "0s"),
+            ("36600d", 3_162_240_000_000, "36600d"),
+        ] {
+            let span: Span = text.parse().unwrap();
+            assert_eq!((span.ms(), span.to_string().as_str()), (ms, canonical));
+            let json = serde_json::to_string(&span).unwrap();
+            assert_eq!(json, format!("\"{canonical}\""));
+            assert_eq!(
+                serde_json::from_str::<Span>(&json).unwrap().to_string(),
+                canonical
+            );
+        }
+        assert_eq!(Span::hours(48), Span::days(2));
+        assert!(Span::seconds(59) < Span::minutes(1));
+        assert_eq!(Span::days(u64::MAX), Span::MAX);
+    }
+
+    #[test]
+    fn what_is_no_span_is_refused() {
+        for text in [
+            "", "s", "5", "-5s", "+5s", "5 s", "5S", "2w", "1.5h", "1h30m", "5ms", "٣d", "5é",
+        ] {
+            assert_eq!(text.parse::<Span>(), Err(SpanError::Malformed), "{text}");
+        }
+        for text in [
+            "36601d",
+            "878401h",
+            "99999999999999999999999s",
+            "18446744073709551615d",
+        ] {
+            assert_eq!(text.parse::<Span>(), Err(SpanError::TooLong), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_text_of_a_timestamp_reads_back(ms in Timestamp::MIN.ms()..=Timestamp::MAX.ms()) {
+            let time = Timestamp::from_ms(ms).unwrap();
+            prop_assert_eq!(Timestamp::parse(&time.to_string()), Ok(time));
+            prop_assert_eq!(Timestamp::parse(&time.to_rfc3339_seconds()), Ok(time));
+        }
+
+        #[test]
+        fn reading_never_panics(
+            text in "\\PC{0,30}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{5,8}[.0-9]{0,12}[-+Z0-9:]{1,7}"
+        ) {
+            let _ = Timestamp::parse(&text);
+            let _ = text.parse::<Span>();
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Windows: the lists that a board keeps, one per period or per stretch of the last N periods.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use thiserror::Error;
+
+use super::period::Unit;
+
+/// The fewest periods of a rolling window.
+pub const ROLLING_PERIODS_MIN: u16 = 2;
+/// The most periods of a rolling window.
+pub const ROLLING_PERIODS_MAX: u16 = 366;
+/// A window's code has nine bits for the number of periods.
+const CODE_PERIODS: u16 = 1 << 9;
+
+/// The units that a rolling window can count, with their plural in its name.
+const ROLLING_UNITS: [(Unit, &str); 5] = [
+    (Unit::Minute, "minutes"),
+    (Unit::Hour, "hours"),
+    (Unit::Day, "days"),
+    (Unit::Week, "weeks"),
+    (Unit::Month, "months"),
+];
+
+/// What a standing covers: `day`, `all`, `last-7-days`.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Window {
+    /// One calendar period, a season, or all time.
+    Period(Unit),
+    /// The last `periods` periods of `unit`, the running one included.
+    Rolling {
+        /// What is counted.
+        unit: Unit,
+        /// How many: 2 to 366.
+        periods: u16,
+    },
+}
+
+/// A text that names no window.
+#[derive(Clone, Debug, Eq, Error, PartialEq)]
+#[error(
+    "{0:?} is no window: minute, hour, day, week, month, year, all, season, or last-N-minutes, -hours, -days, -weeks or -months with N from 2 to 366"
+)]
+pub struct WindowError(String);
+
+impl Window {
+    /// The period whose key names the standing: the newest one in it.
+    pub fn unit(self) -> Unit {
+        match self {
+            Self::Period(unit) | Self::Rolling { unit, .. } => unit,
+        }
+    }
+
+    /// A number below 2^12 that stays the same for ever: it is stored with remembered outcomes.
+    pub fn code(self) -> u16 {
+        let (unit, periods) = match self {
+            Self::Period(unit) => (unit, 0),
+            Self::Rolling { unit, periods } => (unit, periods),
+        };
+        let index = match unit {
+            Unit::Minute => 0,
+            Unit::Hour => 1,
+            Unit::Day => 2,
+            Unit::Week => 3,
+            Unit::Month => 4,
+            Unit::Year => 5,
+            Unit::All => 6,
+            Unit::Season => 7,
+        };
+        index * CODE_PERIODS + periods
+    }
+
+    /// The window of a [`Window::code`].
+    pub fn from_code(code: u16) -> Option<Self> {
+        const UNITS: [Unit; 8] = [
+            Unit::Minute,
+            Unit::Hour,
+            Unit::Day,
+            Unit::Week,
+            Unit::Month,
+            Unit::Year,
+            Unit::All,
+            Unit::Season,
+        ];
+        let unit = *UNITS.get(usize::from(code / CODE_PERIODS))?;
+        match code % CODE_PERIODS {
+            0 => Some(Self::Period(unit)),
+            periods => Some(Self::Rolling { unit, periods }),
+        }
+    }
+}
+
+impl FromStr for Window {
+    type Err = WindowError;
+
+    fn from_str(text: &str) -> Result<Self, WindowError> {
+        parse_rolling(text)
+            .or_else(|| text.parse().ok().map(Self::Period))
+            .ok_or_else(|| WindowError(text.chars().take(64).collect()))
+    }
+}
+
+fn parse_rolling(text: &str) -> Option<Window> {
+    let (count, plural) = text.strip_prefix("last-")?.split_once('-')?;
+    let (unit, _) = ROLLING_UNITS.into_iter().find(|(_, name)| *name == plural)?;
+    let periods: u16 = count.parse().ok()?;
+    // A name has one spelling: no sign, no leading zero.
+    let canonical = periods.to_string() == count;
+    let allowed = (ROLLING_PERIODS_MIN..=ROLLING_PERIODS_MAX).contains(&periods);
+    (canonical && allowed).then_some(Window::Rolling { unit, periods })
+}
+
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Period(unit) => write!(f, "{unit}"),
+            Self::Rolling { unit, periods } => {
+                let plural = ROLLING_UNITS.iter().find(|(other, _)| other == unit);
+                write!(f, "last-{periods}-{}", plural.map_or("periods", |(_, name)| name))
+            }
+        }
+    }
+}
+
+impl Serialize for Window {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Window {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_codes_come_back() {
+        let names = [
+            "minute", "hour", "day", "week", "month", "year", "all", "season", "last-2-minutes",
+            "last-24-hours", "last-7-days", "last-366-days", "last-4-weeks", "last-12-months",
+        ];
+        for name in names {
+            let window: Window = name.parse().unwrap();
+            assert_eq!(window.to_string(), name);
+            assert_eq!(Window::from_code(window.code()), Some(window));
+        }
+        let bad = [
+            "", "days", "Day", "last-1-days", "last-367-days", "last-07-days", "last-+7-days",
+            "last-7-years", "last-7-day", "last-7-seasons", "last--days", "last-7",
+        ];
+        for name in bad {
+            assert!(name.parse::<Window>().is_err(), "{name}");
+        }
+    }
+}

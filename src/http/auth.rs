@@ -1,0 +1,138 @@
+//! API keys and roles.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use subtle::ConstantTimeEq;
+
+use super::problem::{FORBIDDEN, Problem, UNAUTHENTICATED};
+
+/// What a key allows; each role includes those before it.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Role {
+    /// Reading standings and definitions.
+    Read,
+    /// Sending events.
+    Write,
+    /// Defining and deleting boards.
+    Admin,
+}
+
+impl Role {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+/// The keys that the service accepts: `role:key,role:key`. Without any it is open.
+#[derive(Clone, Default)]
+pub struct ApiKeys(Arc<[(Role, String)]>);
+
+impl fmt::Debug for ApiKeys {
+    /// Keys are never written anywhere.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ApiKeys({})", self.0.len())
+    }
+}
+
+impl FromStr for ApiKeys {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let keys = text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(|part| {
+            let (role, key) = part.split_once(':').unwrap_or((part, ""));
+            let role = match role {
+                "read" => Role::Read,
+                "write" => Role::Write,
+                "admin" => Role::Admin,
+                // The text may be a key without a role: it isn't repeated.
+                _ => return Err("each API key is `role:key`, with the role read, write or admin".to_owned()),
+            };
+            let is_sound = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic());
+            let sound = is_sound.then(|| (role, key.to_owned()));
+            sound.ok_or_else(|| "an API key has visible ASCII characters, and at least one".to_owned())
+        });
+        keys.collect::<Result<Vec<_>, _>>().map(|keys| Self(keys.into()))
+    }
+}
+
+impl ApiKeys {
+    /// Whether anybody may do anything.
+    pub fn is_open(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Checks that a request may do what needs this role. Takes the same time for every wrong key.
+    fn check(&self, headers: &HeaderMap, needed: Role) -> Result<(), Problem> {
+        if self.is_open() {
+            return Ok(());
+        }
+        let sent = headers
+            .get(header::AUTHORIZATION)
+            .and_then(|value| value.to_str().ok())
+            .and_then(|value| value.split_once(' '))
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+            .map_or("", |(_, key)| key.trim());
+        let mut role = None;
+        for (granted, key) in self.0.iter() {
+            if bool::from(key.as_bytes().ct_eq(sent.as_bytes())) {
+                role = role.max(Some(*granted));
+            }
+        }
+        match role {
+            Some(role) if role >= needed => Ok(()),
+            Some(role) => {
+                let detail = format!("this needs the role {}; the key has {}", needed.name(), role.name());
+                Err(Problem::new(FORBIDDEN, detail))
+            }
+            None => Err(Problem::new(UNAUTHENTICATED, "send a valid API key: `Authorization: Bearer <key>`")),
+        }
+    }
+}
+
+/// The layer before routes that need a role.
+pub async fn require(
+    State((keys, role)): State<(ApiKeys, Role)>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match keys.check(request.headers(), role) {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roles_are_ordered_and_keys_are_exact() {
+        let keys: ApiKeys = "read:r1, admin:a:1".parse().unwrap();
+        let check = |value: &str, role| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::AUTHORIZATION, value.parse().unwrap());
+            keys.check(&headers, role).map_err(|problem| problem.kind.name)
+        };
+        assert_eq!(check("Bearer r1", Role::Read), Ok(()));
+        assert_eq!(check("bearer r1", Role::Read), Ok(()));
+        assert_eq!(check("Bearer r1", Role::Write), Err("forbidden"));
+        assert_eq!(check("Bearer a:1", Role::Admin), Ok(()));
+        for wrong in ["Bearer r", "Bearer r11", "Bearer ", "Basic r1", "r1"] {
+            assert_eq!(check(wrong, Role::Read), Err("unauthenticated"), "{wrong}");
+        }
+        assert!(!format!("{keys:?}").contains("r1"));
+        assert!("boss:x".parse::<ApiKeys>().is_err());
+        assert!("read:".parse::<ApiKeys>().is_err());
+        assert!("".parse::<ApiKeys>().unwrap().is_open());
+    }
+}

@@ -1,0 +1,172 @@
+//! `/v1/boards`: definitions.
+
+use axum::Json as JsonResponse;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::App;
+use super::extract::{Json, Path, Query, board_id, bounded};
+use super::problem::{INVALID_PARAMETER, Problem, ProblemBody};
+use crate::domain::board::{Board, Definition};
+use crate::service::boards::Precondition;
+
+/// The most boards of one list.
+const LIST_MAX: u64 = 1_000;
+/// The boards of one list unless another number is asked for.
+const LIST_DEFAULT: u64 = 100;
+
+/// A board as it is defined.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Board)]
+pub struct BoardBody {
+    /// Its id.
+    #[schema(example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    pub board: String,
+    /// Its definition, with all defaults.
+    #[serde(flatten)]
+    pub definition: Definition,
+}
+
+impl From<Board> for BoardBody {
+    fn from(board: Board) -> Self {
+        Self { board: board.id.to_string(), definition: board.definition }
+    }
+}
+
+/// A part of the list of boards.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct BoardList {
+    /// The boards, in the order of their ids.
+    pub boards: Vec<BoardBody>,
+    /// What to send as `after` for the next part; null at the end.
+    pub next: Option<String>,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct ListParams {
+    /// Boards behind this id.
+    after: Option<String>,
+    /// How many.
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    limit: Option<u64>,
+}
+
+fn etag(board: &Board) -> [(HeaderName, String); 1] {
+    [(header::ETAG, format!("\"{}\"", board.version()))]
+}
+
+fn precondition(headers: &HeaderMap) -> Result<Precondition, Problem> {
+    let text = |name: HeaderName| {
+        let value = headers.get(&name).map(|value| value.to_str().map_err(|_| name.clone()));
+        value.transpose().map_err(|name| Problem::new(INVALID_PARAMETER, format!("{name}: is not ASCII")))
+    };
+    let matches = text(header::IF_MATCH)?.map(|tags| {
+        let tags = tags.split(',').map(|tag| tag.trim().trim_matches('"').to_owned());
+        tags.collect()
+    });
+    let is_absent = match text(header::IF_NONE_MATCH)?.map(str::trim) {
+        None => false,
+        Some("*") => true,
+        Some(_) => {
+            return Err(Problem::new(INVALID_PARAMETER, "if-none-match: only `*` is understood here"));
+        }
+    };
+    Ok(Precondition { matches, is_absent })
+}
+
+/// Create or replace a board.
+///
+/// The body is the whole definition; what it leaves out gets its default. What would change stored data
+/// can't change while the board has events.
+#[utoipa::path(
+    put, path = "/v1/boards/{board}", tag = "boards", operation_id = "put_board",
+    params(
+        ("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
+        ("If-Match" = Option<String>, Header, description = "Replace only this version: the `ETag` of the definition"),
+        ("If-None-Match" = Option<String>, Header, description = "`*`: create only"),
+    ),
+    request_body = Definition,
+    responses(
+        (status = 201, description = "Created", body = BoardBody, headers(("ETag" = String, description = "The definition's version"))),
+        (status = 200, description = "Replaced", body = BoardBody, headers(("ETag" = String, description = "The definition's version"))),
+        (status = 409, description = "`board-in-use`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 412, description = "`precondition-failed`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "`validation-failed`", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub async fn put(
+    State(app): State<App>,
+    Path(board): Path<String>,
+    headers: HeaderMap,
+    Json(definition): Json<Definition>,
+) -> Result<Response, Problem> {
+    let id = board_id(&board)?;
+    let precondition = precondition(&headers)?;
+    let (board, is_new) = app.service.define_board(&id, definition, &precondition).await?;
+    let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
+    Ok((status, etag(&board), JsonResponse(BoardBody::from(board))).into_response())
+}
+
+/// Read a board's definition.
+#[utoipa::path(
+    get, path = "/v1/boards/{board}", tag = "boards", operation_id = "get_board",
+    params(("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")),
+    responses(
+        (status = 200, description = "The definition", body = BoardBody, headers(("ETag" = String, description = "The definition's version"))),
+        (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub async fn get(State(app): State<App>, Path(board): Path<String>) -> Result<Response, Problem> {
+    let board = app.service.board(&board_id(&board)?).await?;
+    Ok((etag(&board), JsonResponse(BoardBody::from(board))).into_response())
+}
+
+/// List boards.
+#[utoipa::path(
+    get, path = "/v1/boards", tag = "boards", operation_id = "list_boards",
+    params(ListParams),
+    responses((status = 200, description = "The boards in the order of their ids", body = BoardList))
+)]
+pub async fn list(
+    State(app): State<App>,
+    Query(params): Query<ListParams>,
+) -> Result<JsonResponse<BoardList>, Problem> {
+    let limit = bounded("limit", params.limit, LIST_DEFAULT, 1, LIST_MAX)?;
+    let count = usize::try_from(limit).unwrap_or(usize::MAX);
+    let after = params.after.as_deref().map(board_id).transpose()?;
+    // One more than wanted tells whether there is a next part.
+    let mut boards = app.service.list_boards(after.as_ref(), count + 1).await?;
+    let is_more = boards.len() > count;
+    boards.truncate(count);
+    let next = boards.last().filter(|_| is_more).map(|board| board.id.to_string());
+    Ok(JsonResponse(BoardList { boards: boards.into_iter().map(BoardBody::from).collect(), next }))
+}
+
+/// Delete a board with all its standings.
+#[utoipa::path(
+    delete, path = "/v1/boards/{board}", tag = "boards", operation_id = "delete_board",
+    params(
+        ("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
+        ("If-Match" = Option<String>, Header, description = "Delete only this version: the `ETag` of the definition"),
+    ),
+    responses(
+        (status = 204, description = "Deleted; its data is unlinked in the background"),
+        (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 412, description = "`precondition-failed`", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub async fn delete(
+    State(app): State<App>,
+    Path(board): Path<String>,
+    headers: HeaderMap,
+) -> Result<StatusCode, Problem> {
+    app.service.delete_board(&board_id(&board)?, &precondition(&headers)?).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

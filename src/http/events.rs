@@ -1,0 +1,359 @@
+//! Events: one, and batches.
+
+use std::borrow::Cow;
+
+use axum::Json as JsonResponse;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderName};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::{IntoParams, ToSchema};
+
+use super::App;
+use super::extract::{JsonBytes, Path, Query, board_id, parse_json};
+use super::problem::{INTERNAL, Problem, ProblemBody, STORE_UNAVAILABLE};
+use crate::domain::board::FieldError;
+use crate::domain::event::Status;
+use crate::domain::ids::{BoardId, EventId, MemberId};
+use crate::domain::score::ShownScore;
+use crate::domain::time::Timestamp;
+use crate::service::submit::{BATCH_MAX, Incoming, Submitted};
+
+/// The header that serves as an event's `id`.
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// An event as it is sent.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EventBody<'a> {
+    #[serde(borrow, default)]
+    id: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    board: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    member: Cow<'a, str>,
+    #[serde(borrow)]
+    score: &'a RawValue,
+    #[serde(borrow, default)]
+    at: Option<Cow<'a, str>>,
+}
+
+/// One event.
+#[derive(ToSchema)]
+#[schema(as = Event, example = json!({"id": "run-88231", "member": "999", "score": 10, "at": "2026-11-21T00:30:00Z"}))]
+#[expect(dead_code, reason = "describes `EventBody` to the OpenAPI document")]
+pub struct EventSchema {
+    /// Unique in its board: the same event sent again is answered with the first outcome and counts once,
+    /// for as long as the board's `idempotency` says. Without an id a retry counts again.
+    #[schema(min_length = 1, max_length = 128, required = false)]
+    id: Option<String>,
+    /// Whose score: 1 to 128 bytes of UTF-8 without control characters.
+    #[schema(min_length = 1, max_length = 128)]
+    member: String,
+    /// With at most the board's `decimals` behind the point.
+    #[schema(value_type = f64)]
+    score: f64,
+    /// When it happened; now, if it is left out. At most 60 seconds ahead, and not older than the board's
+    /// `accept_late`.
+    #[schema(format = DateTime, required = false)]
+    at: Option<String>,
+}
+
+/// One event of a batch.
+#[derive(ToSchema)]
+#[schema(as = BatchEvent, example = json!({"board": "run_hero", "id": "run-88231", "member": "999", "score": 10, "at": "2026-11-21T00:30:00Z"}))]
+#[expect(dead_code, reason = "describes `EventBody` to the OpenAPI document")]
+pub struct BatchEventSchema {
+    /// The board's id.
+    #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    board: String,
+    /// As in a single event.
+    #[schema(min_length = 1, max_length = 128, required = false)]
+    id: Option<String>,
+    /// As in a single event.
+    #[schema(min_length = 1, max_length = 128)]
+    member: String,
+    /// As in a single event.
+    #[schema(value_type = f64)]
+    score: f64,
+    /// As in a single event.
+    #[schema(format = DateTime, required = false)]
+    at: Option<String>,
+}
+
+/// Many events, of any boards.
+#[derive(ToSchema)]
+#[schema(as = Batch)]
+#[expect(dead_code, reason = "describes the body to the OpenAPI document")]
+pub struct BatchSchema {
+    /// The events. Each is taken or refused by itself.
+    #[schema(min_items = 1, max_items = 1000)]
+    events: Vec<BatchEventSchema>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BatchBody<'a> {
+    #[serde(borrow)]
+    events: Vec<&'a RawValue>,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct SubmitParams {
+    /// Whether the outcome names the member's rank before and after.
+    #[param(default = false)]
+    ranks: Option<bool>,
+}
+
+/// What became of an event.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct EventResult {
+    /// The event's id; null if it had none.
+    pub id: Option<String>,
+    /// The board; null if the event names none.
+    pub board: Option<String>,
+    /// The member; null if the event names none.
+    pub member: Option<String>,
+    /// How it ended.
+    #[schema(inline)]
+    pub status: EventStatus,
+    /// What it did to each standing that it belongs to, in the order of the board's windows: of a duplicate
+    /// what it did the first time. Not there if it was rejected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub standings: Option<Vec<StandingChange>>,
+    /// Why it was rejected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<ProblemBody>,
+}
+
+/// How an event ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum EventStatus {
+    /// It was taken and changed a standing.
+    Applied,
+    /// It was taken and changed none: a `max` that did not improve.
+    Unchanged,
+    /// It had been taken before.
+    Duplicate,
+    /// It was not taken; in a batch only.
+    Rejected,
+}
+
+/// What an event did to its member in one standing.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct StandingChange {
+    /// The window.
+    #[schema(example = "last-7-days")]
+    pub window: String,
+    /// The period, by its key.
+    #[schema(example = "2026-11-21")]
+    pub key: String,
+    /// The member's score now.
+    #[schema(value_type = f64, example = 71)]
+    pub score: ShownScore,
+    /// Its score before; null if it was not listed.
+    #[schema(value_type = Option<f64>, example = 61)]
+    pub previous_score: Option<ShownScore>,
+    /// With `ranks=true`: its rank now; null if it is not listed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>, example = 3)]
+    pub rank: Option<Option<u64>>,
+    /// With `ranks=true`: its rank before; null if it was not listed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>, example = 4)]
+    pub previous_rank: Option<Option<u64>>,
+}
+
+/// What became of the events of a batch.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct BatchResult {
+    /// One result for each event, in their order.
+    pub results: Vec<EventResult>,
+}
+
+impl EventBody<'_> {
+    fn check(&self, path_board: Option<&BoardId>, key: Option<&str>) -> Result<Incoming, Problem> {
+        let mut errors = Vec::new();
+        fn take<T, E: std::fmt::Display>(
+            errors: &mut Vec<FieldError>,
+            pointer: &str,
+            parsed: Result<T, E>,
+        ) -> Option<T> {
+            parsed.map_err(|error| errors.push(FieldError::new(pointer, error))).ok()
+        }
+        let board = match (&self.board, path_board) {
+            (Some(board), None) => take(&mut errors, "/board", BoardId::parse(board)),
+            (Some(board), Some(path)) if **board != *path.as_str() => {
+                take(&mut errors, "/board", Err("is not the board of the path"))
+            }
+            (_, Some(path)) => Some(path.clone()),
+            (None, None) => take(&mut errors, "/board", Err("missing field `board`")),
+        };
+        let id = match (self.id.as_deref(), key) {
+            (Some(id), Some(key)) if id != key => {
+                take::<EventId, _>(&mut errors, "/id", Err("differs from the header Idempotency-Key"));
+                None
+            }
+            (Some(id), _) => take(&mut errors, "/id", EventId::parse(id)),
+            (None, Some(key)) => take(&mut errors, "", EventId::parse(key)),
+            (None, None) => None,
+        };
+        let member = take(&mut errors, "/member", MemberId::parse(&self.member));
+        let score = self.score.get();
+        if !score.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
+            errors.push(FieldError::new("/score", "must be a number"));
+        }
+        let at = self.at.as_deref().and_then(|at| take(&mut errors, "/at", Timestamp::parse(at)));
+        match (board, member) {
+            (Some(board), Some(member)) if errors.is_empty() => {
+                Ok(Incoming { board, id, member, score: score.to_owned(), at })
+            }
+            _ => Err(Problem::invalid(errors)),
+        }
+    }
+}
+
+impl EventResult {
+    fn taken(incoming: &Incoming, submitted: &Submitted) -> Self {
+        let Submitted { live, outcome, is_duplicate } = submitted;
+        let board = &live.board;
+        let decimals = board.definition.decimals;
+        let standings = outcome.changes.iter().map(|change| {
+            let period = board.calendar.containing(change.window.unit(), outcome.at);
+            StandingChange {
+                window: change.window.to_string(),
+                key: board.calendar.key(&period),
+                score: change.score.shown(decimals),
+                previous_score: change.previous_score.map(|score| score.shown(decimals)),
+                rank: change.ranks.map(|ranks| ranks.rank),
+                previous_rank: change.ranks.map(|ranks| ranks.previous_rank),
+            }
+        });
+        let status = match outcome.status {
+            _ if *is_duplicate => EventStatus::Duplicate,
+            Status::Applied => EventStatus::Applied,
+            Status::Unchanged => EventStatus::Unchanged,
+        };
+        Self {
+            id: incoming.id.as_ref().map(ToString::to_string),
+            board: Some(board.id.to_string()),
+            member: Some(incoming.member.to_string()),
+            status,
+            standings: Some(standings.collect()),
+            problem: None,
+        }
+    }
+
+    fn rejected(raw: &RawValue, problem: &Problem) -> Self {
+        // What can be read of the event tells the client which one it was.
+        let value: serde_json::Value = serde_json::from_str(raw.get()).unwrap_or_default();
+        let text = |name: &str| value.get(name).and_then(|value| value.as_str()).map(ToOwned::to_owned);
+        Self {
+            id: text("id"),
+            board: text("board"),
+            member: text("member"),
+            status: EventStatus::Rejected,
+            standings: None,
+            problem: Some(problem.body(None)),
+        }
+    }
+}
+
+/// Send one event.
+///
+/// Everything that it changes is changed in one atomic step, and the answer comes after it. If the answer
+/// is lost, send the same event with the same `id` again.
+#[utoipa::path(
+    post, path = "/v1/boards/{board}/events", tag = "events", operation_id = "post_event",
+    params(
+        ("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
+        SubmitParams,
+        ("Idempotency-Key" = Option<String>, Header, description = "Serves as the event's `id`"),
+    ),
+    request_body = EventSchema,
+    responses(
+        (status = 200, description = "Taken, now or before", body = EventResult, example = json!({
+            "id": "run-88231", "board": "run_hero", "member": "999", "status": "applied", "standings": [
+                {"window": "day", "key": "2026-11-21", "score": 30, "previous_score": 20, "rank": 1, "previous_rank": 4},
+                {"window": "last-7-days", "key": "2026-11-21", "score": 71, "previous_score": 61, "rank": 3, "previous_rank": 3}]})),
+        (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`board-closed`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "`validation-failed`, `score-out-of-range`, `event-in-future`, `event-too-late`, `event-id-reused`", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub async fn post_one(
+    State(app): State<App>,
+    Path(board): Path<String>,
+    Query(params): Query<SubmitParams>,
+    headers: HeaderMap,
+    body: JsonBytes,
+) -> Result<JsonResponse<EventResult>, Problem> {
+    let board = board_id(&board)?;
+    let key = headers.get(IDEMPOTENCY_KEY).map(|value| value.to_str().map(str::trim));
+    let key = key.transpose().map_err(|_| {
+        Problem::invalid(vec![FieldError::new("", "the header Idempotency-Key is not ASCII")])
+    })?;
+    let incoming = body.parse::<EventBody<'_>>()?.check(Some(&board), key)?;
+    let events = [incoming];
+    let mut results = app.service.submit(&events, params.ranks.unwrap_or(false)).await;
+    let result = results.pop().unwrap_or_else(|| Err(crate::service::Error::BoardNotFound(board)))?;
+    Ok(JsonResponse(EventResult::taken(&events[0], &result)))
+}
+
+/// Send many events.
+///
+/// 1 to 1,000 events of any boards. Each is taken or refused by itself, and has its own result; a batch as
+/// a whole is refused only if it isn't JSON of this form, or if the store fails: then some of it may have
+/// been taken, and the same batch can be sent again if its events have ids.
+#[utoipa::path(
+    post, path = "/v1/events", tag = "events", operation_id = "post_events",
+    params(SubmitParams),
+    request_body = BatchSchema,
+    responses(
+        (status = 200, description = "What became of each", body = BatchResult),
+        (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "`validation-failed`", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub async fn post_many(
+    State(app): State<App>,
+    Query(params): Query<SubmitParams>,
+    body: JsonBytes,
+) -> Result<JsonResponse<BatchResult>, Problem> {
+    let BatchBody { events } = body.parse()?;
+    if events.is_empty() || events.len() > BATCH_MAX {
+        let detail = format!("a batch has 1 to {BATCH_MAX} events, not {}", events.len());
+        return Err(Problem::invalid(vec![FieldError::new("/events", detail)]));
+    }
+    let checked: Vec<Result<Incoming, Problem>> = events
+        .iter()
+        .map(|raw| parse_json::<EventBody<'_>>(raw.get().as_bytes())?.check(None, None))
+        .collect();
+    let sound: Vec<Incoming> = checked.iter().flatten().cloned().collect();
+    let mut results = app.service.submit(&sound, params.ranks.unwrap_or(false)).await.into_iter();
+    let mut answers = Vec::with_capacity(events.len());
+    for (raw, checked) in events.iter().zip(checked) {
+        let result = match checked {
+            Ok(incoming) => {
+                let submitted = results.next().map(|result| result.map_err(Problem::from));
+                submitted.map(|submitted| submitted.map(|one| EventResult::taken(&incoming, &one)))
+            }
+            Err(problem) => Some(Err(problem)),
+        };
+        answers.push(match result {
+            Some(Ok(answer)) => answer,
+            Some(Err(problem)) if problem.kind == STORE_UNAVAILABLE || problem.kind == INTERNAL => {
+                return Err(problem);
+            }
+            Some(Err(problem)) => EventResult::rejected(raw, &problem),
+            None => return Err(Problem::of_status(INTERNAL.status)),
+        });
+    }
+    Ok(JsonResponse(BatchResult { results: answers }))
+}

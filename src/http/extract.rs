@@ -1,0 +1,200 @@
+//! Taking requests apart, so that every error is a problem.
+
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
+use serde::de::DeserializeOwned;
+
+use super::problem::{
+    INVALID_PARAMETER, MALFORMED_JSON, PAYLOAD_TOO_LARGE, Problem, REQUEST_TIMEOUT, UNSUPPORTED_MEDIA_TYPE,
+};
+use crate::domain::board::FieldError;
+use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::time::Timestamp;
+use crate::service::period::Choice;
+
+/// The largest body, in bytes.
+pub const BODY_BYTES_MAX: usize = 1 << 20;
+/// The longest wait for a body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The bytes of a JSON body: of the right type and size, not parsed yet.
+pub struct JsonBytes(pub Bytes);
+
+impl<S: Send + Sync> FromRequest<S> for JsonBytes {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        check_type(request.headers())?;
+        let announced = request
+            .headers()
+            .get(header::CONTENT_LENGTH)
+            .and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+        let too_large = || Problem::new(PAYLOAD_TOO_LARGE, format!("the body has more than {BODY_BYTES_MAX} bytes"));
+        if announced.is_some_and(|length| length > BODY_BYTES_MAX) {
+            return Err(too_large());
+        }
+        let body = axum::body::to_bytes(request.into_body(), BODY_BYTES_MAX);
+        match tokio::time::timeout(BODY_TIMEOUT, body).await {
+            Ok(Ok(bytes)) => Ok(Self(bytes)),
+            Ok(Err(error)) if is_length_limit(&error) => Err(too_large()),
+            Ok(Err(_)) => Err(Problem::new(MALFORMED_JSON, "the body ended too early")),
+            Err(_) => Err(Problem::of_status(REQUEST_TIMEOUT.status)),
+        }
+    }
+}
+
+impl JsonBytes {
+    /// Parses the body.
+    pub fn parse<'a, T: serde::Deserialize<'a>>(&'a self) -> Result<T, Problem> {
+        parse_json(&self.0)
+    }
+}
+
+/// A JSON body.
+pub struct Json<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        JsonBytes::from_request(request, state).await?.parse().map(Self)
+    }
+}
+
+/// Parses JSON; what is no JSON is told from what is not the JSON that is expected, and where.
+pub fn parse_json<'a, T: serde::Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Problem> {
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let parsed: T = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let path = error.path().clone();
+        let error = error.into_inner();
+        if error.is_data() {
+            Problem::invalid(vec![FieldError::new(pointer(&path), without_place(&error))])
+        } else {
+            Problem::new(MALFORMED_JSON, error.to_string())
+        }
+    })?;
+    json.end().map_err(|error| Problem::new(MALFORMED_JSON, error.to_string()))?;
+    Ok(parsed)
+}
+
+/// serde_json's message without its line and column: the pointer says it better.
+fn without_place(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.rsplit_once(" at line ") {
+        Some((message, _)) => message.to_owned(),
+        None => text,
+    }
+}
+
+fn pointer(path: &serde_path_to_error::Path) -> String {
+    use serde_path_to_error::Segment;
+    let mut pointer = String::new();
+    for segment in path {
+        let part = match segment {
+            Segment::Seq { index } => index.to_string(),
+            Segment::Map { key } => key.replace('~', "~0").replace('/', "~1"),
+            Segment::Enum { variant } => variant.clone(),
+            Segment::Unknown => continue,
+        };
+        pointer.push('/');
+        pointer.push_str(&part);
+    }
+    pointer
+}
+
+fn is_length_limit(error: &axum::Error) -> bool {
+    // The limit of `to_bytes` shows only in the chain of causes.
+    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = cause {
+        if error.to_string().contains("length limit") {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
+    let wrong = |detail: String| Problem::new(UNSUPPORTED_MEDIA_TYPE, detail);
+    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let essence = content_type.and_then(|value| value.split(';').next()).unwrap_or("").trim();
+    if !essence.eq_ignore_ascii_case("application/json") {
+        return Err(wrong("the body must be application/json".into()));
+    }
+    match headers.get(header::CONTENT_ENCODING) {
+        Some(encoding) if !encoding.as_bytes().eq_ignore_ascii_case(b"identity") => {
+            Err(wrong("the body must come without a content encoding".into()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The parameters of a query.
+pub struct Query<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        axum::extract::Query::try_from_uri(&parts.uri)
+            .map(|axum::extract::Query(query)| Self(query))
+            .map_err(|rejection| {
+                let text = rejection.body_text();
+                let detail = text.rsplit_once("string: ").map_or(text.as_str(), |(_, detail)| detail);
+                Problem::new(INVALID_PARAMETER, format!("query: {detail}"))
+            })
+    }
+}
+
+/// The variable parts of a path, decoded.
+pub struct Path<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        axum::extract::Path::from_request_parts(parts, state)
+            .await
+            .map(|axum::extract::Path(path)| Self(path))
+            .map_err(|rejection| Problem::new(INVALID_PARAMETER, format!("path: {}", rejection.body_text())))
+    }
+}
+
+fn invalid(name: &str, detail: impl std::fmt::Display) -> Problem {
+    Problem::new(INVALID_PARAMETER, format!("{name}: {detail}"))
+}
+
+/// The board of a path.
+pub fn board_id(text: &str) -> Result<BoardId, Problem> {
+    BoardId::parse(text).map_err(|error| invalid("board", error))
+}
+
+/// A member of a path or a query.
+pub fn member_id(text: &str) -> Result<MemberId, Problem> {
+    MemberId::parse(text).map_err(|error| invalid("member", error))
+}
+
+/// A number of a query between two bounds.
+pub fn bounded(name: &str, value: Option<u64>, default: u64, min: u64, max: u64) -> Result<u64, Problem> {
+    let value = value.unwrap_or(default);
+    if (min..=max).contains(&value) {
+        Ok(value)
+    } else {
+        Err(invalid(name, format!("must be from {min} to {max}, not {value}")))
+    }
+}
+
+/// The period that `key` and `at` name.
+pub fn choice(key: Option<&str>, at: Option<&str>) -> Result<Choice, Problem> {
+    match (key, at) {
+        (Some(_), Some(_)) => Err(invalid("key", "goes without `at`")),
+        (None | Some("current"), None) => Ok(Choice::Current),
+        (Some("previous"), None) => Ok(Choice::Previous),
+        (Some(key), None) => Ok(Choice::Key(key.to_owned())),
+        (None, Some(at)) => Timestamp::parse(at).map(Choice::At).map_err(|error| invalid("at", error)),
+    }
+}

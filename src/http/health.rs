@@ -1,0 +1,68 @@
+//! Is the process there, can it work, what has it done.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::App;
+use super::problem::{Problem, ProblemBody, STORE_UNAVAILABLE};
+
+/// That the process is there.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Alive {
+    /// `ok`.
+    status: &'static str,
+}
+
+/// What readiness was found to be.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Ready {
+    /// `ok`.
+    status: &'static str,
+    /// Whether the running standing of every rolling window has been completed ahead. While it isn't, reads
+    /// are right all the same, but the first one may wait.
+    windows_complete: bool,
+}
+
+/// The process is there.
+#[utoipa::path(
+    get, path = "/livez", tag = "operations", operation_id = "livez", security(()),
+    responses((status = 200, description = "It is", body = Alive))
+)]
+pub async fn livez() -> Json<Alive> {
+    Json(Alive { status: "ok" })
+}
+
+/// The service can work: it isn't shutting down, and Redis answers and knows the scripts.
+#[utoipa::path(
+    get, path = "/readyz", tag = "operations", operation_id = "readyz", security(()),
+    responses(
+        (status = 200, description = "It can", body = Ready),
+        (status = 503, description = "`store-unavailable`", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub async fn readyz(State(app): State<App>) -> Result<Json<Ready>, Problem> {
+    if app.shutdown.is_cancelled() {
+        return Err(Problem::new(STORE_UNAVAILABLE, "the service is shutting down"));
+    }
+    app.service.store.check().await.map_err(crate::service::Error::from)?;
+    Ok(Json(Ready { status: "ok", windows_complete: app.service.windows_are_complete() }))
+}
+
+/// Counters, for Prometheus.
+#[utoipa::path(
+    get, path = "/metrics", tag = "operations", operation_id = "metrics", security(()),
+    responses((status = 200, description = "In the text format of Prometheus", body = String, content_type = "text/plain"))
+)]
+pub async fn metrics(State(app): State<App>) -> Response {
+    match &app.metrics {
+        Some(metrics) => {
+            ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], metrics.render())
+                .into_response()
+        }
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
+}

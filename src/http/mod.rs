@@ -1,0 +1,172 @@
+//! HTTP: one table of routes, from which the OpenAPI document comes too, and the layers around it.
+
+pub mod auth;
+mod boards;
+mod events;
+pub mod extract;
+mod health;
+mod observe;
+pub mod problem;
+mod standings;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::Request;
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use metrics_exporter_prometheus::PrometheusHandle;
+use tokio_util::sync::CancellationToken;
+use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::compression::CompressionLayer;
+use tower_http::cors::{AllowOrigin, CorsLayer};
+use utoipa::openapi::OpenApi;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::{Modify, OpenApi as _};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use utoipa_swagger_ui::{Config, SwaggerUi};
+
+use self::auth::{ApiKeys, Role};
+use self::problem::Problem;
+use crate::service::Service;
+
+/// The longest time that a request may take once its body is there: longer than the store's own limits.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// What handlers work with. Cheap to clone.
+#[derive(Clone)]
+pub struct App {
+    /// The use cases.
+    pub service: Arc<Service>,
+    /// What `/metrics` shows; `None` where nobody records.
+    pub metrics: Option<PrometheusHandle>,
+    /// Whether no API keys are configured.
+    pub is_open: bool,
+    /// Cancelled when the service begins to shut down.
+    pub shutdown: CancellationToken,
+}
+
+/// How the outer layers are set.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Who may do what.
+    pub keys: ApiKeys,
+    /// The origins that browsers may call from; none: only the service's own.
+    pub cors_origins: Vec<HeaderValue>,
+}
+
+#[derive(utoipa::OpenApi)]
+#[openapi(
+    info(
+        title = "standings",
+        description = "Exact leaderboards and vote rankings over HTTP, on Redis.\n\nA **board** is a definition. A **standing** is one ranked list of a board: one *window* (`day`, `last-7-days`, …) at one *key* (`2026-11-21`). An **event** adds to, or sets, one member's score. A standing is a pure function of the set of accepted events: order, retries and batches never show.\n\nEvery error is `application/problem+json` with a `type` that can be opened. Beside those named at the routes: 400 `malformed-json`, `invalid-parameter`; 401 `unauthenticated` and 403 `forbidden` where API keys are configured; 405; 500 `internal`; 503 `store-unavailable` with `Retry-After`.",
+        license(name = "Apache-2.0", identifier = "Apache-2.0"),
+    ),
+    tags(
+        (name = "boards", description = "Definitions"),
+        (name = "events", description = "Scores come in"),
+        (name = "standings", description = "Ranks go out"),
+        (name = "operations", description = "Is it there, can it work, what has it done"),
+    ),
+    security(("api_key" = [])),
+    modifiers(&ApiKeyScheme),
+)]
+struct Document;
+
+struct ApiKeyScheme;
+
+impl Modify for ApiKeyScheme {
+    fn modify(&self, document: &mut OpenApi) {
+        let scheme = HttpBuilder::new()
+            .scheme(HttpAuthScheme::Bearer)
+            .description(Some("An API key, where any are configured. Roles: read < write < admin."));
+        if let Some(components) = document.components.as_mut() {
+            components.add_security_scheme("api_key", SecurityScheme::Http(scheme.build()));
+        }
+    }
+}
+
+/// The table of routes. `keys` guard what needs a role.
+fn routes(keys: &ApiKeys) -> OpenApiRouter<App> {
+    let read = OpenApiRouter::new()
+        .routes(routes!(boards::list))
+        .routes(routes!(boards::get))
+        .routes(routes!(standings::page))
+        .routes(routes!(standings::subset))
+        .routes(routes!(standings::member))
+        .routes(routes!(standings::query));
+    let write = OpenApiRouter::new().routes(routes!(events::post_one)).routes(routes!(events::post_many));
+    let admin = OpenApiRouter::new().routes(routes!(boards::put)).routes(routes!(boards::delete));
+    let open = OpenApiRouter::new()
+        .routes(routes!(health::livez))
+        .routes(routes!(health::readyz))
+        .routes(routes!(health::metrics));
+    let guard = |router: OpenApiRouter<App>, role| {
+        router.route_layer(middleware::from_fn_with_state((keys.clone(), role), auth::require))
+    };
+    OpenApiRouter::with_openapi(Document::openapi())
+        .merge(guard(admin, Role::Admin))
+        .merge(guard(write, Role::Write))
+        .merge(guard(read, Role::Read))
+        .merge(open)
+}
+
+/// The OpenAPI document.
+pub fn document() -> OpenApi {
+    let mut document = routes(&ApiKeys::default()).into_openapi();
+    ApiKeyScheme.modify(&mut document);
+    document
+}
+
+/// The whole service over HTTP.
+pub fn router(app: App, options: &Options) -> Router {
+    let (table, _) = routes(&options.keys).split_for_parts();
+    let document = Arc::new(document());
+    let swagger = SwaggerUi::new("/docs").config(Config::from("/openapi.json"));
+    let origins = AllowOrigin::list(options.cors_origins.iter().cloned());
+    let cors = CorsLayer::new()
+        .allow_origin(origins)
+        .allow_methods([Method::GET, Method::POST, Method::PUT, Method::DELETE])
+        .allow_headers([
+            header::AUTHORIZATION,
+            header::CONTENT_TYPE,
+            header::IF_MATCH,
+            header::IF_NONE_MATCH,
+            HeaderName::from_static("idempotency-key"),
+            observe::REQUEST_ID,
+        ])
+        .expose_headers([header::ETAG, header::RETRY_AFTER, observe::REQUEST_ID]);
+    let routed = table
+        .merge(swagger)
+        .route("/openapi.json", get(async move || Json(OpenApi::clone(&document))))
+        .route("/problems/{name}", get(problem::explain))
+        .fallback(async || StatusCode::NOT_FOUND)
+        .with_state(app);
+    let routed = if options.cors_origins.is_empty() { routed } else { routed.layer(cors) };
+    routed
+        .layer(middleware::from_fn(limit_time))
+        .layer(CatchPanicLayer::custom(panicked))
+        .layer(CompressionLayer::new())
+        .layer(middleware::from_fn(observe::observe))
+}
+
+/// Ends a request that takes too long. What it has sent to Redis may still be carried out.
+async fn limit_time(request: Request, next: Next) -> Response {
+    tokio::time::timeout(REQUEST_TIMEOUT, next.run(request)).await.unwrap_or_else(|_| {
+        Problem::new(problem::STORE_UNAVAILABLE, "the request took too long").into_response()
+    })
+}
+
+fn panicked(panic: Box<dyn std::any::Any + Send>) -> Response {
+    let message = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("no message");
+    tracing::error!(message, "a handler panicked");
+    Problem::new(problem::INTERNAL, "a fault of the service; its log tells more").into_response()
+}

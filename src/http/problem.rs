@@ -1,0 +1,231 @@
+//! Errors as clients see them: `application/problem+json` (RFC 9457), and the page behind each type.
+
+use axum::extract::Path;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::domain::board::FieldError;
+use crate::domain::event::Rejection;
+use crate::service::Error;
+use crate::store::StoreError;
+
+/// What clients are told to wait after a 503, in seconds.
+const RETRY_AFTER_S: u32 = 1;
+
+/// One kind of problem; its name is the end of `type`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Kind {
+    /// The name, as in `/problems/{name}`.
+    pub name: &'static str,
+    /// The same for people.
+    pub title: &'static str,
+    /// The status that goes with it.
+    pub status: StatusCode,
+    /// What it means and what to do.
+    pub explanation: &'static str,
+}
+
+macro_rules! kinds {
+    ($($ident:ident = $status:ident, $name:literal, $title:literal, $explanation:literal;)*) => {
+        $(
+            #[doc = $explanation]
+            pub const $ident: Kind = Kind {
+                name: $name,
+                title: $title,
+                status: StatusCode::$status,
+                explanation: $explanation,
+            };
+        )*
+        /// All of them.
+        pub const KINDS: &[Kind] = &[$($ident),*];
+    };
+}
+
+kinds! {
+    MALFORMED_JSON = BAD_REQUEST, "malformed-json", "Malformed JSON",
+        "The body is not JSON, or not UTF-8. Nothing was done.";
+    INVALID_PARAMETER = BAD_REQUEST, "invalid-parameter", "Invalid parameter",
+        "A part of the path, the query or a header does not make sense; `detail` says which. Nothing was done.";
+    UNAUTHENTICATED = UNAUTHORIZED, "unauthenticated", "API key needed",
+        "Send an API key: `Authorization: Bearer <key>`.";
+    FORBIDDEN = FORBIDDEN, "forbidden", "Role too low",
+        "The API key is valid, but its role does not reach: read < write < admin.";
+    BOARD_NOT_FOUND = NOT_FOUND, "board-not-found", "Board not found",
+        "There is no board of that name. `PUT /v1/boards/{board}` makes one.";
+    MEMBER_NOT_FOUND = NOT_FOUND, "member-not-found", "Member not found",
+        "The member is not listed in this standing: it had no event in the period.";
+    NOT_FOUND = NOT_FOUND, "not-found", "Not found",
+        "There is nothing at this address. `/docs` shows what there is.";
+    METHOD_NOT_ALLOWED = METHOD_NOT_ALLOWED, "method-not-allowed", "Method not allowed",
+        "The address does not take this method; the header `Allow` names those that it takes.";
+    REQUEST_TIMEOUT = REQUEST_TIMEOUT, "request-timeout", "Request timeout",
+        "The body did not arrive in time. Nothing was done.";
+    BOARD_IN_USE = CONFLICT, "board-in-use", "Board in use",
+        "The change would alter data that is stored already. It is possible only while the board has no events; `errors` names the fields.";
+    BOARD_CLOSED = CONFLICT, "board-closed", "Board closed",
+        "The event's `at` lies before the board's `opens_at` or not before its `closes_at`. It was not taken.";
+    PRECONDITION_FAILED = PRECONDITION_FAILED, "precondition-failed", "Precondition failed",
+        "The board's definition is not the one that `If-Match` or `If-None-Match` demands. Read it again. Nothing was done.";
+    PAYLOAD_TOO_LARGE = PAYLOAD_TOO_LARGE, "payload-too-large", "Payload too large",
+        "The body has more than 1 MiB. Nothing was done.";
+    UNSUPPORTED_MEDIA_TYPE = UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", "Unsupported media type",
+        "The body must be `Content-Type: application/json`, without a content encoding. Nothing was done.";
+    VALIDATION_FAILED = UNPROCESSABLE_ENTITY, "validation-failed", "Validation failed",
+        "The body is JSON, but not what is expected; `errors` says where and why. Nothing was done.";
+    SCORE_OUT_OF_RANGE = UNPROCESSABLE_ENTITY, "score-out-of-range", "Score out of range",
+        "The score has more decimals than the board keeps, or it, or a sum that it enters, is beyond ±(2^53 − 1) of the board's smallest unit. The event was not taken.";
+    EVENT_IN_FUTURE = UNPROCESSABLE_ENTITY, "event-in-future", "Event in the future",
+        "The event's `at` is more than 60 seconds ahead of the service's clock. It was not taken.";
+    EVENT_TOO_LATE = UNPROCESSABLE_ENTITY, "event-too-late", "Event too late",
+        "The event's `at` is older than the board's `accept_late`. It was not taken.";
+    EVENT_ID_REUSED = UNPROCESSABLE_ENTITY, "event-id-reused", "Event id reused",
+        "An event with this id and another content was taken before. This one was not.";
+    UNKNOWN_WINDOW = UNPROCESSABLE_ENTITY, "unknown-window", "Unknown window",
+        "The board does not keep this window; `detail` names those that it keeps.";
+    INTERNAL = INTERNAL_SERVER_ERROR, "internal", "Internal error",
+        "A fault of the service. It is in the log under the request id.";
+    STORE_UNAVAILABLE = SERVICE_UNAVAILABLE, "store-unavailable", "Store unavailable",
+        "Redis did not answer in time. An event that was sent may have been taken or not: send it again with the same id after `Retry-After` seconds, and it counts once.";
+}
+
+/// An error on its way to a client. As a response it has no body yet: the layer that knows the request's
+/// id writes it.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    /// What kind.
+    pub kind: Kind,
+    /// What exactly.
+    pub detail: String,
+    /// Where in the body.
+    pub errors: Vec<FieldError>,
+}
+
+/// The body of every response with a status from 400 on (RFC 9457).
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub struct ProblemBody {
+    /// What kind of problem: the address of a page that explains it.
+    #[serde(rename = "type")]
+    #[schema(example = "/problems/score-out-of-range")]
+    pub kind: String,
+    /// The same for people.
+    #[schema(example = "Score out of range")]
+    pub title: String,
+    /// The HTTP status.
+    #[schema(example = 422, minimum = 400, maximum = 599)]
+    pub status: u16,
+    /// What exactly.
+    #[schema(example = "score 12.345 has 3 decimals; 0 are kept")]
+    pub detail: String,
+    /// Where in the body, if it lies there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<FieldError>,
+    /// The request's id, as in the header `X-Request-Id`; not in the problem of one item of a batch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+}
+
+impl Problem {
+    /// A problem without a place in the body.
+    pub fn new(kind: Kind, detail: impl Into<String>) -> Self {
+        Self { kind, detail: detail.into(), errors: Vec::new() }
+    }
+
+    /// What is wrong in the body.
+    pub fn invalid(errors: Vec<FieldError>) -> Self {
+        let detail = match errors.as_slice() {
+            [error] if error.pointer.is_empty() => error.detail.clone(),
+            [error] => format!("{}: {}", error.pointer, error.detail),
+            errors => format!("{} things are wrong; see errors", errors.len()),
+        };
+        Self { kind: VALIDATION_FAILED, detail, errors }
+    }
+
+    /// The body.
+    pub fn body(&self, request_id: Option<&str>) -> ProblemBody {
+        ProblemBody {
+            kind: format!("/problems/{}", self.kind.name),
+            title: self.kind.title.to_owned(),
+            status: self.kind.status.as_u16(),
+            detail: self.detail.clone(),
+            errors: self.errors.clone(),
+            request_id: request_id.map(ToOwned::to_owned),
+        }
+    }
+
+    /// A problem for a response of another layer that has none.
+    pub fn of_status(status: StatusCode) -> Self {
+        let kind = match status {
+            StatusCode::REQUEST_TIMEOUT => REQUEST_TIMEOUT,
+            StatusCode::METHOD_NOT_ALLOWED => METHOD_NOT_ALLOWED,
+            StatusCode::PAYLOAD_TOO_LARGE => PAYLOAD_TOO_LARGE,
+            StatusCode::UNSUPPORTED_MEDIA_TYPE => UNSUPPORTED_MEDIA_TYPE,
+            StatusCode::SERVICE_UNAVAILABLE => STORE_UNAVAILABLE,
+            StatusCode::NOT_FOUND => NOT_FOUND,
+            status if status.is_server_error() => INTERNAL,
+            _ => INVALID_PARAMETER,
+        };
+        Self::new(kind, kind.explanation)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = self.kind.status.into_response();
+        let headers = response.headers_mut();
+        if self.kind == STORE_UNAVAILABLE {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S));
+        }
+        if self.kind == UNAUTHENTICATED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// The one place that gives the domain's errors a status.
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let detail = error.to_string();
+        let kind = match error {
+            Error::Invalid(errors) => return Self::invalid(errors),
+            Error::BoardInUse(errors) => return Self { kind: BOARD_IN_USE, detail, errors },
+            Error::Score { .. } => {
+                let errors = vec![FieldError::new("/score", &detail)];
+                return Self { kind: SCORE_OUT_OF_RANGE, detail, errors };
+            }
+            Error::Store(StoreError::Unavailable(text)) => {
+                tracing::warn!(error = text, "the store is not available");
+                return Self::new(STORE_UNAVAILABLE, "the store did not answer in time; try again");
+            }
+            Error::Store(error) => {
+                tracing::error!(%error, "internal error");
+                return Self::new(INTERNAL, "a fault of the service; its log tells more");
+            }
+            Error::BoardNotFound(_) => BOARD_NOT_FOUND,
+            Error::MemberNotFound { .. } => MEMBER_NOT_FOUND,
+            Error::UnknownWindow { .. } => UNKNOWN_WINDOW,
+            Error::InvalidParameter { .. } => INVALID_PARAMETER,
+            Error::PreconditionFailed => PRECONDITION_FAILED,
+            Error::Rejected { rejection, .. } => match rejection {
+                Rejection::InFuture => EVENT_IN_FUTURE,
+                Rejection::TooLate => EVENT_TOO_LATE,
+                Rejection::Closed => BOARD_CLOSED,
+                Rejection::OutOfRange(_) => SCORE_OUT_OF_RANGE,
+                Rejection::IdReused => EVENT_ID_REUSED,
+            },
+        };
+        Self::new(kind, detail)
+    }
+}
+
+/// The page behind a problem's `type`.
+pub async fn explain(Path(name): Path<String>) -> Result<Response, Problem> {
+    let kind = KINDS.iter().find(|kind| kind.name == name);
+    let kind = kind.ok_or_else(|| Problem::new(NOT_FOUND, "there is no problem of that name"))?;
+    let text = format!("{} ({})\n\n{}\n", kind.title, kind.status, kind.explanation);
+    Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response())
+}

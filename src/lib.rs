@@ -1,0 +1,41 @@
+//! Exact leaderboards and vote rankings over HTTP, on Redis.
+//!
+//! **The one law**: a standing is a pure function of the set of accepted events. Order, retries, batches,
+//! instances and restarts never show in it.
+//!
+//! An event's way through the crate, top to bottom; imports point downward only:
+//!
+//! ```text
+//! http/events.rs        JSON in, JSON out                         http/standings.rs
+//! service/submit.rs     the use case                              service/page.rs, member.rs, …
+//! domain/plan.rs        which standings, what amount (pure)       service/period.rs
+//! store/events.rs       one typed call per script                 store/standings.rs
+//! scripts/apply.lua     one atomic step in Redis                  scripts/page.lua, member.lua, …
+//! ```
+//!
+//! | module | idea |
+//! | --- | --- |
+//! | [`domain`] | what a standing is: values, calendars, boards, plans; no IO, no clock |
+//! | [`store`] | what Redis holds: keys, scripts, connections, the embedded server; nothing else names a key |
+//! | [`service`] | the use cases, one file each; knows no HTTP |
+//! | [`http`] | one table of routes, problems, API keys, the OpenAPI document |
+//! | [`worker`] | loops that sleep and call one step of the service |
+//! | [`server`] | puts it together, runs it, ends it |
+//! | [`config`], [`clock`], [`import`] | settings; the time all instances agree on; the import command |
+//!
+//! Invariants:
+//! - Every write is one Lua script in one slot: all of an event's changes and the memory of its id, or nothing.
+//! - A script checks everything before its first write, and names the version of the definition it is for.
+//! - Scores are integers up to 2^53 − 1, scaled by the board's decimals; no float reaches a user.
+//! - Time is an argument below the entry points; the clock follows Redis' clock.
+//! - A rolling standing that isn't complete is never read; whoever finds it so completes it.
+
+pub mod clock;
+//pub mod config;
+pub mod domain;
+pub mod http;
+//pub mod import;
+//pub mod server;
+pub mod service;
+pub mod store;
+pub mod worker;

@@ -1,0 +1,175 @@
+//! Putting the service together, running it, and ending it without losing what it has accepted.
+
+use std::future::{Future, IntoFuture};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::serve::ListenerExt;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use thiserror::Error;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Clock;
+use crate::config::{ConfigError, ServeArgs};
+use crate::http::{App, Options, router};
+use crate::service::Service;
+use crate::store::embedded::{EmbeddedConfig, EmbeddedError, EmbeddedServer};
+use crate::store::{Store, StoreError};
+use crate::worker;
+
+/// How long requests that were accepted may take once the service is told to stop.
+const DRAIN_TIME_MAX: Duration = Duration::from_secs(25);
+/// How long the start waits for Redis before it serves, not ready, without it.
+const FIRST_CONTACT_TIME_MAX: Duration = Duration::from_secs(3);
+/// The pause between two tries to reach Redis at the start.
+const CONTACT_INTERVAL: Duration = Duration::from_millis(100);
+/// How often histograms are folded.
+const METRICS_INTERVAL: Duration = Duration::from_secs(5);
+/// The upper bounds of the latency histograms, in seconds.
+const LATENCY_BUCKETS: [f64; 12] = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0];
+
+/// Why the service could not run.
+#[derive(Debug, Error)]
+pub enum ServerError {
+    /// The settings don't go together.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The private server could not be started.
+    #[error(transparent)]
+    Embedded(#[from] EmbeddedError),
+    /// The store can't be set up.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The address can't be served on.
+    #[error("can't serve on {address}: {cause}")]
+    Listen {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// Why.
+        cause: std::io::Error,
+    },
+    /// Metrics can't be recorded.
+    #[error("metrics can't be recorded: {0}")]
+    Metrics(#[from] metrics_exporter_prometheus::BuildError),
+}
+
+/// Serves until `stop` ends, and then finishes what was accepted.
+pub async fn serve(args: ServeArgs, stop: impl Future<Output = ()>) -> Result<(), ServerError> {
+    args.check()?;
+    let metrics = record_metrics()?;
+    let embedded = start_embedded(&args).await?;
+    let url = match (&embedded, args.redis_url()) {
+        (Some(server), _) => format!("unix://{}", server.socket().display()),
+        (None, Some(url)) => url.to_owned(),
+        (None, None) => return Err(ConfigError::WorkerWithoutRedis.into()),
+    };
+    let service = Service::new(Store::connect(&url)?, Clock::system());
+    let stopping = CancellationToken::new();
+    let loops_stop = CancellationToken::new();
+    first_contact(&service).await;
+
+    let mut loops = tokio::task::JoinSet::new();
+    loops.spawn(worker::keep_current(Arc::clone(&service), loops_stop.clone()));
+    if args.background {
+        loops.spawn(worker::work(Arc::clone(&service), loops_stop.clone()));
+    }
+    loops.spawn(fold_metrics(metrics.clone(), loops_stop.clone()));
+
+    let address = args.listen;
+    let listener =
+        TcpListener::bind(address).await.map_err(|cause| ServerError::Listen { address, cause })?;
+    let bound = listener.local_addr().unwrap_or(address);
+    tracing::info!("serving on http://{bound}; try it at http://{bound}/docs");
+    let app = App {
+        service,
+        metrics: Some(metrics),
+        is_open: args.api_keys.is_open(),
+        shutdown: stopping.clone(),
+    };
+    let options = Options { keys: args.api_keys.clone(), cors_origins: args.cors_origins.clone() };
+    let listener = listener.tap_io(|connection| {
+        if let Err(error) = connection.set_nodelay(true) {
+            tracing::debug!(%error, "nodelay could not be set");
+        }
+    });
+    let serving = axum::serve(listener, router(app, &options))
+        .with_graceful_shutdown(stopping.clone().cancelled_owned())
+        .into_future();
+    let serving = tokio::spawn(serving);
+    stop.await;
+    tracing::info!("stopping: requests that were accepted are finished");
+    stopping.cancel();
+    if tokio::time::timeout(DRAIN_TIME_MAX, serving).await.is_err() {
+        tracing::warn!("some requests were not finished in time");
+    }
+    end(loops, &loops_stop, embedded).await;
+    Ok(())
+}
+
+/// Does the background work until `stop` ends.
+pub async fn work(args: ServeArgs, stop: impl Future<Output = ()>) -> Result<(), ServerError> {
+    let url = args.redis_url().ok_or(ConfigError::WorkerWithoutRedis)?;
+    let service = Service::new(Store::connect(url)?, Clock::system());
+    let loops_stop = CancellationToken::new();
+    first_contact(&service).await;
+    let mut loops = tokio::task::JoinSet::new();
+    loops.spawn(worker::keep_current(Arc::clone(&service), loops_stop.clone()));
+    loops.spawn(worker::work(service, loops_stop.clone()));
+    tracing::info!("doing the background work");
+    stop.await;
+    end(loops, &loops_stop, None).await;
+    Ok(())
+}
+
+async fn end(
+    mut loops: tokio::task::JoinSet<()>,
+    stop: &CancellationToken,
+    embedded: Option<EmbeddedServer>,
+) {
+    stop.cancel();
+    while loops.join_next().await.is_some() {}
+    if let Some(server) = embedded {
+        server.stop().await;
+    }
+    tracing::info!("stopped");
+}
+
+async fn start_embedded(args: &ServeArgs) -> Result<Option<EmbeddedServer>, ServerError> {
+    if args.redis_url().is_some() {
+        return Ok(None);
+    }
+    let config = EmbeddedConfig { data_dir: args.data_dir.clone(), server: args.redis_server.clone() };
+    let server = EmbeddedServer::start(config).await?;
+    tracing::info!(data_dir = %args.data_dir.display(), "a private redis server is running");
+    Ok(Some(server))
+}
+
+/// Loads the scripts, the boards and the time, if Redis can be reached at once.
+async fn first_contact(service: &Service) {
+    let contact = async {
+        while let Err(error) = service.store.prepare().await {
+            tracing::debug!(%error, "redis can't be reached yet");
+            tokio::time::sleep(CONTACT_INTERVAL).await;
+        }
+        worker::follow_clock(service).await?;
+        service.refresh_boards().await
+    };
+    match tokio::time::timeout(FIRST_CONTACT_TIME_MAX, contact).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(%error, "redis can't be reached; trying on"),
+        Err(_) => tracing::warn!("redis can't be reached; trying on"),
+    }
+}
+
+fn record_metrics() -> Result<PrometheusHandle, ServerError> {
+    Ok(PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Suffix("_seconds".into()), &LATENCY_BUCKETS)?
+        .install_recorder()?)
+}
+
+async fn fold_metrics(metrics: PrometheusHandle, stop: CancellationToken) {
+    while stop.run_until_cancelled(tokio::time::sleep(METRICS_INTERVAL)).await.is_some() {
+        metrics.run_upkeep();
+    }
+}

@@ -1,0 +1,187 @@
+//! Boards: defined, read, listed, deleted, and held in memory.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+use futures::stream::{self, StreamExt, TryStreamExt};
+
+use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
+use crate::domain::board::{Board, Definition};
+use crate::domain::ids::BoardId;
+use crate::domain::plan::Routes;
+use crate::store::boards::Defined;
+
+/// How many definitions are read side by side.
+const LOADS_MAX: usize = 64;
+
+/// The boards in memory.
+#[derive(Debug, Default)]
+pub struct Boards {
+    live: ArcSwap<HashMap<BoardId, Arc<LiveBoard>>>,
+    /// The last change that is known.
+    sequence: AtomicU64,
+}
+
+impl Boards {
+    fn get(&self, id: &BoardId) -> Option<Arc<LiveBoard>> {
+        self.live.load().get(id).cloned()
+    }
+
+    fn put(&self, id: &BoardId, board: Option<Board>) -> Option<Arc<LiveBoard>> {
+        let live = board.map(|board| Arc::new(LiveBoard { board, routes: Routes::default() }));
+        self.live.rcu(|boards| {
+            let mut boards = HashMap::clone(boards);
+            match &live {
+                Some(live) => boards.insert(id.clone(), Arc::clone(live)),
+                None => boards.remove(id),
+            };
+            boards
+        });
+        live
+    }
+}
+
+/// What a request demands of the stored definition before it may replace or delete it.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Precondition {
+    /// `If-Match`: one of these versions is stored; `*` for any.
+    pub matches: Option<Vec<String>>,
+    /// `If-None-Match: *`: none is stored.
+    pub is_absent: bool,
+}
+
+impl Precondition {
+    fn check(&self, stored: Option<&Board>) -> Result<(), Error> {
+        let version = stored.map(Board::version);
+        let matches = self.matches.as_ref().is_none_or(|allowed| {
+            version.is_some_and(|version| allowed.iter().any(|tag| *tag == "*" || *tag == version))
+        });
+        if matches && !(self.is_absent && stored.is_some()) {
+            Ok(())
+        } else {
+            Err(Error::PreconditionFailed)
+        }
+    }
+}
+
+impl Service {
+    /// The board from memory, or from Redis if it isn't there.
+    pub(super) async fn live_board(&self, id: &BoardId) -> Result<Arc<LiveBoard>, Error> {
+        if let Some(live) = self.boards.get(id) {
+            return Ok(live);
+        }
+        self.reload(id).await?;
+        self.boards.get(id).ok_or_else(|| Error::BoardNotFound(id.clone()))
+    }
+
+    /// Reads a definition into memory again.
+    pub(super) async fn reload(&self, id: &BoardId) -> Result<(), Error> {
+        let stored = self.store.load_board(id).await?;
+        let known = self.boards.get(id);
+        if known.as_ref().map(|live| &live.board) != stored.as_ref() {
+            self.boards.put(id, stored);
+        }
+        Ok(())
+    }
+
+    /// The board as it is stored.
+    pub async fn board(&self, id: &BoardId) -> Result<Board, Error> {
+        let stored = self.store.load_board(id).await?;
+        stored.ok_or_else(|| Error::BoardNotFound(id.clone()))
+    }
+
+    /// Up to `count` boards in the order of their ids, behind `after`.
+    pub async fn list_boards(&self, after: Option<&BoardId>, count: usize) -> Result<Vec<Board>, Error> {
+        let ids = self.store.board_ids(after, count).await?;
+        let boards: Vec<Option<Board>> = stream::iter(ids)
+            .map(async |id| self.store.load_board(&id).await)
+            .buffered(LOADS_MAX)
+            .try_collect()
+            .await?;
+        Ok(boards.into_iter().flatten().collect())
+    }
+
+    /// Creates or replaces a board; returns it and whether it was created. A definition that is stored
+    /// already stays as it is.
+    pub async fn define_board(
+        &self,
+        id: &BoardId,
+        definition: Definition,
+        precondition: &Precondition,
+    ) -> Result<(Board, bool), Error> {
+        let errors = definition.check();
+        if !errors.is_empty() {
+            return Err(Error::Invalid(errors));
+        }
+        for _ in 0..ATTEMPTS_MAX {
+            let stored = self.store.load_board(id).await?;
+            precondition.check(stored.as_ref())?;
+            let frozen = stored.as_ref().map_or_else(Vec::new, |board| {
+                board.definition.frozen_changes(&definition)
+            });
+            let board = match &stored {
+                Some(board) if board.definition == definition => return Ok((board.clone(), false)),
+                Some(board) => board.replaced(definition.clone()),
+                None => {
+                    let generation = self.store.next_generation().await?;
+                    Board::new(id.clone(), definition.clone(), generation, 1, BTreeMap::new())
+                }
+            };
+            match self.store.define_board(&board, stored.as_ref(), !frozen.is_empty()).await? {
+                Defined::Stored => {
+                    self.boards.put(id, Some(board.clone()));
+                    self.store.announce_board(id, true).await?;
+                    return Ok((board, stored.is_none()));
+                }
+                Defined::Used => return Err(Error::BoardInUse(frozen)),
+                Defined::Changed => {}
+            }
+        }
+        Err(Error::busy())
+    }
+
+    /// Deletes a board. Its data can't be reached from then on, and is unlinked in the background.
+    pub async fn delete_board(&self, id: &BoardId, precondition: &Precondition) -> Result<(), Error> {
+        for _ in 0..ATTEMPTS_MAX {
+            let stored = self.store.load_board(id).await?;
+            precondition.check(stored.as_ref())?;
+            let board = stored.ok_or_else(|| Error::BoardNotFound(id.clone()))?;
+            if self.store.delete_board(&board).await? {
+                self.boards.put(id, None);
+                self.store.announce_board(id, false).await?;
+                return Ok(());
+            }
+        }
+        Err(Error::busy())
+    }
+
+    /// Takes the changes that other instances have made into memory.
+    pub async fn refresh_boards(&self) -> Result<(), Error> {
+        let known = self.boards.sequence.load(Ordering::SeqCst);
+        let changed = self.store.changed_boards(known).await?;
+        let Some((_, sequence)) = changed.last().cloned() else { return Ok(()) };
+        stream::iter(changed)
+            .map(async |(id, _)| self.reload(&id).await)
+            .buffer_unordered(LOADS_MAX)
+            .try_collect::<()>()
+            .await?;
+        self.boards.sequence.fetch_max(sequence, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Unlinks the data of deleted boards, a bounded part of each; returns whether any is left.
+    pub async fn purge_deleted(&self) -> Result<bool, Error> {
+        let mut is_more = false;
+        for (generation, id) in self.store.deleted_boards().await? {
+            is_more |= self.store.purge_board(generation, &id).await?;
+        }
+        Ok(is_more)
+    }
+
+    /// The boards in memory.
+    pub(super) fn live_boards(&self) -> Vec<Arc<LiveBoard>> {
+        self.boards.live.load().values().cloned().collect()
+    }
+}

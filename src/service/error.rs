@@ -1,0 +1,111 @@
+//! What can go wrong, in the words of the domain. HTTP maps it in one place.
+
+use thiserror::Error;
+
+use crate::domain::board::{Board, FieldError};
+use crate::domain::event::Rejection;
+use crate::domain::ids::BoardId;
+use crate::domain::score::ScoreError;
+use crate::domain::time::Timestamp;
+use crate::store::StoreError;
+
+/// Why a request was not carried out.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// There is no such board.
+    #[error("there is no board {0}")]
+    BoardNotFound(BoardId),
+    /// The member isn't listed in the standing.
+    #[error("{member:?} is not in {window} {key} of board {board}")]
+    MemberNotFound {
+        /// The board.
+        board: BoardId,
+        /// The window.
+        window: String,
+        /// The period.
+        key: String,
+        /// Who was asked for.
+        member: String,
+    },
+    /// The board has no such window.
+    #[error("board {board} has no window {window:?}; it has {known}")]
+    UnknownWindow {
+        /// The board.
+        board: BoardId,
+        /// What was asked for.
+        window: String,
+        /// What there is.
+        known: String,
+    },
+    /// A parameter of the request makes no sense.
+    #[error("{name}: {detail}")]
+    InvalidParameter {
+        /// The parameter.
+        name: &'static str,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// The document has errors.
+    #[error("the document is not valid")]
+    Invalid(Vec<FieldError>),
+    /// The definition can't change in these fields while the board has events.
+    #[error("the board has events, so that these fields can't change")]
+    BoardInUse(Vec<FieldError>),
+    /// The definition is not the one that the request is for.
+    #[error("the board is not in the state that the request names")]
+    PreconditionFailed,
+    /// A score has too many decimals or is too large.
+    #[error("score {score} {error}")]
+    Score {
+        /// The score as it was sent.
+        score: String,
+        /// What is wrong with it.
+        error: ScoreError,
+    },
+    /// An event is not taken.
+    #[error("{detail}")]
+    Rejected {
+        /// Why.
+        rejection: Rejection,
+        /// The same for people.
+        detail: String,
+    },
+    /// Redis failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Error {
+    /// Says why a board does not take an event of that instant.
+    pub(super) fn rejected(board: &Board, rejection: Rejection, at: Timestamp, now: Timestamp) -> Self {
+        let id = &board.id;
+        let detail = match rejection {
+            Rejection::InFuture => {
+                format!("at {at} is more than 60 s after now, {now}")
+            }
+            Rejection::TooLate => {
+                let accept_late = serde_json::to_string(&board.definition.accept_late).unwrap_or_default();
+                format!("at {at} is older than board {id} accepts ({accept_late}); now is {now}")
+            }
+            Rejection::Closed => {
+                let show = |time: Option<Timestamp>| {
+                    time.map_or_else(|| "ever".to_owned(), |time| time.to_string())
+                };
+                let (opens, closes) = (board.definition.opens_at, board.definition.closes_at);
+                format!("board {id} takes events from {} up to {}, not at {at}", show(opens), show(closes))
+            }
+            Rejection::OutOfRange(window) => {
+                format!("the score in {window} would pass ±(2^53 − 1)")
+            }
+            Rejection::IdReused => {
+                "another event with other content had this id".to_owned()
+            }
+        };
+        Self::Rejected { rejection, detail }
+    }
+
+    /// The call was begun anew too often.
+    pub(super) fn busy() -> Self {
+        Self::Store(StoreError::Unavailable("the board changes too quickly".into()))
+    }
+}

@@ -1,0 +1,71 @@
+//! Reading one member of a standing, its neighbours, and where it stood before.
+
+use std::sync::Arc;
+
+use super::period::{Choice, Target};
+use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
+use crate::domain::ids::{BoardId, MemberId};
+use crate::store::standings::Neighbourhood;
+
+/// The most neighbours on each side.
+pub const AROUND_MAX: u64 = 100;
+
+/// Which member.
+#[derive(Clone, Debug)]
+pub struct MemberRequest {
+    /// Of which board.
+    pub board: BoardId,
+    /// Of which window.
+    pub window: String,
+    /// Of which period.
+    pub choice: Choice,
+    /// Who.
+    pub member: MemberId,
+    /// How many neighbours on each side, if any are wanted.
+    pub around: Option<u64>,
+}
+
+/// A member, and what it was read from.
+#[derive(Clone, Debug)]
+pub struct FoundMember {
+    /// The board.
+    pub live: Arc<LiveBoard>,
+    /// The standing.
+    pub target: Target,
+    /// The standing before, if there is one.
+    pub previous: Option<Target>,
+    /// What the standing says; at least one neighbour on each side, where there is one.
+    pub found: Neighbourhood,
+}
+
+impl Service {
+    /// Reads a member.
+    pub async fn member(&self, request: &MemberRequest) -> Result<FoundMember, Error> {
+        let around = request.around.unwrap_or(0).max(1);
+        for _ in 0..ATTEMPTS_MAX {
+            let live = self.live_board(&request.board).await?;
+            let board = &live.board;
+            let now = self.clock.now();
+            let target = Target::find(&live, &request.window, &request.choice, now)?;
+            let not_found = || Error::MemberNotFound {
+                board: board.id.clone(),
+                window: target.window.to_string(),
+                key: target.key.clone(),
+                member: request.member.to_string(),
+            };
+            if target.is_expired {
+                return Err(not_found());
+            }
+            let previous = target.previous(board, now);
+            let before = previous.as_ref().map(|target| &target.standing);
+            let read =
+                self.store.member(board, &target.standing, before, &request.member, around).await?;
+            match self.settle(&live, target.window, read).await? {
+                Some(Some(found)) => return Ok(FoundMember { live, target, previous, found }),
+                Some(None) => return Err(not_found()),
+                None => {}
+            }
+        }
+        Err(Error::busy())
+    }
+}

@@ -1,0 +1,118 @@
+//! Which standing a read is about.
+
+use super::{Error, LiveBoard};
+use crate::domain::board::{Board, Standing};
+use crate::domain::period::Period;
+use crate::domain::plan::stretch;
+use crate::domain::time::Timestamp;
+use crate::domain::window::Window;
+
+/// How a request names a period of a window.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum Choice {
+    /// The running one.
+    #[default]
+    Current,
+    /// The one before it.
+    Previous,
+    /// The one with this key.
+    Key(String),
+    /// The one that holds this instant.
+    At(Timestamp),
+}
+
+/// A standing, found from what a request says.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// The window.
+    pub window: Window,
+    /// The standing.
+    pub standing: Standing,
+    /// Its period's key.
+    pub key: String,
+    /// When the standing begins and ends: for a rolling one, its oldest period's start and its newest's end.
+    pub starts_at: Option<Timestamp>,
+    /// See `starts_at`.
+    pub ends_at: Option<Timestamp>,
+    /// Whether history that it is made of may have been dropped, so that there is nothing to show.
+    pub is_expired: bool,
+    /// Whether no event can change it any more.
+    pub is_final: bool,
+}
+
+impl Target {
+    /// Finds the standing of a window at a period.
+    pub fn find(live: &LiveBoard, window: &str, choice: &Choice, now: Timestamp) -> Result<Self, Error> {
+        let board = &live.board;
+        let parsed = window.parse().ok().filter(|window| board.definition.windows.contains(window));
+        let Some(window) = parsed else {
+            let known: Vec<String> = board.definition.windows.iter().map(Window::to_string).collect();
+            return Err(Error::UnknownWindow {
+                board: board.id.clone(),
+                window: window.chars().take(64).collect(),
+                known: known.join(", "),
+            });
+        };
+        let period = find_period(board, window, choice, now)?;
+        Self::of_period(board, window, period, now)
+    }
+
+    /// The standing of the period before, `None` where there is none.
+    pub fn previous(&self, board: &Board, now: Timestamp) -> Option<Self> {
+        let period = board.calendar.previous(&self.standing.period)?;
+        Self::of_period(board, self.window, period, now).ok().filter(|target| !target.is_expired)
+    }
+
+    fn of_period(board: &Board, window: Window, period: Period, now: Timestamp) -> Result<Self, Error> {
+        let calendar = &board.calendar;
+        let oldest = match window {
+            Window::Period(_) => period,
+            Window::Rolling { unit, periods } => {
+                let running = calendar.containing(unit, now);
+                if period.start_ms > running.end_ms {
+                    return Err(invalid_key("a rolling window can't end later than with the next period"));
+                }
+                stretch(board, period, periods).last().copied().unwrap_or(period)
+            }
+        };
+        let is_rolling = matches!(window, Window::Rolling { .. });
+        let is_expired = is_rolling && board.expires_at_ms(&oldest).is_some_and(|expires| expires <= now.ms());
+        Ok(Self {
+            window,
+            standing: Standing { series: board.series(window), period },
+            key: calendar.key(&period),
+            starts_at: oldest.start(),
+            ends_at: period.end(),
+            is_expired,
+            is_final: is_final(board, &period, now),
+        })
+    }
+}
+
+/// Whether events of the period are too late by now.
+fn is_final(board: &Board, period: &Period, now: Timestamp) -> bool {
+    use crate::domain::board::AcceptLate;
+    match board.definition.accept_late {
+        AcceptLate::Any => false,
+        AcceptLate::Within(span) => period.end_ms.saturating_add_unsigned(span.ms()) < now.ms(),
+    }
+}
+
+fn find_period(board: &Board, window: Window, choice: &Choice, now: Timestamp) -> Result<Period, Error> {
+    let calendar = &board.calendar;
+    let unit = window.unit();
+    let running = calendar.containing(unit, now);
+    match choice {
+        Choice::Current => Ok(running),
+        Choice::Previous => {
+            let previous = calendar.previous(&running);
+            previous.ok_or_else(|| invalid_key(&format!("{window} has no previous period")))
+        }
+        Choice::At(at) => Ok(calendar.containing(unit, *at)),
+        Choice::Key(key) => calendar.parse_key(unit, key).map_err(|error| invalid_key(&error.to_string())),
+    }
+}
+
+fn invalid_key(detail: &str) -> Error {
+    Error::InvalidParameter { name: "key", detail: detail.to_owned() }
+}

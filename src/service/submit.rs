@@ -1,0 +1,224 @@
+//! Taking events.
+//!
+//! The events of a request are grouped by board, planned, and sent in calls of bounded cost, which follow
+//! each other on one connection without waiting. Each event has its own result.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures::future::join_all;
+use metrics::counter;
+
+use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
+use crate::domain::event::{Event, Outcome};
+use crate::domain::ids::{BoardId, EventId, MemberId};
+use crate::domain::score::Score;
+use crate::domain::time::Timestamp;
+use crate::store::events::{Answer, CALL_COST_MAX, CALL_EVENTS_MAX, Ready};
+use crate::store::{StoreError, Versioned};
+
+/// The most events of one request.
+pub const BATCH_MAX: usize = 1_000;
+
+/// An event as it came in: its score is not read yet, since that takes the board's decimals.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Incoming {
+    /// The board.
+    pub board: BoardId,
+    /// Makes a retry recognisable.
+    pub id: Option<EventId>,
+    /// Whose score.
+    pub member: MemberId,
+    /// The text of a JSON number.
+    pub score: String,
+    /// When it happened; without one, now.
+    pub at: Option<Timestamp>,
+}
+
+/// An event that was taken.
+#[derive(Clone, Debug)]
+pub struct Submitted {
+    /// The board.
+    pub live: Arc<LiveBoard>,
+    /// What it did, now or the first time.
+    pub outcome: Outcome,
+    /// Whether it was known already.
+    pub is_duplicate: bool,
+}
+
+/// An event on its way.
+struct Pending<'a> {
+    index: usize,
+    incoming: &'a Incoming,
+    with_history: bool,
+}
+
+type Results = Vec<(usize, Result<Submitted, Error>)>;
+
+impl Service {
+    /// Takes events; the results are in their order. `with_ranks`: the outcomes name ranks.
+    pub async fn submit(&self, events: &[Incoming], with_ranks: bool) -> Vec<Result<Submitted, Error>> {
+        let mut by_board: HashMap<&BoardId, Vec<Pending<'_>>> = HashMap::new();
+        for (index, incoming) in events.iter().enumerate() {
+            let pending = Pending { index, incoming, with_history: false };
+            by_board.entry(&incoming.board).or_default().push(pending);
+        }
+        let boards = by_board.into_iter().map(|(id, pending)| self.submit_to(id, pending, with_ranks));
+        let mut results: Results = join_all(boards).await.into_iter().flatten().collect();
+        results.sort_unstable_by_key(|(index, _)| *index);
+        results.into_iter().map(|(_, result)| result).collect()
+    }
+
+    async fn submit_to(&self, id: &BoardId, mut pending: Vec<Pending<'_>>, with_ranks: bool) -> Results {
+        let mut results = Results::with_capacity(pending.len());
+        for _ in 0..ATTEMPTS_MAX {
+            let live = match self.live_board(id).await {
+                Ok(live) => live,
+                Err(error) => return fail(results, &pending, &error),
+            };
+            pending = match self.attempt(&live, pending, with_ranks, &mut results).await {
+                Ok(left) if left.is_empty() => return results,
+                Ok(left) => left,
+                Err((error, left)) => return fail(results, &left, &error),
+            };
+        }
+        fail(results, &pending, &Error::busy())
+    }
+
+    /// Sends events once; returns those that have to be sent again.
+    async fn attempt<'a>(
+        &self,
+        live: &Arc<LiveBoard>,
+        pending: Vec<Pending<'a>>,
+        with_ranks: bool,
+        results: &mut Results,
+    ) -> Result<Vec<Pending<'a>>, (Error, Vec<Pending<'a>>)> {
+        let board = &live.board;
+        let now = self.clock.now();
+        let mut calls: Vec<(Vec<Pending<'a>>, Vec<Ready>)> = Vec::new();
+        let mut cost = CALL_COST_MAX;
+        for item in pending {
+            let incoming = item.incoming;
+            let score = match Score::parse(&incoming.score, board.definition.decimals) {
+                Ok(score) => score,
+                Err(error) => {
+                    let score = incoming.score.chars().take(64).collect();
+                    results.push((item.index, Err(Error::Score { score, error })));
+                    continue;
+                }
+            };
+            let event = Event {
+                id: incoming.id.clone(),
+                member: incoming.member.clone(),
+                score,
+                at: incoming.at,
+            };
+            let plan = live.routes.plan(board, event, now);
+            if let (Some(rejection), None) = (plan.rejection, &incoming.id) {
+                results.push((item.index, Err(Error::rejected(board, rejection, plan.at, now))));
+                continue;
+            }
+            let ready = Ready { plan, with_ranks, with_history: item.with_history };
+            cost += ready.cost();
+            if cost > CALL_COST_MAX || calls.last().is_none_or(|(_, call)| call.len() == CALL_EVENTS_MAX) {
+                cost = ready.cost();
+                calls.push((Vec::new(), Vec::new()));
+            }
+            if let Some((items, call)) = calls.last_mut() {
+                items.push(item);
+                call.push(ready);
+            }
+        }
+
+        let sent = calls.iter().map(|(_, call)| self.store.apply(board, call, now));
+        let replies = join_all(sent).await;
+        let mut again = Vec::new();
+        let mut failed: Option<(Error, Vec<Pending<'a>>)> = None;
+        let mut incomplete = Vec::new();
+        let mut is_stale = false;
+        for ((items, call), reply) in calls.into_iter().zip(replies) {
+            match reply {
+                Ok(Versioned::Current(answers)) => {
+                    for ((mut item, ready), answer) in items.into_iter().zip(call).zip(answers) {
+                        let submitted = |outcome, is_duplicate| {
+                            Ok(Submitted { live: Arc::clone(live), outcome, is_duplicate })
+                        };
+                        let result = match answer {
+                            Answer::Taken(outcome) => submitted(outcome, false),
+                            Answer::Duplicate(outcome) => submitted(outcome, true),
+                            Answer::Rejected(rejection) => {
+                                Err(Error::rejected(board, rejection, ready.plan.at, now))
+                            }
+                            Answer::NeedsHistory => {
+                                item.with_history = true;
+                                again.push(item);
+                                continue;
+                            }
+                            Answer::NeedsStanding(window) => {
+                                incomplete.push((window, ready.plan.at));
+                                again.push(item);
+                                continue;
+                            }
+                        };
+                        count(&result);
+                        results.push((item.index, result));
+                    }
+                }
+                Ok(Versioned::Stale) => {
+                    is_stale = true;
+                    again.extend(items);
+                }
+                Err(error) => {
+                    let (_, left) = failed.get_or_insert_with(|| (error.into(), Vec::new()));
+                    left.extend(items);
+                }
+            }
+        }
+        if let Some((error, mut left)) = failed {
+            left.extend(again);
+            return Err((error, left));
+        }
+        if let Err(error) = self.make_ready(live, is_stale, &incomplete).await {
+            return Err((error, again));
+        }
+        Ok(again)
+    }
+
+    /// Does what the next attempt needs.
+    async fn make_ready(
+        &self,
+        live: &LiveBoard,
+        is_stale: bool,
+        incomplete: &[(crate::domain::window::Window, Timestamp)],
+    ) -> Result<(), Error> {
+        if is_stale {
+            self.reload(&live.board.id).await?;
+        }
+        for (window, at) in incomplete {
+            self.complete_from(live, *window, at.ms()).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Gives all that are left the same result.
+fn fail(mut results: Results, left: &[Pending<'_>], error: &Error) -> Results {
+    results.extend(left.iter().map(|item| {
+        let error = match error {
+            Error::BoardNotFound(id) => Error::BoardNotFound(id.clone()),
+            Error::Store(error) => error.clone().into(),
+            other => StoreError::Unexpected(other.to_string()).into(),
+        };
+        (item.index, Err(error))
+    }));
+    results
+}
+
+fn count(result: &Result<Submitted, Error>) {
+    let status = match result {
+        Ok(submitted) if submitted.is_duplicate => "duplicate",
+        Ok(_) => "taken",
+        Err(_) => "rejected",
+    };
+    counter!("standings_events_total", "status" => status).increment(1);
+}

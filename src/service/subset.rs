@@ -1,0 +1,70 @@
+//! Reading some members of a standing: a circle of friends.
+
+use std::sync::Arc;
+
+use super::period::{Choice, Target};
+use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
+use crate::domain::ids::{BoardId, MemberId};
+use crate::store::standings::{Entry, Subset};
+
+/// The most members of a subset.
+pub const SUBSET_MAX: usize = 500;
+
+/// Which members.
+#[derive(Clone, Debug)]
+pub struct SubsetRequest {
+    /// Of which board.
+    pub board: BoardId,
+    /// Of which window.
+    pub window: String,
+    /// Of which period.
+    pub choice: Choice,
+    /// Who: each named once.
+    pub members: Vec<MemberId>,
+}
+
+/// The members, and what they were read from.
+#[derive(Clone, Debug)]
+pub struct FoundSubset {
+    /// The board.
+    pub live: Arc<LiveBoard>,
+    /// The standing.
+    pub target: Target,
+    /// How many members the standing has.
+    pub total: u64,
+    /// Those who are listed, in the order of the standing.
+    pub entries: Vec<Entry>,
+    /// Those who are not, in the order in which they were named.
+    pub not_found: Vec<MemberId>,
+}
+
+impl Service {
+    /// Reads some members.
+    pub async fn subset(&self, request: &SubsetRequest) -> Result<FoundSubset, Error> {
+        for _ in 0..ATTEMPTS_MAX {
+            let live = self.live_board(&request.board).await?;
+            let target = Target::find(&live, &request.window, &request.choice, self.clock.now())?;
+            let subset = if target.is_expired {
+                Subset { total: 0, entries: vec![None; request.members.len()] }
+            } else {
+                let read = self.store.subset(&live.board, &target.standing, &request.members).await?;
+                match self.settle(&live, target.window, read).await? {
+                    Some(subset) => subset,
+                    None => continue,
+                }
+            };
+            let mut listed = Vec::new();
+            let mut not_found = Vec::new();
+            for (member, entry) in request.members.iter().zip(subset.entries) {
+                match entry {
+                    Some(entry) => listed.push(entry),
+                    None => not_found.push(member.clone()),
+                }
+            }
+            listed.sort_unstable_by_key(|(place, _)| *place);
+            let entries = listed.into_iter().map(|(_, entry)| entry).collect();
+            return Ok(FoundSubset { live, target, total: subset.total, entries, not_found });
+        }
+        Err(Error::busy())
+    }
+}

@@ -1,0 +1,157 @@
+//! Definitions: stored with their board, and announced to all instances.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::connection::Store;
+use super::reply::{Reply, unknown_code};
+use super::{StoreError, keys, script};
+use crate::domain::board::{Board, Definition};
+use crate::domain::ids::BoardId;
+use crate::domain::window::Window;
+
+/// The most keys of a deleted board that one call unlinks; unlinking is quick, the memory is freed elsewhere.
+const PURGE_KEYS: u32 = 200;
+
+/// What the field `definition` of a board's key holds.
+#[derive(Deserialize, Serialize)]
+struct Stored {
+    generation: u64,
+    revision: u64,
+    #[serde(default)]
+    epochs: BTreeMap<Window, u64>,
+    definition: Definition,
+}
+
+/// How storing a definition ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Defined {
+    /// It is stored.
+    Stored,
+    /// Another version was there than the caller saw.
+    Changed,
+    /// The board has events, and the change is allowed only without.
+    Used,
+}
+
+impl Store {
+    /// The stored board of that name.
+    pub async fn load_board(&self, id: &BoardId) -> Result<Option<Board>, StoreError> {
+        let json: Option<String> =
+            self.command("HGET", vec![keys::board(id), "definition".into()]).await?;
+        let Some(json) = json else { return Ok(None) };
+        let stored: Stored = serde_json::from_str(&json)
+            .map_err(|error| StoreError::Unexpected(format!("the definition of {id}: {error}")))?;
+        let Stored { generation, revision, epochs, definition } = stored;
+        Ok(Some(Board::new(id.clone(), definition, generation, revision, epochs)))
+    }
+
+    /// Stores a board if its stored version is the one that was `seen`, and, with `only_unused`, if it has
+    /// no events.
+    pub async fn define_board(
+        &self,
+        board: &Board,
+        seen: Option<&Board>,
+        only_unused: bool,
+    ) -> Result<Defined, StoreError> {
+        let stored = Stored {
+            generation: board.generation,
+            revision: board.revision,
+            epochs: board.epochs.clone(),
+            definition: board.definition.clone(),
+        };
+        let json = serde_json::to_string(&stored)
+            .map_err(|error| StoreError::Unexpected(error.to_string()))?;
+        let seen = seen.map(Board::version).unwrap_or_default();
+        let only_unused = if only_unused { "1" } else { "0" };
+        let args = vec![seen.into(), only_unused.into(), board.version().into(), json.into()];
+        let reply = self.write(&board.id, &script::DEFINE, vec![keys::board(&board.id)], args).await?;
+        match Reply::new(reply)?.text()?.as_str() {
+            "OK" => Ok(Defined::Stored),
+            "CHANGED" => Ok(Defined::Changed),
+            "USED" => Ok(Defined::Used),
+            other => unknown_code(other),
+        }
+    }
+
+    /// Takes a board's definition away if its stored version is this one. Its data is marked for
+    /// [`Store::purge_board`] before, so that it is never left behind. Returns whether it did.
+    pub async fn delete_board(&self, board: &Board) -> Result<bool, StoreError> {
+        let () = self.command("SADD", vec![keys::DELETED.into(), deleted_name(board)]).await?;
+        let args = vec![board.version().into()];
+        let reply = self.write(&board.id, &script::DELETE, vec![keys::board(&board.id)], args).await?;
+        match Reply::new(reply)?.text()?.as_str() {
+            "OK" => Ok(true),
+            "CHANGED" => Ok(false),
+            other => unknown_code(other),
+        }
+    }
+
+    /// A number for a new board that no other has had.
+    pub async fn next_generation(&self) -> Result<u64, StoreError> {
+        self.command("INCR", vec![keys::GENERATION.into()]).await
+    }
+
+    /// Tells all instances that a board has changed, come or gone.
+    pub async fn announce_board(&self, id: &BoardId, is_live: bool) -> Result<(), StoreError> {
+        let keys = vec![keys::LIVE.into(), keys::CHANGES.into(), keys::SEQUENCE.into()];
+        let is_live = if is_live { "1" } else { "0" };
+        let args = vec![id.as_str().into(), is_live.into()];
+        self.write(id, &script::ANNOUNCE, keys, args).await.map(drop)
+    }
+
+    /// The boards that have changed after the change with that number, with their numbers, ascending.
+    pub async fn changed_boards(&self, after: u64) -> Result<Vec<(BoardId, u64)>, StoreError> {
+        let range = ["ZRANGE", keys::CHANGES, &format!("({after}"), "+inf", "BYSCORE", "WITHSCORES"];
+        let flat: Vec<String> =
+            self.command("ZRANGE", range[1..].iter().map(ToString::to_string).collect()).await?;
+        let pairs = flat.chunks_exact(2).filter_map(|pair| {
+            Some((BoardId::parse(&pair[0]).ok()?, pair[1].parse().ok()?))
+        });
+        Ok(pairs.collect())
+    }
+
+    /// Up to `count` ids of boards in the order of their bytes, behind `after`.
+    pub async fn board_ids(&self, after: Option<&BoardId>, count: usize) -> Result<Vec<BoardId>, StoreError> {
+        let from = after.map_or_else(|| "-".to_owned(), |id| format!("({id}"));
+        let count = count.to_string();
+        let range = [keys::LIVE, from.as_str(), "+", "BYLEX", "LIMIT", "0", count.as_str()];
+        let ids: Vec<String> =
+            self.command("ZRANGE", range.iter().map(ToString::to_string).collect()).await?;
+        Ok(ids.iter().filter_map(|id| BoardId::parse(id).ok()).collect())
+    }
+
+    /// The deleted boards whose data is not yet unlinked: generation and id.
+    pub async fn deleted_boards(&self) -> Result<Vec<(u64, BoardId)>, StoreError> {
+        let names: Vec<String> = self.command("SMEMBERS", vec![keys::DELETED.into()]).await?;
+        let parsed = names.iter().filter_map(|name| {
+            let (generation, id) = name.split_once(' ')?;
+            Some((generation.parse().ok()?, BoardId::parse(id).ok()?))
+        });
+        Ok(parsed.collect())
+    }
+
+    /// Unlinks a bounded part of a deleted board's data; returns whether there is more. A board that is not
+    /// deleted is left alone.
+    pub async fn purge_board(&self, generation: u64, id: &BoardId) -> Result<bool, StoreError> {
+        let keys = vec![keys::registry(id, generation), keys::board(id)];
+        let args = vec![generation.to_string().into(), PURGE_KEYS.to_string().into()];
+        let reply = self.write(id, &script::PURGE, keys, args).await?;
+        match Reply::new(reply)?.text()?.as_str() {
+            "MORE" => Ok(true),
+            // Its deletion has not come that far yet, or has failed.
+            "ALIVE" => Ok(false),
+            "DONE" => {
+                let name = format!("{generation} {id}");
+                let () = self.command("SREM", vec![keys::DELETED.into(), name]).await?;
+                Ok(false)
+            }
+            other => unknown_code(other),
+        }
+    }
+}
+
+fn deleted_name(board: &Board) -> String {
+    format!("{} {}", board.generation, board.id)
+}

@@ -1,0 +1,255 @@
+//! Connections to Redis, and how long a call can take.
+//!
+//! All tasks share a few connections, and their commands are pipelined. What the client library does not
+//! bound is bounded here: the number of calls in flight, and the time that a connection is believed in when
+//! the server has stopped answering. A call is never sent twice by itself: a write that timed out may have
+//! been carried out, and only the caller's event id makes it safe to repeat.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use fred::clients::Client;
+use fred::interfaces::{ClientLike, LuaInterface};
+use fred::types::config::{Config, ConnectionConfig, PerformanceConfig, ReconnectPolicy, TcpConfig};
+use fred::types::{Builder, ClusterHash, CustomCommand, FromValue, Key, Value};
+use metrics::{counter, histogram};
+use tokio::sync::Semaphore;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::script::Script;
+use super::{StoreError, script};
+use crate::domain::ids::BoardId;
+
+/// Connections for writes: one is kept busy by many tasks, and a second lets a long batch be overtaken.
+const WRITERS: usize = 2;
+/// Connections for reads: long replies are parsed by one task per connection.
+const READERS: usize = 2;
+/// The longest wait for an answer.
+const COMMAND_TIMEOUT: Duration = Duration::from_millis(1_500);
+/// The longest wait for a connection, and for the commands that set it up.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// How often a connection is tried, and how many unanswered tries end it.
+const PING_INTERVAL: Duration = Duration::from_millis(400);
+const PINGS_LOST_MAX: u32 = 2;
+/// The longest wait for a connection to be torn down.
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Attempts to reconnect never end; the waits between them grow from 50 ms to 1 s.
+const RECONNECT: (u32, u32, u32, u32) = (0, 50, 1_000, 2);
+/// Calls that may wait for an answer at one time.
+const IN_FLIGHT_MAX: usize = 4_096;
+/// The first release whose scripts can begin with `#!lua`.
+const SERVER_MAJOR_MIN: u32 = 7;
+
+/// Redis, as the service sees it.
+#[derive(Debug)]
+pub struct Store {
+    writers: Vec<Client>,
+    readers: Vec<Client>,
+    next_reader: AtomicUsize,
+    in_flight: Arc<Semaphore>,
+    _watchdogs: Vec<AbortOnDropHandle<()>>,
+}
+
+impl Store {
+    /// Begins to connect, and goes on trying by itself for as long as the store lives.
+    ///
+    /// `url`: `redis://`, `rediss://`, `redis-cluster://`, `redis-sentinel://` or `unix:///path`.
+    pub fn connect(url: &str) -> Result<Self, StoreError> {
+        let url = match url.strip_prefix("unix://") {
+            Some(path) => format!("redis+unix://{path}"),
+            None => url.to_owned(),
+        };
+        // The URL may hold a password: it isn't repeated in the error.
+        let config = Config::from_url(&url).map_err(|error| StoreError::Url(error.details().into()))?;
+        let clients = |count| -> Result<Vec<Client>, StoreError> {
+            (0..count).map(|_| client(&config)).collect()
+        };
+        let (writers, readers) = (clients(WRITERS)?, clients(READERS)?);
+        let watchdogs = writers
+            .iter()
+            .chain(&readers)
+            .map(|client| AbortOnDropHandle::new(tokio::spawn(keep_connected(client.clone()))))
+            .collect();
+        Ok(Self {
+            writers,
+            readers,
+            next_reader: AtomicUsize::new(0),
+            in_flight: Arc::new(Semaphore::new(IN_FLIGHT_MAX)),
+            _watchdogs: watchdogs,
+        })
+    }
+
+    /// Checks that Redis answers, is new enough, and knows the scripts; loads them where it doesn't.
+    pub async fn prepare(&self) -> Result<(), StoreError> {
+        let info: String = self.command("INFO", vec!["server".into()]).await?;
+        let major = info
+            .lines()
+            .find_map(|line| line.strip_prefix("redis_version:"))
+            .and_then(|version| version.split('.').next()?.parse::<u32>().ok());
+        if major.is_none_or(|major| major < SERVER_MAJOR_MIN) {
+            let found = major.map_or_else(|| "an unknown release".to_owned(), |major| format!("release {major}"));
+            return Err(StoreError::Unavailable(format!(
+                "Redis 7.0 or Valkey 7.2 or newer is needed, not {found}"
+            )));
+        }
+        for script in script::ALL {
+            let _sha: String =
+                self.command("SCRIPT", vec!["LOAD".into(), script.source.to_owned()]).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether Redis answers and knows every script.
+    pub async fn check(&self) -> Result<(), StoreError> {
+        let mut args = vec!["EXISTS".to_owned()];
+        args.extend(script::ALL.iter().map(|script| script.sha.clone()));
+        let known: Vec<i64> = self.command("SCRIPT", args).await?;
+        if known.contains(&0) { self.prepare().await } else { Ok(()) }
+    }
+
+    /// What Redis' clock shows, in milliseconds since the epoch.
+    pub async fn server_time_ms(&self) -> Result<i64, StoreError> {
+        let (seconds, micros): (i64, i64) = self.command("TIME", Vec::new()).await?;
+        Ok(seconds * 1_000 + micros / 1_000)
+    }
+
+    /// Runs a script that writes. Calls for the same board are carried out in the order of their making.
+    pub(super) async fn write(
+        &self,
+        board: &BoardId,
+        script: &Script,
+        keys: Vec<String>,
+        args: Vec<Value>,
+    ) -> Result<Value, StoreError> {
+        let mut hasher = DefaultHasher::new();
+        board.hash(&mut hasher);
+        let index = usize::try_from(hasher.finish() % WRITERS as u64).unwrap_or(0);
+        self.run(&self.writers[index], script, keys, args).await
+    }
+
+    /// Runs a script that reads.
+    pub(super) async fn read(
+        &self,
+        script: &Script,
+        keys: Vec<String>,
+        args: Vec<Value>,
+    ) -> Result<Value, StoreError> {
+        self.run(self.reader(), script, keys, args).await
+    }
+
+    /// Runs one command.
+    pub(super) async fn command<R: FromValue>(
+        &self,
+        name: &'static str,
+        args: Vec<String>,
+    ) -> Result<R, StoreError> {
+        let _permit = self.permit().await?;
+        let command = CustomCommand::new_static(name, ClusterHash::FirstKey, false);
+        self.reader().custom(command, args).await.map_err(|error| store_error(&error))
+    }
+
+    fn reader(&self) -> &Client {
+        let index = self.next_reader.fetch_add(1, Ordering::Relaxed) % READERS;
+        &self.readers[index]
+    }
+
+    async fn permit(&self) -> Result<tokio::sync::SemaphorePermit<'_>, StoreError> {
+        tokio::time::timeout(COMMAND_TIMEOUT, self.in_flight.acquire())
+            .await
+            .ok()
+            .and_then(Result::ok)
+            .ok_or_else(|| StoreError::Unavailable("too many calls are waiting for it".into()))
+    }
+
+    async fn run(
+        &self,
+        client: &Client,
+        script: &Script,
+        keys: Vec<String>,
+        args: Vec<Value>,
+    ) -> Result<Value, StoreError> {
+        let _permit = self.permit().await?;
+        let keys: Vec<Key> = keys.into_iter().map(Key::from).collect();
+        let begun = Instant::now();
+        let mut reply = client.evalsha::<Value, _, _, _>(script.sha.as_str(), keys.clone(), args.clone()).await;
+        if let Err(error) = &reply
+            && error.details().starts_with("NOSCRIPT")
+        {
+            // Redis was restarted or flushed. EVAL runs the script and loads it again.
+            reply = client.eval(script.source, keys, args).await;
+        }
+        counter!("standings_script_calls_total", "script" => script.name).increment(1);
+        histogram!("standings_script_seconds", "script" => script.name).record(begun.elapsed().as_secs_f64());
+        reply.map_err(|error| {
+            counter!("standings_script_errors_total", "script" => script.name).increment(1);
+            store_error(&error)
+        })
+    }
+}
+
+fn store_error(error: &fred::error::Error) -> StoreError {
+    let text = error.to_string();
+    // A script that fails while it runs is a fault of this program; all else is a matter of the server.
+    if text.contains("user_script") || *error.kind() == fred::error::ErrorKind::Parse {
+        StoreError::Unexpected(text)
+    } else {
+        StoreError::Unavailable(text)
+    }
+}
+
+fn client(config: &Config) -> Result<Client, StoreError> {
+    let (attempts, min_ms, max_ms, base) = RECONNECT;
+    Builder::from_config(config.clone())
+        .with_performance_config(|performance: &mut PerformanceConfig| {
+            performance.default_command_timeout = COMMAND_TIMEOUT;
+        })
+        .with_connection_config(|connection: &mut ConnectionConfig| {
+            connection.connection_timeout = CONNECT_TIMEOUT;
+            connection.internal_command_timeout = CONNECT_TIMEOUT;
+            // On a cluster the second attempt follows a redirection.
+            connection.max_command_attempts = if config.server.is_clustered() { 2 } else { 1 };
+            connection.tcp = TcpConfig { user_timeout: Some(RECONNECT_TIMEOUT), ..TcpConfig::default() };
+        })
+        .set_policy(ReconnectPolicy::new_exponential(attempts, min_ms, max_ms, base))
+        .build()
+        .map_err(|error| StoreError::Url(error.details().into()))
+}
+
+/// Connects a client, and does so again when its connection task ends or the server has stopped answering.
+async fn keep_connected(client: Client) {
+    loop {
+        let mut connection = client.connect();
+        tokio::select! {
+            ended = &mut connection => tracing::warn!(?ended, "a connection to redis has ended"),
+            () = watch(&client) => connection.abort(),
+        }
+        tokio::time::sleep(Duration::from_millis(u64::from(RECONNECT.1))).await;
+    }
+}
+
+/// Returns when the connection can't be mended.
+async fn watch(client: &Client) {
+    let mut lost = 0;
+    loop {
+        tokio::time::sleep(PING_INTERVAL).await;
+        if !client.is_connected() {
+            lost = 0;
+            continue;
+        }
+        let ping = client.ping::<Value>(None);
+        match tokio::time::timeout(PING_INTERVAL, ping).await {
+            Ok(Ok(_)) => lost = 0,
+            Ok(Err(_)) | Err(_) => lost += 1,
+        }
+        if lost > PINGS_LOST_MAX {
+            lost = 0;
+            tracing::warn!("redis does not answer; connecting again");
+            let forced = tokio::time::timeout(RECONNECT_TIMEOUT, client.force_reconnection()).await;
+            if forced.is_err() {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! What Redis holds, and the only place that names a key or the client library.
+//!
+//! [`keys`] has the form of every key, [`script`] the Lua scripts, and each of [`boards`], [`events`],
+//! [`standings`] and [`rollover`] one typed call per script. A call is one round trip; what must be atomic
+//! is one script. [`connection`] bounds how long a call can take when Redis does not answer.
+
+pub mod boards;
+pub mod connection;
+pub mod embedded;
+pub mod events;
+pub mod keys;
+mod reply;
+pub mod rollover;
+pub mod script;
+pub mod standings;
+
+pub use connection::Store;
+
+use thiserror::Error;
+
+/// Why Redis gave no answer, or none that makes sense.
+#[derive(Clone, Debug, Error)]
+pub enum StoreError {
+    /// Redis can't be reached, does not answer in time, or refuses work (loading, out of memory, disk full).
+    /// A write may have been carried out or not; to send it again with the same event id is safe.
+    #[error("redis is not available: {0}")]
+    Unavailable(String),
+    /// A script failed or answered what it never should: a fault of this program.
+    #[error("redis gave an unexpected reply: {0}")]
+    Unexpected(String),
+    /// The address makes no sense.
+    #[error("the Redis URL can't be used: {0}")]
+    Url(String),
+}
+
+/// What a script says of a board: the answer, or that the definition the caller has is not the stored one.
+#[derive(Debug, PartialEq)]
+pub enum Versioned<T> {
+    /// The answer.
+    Current(T),
+    /// Another version is stored, or none; nothing was read or written.
+    Stale,
+}

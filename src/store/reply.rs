@@ -1,0 +1,69 @@
+//! Taking the scripts' replies apart.
+
+use fred::types::Value;
+
+use super::{StoreError, Versioned};
+
+/// The parts of a reply, taken from the front.
+pub(super) struct Reply(std::vec::IntoIter<Value>);
+
+fn unexpected(what: &str, value: &impl std::fmt::Debug) -> StoreError {
+    StoreError::Unexpected(format!("{what}, not {value:?}"))
+}
+
+impl Reply {
+    pub(super) fn new(value: Value) -> Result<Self, StoreError> {
+        match value {
+            Value::Array(parts) => Ok(Self(parts.into_iter())),
+            other => Err(unexpected("an array", &other)),
+        }
+    }
+
+    /// Whether nothing is left.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.len() == 0
+    }
+
+    fn next(&mut self) -> Result<Value, StoreError> {
+        self.0.next().ok_or_else(|| StoreError::Unexpected("a reply that is too short".into()))
+    }
+
+    pub(super) fn bytes(&mut self) -> Result<Vec<u8>, StoreError> {
+        match self.next()? {
+            Value::Bytes(bytes) => Ok(bytes.to_vec()),
+            Value::String(text) => Ok(text.as_bytes().to_vec()),
+            other => Err(unexpected("a string", &other)),
+        }
+    }
+
+    pub(super) fn text(&mut self) -> Result<String, StoreError> {
+        String::from_utf8(self.bytes()?).map_err(|error| unexpected("text", &error))
+    }
+
+    /// An integer, or one that travels as text.
+    pub(super) fn integer(&mut self) -> Result<i64, StoreError> {
+        let value = self.next()?;
+        value.as_i64().ok_or_else(|| unexpected("an integer", &value))
+    }
+
+    pub(super) fn count(&mut self) -> Result<u64, StoreError> {
+        let number = self.integer()?;
+        u64::try_from(number).map_err(|_| unexpected("a count", &number))
+    }
+
+    pub(super) fn list(&mut self) -> Result<Self, StoreError> {
+        Self::new(self.next()?)
+    }
+
+    /// The code in front of a reply that depends on a board's version.
+    pub(super) fn versioned(value: Value) -> Result<Versioned<(String, Self)>, StoreError> {
+        let mut reply = Self::new(value)?;
+        let code = reply.text()?;
+        Ok(if code == "STALE" { Versioned::Stale } else { Versioned::Current((code, reply)) })
+    }
+}
+
+/// A code that a script doesn't have.
+pub(super) fn unknown_code<T>(code: &str) -> Result<T, StoreError> {
+    Err(StoreError::Unexpected(format!("the reply code {code:?}")))
+}

@@ -1,0 +1,94 @@
+//! Completing the standings of rolling windows, step by step.
+
+use serde::Serialize;
+
+use super::connection::Store;
+use super::events::LayoutArgs;
+use super::reply::{Reply, unknown_code};
+use super::{StoreError, Versioned, keys, script};
+use crate::domain::board::{Board, Series, Standing};
+use crate::domain::period::Period;
+use crate::domain::plan::stretch;
+use crate::domain::time::Timestamp;
+use crate::domain::window::Window;
+
+/// How many members × terms one step may look at: about a millisecond of Redis.
+pub const STEP_BUDGET: u32 = 1_500;
+/// How many standings of past periods a window keeps after they were built for a read.
+const CACHE_MAX: u32 = 16;
+/// For how long it keeps them unused, in milliseconds.
+const CACHE_MS: u32 = 600_000;
+
+#[derive(Serialize)]
+struct AdvanceArgs {
+    version: String,
+    layout: LayoutArgs,
+    now: i64,
+    start: i64,
+    oldest: i64,
+    before: i64,
+    previous: i64,
+    periods: usize,
+    keep_from: i64,
+    cache_ms: u32,
+    cache_max: u32,
+    budget: u32,
+}
+
+impl Store {
+    /// Takes the rolling standing that ends with `period` a bounded step nearer to complete; returns whether
+    /// it is. `running` is the period in which `now` lies.
+    pub async fn advance(
+        &self,
+        board: &Board,
+        window: Window,
+        period: &Period,
+        running: &Period,
+        now: Timestamp,
+    ) -> Result<Versioned<bool>, StoreError> {
+        let Window::Rolling { unit, periods } = window else {
+            return Ok(Versioned::Current(true));
+        };
+        // One more than the window has: what leaves it.
+        let history = stretch(board, *period, periods + 1);
+        let start_of = |index: usize| history.get(index).map_or(i64::MIN, |period| period.start_ms);
+        let has_before = history.len() > usize::from(periods);
+        let periods = history.len().min(usize::from(periods));
+        let args = AdvanceArgs {
+            version: board.version(),
+            layout: LayoutArgs::new(board),
+            now: now.ms(),
+            start: period.start_ms,
+            oldest: start_of(periods - 1),
+            before: start_of(periods),
+            // At the very beginning of time there is nothing to carry on from.
+            previous: if has_before { start_of(1) } else { i64::MIN },
+            periods,
+            keep_from: board.calendar.previous(running).map_or(running.start_ms, |period| period.start_ms),
+            cache_ms: CACHE_MS,
+            cache_max: CACHE_MAX,
+            budget: STEP_BUDGET,
+        };
+        let series = Series::Rolling(window);
+        let target = Standing { series, period: *period };
+        let mut keys = vec![
+            keys::board(&board.id),
+            keys::registry(&board.id, board.generation),
+            keys::series(board, series),
+        ];
+        keys.extend(keys::standing(board, &target));
+        keys.push(keys::todo(board, &target));
+        for period in history {
+            keys.extend(keys::standing(board, &Standing { series: board.base(unit), period }));
+        }
+        let reply = self.write(&board.id, &script::ADVANCE, keys, vec![super::events::pack(&args)?]).await?;
+        match Reply::versioned(reply)? {
+            Versioned::Stale => Ok(Versioned::Stale),
+            Versioned::Current((code, _)) => match code.as_str() {
+                "DONE" => Ok(Versioned::Current(true)),
+                "MORE" => Ok(Versioned::Current(false)),
+                other => unknown_code(other),
+            },
+        }
+    }
+}

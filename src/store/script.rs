@@ -1,0 +1,62 @@
+//! The Lua scripts: their sources, joined from fragments, and their names.
+//!
+//! `#!lua` must be the first bytes: it makes a cluster refuse a script that reaches for a key of another
+//! slot, and makes Redis refuse the whole script, rather than fail half-way, when it can't write (out of
+//! memory, disk full, a replica). `flags=no-writes` guards those that read.
+
+use std::sync::LazyLock;
+
+/// One script.
+#[derive(Debug)]
+pub struct Script {
+    /// Its file's name without the ending; a label of metrics.
+    pub name: &'static str,
+    /// The whole source.
+    pub source: &'static str,
+    /// The SHA-1 of the source in hexadecimal, by which Redis knows it.
+    pub sha: LazyLock<String>,
+}
+
+macro_rules! scripts {
+    ($($(#[$doc:meta])* $ident:ident = $name:literal, $header:literal, [$($fragment:literal),*];)*) => {
+        $(
+            $(#[$doc])*
+            pub static $ident: Script = {
+                const SOURCE: &str = concat!(
+                    $header,
+                    "\n",
+                    $(include_str!(concat!("../../scripts/lib/", $fragment, ".lua")), "\n",)*
+                    include_str!(concat!("../../scripts/", $name, ".lua")),
+                );
+                Script {
+                    name: $name,
+                    source: SOURCE,
+                    sha: LazyLock::new(|| fred::util::sha1_hash(SOURCE)),
+                }
+            };
+        )*
+        /// All of them.
+        pub static ALL: &[&Script] = &[$(&$ident),*];
+    };
+}
+
+scripts! {
+    /// Carries out the plans of many events.
+    APPLY = "apply", "#!lua", ["standing", "rolling"];
+    /// Takes a rolling standing a step nearer to complete.
+    ADVANCE = "advance", "#!lua", ["standing", "rolling"];
+    /// Reads a page.
+    PAGE = "page", "#!lua flags=no-writes", ["standing", "rolling", "reading"];
+    /// Reads a member and its neighbours.
+    MEMBER = "member", "#!lua flags=no-writes", ["standing", "rolling", "reading"];
+    /// Reads some members.
+    SUBSET = "subset", "#!lua flags=no-writes", ["standing", "rolling", "reading"];
+    /// Stores a definition.
+    DEFINE = "define", "#!lua", [];
+    /// Takes a definition away.
+    DELETE = "delete", "#!lua", [];
+    /// Tells all instances that a definition has changed.
+    ANNOUNCE = "announce", "#!lua", [];
+    /// Unlinks the data of a deleted board.
+    PURGE = "purge", "#!lua", [];
+}

@@ -1,0 +1,98 @@
+//! A world for one test: a Redis server of its own, a clock that the test sets, and any number of instances
+//! of the service, each behind a real port.
+
+pub mod client;
+pub mod redis;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use standings::clock::Clock;
+use standings::domain::time::Timestamp;
+use standings::http::auth::ApiKeys;
+use standings::http::{App, Options, router};
+use standings::service::Service;
+use standings::store::Store;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+pub use self::client::{Answer, Client};
+pub use self::redis::RedisServer;
+
+/// The repository's folder.
+pub fn repository() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// One instance of the service. Its background steps run only when a test calls them.
+pub struct Instance {
+    pub service: Arc<Service>,
+    pub client: Client,
+    pub shutdown: CancellationToken,
+    _serving: AbortOnDropHandle<()>,
+}
+
+impl Instance {
+    pub async fn start(redis_url: &str, clock: Clock, keys: &str) -> Self {
+        client::install_tls_provider();
+        let service = Service::new(Store::connect(redis_url).unwrap(), clock);
+        redis::eventually("the instance reaches redis", async || service.store.prepare().await.is_ok()).await;
+        let keys: ApiKeys = keys.parse().unwrap();
+        let shutdown = CancellationToken::new();
+        let app = App {
+            service: Arc::clone(&service),
+            metrics: None,
+            is_open: keys.is_open(),
+            shutdown: shutdown.clone(),
+        };
+        let options = Options { keys, cors_origins: vec!["https://allowed.example".parse().unwrap()] };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = Client::new(&format!("http://{}", listener.local_addr().unwrap()));
+        let router = router(app, &options);
+        let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        Self { service, client, shutdown, _serving: AbortOnDropHandle::new(serving) }
+    }
+}
+
+/// A Redis server, a clock, and instances of the service.
+pub struct World {
+    pub instances: Vec<Instance>,
+    pub clock: Clock,
+    pub redis: RedisServer,
+}
+
+impl World {
+    /// One instance, without API keys.
+    pub async fn start(now: &str) -> Self {
+        Self::with_instances(1, now).await
+    }
+
+    pub async fn with_instances(count: usize, now: &str) -> Self {
+        Self::with_keys(count, now, "").await
+    }
+
+    pub async fn with_keys(count: usize, now: &str, keys: &str) -> Self {
+        let redis = RedisServer::start().await;
+        let clock = Clock::set_to(Timestamp::parse(now).unwrap());
+        let mut instances = Vec::new();
+        for _ in 0..count {
+            instances.push(Instance::start(&redis.url(), clock.clone(), keys).await);
+        }
+        Self { instances, clock, redis }
+    }
+
+    pub fn set_time(&self, now: &str) {
+        self.clock.set(Timestamp::parse(now).unwrap());
+    }
+
+    /// The client of the first instance.
+    pub fn client(&self) -> &Client {
+        &self.instances[0].client
+    }
+
+    /// The service of the first instance.
+    pub fn service(&self) -> &Arc<Service> {
+        &self.instances[0].service
+    }
+}
