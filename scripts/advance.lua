@@ -221,7 +221,8 @@ if not entry then
   table.insert(entries, entry)
 end
 
-local count = walk_on(entry, math.max(MEMBERS_MIN, math.floor(args.budget / #entry.terms)))
+local count = math.max(math.min(MEMBERS_MIN, args.budget), math.floor(args.budget / #entry.terms))
+count = walk_on(entry, count)
 if count > 0 then
   local ids = call('SPOP', TODO, count)
   if #ids > 0 then settle(entry, ids, read_all(entry, ids)) end

@@ -20,12 +20,16 @@ enum Kind {
 impl Clock {
     /// This machine's clock, corrected by [`Clock::follow`].
     pub fn system() -> Self {
-        Self(Kind::System { ahead_ms: Arc::default() })
+        Self(Kind::System {
+            ahead_ms: Arc::default(),
+        })
     }
 
     /// A clock that stands still until it is set.
     pub fn set_to(now: Timestamp) -> Self {
-        Self(Kind::Set { now_ms: Arc::new(AtomicI64::new(now.ms())) })
+        Self(Kind::Set {
+            now_ms: Arc::new(AtomicI64::new(now.ms())),
+        })
     }
 
     /// Moves a clock that stands; does nothing to one that runs.
@@ -39,7 +43,10 @@ impl Clock {
     /// machine's clock, began and ended at these times. All in milliseconds since the epoch.
     pub fn follow(&self, redis_ms: i64, began_ms: i64, ended_ms: i64) {
         if let Kind::System { ahead_ms } = &self.0 {
-            ahead_ms.store(redis_ms - i64::midpoint(began_ms, ended_ms), Ordering::SeqCst);
+            ahead_ms.store(
+                redis_ms - i64::midpoint(began_ms, ended_ms),
+                Ordering::SeqCst,
+            );
         }
     }
 

@@ -22,14 +22,20 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 
 /// The loops that every instance needs: they keep its memory and its clock right.
 pub async fn keep_current(service: Arc<Service>, stop: CancellationToken) {
-    let boards = every(BOARDS_INTERVAL, "boards", &stop, async || service.refresh_boards().await);
-    let clock = every(CLOCK_INTERVAL, "clock", &stop, async || follow_clock(&service).await);
+    let boards = every(BOARDS_INTERVAL, "boards", &stop, async || {
+        service.refresh_boards().await
+    });
+    let clock = every(CLOCK_INTERVAL, "clock", &stop, async || {
+        follow_clock(&service).await
+    });
     tokio::join!(boards, clock);
 }
 
 /// The loops of which one instance is enough.
 pub async fn work(service: Arc<Service>, stop: CancellationToken) {
-    let rollover = every(ROLLOVER_INTERVAL, "rollover", &stop, async || service.roll_over().await);
+    let rollover = every(ROLLOVER_INTERVAL, "rollover", &stop, async || {
+        service.roll_over().await
+    });
     let purge = every(PURGE_INTERVAL, "purge", &stop, async || {
         while !stop.is_cancelled() && service.purge_deleted().await? {}
         Ok(())
@@ -62,7 +68,11 @@ async fn every(
                 pause = (pause * 2).min(PAUSE_MAX);
             }
         }
-        if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
+        if stop
+            .run_until_cancelled(tokio::time::sleep(pause))
+            .await
+            .is_none()
+        {
             return;
         }
     }

@@ -118,7 +118,9 @@ impl<'de> Deserialize<'de> for AcceptLate {
         if text == "any" {
             return Ok(Self::Any);
         }
-        text.parse().map(Self::Within).map_err(serde::de::Error::custom)
+        text.parse()
+            .map(Self::Within)
+            .map_err(serde::de::Error::custom)
     }
 }
 
@@ -256,7 +258,10 @@ pub struct FieldError {
 impl FieldError {
     /// Says what is wrong at a place.
     pub fn new(pointer: impl Into<String>, detail: impl fmt::Display) -> Self {
-        Self { pointer: pointer.into(), detail: detail.to_string() }
+        Self {
+            pointer: pointer.into(),
+            detail: detail.to_string(),
+        }
     }
 }
 
@@ -264,9 +269,13 @@ impl Definition {
     /// Everything that is wrong with it where fields depend on each other; empty if nothing is.
     pub fn check(&self) -> Vec<FieldError> {
         let mut errors = Vec::new();
-        let mut refuse = |pointer: String, detail: &str| errors.push(FieldError::new(pointer, detail));
+        let mut refuse =
+            |pointer: String, detail: &str| errors.push(FieldError::new(pointer, detail));
         if self.title.len() > TITLE_BYTES_MAX || self.title.chars().any(char::is_control) {
-            refuse("/title".into(), "a title has up to 256 bytes and no control characters");
+            refuse(
+                "/title".into(),
+                "a title has up to 256 bytes and no control characters",
+            );
         }
         if self.windows.is_empty() || self.windows.len() > WINDOWS_MAX {
             refuse("/windows".into(), "a board has 1 to 16 windows");
@@ -291,16 +300,25 @@ impl Definition {
             if *unit == Unit::All {
                 refuse(pointer(), "`all` has no next period");
             } else if !self.windows.contains(&Window::Period(*unit)) {
-                refuse(pointer(), "carryover names a period that is not among the windows");
+                refuse(
+                    pointer(),
+                    "carryover names a period that is not among the windows",
+                );
             }
         }
         for unit in self.retention.keys() {
             if *unit == Unit::All {
-                refuse("/retention/all".into(), "`all` has no end after which it could be dropped");
+                refuse(
+                    "/retention/all".into(),
+                    "`all` has no end after which it could be dropped",
+                );
             }
         }
         if !(IDEMPOTENCY_MS_MIN..=IDEMPOTENCY_MS_MAX).contains(&self.idempotency.ms()) {
-            refuse("/idempotency".into(), "event ids are remembered for 1s to 366d");
+            refuse(
+                "/idempotency".into(),
+                "event ids are remembered for 1s to 366d",
+            );
         }
         if let (Some(opens), Some(closes)) = (self.opens_at, self.closes_at)
             && opens >= closes
@@ -331,7 +349,10 @@ impl Definition {
         for unit in Unit::ALL {
             let rolls = self.rolls(unit) || other.rolls(unit);
             let carries = |definition: &Self| definition.carryover.contains_key(&unit);
-            compare(&format!("carryover/{unit}"), !rolls || carries(self) == carries(other));
+            compare(
+                &format!("carryover/{unit}"),
+                !rolls || carries(self) == carries(other),
+            );
         }
         changes
     }
@@ -344,7 +365,10 @@ impl Definition {
     /// The periods of the longest rolling window that counts this unit, 0 without one.
     fn longest_rolling(&self, unit: Unit) -> u16 {
         let periods = self.windows.iter().map(|window| match window {
-            Window::Rolling { unit: other, periods } if *other == unit => *periods,
+            Window::Rolling {
+                unit: other,
+                periods,
+            } if *other == unit => *periods,
             _ => 0,
         });
         periods.max().unwrap_or(0)
@@ -414,7 +438,14 @@ impl Board {
             week_start: definition.week_start.into(),
             season: definition.season,
         };
-        Self { id, definition, generation, revision, epochs, calendar }
+        Self {
+            id,
+            definition,
+            generation,
+            revision,
+            epochs,
+            calendar,
+        }
     }
 
     /// The next revision of this board with another definition: windows that it begins to record get
@@ -427,11 +458,21 @@ impl Board {
             .into_iter()
             .filter_map(|window| {
                 let old = self.epochs.get(&window).copied();
-                let epoch = if recorded.contains(&window) { old } else { Some(revision) };
+                let epoch = if recorded.contains(&window) {
+                    old
+                } else {
+                    Some(revision)
+                };
                 epoch.map(|epoch| (window, epoch))
             })
             .collect();
-        Self::new(self.id.clone(), definition, self.generation, revision, epochs)
+        Self::new(
+            self.id.clone(),
+            definition,
+            self.generation,
+            revision,
+            epochs,
+        )
     }
 
     /// What changes with every change of the definition, and names no earlier board.
@@ -486,10 +527,13 @@ impl Board {
 
     /// The rolling windows, with their unit and number of periods.
     pub fn rolling_windows(&self) -> impl Iterator<Item = (Window, Unit, u16)> {
-        self.definition.windows.iter().filter_map(|window| match *window {
-            Window::Rolling { unit, periods } => Some((*window, unit, periods)),
-            Window::Period(_) => None,
-        })
+        self.definition
+            .windows
+            .iter()
+            .filter_map(|window| match *window {
+                Window::Rolling { unit, periods } => Some((*window, unit, periods)),
+                Window::Period(_) => None,
+            })
     }
 
     /// When a period's standing may be dropped, in milliseconds since the epoch: `None` for never.
@@ -515,7 +559,10 @@ impl Board {
 
 /// The windows that have data of their own: those defined, and the units of the rolling ones.
 fn recorded(definition: &Definition) -> Vec<Window> {
-    let hidden = definition.windows.iter().map(|window| Window::Period(window.unit()));
+    let hidden = definition
+        .windows
+        .iter()
+        .map(|window| Window::Period(window.unit()));
     let mut windows: Vec<Window> = definition.windows.iter().copied().chain(hidden).collect();
     windows.sort_unstable();
     windows.dedup();
@@ -545,25 +592,57 @@ mod tests {
     #[test]
     fn what_depends_on_another_field_is_checked() {
         let pointers = |json: &str| -> Vec<String> {
-            definition(json).check().into_iter().map(|error| error.pointer).collect()
+            definition(json)
+                .check()
+                .into_iter()
+                .map(|error| error.pointer)
+                .collect()
         };
-        assert!(pointers(r#"{"windows": ["day", "last-7-days"], "carryover": {"day": 0.5}}"#).is_empty());
+        assert!(
+            pointers(r#"{"windows": ["day", "last-7-days"], "carryover": {"day": 0.5}}"#)
+                .is_empty()
+        );
         assert_eq!(pointers(r#"{"windows": []}"#), ["/windows"]);
         assert_eq!(pointers(r#"{"windows": ["day", "day"]}"#), ["/windows/1"]);
-        assert_eq!(pointers(r#"{"windows": ["last-7-days"], "update": "max"}"#), ["/windows/0"]);
+        assert_eq!(
+            pointers(r#"{"windows": ["last-7-days"], "update": "max"}"#),
+            ["/windows/0"]
+        );
         assert_eq!(pointers(r#"{"windows": ["season"]}"#), ["/windows/0"]);
-        assert_eq!(pointers(r#"{"windows": ["all"], "carryover": {"all": 1}}"#), ["/carryover/all"]);
-        assert_eq!(pointers(r#"{"windows": ["day"], "carryover": {"week": 1}}"#), ["/carryover/week"]);
-        assert_eq!(pointers(r#"{"windows": ["day"], "retention": {"all": "1d"}}"#), ["/retention/all"]);
-        assert_eq!(pointers(r#"{"windows": ["day"], "idempotency": "0s"}"#), ["/idempotency"]);
+        assert_eq!(
+            pointers(r#"{"windows": ["all"], "carryover": {"all": 1}}"#),
+            ["/carryover/all"]
+        );
+        assert_eq!(
+            pointers(r#"{"windows": ["day"], "carryover": {"week": 1}}"#),
+            ["/carryover/week"]
+        );
+        assert_eq!(
+            pointers(r#"{"windows": ["day"], "retention": {"all": "1d"}}"#),
+            ["/retention/all"]
+        );
+        assert_eq!(
+            pointers(r#"{"windows": ["day"], "idempotency": "0s"}"#),
+            ["/idempotency"]
+        );
     }
 
     #[test]
     fn a_window_that_comes_back_begins_anew() {
         let id = BoardId::parse("b").unwrap();
-        let first = Board::new(id, definition(r#"{"windows": ["day", "last-7-days"]}"#), 1, 1, BTreeMap::new());
+        let first = Board::new(
+            id,
+            definition(r#"{"windows": ["day", "last-7-days"]}"#),
+            1,
+            1,
+            BTreeMap::new(),
+        );
         let hidden = first.replaced(definition(r#"{"windows": ["last-7-days"]}"#));
-        assert_eq!(hidden.epochs, BTreeMap::new(), "the day goes on as the rolling window's base");
+        assert_eq!(
+            hidden.epochs,
+            BTreeMap::new(),
+            "the day goes on as the rolling window's base"
+        );
         let gone = hidden.replaced(definition(r#"{"windows": ["all"]}"#));
         assert_eq!(gone.epoch(Series::Period(Unit::All)), 3);
         let back = gone.replaced(definition(r#"{"windows": ["all", "day"]}"#));
@@ -578,10 +657,15 @@ mod tests {
         let days = |json: &str| {
             let board = Board::new(id.clone(), definition(json), 1, 1, BTreeMap::new());
             let period = board.calendar.containing(Unit::Day, at);
-            board.expires_at_ms(&period).map(|ms| (ms - period.end_ms) / 86_400_000)
+            board
+                .expires_at_ms(&period)
+                .map(|ms| (ms - period.end_ms) / 86_400_000)
         };
         assert_eq!(days(r#"{"windows": ["day"]}"#), None);
-        assert_eq!(days(r#"{"windows": ["day"], "retention": {"day": "1d"}}"#), Some(1));
+        assert_eq!(
+            days(r#"{"windows": ["day"], "retention": {"day": "1d"}}"#),
+            Some(1)
+        );
         let rolling = r#"{"windows": ["last-7-days"], "retention": {"day": "1d"}}"#;
         assert!(days(rolling).unwrap() >= 7 + 1 + 2);
     }

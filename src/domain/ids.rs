@@ -36,8 +36,14 @@ impl BoardId {
         let bytes = text.as_bytes();
         let well_formed = bytes.first().is_some_and(u8::is_ascii_alphanumeric)
             && bytes.len() <= BOARD_ID_BYTES_MAX
-            && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(byte));
-        if well_formed { Ok(Self(text.into())) } else { Err(IdError::Board) }
+            && bytes
+                .iter()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(byte));
+        if well_formed {
+            Ok(Self(text.into()))
+        } else {
+            Err(IdError::Board)
+        }
     }
 
     /// The id as text.
@@ -104,9 +110,22 @@ mod tests {
     #[test]
     fn board_ids_keep_their_pattern() {
         for good in ["a", "run_hero", "9.x-Y", &"b".repeat(64)] {
-            assert_eq!(BoardId::parse(good).map(|id| id.to_string()), Ok(good.to_owned()));
+            assert_eq!(
+                BoardId::parse(good).map(|id| id.to_string()),
+                Ok(good.to_owned())
+            );
         }
-        for bad in ["", "_a", "-a", ".a", "a b", "a/b", "ä", "a{b}", &"b".repeat(65)] {
+        for bad in [
+            "",
+            "_a",
+            "-a",
+            ".a",
+            "a b",
+            "a/b",
+            "ä",
+            "a{b}",
+            &"b".repeat(65),
+        ] {
             assert_eq!(BoardId::parse(bad), Err(IdError::Board), "{bad:?}");
         }
     }

@@ -101,8 +101,19 @@ impl Routes {
     pub fn plan(&self, board: &Board, event: Event, now: Timestamp) -> Plan {
         let at = event.at.unwrap_or(now);
         let route = self.route(board, at, now);
-        let carried = board.definition.carryover.values().map(|ratio| ratio.of(event.score)).collect();
-        Plan { rejection: reject(board, at, now), event, at, route, carried }
+        let carried = board
+            .definition
+            .carryover
+            .values()
+            .map(|ratio| ratio.of(event.score))
+            .collect();
+        Plan {
+            rejection: reject(board, at, now),
+            event,
+            at,
+            route,
+            carried,
+        }
     }
 
     fn route(&self, board: &Board, at: Timestamp, now: Timestamp) -> Arc<Route> {
@@ -156,7 +167,9 @@ impl Route {
             let period = board.calendar.containing(unit, at);
             let running = board.calendar.containing(unit, now);
             route.now_ms = intersection(&route.now_ms, &running);
-            route.rolls.push(Roll::new(board, window, period, running, periods));
+            route
+                .rolls
+                .push(Roll::new(board, window, period, running, periods));
         }
         route
     }
@@ -169,11 +182,20 @@ impl Route {
         let mut write = |series, period, amount, reported| {
             let expires_at_ms = board.expires_at_ms(&period);
             let standing = Standing { series, period };
-            self.writes.push(Write { standing, amount, reported, expires_at_ms });
+            self.writes.push(Write {
+                standing,
+                amount,
+                reported,
+                expires_at_ms,
+            });
         };
         let reported = board.definition.windows.contains(&window).then_some(window);
         write(shown, period, Amount::Score, reported);
-        if let Some(index) = board.definition.carryover.keys().position(|other| *other == unit)
+        if let Some(index) = board
+            .definition
+            .carryover
+            .keys()
+            .position(|other| *other == unit)
             && let Some(next) = board.calendar.next(&period)
         {
             write(shown, next, Amount::Carried(index), None);
@@ -196,7 +218,9 @@ impl Roll {
                 .take_while(|after| after.start_ms <= running.end_ms)
                 .collect();
         later.reverse();
-        let is_past = calendar.next(&period).is_some_and(|next| next.end_ms <= running.start_ms);
+        let is_past = calendar
+            .next(&period)
+            .is_some_and(|next| next.end_ms <= running.start_ms);
         Self {
             window,
             period,
@@ -230,7 +254,13 @@ mod tests {
 
     fn board(json: &str) -> Board {
         let definition = serde_json::from_str(json).unwrap();
-        Board::new(BoardId::parse("b").unwrap(), definition, 1, 1, std::collections::BTreeMap::new())
+        Board::new(
+            BoardId::parse("b").unwrap(),
+            definition,
+            1,
+            1,
+            std::collections::BTreeMap::new(),
+        )
     }
 
     fn at(text: &str) -> Timestamp {
@@ -254,14 +284,25 @@ mod tests {
         let now = at("2026-11-21T12:00:00Z");
         let plan = Routes::default().plan(&board, event(9, now), now);
         assert_eq!(plan.rejection, None);
-        assert_eq!(plan.carried.iter().map(|score| score.scaled()).collect::<Vec<_>>(), [1, 4]);
+        assert_eq!(
+            plan.carried
+                .iter()
+                .map(|score| score.scaled())
+                .collect::<Vec<_>>(),
+            [1, 4]
+        );
         let writes: Vec<_> = plan
             .route
             .writes
             .iter()
             .map(|write| {
                 let key = board.calendar.key(&write.standing.period);
-                (write.standing.series, key, write.amount, write.reported.is_some())
+                (
+                    write.standing.series,
+                    key,
+                    write.amount,
+                    write.reported.is_some(),
+                )
             })
             .collect();
         let day = Series::Period(Unit::Day);
@@ -271,7 +312,12 @@ mod tests {
             [
                 (day, "2026-11-21".into(), Amount::Score, true),
                 (day, "2026-11-22".into(), Amount::Carried(0), false),
-                (Series::Base(Unit::Day), "2026-11-21".into(), Amount::Score, false),
+                (
+                    Series::Base(Unit::Day),
+                    "2026-11-21".into(),
+                    Amount::Score,
+                    false
+                ),
                 (week, "2026-11-16".into(), Amount::Score, true),
                 (week, "2026-11-23".into(), Amount::Carried(1), false),
                 (Series::Period(Unit::All), "all".into(), Amount::Score, true),
@@ -284,12 +330,18 @@ mod tests {
         let board = board(r#"{"windows": ["last-3-days"], "accept_late": "any"}"#);
         let now = at("2026-11-21T12:00:00Z");
         let keys = |periods: &[Period]| -> Vec<String> {
-            periods.iter().map(|period| board.calendar.key(period)).collect()
+            periods
+                .iter()
+                .map(|period| board.calendar.key(period))
+                .collect()
         };
         let roll = |text| Route::new(&board, at(text), now).rolls.remove(0);
 
         let today = roll("2026-11-21T00:00:00Z");
-        assert_eq!(keys(&today.history), ["2026-11-21", "2026-11-20", "2026-11-19"]);
+        assert_eq!(
+            keys(&today.history),
+            ["2026-11-21", "2026-11-20", "2026-11-19"]
+        );
         assert_eq!(keys(&today.later), ["2026-11-22"]);
         assert!(!today.is_past);
 
@@ -307,7 +359,11 @@ mod tests {
         let first = routes.plan(&board, event(1, at("2026-11-21T11:00:00Z")), now);
         let same = routes.plan(&board, event(1, at("2026-11-21T11:59:59.999Z")), now);
         let next_hour = routes.plan(&board, event(1, now), now);
-        let next_day = routes.plan(&board, event(1, at("2026-11-21T11:00:00Z")), at("2026-11-22T00:00:00Z"));
+        let next_day = routes.plan(
+            &board,
+            event(1, at("2026-11-21T11:00:00Z")),
+            at("2026-11-22T00:00:00Z"),
+        );
         assert!(Arc::ptr_eq(&first.route, &same.route));
         assert!(!Arc::ptr_eq(&first.route, &next_hour.route));
         assert!(!Arc::ptr_eq(&first.route, &next_day.route));
@@ -319,14 +375,29 @@ mod tests {
             r#"{"windows": ["all"], "opens_at": "2026-11-20T00:00:00Z", "closes_at": "2026-11-22T00:00:00Z"}"#,
         );
         let verdict = |when: &str, now: &str| reject(&board, at(when), at(now));
-        assert_eq!(verdict("2026-11-21T00:01:00Z", "2026-11-21T00:00:00Z"), None);
+        assert_eq!(
+            verdict("2026-11-21T00:01:00Z", "2026-11-21T00:00:00Z"),
+            None
+        );
         assert_eq!(
             verdict("2026-11-21T00:01:00.001Z", "2026-11-21T00:00:00Z"),
             Some(Rejection::InFuture)
         );
-        assert_eq!(verdict("2026-11-20T00:00:00Z", "2026-11-22T00:00:00Z"), None);
-        assert_eq!(verdict("2026-11-20T00:00:00Z", "2026-11-22T00:00:00.001Z"), Some(Rejection::TooLate));
-        assert_eq!(verdict("2026-11-19T23:59:59.999Z", "2026-11-20T00:00:00Z"), Some(Rejection::Closed));
-        assert_eq!(verdict("2026-11-22T00:00:00Z", "2026-11-22T00:00:00Z"), Some(Rejection::Closed));
+        assert_eq!(
+            verdict("2026-11-20T00:00:00Z", "2026-11-22T00:00:00Z"),
+            None
+        );
+        assert_eq!(
+            verdict("2026-11-20T00:00:00Z", "2026-11-22T00:00:00.001Z"),
+            Some(Rejection::TooLate)
+        );
+        assert_eq!(
+            verdict("2026-11-19T23:59:59.999Z", "2026-11-20T00:00:00Z"),
+            Some(Rejection::Closed)
+        );
+        assert_eq!(
+            verdict("2026-11-22T00:00:00Z", "2026-11-22T00:00:00Z"),
+            Some(Rejection::Closed)
+        );
     }
 }

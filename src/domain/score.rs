@@ -71,7 +71,9 @@ pub struct Score(i64);
 impl Score {
     /// Takes an integer that is scaled already.
     pub fn from_scaled(scaled: i64) -> Option<Self> {
-        (-SCORE_MAX..=SCORE_MAX).contains(&scaled).then_some(Self(scaled))
+        (-SCORE_MAX..=SCORE_MAX)
+            .contains(&scaled)
+            .then_some(Self(scaled))
     }
 
     /// The scaled integer.
@@ -92,7 +94,10 @@ impl Score {
         let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
         let well_formed = !whole.is_empty()
             && mantissa.ends_with(|last: char| last.is_ascii_digit())
-            && whole.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit());
+            && whole
+                .bytes()
+                .chain(fraction.bytes())
+                .all(|byte| byte.is_ascii_digit());
         if !well_formed {
             return Err(ScoreError::Syntax);
         }
@@ -110,20 +115,30 @@ impl Score {
             .saturating_add(length(dropped));
         let shift = power.saturating_add(i64::from(decimals.0));
         if shift < 0 {
-            return Err(ScoreError::Decimals { found: power.unsigned_abs(), allowed: decimals.0 });
+            return Err(ScoreError::Decimals {
+                found: power.unsigned_abs(),
+                allowed: decimals.0,
+            });
         }
-        let range = ScoreError::Range { decimals: decimals.0 };
+        let range = ScoreError::Range {
+            decimals: decimals.0,
+        };
         if length(significant.len()).saturating_add(shift) > SCORE_DIGITS_MAX {
             return Err(range);
         }
-        let scaled = significant.bytes().fold(0_i64, |sum, digit| sum * 10 + i64::from(digit - b'0'))
+        let scaled = significant
+            .bytes()
+            .fold(0_i64, |sum, digit| sum * 10 + i64::from(digit - b'0'))
             * (0..shift).fold(1, |factor, _| factor * 10);
         Self::from_scaled(if negative { -scaled } else { scaled }).ok_or(range)
     }
 
     /// The score as it is shown on a board that keeps `decimals`.
     pub fn shown(self, decimals: Decimals) -> ShownScore {
-        ShownScore { scaled: self.0, decimals }
+        ShownScore {
+            scaled: self.0,
+            decimals,
+        }
     }
 }
 
@@ -133,7 +148,10 @@ fn parse_exponent(text: &str) -> Result<i64, ScoreError> {
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(ScoreError::Syntax);
     }
-    let size = digits.parse::<i64>().unwrap_or(i64::MAX / 4).min(i64::MAX / 4);
+    let size = digits
+        .parse::<i64>()
+        .unwrap_or(i64::MAX / 4)
+        .min(i64::MAX / 4);
     Ok(if text.starts_with('-') { -size } else { size })
 }
 
@@ -152,7 +170,10 @@ pub struct ShownScore {
 impl ShownScore {
     /// `a − b`, which may be twice as large as a score can be.
     pub fn difference(a: Score, b: Score, decimals: Decimals) -> Self {
-        Self { scaled: a.0 - b.0, decimals }
+        Self {
+            scaled: a.0 - b.0,
+            decimals,
+        }
     }
 }
 
@@ -206,17 +227,23 @@ impl Ratio {
 impl<'de> Deserialize<'de> for Ratio {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Box::<RawValue>::deserialize(deserializer)?;
-        let millionths = Score::parse(text.get(), Decimals(6)).ok().map(Score::scaled);
+        let millionths = Score::parse(text.get(), Decimals(6))
+            .ok()
+            .map(Score::scaled);
         match millionths {
             Some(millionths @ 1..=MILLION) => Ok(Self { millionths }),
-            _ => Err(D::Error::custom("a ratio is a number above 0, up to 1, with at most 6 decimals")),
+            _ => Err(D::Error::custom(
+                "a ratio is a number above 0, up to 1, with at most 6 decimals",
+            )),
         }
     }
 }
 
 impl Serialize for Ratio {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Score(self.millionths).shown(Decimals(6)).serialize(serializer)
+        Score(self.millionths)
+            .shown(Decimals(6))
+            .serialize(serializer)
     }
 }
 
@@ -245,13 +272,39 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused() {
-        assert_eq!(parse("12.345", 0), Err(ScoreError::Decimals { found: 3, allowed: 0 }));
-        assert_eq!(parse("1e-7", 6), Err(ScoreError::Decimals { found: 7, allowed: 6 }));
-        assert_eq!(parse("9007199254740992", 0), Err(ScoreError::Range { decimals: 0 }));
-        assert_eq!(parse("9999999999999999", 0), Err(ScoreError::Range { decimals: 0 }));
-        assert_eq!(parse("1e999999999999999999999", 0), Err(ScoreError::Range { decimals: 0 }));
-        assert!(matches!(parse("1e-999999999999999999999", 0), Err(ScoreError::Decimals { .. })));
-        for text in ["", "-", ".5", "5.", "1e", "1e+", "+1", "0x1", "\"1\"", "null", "1.-2", "NaN"] {
+        assert_eq!(
+            parse("12.345", 0),
+            Err(ScoreError::Decimals {
+                found: 3,
+                allowed: 0
+            })
+        );
+        assert_eq!(
+            parse("1e-7", 6),
+            Err(ScoreError::Decimals {
+                found: 7,
+                allowed: 6
+            })
+        );
+        assert_eq!(
+            parse("9007199254740992", 0),
+            Err(ScoreError::Range { decimals: 0 })
+        );
+        assert_eq!(
+            parse("9999999999999999", 0),
+            Err(ScoreError::Range { decimals: 0 })
+        );
+        assert_eq!(
+            parse("1e999999999999999999999", 0),
+            Err(ScoreError::Range { decimals: 0 })
+        );
+        assert!(matches!(
+            parse("1e-999999999999999999999", 0),
+            Err(ScoreError::Decimals { .. })
+        ));
+        for text in [
+            "", "-", ".5", "5.", "1e", "1e+", "+1", "0x1", "\"1\"", "null", "1.-2", "NaN",
+        ] {
             assert_eq!(parse(text, 2), Err(ScoreError::Syntax), "{text:?}");
         }
     }
@@ -273,11 +326,20 @@ mod tests {
     #[test]
     fn ratios_are_exact_and_round_down() {
         let ratio: Ratio = serde_json::from_str("0.29").unwrap();
-        assert_eq!(ratio.of(Score(100)), Score(29), "a float would give 28.999…");
+        assert_eq!(
+            ratio.of(Score(100)),
+            Score(29),
+            "a float would give 28.999…"
+        );
         assert_eq!(ratio.of(Score(-1)), Score(-1));
         assert_eq!(ratio.of(Score(1)), Score(0));
         assert_eq!(serde_json::to_string(&ratio).unwrap(), "0.29");
-        assert_eq!(serde_json::from_str::<Ratio>("1").unwrap().of(Score(SCORE_MAX)), Score(SCORE_MAX));
+        assert_eq!(
+            serde_json::from_str::<Ratio>("1")
+                .unwrap()
+                .of(Score(SCORE_MAX)),
+            Score(SCORE_MAX)
+        );
         for bad in ["0", "-0.1", "1.000001", "0.0000001", "\"0.2\""] {
             assert!(serde_json::from_str::<Ratio>(bad).is_err(), "{bad}");
         }

@@ -36,13 +36,23 @@ impl TieKey {
     pub fn new(ties: Ties, at: Timestamp) -> Self {
         // Timestamps are bounded so that their distance from the first fits 48 bits.
         let since_min = at.ms().abs_diff(Timestamp::MIN.ms());
-        Self(if ties == Ties::Last { TIE_KEY_MAX - since_min } else { since_min })
+        Self(if ties == Ties::Last {
+            TIE_KEY_MAX - since_min
+        } else {
+            since_min
+        })
     }
 
     /// The instant of a key, if there can be such a key.
     pub fn instant(self, ties: Ties) -> Option<Timestamp> {
-        let since_min = if ties == Ties::Last { TIE_KEY_MAX.checked_sub(self.0)? } else { self.0 };
-        let ms = i64::try_from(since_min).ok()?.checked_add(Timestamp::MIN.ms())?;
+        let since_min = if ties == Ties::Last {
+            TIE_KEY_MAX.checked_sub(self.0)?
+        } else {
+            self.0
+        };
+        let ms = i64::try_from(since_min)
+            .ok()?
+            .checked_add(Timestamp::MIN.ms())?;
         Timestamp::from_ms(ms).ok()
     }
 
@@ -59,7 +69,13 @@ impl TieKey {
     /// Splits a sorted-set member into its tie key and the member id's bytes.
     pub fn split(member: &[u8]) -> Option<(Self, &[u8])> {
         let (key, id) = member.split_first_chunk::<TIE_KEY_BYTES>()?;
-        Some((Self(key.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))), id))
+        Some((
+            Self(
+                key.iter()
+                    .fold(0, |number, byte| number << 8 | u64::from(*byte)),
+            ),
+            id,
+        ))
     }
 }
 
@@ -69,7 +85,14 @@ mod tests {
 
     #[test]
     fn keys_sort_by_time_in_the_order_of_the_rule_and_come_back() {
-        let times = [Timestamp::MIN.ms(), -1, 0, 1, 1_795_000_000_123, Timestamp::MAX.ms()];
+        let times = [
+            Timestamp::MIN.ms(),
+            -1,
+            0,
+            1,
+            1_795_000_000_123,
+            Timestamp::MAX.ms(),
+        ];
         for pair in times.windows(2) {
             let [earlier, later] = [pair[0], pair[1]].map(|ms| Timestamp::from_ms(ms).unwrap());
             assert!(TieKey::new(Ties::First, earlier) < TieKey::new(Ties::First, later));

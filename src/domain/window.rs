@@ -104,7 +104,9 @@ impl FromStr for Window {
 
 fn parse_rolling(text: &str) -> Option<Window> {
     let (count, plural) = text.strip_prefix("last-")?.split_once('-')?;
-    let (unit, _) = ROLLING_UNITS.into_iter().find(|(_, name)| *name == plural)?;
+    let (unit, _) = ROLLING_UNITS
+        .into_iter()
+        .find(|(_, name)| *name == plural)?;
     let periods: u16 = count.parse().ok()?;
     // A name has one spelling: no sign, no leading zero.
     let canonical = periods.to_string() == count;
@@ -118,7 +120,11 @@ impl fmt::Display for Window {
             Self::Period(unit) => write!(f, "{unit}"),
             Self::Rolling { unit, periods } => {
                 let plural = ROLLING_UNITS.iter().find(|(other, _)| other == unit);
-                write!(f, "last-{periods}-{}", plural.map_or("periods", |(_, name)| name))
+                write!(
+                    f,
+                    "last-{periods}-{}",
+                    plural.map_or("periods", |(_, name)| name)
+                )
             }
         }
     }
@@ -132,7 +138,9 @@ impl Serialize for Window {
 
 impl<'de> Deserialize<'de> for Window {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(serde::de::Error::custom)
     }
 }
 
@@ -143,8 +151,20 @@ mod tests {
     #[test]
     fn names_and_codes_come_back() {
         let names = [
-            "minute", "hour", "day", "week", "month", "year", "all", "season", "last-2-minutes",
-            "last-24-hours", "last-7-days", "last-366-days", "last-4-weeks", "last-12-months",
+            "minute",
+            "hour",
+            "day",
+            "week",
+            "month",
+            "year",
+            "all",
+            "season",
+            "last-2-minutes",
+            "last-24-hours",
+            "last-7-days",
+            "last-366-days",
+            "last-4-weeks",
+            "last-12-months",
         ];
         for name in names {
             let window: Window = name.parse().unwrap();
@@ -152,8 +172,18 @@ mod tests {
             assert_eq!(Window::from_code(window.code()), Some(window));
         }
         let bad = [
-            "", "days", "Day", "last-1-days", "last-367-days", "last-07-days", "last-+7-days",
-            "last-7-years", "last-7-day", "last-7-seasons", "last--days", "last-7",
+            "",
+            "days",
+            "Day",
+            "last-1-days",
+            "last-367-days",
+            "last-07-days",
+            "last-+7-days",
+            "last-7-years",
+            "last-7-day",
+            "last-7-seasons",
+            "last--days",
+            "last-7",
         ];
         for name in bad {
             assert!(name.parse::<Window>().is_err(), "{name}");

@@ -48,20 +48,32 @@ impl FromStr for ApiKeys {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let keys = text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(|part| {
-            let (role, key) = part.split_once(':').unwrap_or((part, ""));
-            let role = match role {
-                "read" => Role::Read,
-                "write" => Role::Write,
-                "admin" => Role::Admin,
-                // The text may be a key without a role: it isn't repeated.
-                _ => return Err("each API key is `role:key`, with the role read, write or admin".to_owned()),
-            };
-            let is_sound = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic());
-            let sound = is_sound.then(|| (role, key.to_owned()));
-            sound.ok_or_else(|| "an API key has visible ASCII characters, and at least one".to_owned())
-        });
-        keys.collect::<Result<Vec<_>, _>>().map(|keys| Self(keys.into()))
+        let keys = text
+            .split(',')
+            .map(str::trim)
+            .filter(|part| !part.is_empty())
+            .map(|part| {
+                let (role, key) = part.split_once(':').unwrap_or((part, ""));
+                let role = match role {
+                    "read" => Role::Read,
+                    "write" => Role::Write,
+                    "admin" => Role::Admin,
+                    // The text may be a key without a role: it isn't repeated.
+                    _ => {
+                        return Err(
+                            "each API key is `role:key`, with the role read, write or admin"
+                                .to_owned(),
+                        );
+                    }
+                };
+                let is_sound = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic());
+                let sound = is_sound.then(|| (role, key.to_owned()));
+                sound.ok_or_else(|| {
+                    "an API key has visible ASCII characters, and at least one".to_owned()
+                })
+            });
+        keys.collect::<Result<Vec<_>, _>>()
+            .map(|keys| Self(keys.into()))
     }
 }
 
@@ -91,10 +103,17 @@ impl ApiKeys {
         match role {
             Some(role) if role >= needed => Ok(()),
             Some(role) => {
-                let detail = format!("this needs the role {}; the key has {}", needed.name(), role.name());
+                let detail = format!(
+                    "this needs the role {}; the key has {}",
+                    needed.name(),
+                    role.name()
+                );
                 Err(Problem::new(FORBIDDEN, detail))
             }
-            None => Err(Problem::new(UNAUTHENTICATED, "send a valid API key: `Authorization: Bearer <key>`")),
+            None => Err(Problem::new(
+                UNAUTHENTICATED,
+                "send a valid API key: `Authorization: Bearer <key>`",
+            )),
         }
     }
 }
@@ -121,7 +140,8 @@ mod tests {
         let check = |value: &str, role| {
             let mut headers = HeaderMap::new();
             headers.insert(header::AUTHORIZATION, value.parse().unwrap());
-            keys.check(&headers, role).map_err(|problem| problem.kind.name)
+            keys.check(&headers, role)
+                .map_err(|problem| problem.kind.name)
         };
         assert_eq!(check("Bearer r1", Role::Read), Ok(()));
         assert_eq!(check("bearer r1", Role::Read), Ok(()));

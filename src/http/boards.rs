@@ -32,7 +32,10 @@ pub struct BoardBody {
 
 impl From<Board> for BoardBody {
     fn from(board: Board) -> Self {
-        Self { board: board.id.to_string(), definition: board.definition }
+        Self {
+            board: board.id.to_string(),
+            definition: board.definition,
+        }
     }
 }
 
@@ -62,18 +65,27 @@ fn etag(board: &Board) -> [(HeaderName, String); 1] {
 
 fn precondition(headers: &HeaderMap) -> Result<Precondition, Problem> {
     let text = |name: HeaderName| {
-        let value = headers.get(&name).map(|value| value.to_str().map_err(|_| name.clone()));
-        value.transpose().map_err(|name| Problem::new(INVALID_PARAMETER, format!("{name}: is not ASCII")))
+        let value = headers
+            .get(&name)
+            .map(|value| value.to_str().map_err(|_| name.clone()));
+        value
+            .transpose()
+            .map_err(|name| Problem::new(INVALID_PARAMETER, format!("{name}: is not ASCII")))
     };
     let matches = text(header::IF_MATCH)?.map(|tags| {
-        let tags = tags.split(',').map(|tag| tag.trim().trim_matches('"').to_owned());
+        let tags = tags
+            .split(',')
+            .map(|tag| tag.trim().trim_matches('"').to_owned());
         tags.collect()
     });
     let is_absent = match text(header::IF_NONE_MATCH)?.map(str::trim) {
         None => false,
         Some("*") => true,
         Some(_) => {
-            return Err(Problem::new(INVALID_PARAMETER, "if-none-match: only `*` is understood here"));
+            return Err(Problem::new(
+                INVALID_PARAMETER,
+                "if-none-match: only `*` is understood here",
+            ));
         }
     };
     Ok(Precondition { matches, is_absent })
@@ -109,8 +121,15 @@ pub async fn put(
 ) -> Result<Response, Problem> {
     let id = board_id(&board)?;
     let precondition = precondition(&headers)?;
-    let (board, is_new) = app.service.define_board(&id, definition, &precondition).await?;
-    let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
+    let (board, is_new) = app
+        .service
+        .define_board(&id, definition, &precondition)
+        .await?;
+    let status = if is_new {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
     Ok((status, etag(&board), JsonResponse(BoardBody::from(board))).into_response())
 }
 
@@ -145,8 +164,14 @@ pub async fn list(
     let mut boards = app.service.list_boards(after.as_ref(), count + 1).await?;
     let is_more = boards.len() > count;
     boards.truncate(count);
-    let next = boards.last().filter(|_| is_more).map(|board| board.id.to_string());
-    Ok(JsonResponse(BoardList { boards: boards.into_iter().map(BoardBody::from).collect(), next }))
+    let next = boards
+        .last()
+        .filter(|_| is_more)
+        .map(|board| board.id.to_string());
+    Ok(JsonResponse(BoardList {
+        boards: boards.into_iter().map(BoardBody::from).collect(),
+        next,
+    }))
 }
 
 /// Delete a board with all its standings.
@@ -167,6 +192,8 @@ pub async fn delete(
     Path(board): Path<String>,
     headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {
-    app.service.delete_board(&board_id(&board)?, &precondition(&headers)?).await?;
+    app.service
+        .delete_board(&board_id(&board)?, &precondition(&headers)?)
+        .await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -182,7 +182,9 @@ impl EventBody<'_> {
             pointer: &str,
             parsed: Result<T, E>,
         ) -> Option<T> {
-            parsed.map_err(|error| errors.push(FieldError::new(pointer, error))).ok()
+            parsed
+                .map_err(|error| errors.push(FieldError::new(pointer, error)))
+                .ok()
         }
         let board = match (&self.board, path_board) {
             (Some(board), None) => take(&mut errors, "/board", BoardId::parse(board)),
@@ -194,7 +196,11 @@ impl EventBody<'_> {
         };
         let id = match (self.id.as_deref(), key) {
             (Some(id), Some(key)) if id != key => {
-                take::<EventId, _>(&mut errors, "/id", Err("differs from the header Idempotency-Key"));
+                take::<EventId, _>(
+                    &mut errors,
+                    "/id",
+                    Err("differs from the header Idempotency-Key"),
+                );
                 None
             }
             (Some(id), _) => take(&mut errors, "/id", EventId::parse(id)),
@@ -206,11 +212,18 @@ impl EventBody<'_> {
         if !score.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
             errors.push(FieldError::new("/score", "must be a number"));
         }
-        let at = self.at.as_deref().and_then(|at| take(&mut errors, "/at", Timestamp::parse(at)));
+        let at = self
+            .at
+            .as_deref()
+            .and_then(|at| take(&mut errors, "/at", Timestamp::parse(at)));
         match (board, member) {
-            (Some(board), Some(member)) if errors.is_empty() => {
-                Ok(Incoming { board, id, member, score: score.to_owned(), at })
-            }
+            (Some(board), Some(member)) if errors.is_empty() => Ok(Incoming {
+                board,
+                id,
+                member,
+                score: score.to_owned(),
+                at,
+            }),
             _ => Err(Problem::invalid(errors)),
         }
     }
@@ -218,7 +231,11 @@ impl EventBody<'_> {
 
 impl EventResult {
     fn taken(incoming: &Incoming, submitted: &Submitted) -> Self {
-        let Submitted { live, outcome, is_duplicate } = submitted;
+        let Submitted {
+            live,
+            outcome,
+            is_duplicate,
+        } = submitted;
         let board = &live.board;
         let decimals = board.definition.decimals;
         let standings = outcome.changes.iter().map(|change| {
@@ -250,7 +267,12 @@ impl EventResult {
     fn rejected(raw: &RawValue, problem: &Problem) -> Self {
         // What can be read of the event tells the client which one it was.
         let value: serde_json::Value = serde_json::from_str(raw.get()).unwrap_or_default();
-        let text = |name: &str| value.get(name).and_then(|value| value.as_str()).map(ToOwned::to_owned);
+        let text = |name: &str| {
+            value
+                .get(name)
+                .and_then(|value| value.as_str())
+                .map(ToOwned::to_owned)
+        };
         Self {
             id: text("id"),
             board: text("board"),
@@ -294,14 +316,24 @@ pub async fn post_one(
     body: JsonBytes,
 ) -> Result<JsonResponse<EventResult>, Problem> {
     let board = board_id(&board)?;
-    let key = headers.get(IDEMPOTENCY_KEY).map(|value| value.to_str().map(str::trim));
+    let key = headers
+        .get(IDEMPOTENCY_KEY)
+        .map(|value| value.to_str().map(str::trim));
     let key = key.transpose().map_err(|_| {
-        Problem::invalid(vec![FieldError::new("", "the header Idempotency-Key is not ASCII")])
+        Problem::invalid(vec![FieldError::new(
+            "",
+            "the header Idempotency-Key is not ASCII",
+        )])
     })?;
     let incoming = body.parse::<EventBody<'_>>()?.check(Some(&board), key)?;
     let events = [incoming];
-    let mut results = app.service.submit(&events, params.ranks.unwrap_or(false)).await;
-    let result = results.pop().unwrap_or_else(|| Err(crate::service::Error::BoardNotFound(board)))?;
+    let mut results = app
+        .service
+        .submit(&events, params.ranks.unwrap_or(false))
+        .await;
+    let result = results
+        .pop()
+        .unwrap_or_else(|| Err(crate::service::Error::BoardNotFound(board)))?;
     Ok(JsonResponse(EventResult::taken(&events[0], &result)))
 }
 
@@ -336,7 +368,11 @@ pub async fn post_many(
         .map(|raw| parse_json::<EventBody<'_>>(raw.get().as_bytes())?.check(None, None))
         .collect();
     let sound: Vec<Incoming> = checked.iter().flatten().cloned().collect();
-    let mut results = app.service.submit(&sound, params.ranks.unwrap_or(false)).await.into_iter();
+    let mut results = app
+        .service
+        .submit(&sound, params.ranks.unwrap_or(false))
+        .await
+        .into_iter();
     let mut answers = Vec::with_capacity(events.len());
     for (raw, checked) in events.iter().zip(checked) {
         let result = match checked {

@@ -9,7 +9,8 @@ use axum::http::{HeaderMap, header};
 use serde::de::DeserializeOwned;
 
 use super::problem::{
-    INVALID_PARAMETER, MALFORMED_JSON, PAYLOAD_TOO_LARGE, Problem, REQUEST_TIMEOUT, UNSUPPORTED_MEDIA_TYPE,
+    INVALID_PARAMETER, MALFORMED_JSON, PAYLOAD_TOO_LARGE, Problem, REQUEST_TIMEOUT,
+    UNSUPPORTED_MEDIA_TYPE,
 };
 use crate::domain::board::FieldError;
 use crate::domain::ids::{BoardId, MemberId};
@@ -33,7 +34,12 @@ impl<S: Send + Sync> FromRequest<S> for JsonBytes {
             .headers()
             .get(header::CONTENT_LENGTH)
             .and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-        let too_large = || Problem::new(PAYLOAD_TOO_LARGE, format!("the body has more than {BODY_BYTES_MAX} bytes"));
+        let too_large = || {
+            Problem::new(
+                PAYLOAD_TOO_LARGE,
+                format!("the body has more than {BODY_BYTES_MAX} bytes"),
+            )
+        };
         if announced.is_some_and(|length| length > BODY_BYTES_MAX) {
             return Err(too_large());
         }
@@ -61,7 +67,10 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        JsonBytes::from_request(request, state).await?.parse().map(Self)
+        JsonBytes::from_request(request, state)
+            .await?
+            .parse()
+            .map(Self)
     }
 }
 
@@ -77,7 +86,8 @@ pub fn parse_json<'a, T: serde::Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, P
             Problem::new(MALFORMED_JSON, error.to_string())
         }
     })?;
-    json.end().map_err(|error| Problem::new(MALFORMED_JSON, error.to_string()))?;
+    json.end()
+        .map_err(|error| Problem::new(MALFORMED_JSON, error.to_string()))?;
     Ok(parsed)
 }
 
@@ -120,15 +130,20 @@ fn is_length_limit(error: &axum::Error) -> bool {
 
 fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
     let wrong = |detail: String| Problem::new(UNSUPPORTED_MEDIA_TYPE, detail);
-    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let essence = content_type.and_then(|value| value.split(';').next()).unwrap_or("").trim();
+    let content_type = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
+    let essence = content_type
+        .and_then(|value| value.split(';').next())
+        .unwrap_or("")
+        .trim();
     if !essence.eq_ignore_ascii_case("application/json") {
         return Err(wrong("the body must be application/json".into()));
     }
     match headers.get(header::CONTENT_ENCODING) {
-        Some(encoding) if !encoding.as_bytes().eq_ignore_ascii_case(b"identity") => {
-            Err(wrong("the body must come without a content encoding".into()))
-        }
+        Some(encoding) if !encoding.as_bytes().eq_ignore_ascii_case(b"identity") => Err(wrong(
+            "the body must come without a content encoding".into(),
+        )),
         _ => Ok(()),
     }
 }
@@ -144,7 +159,9 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
             .map(|axum::extract::Query(query)| Self(query))
             .map_err(|rejection| {
                 let text = rejection.body_text();
-                let detail = text.rsplit_once("string: ").map_or(text.as_str(), |(_, detail)| detail);
+                let detail = text
+                    .rsplit_once("string: ")
+                    .map_or(text.as_str(), |(_, detail)| detail);
                 Problem::new(INVALID_PARAMETER, format!("query: {detail}"))
             })
     }
@@ -160,7 +177,12 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T>
         axum::extract::Path::from_request_parts(parts, state)
             .await
             .map(|axum::extract::Path(path)| Self(path))
-            .map_err(|rejection| Problem::new(INVALID_PARAMETER, format!("path: {}", rejection.body_text())))
+            .map_err(|rejection| {
+                Problem::new(
+                    INVALID_PARAMETER,
+                    format!("path: {}", rejection.body_text()),
+                )
+            })
     }
 }
 
@@ -179,12 +201,21 @@ pub fn member_id(text: &str) -> Result<MemberId, Problem> {
 }
 
 /// A number of a query between two bounds.
-pub fn bounded(name: &str, value: Option<u64>, default: u64, min: u64, max: u64) -> Result<u64, Problem> {
+pub fn bounded(
+    name: &str,
+    value: Option<u64>,
+    default: u64,
+    min: u64,
+    max: u64,
+) -> Result<u64, Problem> {
     let value = value.unwrap_or(default);
     if (min..=max).contains(&value) {
         Ok(value)
     } else {
-        Err(invalid(name, format!("must be from {min} to {max}, not {value}")))
+        Err(invalid(
+            name,
+            format!("must be from {min} to {max}, not {value}"),
+        ))
     }
 }
 
@@ -195,6 +226,8 @@ pub fn choice(key: Option<&str>, at: Option<&str>) -> Result<Choice, Problem> {
         (None | Some("current"), None) => Ok(Choice::Current),
         (Some("previous"), None) => Ok(Choice::Previous),
         (Some(key), None) => Ok(Choice::Key(key.to_owned())),
-        (None, Some(at)) => Timestamp::parse(at).map(Choice::At).map_err(|error| invalid("at", error)),
+        (None, Some(at)) => Timestamp::parse(at)
+            .map(Choice::At)
+            .map_err(|error| invalid("at", error)),
     }
 }

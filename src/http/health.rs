@@ -46,10 +46,20 @@ pub async fn livez() -> Json<Alive> {
 )]
 pub async fn readyz(State(app): State<App>) -> Result<Json<Ready>, Problem> {
     if app.shutdown.is_cancelled() {
-        return Err(Problem::new(STORE_UNAVAILABLE, "the service is shutting down"));
+        return Err(Problem::new(
+            STORE_UNAVAILABLE,
+            "the service is shutting down",
+        ));
     }
-    app.service.store.check().await.map_err(crate::service::Error::from)?;
-    Ok(Json(Ready { status: "ok", windows_complete: app.service.windows_are_complete() }))
+    app.service
+        .store
+        .check()
+        .await
+        .map_err(crate::service::Error::from)?;
+    Ok(Json(Ready {
+        status: "ok",
+        windows_complete: app.service.windows_are_complete(),
+    }))
 }
 
 /// Counters, for Prometheus.
@@ -59,10 +69,14 @@ pub async fn readyz(State(app): State<App>) -> Result<Json<Ready>, Problem> {
 )]
 pub async fn metrics(State(app): State<App>) -> Response {
     match &app.metrics {
-        Some(metrics) => {
-            ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], metrics.render())
-                .into_response()
-        }
+        Some(metrics) => (
+            [(
+                header::CONTENT_TYPE,
+                "text/plain; version=0.0.4; charset=utf-8",
+            )],
+            metrics.render(),
+        )
+            .into_response(),
         None => StatusCode::NOT_FOUND.into_response(),
     }
 }

@@ -83,7 +83,9 @@ impl Modify for ApiKeyScheme {
     fn modify(&self, document: &mut OpenApi) {
         let scheme = HttpBuilder::new()
             .scheme(HttpAuthScheme::Bearer)
-            .description(Some("An API key, where any are configured. Roles: read < write < admin."));
+            .description(Some(
+                "An API key, where any are configured. Roles: read < write < admin.",
+            ));
         if let Some(components) = document.components.as_mut() {
             components.add_security_scheme("api_key", SecurityScheme::Http(scheme.build()));
         }
@@ -99,14 +101,21 @@ fn routes(keys: &ApiKeys) -> OpenApiRouter<App> {
         .routes(routes!(standings::subset))
         .routes(routes!(standings::member))
         .routes(routes!(standings::query));
-    let write = OpenApiRouter::new().routes(routes!(events::post_one)).routes(routes!(events::post_many));
-    let admin = OpenApiRouter::new().routes(routes!(boards::put)).routes(routes!(boards::delete));
+    let write = OpenApiRouter::new()
+        .routes(routes!(events::post_one))
+        .routes(routes!(events::post_many));
+    let admin = OpenApiRouter::new()
+        .routes(routes!(boards::put))
+        .routes(routes!(boards::delete));
     let open = OpenApiRouter::new()
         .routes(routes!(health::livez))
         .routes(routes!(health::readyz))
         .routes(routes!(health::metrics));
     let guard = |router: OpenApiRouter<App>, role| {
-        router.route_layer(middleware::from_fn_with_state((keys.clone(), role), auth::require))
+        router.route_layer(middleware::from_fn_with_state(
+            (keys.clone(), role),
+            auth::require,
+        ))
     };
     OpenApiRouter::with_openapi(Document::openapi())
         .merge(guard(admin, Role::Admin))
@@ -142,11 +151,18 @@ pub fn router(app: App, options: &Options) -> Router {
         .expose_headers([header::ETAG, header::RETRY_AFTER, observe::REQUEST_ID]);
     let routed = table
         .merge(swagger)
-        .route("/openapi.json", get(async move || Json(OpenApi::clone(&document))))
+        .route(
+            "/openapi.json",
+            get(async move || Json(OpenApi::clone(&document))),
+        )
         .route("/problems/{name}", get(problem::explain))
         .fallback(async || StatusCode::NOT_FOUND)
         .with_state(app);
-    let routed = if options.cors_origins.is_empty() { routed } else { routed.layer(cors) };
+    let routed = if options.cors_origins.is_empty() {
+        routed
+    } else {
+        routed.layer(cors)
+    };
     routed
         .layer(middleware::from_fn(limit_time))
         .layer(CatchPanicLayer::custom(panicked))
@@ -156,9 +172,11 @@ pub fn router(app: App, options: &Options) -> Router {
 
 /// Ends a request that takes too long. What it has sent to Redis may still be carried out.
 async fn limit_time(request: Request, next: Next) -> Response {
-    tokio::time::timeout(REQUEST_TIMEOUT, next.run(request)).await.unwrap_or_else(|_| {
-        Problem::new(problem::STORE_UNAVAILABLE, "the request took too long").into_response()
-    })
+    tokio::time::timeout(REQUEST_TIMEOUT, next.run(request))
+        .await
+        .unwrap_or_else(|_| {
+            Problem::new(problem::STORE_UNAVAILABLE, "the request took too long").into_response()
+        })
 }
 
 fn panicked(panic: Box<dyn std::any::Any + Send>) -> Response {
@@ -168,5 +186,9 @@ fn panicked(panic: Box<dyn std::any::Any + Send>) -> Response {
         .or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("no message");
     tracing::error!(message, "a handler panicked");
-    Problem::new(problem::INTERNAL, "a fault of the service; its log tells more").into_response()
+    Problem::new(
+        problem::INTERNAL,
+        "a fault of the service; its log tells more",
+    )
+    .into_response()
 }

@@ -36,7 +36,10 @@ pub async fn observe(request: Request, next: Next) -> Response {
     }
     response.headers_mut().insert(REQUEST_ID, id.clone());
     let elapsed = begun.elapsed();
-    let route = route.as_ref().map_or("unknown", MatchedPath::as_str).to_owned();
+    let route = route
+        .as_ref()
+        .map_or("unknown", MatchedPath::as_str)
+        .to_owned();
     let labels = [
         ("method", known_method(method.as_str()).to_owned()),
         ("route", route),
@@ -57,7 +60,10 @@ pub async fn observe(request: Request, next: Next) -> Response {
 /// Methods as labels: what clients make up must not make up metrics.
 fn known_method(method: &str) -> &'static str {
     const KNOWN: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"];
-    KNOWN.into_iter().find(|known| *known == method).unwrap_or("other")
+    KNOWN
+        .into_iter()
+        .find(|known| *known == method)
+        .unwrap_or("other")
 }
 
 fn request_id(request: &Request) -> HeaderValue {
@@ -78,11 +84,20 @@ fn new_request_id() -> HeaderValue {
 
 fn with_problem_body(response: Response, id: &HeaderValue) -> Response {
     let (mut parts, _) = response.into_parts();
-    let problem = parts.extensions.remove::<Problem>().unwrap_or_else(|| Problem::of_status(parts.status));
+    let problem = parts
+        .extensions
+        .remove::<Problem>()
+        .unwrap_or_else(|| Problem::of_status(parts.status));
     let body = problem.body(id.to_str().ok());
     let json = serde_json::to_vec(&body).unwrap_or_default();
-    parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
-    parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(json.len()));
-    parts.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    parts
+        .headers
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+    parts
+        .headers
+        .insert(header::CONTENT_LENGTH, HeaderValue::from(json.len()));
+    parts
+        .headers
+        .insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Response::from_parts(parts, Body::from(json))
 }

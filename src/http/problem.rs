@@ -130,7 +130,11 @@ pub struct ProblemBody {
 impl Problem {
     /// A problem without a place in the body.
     pub fn new(kind: Kind, detail: impl Into<String>) -> Self {
-        Self { kind, detail: detail.into(), errors: Vec::new() }
+        Self {
+            kind,
+            detail: detail.into(),
+            errors: Vec::new(),
+        }
     }
 
     /// What is wrong in the body.
@@ -140,7 +144,11 @@ impl Problem {
             [error] => format!("{}: {}", error.pointer, error.detail),
             errors => format!("{} things are wrong; see errors", errors.len()),
         };
-        Self { kind: VALIDATION_FAILED, detail, errors }
+        Self {
+            kind: VALIDATION_FAILED,
+            detail,
+            errors,
+        }
     }
 
     /// The body.
@@ -192,14 +200,27 @@ impl From<Error> for Problem {
         let detail = error.to_string();
         let kind = match error {
             Error::Invalid(errors) => return Self::invalid(errors),
-            Error::BoardInUse(errors) => return Self { kind: BOARD_IN_USE, detail, errors },
+            Error::BoardInUse(errors) => {
+                return Self {
+                    kind: BOARD_IN_USE,
+                    detail,
+                    errors,
+                };
+            }
             Error::Score { .. } => {
                 let errors = vec![FieldError::new("/score", &detail)];
-                return Self { kind: SCORE_OUT_OF_RANGE, detail, errors };
+                return Self {
+                    kind: SCORE_OUT_OF_RANGE,
+                    detail,
+                    errors,
+                };
             }
             Error::Store(StoreError::Unavailable(text)) => {
                 tracing::warn!(error = text, "the store is not available");
-                return Self::new(STORE_UNAVAILABLE, "the store did not answer in time; try again");
+                return Self::new(
+                    STORE_UNAVAILABLE,
+                    "the store did not answer in time; try again",
+                );
             }
             Error::Store(error) => {
                 tracing::error!(%error, "internal error");

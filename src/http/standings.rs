@@ -333,8 +333,17 @@ impl PageBody {
             standing: StandingBody::new(board.id.as_str(), &found.target, found.page.total),
             page: request.page,
             size: request.size,
-            entries: found.page.entries.iter().map(|entry| EntryBody::new(entry, decimals)).collect(),
-            me: found.page.me.as_ref().map(|entry| EntryBody::new(entry, decimals)),
+            entries: found
+                .page
+                .entries
+                .iter()
+                .map(|entry| EntryBody::new(entry, decimals))
+                .collect(),
+            me: found
+                .page
+                .me
+                .as_ref()
+                .map(|entry| EntryBody::new(entry, decimals)),
         }
     }
 }
@@ -354,23 +363,36 @@ impl MemberBody {
                 gap: ShownScore::difference(greater, smaller, decimals),
             }
         };
-        let ahead = around.index.checked_sub(1).and_then(|index| around.entries.get(index));
+        let ahead = around
+            .index
+            .checked_sub(1)
+            .and_then(|index| around.entries.get(index));
         let behind = around.entries.get(around.index + 1);
         let listed = request.around.map(|count| {
             let count = usize::try_from(count).unwrap_or(usize::MAX);
             let from = around.index.saturating_sub(count);
-            let to = around.index.saturating_add(count).saturating_add(1).min(around.entries.len());
-            around.entries[from..to].iter().map(|entry| EntryBody::new(entry, decimals)).collect()
+            let to = around
+                .index
+                .saturating_add(count)
+                .saturating_add(1)
+                .min(around.entries.len());
+            around.entries[from..to]
+                .iter()
+                .map(|entry| EntryBody::new(entry, decimals))
+                .collect()
         });
-        let previous = found.previous.as_ref().zip(around.previous).map(|(target, (rank, score))| {
-            PreviousBody {
-                key: target.key.clone(),
-                rank,
-                score: score.shown(decimals),
-                rank_change: rank.cast_signed() - own.rank.cast_signed(),
-                score_change: ShownScore::difference(own.score, score, decimals),
-            }
-        });
+        let previous =
+            found
+                .previous
+                .as_ref()
+                .zip(around.previous)
+                .map(|(target, (rank, score))| PreviousBody {
+                    key: target.key.clone(),
+                    rank,
+                    score: score.shown(decimals),
+                    rank_change: rank.cast_signed() - own.rank.cast_signed(),
+                    score_change: ShownScore::difference(own.score, score, decimals),
+                });
         Self {
             standing: StandingBody::new(board.id.as_str(), &found.target, around.total),
             entry: EntryBody::new(own, decimals),
@@ -418,17 +440,29 @@ fn cacheable<T: Serialize>(
         .iter()
         .filter_map(|value| value.to_str().ok())
         .flat_map(|tags| tags.split(','))
-        .any(|tag| tag.trim() == "*" || tag.trim().trim_start_matches("W/") == etag.trim_start_matches("W/"));
+        .any(|tag| {
+            tag.trim() == "*"
+                || tag.trim().trim_start_matches("W/") == etag.trim_start_matches("W/")
+        });
     let validators = [(header::ETAG, etag), (header::CACHE_CONTROL, cache_control)];
     if is_known {
         return Ok((StatusCode::NOT_MODIFIED, validators).into_response());
     }
-    let content_type = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let content_type = (
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
     Ok((validators, [content_type], json).into_response())
 }
 
 fn page_request(board: &str, window: String, params: PageParams) -> Result<PageRequest, Problem> {
-    let PageParams { page, size, member, key, at } = params;
+    let PageParams {
+        page,
+        size,
+        member,
+        key,
+        at,
+    } = params;
     Ok(PageRequest {
         board: board_id(board)?,
         window,
@@ -446,7 +480,9 @@ fn member_request(
     params: MemberParams,
 ) -> Result<MemberRequest, Problem> {
     let MemberParams { around, key, at } = params;
-    let around = around.map(|around| bounded("around", Some(around), 0, 0, AROUND_MAX)).transpose()?;
+    let around = around
+        .map(|around| bounded("around", Some(around), 0, 0, AROUND_MAX))
+        .transpose()?;
     Ok(MemberRequest {
         board: board_id(board)?,
         window,
@@ -482,7 +518,13 @@ pub async fn page(
 ) -> Result<Response, Problem> {
     let request = page_request(&board, window, params)?;
     let found = app.service.page(&request).await?;
-    cacheable(&app, &headers, &request.choice, &found.target, &PageBody::new(&request, &found))
+    cacheable(
+        &app,
+        &headers,
+        &request.choice,
+        &found.target,
+        &PageBody::new(&request, &found),
+    )
 }
 
 /// Read one member of a standing.
@@ -512,7 +554,13 @@ pub async fn member(
 ) -> Result<Response, Problem> {
     let request = member_request(&board, window, &member, params)?;
     let found = app.service.member(&request).await?;
-    cacheable(&app, &headers, &request.choice, &found.target, &MemberBody::new(&request, &found))
+    cacheable(
+        &app,
+        &headers,
+        &request.choice,
+        &found.target,
+        &MemberBody::new(&request, &found),
+    )
 }
 
 /// Read some members of a standing.
@@ -547,7 +595,10 @@ pub async fn subset(
         }
     }
     if members.len() > SUBSET_MAX {
-        return Err(Problem::new(INVALID_PARAMETER, format!("ids: must be at most {SUBSET_MAX} members")));
+        return Err(Problem::new(
+            INVALID_PARAMETER,
+            format!("ids: must be at most {SUBSET_MAX} members"),
+        ));
     }
     let request = SubsetRequest {
         board: board_id(&board)?,
@@ -562,7 +613,10 @@ pub async fn subset(
         standing: StandingBody::new(board.id.as_str(), &found.target, found.total),
         entries: (1..)
             .zip(&found.entries)
-            .map(|(position, entry)| SubsetEntryBody { position, entry: EntryBody::new(entry, decimals) })
+            .map(|(position, entry)| SubsetEntryBody {
+                position,
+                entry: EntryBody::new(entry, decimals),
+            })
             .collect(),
         not_found: found.not_found.iter().map(ToString::to_string).collect(),
     };
@@ -585,7 +639,10 @@ pub async fn query(
     Json(Queries { queries }): Json<Queries>,
 ) -> Result<JsonResponse<QueryResults>, Problem> {
     if queries.is_empty() || queries.len() > QUERIES_MAX {
-        let detail = format!("a request has 1 to {QUERIES_MAX} queries, not {}", queries.len());
+        let detail = format!(
+            "a request has 1 to {QUERIES_MAX} queries, not {}",
+            queries.len()
+        );
         return Err(Problem::invalid(vec![FieldError::new("/queries", detail)]));
     }
     let answers = join_all(queries.into_iter().map(|query| answer(&app, query))).await;
@@ -598,15 +655,43 @@ pub async fn query(
 
 async fn answer(app: &App, query: QueryBody) -> Result<QueryResult, Problem> {
     match query {
-        QueryBody::Page { board, window, key, at, page, size, member } => {
-            let request = page_request(&board, window, PageParams { page, size, member, key, at })?;
+        QueryBody::Page {
+            board,
+            window,
+            key,
+            at,
+            page,
+            size,
+            member,
+        } => {
+            let request = page_request(
+                &board,
+                window,
+                PageParams {
+                    page,
+                    size,
+                    member,
+                    key,
+                    at,
+                },
+            )?;
             let found = app.service.page(&request).await?;
             Ok(QueryResult::Page(Box::new(PageBody::new(&request, &found))))
         }
-        QueryBody::Member { board, window, key, at, member, around } => {
-            let request = member_request(&board, window, &member, MemberParams { around, key, at })?;
+        QueryBody::Member {
+            board,
+            window,
+            key,
+            at,
+            member,
+            around,
+        } => {
+            let request =
+                member_request(&board, window, &member, MemberParams { around, key, at })?;
             let found = app.service.member(&request).await?;
-            Ok(QueryResult::Member(Box::new(MemberBody::new(&request, &found))))
+            Ok(QueryResult::Member(Box::new(MemberBody::new(
+                &request, &found,
+            ))))
         }
     }
 }
@@ -618,7 +703,10 @@ mod tests {
     #[test]
     fn percentiles_have_one_decimal() {
         let exactly = |total, place, expected: f64| {
-            assert!((percentile(total, place) - expected).abs() < f64::EPSILON, "{total} {place}");
+            assert!(
+                (percentile(total, place) - expected).abs() < f64::EPSILON,
+                "{total} {place}"
+            );
         };
         exactly(1, 1, 100.0);
         exactly(2, 1, 100.0);

@@ -30,7 +30,12 @@ impl Boards {
     }
 
     fn put(&self, id: &BoardId, board: Option<Board>) -> Option<Arc<LiveBoard>> {
-        let live = board.map(|board| Arc::new(LiveBoard { board, routes: Routes::default() }));
+        let live = board.map(|board| {
+            Arc::new(LiveBoard {
+                board,
+                routes: Routes::default(),
+            })
+        });
         self.live.rcu(|boards| {
             let mut boards = HashMap::clone(boards);
             match &live {
@@ -73,7 +78,9 @@ impl Service {
             return Ok(live);
         }
         self.reload(id).await?;
-        self.boards.get(id).ok_or_else(|| Error::BoardNotFound(id.clone()))
+        self.boards
+            .get(id)
+            .ok_or_else(|| Error::BoardNotFound(id.clone()))
     }
 
     /// Reads a definition into memory again.
@@ -93,7 +100,11 @@ impl Service {
     }
 
     /// Up to `count` boards in the order of their ids, behind `after`.
-    pub async fn list_boards(&self, after: Option<&BoardId>, count: usize) -> Result<Vec<Board>, Error> {
+    pub async fn list_boards(
+        &self,
+        after: Option<&BoardId>,
+        count: usize,
+    ) -> Result<Vec<Board>, Error> {
         let ids = self.store.board_ids(after, count).await?;
         let boards: Vec<Option<Board>> = stream::iter(ids)
             .map(async |id| self.store.load_board(&id).await)
@@ -126,10 +137,20 @@ impl Service {
                 Some(board) => board.replaced(definition.clone()),
                 None => {
                     let generation = self.store.next_generation().await?;
-                    Board::new(id.clone(), definition.clone(), generation, 1, BTreeMap::new())
+                    Board::new(
+                        id.clone(),
+                        definition.clone(),
+                        generation,
+                        1,
+                        BTreeMap::new(),
+                    )
                 }
             };
-            match self.store.define_board(&board, stored.as_ref(), !frozen.is_empty()).await? {
+            match self
+                .store
+                .define_board(&board, stored.as_ref(), !frozen.is_empty())
+                .await?
+            {
                 Defined::Stored => {
                     self.boards.put(id, Some(board.clone()));
                     self.store.announce_board(id, true).await?;
@@ -143,7 +164,11 @@ impl Service {
     }
 
     /// Deletes a board. Its data can't be reached from then on, and is unlinked in the background.
-    pub async fn delete_board(&self, id: &BoardId, precondition: &Precondition) -> Result<(), Error> {
+    pub async fn delete_board(
+        &self,
+        id: &BoardId,
+        precondition: &Precondition,
+    ) -> Result<(), Error> {
         for _ in 0..ATTEMPTS_MAX {
             let stored = self.store.load_board(id).await?;
             precondition.check(stored.as_ref())?;
@@ -161,7 +186,9 @@ impl Service {
     pub async fn refresh_boards(&self) -> Result<(), Error> {
         let known = self.boards.sequence.load(Ordering::SeqCst);
         let changed = self.store.changed_boards(known).await?;
-        let Some((_, sequence)) = changed.last().cloned() else { return Ok(()) };
+        let Some((_, sequence)) = changed.last().cloned() else {
+            return Ok(());
+        };
         stream::iter(changed)
             .map(async |(id, _)| self.reload(&id).await)
             .buffer_unordered(LOADS_MAX)

@@ -77,14 +77,20 @@ pub enum Error {
 
 impl Error {
     /// Says why a board does not take an event of that instant.
-    pub(super) fn rejected(board: &Board, rejection: Rejection, at: Timestamp, now: Timestamp) -> Self {
+    pub(super) fn rejected(
+        board: &Board,
+        rejection: Rejection,
+        at: Timestamp,
+        now: Timestamp,
+    ) -> Self {
         let id = &board.id;
         let detail = match rejection {
             Rejection::InFuture => {
                 format!("at {at} is more than 60 s after now, {now}")
             }
             Rejection::TooLate => {
-                let accept_late = serde_json::to_string(&board.definition.accept_late).unwrap_or_default();
+                let accept_late =
+                    serde_json::to_string(&board.definition.accept_late).unwrap_or_default();
                 format!("at {at} is older than board {id} accepts ({accept_late}); now is {now}")
             }
             Rejection::Closed => {
@@ -92,20 +98,24 @@ impl Error {
                     time.map_or_else(|| "ever".to_owned(), |time| time.to_string())
                 };
                 let (opens, closes) = (board.definition.opens_at, board.definition.closes_at);
-                format!("board {id} takes events from {} up to {}, not at {at}", show(opens), show(closes))
+                format!(
+                    "board {id} takes events from {} up to {}, not at {at}",
+                    show(opens),
+                    show(closes)
+                )
             }
             Rejection::OutOfRange(window) => {
                 format!("the score in {window} would pass ±(2^53 − 1)")
             }
-            Rejection::IdReused => {
-                "another event with other content had this id".to_owned()
-            }
+            Rejection::IdReused => "another event with other content had this id".to_owned(),
         };
         Self::Rejected { rejection, detail }
     }
 
     /// The call was begun anew too often.
     pub(super) fn busy() -> Self {
-        Self::Store(StoreError::Unavailable("the board changes too quickly".into()))
+        Self::Store(StoreError::Unavailable(
+            "the board changes too quickly".into(),
+        ))
     }
 }

@@ -58,10 +58,19 @@ impl Service {
             }
             let previous = target.previous(board, now);
             let before = previous.as_ref().map(|target| &target.standing);
-            let read =
-                self.store.member(board, &target.standing, before, &request.member, around).await?;
+            let read = self
+                .store
+                .member(board, &target.standing, before, &request.member, around)
+                .await?;
             match self.settle(&live, target.window, read).await? {
-                Some(Some(found)) => return Ok(FoundMember { live, target, previous, found }),
+                Some(Some(found)) => {
+                    return Ok(FoundMember {
+                        live,
+                        target,
+                        previous,
+                        found,
+                    });
+                }
                 Some(None) => return Err(not_found()),
                 None => {}
             }

@@ -52,9 +52,16 @@ impl Service {
             let live = self.live_board(&request.board).await?;
             let target = Target::find(&live, &request.window, &request.choice, self.clock.now())?;
             if target.is_expired {
-                return Ok(FoundPage { live, target, page: Page::default() });
+                return Ok(FoundPage {
+                    live,
+                    target,
+                    page: Page::default(),
+                });
             }
-            let read = self.store.page(&live.board, &target.standing, offset, size, member).await?;
+            let read = self
+                .store
+                .page(&live.board, &target.standing, offset, size, member)
+                .await?;
             if let Some(page) = self.settle(&live, target.window, read).await? {
                 return Ok(FoundPage { live, target, page });
             }

@@ -42,11 +42,24 @@ pub struct Target {
 
 impl Target {
     /// Finds the standing of a window at a period.
-    pub fn find(live: &LiveBoard, window: &str, choice: &Choice, now: Timestamp) -> Result<Self, Error> {
+    pub fn find(
+        live: &LiveBoard,
+        window: &str,
+        choice: &Choice,
+        now: Timestamp,
+    ) -> Result<Self, Error> {
         let board = &live.board;
-        let parsed = window.parse().ok().filter(|window| board.definition.windows.contains(window));
+        let parsed = window
+            .parse()
+            .ok()
+            .filter(|window| board.definition.windows.contains(window));
         let Some(window) = parsed else {
-            let known: Vec<String> = board.definition.windows.iter().map(Window::to_string).collect();
+            let known: Vec<String> = board
+                .definition
+                .windows
+                .iter()
+                .map(Window::to_string)
+                .collect();
             return Err(Error::UnknownWindow {
                 board: board.id.clone(),
                 window: window.chars().take(64).collect(),
@@ -60,26 +73,44 @@ impl Target {
     /// The standing of the period before, `None` where there is none.
     pub fn previous(&self, board: &Board, now: Timestamp) -> Option<Self> {
         let period = board.calendar.previous(&self.standing.period)?;
-        Self::of_period(board, self.window, period, now).ok().filter(|target| !target.is_expired)
+        Self::of_period(board, self.window, period, now)
+            .ok()
+            .filter(|target| !target.is_expired)
     }
 
-    fn of_period(board: &Board, window: Window, period: Period, now: Timestamp) -> Result<Self, Error> {
+    fn of_period(
+        board: &Board,
+        window: Window,
+        period: Period,
+        now: Timestamp,
+    ) -> Result<Self, Error> {
         let calendar = &board.calendar;
         let oldest = match window {
             Window::Period(_) => period,
             Window::Rolling { unit, periods } => {
                 let running = calendar.containing(unit, now);
                 if period.start_ms > running.end_ms {
-                    return Err(invalid_key("a rolling window can't end later than with the next period"));
+                    return Err(invalid_key(
+                        "a rolling window can't end later than with the next period",
+                    ));
                 }
-                stretch(board, period, periods).last().copied().unwrap_or(period)
+                stretch(board, period, periods)
+                    .last()
+                    .copied()
+                    .unwrap_or(period)
             }
         };
         let is_rolling = matches!(window, Window::Rolling { .. });
-        let is_expired = is_rolling && board.expires_at_ms(&oldest).is_some_and(|expires| expires <= now.ms());
+        let is_expired = is_rolling
+            && board
+                .expires_at_ms(&oldest)
+                .is_some_and(|expires| expires <= now.ms());
         Ok(Self {
             window,
-            standing: Standing { series: board.series(window), period },
+            standing: Standing {
+                series: board.series(window),
+                period,
+            },
             key: calendar.key(&period),
             starts_at: oldest.start(),
             ends_at: period.end(),
@@ -98,7 +129,12 @@ fn is_final(board: &Board, period: &Period, now: Timestamp) -> bool {
     }
 }
 
-fn find_period(board: &Board, window: Window, choice: &Choice, now: Timestamp) -> Result<Period, Error> {
+fn find_period(
+    board: &Board,
+    window: Window,
+    choice: &Choice,
+    now: Timestamp,
+) -> Result<Period, Error> {
     let calendar = &board.calendar;
     let unit = window.unit();
     let running = calendar.containing(unit, now);
@@ -109,10 +145,15 @@ fn find_period(board: &Board, window: Window, choice: &Choice, now: Timestamp) -
             previous.ok_or_else(|| invalid_key(&format!("{window} has no previous period")))
         }
         Choice::At(at) => Ok(calendar.containing(unit, *at)),
-        Choice::Key(key) => calendar.parse_key(unit, key).map_err(|error| invalid_key(&error.to_string())),
+        Choice::Key(key) => calendar
+            .parse_key(unit, key)
+            .map_err(|error| invalid_key(&error.to_string())),
     }
 }
 
 fn invalid_key(detail: &str) -> Error {
-    Error::InvalidParameter { name: "key", detail: detail.to_owned() }
+    Error::InvalidParameter {
+        name: "key",
+        detail: detail.to_owned(),
+    }
 }

@@ -16,6 +16,7 @@ use crate::domain::ids::BoardId;
 use crate::domain::period::Period;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
+use crate::store::rollover::STEP_BUDGET;
 use crate::store::{StoreError, Versioned};
 
 /// How long a request waits for a standing to be completed. What has been done by then stays done.
@@ -57,8 +58,19 @@ impl Service {
         period: &Period,
         pause: Duration,
     ) -> Result<(), Error> {
-        let key = (live.board.id.clone(), live.board.version(), window, period.start_ms);
-        let turn = Arc::clone(self.completing.running.lock().entry(key.clone()).or_default());
+        let key = (
+            live.board.id.clone(),
+            live.board.version(),
+            window,
+            period.start_ms,
+        );
+        let turn = Arc::clone(
+            self.completing
+                .running
+                .lock()
+                .entry(key.clone())
+                .or_default(),
+        );
         let _turn = turn.lock().await;
         let result = self.complete_in_turn(live, window, period, pause).await;
         self.completing.running.lock().remove(&key);
@@ -77,7 +89,11 @@ impl Service {
             let now = self.clock.now();
             let running = live.board.calendar.containing(window.unit(), now);
             counter!("standings_rollover_steps_total").increment(1);
-            match self.store.advance(&live.board, window, period, &running, now).await? {
+            match self
+                .store
+                .advance(&live.board, window, period, &running, now, STEP_BUDGET)
+                .await?
+            {
                 Versioned::Current(true) => return Ok(()),
                 Versioned::Current(false) => {}
                 Versioned::Stale => return self.reload(&live.board.id).await,
@@ -86,7 +102,10 @@ impl Service {
                 tokio::time::sleep(pause).await;
             }
         }
-        let message = format!("{window} of board {} is still being completed", live.board.id);
+        let message = format!(
+            "{window} of board {} is still being completed",
+            live.board.id
+        );
         Err(StoreError::Unavailable(message).into())
     }
 
@@ -114,9 +133,13 @@ impl Service {
         #[expect(clippy::cast_precision_loss, reason = "a count of windows")]
         gauge!("standings_rollover_pending").set(pending.len() as f64);
         for (live, window, period) in pending {
-            self.complete(&live, window, &period, BACKGROUND_PAUSE).await?;
+            self.complete(&live, window, &period, BACKGROUND_PAUSE)
+                .await?;
             let version = (live.board.version(), period.start_ms);
-            self.completing.found_complete.lock().insert((live.board.id.clone(), window), version);
+            self.completing
+                .found_complete
+                .lock()
+                .insert((live.board.id.clone(), window), version);
             gauge!("standings_rollover_pending").decrement(1.0);
         }
         Ok(())
@@ -124,9 +147,11 @@ impl Service {
 
     fn was_complete(&self, live: &LiveBoard, window: Window, period: &Period) -> bool {
         let found = self.completing.found_complete.lock();
-        found.get(&(live.board.id.clone(), window)).is_some_and(|(version, start_ms)| {
-            *version == live.board.version() && *start_ms >= period.start_ms
-        })
+        found
+            .get(&(live.board.id.clone(), window))
+            .is_some_and(|(version, start_ms)| {
+                *version == live.board.version() && *start_ms >= period.start_ms
+            })
     }
 
     /// Whether the running period's standing of every rolling window has been found complete.

@@ -57,19 +57,34 @@ type Results = Vec<(usize, Result<Submitted, Error>)>;
 
 impl Service {
     /// Takes events; the results are in their order. `with_ranks`: the outcomes name ranks.
-    pub async fn submit(&self, events: &[Incoming], with_ranks: bool) -> Vec<Result<Submitted, Error>> {
+    pub async fn submit(
+        &self,
+        events: &[Incoming],
+        with_ranks: bool,
+    ) -> Vec<Result<Submitted, Error>> {
         let mut by_board: HashMap<&BoardId, Vec<Pending<'_>>> = HashMap::new();
         for (index, incoming) in events.iter().enumerate() {
-            let pending = Pending { index, incoming, with_history: false };
+            let pending = Pending {
+                index,
+                incoming,
+                with_history: false,
+            };
             by_board.entry(&incoming.board).or_default().push(pending);
         }
-        let boards = by_board.into_iter().map(|(id, pending)| self.submit_to(id, pending, with_ranks));
+        let boards = by_board
+            .into_iter()
+            .map(|(id, pending)| self.submit_to(id, pending, with_ranks));
         let mut results: Results = join_all(boards).await.into_iter().flatten().collect();
         results.sort_unstable_by_key(|(index, _)| *index);
         results.into_iter().map(|(_, result)| result).collect()
     }
 
-    async fn submit_to(&self, id: &BoardId, mut pending: Vec<Pending<'_>>, with_ranks: bool) -> Results {
+    async fn submit_to(
+        &self,
+        id: &BoardId,
+        mut pending: Vec<Pending<'_>>,
+        with_ranks: bool,
+    ) -> Results {
         let mut results = Results::with_capacity(pending.len());
         for _ in 0..ATTEMPTS_MAX {
             let live = match self.live_board(id).await {
@@ -115,12 +130,23 @@ impl Service {
             };
             let plan = live.routes.plan(board, event, now);
             if let (Some(rejection), None) = (plan.rejection, &incoming.id) {
-                results.push((item.index, Err(Error::rejected(board, rejection, plan.at, now))));
+                results.push((
+                    item.index,
+                    Err(Error::rejected(board, rejection, plan.at, now)),
+                ));
                 continue;
             }
-            let ready = Ready { plan, with_ranks, with_history: item.with_history };
+            let ready = Ready {
+                plan,
+                with_ranks,
+                with_history: item.with_history,
+            };
             cost += ready.cost();
-            if cost > CALL_COST_MAX || calls.last().is_none_or(|(_, call)| call.len() == CALL_EVENTS_MAX) {
+            if cost > CALL_COST_MAX
+                || calls
+                    .last()
+                    .is_none_or(|(_, call)| call.len() == CALL_EVENTS_MAX)
+            {
                 cost = ready.cost();
                 calls.push((Vec::new(), Vec::new()));
             }
@@ -130,7 +156,9 @@ impl Service {
             }
         }
 
-        let sent = calls.iter().map(|(_, call)| self.store.apply(board, call, now));
+        let sent = calls
+            .iter()
+            .map(|(_, call)| self.store.apply(board, call, now));
         let replies = join_all(sent).await;
         let mut again = Vec::new();
         let mut failed: Option<(Error, Vec<Pending<'a>>)> = None;
@@ -141,7 +169,11 @@ impl Service {
                 Ok(Versioned::Current(answers)) => {
                     for ((mut item, ready), answer) in items.into_iter().zip(call).zip(answers) {
                         let submitted = |outcome, is_duplicate| {
-                            Ok(Submitted { live: Arc::clone(live), outcome, is_duplicate })
+                            Ok(Submitted {
+                                live: Arc::clone(live),
+                                outcome,
+                                is_duplicate,
+                            })
                         };
                         let result = match answer {
                             Answer::Taken(outcome) => submitted(outcome, false),

@@ -45,9 +45,15 @@ impl Service {
             let live = self.live_board(&request.board).await?;
             let target = Target::find(&live, &request.window, &request.choice, self.clock.now())?;
             let subset = if target.is_expired {
-                Subset { total: 0, entries: vec![None; request.members.len()] }
+                Subset {
+                    total: 0,
+                    entries: vec![None; request.members.len()],
+                }
             } else {
-                let read = self.store.subset(&live.board, &target.standing, &request.members).await?;
+                let read = self
+                    .store
+                    .subset(&live.board, &target.standing, &request.members)
+                    .await?;
                 match self.settle(&live, target.window, read).await? {
                     Some(subset) => subset,
                     None => continue,
@@ -63,7 +69,13 @@ impl Service {
             }
             listed.sort_unstable_by_key(|(place, _)| *place);
             let entries = listed.into_iter().map(|(_, entry)| entry).collect();
-            return Ok(FoundSubset { live, target, total: subset.total, entries, not_found });
+            return Ok(FoundSubset {
+                live,
+                target,
+                total: subset.total,
+                entries,
+                not_found,
+            });
         }
         Err(Error::busy())
     }

@@ -38,13 +38,25 @@ pub enum Defined {
 impl Store {
     /// The stored board of that name.
     pub async fn load_board(&self, id: &BoardId) -> Result<Option<Board>, StoreError> {
-        let json: Option<String> =
-            self.command("HGET", vec![keys::board(id), "definition".into()]).await?;
+        let json: Option<String> = self
+            .command("HGET", vec![keys::board(id), "definition".into()])
+            .await?;
         let Some(json) = json else { return Ok(None) };
         let stored: Stored = serde_json::from_str(&json)
             .map_err(|error| StoreError::Unexpected(format!("the definition of {id}: {error}")))?;
-        let Stored { generation, revision, epochs, definition } = stored;
-        Ok(Some(Board::new(id.clone(), definition, generation, revision, epochs)))
+        let Stored {
+            generation,
+            revision,
+            epochs,
+            definition,
+        } = stored;
+        Ok(Some(Board::new(
+            id.clone(),
+            definition,
+            generation,
+            revision,
+            epochs,
+        )))
     }
 
     /// Stores a board if its stored version is the one that was `seen`, and, with `only_unused`, if it has
@@ -65,8 +77,20 @@ impl Store {
             .map_err(|error| StoreError::Unexpected(error.to_string()))?;
         let seen = seen.map(Board::version).unwrap_or_default();
         let only_unused = if only_unused { "1" } else { "0" };
-        let args = vec![seen.into(), only_unused.into(), board.version().into(), json.into()];
-        let reply = self.write(&board.id, &script::DEFINE, vec![keys::board(&board.id)], args).await?;
+        let args = vec![
+            seen.into(),
+            only_unused.into(),
+            board.version().into(),
+            json.into(),
+        ];
+        let reply = self
+            .write(
+                &board.id,
+                &script::DEFINE,
+                vec![keys::board(&board.id)],
+                args,
+            )
+            .await?;
         match Reply::new(reply)?.text()?.as_str() {
             "OK" => Ok(Defined::Stored),
             "CHANGED" => Ok(Defined::Changed),
@@ -78,9 +102,18 @@ impl Store {
     /// Takes a board's definition away if its stored version is this one. Its data is marked for
     /// [`Store::purge_board`] before, so that it is never left behind. Returns whether it did.
     pub async fn delete_board(&self, board: &Board) -> Result<bool, StoreError> {
-        let () = self.command("SADD", vec![keys::DELETED.into(), deleted_name(board)]).await?;
+        let () = self
+            .command("SADD", vec![keys::DELETED.into(), deleted_name(board)])
+            .await?;
         let args = vec![board.version().into()];
-        let reply = self.write(&board.id, &script::DELETE, vec![keys::board(&board.id)], args).await?;
+        let reply = self
+            .write(
+                &board.id,
+                &script::DELETE,
+                vec![keys::board(&board.id)],
+                args,
+            )
+            .await?;
         match Reply::new(reply)?.text()?.as_str() {
             "OK" => Ok(true),
             "CHANGED" => Ok(false),
@@ -95,31 +128,64 @@ impl Store {
 
     /// Tells all instances that a board has changed, come or gone.
     pub async fn announce_board(&self, id: &BoardId, is_live: bool) -> Result<(), StoreError> {
-        let keys = vec![keys::LIVE.into(), keys::CHANGES.into(), keys::SEQUENCE.into()];
+        let keys = vec![
+            keys::LIVE.into(),
+            keys::CHANGES.into(),
+            keys::SEQUENCE.into(),
+        ];
         let is_live = if is_live { "1" } else { "0" };
         let args = vec![id.as_str().into(), is_live.into()];
-        self.write(id, &script::ANNOUNCE, keys, args).await.map(drop)
+        self.write(id, &script::ANNOUNCE, keys, args)
+            .await
+            .map(drop)
     }
 
     /// The boards that have changed after the change with that number, with their numbers, ascending.
     pub async fn changed_boards(&self, after: u64) -> Result<Vec<(BoardId, u64)>, StoreError> {
-        let range = ["ZRANGE", keys::CHANGES, &format!("({after}"), "+inf", "BYSCORE", "WITHSCORES"];
-        let flat: Vec<String> =
-            self.command("ZRANGE", range[1..].iter().map(ToString::to_string).collect()).await?;
-        let pairs = flat.chunks_exact(2).filter_map(|pair| {
-            Some((BoardId::parse(&pair[0]).ok()?, pair[1].parse().ok()?))
-        });
+        let range = [
+            "ZRANGE",
+            keys::CHANGES,
+            &format!("({after}"),
+            "+inf",
+            "BYSCORE",
+            "WITHSCORES",
+        ];
+        let flat: Vec<String> = self
+            .command(
+                "ZRANGE",
+                range[1..].iter().map(ToString::to_string).collect(),
+            )
+            .await?;
+        let pairs = flat
+            .chunks_exact(2)
+            .filter_map(|pair| Some((BoardId::parse(&pair[0]).ok()?, pair[1].parse().ok()?)));
         Ok(pairs.collect())
     }
 
     /// Up to `count` ids of boards in the order of their bytes, behind `after`.
-    pub async fn board_ids(&self, after: Option<&BoardId>, count: usize) -> Result<Vec<BoardId>, StoreError> {
+    pub async fn board_ids(
+        &self,
+        after: Option<&BoardId>,
+        count: usize,
+    ) -> Result<Vec<BoardId>, StoreError> {
         let from = after.map_or_else(|| "-".to_owned(), |id| format!("({id}"));
         let count = count.to_string();
-        let range = [keys::LIVE, from.as_str(), "+", "BYLEX", "LIMIT", "0", count.as_str()];
-        let ids: Vec<String> =
-            self.command("ZRANGE", range.iter().map(ToString::to_string).collect()).await?;
-        Ok(ids.iter().filter_map(|id| BoardId::parse(id).ok()).collect())
+        let range = [
+            keys::LIVE,
+            from.as_str(),
+            "+",
+            "BYLEX",
+            "LIMIT",
+            "0",
+            count.as_str(),
+        ];
+        let ids: Vec<String> = self
+            .command("ZRANGE", range.iter().map(ToString::to_string).collect())
+            .await?;
+        Ok(ids
+            .iter()
+            .filter_map(|id| BoardId::parse(id).ok())
+            .collect())
     }
 
     /// The deleted boards whose data is not yet unlinked: generation and id.
@@ -144,7 +210,9 @@ impl Store {
             "ALIVE" => Ok(false),
             "DONE" => {
                 let name = format!("{generation} {id}");
-                let () = self.command("SREM", vec![keys::DELETED.into(), name]).await?;
+                let () = self
+                    .command("SREM", vec![keys::DELETED.into(), name])
+                    .await?;
                 Ok(false)
             }
             other => unknown_code(other),

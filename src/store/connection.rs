@@ -6,13 +6,14 @@
 //! been carried out, and only the caller's event id makes it safe to repeat.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use fred::clients::Client;
 use fred::interfaces::{ClientLike, LuaInterface};
-use fred::types::config::{Config, ConnectionConfig, PerformanceConfig, ReconnectPolicy, TcpConfig};
+use fred::types::config::{
+    Config, ConnectionConfig, PerformanceConfig, ReconnectPolicy, TcpConfig,
+};
 use fred::types::{Builder, ClusterHash, CustomCommand, FromValue, Key, Value};
 use metrics::{counter, histogram};
 use tokio::sync::Semaphore;
@@ -37,19 +38,31 @@ const PINGS_LOST_MAX: u32 = 2;
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Attempts to reconnect never end; the waits between them grow from 50 ms to 1 s.
 const RECONNECT: (u32, u32, u32, u32) = (0, 50, 1_000, 2);
-/// Calls that may wait for an answer at one time.
-const IN_FLIGHT_MAX: usize = 4_096;
+/// Calls of each writer that may be under way at one time: enough to keep Redis busy, few enough that a read
+/// never waits behind more than some milliseconds of them. Further calls wait here, in their order.
+const WRITES_IN_FLIGHT_MAX: usize = 4;
+/// Reads that may be under way at one time.
+const READS_IN_FLIGHT_MAX: usize = 1_024;
+/// The longest wait for a turn.
+const TURN_TIMEOUT: Duration = Duration::from_secs(10);
 /// The first release whose scripts can begin with `#!lua`.
 const SERVER_MAJOR_MIN: u32 = 7;
 
 /// Redis, as the service sees it.
 #[derive(Debug)]
 pub struct Store {
-    writers: Vec<Client>,
+    writers: Vec<Writer>,
     readers: Vec<Client>,
     next_reader: AtomicUsize,
-    in_flight: Arc<Semaphore>,
+    reads_in_flight: Semaphore,
     _watchdogs: Vec<AbortOnDropHandle<()>>,
+}
+
+/// A connection for writes, and the turns of those who write.
+#[derive(Debug)]
+struct Writer {
+    client: Client,
+    in_flight: Semaphore,
 }
 
 impl Store {
@@ -62,7 +75,8 @@ impl Store {
             None => url.to_owned(),
         };
         // The URL may hold a password: it isn't repeated in the error.
-        let config = Config::from_url(&url).map_err(|error| StoreError::Url(error.details().into()))?;
+        let config =
+            Config::from_url(&url).map_err(|error| StoreError::Url(error.details().into()))?;
         let clients = |count| -> Result<Vec<Client>, StoreError> {
             (0..count).map(|_| client(&config)).collect()
         };
@@ -72,11 +86,15 @@ impl Store {
             .chain(&readers)
             .map(|client| AbortOnDropHandle::new(tokio::spawn(keep_connected(client.clone()))))
             .collect();
+        let writers = writers.into_iter().map(|client| {
+            let in_flight = Semaphore::new(WRITES_IN_FLIGHT_MAX);
+            Writer { client, in_flight }
+        });
         Ok(Self {
-            writers,
+            writers: writers.collect(),
             readers,
             next_reader: AtomicUsize::new(0),
-            in_flight: Arc::new(Semaphore::new(IN_FLIGHT_MAX)),
+            reads_in_flight: Semaphore::new(READS_IN_FLIGHT_MAX),
             _watchdogs: watchdogs,
         })
     }
@@ -89,14 +107,18 @@ impl Store {
             .find_map(|line| line.strip_prefix("redis_version:"))
             .and_then(|version| version.split('.').next()?.parse::<u32>().ok());
         if major.is_none_or(|major| major < SERVER_MAJOR_MIN) {
-            let found = major.map_or_else(|| "an unknown release".to_owned(), |major| format!("release {major}"));
+            let found = major.map_or_else(
+                || "an unknown release".to_owned(),
+                |major| format!("release {major}"),
+            );
             return Err(StoreError::Unavailable(format!(
                 "Redis 7.0 or Valkey 7.2 or newer is needed, not {found}"
             )));
         }
         for script in script::ALL {
-            let _sha: String =
-                self.command("SCRIPT", vec!["LOAD".into(), script.source.to_owned()]).await?;
+            let _sha: String = self
+                .command("SCRIPT", vec!["LOAD".into(), script.source.to_owned()])
+                .await?;
         }
         Ok(())
     }
@@ -106,7 +128,11 @@ impl Store {
         let mut args = vec!["EXISTS".to_owned()];
         args.extend(script::ALL.iter().map(|script| script.sha.clone()));
         let known: Vec<i64> = self.command("SCRIPT", args).await?;
-        if known.contains(&0) { self.prepare().await } else { Ok(()) }
+        if known.contains(&0) {
+            self.prepare().await
+        } else {
+            Ok(())
+        }
     }
 
     /// What Redis' clock shows, in milliseconds since the epoch.
@@ -126,7 +152,9 @@ impl Store {
         let mut hasher = DefaultHasher::new();
         board.hash(&mut hasher);
         let index = usize::try_from(hasher.finish() % WRITERS as u64).unwrap_or(0);
-        self.run(&self.writers[index], script, keys, args).await
+        let writer = &self.writers[index];
+        let _turn = turn(&writer.in_flight).await?;
+        run(&writer.client, script, keys, args).await
     }
 
     /// Runs a script that reads.
@@ -136,7 +164,8 @@ impl Store {
         keys: Vec<String>,
         args: Vec<Value>,
     ) -> Result<Value, StoreError> {
-        self.run(self.reader(), script, keys, args).await
+        let _turn = turn(&self.reads_in_flight).await?;
+        run(self.reader(), script, keys, args).await
     }
 
     /// Runs one command.
@@ -145,48 +174,52 @@ impl Store {
         name: &'static str,
         args: Vec<String>,
     ) -> Result<R, StoreError> {
-        let _permit = self.permit().await?;
+        let _turn = turn(&self.reads_in_flight).await?;
         let command = CustomCommand::new_static(name, ClusterHash::FirstKey, false);
-        self.reader().custom(command, args).await.map_err(|error| store_error(&error))
+        self.reader()
+            .custom(command, args)
+            .await
+            .map_err(|error| store_error(&error))
     }
 
     fn reader(&self) -> &Client {
         let index = self.next_reader.fetch_add(1, Ordering::Relaxed) % READERS;
         &self.readers[index]
     }
+}
 
-    async fn permit(&self) -> Result<tokio::sync::SemaphorePermit<'_>, StoreError> {
-        tokio::time::timeout(COMMAND_TIMEOUT, self.in_flight.acquire())
-            .await
-            .ok()
-            .and_then(Result::ok)
-            .ok_or_else(|| StoreError::Unavailable("too many calls are waiting for it".into()))
-    }
+async fn turn(turns: &Semaphore) -> Result<tokio::sync::SemaphorePermit<'_>, StoreError> {
+    tokio::time::timeout(TURN_TIMEOUT, turns.acquire())
+        .await
+        .ok()
+        .and_then(Result::ok)
+        .ok_or_else(|| StoreError::Unavailable("too many calls are waiting for it".into()))
+}
 
-    async fn run(
-        &self,
-        client: &Client,
-        script: &Script,
-        keys: Vec<String>,
-        args: Vec<Value>,
-    ) -> Result<Value, StoreError> {
-        let _permit = self.permit().await?;
-        let keys: Vec<Key> = keys.into_iter().map(Key::from).collect();
-        let begun = Instant::now();
-        let mut reply = client.evalsha::<Value, _, _, _>(script.sha.as_str(), keys.clone(), args.clone()).await;
-        if let Err(error) = &reply
-            && error.details().starts_with("NOSCRIPT")
-        {
-            // Redis was restarted or flushed. EVAL runs the script and loads it again.
-            reply = client.eval(script.source, keys, args).await;
-        }
-        counter!("standings_script_calls_total", "script" => script.name).increment(1);
-        histogram!("standings_script_seconds", "script" => script.name).record(begun.elapsed().as_secs_f64());
-        reply.map_err(|error| {
-            counter!("standings_script_errors_total", "script" => script.name).increment(1);
-            store_error(&error)
-        })
+async fn run(
+    client: &Client,
+    script: &Script,
+    keys: Vec<String>,
+    args: Vec<Value>,
+) -> Result<Value, StoreError> {
+    let keys: Vec<Key> = keys.into_iter().map(Key::from).collect();
+    let begun = Instant::now();
+    let mut reply = client
+        .evalsha::<Value, _, _, _>(script.sha.as_str(), keys.clone(), args.clone())
+        .await;
+    if let Err(error) = &reply
+        && error.details().starts_with("NOSCRIPT")
+    {
+        // Redis was restarted or flushed. EVAL runs the script and loads it again.
+        reply = client.eval(script.source, keys, args).await;
     }
+    counter!("standings_script_calls_total", "script" => script.name).increment(1);
+    histogram!("standings_script_seconds", "script" => script.name)
+        .record(begun.elapsed().as_secs_f64());
+    reply.map_err(|error| {
+        counter!("standings_script_errors_total", "script" => script.name).increment(1);
+        store_error(&error)
+    })
 }
 
 fn store_error(error: &fred::error::Error) -> StoreError {
@@ -210,9 +243,14 @@ fn client(config: &Config) -> Result<Client, StoreError> {
             connection.internal_command_timeout = CONNECT_TIMEOUT;
             // On a cluster the second attempt follows a redirection.
             connection.max_command_attempts = if config.server.is_clustered() { 2 } else { 1 };
-            connection.tcp = TcpConfig { user_timeout: Some(RECONNECT_TIMEOUT), ..TcpConfig::default() };
+            connection.tcp = TcpConfig {
+                user_timeout: Some(RECONNECT_TIMEOUT),
+                ..TcpConfig::default()
+            };
         })
-        .set_policy(ReconnectPolicy::new_exponential(attempts, min_ms, max_ms, base))
+        .set_policy(ReconnectPolicy::new_exponential(
+            attempts, min_ms, max_ms, base,
+        ))
         .build()
         .map_err(|error| StoreError::Url(error.details().into()))
 }

@@ -42,8 +42,18 @@ impl Ready {
     /// About how many commands the script runs for it.
     pub fn cost(&self) -> usize {
         let Route { writes, rolls, .. } = &*self.plan.route;
-        let history = |roll: &Roll| if self.sends_history(roll) { roll.history.len() } else { 0 };
-        2 + 5 * writes.len() + rolls.iter().map(|roll| 8 + roll.later.len() + history(roll)).sum::<usize>()
+        let history = |roll: &Roll| {
+            if self.sends_history(roll) {
+                roll.history.len()
+            } else {
+                0
+            }
+        };
+        2 + 5 * writes.len()
+            + rolls
+                .iter()
+                .map(|roll| 8 + roll.later.len() + history(roll))
+                .sum::<usize>()
     }
 
     fn sends_history(&self, roll: &Roll) -> bool {
@@ -75,7 +85,9 @@ impl Store {
         now: Timestamp,
     ) -> Result<Versioned<Vec<Answer>>, StoreError> {
         let (keys, args) = encode(board, events, now);
-        let reply = self.write(&board.id, &script::APPLY, keys, vec![pack(&args)?]).await?;
+        let reply = self
+            .write(&board.id, &script::APPLY, keys, vec![pack(&args)?])
+            .await?;
         let (code, mut reply) = match Reply::versioned(reply)? {
             Versioned::Stale => return Ok(Versioned::Stale),
             Versioned::Current(current) => current,
@@ -83,10 +95,13 @@ impl Store {
         if code != "OK" {
             return unknown_code(&code);
         }
-        let results: Vec<Vec<Field>> = rmp_serde::from_slice(&reply.bytes()?)
-            .map_err(|error| StoreError::Unexpected(format!("the results of apply.lua: {error}")))?;
+        let results: Vec<Vec<Field>> = rmp_serde::from_slice(&reply.bytes()?).map_err(|error| {
+            StoreError::Unexpected(format!("the results of apply.lua: {error}"))
+        })?;
         if results.len() != events.len() {
-            return Err(StoreError::Unexpected("results that don't match the events".into()));
+            return Err(StoreError::Unexpected(
+                "results that don't match the events".into(),
+            ));
         }
         let answers = events.iter().zip(results).map(|(event, result)| {
             answer(board, &event.plan, event.with_ranks, &result)
@@ -112,8 +127,9 @@ pub(super) fn shown_score(board: &Board, stored: i64) -> Option<Score> {
 
 /// Packs the arguments of a script.
 pub(super) fn pack<T: Serialize>(args: &T) -> Result<Value, StoreError> {
-    let packed = rmp_serde::to_vec_named(args)
-        .map_err(|error| StoreError::Unexpected(format!("arguments that can't be packed: {error}")))?;
+    let packed = rmp_serde::to_vec_named(args).map_err(|error| {
+        StoreError::Unexpected(format!("arguments that can't be packed: {error}"))
+    })?;
     Ok(Value::Bytes(packed.into()))
 }
 
@@ -134,7 +150,11 @@ impl LayoutArgs {
             prefixed: layout.prefixed,
             hashed: layout.hashed,
             dense: layout.dense,
-            later: if board.definition.ties == Ties::Last { -1 } else { 1 },
+            later: if board.definition.ties == Ties::Last {
+                -1
+            } else {
+                1
+            },
             width: keys::width(layout),
         }
     }
@@ -229,8 +249,15 @@ struct KeyTable<'a> {
 
 impl<'a> KeyTable<'a> {
     fn new(board: &'a Board) -> Self {
-        let keys = vec![keys::board(&board.id), keys::registry(&board.id, board.generation)];
-        Self { board, keys, standings: HashMap::new() }
+        let keys = vec![
+            keys::board(&board.id),
+            keys::registry(&board.id, board.generation),
+        ];
+        Self {
+            board,
+            keys,
+            standings: HashMap::new(),
+        }
     }
 
     fn push(&mut self, key: String) -> usize {
@@ -239,7 +266,11 @@ impl<'a> KeyTable<'a> {
     }
 
     fn standing(&mut self, standing: Standing) -> usize {
-        let Self { board, keys, standings } = self;
+        let Self {
+            board,
+            keys,
+            standings,
+        } = self;
         *standings.entry(standing).or_insert_with(|| {
             keys.extend(keys::standing(board, &standing));
             keys.len() + 1 - keys::width(board.layout())
@@ -254,18 +285,33 @@ impl<'a> KeyTable<'a> {
                 Amount::Carried(index) => index + 1,
             };
             let code = Window::Period(write.standing.period.unit).code();
-            (standing, amount, code, u8::from(write.reported.is_some()), write.expires_at_ms.unwrap_or(0))
+            (
+                standing,
+                amount,
+                code,
+                u8::from(write.reported.is_some()),
+                write.expires_at_ms.unwrap_or(0),
+            )
         });
         let writes = writes.collect();
         let rolls = route.rolls.iter().map(|roll| {
             let state = keys::series(self.board, self.board.series(roll.window));
-            let mut base = |period| self.standing(Standing { series: roll.base, period });
+            let mut base = |period| {
+                self.standing(Standing {
+                    series: roll.base,
+                    period,
+                })
+            };
             RollArgs {
                 code: roll.window.code(),
                 start: roll.period.start_ms,
                 base: base(roll.period),
                 expires: roll.expires_at_ms.unwrap_or(0),
-                later: roll.later.iter().map(|period| (period.start_ms, base(*period))).collect(),
+                later: roll
+                    .later
+                    .iter()
+                    .map(|period| (period.start_ms, base(*period)))
+                    .collect(),
                 history: if sends_history(roll) {
                     roll.history.iter().map(|period| base(*period)).collect()
                 } else {
@@ -285,7 +331,13 @@ fn encode<'a>(board: &Board, events: &'a [Ready], now: Timestamp) -> (Vec<String
     let mut route_places = HashMap::new();
     let mut event_args = Vec::with_capacity(events.len());
     for ready in events {
-        let Plan { event, at, rejection, route, carried } = &ready.plan;
+        let Plan {
+            event,
+            at,
+            rejection,
+            route,
+            carried,
+        } = &ready.plan;
         let variant = (Arc::as_ptr(route), ready.with_history, ready.with_ranks);
         let route_place = *route_places.entry(variant).or_insert_with(|| {
             routes.push(table.route(route, |roll| ready.sends_history(roll)));
@@ -293,14 +345,20 @@ fn encode<'a>(board: &Board, events: &'a [Ready], now: Timestamp) -> (Vec<String
         });
         event_args.push(EventArgs {
             member: event.member.as_str(),
-            id: event.id.as_ref().map_or(0, |id| table.push(keys::event(board, id))),
+            id: event
+                .id
+                .as_ref()
+                .map_or(0, |id| table.push(keys::event(board, id))),
             amount: stored_score(board, event.score),
             at: TieKey::new(board.definition.ties, *at).number(),
             fingerprint: event.fingerprint(),
             route: route_place,
             rejected: rejection.is_some(),
             with_ranks: ready.with_ranks,
-            carried: carried.iter().map(|score| stored_score(board, *score)).collect(),
+            carried: carried
+                .iter()
+                .map(|score| stored_score(board, *score))
+                .collect(),
         });
     }
     let args = ApplyArgs {
@@ -355,7 +413,9 @@ impl<'de> Deserialize<'de> for Field {
             }
 
             fn visit_u64<E: de::Error>(self, number: u64) -> Result<Field, E> {
-                i64::try_from(number).map(Field::Number).map_err(de::Error::custom)
+                i64::try_from(number)
+                    .map(Field::Number)
+                    .map_err(de::Error::custom)
             }
         }
         deserializer.deserialize_any(FieldVisitor)
@@ -370,9 +430,17 @@ fn answer(board: &Board, plan: &Plan, with_ranks: bool, result: &[Field]) -> Opt
         1 => Answer::Taken(outcome(board, plan, Status::Applied, with_ranks, fields)?),
         2 => Answer::Taken(outcome(board, plan, Status::Unchanged, with_ranks, fields)?),
         3 => {
-            let [at, status, ranks, entries @ ..] = fields else { return None };
-            let status = if status.number()? == 2 { Status::Unchanged } else { Status::Applied };
-            let fields: Vec<Field> = std::iter::once(*at).chain(entries.iter().copied()).collect();
+            let [at, status, ranks, entries @ ..] = fields else {
+                return None;
+            };
+            let status = if status.number()? == 2 {
+                Status::Unchanged
+            } else {
+                Status::Applied
+            };
+            let fields: Vec<Field> = std::iter::once(*at)
+                .chain(entries.iter().copied())
+                .collect();
             Answer::Duplicate(outcome(board, plan, status, ranks.number()? == 1, &fields)?)
         }
         4 => Answer::Rejected(Rejection::IdReused),
@@ -396,7 +464,9 @@ fn outcome(
     let entries = entries.chunks(if with_ranks { 5 } else { 3 });
     let amount = stored_score(board, plan.event.score);
     let changes = entries.map(|entry| {
-        let [code, stored, previous, ranks @ ..] = entry else { return None };
+        let [code, stored, previous, ranks @ ..] = entry else {
+            return None;
+        };
         let stored = stored.number()?;
         let previous_score = match *previous {
             Field::Flag(false) => None,
@@ -405,9 +475,10 @@ fn outcome(
         };
         let ranks = match ranks {
             [] => None,
-            [rank, previous_rank] => {
-                Some(Ranks { rank: rank.count(), previous_rank: previous_rank.count() })
-            }
+            [rank, previous_rank] => Some(Ranks {
+                rank: rank.count(),
+                previous_rank: previous_rank.count(),
+            }),
             _ => return None,
         };
         Some(Change {
@@ -417,5 +488,9 @@ fn outcome(
             ranks,
         })
     });
-    Some(Outcome { status, at, changes: changes.collect::<Option<_>>()? })
+    Some(Outcome {
+        status,
+        at,
+        changes: changes.collect::<Option<_>>()?,
+    })
 }

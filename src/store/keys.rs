@@ -85,7 +85,11 @@ pub fn todo(board: &Board, standing: &Standing) -> String {
 }
 
 fn sorted_set(board: &Board, standing: &Standing) -> String {
-    format!("{}:{}", series(board, standing.series), board.calendar.key(&standing.period))
+    format!(
+        "{}:{}",
+        series(board, standing.series),
+        board.calendar.key(&standing.period)
+    )
 }
 
 #[cfg(test)]
@@ -100,7 +104,13 @@ mod tests {
     fn board(json: &str, epochs: &[(Window, u64)]) -> Board {
         let definition = serde_json::from_str(json).unwrap();
         let epochs: BTreeMap<_, _> = epochs.iter().copied().collect();
-        Board::new(BoardId::parse("run_hero").unwrap(), definition, 7, 3, epochs)
+        Board::new(
+            BoardId::parse("run_hero").unwrap(),
+            definition,
+            7,
+            3,
+            epochs,
+        )
     }
 
     fn keys(board: &Board, series: Series, at: &str) -> Vec<String> {
@@ -108,17 +118,25 @@ mod tests {
             Series::Period(unit) | Series::Base(unit) => unit,
             Series::Rolling(window) => window.unit(),
         };
-        let period = board.calendar.containing(unit, Timestamp::parse(at).unwrap());
+        let period = board
+            .calendar
+            .containing(unit, Timestamp::parse(at).unwrap());
         standing(board, &Standing { series, period }).collect()
     }
 
     #[test]
     fn every_key_is_exactly_so() {
         let rolling: Window = "last-7-days".parse().unwrap();
-        let first = board(r#"{"windows": ["hour"], "ranking": "dense", "timezone": "Asia/Shanghai"}"#, &[]);
+        let first = board(
+            r#"{"windows": ["hour"], "ranking": "dense", "timezone": "Asia/Shanghai"}"#,
+            &[],
+        );
         assert_eq!(super::board(&first.id), "st:{run_hero}");
         assert_eq!(registry(&first.id, 7), "st:{run_hero}:7:keys");
-        assert_eq!(event(&first, &EventId::parse("run-88231").unwrap()), "st:{run_hero}:7:e:run-88231");
+        assert_eq!(
+            event(&first, &EventId::parse("run-88231").unwrap()),
+            "st:{run_hero}:7:e:run-88231"
+        );
         assert_eq!(
             keys(&first, Series::Period(Unit::Hour), "2026-11-21T00:30:00Z"),
             [
@@ -127,19 +145,46 @@ mod tests {
                 "st:{run_hero}:7:hour:2026-11-21T00:00Z:scores",
             ]
         );
-        let plain = board(r#"{"windows": ["day"], "ties": "member"}"#, &[(Window::Period(Unit::Day), 2), (rolling, 5)]);
+        let plain = board(
+            r#"{"windows": ["day"], "ties": "member"}"#,
+            &[(Window::Period(Unit::Day), 2), (rolling, 5)],
+        );
         let at = "2026-11-21T00:30:00Z";
-        assert_eq!(keys(&plain, Series::Period(Unit::Day), at), ["st:{run_hero}:7:day@2:2026-11-21"]);
-        assert_eq!(keys(&plain, Series::Base(Unit::Day), at), ["st:{run_hero}:7:base-day@2:2026-11-21"]);
-        assert_eq!(keys(&plain, Series::Rolling(rolling), at), ["st:{run_hero}:7:last-7-days@5:2026-11-21"]);
-        assert_eq!(series(&plain, Series::Rolling(rolling)), "st:{run_hero}:7:last-7-days@5");
-        assert_eq!(keys(&plain, Series::Period(Unit::All), at), ["st:{run_hero}:7:all:all"]);
-        let period = plain.calendar.containing(Unit::Day, Timestamp::parse(at).unwrap());
-        let standing = Standing { series: Series::Rolling(rolling), period };
-        assert_eq!(todo(&plain, &standing), "st:{run_hero}:7:last-7-days@5:2026-11-21:todo");
+        assert_eq!(
+            keys(&plain, Series::Period(Unit::Day), at),
+            ["st:{run_hero}:7:day@2:2026-11-21"]
+        );
+        assert_eq!(
+            keys(&plain, Series::Base(Unit::Day), at),
+            ["st:{run_hero}:7:base-day@2:2026-11-21"]
+        );
+        assert_eq!(
+            keys(&plain, Series::Rolling(rolling), at),
+            ["st:{run_hero}:7:last-7-days@5:2026-11-21"]
+        );
+        assert_eq!(
+            series(&plain, Series::Rolling(rolling)),
+            "st:{run_hero}:7:last-7-days@5"
+        );
+        assert_eq!(
+            keys(&plain, Series::Period(Unit::All), at),
+            ["st:{run_hero}:7:all:all"]
+        );
+        let period = plain
+            .calendar
+            .containing(Unit::Day, Timestamp::parse(at).unwrap());
+        let standing = Standing {
+            series: Series::Rolling(rolling),
+            period,
+        };
+        assert_eq!(
+            todo(&plain, &standing),
+            "st:{run_hero}:7:last-7-days@5:2026-11-21:todo"
+        );
         assert_eq!(
             [LIVE, CHANGES, SEQUENCE, GENERATION, DELETED],
-            ["live", "changes", "sequence", "generation", "deleted"].map(|name| format!("st:{{boards}}:{name}"))
+            ["live", "changes", "sequence", "generation", "deleted"]
+                .map(|name| format!("st:{{boards}}:{name}"))
         );
     }
 }

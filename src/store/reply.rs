@@ -25,7 +25,9 @@ impl Reply {
     }
 
     fn next(&mut self) -> Result<Value, StoreError> {
-        self.0.next().ok_or_else(|| StoreError::Unexpected("a reply that is too short".into()))
+        self.0
+            .next()
+            .ok_or_else(|| StoreError::Unexpected("a reply that is too short".into()))
     }
 
     pub(super) fn bytes(&mut self) -> Result<Vec<u8>, StoreError> {
@@ -43,7 +45,9 @@ impl Reply {
     /// An integer, or one that travels as text.
     pub(super) fn integer(&mut self) -> Result<i64, StoreError> {
         let value = self.next()?;
-        value.as_i64().ok_or_else(|| unexpected("an integer", &value))
+        value
+            .as_i64()
+            .ok_or_else(|| unexpected("an integer", &value))
     }
 
     pub(super) fn count(&mut self) -> Result<u64, StoreError> {
@@ -59,7 +63,11 @@ impl Reply {
     pub(super) fn versioned(value: Value) -> Result<Versioned<(String, Self)>, StoreError> {
         let mut reply = Self::new(value)?;
         let code = reply.text()?;
-        Ok(if code == "STALE" { Versioned::Stale } else { Versioned::Current((code, reply)) })
+        Ok(if code == "STALE" {
+            Versioned::Stale
+        } else {
+            Versioned::Current((code, reply))
+        })
     }
 }
 

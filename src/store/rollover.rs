@@ -12,7 +12,7 @@ use crate::domain::plan::stretch;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 
-/// How many members × terms one step may look at: about a millisecond of Redis.
+/// How many members × terms a step should look at: about a millisecond of Redis.
 pub const STEP_BUDGET: u32 = 1_500;
 /// How many standings of past periods a window keeps after they were built for a read.
 const CACHE_MAX: u32 = 16;
@@ -37,7 +37,7 @@ struct AdvanceArgs {
 
 impl Store {
     /// Takes the rolling standing that ends with `period` a bounded step nearer to complete; returns whether
-    /// it is. `running` is the period in which `now` lies.
+    /// it is. `running` is the period in which `now` lies; `budget` bounds the step, see [`STEP_BUDGET`].
     pub async fn advance(
         &self,
         board: &Board,
@@ -45,13 +45,18 @@ impl Store {
         period: &Period,
         running: &Period,
         now: Timestamp,
+        budget: u32,
     ) -> Result<Versioned<bool>, StoreError> {
         let Window::Rolling { unit, periods } = window else {
             return Ok(Versioned::Current(true));
         };
         // One more than the window has: what leaves it.
         let history = stretch(board, *period, periods + 1);
-        let start_of = |index: usize| history.get(index).map_or(i64::MIN, |period| period.start_ms);
+        let start_of = |index: usize| {
+            history
+                .get(index)
+                .map_or(i64::MIN, |period| period.start_ms)
+        };
         let has_before = history.len() > usize::from(periods);
         let periods = history.len().min(usize::from(periods));
         let args = AdvanceArgs {
@@ -64,13 +69,19 @@ impl Store {
             // At the very beginning of time there is nothing to carry on from.
             previous: if has_before { start_of(1) } else { i64::MIN },
             periods,
-            keep_from: board.calendar.previous(running).map_or(running.start_ms, |period| period.start_ms),
+            keep_from: board
+                .calendar
+                .previous(running)
+                .map_or(running.start_ms, |period| period.start_ms),
             cache_ms: CACHE_MS,
             cache_max: CACHE_MAX,
-            budget: STEP_BUDGET,
+            budget,
         };
         let series = Series::Rolling(window);
-        let target = Standing { series, period: *period };
+        let target = Standing {
+            series,
+            period: *period,
+        };
         let mut keys = vec![
             keys::board(&board.id),
             keys::registry(&board.id, board.generation),
@@ -79,9 +90,22 @@ impl Store {
         keys.extend(keys::standing(board, &target));
         keys.push(keys::todo(board, &target));
         for period in history {
-            keys.extend(keys::standing(board, &Standing { series: board.base(unit), period }));
+            keys.extend(keys::standing(
+                board,
+                &Standing {
+                    series: board.base(unit),
+                    period,
+                },
+            ));
         }
-        let reply = self.write(&board.id, &script::ADVANCE, keys, vec![super::events::pack(&args)?]).await?;
+        let reply = self
+            .write(
+                &board.id,
+                &script::ADVANCE,
+                keys,
+                vec![super::events::pack(&args)?],
+            )
+            .await?;
         match Reply::versioned(reply)? {
             Versioned::Stale => Ok(Versioned::Stale),
             Versioned::Current((code, _)) => match code.as_str() {

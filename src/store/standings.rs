@@ -177,8 +177,12 @@ impl Store {
             if reply.is_empty() {
                 return Ok(None);
             }
-            let (place, _rank, from, first_rank) =
-                (reply.count()?, reply.count()?, reply.count()?, reply.count()?);
+            let (place, _rank, from, first_rank) = (
+                reply.count()?,
+                reply.count()?,
+                reply.count()?,
+                reply.count()?,
+            );
             let entries = entries(board, from, first_rank, &mut reply.list()?)?;
             let mut previous = reply.list()?;
             let previous = if previous.is_empty() {
@@ -188,9 +192,17 @@ impl Store {
             };
             let index = usize::try_from(place.saturating_sub(from)).unwrap_or(usize::MAX);
             if index >= entries.len() {
-                return Err(StoreError::Unexpected("a member outside its neighbourhood".into()));
+                return Err(StoreError::Unexpected(
+                    "a member outside its neighbourhood".into(),
+                ));
             }
-            Ok(Some(Neighbourhood { total, place: place + 1, entries, index, previous }))
+            Ok(Some(Neighbourhood {
+                total,
+                place: place + 1,
+                entries,
+                index,
+                previous,
+            }))
         })
         .await
     }
@@ -236,7 +248,11 @@ impl Store {
         let mut keys = vec![keys::board(&board.id)];
         keys.extend(keys::standing(board, standing));
         keys.push(keys::series(board, standing.series));
-        keys.extend(previous.into_iter().flat_map(|previous| keys::standing(board, previous)));
+        keys.extend(
+            previous
+                .into_iter()
+                .flat_map(|previous| keys::standing(board, previous)),
+        );
         let reply = self.read(script, keys, vec![pack(args)?]).await?;
         let (code, mut reply) = match Reply::versioned(reply)? {
             Versioned::Stale => return Ok(Versioned::Stale),
@@ -273,7 +289,12 @@ fn entry(board: &Board, rank: u64, stored: i64, member: &[u8]) -> Result<Entry, 
 }
 
 /// Makes entries of a flat list of members and scores. The ranks behind the first follow from the scores.
-fn entries(board: &Board, offset: u64, first_rank: u64, flat: &mut Reply) -> Result<Vec<Entry>, StoreError> {
+fn entries(
+    board: &Board,
+    offset: u64,
+    first_rank: u64,
+    flat: &mut Reply,
+) -> Result<Vec<Entry>, StoreError> {
     let mut entries: Vec<Entry> = Vec::new();
     for place in offset + 1.. {
         if flat.is_empty() {

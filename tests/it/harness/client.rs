@@ -9,7 +9,11 @@ use serde_json::Value;
 /// Both TLS clients take the process' provider; the program's `main` sets it too.
 pub fn install_tls_provider() {
     static ONCE: Once = Once::new();
-    ONCE.call_once(|| rustls::crypto::ring::default_provider().install_default().unwrap());
+    ONCE.call_once(|| {
+        rustls::crypto::ring::default_provider()
+            .install_default()
+            .unwrap()
+    });
 }
 
 /// Speaks to one instance.
@@ -33,12 +37,19 @@ pub struct Answer {
 impl Client {
     pub fn new(base: &str) -> Self {
         install_tls_provider();
-        Self { base: base.to_owned(), http: reqwest::Client::new(), key: None }
+        Self {
+            base: base.to_owned(),
+            http: reqwest::Client::new(),
+            key: None,
+        }
     }
 
     /// The same with an API key.
     pub fn with_key(&self, key: &str) -> Self {
-        Self { key: Some(key.to_owned()), ..self.clone() }
+        Self {
+            key: Some(key.to_owned()),
+            ..self.clone()
+        }
     }
 
     pub fn builder(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
@@ -54,7 +65,12 @@ impl Client {
         let (status, headers) = (response.status(), response.headers().clone());
         let text = response.text().await.unwrap();
         let json = serde_json::from_str(&text).unwrap_or(Value::Null);
-        let answer = Answer { status, headers, text, json };
+        let answer = Answer {
+            status,
+            headers,
+            text,
+            json,
+        };
         answer.check();
         answer
     }
@@ -76,8 +92,18 @@ impl Client {
     }
 
     /// Sends a body as it is.
-    pub async fn post_text(&self, path: &str, content_type: &str, body: impl Into<reqwest::Body>) -> Answer {
-        Self::send(self.builder(Method::POST, path).header("content-type", content_type).body(body)).await
+    pub async fn post_text(
+        &self,
+        path: &str,
+        content_type: &str,
+        body: impl Into<reqwest::Body>,
+    ) -> Answer {
+        Self::send(
+            self.builder(Method::POST, path)
+                .header("content-type", content_type)
+                .body(body),
+        )
+        .await
     }
 
     /// Defines a board; it has to work.
@@ -92,10 +118,22 @@ impl Answer {
     fn check(&self) {
         assert!(self.headers.contains_key("x-request-id"), "no request id");
         if self.status.is_client_error() || self.status.is_server_error() {
-            assert_eq!(self.headers["content-type"], "application/problem+json", "{}", self.text);
+            assert_eq!(
+                self.headers["content-type"], "application/problem+json",
+                "{}",
+                self.text
+            );
             assert_eq!(self.json["status"], self.status.as_u16(), "{}", self.text);
-            assert_eq!(self.json["request_id"], self.headers["x-request-id"].to_str().unwrap());
-            assert!(self.json["type"].as_str().unwrap().starts_with("/problems/"));
+            assert_eq!(
+                self.json["request_id"],
+                self.headers["x-request-id"].to_str().unwrap()
+            );
+            assert!(
+                self.json["type"]
+                    .as_str()
+                    .unwrap()
+                    .starts_with("/problems/")
+            );
         }
     }
 

@@ -2,6 +2,7 @@
 //! of the service, each behind a real port.
 
 pub mod client;
+pub mod random;
 pub mod redis;
 
 use std::path::PathBuf;
@@ -36,8 +37,13 @@ pub struct Instance {
 impl Instance {
     pub async fn start(redis_url: &str, clock: Clock, keys: &str) -> Self {
         client::install_tls_provider();
+        // A failing test shows what was logged.
+        let _ = tracing_subscriber::fmt().with_test_writer().try_init();
         let service = Service::new(Store::connect(redis_url).unwrap(), clock);
-        redis::eventually("the instance reaches redis", async || service.store.prepare().await.is_ok()).await;
+        redis::eventually("the instance reaches redis", async || {
+            service.store.prepare().await.is_ok()
+        })
+        .await;
         let keys: ApiKeys = keys.parse().unwrap();
         let shutdown = CancellationToken::new();
         let app = App {
@@ -46,12 +52,20 @@ impl Instance {
             is_open: keys.is_open(),
             shutdown: shutdown.clone(),
         };
-        let options = Options { keys, cors_origins: vec!["https://allowed.example".parse().unwrap()] };
+        let options = Options {
+            keys,
+            cors_origins: vec!["https://allowed.example".parse().unwrap()],
+        };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = Client::new(&format!("http://{}", listener.local_addr().unwrap()));
         let router = router(app, &options);
         let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Self { service, client, shutdown, _serving: AbortOnDropHandle::new(serving) }
+        Self {
+            service,
+            client,
+            shutdown,
+            _serving: AbortOnDropHandle::new(serving),
+        }
     }
 }
 
@@ -79,7 +93,11 @@ impl World {
         for _ in 0..count {
             instances.push(Instance::start(&redis.url(), clock.clone(), keys).await);
         }
-        Self { instances, clock, redis }
+        Self {
+            instances,
+            clock,
+            redis,
+        }
     }
 
     pub fn set_time(&self, now: &str) {

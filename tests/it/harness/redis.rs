@@ -50,8 +50,12 @@ impl RedisServer {
     }
 
     async fn wait_until_ready(&self) {
-        eventually("redis answers", async || self.try_command("PING").await.is_some_and(|pong| pong == "+PONG\r\n"))
-            .await;
+        eventually("redis answers", async || {
+            self.try_command("PING")
+                .await
+                .is_some_and(|pong| pong == "+PONG\r\n")
+        })
+        .await;
     }
 
     /// Kills the server without a warning; what it had acknowledged is in its append-only file.
@@ -73,7 +77,10 @@ impl RedisServer {
 
     async fn try_command(&self, command: &str) -> Option<String> {
         let mut stream = UnixStream::connect(self.socket()).await.ok()?;
-        stream.write_all(format!("{command}\r\n").as_bytes()).await.ok()?;
+        stream
+            .write_all(format!("{command}\r\n").as_bytes())
+            .await
+            .ok()?;
         let mut reply = vec![0; 65_536];
         let length = stream.read(&mut reply).await.ok()?;
         reply.truncate(length);
@@ -90,9 +97,19 @@ impl Drop for RedisServer {
 }
 
 fn spawn(directory: &Path) -> Child {
-    let program = std::env::var_os("STANDINGS_REDIS_SERVER").unwrap_or_else(|| "redis-server".into());
+    let program =
+        std::env::var_os("STANDINGS_REDIS_SERVER").unwrap_or_else(|| "redis-server".into());
     Command::new(program)
-        .args(["--port", "0", "--unixsocket", "redis.sock", "--save", "", "--appendonly", "yes"])
+        .args([
+            "--port",
+            "0",
+            "--unixsocket",
+            "redis.sock",
+            "--save",
+            "",
+            "--appendonly",
+            "yes",
+        ])
         .args(["--appendfsync", "no", "--daemonize", "no", "--dir"])
         .arg(directory)
         .current_dir(directory)
