@@ -15,12 +15,12 @@
 --   ranking     'ordinal' | 'competition' | 'dense'
 --   update      'sum' | 'greatest' | 'least' | 'last_greatest' | 'last_least', of stored scores
 --   remember    ms for which an event id is remembered
---   routes      list of {writes = list of write, rolls = list of roll}
---     write     {standing, amount (0: the score, n: the n-th carried amount), code of the window,
---                reported (0 | 1), expires (ms since the epoch, 0: never)}
---     roll      {state, code, start (ms: the event's period), base (standing), expires,
+--   rolls       list of {state, code, start (ms: the event's period), base (standing), expires,
 --                later = {{start, standing}, …} newest first,
 --                history = {standing, …} newest first, empty where it was not sent}
+--   routes      list of {writes = list of write, rolls = list of places in `rolls`}
+--     write     {standing, amount (0: the score, n: the n-th carried amount), code of the window,
+--                reported (0 | 1), expires (ms since the epoch, 0: never)}
 --   events      list of {member, id (key index, 0: none), amount (stored score), at (tie key), fingerprint,
 --                route, rejected (0 | 1), ranks (0 | 1), carried amounts…}
 --
@@ -36,7 +36,7 @@
 --
 -- Example: one event of 5 points for `ann` on a board with the window `day` (code 1024), ties by member:
 --   KEYS  st:{b}  st:{b}:1:keys  st:{b}:1:day:2026-11-21  st:{b}:1:e:x1
---   ARGV  {version='1-1', …, routes={{writes={{3, 0, 1024, 1, 0}}, rolls={}}},
+--   ARGV  {version='1-1', …, rolls={}, routes={{writes={{3, 0, 1024, 1, 0}}, rolls={}}},
 --          events={{'ann', 4, -5, 4001000000000, 77, 1, 0, 0}}}
 --   reply {'OK', {{1, 4001000000000, 1024, -5, false}}}
 
@@ -94,10 +94,12 @@ end
 
 -- Sorts a rolling window's standings by what an event of this period means to them:
 -- `grow` are complete and take the amount, `stale` are being built and take a note, `own` ends with the period.
+local states = {}
 local function resolve(roll)
   if roll.grow then return end
   roll.grow, roll.stale = {}, {}
-  for _, entry in ipairs(rolling_entries(KEYS[roll.state])) do
+  states[roll.state] = states[roll.state] or rolling_entries(KEYS[roll.state])
+  for _, entry in ipairs(states[roll.state]) do
     if entry.done then
       if roll.start >= entry.oldest and roll.start <= entry.start then
         table.insert(roll.grow, entry)
@@ -174,7 +176,8 @@ local function carry_out(event)
   end
 
   local notes = {}
-  for _, roll in ipairs(route.rolls) do
+  for _, place in ipairs(route.rolls) do
+    local roll = args.rolls[place]
     local base = bases[roll.base]
     if base then
       resolve(roll)

@@ -70,12 +70,17 @@ pub struct ServeArgs {
     pub redis_server: Option<PathBuf>,
     /// API keys, `role:key,role:key`, with the roles read < write < admin. Without any the service is open,
     /// and serves on a loopback address only.
-    #[arg(long, env = "STANDINGS_API_KEYS", default_value = "", hide_env_values = true)]
+    #[arg(
+        long,
+        env = "STANDINGS_API_KEYS",
+        default_value = "",
+        hide_env_values = true
+    )]
     pub api_keys: ApiKeys,
     /// Be open to everybody on an address that is not loopback, without API keys.
     #[arg(long, env = "STANDINGS_ALLOW_OPEN", default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
     pub allow_open: bool,
-    /// Origins that browsers may call from, separated by commas: https://a.example,https://b.example.
+    /// Origins that browsers may call from, separated by commas: `https://a.example`.
     #[arg(long, env = "STANDINGS_CORS_ORIGINS", value_delimiter = ',')]
     pub cors_origins: Vec<HeaderValue>,
     /// Do the background work in this instance: completing rolling windows ahead, unlinking deleted boards.
@@ -113,9 +118,9 @@ pub enum ConfigError {
         "no API keys are configured, and {0} is not a loopback address: set STANDINGS_API_KEYS, or STANDINGS_ALLOW_OPEN=true to be open to everybody"
     )]
     OpenToTheNetwork(SocketAddr),
-    /// The worker has no server to work on.
+    /// There is no server to work on.
     #[error("a worker shares the Redis server of the serving instances: set STANDINGS_REDIS_URL")]
-    WorkerWithoutRedis,
+    NoRedis,
 }
 
 impl ServeArgs {
@@ -133,7 +138,10 @@ impl ServeArgs {
 
     /// The address of the server to use, if one is given.
     pub fn redis_url(&self) -> Option<&str> {
-        self.redis_url.as_ref().map(|url| url.0.as_str()).filter(|url| !url.is_empty())
+        self.redis_url
+            .as_ref()
+            .map(|url| url.0.as_str())
+            .filter(|url| !url.is_empty())
     }
 }
 
@@ -150,9 +158,18 @@ mod tests {
         assert_eq!(parse(&[]).check(), Ok(()));
         assert_eq!(parse(&["--listen", "[::1]:1"]).check(), Ok(()));
         let open = parse(&["--listen", "0.0.0.0:1"]);
-        assert_eq!(open.check(), Err(ConfigError::OpenToTheNetwork("0.0.0.0:1".parse().unwrap())));
-        assert_eq!(parse(&["--listen", "0.0.0.0:1", "--allow-open"]).check(), Ok(()));
-        assert_eq!(parse(&["--listen", "0.0.0.0:1", "--api-keys", "admin:k"]).check(), Ok(()));
+        assert_eq!(
+            open.check(),
+            Err(ConfigError::OpenToTheNetwork("0.0.0.0:1".parse().unwrap()))
+        );
+        assert_eq!(
+            parse(&["--listen", "0.0.0.0:1", "--allow-open"]).check(),
+            Ok(())
+        );
+        assert_eq!(
+            parse(&["--listen", "0.0.0.0:1", "--api-keys", "admin:k"]).check(),
+            Ok(())
+        );
     }
 
     #[test]
@@ -167,7 +184,10 @@ mod tests {
         let example = include_str!("../.env.example");
         for arg in Cli::command().get_arguments() {
             if let Some(name) = arg.get_env().and_then(|name| name.to_str()) {
-                assert!(example.contains(&format!("{name}=")), ".env.example lacks {name}");
+                assert!(
+                    example.contains(&format!("{name}=")),
+                    ".env.example lacks {name}"
+                );
             }
         }
     }

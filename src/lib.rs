@@ -18,7 +18,7 @@
 //! | [`domain`] | what a standing is: values, calendars, boards, plans; no IO, no clock |
 //! | [`store`] | what Redis holds: keys, scripts, connections, the embedded server; nothing else names a key |
 //! | [`service`] | the use cases, one file each; knows no HTTP |
-//! | [`http`] | one table of routes, problems, API keys, the OpenAPI document |
+//! | [`http`] | one table of routes, problems, API keys, the `OpenAPI` document |
 //! | [`worker`] | loops that sleep and call one step of the service |
 //! | [`server`] | puts it together, runs it, ends it |
 //! | [`config`], [`clock`], [`import`] | settings; the time all instances agree on; the import command |
@@ -31,11 +31,11 @@
 //! - A rolling standing that isn't complete is never read; whoever finds it so completes it.
 
 pub mod clock;
-//pub mod config;
+pub mod config;
 pub mod domain;
 pub mod http;
-//pub mod import;
-//pub mod server;
+pub mod import;
+pub mod server;
 pub mod service;
 pub mod store;
 pub mod worker;

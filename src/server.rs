@@ -1,6 +1,7 @@
 //! Putting the service together, running it, and ending it without losing what it has accepted.
 
 use std::future::{Future, IntoFuture};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use axum::serve::ListenerExt;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use thiserror::Error;
 use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
@@ -15,8 +17,8 @@ use crate::config::{ConfigError, ServeArgs};
 use crate::http::{App, Options, router};
 use crate::service::Service;
 use crate::store::embedded::{EmbeddedConfig, EmbeddedError, EmbeddedServer};
-use crate::store::{Store, StoreError};
-use crate::worker;
+use crate::store::{Address, Store, StoreError};
+use crate::worker::{self, Step};
 
 /// How long requests that were accepted may take once the service is told to stop.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(25);
@@ -27,7 +29,9 @@ const CONTACT_INTERVAL: Duration = Duration::from_millis(100);
 /// How often histograms are folded.
 const METRICS_INTERVAL: Duration = Duration::from_secs(5);
 /// The upper bounds of the latency histograms, in seconds.
-const LATENCY_BUCKETS: [f64; 12] = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0];
+const LATENCY_BUCKETS: [f64; 12] = [
+    0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0,
+];
 
 /// Why the service could not run.
 #[derive(Debug, Error)]
@@ -57,37 +61,58 @@ pub enum ServerError {
 /// Serves until `stop` ends, and then finishes what was accepted.
 pub async fn serve(args: ServeArgs, stop: impl Future<Output = ()>) -> Result<(), ServerError> {
     args.check()?;
-    let metrics = record_metrics()?;
-    let embedded = start_embedded(&args).await?;
-    let url = match (&embedded, args.redis_url()) {
-        (Some(server), _) => format!("unix://{}", server.socket().display()),
-        (None, Some(url)) => url.to_owned(),
-        (None, None) => return Err(ConfigError::WorkerWithoutRedis.into()),
-    };
-    let service = Service::new(Store::connect(&url)?, Clock::system());
-    let stopping = CancellationToken::new();
-    let loops_stop = CancellationToken::new();
-    first_contact(&service).await;
-
-    let mut loops = tokio::task::JoinSet::new();
-    loops.spawn(worker::keep_current(Arc::clone(&service), loops_stop.clone()));
-    if args.background {
-        loops.spawn(worker::work(Arc::clone(&service), loops_stop.clone()));
-    }
-    loops.spawn(fold_metrics(metrics.clone(), loops_stop.clone()));
-
     let address = args.listen;
-    let listener =
-        TcpListener::bind(address).await.map_err(|cause| ServerError::Listen { address, cause })?;
-    let bound = listener.local_addr().unwrap_or(address);
+    let listening = TcpListener::bind(address).await;
+    let listener = listening.map_err(|cause| ServerError::Listen { address, cause })?;
+    let metrics = record_metrics()?;
+    let mut stop = pin!(stop);
+    let embedded = tokio::select! {
+        started = start_embedded(&args) => started?,
+        () = &mut stop => return Ok(()),
+    };
+    let served = serve_on(listener, &args, embedded.as_ref(), metrics, stop).await;
+    if let Some(server) = embedded {
+        server.stop().await;
+    }
+    tracing::info!("stopped");
+    served
+}
+
+async fn serve_on(
+    listener: TcpListener,
+    args: &ServeArgs,
+    embedded: Option<&EmbeddedServer>,
+    metrics: PrometheusHandle,
+    stop: impl Future<Output = ()>,
+) -> Result<(), ServerError> {
+    let address = match (embedded, args.redis_url()) {
+        (Some(server), _) => Address::Socket(server.socket().to_owned()),
+        (None, url) => Address::parse(url.ok_or(ConfigError::NoRedis)?),
+    };
+    let service = Service::new(Store::connect(&address)?, Clock::system());
+    first_contact(&service).await;
+    let mut loops = Loops::default();
+    loops.repeat(&Step::OF_EVERY_INSTANCE, &service);
+    if args.background {
+        loops.repeat(&Step::IN_BACKGROUND, &service);
+    }
+    loops
+        .running
+        .spawn(fold_metrics(metrics.clone(), loops.stop.clone()));
+
+    let bound = listener.local_addr().unwrap_or(args.listen);
     tracing::info!("serving on http://{bound}; try it at http://{bound}/docs");
+    let stopping = CancellationToken::new();
     let app = App {
         service,
         metrics: Some(metrics),
         is_open: args.api_keys.is_open(),
         shutdown: stopping.clone(),
     };
-    let options = Options { keys: args.api_keys.clone(), cors_origins: args.cors_origins.clone() };
+    let options = Options {
+        keys: args.api_keys.clone(),
+        cors_origins: args.cors_origins.clone(),
+    };
     let listener = listener.tap_io(|connection| {
         if let Err(error) = connection.set_nodelay(true) {
             tracing::debug!(%error, "nodelay could not be set");
@@ -103,43 +128,54 @@ pub async fn serve(args: ServeArgs, stop: impl Future<Output = ()>) -> Result<()
     if tokio::time::timeout(DRAIN_TIME_MAX, serving).await.is_err() {
         tracing::warn!("some requests were not finished in time");
     }
-    end(loops, &loops_stop, embedded).await;
+    loops.end().await;
     Ok(())
 }
 
 /// Does the background work until `stop` ends.
 pub async fn work(args: ServeArgs, stop: impl Future<Output = ()>) -> Result<(), ServerError> {
-    let url = args.redis_url().ok_or(ConfigError::WorkerWithoutRedis)?;
-    let service = Service::new(Store::connect(url)?, Clock::system());
-    let loops_stop = CancellationToken::new();
+    let url = args.redis_url().ok_or(ConfigError::NoRedis)?;
+    let service = Service::new(Store::connect(&Address::parse(url))?, Clock::system());
     first_contact(&service).await;
-    let mut loops = tokio::task::JoinSet::new();
-    loops.spawn(worker::keep_current(Arc::clone(&service), loops_stop.clone()));
-    loops.spawn(worker::work(service, loops_stop.clone()));
+    let mut loops = Loops::default();
+    loops.repeat(&Step::OF_EVERY_INSTANCE, &service);
+    loops.repeat(&Step::IN_BACKGROUND, &service);
     tracing::info!("doing the background work");
     stop.await;
-    end(loops, &loops_stop, None).await;
+    loops.end().await;
     Ok(())
 }
 
-async fn end(
-    mut loops: tokio::task::JoinSet<()>,
-    stop: &CancellationToken,
-    embedded: Option<EmbeddedServer>,
-) {
-    stop.cancel();
-    while loops.join_next().await.is_some() {}
-    if let Some(server) = embedded {
-        server.stop().await;
+/// Background loops that are told to stop together.
+#[derive(Default)]
+struct Loops {
+    running: JoinSet<()>,
+    stop: CancellationToken,
+}
+
+impl Loops {
+    fn repeat(&mut self, steps: &[Step], service: &Arc<Service>) {
+        for step in steps {
+            let stop = self.stop.clone();
+            self.running
+                .spawn(worker::repeat(*step, Arc::clone(service), stop));
+        }
     }
-    tracing::info!("stopped");
+
+    async fn end(mut self) {
+        self.stop.cancel();
+        while self.running.join_next().await.is_some() {}
+    }
 }
 
 async fn start_embedded(args: &ServeArgs) -> Result<Option<EmbeddedServer>, ServerError> {
     if args.redis_url().is_some() {
         return Ok(None);
     }
-    let config = EmbeddedConfig { data_dir: args.data_dir.clone(), server: args.redis_server.clone() };
+    let config = EmbeddedConfig {
+        data_dir: args.data_dir.clone(),
+        server: args.redis_server.clone(),
+    };
     let server = EmbeddedServer::start(config).await?;
     tracing::info!(data_dir = %args.data_dir.display(), "a private redis server is running");
     Ok(Some(server))
@@ -152,8 +188,8 @@ async fn first_contact(service: &Service) {
             tracing::debug!(%error, "redis can't be reached yet");
             tokio::time::sleep(CONTACT_INTERVAL).await;
         }
-        worker::follow_clock(service).await?;
-        service.refresh_boards().await
+        Step::Clock.run(service).await?;
+        Step::Boards.run(service).await
     };
     match tokio::time::timeout(FIRST_CONTACT_TIME_MAX, contact).await {
         Ok(Ok(())) => {}
@@ -169,7 +205,11 @@ fn record_metrics() -> Result<PrometheusHandle, ServerError> {
 }
 
 async fn fold_metrics(metrics: PrometheusHandle, stop: CancellationToken) {
-    while stop.run_until_cancelled(tokio::time::sleep(METRICS_INTERVAL)).await.is_some() {
+    while stop
+        .run_until_cancelled(tokio::time::sleep(METRICS_INTERVAL))
+        .await
+        .is_some()
+    {
         metrics.run_upkeep();
     }
 }

@@ -4,7 +4,7 @@
 //! store carries it out in one atomic step. Most of it, the [`Route`], is the same for all events that lie
 //! in the same periods, so routes are made once and shared.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -18,7 +18,9 @@ use super::time::Timestamp;
 use super::window::Window;
 
 /// How many routes of a board are kept for reuse.
-const ROUTES_MAX: usize = 64;
+const ROUTES_MAX: usize = 16;
+/// How many periods the rolls of a board that are kept for reuse may name: about 2 MB.
+const ROLL_PERIODS_MAX: usize = 100_000;
 
 /// What to do with one event.
 #[derive(Clone, Debug)]
@@ -45,7 +47,7 @@ pub struct Route {
     /// The periods' standings.
     pub writes: Vec<Write>,
     /// The rolling standings.
-    pub rolls: Vec<Roll>,
+    pub rolls: Vec<Arc<Roll>>,
 }
 
 /// One period's standing that an event is added to.
@@ -92,21 +94,26 @@ pub struct Roll {
     pub expires_at_ms: Option<i64>,
 }
 
-/// The routes of a board that were used last.
+/// What was planned last for a board's events, for reuse.
 #[derive(Debug, Default)]
-pub struct Routes(Mutex<VecDeque<Arc<Route>>>);
+pub struct Routes(Mutex<Recent>);
+
+#[derive(Debug, Default)]
+struct Recent {
+    routes: VecDeque<Arc<Route>>,
+    /// By window and the starts of the event's and of the running period.
+    rolls: HashMap<(Window, i64, i64), Arc<Roll>>,
+    /// How many periods the rolls name.
+    roll_periods: usize,
+}
 
 impl Routes {
     /// Plans an event that comes in at `now`.
     pub fn plan(&self, board: &Board, event: Event, now: Timestamp) -> Plan {
         let at = event.at.unwrap_or(now);
-        let route = self.route(board, at, now);
-        let carried = board
-            .definition
-            .carryover
-            .values()
-            .map(|ratio| ratio.of(event.score))
-            .collect();
+        let route = self.0.lock().route(board, at, now);
+        let carryover = board.definition.carryover.values();
+        let carried = carryover.map(|ratio| ratio.of(event.score)).collect();
         Plan {
             rejection: reject(board, at, now),
             event,
@@ -115,21 +122,49 @@ impl Routes {
             carried,
         }
     }
+}
 
-    fn route(&self, board: &Board, at: Timestamp, now: Timestamp) -> Arc<Route> {
-        let mut routes = self.0.lock();
+impl Recent {
+    fn route(&mut self, board: &Board, at: Timestamp, now: Timestamp) -> Arc<Route> {
         let usable = |route: &&Arc<Route>| {
             route.at_ms.contains(&at.ms()) && route.now_ms.contains(&now.ms())
         };
-        if let Some(route) = routes.iter().rev().find(usable) {
+        if let Some(route) = self.routes.iter().rev().find(usable) {
             return Arc::clone(route);
         }
-        if routes.len() == ROUTES_MAX {
-            routes.pop_front();
+        if self.routes.len() == ROUTES_MAX {
+            self.routes.pop_front();
         }
-        let route = Arc::new(Route::new(board, at, now));
-        routes.push_back(Arc::clone(&route));
+        let route = Arc::new(Route::new(
+            board,
+            at,
+            now,
+            |window, period, running, periods| self.roll(board, window, period, running, periods),
+        ));
+        self.routes.push_back(Arc::clone(&route));
         route
+    }
+
+    fn roll(
+        &mut self,
+        board: &Board,
+        window: Window,
+        period: Period,
+        running: Period,
+        periods: u16,
+    ) -> Arc<Roll> {
+        let key = (window, period.start_ms, running.start_ms);
+        if let Some(roll) = self.rolls.get(&key) {
+            return Arc::clone(roll);
+        }
+        if self.roll_periods > ROLL_PERIODS_MAX {
+            self.rolls.clear();
+            self.roll_periods = 0;
+        }
+        let roll = Arc::new(Roll::new(board, window, period, running, periods));
+        self.roll_periods += roll.history.len() + roll.later.len();
+        self.rolls.insert(key, Arc::clone(&roll));
+        roll
     }
 }
 
@@ -151,7 +186,12 @@ fn reject(board: &Board, at: Timestamp, now: Timestamp) -> Option<Rejection> {
 
 impl Route {
     /// The route of events at `at`, while the clock is near `now`.
-    pub fn new(board: &Board, at: Timestamp, now: Timestamp) -> Self {
+    fn new(
+        board: &Board,
+        at: Timestamp,
+        now: Timestamp,
+        mut roll: impl FnMut(Window, Period, Period, u16) -> Arc<Roll>,
+    ) -> Self {
         let mut route = Self {
             at_ms: i64::MIN..i64::MAX,
             now_ms: i64::MIN..i64::MAX,
@@ -167,9 +207,7 @@ impl Route {
             let period = board.calendar.containing(unit, at);
             let running = board.calendar.containing(unit, now);
             route.now_ms = intersection(&route.now_ms, &running);
-            route
-                .rolls
-                .push(Roll::new(board, window, period, running, periods));
+            route.rolls.push(roll(window, period, running, periods));
         }
         route
     }
@@ -335,7 +373,7 @@ mod tests {
                 .map(|period| board.calendar.key(period))
                 .collect()
         };
-        let roll = |text| Route::new(&board, at(text), now).rolls.remove(0);
+        let roll = |text| Recent::default().route(&board, at(text), now).rolls[0].clone();
 
         let today = roll("2026-11-21T00:00:00Z");
         assert_eq!(

@@ -157,14 +157,20 @@ pub struct StandingChange {
     /// Its score before; null if it was not listed.
     #[schema(value_type = Option<f64>, example = 61)]
     pub previous_score: Option<ShownScore>,
-    /// With `ranks=true`: its rank now; null if it is not listed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<u64>, example = 3)]
-    pub rank: Option<Option<u64>>,
-    /// With `ranks=true`: its rank before; null if it was not listed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<u64>, example = 4)]
-    pub previous_rank: Option<Option<u64>>,
+    /// With `ranks=true`: its ranks.
+    #[serde(flatten)]
+    pub ranks: Option<RankChange>,
+}
+
+/// What an event did to its member's rank.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct RankChange {
+    /// Its rank now; null if it is not listed.
+    #[schema(example = 3)]
+    pub rank: Option<u64>,
+    /// Its rank before; null if it was not listed.
+    #[schema(example = 4)]
+    pub previous_rank: Option<u64>,
 }
 
 /// What became of the events of a batch.
@@ -174,18 +180,20 @@ pub struct BatchResult {
     pub results: Vec<EventResult>,
 }
 
+/// Takes a field, or notes what is wrong with it.
+fn take<T, E: std::fmt::Display>(
+    errors: &mut Vec<FieldError>,
+    pointer: &str,
+    parsed: Result<T, E>,
+) -> Option<T> {
+    parsed
+        .map_err(|error| errors.push(FieldError::new(pointer, error)))
+        .ok()
+}
+
 impl EventBody<'_> {
     fn check(&self, path_board: Option<&BoardId>, key: Option<&str>) -> Result<Incoming, Problem> {
         let mut errors = Vec::new();
-        fn take<T, E: std::fmt::Display>(
-            errors: &mut Vec<FieldError>,
-            pointer: &str,
-            parsed: Result<T, E>,
-        ) -> Option<T> {
-            parsed
-                .map_err(|error| errors.push(FieldError::new(pointer, error)))
-                .ok()
-        }
         let board = match (&self.board, path_board) {
             (Some(board), None) => take(&mut errors, "/board", BoardId::parse(board)),
             (Some(board), Some(path)) if **board != *path.as_str() => {
@@ -245,8 +253,10 @@ impl EventResult {
                 key: board.calendar.key(&period),
                 score: change.score.shown(decimals),
                 previous_score: change.previous_score.map(|score| score.shown(decimals)),
-                rank: change.ranks.map(|ranks| ranks.rank),
-                previous_rank: change.ranks.map(|ranks| ranks.previous_rank),
+                ranks: change.ranks.map(|ranks| RankChange {
+                    rank: ranks.rank,
+                    previous_rank: ranks.previous_rank,
+                }),
             }
         });
         let status = match outcome.status {

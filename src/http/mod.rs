@@ -1,4 +1,4 @@
-//! HTTP: one table of routes, from which the OpenAPI document comes too, and the layers around it.
+//! HTTP: one table of routes, from which the `OpenAPI` document comes too, and the layers around it.
 
 pub mod auth;
 mod boards;

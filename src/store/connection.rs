@@ -6,13 +6,14 @@
 //! been carried out, and only the caller's event id makes it safe to repeat.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use fred::clients::Client;
 use fred::interfaces::{ClientLike, LuaInterface};
 use fred::types::config::{
-    Config, ConnectionConfig, PerformanceConfig, ReconnectPolicy, TcpConfig,
+    Config, ConnectionConfig, PerformanceConfig, ReconnectPolicy, ServerConfig, TcpConfig,
 };
 use fred::types::{Builder, ClusterHash, CustomCommand, FromValue, Key, Value};
 use metrics::{counter, histogram};
@@ -58,6 +59,25 @@ pub struct Store {
     _watchdogs: Vec<AbortOnDropHandle<()>>,
 }
 
+/// Where a Redis server is.
+#[derive(Clone)]
+pub enum Address {
+    /// A socket in the file system.
+    Socket(PathBuf),
+    /// `redis://`, `rediss://`, `redis-cluster://` or `redis-sentinel://`.
+    Url(String),
+}
+
+impl Address {
+    /// Reads an address as it is configured: a URL, or `unix:///path`.
+    pub fn parse(text: &str) -> Self {
+        match text.strip_prefix("unix://") {
+            Some(path) => Self::Socket(path.into()),
+            None => Self::Url(text.to_owned()),
+        }
+    }
+}
+
 /// A connection for writes, and the turns of those who write.
 #[derive(Debug)]
 struct Writer {
@@ -67,16 +87,17 @@ struct Writer {
 
 impl Store {
     /// Begins to connect, and goes on trying by itself for as long as the store lives.
-    ///
-    /// `url`: `redis://`, `rediss://`, `redis-cluster://`, `redis-sentinel://` or `unix:///path`.
-    pub fn connect(url: &str) -> Result<Self, StoreError> {
-        let url = match url.strip_prefix("unix://") {
-            Some(path) => format!("redis+unix://{path}"),
-            None => url.to_owned(),
+    pub fn connect(address: &Address) -> Result<Self, StoreError> {
+        let config = match address {
+            Address::Socket(path) => Config {
+                server: ServerConfig::new_unix_socket(path),
+                ..Config::default()
+            },
+            // A URL may hold a password: it isn't repeated in the error.
+            Address::Url(url) => {
+                Config::from_url(url).map_err(|error| StoreError::Url(error.details().into()))?
+            }
         };
-        // The URL may hold a password: it isn't repeated in the error.
-        let config =
-            Config::from_url(&url).map_err(|error| StoreError::Url(error.details().into()))?;
         let clients = |count| -> Result<Vec<Client>, StoreError> {
             (0..count).map(|_| client(&config)).collect()
         };

@@ -1,1 +1,293 @@
+//! The embedded server: a private `redis-server` (or `valkey-server`) for a service that was given
+//! no `STANDINGS_REDIS_URL`.
+//!
+//! [`EmbeddedServer::start`] locks the data directory, finds a server program, starts it on a unix
+//! socket with the append-only file on, and returns once it serves. A task then watches the server
+//! and restarts it if it dies, until [`EmbeddedServer::stop`]. Unix only.
+//!
+//! What holds at all times:
+//!
+//! - **One service per data directory.** `<data_dir>/lock` is locked from before the first start
+//!   until the server is gone.
+//! - **One server per append-only file.** The server inherits, as its standard input, the lock on
+//!   `<data_dir>/server.lock`, and none is started without that lock in hand. The kernel drops it
+//!   when the last process that holds it is gone, so a server that outlived a killed service, or
+//!   one that is still dying, keeps the next one out. (A server that somebody starts by hand on
+//!   the same files, with neither this lock nor this socket, can't be seen.)
+//! - **The watched server is our own child.** One that an earlier run left behind is shut down
+//!   over its socket and replaced, never adopted.
+//! - **Only our own child is ever sent a signal.** A left-over is merely asked to shut down, and
+//!   only after it has named our data directory as its own.
+//!
+//! The server appends a write to its file before it acknowledges it, so a killed server loses
+//! nothing that reached the file; it fsyncs once a second, so a machine that loses power loses the
+//! last second or two. One gap lies between: while an fsync is slow, the server holds new writes
+//! back in its memory for up to 2 s, and killing it with SIGKILL just then loses those.
 
+mod home;
+mod locate;
+mod process;
+mod wire;
+
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use tokio::time::sleep;
+use tracing::{error, info};
+
+use self::home::Home;
+use self::process::Server;
+
+/// The wait before the first restart; it doubles with each further one.
+const RESTART_DELAY_MIN: Duration = Duration::from_millis(50);
+/// The longest wait between two restarts.
+const RESTART_DELAY_MAX: Duration = Duration::from_secs(2);
+/// A server that has served this long is sound: its next restart begins with the shortest delay.
+const STEADY_AFTER: Duration = Duration::from_secs(10);
+/// How long a server that an earlier run left behind may take to shut down.
+const LEFT_OVER_WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// What the embedded server is started from.
+#[derive(Debug, Clone)]
+pub struct EmbeddedConfig {
+    /// Holds the append-only file, the locks and, if its path is short enough, the socket.
+    /// Created, for this user alone, if it is missing.
+    pub data_dir: PathBuf,
+    /// The server program (`STANDINGS_REDIS_SERVER`); without it one is searched for on the PATH
+    /// and then in `.tools/` below the current directory.
+    pub server: Option<PathBuf>,
+}
+
+/// Why the embedded server can't be started. Each message is one line that stands on its own.
+#[derive(Debug, thiserror::Error)]
+pub enum EmbeddedError {
+    /// No server program was found.
+    #[error(
+        "no redis-server or valkey-server found: run `apt-get install redis-server` \
+         (Debian, Ubuntu) or `brew install valkey` (macOS), or set STANDINGS_REDIS_URL"
+    )]
+    ProgramMissing,
+    /// The program can't be run, or doesn't say which server it is.
+    #[error("{} can't be run as the Redis server: {}", .0.display(), .1)]
+    ProgramUnusable(PathBuf, io::Error),
+    /// The program is a server of too old a version, the one given.
+    #[error("{} is version {}; Redis 7.0 or any Valkey is required", .0.display(), .1)]
+    ProgramTooOld(PathBuf, String),
+    /// The data directory can't be created or used.
+    #[error("the data directory {} can't be used: {}", .0.display(), .1)]
+    DataDir(PathBuf, io::Error),
+    /// Another running service, of the given process id if it could be read, uses the directory.
+    #[error("the data directory {} is in use by {}", .0.display(), process_name(*.1))]
+    DataDirInUse(PathBuf, Option<u32>),
+    /// A server that is not ours has the files or the socket of the directory, and doesn't go away:
+    /// which process it is and what it answers.
+    #[error("another Redis server is in the way in {}: {}", .0.display(), .1)]
+    LeftOver(PathBuf, String),
+    /// The server ended, or fell silent, before it served: its exit status and last log line.
+    #[error("the Redis server did not start: {0}")]
+    NotServing(String),
+}
+
+fn process_name(pid: Option<u32>) -> String {
+    pid.map_or("another process".into(), |pid| format!("process {pid}"))
+}
+
+/// What the embedded server is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerState {
+    /// It serves.
+    Running {
+        /// Its process id.
+        pid: u32,
+    },
+    /// It ended by itself, and is being started again or is loading its data.
+    Restarting {
+        /// Counts from 1, and starts again once a server has served for a while.
+        attempt: u32,
+    },
+    /// It was shut down, or the runtime that watched it is gone.
+    Stopped,
+}
+
+/// A running private server.
+///
+/// Await [`stop`](Self::stop) before the process ends. A value that is merely dropped
+/// shuts the server down in the background; where the runtime ends first, the server is killed.
+#[derive(Debug)]
+pub struct EmbeddedServer {
+    socket: PathBuf,
+    state: watch::Receiver<ServerState>,
+    stop: watch::Sender<bool>,
+}
+
+impl EmbeddedServer {
+    /// Starts a server on `config.data_dir` and returns once it serves.
+    ///
+    /// This takes as long as the server needs to load its append-only file, which for a large one
+    /// is minutes; the progress is logged. Dropping the future kills the half-started server. So
+    /// have the signal handlers in place before: a signal that ends the process instead leaves
+    /// the server running, until the next start replaces it.
+    ///
+    /// # Errors
+    ///
+    /// See [`EmbeddedError`]; nothing is left running then.
+    pub async fn start(config: EmbeddedConfig) -> Result<Self, EmbeddedError> {
+        let program = locate::find_program(config.server.as_deref()).await?;
+        let home = Home::open(&config.data_dir)?;
+        let mut slot = None;
+        let pid = launch(&program, &home, &mut slot).await?;
+        let socket = home.socket.clone();
+        info!(
+            pid,
+            program = %program.display(),
+            socket = %socket.display(),
+            "the embedded Redis server is ready"
+        );
+        let (tell_state, state) = watch::channel(ServerState::Running { pid });
+        let (stop, told_to_stop) = watch::channel(false);
+        let watcher = Watcher {
+            slot,
+            program,
+            home,
+            state: tell_state,
+        };
+        tokio::spawn(watcher.run(told_to_stop));
+        Ok(Self {
+            socket,
+            state,
+            stop,
+        })
+    }
+
+    /// The unix socket to connect to; it stays the same across restarts.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// What the server is doing now.
+    pub fn state(&self) -> ServerState {
+        // The watcher alone holds the sender: without one, the runtime has dropped the watcher.
+        if self.state.has_changed().is_err() {
+            return ServerState::Stopped;
+        }
+        *self.state.borrow()
+    }
+
+    /// The state as a channel, for those who wait for it to change. A closed channel means
+    /// [`ServerState::Stopped`].
+    pub fn watch_state(&self) -> watch::Receiver<ServerState> {
+        self.state.clone()
+    }
+
+    /// Shuts the server down and returns once it is gone and the data directory is free.
+    ///
+    /// The server writes and fsyncs its file first; one that hasn't ended after 20 s is killed.
+    /// It may be called at any time, during a restart too, more than once and from many tasks.
+    pub async fn stop(&self) {
+        self.stop.send_replace(true);
+        let mut state = self.state.clone();
+        // An error says that the watcher is gone, and its server with it.
+        let _ = state.wait_for(|state| *state == ServerState::Stopped).await;
+    }
+}
+
+/// Owns the child and everything that it runs on, in one task.
+///
+/// The fields drop in this order when the runtime ends: first the server, which that kills, then
+/// its home, which that unlocks.
+struct Watcher {
+    /// Empty while one server has ended and the next isn't spawned.
+    slot: Option<Server>,
+    program: PathBuf,
+    home: Home,
+    state: watch::Sender<ServerState>,
+}
+
+impl Watcher {
+    /// Watches until told to stop; a dropped handle tells so too.
+    async fn run(mut self, mut stop: watch::Receiver<bool>) {
+        tokio::select! {
+            () = self.keep_alive() => {}
+            _ = stop.wait_for(|stop| *stop) => {}
+        }
+        if let Some(server) = &mut self.slot {
+            server.stop(&self.home.socket).await;
+        }
+        // Whoever sees `Stopped` may start another server here, so the locks go first.
+        drop((self.slot, self.home));
+        info!("the embedded Redis server has stopped");
+        self.state.send_replace(ServerState::Stopped);
+    }
+
+    /// Never returns. It can be dropped at any await: a server that was spawned is in the slot.
+    async fn keep_alive(&mut self) {
+        let mut attempt = 0;
+        loop {
+            let serving_since = Instant::now();
+            if let Some(server) = &mut self.slot {
+                let status = server.exited().await;
+                error!(
+                    status,
+                    "the embedded Redis server ended by itself; restarting it"
+                );
+            }
+            self.slot = None;
+            if serving_since.elapsed() >= STEADY_AFTER {
+                attempt = 0;
+            }
+            attempt = self.restart(attempt).await;
+        }
+    }
+
+    /// Tries until a server serves again, and returns the number of the attempt that did it.
+    ///
+    /// No failure is final here. The server has served these files before, so what stops it now
+    /// (a full disk, too little memory, an upgrade of its program) can pass.
+    async fn restart(&mut self, mut attempt: u32) -> u32 {
+        loop {
+            attempt = attempt.saturating_add(1);
+            self.state.send_replace(ServerState::Restarting { attempt });
+            sleep(restart_delay(attempt)).await;
+            match launch(&self.program, &self.home, &mut self.slot).await {
+                Ok(pid) => {
+                    info!(pid, attempt, "the embedded Redis server serves again");
+                    self.state.send_replace(ServerState::Running { pid });
+                    return attempt;
+                }
+                Err(error) => error!(%error, attempt, "the embedded Redis server did not restart"),
+            }
+        }
+    }
+}
+
+/// Starts a server in the empty `slot`, waits until it serves, and returns its process id.
+///
+/// The child is in the slot from its birth, so a caller that drops this future still holds it.
+/// After an error it is gone.
+async fn launch(
+    program: &Path,
+    home: &Home,
+    slot: &mut Option<Server>,
+) -> Result<u32, EmbeddedError> {
+    let claim = home.claim(LEFT_OVER_WAIT_MAX).await?;
+    let server = slot.insert(Server::spawn(program, home, claim)?);
+    let outcome = server.serves(&home.socket).await.map(|()| server.pid);
+    if outcome.is_err() {
+        server.kill().await;
+        *slot = None;
+    }
+    outcome
+}
+
+/// The wait before a restart, whose number counts from 1.
+fn restart_delay(attempt: u32) -> Duration {
+    let doublings = attempt.saturating_sub(1).min(u32::BITS - 1);
+    RESTART_DELAY_MIN
+        .saturating_mul(1 << doublings)
+        .min(RESTART_DELAY_MAX)
+}

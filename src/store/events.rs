@@ -14,9 +14,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::connection::Store;
 use super::reply::{Reply, unknown_code};
 use super::{StoreError, Versioned, keys, script};
-use crate::domain::board::{Board, Order, Ranking, Standing, Update};
+use crate::domain::board::{Board, Order, Ranking, Series, Standing, Update};
 use crate::domain::event::{Change, Outcome, Ranks, Rejection, Status};
-use crate::domain::plan::{Amount, Plan, Roll, Route};
+use crate::domain::period::Period;
+use crate::domain::plan::{Amount, Plan, Roll, Route, Write};
 use crate::domain::score::Score;
 use crate::domain::ties::{TieKey, Ties};
 use crate::domain::time::Timestamp;
@@ -189,6 +190,7 @@ struct ApplyArgs<'a> {
     ranking: &'static str,
     update: &'static str,
     remember: u64,
+    rolls: Vec<RollArgs>,
     routes: Vec<RouteArgs>,
     events: Vec<EventArgs<'a>>,
 }
@@ -196,7 +198,7 @@ struct ApplyArgs<'a> {
 #[derive(Serialize)]
 struct RouteArgs {
     writes: Vec<(usize, usize, u16, u8, i64)>,
-    rolls: Vec<RollArgs>,
+    rolls: Vec<usize>,
 }
 
 #[derive(Serialize)]
@@ -240,127 +242,156 @@ impl Serialize for EventArgs<'_> {
     }
 }
 
-/// The keys of a call, and where in them the script finds what: places count from 1.
-struct KeyTable<'a> {
+/// The keys and arguments of a call as they come together. Places in lists count from 1, as in Lua.
+struct Encoder<'a> {
     board: &'a Board,
     keys: Vec<String>,
     standings: HashMap<Standing, usize>,
+    states: HashMap<Window, usize>,
+    rolls: Vec<RollArgs>,
+    roll_places: HashMap<(*const Roll, bool), usize>,
+    routes: Vec<RouteArgs>,
+    route_places: HashMap<(*const Route, bool), usize>,
 }
 
-impl<'a> KeyTable<'a> {
+impl<'a> Encoder<'a> {
     fn new(board: &'a Board) -> Self {
-        let keys = vec![
-            keys::board(&board.id),
-            keys::registry(&board.id, board.generation),
-        ];
+        let registry = keys::registry(&board.id, board.generation);
         Self {
             board,
-            keys,
+            keys: vec![keys::board(&board.id), registry],
             standings: HashMap::new(),
+            states: HashMap::new(),
+            rolls: Vec::new(),
+            roll_places: HashMap::new(),
+            routes: Vec::new(),
+            route_places: HashMap::new(),
         }
     }
 
-    fn push(&mut self, key: String) -> usize {
+    fn key(&mut self, key: String) -> usize {
         self.keys.push(key);
         self.keys.len()
     }
 
-    fn standing(&mut self, standing: Standing) -> usize {
-        let Self {
-            board,
-            keys,
-            standings,
-        } = self;
-        *standings.entry(standing).or_insert_with(|| {
-            keys.extend(keys::standing(board, &standing));
-            keys.len() + 1 - keys::width(board.layout())
-        })
+    fn standing(&mut self, series: Series, period: Period) -> usize {
+        let standing = Standing { series, period };
+        if let Some(place) = self.standings.get(&standing) {
+            return *place;
+        }
+        let place = self.keys.len() + 1;
+        self.keys.extend(keys::standing(self.board, &standing));
+        self.standings.insert(standing, place);
+        place
     }
 
-    fn route(&mut self, route: &Route, sends_history: impl Fn(&Roll) -> bool) -> RouteArgs {
-        let writes = route.writes.iter().map(|write| {
-            let standing = self.standing(write.standing);
-            let amount = match write.amount {
-                Amount::Score => 0,
-                Amount::Carried(index) => index + 1,
-            };
-            let code = Window::Period(write.standing.period.unit).code();
-            (
-                standing,
-                amount,
-                code,
-                u8::from(write.reported.is_some()),
-                write.expires_at_ms.unwrap_or(0),
-            )
-        });
-        let writes = writes.collect();
-        let rolls = route.rolls.iter().map(|roll| {
-            let state = keys::series(self.board, self.board.series(roll.window));
-            let mut base = |period| {
-                self.standing(Standing {
-                    series: roll.base,
-                    period,
-                })
-            };
-            RollArgs {
-                code: roll.window.code(),
-                start: roll.period.start_ms,
-                base: base(roll.period),
-                expires: roll.expires_at_ms.unwrap_or(0),
-                later: roll
-                    .later
-                    .iter()
-                    .map(|period| (period.start_ms, base(*period)))
-                    .collect(),
-                history: if sends_history(roll) {
-                    roll.history.iter().map(|period| base(*period)).collect()
-                } else {
-                    Vec::new()
-                },
-                state: self.push(state),
-            }
-        });
-        let rolls = rolls.collect();
-        RouteArgs { writes, rolls }
+    fn state(&mut self, window: Window) -> usize {
+        if let Some(place) = self.states.get(&window) {
+            return *place;
+        }
+        let place = self.key(keys::series(self.board, self.board.series(window)));
+        self.states.insert(window, place);
+        place
     }
-}
 
-fn encode<'a>(board: &Board, events: &'a [Ready], now: Timestamp) -> (Vec<String>, ApplyArgs<'a>) {
-    let mut table = KeyTable::new(board);
-    let mut routes = Vec::new();
-    let mut route_places = HashMap::new();
-    let mut event_args = Vec::with_capacity(events.len());
-    for ready in events {
+    fn event<'e>(&mut self, ready: &'e Ready) -> EventArgs<'e> {
         let Plan {
             event,
             at,
             rejection,
-            route,
             carried,
+            ..
         } = &ready.plan;
-        let variant = (Arc::as_ptr(route), ready.with_history, ready.with_ranks);
-        let route_place = *route_places.entry(variant).or_insert_with(|| {
-            routes.push(table.route(route, |roll| ready.sends_history(roll)));
-            routes.len()
-        });
-        event_args.push(EventArgs {
+        let board = self.board;
+        EventArgs {
             member: event.member.as_str(),
             id: event
                 .id
                 .as_ref()
-                .map_or(0, |id| table.push(keys::event(board, id))),
+                .map_or(0, |id| self.key(keys::event(board, id))),
             amount: stored_score(board, event.score),
             at: TieKey::new(board.definition.ties, *at).number(),
             fingerprint: event.fingerprint(),
-            route: route_place,
+            route: self.route(ready),
             rejected: rejection.is_some(),
             with_ranks: ready.with_ranks,
             carried: carried
                 .iter()
                 .map(|score| stored_score(board, *score))
                 .collect(),
-        });
+        }
     }
+
+    fn route(&mut self, ready: &Ready) -> usize {
+        let route = &ready.plan.route;
+        let variant = (Arc::as_ptr(route), ready.with_history);
+        if let Some(place) = self.route_places.get(&variant) {
+            return *place;
+        }
+        let writes = route.writes.iter().map(|write| self.write(write)).collect();
+        let rolls = route
+            .rolls
+            .iter()
+            .map(|roll| self.roll(roll, ready.sends_history(roll)));
+        let rolls = rolls.collect();
+        self.routes.push(RouteArgs { writes, rolls });
+        self.route_places.insert(variant, self.routes.len());
+        self.routes.len()
+    }
+
+    fn write(&mut self, write: &Write) -> (usize, usize, u16, u8, i64) {
+        let Standing { series, period } = write.standing;
+        let amount = match write.amount {
+            Amount::Score => 0,
+            Amount::Carried(index) => index + 1,
+        };
+        let code = Window::Period(period.unit).code();
+        let reported = u8::from(write.reported.is_some());
+        let expires = write.expires_at_ms.unwrap_or(0);
+        (
+            self.standing(series, period),
+            amount,
+            code,
+            reported,
+            expires,
+        )
+    }
+
+    fn roll(&mut self, roll: &Arc<Roll>, sends_history: bool) -> usize {
+        let variant = (Arc::as_ptr(roll), sends_history);
+        if let Some(place) = self.roll_places.get(&variant) {
+            return *place;
+        }
+        let mut base = |period: &Period| self.standing(roll.base, *period);
+        let later = roll
+            .later
+            .iter()
+            .map(|period| (period.start_ms, base(period)))
+            .collect();
+        let history = if sends_history {
+            &roll.history[..]
+        } else {
+            &[]
+        };
+        let history = history.iter().map(&mut base).collect();
+        let args = RollArgs {
+            code: roll.window.code(),
+            start: roll.period.start_ms,
+            base: base(&roll.period),
+            state: self.state(roll.window),
+            expires: roll.expires_at_ms.unwrap_or(0),
+            later,
+            history,
+        };
+        self.rolls.push(args);
+        self.roll_places.insert(variant, self.rolls.len());
+        self.rolls.len()
+    }
+}
+
+fn encode<'e>(board: &Board, events: &'e [Ready], now: Timestamp) -> (Vec<String>, ApplyArgs<'e>) {
+    let mut encoder = Encoder::new(board);
+    let events = events.iter().map(|ready| encoder.event(ready)).collect();
     let args = ApplyArgs {
         version: board.version(),
         now: now.ms(),
@@ -368,10 +399,11 @@ fn encode<'a>(board: &Board, events: &'a [Ready], now: Timestamp) -> (Vec<String
         ranking: ranking_name(board),
         update: update_name(board),
         remember: board.definition.idempotency.ms(),
-        routes,
-        events: event_args,
+        rolls: encoder.rolls,
+        routes: encoder.routes,
+        events,
     };
-    (table.keys, args)
+    (encoder.keys, args)
 }
 
 /// One value in a result.

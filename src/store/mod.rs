@@ -14,7 +14,7 @@ pub mod rollover;
 pub mod script;
 pub mod standings;
 
-pub use connection::Store;
+pub use connection::{Address, Store};
 
 use thiserror::Error;
 

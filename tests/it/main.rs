@@ -9,3 +9,4 @@
 
 mod flights;
 mod harness;
+mod model;

@@ -13,7 +13,7 @@ use standings::domain::time::Timestamp;
 use standings::http::auth::ApiKeys;
 use standings::http::{App, Options, router};
 use standings::service::Service;
-use standings::store::Store;
+use standings::store::{Address, Store};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -39,7 +39,7 @@ impl Instance {
         client::install_tls_provider();
         // A failing test shows what was logged.
         let _ = tracing_subscriber::fmt().with_test_writer().try_init();
-        let service = Service::new(Store::connect(redis_url).unwrap(), clock);
+        let service = Service::new(Store::connect(&Address::parse(redis_url)).unwrap(), clock);
         redis::eventually("the instance reaches redis", async || {
             service.store.prepare().await.is_ok()
         })

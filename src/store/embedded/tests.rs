@@ -1,0 +1,769 @@
+//! These need a `redis-server` or `valkey-server` on the PATH. They send signals to servers that
+//! they started, and to no other process.
+
+use std::fs::{self, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::home::{Home, socket_path};
+use super::process::read_log_line;
+use super::wire::ask;
+use super::*;
+
+/// How long anything may take before a test fails.
+const DEADLINE: Duration = Duration::from_secs(30);
+/// Names the directory for [`a_service_that_crashes`], which is a test only in name. By its prefix
+/// it is also a setting that the server must not see.
+const CRASH_DIR: &str = "STANDINGS_TEST_CRASH_DIR";
+
+#[tokio::test]
+async fn data_is_there_after_a_restart_of_the_service() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path()).await;
+    assert_eq!(ask(server.socket(), "SET k kept").await.unwrap(), "+OK");
+    server.stop().await;
+    assert_eq!(server.state(), ServerState::Stopped);
+    server.stop().await;
+
+    let server = start(dir.path()).await;
+    assert_eq!(get(&server, "k").await, "kept");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_server_has_our_settings_and_no_configuration_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(&dir.path().join("with a space, \"quotes\" and ünicode")).await;
+    for (name, value) in [
+        ("appendonly", "yes"),
+        ("appendfsync", "everysec"),
+        ("save", ""),
+        ("port", "0"),
+        ("maxmemory", "0"),
+        ("maxmemory-policy", "noeviction"),
+        ("unixsocketperm", "700"),
+        ("lazyfree-lazy-user-del", "yes"),
+        ("enable-debug-command", "no"),
+    ] {
+        let reply = ask(server.socket(), &format!("CONFIG GET {name}"))
+            .await
+            .unwrap();
+        assert!(
+            reply.ends_with(&format!("\r\n{value}")),
+            "{name}: {reply:?}"
+        );
+    }
+    let info = ask(server.socket(), "INFO server").await.unwrap();
+    assert!(info.lines().any(|line| line == "config_file:"), "{info}");
+    assert_eq!(mode(server.socket()), 0o700);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_directory_that_another_service_uses_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path()).await;
+    let error = EmbeddedServer::start(config(dir.path())).await.unwrap_err();
+    let path = dir.path().canonicalize().unwrap();
+    let expected = format!(
+        "the data directory {} is in use by process {}",
+        path.display(),
+        std::process::id()
+    );
+    assert_eq!(error.to_string(), expected);
+    assert_eq!(ask(server.socket(), "PING").await.unwrap(), "+PONG");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn of_many_services_one_gets_the_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().canonicalize().unwrap();
+    let _left_over = crash_a_service(&dir).await;
+    let mut starts = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        starts.spawn(EmbeddedServer::start(config(&dir)));
+    }
+    let (started, refused): (Vec<_>, Vec<_>) =
+        starts.join_all().await.into_iter().partition(Result::is_ok);
+    assert!(
+        refused
+            .iter()
+            .all(|error| matches!(error, Err(EmbeddedError::DataDirInUse(..))))
+    );
+    let [Ok(server)] = &started[..] else {
+        panic!("{} have the directory", started.len())
+    };
+    assert_eq!(get(server, "k").await, "kept");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_killed_server_is_restarted_with_its_data() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path()).await;
+    for round in 1..=3 {
+        assert_eq!(
+            ask(server.socket(), &format!("SET k{round} v{round}"))
+                .await
+                .unwrap(),
+            "+OK"
+        );
+        let killed = pid(&server);
+        until_written(&server).await;
+        signal("KILL", killed);
+        let mut state = server.watch_state();
+        let restarted =
+            state.wait_for(|state| matches!(state, ServerState::Running { pid } if *pid != killed));
+        tokio::time::timeout(DEADLINE, restarted)
+            .await
+            .unwrap()
+            .unwrap();
+        for earlier in 1..=round {
+            assert_eq!(
+                get(&server, &format!("k{earlier}")).await,
+                format!("v{earlier}")
+            );
+        }
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn restarts_go_on_until_one_succeeds() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = Fragile::new(dir.path());
+    let server = EmbeddedServer::start(program.config()).await.unwrap();
+    assert_eq!(ask(server.socket(), "SET k kept").await.unwrap(), "+OK");
+    until_written(&server).await;
+    program.break_it();
+    signal("KILL", pid(&server));
+    let mut state = server.watch_state();
+    let third = state.wait_for(|state| *state == ServerState::Restarting { attempt: 3 });
+    tokio::time::timeout(DEADLINE, third)
+        .await
+        .unwrap()
+        .unwrap();
+    program.mend_it();
+    let running = state.wait_for(|state| matches!(state, ServerState::Running { .. }));
+    tokio::time::timeout(DEADLINE, running)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(get(&server, "k").await, "kept");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_shutdown_ends_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = Fragile::new(dir.path());
+    let server = EmbeddedServer::start(program.config()).await.unwrap();
+    program.break_it();
+    signal("KILL", pid(&server));
+    let mut state = server.watch_state();
+    let second = state.wait_for(|state| *state == ServerState::Restarting { attempt: 2 });
+    tokio::time::timeout(DEADLINE, second)
+        .await
+        .unwrap()
+        .unwrap();
+    tokio::time::timeout(DEADLINE, server.stop()).await.unwrap();
+    assert_eq!(server.state(), ServerState::Stopped);
+    program.mend_it();
+    EmbeddedServer::start(program.config())
+        .await
+        .unwrap()
+        .stop()
+        .await;
+}
+
+/// A server that loads its data says LOADING: not ready, but no failure either.
+#[tokio::test]
+async fn a_server_that_is_loading_is_waited_for_and_can_be_shut_down() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path()).await;
+    let fill = r#"EVAL "for key = 1, 8000 do redis.call('INCR', key) end" 0"#;
+    assert_eq!(ask(server.socket(), fill).await.unwrap(), "$-1");
+    server.stop().await;
+
+    // 8,000 keys at 300 µs each take 2.4 s.
+    let slow = script(
+        dir.path(),
+        "slow",
+        r#"exec redis-server "$@" --key-load-delay 300"#,
+    );
+    let slow = EmbeddedConfig {
+        data_dir: dir.path().into(),
+        server: Some(slow),
+    };
+    let begun = Instant::now();
+    let server = EmbeddedServer::start(slow).await.unwrap();
+    assert!(
+        begun.elapsed() > Duration::from_secs(2),
+        "did not load slowly"
+    );
+    assert_eq!(ask(server.socket(), "DBSIZE").await.unwrap(), ":8000");
+
+    signal("KILL", pid(&server));
+    let reply = async || ask(server.socket(), "PING").await.unwrap_or_default();
+    until(async || reply().await.starts_with("-LOADING")).await;
+    assert!(matches!(server.state(), ServerState::Restarting { .. }));
+    let begun = Instant::now();
+    server.stop().await;
+    assert!(
+        begun.elapsed() < Duration::from_secs(2),
+        "waited for the load to end"
+    );
+
+    let server = start(dir.path()).await;
+    assert_eq!(ask(server.socket(), "DBSIZE").await.unwrap(), ":8000");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_server_of_a_crashed_service_is_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().canonicalize().unwrap();
+    let socket = dir.join("redis.sock");
+    let left_over = crash_a_service(&dir).await;
+    assert_eq!(
+        ask(&socket, "PING").await.unwrap(),
+        "+PONG",
+        "did not outlive its service"
+    );
+    let environment = fs::read_to_string(dir.join("environment")).unwrap();
+    assert!(
+        environment.contains("PATH=") && !environment.contains(CRASH_DIR),
+        "{environment}"
+    );
+
+    let server = start(&dir).await;
+    assert_ne!(pid(&server), left_over.pid);
+    assert_eq!(get(&server, "k").await, "kept");
+    server.stop().await;
+}
+
+/// Without its socket a left-over can't be shut down. Its lock alone must keep the next one out.
+#[tokio::test]
+async fn a_left_over_that_cannot_be_reached_keeps_the_next_server_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().canonicalize().unwrap();
+    let mut left_over = crash_a_service(&dir).await;
+    let reachable = std::mem::replace(&mut left_over.socket, dir.join("hidden.sock"));
+    fs::rename(reachable, &left_over.socket).unwrap();
+
+    let home = Home::open(&dir).unwrap();
+    let error = home
+        .claim(Duration::from_millis(100))
+        .await
+        .unwrap_err()
+        .to_string();
+    drop(home);
+    assert!(
+        error.ends_with(&format!(": process {} has not ended", left_over.pid)),
+        "{error}"
+    );
+
+    ask(&left_over.socket, "SHUTDOWN NOSAVE").await.unwrap();
+    let server = start(&dir).await;
+    assert_eq!(get(&server, "k").await, "kept");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_started_by_hand_on_our_socket_is_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().canonicalize().unwrap();
+    let mut by_hand = ByHand::start(&dir, &dir.join("redis.sock")).await;
+    assert_eq!(ask(&by_hand.socket, "SET k kept").await.unwrap(), "+OK");
+
+    let server = start(&dir).await;
+    assert!(
+        by_hand
+            .child
+            .try_wait()
+            .unwrap()
+            .is_some_and(|status| status.success())
+    );
+    assert_eq!(get(&server, "k").await, "kept");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_of_other_data_on_our_socket_is_left_alone() {
+    let ours = tempfile::tempdir().unwrap();
+    let other = tempfile::tempdir().unwrap();
+    let by_hand = ByHand::start(other.path(), &ours.path().join("redis.sock")).await;
+    let home = Home::open(ours.path()).unwrap();
+    let error = home.claim(Duration::ZERO).await.unwrap_err().to_string();
+    assert!(
+        error.contains(&format!(
+            "process {} has its socket, but for",
+            by_hand.child.id()
+        )),
+        "{error}"
+    );
+    assert_eq!(ask(&by_hand.socket, "PING").await.unwrap(), "+PONG");
+}
+
+#[test]
+fn a_runtime_that_ends_kills_the_server_and_frees_the_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let first = runtime.block_on(async {
+        let server = start(dir.path()).await;
+        assert_eq!(ask(server.socket(), "SET k kept").await.unwrap(), "+OK");
+        until_written(&server).await;
+        server
+    });
+    drop(runtime);
+    assert_eq!(first.state(), ServerState::Stopped);
+
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        until(async || ask(first.socket(), "PING").await.is_err()).await;
+        let server = start(dir.path()).await;
+        assert_eq!(get(&server, "k").await, "kept");
+        server.stop().await;
+        first.stop().await;
+    });
+}
+
+#[tokio::test]
+async fn a_dropped_handle_shuts_the_server_down() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path()).await;
+    let mut state = server.watch_state();
+    drop(server);
+    let stopped = state.wait_for(|state| *state == ServerState::Stopped);
+    tokio::time::timeout(DEADLINE, stopped)
+        .await
+        .unwrap()
+        .unwrap();
+    // A clean shutdown removes the socket, a killed server would have left it.
+    assert!(!dir.path().join("redis.sock").exists());
+}
+
+#[tokio::test]
+async fn a_start_that_is_given_up_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let note = dir.path().join("server.lock");
+    for _ in 0..5 {
+        let spawned = until(async || fs::read(&note).is_ok_and(|pid| !pid.is_empty()));
+        tokio::select! {
+            biased;
+            () = spawned => {}
+            server = EmbeddedServer::start(config(dir.path())) => server.unwrap().stop().await,
+        }
+        let _ = fs::write(&note, "");
+    }
+    let server = start(dir.path()).await;
+    assert_eq!(ask(server.socket(), "PING").await.unwrap(), "+PONG");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_an_error_that_quotes_the_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path()).await;
+    ask(server.socket(), "SET k v").await.unwrap();
+    server.stop().await;
+    let aof = dir.path().join("appendonlydir/appendonly.aof.1.incr.aof");
+    fs::write(&aof, "*1\r\n$3\r\nbad, and more to follow").unwrap();
+    for _ in 0..2 {
+        let error = EmbeddedServer::start(config(dir.path()))
+            .await
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with("the Redis server did not start: exit status: 1: "),
+            "{error}"
+        );
+        assert!(
+            error.contains(" reading the append only file appendonly.aof.1.incr.aof"),
+            "{error}"
+        );
+        assert_eq!(error.lines().count(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_deep_data_directory_gets_its_socket_elsewhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let deep = dir.path().join("deep/".repeat(30));
+    let server = start(&deep).await;
+    let socket = server.socket().to_owned();
+    assert!(socket.as_os_str().len() <= 103, "{}", socket.display());
+    assert_eq!(mode(socket.parent().unwrap()), 0o700);
+    ask(&socket, "SET k kept").await.unwrap();
+    server.stop().await;
+    assert!(!socket.parent().unwrap().exists());
+
+    let server = start(&deep).await;
+    assert_eq!(server.socket(), socket);
+    assert_eq!(get(&server, "k").await, "kept");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_socket_directory_that_is_not_ours_alone_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let temp = tempfile::tempdir().unwrap();
+    let deep = dir.path().join("deep/".repeat(30));
+    fs::create_dir_all(&deep).unwrap();
+    let private = socket_path(&deep, temp.path())
+        .unwrap()
+        .parent()
+        .unwrap()
+        .to_owned();
+    assert_eq!(
+        socket_path(&deep, temp.path()).unwrap().parent(),
+        Some(&*private)
+    );
+
+    fs::set_permissions(&private, Permissions::from_mode(0o755)).unwrap();
+    assert!(socket_path(&deep, temp.path()).is_err());
+    fs::remove_dir(&private).unwrap();
+    symlink(dir.path(), &private).unwrap();
+    assert!(socket_path(&deep, temp.path()).is_err());
+    let error = socket_path(&deep, &deep).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "it and TMPDIR both have too long a path for a socket"
+    );
+}
+
+#[tokio::test]
+async fn a_data_directory_that_cannot_be_used_is_an_error_that_names_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    fs::write(&file, "").unwrap();
+    let locked = dir.path().join("locked");
+    fs::create_dir(&locked).unwrap();
+    fs::create_dir(locked.join("lock")).unwrap();
+    for (data_dir, reason) in [
+        (file.clone(), "not a directory"),
+        (file.join("below"), "Not a directory"),
+        (locked, "Is a directory"),
+    ] {
+        let error = EmbeddedServer::start(config(&data_dir))
+            .await
+            .unwrap_err()
+            .to_string();
+        let expected = format!(
+            "the data directory {} can't be used: {reason}",
+            data_dir.display()
+        );
+        assert!(error.starts_with(&expected), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_missing_program_is_one_line_that_says_how_to_get_it() {
+    let error = locate::first_usable(Vec::new())
+        .await
+        .unwrap_err()
+        .to_string();
+    assert_eq!(error.lines().count(), 1);
+    for hint in [
+        "apt-get install redis-server",
+        "brew install valkey",
+        "STANDINGS_REDIS_URL",
+    ] {
+        assert!(error.contains(hint), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_will_not_do_is_an_error_that_says_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let old = script(
+        dir.path(),
+        "old",
+        "echo Redis server v=6.2.14 sha=00000000:0",
+    );
+    let mute = script(dir.path(), "mute", "exit 0");
+    let missing = dir.path().join("missing");
+    for (program, reason) in [
+        (
+            &old,
+            " is version 6.2.14; Redis 7.0 or any Valkey is required",
+        ),
+        (
+            &mute,
+            " can't be run as the Redis server: `--version` tells no version",
+        ),
+        (
+            &missing,
+            " can't be run as the Redis server: No such file or directory",
+        ),
+    ] {
+        let data_dir = dir.path().join("data");
+        let config = EmbeddedConfig {
+            data_dir,
+            server: Some(program.clone()),
+        };
+        let error = EmbeddedServer::start(config).await.unwrap_err().to_string();
+        assert!(
+            error.starts_with(&format!("{}{reason}", program.display())),
+            "{error}"
+        );
+    }
+    assert!(!dir.path().join("data").exists());
+}
+
+#[tokio::test]
+async fn programs_are_tried_in_order_until_one_will_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let [a, b, tools] = ["a", "b", "tools"].map(|name| dir.path().join(name));
+    for dir in [&a, &b, &tools] {
+        fs::create_dir(dir).unwrap();
+    }
+    let valkey = script(
+        &a,
+        "valkey-server",
+        "echo Valkey server v=9.1.2 sha=00000000:1",
+    );
+    let old = script(
+        &b,
+        "redis-server",
+        "echo Redis server v=5.0.7 sha=00000000:0",
+    );
+    let tool = script(
+        &tools,
+        "valkey-server",
+        "echo Valkey server v=7.2.4 sha=00000000:1",
+    );
+    fs::write(a.join("redis-server"), "not executable").unwrap();
+    let path = std::env::join_paths([&a, &b]).unwrap();
+    let candidates = locate::candidates(&path, &tools);
+    assert_eq!(candidates, [old.clone(), valkey.clone(), tool]);
+    assert_eq!(locate::first_usable(candidates).await.unwrap(), valkey);
+    let error = locate::first_usable(vec![old]).await.unwrap_err();
+    assert!(matches!(error, EmbeddedError::ProgramTooOld(_, version) if version == "5.0.7"));
+}
+
+#[test]
+fn restart_delays_double_up_to_their_limit() {
+    let delays = [1, 2, 3, 6, 7, 40, u32::MAX].map(|n| restart_delay(n).as_millis());
+    assert_eq!(delays, [50, 100, 200, 1600, 2000, 2000, 2000]);
+}
+
+#[test]
+fn log_lines_are_split_into_severity_and_message() {
+    for (line, expected) in [
+        (
+            "7:M 21 Nov 2026 06:16:39.369 * Ready to accept",
+            (false, "Ready to accept"),
+        ),
+        (
+            "7:M 21 Nov 2026 06:16:39.369 # Out of memory now",
+            (true, "Out of memory now"),
+        ),
+        (
+            "7:C 21 Nov 2026 06:16:39.368 # Configuration loaded",
+            (false, "Configuration loaded"),
+        ),
+        (
+            "*** FATAL CONFIG FILE ERROR ***",
+            (true, "*** FATAL CONFIG FILE ERROR ***"),
+        ),
+        ("", (false, "")),
+    ] {
+        assert_eq!(read_log_line(line), expected);
+    }
+}
+
+/// Run in a process of its own by [`crash_a_service`]; does nothing else where it runs as a test.
+#[tokio::test]
+async fn a_service_that_crashes() {
+    let Some(dir) = std::env::var_os(CRASH_DIR) else {
+        return;
+    };
+    let data_dir = PathBuf::from(dir);
+    let body = r#"env > "$(dirname "$0")/environment"; exec redis-server "$@""#;
+    let server = Some(script(&data_dir, "program", body));
+    let server = EmbeddedServer::start(EmbeddedConfig { data_dir, server })
+        .await
+        .unwrap();
+    ask(server.socket(), "SET k kept").await.unwrap();
+    // No destructor runs, as after a SIGKILL.
+    std::process::exit(0);
+}
+
+/// A server that a crashed service left over. Dropping it shuts down what is left of it.
+struct LeftOver {
+    pid: u32,
+    socket: PathBuf,
+}
+
+impl Drop for LeftOver {
+    fn drop(&mut self) {
+        if let Ok(mut stream) = std::os::unix::net::UnixStream::connect(&self.socket) {
+            let _ = stream.write_all(b"SHUTDOWN NOSAVE\r\n");
+        }
+    }
+}
+
+/// Starts a service on the directory in another process, and lets that end without any clean-up.
+async fn crash_a_service(dir: &Path) -> LeftOver {
+    let module = module_path!().split_once("::").unwrap().1;
+    let mut service = tokio::process::Command::new(std::env::current_exe().unwrap());
+    service.args(["--exact", &format!("{module}::a_service_that_crashes")]);
+    let status = service
+        .env(CRASH_DIR, dir)
+        .stdout(Stdio::null())
+        .status()
+        .await
+        .unwrap();
+    assert!(status.success());
+    let pid = fs::read_to_string(dir.join("server.lock")).unwrap();
+    LeftOver {
+        pid: pid.trim().parse().unwrap(),
+        socket: dir.join("redis.sock"),
+    }
+}
+
+/// A server that somebody else started. Dropping it ends it.
+struct ByHand {
+    child: std::process::Child,
+    socket: PathBuf,
+}
+
+impl ByHand {
+    async fn start(dir: &Path, socket: &Path) -> Self {
+        let mut command = Command::new(locate::find_program(None).await.unwrap());
+        command
+            .args(["--port", "0", "--save", "", "--appendonly", "yes", "--dir"])
+            .arg(dir);
+        command
+            .arg("--unixsocket")
+            .arg(socket)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
+        let this = Self {
+            child: command.spawn().unwrap(),
+            socket: socket.into(),
+        };
+        until(async || {
+            ask(socket, "PING")
+                .await
+                .is_ok_and(|reply| reply == "+PONG")
+        })
+        .await;
+        this
+    }
+}
+
+impl Drop for ByHand {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A server program that can be made to fail.
+struct Fragile {
+    dir: PathBuf,
+    program: PathBuf,
+}
+
+impl Fragile {
+    fn new(dir: &Path) -> Self {
+        let body = r#"[ -e "$(dirname "$0")/broken" ] && exit 1; exec redis-server "$@""#;
+        Self {
+            dir: dir.into(),
+            program: script(dir, "fragile", body),
+        }
+    }
+
+    fn config(&self) -> EmbeddedConfig {
+        EmbeddedConfig {
+            data_dir: self.dir.join("data"),
+            server: Some(self.program.clone()),
+        }
+    }
+
+    fn break_it(&self) {
+        fs::write(self.dir.join("broken"), "").unwrap();
+    }
+
+    fn mend_it(&self) {
+        fs::remove_file(self.dir.join("broken")).unwrap();
+    }
+}
+
+/// Writes an executable script. Another process writes it, since a file that this one has open for
+/// writing, even in a child that another thread has just forked, can't be run.
+fn script(dir: &Path, name: &str, body: &str) -> PathBuf {
+    let file = dir.join(name);
+    let write = r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 700 "$0""#;
+    let status = Command::new("sh")
+        .arg("-c")
+        .arg(write)
+        .arg(&file)
+        .arg(body)
+        .status()
+        .unwrap();
+    assert!(status.success());
+    file
+}
+
+fn config(data_dir: &Path) -> EmbeddedConfig {
+    EmbeddedConfig {
+        data_dir: data_dir.into(),
+        server: None,
+    }
+}
+
+async fn start(data_dir: &Path) -> EmbeddedServer {
+    EmbeddedServer::start(config(data_dir)).await.unwrap()
+}
+
+async fn get(server: &EmbeddedServer, key: &str) -> String {
+    let reply = ask(server.socket(), &format!("GET {key}")).await.unwrap();
+    reply.rsplit("\r\n").next().unwrap().to_owned()
+}
+
+/// Waits until every acknowledged write is in the file. The server holds writes back only while it
+/// fsyncs earlier ones.
+async fn until_written(server: &EmbeddedServer) {
+    let written = async || {
+        let info = ask(server.socket(), "INFO persistence").await.unwrap();
+        info.contains("\naof_buffer_length:0\r")
+    };
+    until(written).await;
+}
+
+async fn until(condition: impl AsyncFn() -> bool) {
+    let begun = Instant::now();
+    while !condition().await {
+        assert!(
+            begun.elapsed() < DEADLINE,
+            "the condition did not come true"
+        );
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+fn pid(server: &EmbeddedServer) -> u32 {
+    match server.state() {
+        ServerState::Running { pid } => pid,
+        state => panic!("the server is {state:?}"),
+    }
+}
+
+fn signal(name: &str, pid: u32) {
+    assert!(pid > 1);
+    let status = Command::new("kill")
+        .args(["-s", name, &pid.to_string()])
+        .status()
+        .unwrap();
+    assert!(status.success());
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::symlink_metadata(path).unwrap().permissions().mode() & 0o777
+}

@@ -1,0 +1,261 @@
+//! The model in the words of the HTTP contract: definitions, events, and the answers that have to come.
+//!
+//! Numbers are compared by their very digits, since a [`Value`] holds them as doubles: [`exact`] makes them
+//! strings, and what is expected has them as strings from the beginning.
+
+use std::collections::BTreeMap;
+
+use chrono::SecondsFormat;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::naive::{Board, Entry, Event, Model, Ranking, Ties, Unit, Update, Window, utc};
+
+/// The JSON with every number as a string of its digits.
+pub fn exact(text: &str) -> Value {
+    let text = text.trim();
+    match text.as_bytes().first() {
+        Some(b'{') => {
+            let fields: BTreeMap<String, &RawValue> = serde_json::from_str(text).unwrap();
+            fields.into_iter().map(|(name, value)| (name, exact(value.get()))).collect()
+        }
+        Some(b'[') => {
+            let items: Vec<&RawValue> = serde_json::from_str(text).unwrap();
+            items.into_iter().map(|item| exact(item.get())).collect()
+        }
+        Some(b'-' | b'0'..=b'9') => Value::from(text),
+        _ => serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text:?}")),
+    }
+}
+
+pub fn unit_name(unit: Unit) -> String {
+    format!("{unit:?}").to_lowercase()
+}
+
+pub fn window_name(window: Window) -> String {
+    match window {
+        Window::Period(unit) => unit_name(unit),
+        Window::Rolling(unit, count) => format!("last-{count}-{}s", unit_name(unit)),
+    }
+}
+
+pub fn time_text(at: i64) -> String {
+    utc(at).to_rfc3339_opts(SecondsFormat::Millis, true)
+}
+
+/// A score as a JSON number without needless digits.
+pub fn score_text(value: i64, decimals: u32) -> String {
+    let sign = if value < 0 { "-" } else { "" };
+    let digits = format!("{:0width$}", value.unsigned_abs(), width = decimals as usize + 1);
+    let (whole, fraction) = digits.split_at(digits.len() - decimals as usize);
+    format!("{sign}{whole}.{fraction}").trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A board's definition.
+pub fn definition(board: &Board) -> Value {
+    const DAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+    let windows: Vec<String> = board.windows.iter().copied().map(window_name).collect();
+    #[expect(clippy::cast_precision_loss, reason = "at most a million")]
+    let shares = board.carryover.iter().map(|(unit, millionths)| (unit_name(*unit), *millionths as f64 / 1e6));
+    let week_start = DAYS[usize::try_from(board.week_start).unwrap()];
+    let season = json!({
+        "start": time_text(board.season_start),
+        "length": format!("{}m", board.season_length / 60_000),
+    });
+    json!({
+        "update": match board.update {
+            Update::Sum => "sum",
+            Update::Max => "max",
+            Update::Min => "min",
+            Update::Last => "last",
+        },
+        "order": if board.descending { "desc" } else { "asc" },
+        "decimals": board.decimals,
+        "ties": match board.ties {
+            Ties::First => "first",
+            Ties::Last => "last",
+            Ties::Member => "member",
+        },
+        "ranking": match board.ranking {
+            Ranking::Ordinal => "ordinal",
+            Ranking::Competition => "competition",
+            Ranking::Dense => "dense",
+        },
+        "timezone": board.zone.name(),
+        "week_start": week_start,
+        "windows": windows,
+        "season": if board.windows.contains(&Window::Period(Unit::Season)) { season } else { Value::Null },
+        "carryover": shares.collect::<BTreeMap<_, _>>(),
+        "accept_late": board.accept_late.map_or_else(|| "any".to_owned(), |age| format!("{}s", age / 1000)),
+    })
+}
+
+/// What an event did to the standings, given the model just before it and just after it.
+pub fn changes(before: &Model, after: &Model, event: &Event, now: i64, with_ranks: bool) -> Value {
+    let board = &after.board;
+    let change = |window: &Window| {
+        let unit = window.unit();
+        let period = board.period(unit, event.at.unwrap_or(now));
+        let score = |model: &Model| model.score(*window, period, &event.member).map(|score| score.value);
+        let rank = |model: &Model| {
+            let standing = model.standing(*window, period);
+            standing.iter().find(|entry| entry.member == event.member).map(|entry| entry.rank.to_string())
+        };
+        let mut change = json!({
+            "window": window_name(*window),
+            "key": board.key(unit, period),
+            "score": score_text(score(after).unwrap_or(0), board.decimals),
+            "previous_score": score(before).map(|value| score_text(value, board.decimals)),
+        });
+        if with_ranks {
+            change["rank"] = json!(rank(after));
+            change["previous_rank"] = json!(rank(before));
+        }
+        change
+    };
+    board.windows.iter().map(change).collect()
+}
+
+/// `applied`, or `unchanged` where the event did not do better than what its member had already.
+pub fn status(before: &Model, after: &Model, event: &Event, now: i64) -> &'static str {
+    let board = &after.board;
+    let differs = |window: &Window| {
+        let period = board.period(window.unit(), event.at.unwrap_or(now));
+        let kept = |model: &Model| model.score(*window, period, &event.member);
+        let (old, new) = (kept(before), kept(after));
+        // A best score has no time on boards that don't break ties by it.
+        let is_timed = board.ties != Ties::Member || board.update == Update::Last;
+        old.map(|score| score.value) != new.map(|score| score.value) || (is_timed && old != new)
+    };
+    let is_changed = board.update == Update::Sum || board.windows.iter().any(differs);
+    if is_changed { "applied" } else { "unchanged" }
+}
+
+/// A standing as the answers show it.
+pub struct View<'a> {
+    model: &'a Model,
+    id: &'a str,
+    window: Window,
+    period: i64,
+    entries: Vec<Entry>,
+}
+
+impl<'a> View<'a> {
+    pub fn new(model: &'a Model, id: &'a str, window: Window, period: i64) -> Self {
+        Self { model, id, window, period, entries: model.standing(window, period) }
+    }
+
+    pub fn total(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn score(&self, value: i64) -> String {
+        score_text(value, self.model.board.decimals)
+    }
+
+    fn entry(&self, entry: &Entry) -> Value {
+        let mut json = json!({
+            "rank": entry.rank.to_string(),
+            "member": entry.member,
+            "score": self.score(entry.score.value),
+        });
+        if self.model.board.ties != Ties::Member {
+            json["reached_at"] = json!(time_text(entry.score.at));
+        }
+        json
+    }
+
+    fn place(&self, member: &str) -> Option<usize> {
+        self.entries.iter().position(|entry| entry.member == member)
+    }
+
+    /// What every answer says of its standing.
+    fn head(&self) -> Value {
+        let (board, unit) = (&self.model.board, self.window.unit());
+        let oldest = match self.window {
+            Window::Period(_) => self.period,
+            Window::Rolling(_, count) => self.period - count + 1,
+        };
+        let start = |period| {
+            board.start(unit, period).map(|at| utc(at).to_rfc3339_opts(SecondsFormat::Secs, true))
+        };
+        json!({
+            "board": self.id,
+            "window": window_name(self.window),
+            "key": board.key(unit, self.period),
+            "starts_at": start(oldest),
+            "ends_at": start(self.period + 1),
+            "total": self.total().to_string(),
+        })
+    }
+
+    /// A page, from 1.
+    pub fn page(&self, page: usize, size: usize, me: Option<&str>) -> Value {
+        let entries = self.entries.iter().skip((page - 1) * size).take(size).map(|entry| self.entry(entry));
+        let mut json = self.head();
+        json["page"] = json!(page.to_string());
+        json["size"] = json!(size.to_string());
+        json["entries"] = entries.collect();
+        json["me"] = me.and_then(|me| self.place(me)).map_or(Value::Null, |place| self.entry(&self.entries[place]));
+        json
+    }
+
+    /// A member; `None` where it is not listed.
+    pub fn member(&self, member: &str, around: Option<usize>) -> Option<Value> {
+        let place = self.place(member)?;
+        let own = &self.entries[place];
+        let neighbour = |other: &Entry| {
+            json!({
+                "rank": other.rank.to_string(),
+                "member": other.member,
+                "score": self.score(other.score.value),
+                "gap": self.score((other.score.value - own.score.value).abs()),
+            })
+        };
+        let before = (self.window.unit() != Unit::All)
+            .then(|| Self::new(self.model, self.id, self.window, self.period - 1));
+        let previous = before.and_then(|before| {
+            let old = &before.entries[before.place(member)?];
+            Some(json!({
+                "key": before.head()["key"],
+                "rank": old.rank.to_string(),
+                "score": self.score(old.score.value),
+                "rank_change": (old.rank.cast_signed() - own.rank.cast_signed()).to_string(),
+                "score_change": self.score(own.score.value - old.score.value),
+            }))
+        });
+        let mut json = self.head();
+        json.as_object_mut().unwrap().extend(self.entry(own).as_object().unwrap().clone());
+        json["percentile"] = json!(percentile(self.total(), place + 1));
+        json["ahead"] = json!(place.checked_sub(1).map(|index| neighbour(&self.entries[index])));
+        json["behind"] = json!(self.entries.get(place + 1).map(neighbour));
+        json["previous"] = json!(previous);
+        if let Some(around) = around {
+            let listed = self.entries.iter().enumerate().filter(|(other, _)| other.abs_diff(place) <= around);
+            json["around"] = listed.map(|(_, entry)| self.entry(entry)).collect();
+        }
+        Some(json)
+    }
+
+    pub fn subset(&self, members: &[&str]) -> Value {
+        let found = self.entries.iter().filter(|entry| members.contains(&entry.member.as_str()));
+        let entries = (1..).zip(found).map(|(position, entry): (usize, _)| {
+            let mut json = self.entry(entry);
+            json["position"] = json!(position.to_string());
+            json
+        });
+        let mut json = self.head();
+        json["entries"] = entries.collect();
+        json["not_found"] = members.iter().copied().filter(|member| self.place(member).is_none()).collect();
+        json
+    }
+}
+
+/// 100 · (total − place) / (total − 1) to the nearest tenth; 100 for a member alone.
+fn percentile(total: usize, place: usize) -> String {
+    let tenths = match total - 1 {
+        0 => 1000,
+        others => (2000 * (total - place) + others) / (2 * others),
+    };
+    format!("{}.{}", tenths / 10, tenths % 10)
+}

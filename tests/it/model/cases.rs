@@ -1,0 +1,293 @@
+//! Random boards, and random things that happen to them.
+//!
+//! What a step means is found when it is played: an event's time lies so many periods before the clock, a
+//! repeated event is one of those sent by then. So any list of steps makes sense, and a failing one is
+//! shortened by leaving steps out.
+
+use std::ops::RangeInclusive;
+
+use chrono_tz::Tz;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{select, subsequence};
+
+use super::naive::{Board, DAY, HOUR, Ranking, SCORE_MAX, Ties, Unit, Update, Window};
+
+/// Members whose names are easily mixed up, sorted wrongly or cut in the wrong place.
+pub const MEMBERS: [&str; 12] = [
+    "a",
+    "ab",
+    "a,b",
+    "Z",
+    "ann:1",
+    "é",
+    "e\u{301}",
+    "日本 語",
+    "a/b?c#d%20&e=f",
+    " ",
+    "\u{10ffff}{x}",
+    "0",
+];
+
+/// What a test is about.
+#[derive(Clone)]
+pub struct Theme {
+    pub boards: usize,
+    pub units: &'static [Unit],
+    pub rolling: RangeInclusive<usize>,
+    /// Time zones, and the instants near which the clock begins.
+    pub begins: &'static [(Tz, &'static [&'static str])],
+    /// Whether scores come near the bound. Which of two such events is refused depends on which comes
+    /// first, so that nothing is sent side by side then.
+    pub has_huge_scores: bool,
+    pub steps: RangeInclusive<usize>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub boards: Vec<Board>,
+    pub begin: i64,
+    pub has_huge_scores: bool,
+    pub steps: Vec<Step>,
+    /// Of the choices that make no difference: which page size, which instance, which order.
+    pub seed: u64,
+}
+
+/// A number that chooses one of so many things that there are when the step is played.
+pub type Pick = u8;
+
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// The clock moves on.
+    Advance { board: Pick, to: Time },
+    /// Several batches are sent side by side.
+    Send(Vec<Batch>),
+    /// The background step.
+    RollOver { instance: Pick },
+    /// A part of the background step, for the period that lies so many after the running one.
+    RollOverPartly { instance: Pick, board: Pick, window: Pick, ahead: i64, budget: u32, times: usize },
+    /// Some standings are read.
+    Read { count: usize },
+}
+
+#[derive(Clone, Debug)]
+pub struct Batch {
+    pub instance: Pick,
+    /// Whether each event is a request of its own.
+    pub is_single: bool,
+    pub with_ranks: bool,
+    pub events: Vec<Sending>,
+}
+
+#[derive(Clone, Debug)]
+pub enum Sending {
+    New(NewEvent),
+    /// One that was sent before, with an id.
+    Again(Pick),
+    /// Another one with an id that was sent before.
+    SameId(Pick, NewEvent),
+}
+
+#[derive(Clone, Debug)]
+pub struct NewEvent {
+    pub board: Pick,
+    pub has_id: bool,
+    pub member: Pick,
+    pub score: Amount,
+    pub at: Time,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Amount {
+    /// In the smallest unit.
+    Scaled(i64),
+    /// In whole points.
+    Points(i64),
+    /// One digit more than the board keeps.
+    TooFine,
+    /// The first that is out of range.
+    TooLarge,
+}
+
+/// An instant, in milliseconds from another one.
+#[derive(Clone, Copy, Debug)]
+pub enum Time {
+    Now,
+    Near(i64),
+    /// From the beginning of the period that lies so many after the running one, in a unit of the board.
+    Edge { unit: Pick, periods: i64, after: i64 },
+    /// At the instant of an earlier event.
+    SameAs(Pick),
+}
+
+pub fn cases(theme: &Theme) -> impl Strategy<Value = Case> + use<> {
+    let has_huge_scores = theme.has_huge_scores;
+    let begins: Vec<(Tz, &str)> = theme
+        .begins
+        .iter()
+        .flat_map(|(zone, instants)| instants.iter().map(|instant| (*zone, *instant)))
+        .collect();
+    let steps = vec(step(has_huge_scores), theme.steps.clone());
+    (vec(board(theme), 1..=theme.boards), select(begins), any_near(), steps, any::<u64>().no_shrink()).prop_map(
+        move |(mut boards, (zone, begin), near, steps, seed)| {
+            // The first board's clocks change, the others' zones are what they are.
+            boards[0].zone = zone;
+            for board in &mut boards {
+                make_sound(board);
+            }
+            let begin = begin.parse::<chrono::DateTime<chrono::Utc>>().unwrap().timestamp_millis() + near;
+            Case { boards, begin, has_huge_scores, steps, seed }
+        },
+    )
+}
+
+fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
+    let zones: Vec<Tz> = theme.begins.iter().map(|(zone, _)| *zone).collect();
+    let rolling_units = [Unit::Minute, Unit::Hour, Unit::Day, Unit::Week, Unit::Month];
+    let rolling_units = rolling_units.into_iter().filter(|unit| theme.units.contains(unit)).collect::<Vec<_>>();
+    let counts = prop_oneof![20 => 2..=9_i64, 2 => Just(30), 1 => Just(366)];
+    let rolling = vec((select(rolling_units), counts), theme.rolling.clone());
+    let needs_sum = *theme.rolling.start() > 0;
+    let update = prop_oneof![
+        3 => Just(Update::Sum),
+        2 => select(if needs_sum { vec![Update::Sum] } else { vec![Update::Max, Update::Min, Update::Last] }),
+    ];
+    let scores = (
+        update,
+        any::<bool>(),
+        0..=6_u32,
+        select(vec![Ties::First, Ties::Last, Ties::Member]),
+        select(vec![Ranking::Ordinal, Ranking::Competition, Ranking::Dense]),
+    );
+    let shares = select(vec![1_i64, 200_000, 333_333, 500_000, 999_999, 1_000_000]);
+    let carryover = subsequence(theme.units.to_vec(), 0..=theme.units.len().min(2))
+        .prop_flat_map(move |units| units.into_iter().map(|unit| (Just(unit), shares.clone())).collect::<Vec<_>>());
+    let accept_late = select(vec![None, None, Some(2 * DAY), Some(2 * DAY), Some(HOUR), Some(1000), Some(0)]);
+    let season = (-1000..=1000_i64, select(vec![1, 45, 24 * 60, 36 * 60, 14 * 24 * 60]));
+    let time = (select(zones), 0..7_i64, season, accept_late);
+    let periods = subsequence(theme.units.to_vec(), 0..=theme.units.len().min(5)).prop_shuffle();
+    (scores, time, periods, rolling, carryover).prop_map(
+        |((update, descending, decimals, ties, ranking), time, periods, rolling, carryover)| {
+            let (zone, week_start, (season_start, season_length), accept_late) = time;
+            let periods = periods.into_iter().map(Window::Period);
+            let rolling = rolling.into_iter().map(|(unit, count)| Window::Rolling(unit, count));
+            Board {
+                update,
+                descending,
+                decimals,
+                ties,
+                ranking,
+                zone,
+                week_start,
+                season_start: 1_790_000_000_000 / HOUR * HOUR + season_start * 60_000,
+                season_length: season_length * 60_000,
+                windows: periods.chain(rolling).collect(),
+                carryover: carryover.into_iter().collect(),
+                accept_late,
+            }
+        },
+    )
+}
+
+/// Leaves out what no definition may hold.
+fn make_sound(board: &mut Board) {
+    let mut windows = Vec::new();
+    for window in board.windows.drain(..) {
+        // Half an hour of daylight saving: where its hours begin is more than a naive model knows.
+        let is_sound = (board.zone != Tz::Australia__Lord_Howe || window.unit() != Unit::Hour)
+            && (board.update == Update::Sum || matches!(window, Window::Period(_)))
+            && !windows.contains(&window);
+        if is_sound {
+            windows.push(window);
+        }
+    }
+    if windows.is_empty() {
+        windows.push(Window::Period(Unit::All));
+    }
+    board.carryover.retain(|unit, _| {
+        board.update == Update::Sum && *unit != Unit::All && windows.contains(&Window::Period(*unit))
+    });
+    board.windows = windows;
+}
+
+fn step(has_huge_scores: bool) -> impl Strategy<Value = Step> {
+    let batch = move || batch(has_huge_scores);
+    let partly = (any::<Pick>(), any::<Pick>(), any::<Pick>(), -3..=1_i64, 1..=20_u32, 1..=3_usize).prop_map(
+        |(instance, board, window, ahead, budget, times)| Step::RollOverPartly {
+            instance,
+            board,
+            window,
+            ahead,
+            budget,
+            times,
+        },
+    );
+    prop_oneof![
+        6 => vec(batch(), 1).prop_map(Step::Send),
+        2 => vec(batch(), 2..=3).prop_map(Step::Send),
+        5 => (any::<Pick>(), advance()).prop_map(|(board, to)| Step::Advance { board, to }),
+        1 => any::<Pick>().prop_map(|instance| Step::RollOver { instance }),
+        4 => partly,
+        3 => (1..=4_usize).prop_map(|count| Step::Read { count }),
+    ]
+}
+
+fn batch(has_huge_scores: bool) -> impl Strategy<Value = Batch> {
+    let event = move || event(has_huge_scores);
+    let sending = prop_oneof![
+        8 => event().prop_map(Sending::New),
+        2 => any::<Pick>().prop_map(Sending::Again),
+        1 => (any::<Pick>(), event()).prop_map(|(pick, event)| Sending::SameId(pick, event)),
+    ];
+    (any::<Pick>(), any::<bool>(), any::<bool>(), vec(sending, 1..=12)).prop_map(
+        |(instance, is_single, with_ranks, events)| Batch { instance, is_single, with_ranks, events },
+    )
+}
+
+fn event(has_huge_scores: bool) -> impl Strategy<Value = NewEvent> {
+    let small = || select(vec![0, 0, 1, 1, -1, 2, -2, 3, 5, -5, 10]);
+    let huge = vec![SCORE_MAX, -SCORE_MAX, SCORE_MAX / 2 + 1, -SCORE_MAX / 2, SCORE_MAX - 1];
+    let (weight, large) = if has_huge_scores { (40, huge) } else { (2, vec![100, -100]) };
+    let score = prop_oneof![
+        20 => small().prop_map(Amount::Scaled),
+        20 => small().prop_map(Amount::Points),
+        1 => Just(Amount::TooFine),
+        1 => Just(Amount::TooLarge),
+        weight => select(large).prop_map(Amount::Scaled),
+    ];
+    (any::<Pick>(), prop::bool::weighted(0.8), any::<Pick>(), score, event_time()).prop_map(
+        |(board, has_id, member, score, at)| NewEvent { board, has_id, member, score, at },
+    )
+}
+
+/// What lies before, on and after a boundary.
+fn any_near() -> impl Strategy<Value = i64> + Clone {
+    prop_oneof![
+        select(vec![-1, 0, 1, -1000, 1000, 59_999, -60_000, 60_000, HOUR, -HOUR]),
+        -HOUR..=HOUR,
+        -2 * DAY..=2 * DAY,
+    ]
+}
+
+fn event_time() -> impl Strategy<Value = Time> {
+    // The clock accepts what lies up to a minute ahead.
+    let near = prop_oneof![select(vec![0, -1, 1, 59_999, 60_000, 60_001]), -5000..=5000_i64, -HOUR..=0];
+    let late = prop_oneof![6 => -3..=1_i64, 3 => -12..=0_i64, 1 => -40..=0_i64];
+    let after = prop_oneof![3 => select(vec![-1, 0, 1, 1000]), 1 => any_near()];
+    prop_oneof![
+        2 => Just(Time::Now),
+        3 => near.prop_map(Time::Near),
+        8 => (any::<Pick>(), late, after).prop_map(|(unit, periods, after)| Time::Edge { unit, periods, after }),
+        2 => any::<Pick>().prop_map(Time::SameAs),
+    ]
+}
+
+fn advance() -> impl Strategy<Value = Time> {
+    let periods = prop_oneof![4 => Just(1_i64), 2 => 2..=4_i64, 1 => 5..=35_i64];
+    prop_oneof![
+        2 => (0..=HOUR).prop_map(Time::Near),
+        1 => (0..=3000_i64).prop_map(Time::Near),
+        6 => (any::<Pick>(), periods, select(vec![-60_000, -1, 0, 0, 1, 1000]))
+            .prop_map(|(unit, periods, after)| Time::Edge { unit, periods, after }),
+    ]
+}

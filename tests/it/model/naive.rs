@@ -1,0 +1,346 @@
+//! The naive model: a board keeps every event that it has taken, and a standing is a filter and a fold over
+//! them. It is written from the contract alone, and shares no code with the service.
+//!
+//! All times are milliseconds since the epoch, and all scores are in the smallest unit of their board.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Datelike, Offset, TimeZone, Utc};
+use chrono_tz::Tz;
+use serde_json::Value;
+
+/// 2^53 − 1.
+pub const SCORE_MAX: i64 = 9_007_199_254_740_991;
+const MINUTE: i64 = 60_000;
+pub const HOUR: i64 = 60 * MINUTE;
+pub const DAY: i64 = 24 * HOUR;
+/// Longer than half the time that any test is about: [`Board::start`] looks so far around 2026.
+const LONG: i64 = 1 << 41;
+
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Unit {
+    Minute,
+    Hour,
+    Day,
+    Week,
+    Month,
+    Year,
+    All,
+    Season,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Window {
+    Period(Unit),
+    /// The last so many periods.
+    Rolling(Unit, i64),
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Update {
+    Sum,
+    Max,
+    Min,
+    Last,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Ties {
+    First,
+    Last,
+    Member,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Ranking {
+    Ordinal,
+    Competition,
+    Dense,
+}
+
+#[derive(Clone, Debug)]
+pub struct Board {
+    pub update: Update,
+    pub descending: bool,
+    pub decimals: u32,
+    pub ties: Ties,
+    pub ranking: Ranking,
+    pub zone: Tz,
+    /// 0 is Monday.
+    pub week_start: i64,
+    pub season_start: i64,
+    pub season_length: i64,
+    pub windows: Vec<Window>,
+    /// In millionths.
+    pub carryover: BTreeMap<Unit, i64>,
+    /// `None` for any age.
+    pub accept_late: Option<i64>,
+}
+
+/// An event as it is sent; two are the same content if they are equal.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    pub id: Option<String>,
+    pub member: String,
+    /// `None` for a number that is no score of the board.
+    pub score: Option<i64>,
+    pub at: Option<i64>,
+}
+
+/// An event that was taken.
+#[derive(Clone, Debug)]
+struct Taken {
+    event: Event,
+    score: i64,
+    at: i64,
+    /// The period that it lies in, for each unit.
+    periods: [i64; 8],
+    /// What its answer said of the standings, as a duplicate has to repeat it.
+    standings: Value,
+}
+
+/// A member's score, and when it was reached.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Score {
+    pub value: i64,
+    pub at: i64,
+}
+
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub rank: usize,
+    pub member: String,
+    pub score: Score,
+}
+
+/// What has to become of an event.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    Taken,
+    /// It was taken before, and this was said of the standings.
+    Duplicate(Value),
+    /// The name of the problem.
+    Rejected(&'static str),
+}
+
+impl Window {
+    pub fn unit(self) -> Unit {
+        let (Self::Period(unit) | Self::Rolling(unit, _)) = self;
+        unit
+    }
+}
+
+/// Periods are numbered, in each unit, in the order of time.
+impl Board {
+    /// The period that an instant lies in: by its local date, which never goes back in the zones of the tests.
+    pub fn period(&self, unit: Unit, at: i64) -> i64 {
+        let local = self.zone.timestamp_millis_opt(at).unwrap();
+        // Day 1 is a Monday.
+        let day = i64::from(local.num_days_from_ce());
+        let year = i64::from(local.year());
+        match unit {
+            Unit::Minute => at.div_euclid(MINUTE),
+            // The clocks change by whole hours in the zones of the tests that look at hours.
+            Unit::Hour => {
+                (at + 1000 * i64::from(local.offset().fix().local_minus_utc()) % HOUR).div_euclid(HOUR)
+            }
+            Unit::Day => day,
+            Unit::Week => (day - 1 - self.week_start).div_euclid(7),
+            Unit::Month => year * 12 + i64::from(local.month0()),
+            Unit::Year => year,
+            Unit::All => 0,
+            Unit::Season => (at - self.season_start).div_euclid(self.season_length),
+        }
+    }
+
+    /// The first instant of a period; `all` has none.
+    pub fn start(&self, unit: Unit, period: i64) -> Option<i64> {
+        let mut before = 1_800_000_000_000 - LONG;
+        let mut not_before = 1_800_000_000_000 + LONG;
+        while not_before - before > 1 {
+            let middle = before.midpoint(not_before);
+            if self.period(unit, middle) < period {
+                before = middle;
+            } else {
+                not_before = middle;
+            }
+        }
+        (unit != Unit::All).then_some(not_before)
+    }
+
+    pub fn key(&self, unit: Unit, period: i64) -> String {
+        let Some(start) = self.start(unit, period) else {
+            return "all".to_owned();
+        };
+        let local = self.zone.timestamp_millis_opt(start).unwrap();
+        match unit {
+            Unit::Day | Unit::Week => local.format("%Y-%m-%d").to_string(),
+            Unit::Month => local.format("%Y-%m").to_string(),
+            Unit::Year => local.format("%Y").to_string(),
+            _ => utc(start).format("%Y-%m-%dT%H:%MZ").to_string(),
+        }
+    }
+}
+
+pub fn utc(at: i64) -> DateTime<Utc> {
+    Utc.timestamp_millis_opt(at).unwrap()
+}
+
+#[derive(Clone, Debug)]
+pub struct Model {
+    pub board: Board,
+    taken: Vec<Taken>,
+}
+
+impl Model {
+    pub fn new(board: Board) -> Self {
+        Self { board, taken: Vec::new() }
+    }
+
+    /// The instants of all events that were taken.
+    pub fn instants(&self) -> impl Iterator<Item = i64> {
+        self.taken.iter().map(|taken| taken.at)
+    }
+
+    /// What an event adds to a standing, or sets there; `None` if it is no part of it.
+    fn amount(&self, taken: &Taken, window: Window, period: i64) -> Option<i64> {
+        let own = taken.periods[window.unit() as usize];
+        match window {
+            Window::Rolling(_, count) => (own <= period && period < own + count).then_some(taken.score),
+            Window::Period(_) if own == period => Some(taken.score),
+            Window::Period(unit) if own + 1 == period => {
+                let millionths = i128::from(*self.board.carryover.get(&unit)?);
+                let carried = (i128::from(taken.score) * millionths).div_euclid(1_000_000);
+                Some(i64::try_from(carried).unwrap())
+            }
+            Window::Period(_) => None,
+        }
+    }
+
+    fn merge(&self, kept: Score, new: Score) -> Score {
+        match self.board.update {
+            Update::Sum => Score { value: kept.value + new.value, at: kept.at.max(new.at) },
+            Update::Max => std::cmp::max_by_key(kept, new, |score| (score.value, Reverse(score.at))),
+            Update::Min => std::cmp::min_by_key(kept, new, |score| (score.value, score.at)),
+            Update::Last => std::cmp::max_by_key(kept, new, |score| (score.at, score.value)),
+        }
+    }
+
+    fn scores(&self, window: Window, period: i64) -> BTreeMap<&str, Score> {
+        let mut scores: BTreeMap<&str, Score> = BTreeMap::new();
+        for taken in &self.taken {
+            if let Some(value) = self.amount(taken, window, period) {
+                let new = Score { value, at: taken.at };
+                scores
+                    .entry(&taken.event.member)
+                    .and_modify(|kept| *kept = self.merge(*kept, new))
+                    .or_insert(new);
+            }
+        }
+        if matches!(window, Window::Rolling(..)) {
+            scores.retain(|_, score| score.value != 0);
+        }
+        scores
+    }
+
+    /// A member's score; `None` where it is not listed.
+    pub fn score(&self, window: Window, period: i64, member: &str) -> Option<Score> {
+        self.scores(window, period).get(member).copied()
+    }
+
+    /// A standing, first rank first.
+    pub fn standing(&self, window: Window, period: i64) -> Vec<Entry> {
+        // Where it sorts: a score that is better is smaller.
+        let better = |score: Score| if self.board.descending { -score.value } else { score.value };
+        let tie = |score: Score| match self.board.ties {
+            Ties::First => score.at,
+            Ties::Last => -score.at,
+            Ties::Member => 0,
+        };
+        let mut scores: Vec<(&str, Score)> = self.scores(window, period).into_iter().collect();
+        scores.sort_by_key(|(member, score)| (better(*score), tie(*score), member.as_bytes()));
+        let ahead = |score: Score| scores.iter().map(|(_, other)| better(*other)).filter(move |other| *other < better(score));
+        let rank = |place: usize, score: Score| match self.board.ranking {
+            Ranking::Ordinal => place,
+            Ranking::Competition => 1 + ahead(score).count(),
+            Ranking::Dense => 1 + ahead(score).collect::<std::collections::BTreeSet<_>>().len(),
+        };
+        let listed = (1..).zip(&scores);
+        listed
+            .map(|(place, (member, score))| Entry {
+                rank: rank(place, *score),
+                member: (*member).to_owned(),
+                score: *score,
+            })
+            .collect()
+    }
+
+    /// What has to become of an event that comes in now; if it is to be taken, it is.
+    pub fn take(&mut self, event: &Event, now: i64) -> Verdict {
+        let same_id = |taken: &&Taken| event.id.is_some() && taken.event.id == event.id;
+        if let Some(first) = self.taken.iter().find(same_id) {
+            return if first.event == *event {
+                Verdict::Duplicate(first.standings.clone())
+            } else {
+                Verdict::Rejected("event-id-reused")
+            };
+        }
+        let Some(score) = event.score else {
+            return Verdict::Rejected("score-out-of-range");
+        };
+        let at = event.at.unwrap_or(now);
+        if at > now + MINUTE {
+            return Verdict::Rejected("event-in-future");
+        }
+        if self.board.accept_late.is_some_and(|age| at < now - age) {
+            return Verdict::Rejected("event-too-late");
+        }
+        let units = [
+            Unit::Minute,
+            Unit::Hour,
+            Unit::Day,
+            Unit::Week,
+            Unit::Month,
+            Unit::Year,
+            Unit::All,
+            Unit::Season,
+        ];
+        let periods = units.map(|unit| self.board.period(unit, at));
+        self.taken.push(Taken { event: event.clone(), score, at, periods, standings: Value::Null });
+        if self.is_out_of_range() {
+            self.taken.pop();
+            return Verdict::Rejected("score-out-of-range");
+        }
+        Verdict::Taken
+    }
+
+    /// Keeps what was answered to the latest event.
+    pub fn remember(&mut self, standings: Value) {
+        self.taken.last_mut().unwrap().standings = standings;
+    }
+
+    /// Whether the latest event takes its member past the bound in a standing that it is part of.
+    fn is_out_of_range(&self) -> bool {
+        let latest = self.taken.last().unwrap();
+        // A rolling standing is made of those of the single periods, without what was carried into them.
+        let of_periods = self.board.windows.iter().map(|window| match *window {
+            Window::Rolling(unit, _) => Window::Rolling(unit, 1),
+            period @ Window::Period(_) => period,
+        });
+        self.board.windows.iter().copied().chain(of_periods).any(|window| {
+            let own = latest.periods[window.unit() as usize];
+            let last = match window {
+                Window::Period(_) => own + 1,
+                Window::Rolling(_, count) => own + count - 1,
+            };
+            let mine = |taken: &&Taken| taken.event.member == latest.event.member;
+            (own..=last).any(|period| {
+                let amounts = || {
+                    self.taken.iter().filter(mine).filter_map(|taken| self.amount(taken, window, period))
+                };
+                self.board.update == Update::Sum && amounts().sum::<i64>().abs() > SCORE_MAX
+            })
+        })
+    }
+}

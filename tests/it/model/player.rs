@@ -1,0 +1,534 @@
+//! Plays a case against the service and the model side by side, and compares every answer.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use chrono::{FixedOffset, SecondsFormat};
+use futures::future::{join, join_all};
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use standings::domain::ids::BoardId;
+use standings::domain::time::Timestamp;
+
+use super::answers::{changes, definition, exact, score_text, status, time_text, window_name};
+use super::cases::{Amount, Batch, Case, MEMBERS, NewEvent, Pick, Sending, Step, Time};
+use super::naive::{Event, Model, SCORE_MAX, Unit, Verdict, Window, utc};
+use super::reads::{Query, ask, queries};
+use crate::harness::random::Random;
+use crate::harness::{Instance, World};
+
+/// The times of a case stay between 2010 and 2080, whatever its years add up to.
+const TIME_MIN: i64 = 1_262_304_000_000;
+const TIME_MAX: i64 = 3_471_292_800_000;
+/// The most standings of a window that are read at the end.
+const READ_PERIODS_MAX: usize = 24;
+
+/// What a test plays at, case after case, each with boards of its own.
+pub struct Table {
+    world: World,
+    name: &'static str,
+    boards: AtomicU64,
+}
+
+/// One case.
+struct Game<'a> {
+    world: &'a World,
+    boards: Vec<(String, Model)>,
+    has_huge_scores: bool,
+    now: i64,
+    sent: Vec<Sent>,
+    ids: usize,
+    random: Random,
+    log: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+struct Sent {
+    board: usize,
+    event: Event,
+    /// The score as a JSON number.
+    number: String,
+}
+
+/// A batch that is ready to be sent.
+struct Request {
+    instance: usize,
+    is_single: bool,
+    with_ranks: bool,
+    events: Vec<Sent>,
+    bodies: Vec<String>,
+}
+
+/// What was, or should be, answered to one event.
+#[derive(Clone, Debug, PartialEq)]
+struct Outcome {
+    status: String,
+    problem: Option<String>,
+    standings: Value,
+}
+
+impl Table {
+    pub async fn set_up(name: &'static str, instances: usize) -> Self {
+        let world = World::with_instances(instances, "2026-11-21T00:00:00Z").await;
+        Self { world, name, boards: AtomicU64::new(0) }
+    }
+
+    /// Plays a case; the error says what differs, and all that had happened.
+    pub async fn play(&self, case: &Case) -> Result<(), String> {
+        let boards = case.boards.iter().map(|board| {
+            let number = self.boards.fetch_add(1, Ordering::SeqCst);
+            (format!("{}-{number}", self.name), Model::new(board.clone()))
+        });
+        let mut game = Game {
+            world: &self.world,
+            boards: boards.collect(),
+            has_huge_scores: case.has_huge_scores,
+            now: case.begin,
+            sent: Vec::new(),
+            ids: 0,
+            random: Random::new(case.seed),
+            log: Vec::new(),
+        };
+        let result = game.play(&case.steps).await;
+        for (id, _) in &game.boards {
+            self.world.client().delete(&format!("/v1/boards/{id}")).await.expect(204);
+        }
+        result.map_err(|difference| format!("{difference}\n\nafter\n{}\n", game.log.join("\n")))
+    }
+}
+
+fn pick(pick: Pick, count: usize) -> usize {
+    usize::from(pick) % count
+}
+
+pub fn expect_equal<T: PartialEq + std::fmt::Debug>(what: &str, got: &T, expected: &T) -> Result<(), String> {
+    if got == expected { Ok(()) } else { Err(format!("{what}\n     got {got:?}\nexpected {expected:?}")) }
+}
+
+impl Game<'_> {
+    async fn play(&mut self, steps: &[Step]) -> Result<(), String> {
+        self.set_clock(self.now);
+        for (id, model) in &self.boards {
+            let definition = definition(&model.board);
+            self.log.push(format!("board {id} = {definition}"));
+            self.world.client().define(id, definition).await;
+        }
+        for step in steps {
+            self.step(step).await?;
+        }
+        self.send_all_again().await?;
+        self.read_everything().await?;
+        for instance in &self.world.instances {
+            instance.service.roll_over().await.map_err(|error| error.to_string())?;
+        }
+        self.read_some(5).await
+    }
+
+    fn set_clock(&mut self, now: i64) {
+        self.now = now.clamp(TIME_MIN, TIME_MAX);
+        self.world.set_time(&time_text(self.now));
+        self.log.push(format!("the clock shows {}", time_text(self.now)));
+    }
+
+    async fn step(&mut self, step: &Step) -> Result<(), String> {
+        match step {
+            Step::Advance { board, to } => {
+                let to = self.time(pick(*board, self.boards.len()), *to).unwrap_or(self.now);
+                self.set_clock(to.max(self.now));
+                Ok(())
+            }
+            Step::Send(batches) if batches.len() == 1 || self.has_huge_scores => {
+                for batch in batches {
+                    self.send(batch).await?;
+                }
+                Ok(())
+            }
+            Step::Send(batches) => self.send_side_by_side(batches).await,
+            Step::RollOver { instance } => {
+                let instance = pick(*instance, self.world.instances.len());
+                self.log.push(format!("instance {instance} rolls over"));
+                let done = self.world.instances[instance].service.roll_over().await;
+                done.map_err(|error| error.to_string())
+            }
+            Step::RollOverPartly { instance, board, window, ahead, budget, times } => {
+                let instance = pick(*instance, self.world.instances.len());
+                let (id, model) = &self.boards[pick(*board, self.boards.len())];
+                let window = model.board.windows[pick(*window, model.board.windows.len())];
+                if matches!(window, Window::Period(_)) {
+                    return Ok(());
+                }
+                let period = model.board.period(window.unit(), self.now) + ahead;
+                let at = model.board.start(window.unit(), period).unwrap();
+                self.log.push(format!(
+                    "instance {instance} takes {times} steps of {budget} on {} {} of {id}",
+                    window_name(window),
+                    model.board.key(window.unit(), period),
+                ));
+                roll_over_partly(&self.world.instances[instance], id, window, at, *budget, *times).await
+            }
+            Step::Read { count } => self.read_some(*count).await,
+        }
+    }
+
+    fn time(&mut self, board: usize, time: Time) -> Option<i64> {
+        let board = &self.boards[board].1.board;
+        let time = match time {
+            Time::Now => return None,
+            Time::Near(after) => self.now + after,
+            Time::Edge { unit, periods, after } => {
+                let unit = board.windows[pick(unit, board.windows.len())].unit();
+                let period = board.period(unit, self.now) + periods;
+                board.start(unit, period).unwrap_or(self.now) + after
+            }
+            Time::SameAs(earlier) => {
+                let times: Vec<i64> = self.sent.iter().filter_map(|sent| sent.event.at).collect();
+                *times.get(pick(earlier, times.len().max(1)))?
+            }
+        };
+        Some(time.clamp(TIME_MIN, TIME_MAX))
+    }
+
+    // Sending.
+
+    /// Sends a batch alone, so that all that its answers say can be compared.
+    async fn send(&mut self, batch: &Batch) -> Result<(), String> {
+        let request = self.prepare(batch);
+        self.send_request(request).await
+    }
+
+    async fn send_request(&mut self, request: Request) -> Result<(), String> {
+        let outcomes = post(self.world, &self.boards, &request).await?;
+        self.log_sent(&request, &outcomes);
+        let mut pending: Vec<(Sent, Outcome)> = request.events.into_iter().zip(outcomes).collect();
+        // A batch's events may be carried out in any order, so each that fits the model is taken next.
+        while !pending.is_empty() {
+            let place = pending.iter().position(|(sent, outcome)| {
+                let (after, expected) = self.judge(sent, request.with_ranks);
+                let fits = expected == *outcome;
+                if fits {
+                    self.boards[sent.board].1 = after;
+                }
+                fits
+            });
+            let Some(place) = place else {
+                let (sent, outcome) = &pending[0];
+                let (_, expected) = self.judge(sent, request.with_ranks);
+                return expect_equal(&format!("{sent:?}"), outcome, &expected);
+            };
+            pending.remove(place);
+        }
+        Ok(())
+    }
+
+    /// What has to become of an event, and the model of its board afterwards.
+    fn judge(&self, sent: &Sent, with_ranks: bool) -> (Model, Outcome) {
+        let before = &self.boards[sent.board].1;
+        let mut after = before.clone();
+        let outcome = match after.take(&sent.event, self.now) {
+            Verdict::Taken => {
+                let standings = changes(before, &after, &sent.event, self.now, with_ranks);
+                after.remember(standings.clone());
+                let status = status(before, &after, &sent.event, self.now).to_owned();
+                Outcome { status, problem: None, standings }
+            }
+            Verdict::Duplicate(standings) => {
+                Outcome { status: "duplicate".to_owned(), problem: None, standings }
+            }
+            Verdict::Rejected(problem) => Outcome {
+                status: "rejected".to_owned(),
+                problem: Some(format!("/problems/{problem}")),
+                standings: Value::Null,
+            },
+        };
+        (after, outcome)
+    }
+
+    /// Sends batches side by side, while standings are read and rolled over. Which of two events comes first
+    /// can't be known, so that only what was taken is compared now, and the standings later.
+    async fn send_side_by_side(&mut self, batches: &[Batch]) -> Result<(), String> {
+        let requests: Vec<Request> = batches.iter().map(|batch| self.prepare(batch)).collect();
+        let instance = &self.world.instances[self.random.below(self.world.instances.len())];
+        let reads = self.boards.iter().flat_map(|(id, model)| {
+            let windows = model.board.windows.iter().copied().map(window_name);
+            windows.map(move |window| format!("/v1/boards/{id}/standings/{window}"))
+        });
+        let reads = reads.map(async |path| instance.client.get(&path).await);
+        let posts = requests.iter().map(|request| post(self.world, &self.boards, request));
+        let (outcomes, (reads, rolled)) =
+            join(join_all(posts), join(join_all(reads), instance.service.roll_over())).await;
+        rolled.map_err(|error| error.to_string())?;
+        for read in reads {
+            expect_equal(&read.text, &read.status, &StatusCode::OK)?;
+        }
+        let outcomes = outcomes.into_iter().collect::<Result<Vec<_>, _>>()?;
+        self.log.push(format!("side by side, {} batches:", requests.len()));
+        for (request, outcomes) in requests.iter().zip(&outcomes) {
+            self.log_sent(request, outcomes);
+        }
+        let events = requests.into_iter().flat_map(|request| request.events);
+        let answered = events.zip(outcomes.into_iter().flatten());
+        let (taken, others): (Vec<_>, Vec<_>) =
+            answered.partition(|(_, outcome)| outcome.status == "applied" || outcome.status == "unchanged");
+        for (sent, outcome) in taken {
+            let model = &mut self.boards[sent.board].1;
+            expect_equal(&format!("{sent:?}"), &model.take(&sent.event, self.now), &Verdict::Taken)?;
+            model.remember(outcome.standings);
+        }
+        for (sent, outcome) in others {
+            let (_, expected) = self.judge(&sent, false);
+            expect_equal(&format!("{sent:?}"), &outcome, &expected)?;
+        }
+        Ok(())
+    }
+
+    /// Sends everything that has an id again, in another order and in other batches.
+    async fn send_all_again(&mut self) -> Result<(), String> {
+        let mut sent: Vec<Sent> = self.sent.iter().filter(|sent| sent.event.id.is_some()).cloned().collect();
+        self.random.shuffle(&mut sent);
+        while !sent.is_empty() {
+            let count = 1 + self.random.below(sent.len());
+            let events: Vec<Sent> = sent.drain(..count).collect();
+            let bodies = events.iter().map(|sent| self.body(sent)).collect();
+            let instance = self.random.below(self.world.instances.len());
+            self.send_request(Request { instance, is_single: false, with_ranks: true, events, bodies }).await?;
+        }
+        Ok(())
+    }
+
+    fn prepare(&mut self, batch: &Batch) -> Request {
+        let mut events = Vec::new();
+        for sending in &batch.events {
+            let with_ids: Vec<&Sent> = self.sent.iter().filter(|sent| sent.event.id.is_some()).collect();
+            let earlier = |earlier: Pick| with_ids.get(pick(earlier, with_ids.len().max(1))).copied().cloned();
+            let sent = match sending {
+                Sending::New(event) => self.new_event(event),
+                Sending::Again(which) => match earlier(*which) {
+                    Some(sent) => sent,
+                    None => continue,
+                },
+                Sending::SameId(which, event) => match earlier(*which) {
+                    Some(first) => {
+                        let mut sent = self.new_event(event);
+                        sent.board = first.board;
+                        sent.event.id = first.event.id;
+                        // What is no score at all is refused whatever its id is.
+                        sent.event.score.get_or_insert(1);
+                        sent
+                    }
+                    None => continue,
+                },
+            };
+            self.sent.push(sent.clone());
+            events.push(sent);
+        }
+        let bodies = events.iter().map(|sent| self.body(sent)).collect();
+        Request {
+            instance: pick(batch.instance, self.world.instances.len()),
+            is_single: batch.is_single,
+            with_ranks: batch.with_ranks,
+            events,
+            bodies,
+        }
+    }
+
+    fn new_event(&mut self, new: &NewEvent) -> Sent {
+        let board = pick(new.board, self.boards.len());
+        let at = self.time(board, new.at);
+        self.ids += 1;
+        let id = match self.ids % 4 {
+            0 => format!("é {{{}}}:x", self.ids),
+            _ => format!("e{}", self.ids),
+        };
+        let decimals = self.boards[board].1.board.decimals;
+        let (score, number) = match new.score {
+            Amount::Scaled(value) => (Some(value), String::new()),
+            Amount::Points(points) => (Some(points * 10_i64.pow(decimals)), String::new()),
+            Amount::TooFine => (None, score_text(1, decimals + 1)),
+            Amount::TooLarge => (None, score_text(SCORE_MAX + 1, decimals)),
+        };
+        let event = Event {
+            id: new.has_id.then_some(id),
+            member: MEMBERS[pick(new.member, MEMBERS.len())].to_owned(),
+            score,
+            at,
+        };
+        Sent { board, event, number }
+    }
+
+    /// An event in JSON. The same content can be written in more than one way.
+    fn body(&mut self, sent: &Sent) -> String {
+        let (id, model) = &self.boards[sent.board];
+        let decimals = model.board.decimals;
+        let number = match (sent.event.score, self.random.below(6)) {
+            (None, _) => sent.number.clone(),
+            (Some(value), 0) => format!("{value}e-{decimals}"),
+            (Some(value), 1) => format!("{value}000E-{}", decimals + 3),
+            (Some(0), 2) => "-0.0".to_owned(),
+            (Some(value), _) => score_text(value, decimals),
+        };
+        let mut fields = vec![
+            format!("\"board\": {}", json!(id)),
+            format!("\"member\": {}", json!(sent.event.member)),
+            format!("\"score\": {number}"),
+        ];
+        if let Some(id) = &sent.event.id {
+            fields.push(format!("\"id\": {}", json!(id)));
+        }
+        if let Some(at) = sent.event.at {
+            let offset = FixedOffset::east_opt([0, 19_800, -12_600][self.random.below(3)]).unwrap();
+            let text = utc(at).with_timezone(&offset).to_rfc3339_opts(SecondsFormat::Millis, true);
+            fields.push(format!("\"at\": {}", json!(text)));
+        }
+        self.random.shuffle(&mut fields);
+        format!("{{{}}}", fields.join(", "))
+    }
+
+    fn log_sent(&mut self, request: &Request, outcomes: &[Outcome]) {
+        let Request { instance, is_single, with_ranks, .. } = request;
+        let how = if *is_single { "one by one" } else { "as a batch" };
+        self.log.push(format!("to instance {instance} {how}, ranks={with_ranks}:"));
+        for (body, outcome) in request.bodies.iter().zip(outcomes) {
+            let what = outcome.problem.as_ref().unwrap_or(&outcome.status);
+            self.log.push(format!("  {body} -> {what} {}", outcome.standings));
+        }
+    }
+
+    // Reading.
+
+    /// Reads some standings near the clock, or near what was sent.
+    async fn read_some(&mut self, count: usize) -> Result<(), String> {
+        let mut queries = Vec::new();
+        for _ in 0..count {
+            let board = self.random.below(self.boards.len());
+            let model = &self.boards[board].1;
+            let window = model.board.windows[self.random.below(model.board.windows.len())];
+            let mut instants: Vec<i64> = model.instants().collect();
+            instants.push(self.now);
+            let from = if self.random.below(2) == 0 { self.now } else { instants[self.random.below(instants.len())] };
+            let reach = match window {
+                Window::Period(_) => 2,
+                Window::Rolling(_, count) => usize::try_from(count).unwrap() + 2,
+            };
+            let after = i64::try_from(self.random.below(reach)).unwrap() - 1;
+            let period = model.board.period(window.unit(), from) + after;
+            queries.extend(self.queries(board, window, period));
+        }
+        self.ask(queries).await
+    }
+
+    /// Reads every standing that an event is part of, and those around them.
+    async fn read_everything(&mut self) -> Result<(), String> {
+        let mut queries = Vec::new();
+        for board in 0..self.boards.len() {
+            for window in self.boards[board].1.board.windows.clone() {
+                let model = &self.boards[board].1;
+                let running = model.board.period(window.unit(), self.now);
+                let mut periods: BTreeSet<i64> = (running - 1..=running + 2).collect();
+                for at in model.instants() {
+                    let own = model.board.period(window.unit(), at);
+                    periods.extend(own - 1..=own + 1);
+                    if let Window::Rolling(_, count) = window {
+                        periods.extend((own..=own + count).take_while(|period| *period <= running + 2));
+                    }
+                }
+                if window.unit() == Unit::All {
+                    periods = BTreeSet::from([0]);
+                }
+                let mut periods: Vec<i64> = periods.into_iter().collect();
+                self.random.shuffle(&mut periods);
+                for period in periods.into_iter().take(READ_PERIODS_MAX) {
+                    queries.extend(self.queries(board, window, period));
+                }
+            }
+        }
+        self.ask(queries).await
+    }
+
+    fn queries(&mut self, board: usize, window: Window, period: i64) -> Vec<Query> {
+        let (id, model) = &self.boards[board];
+        queries(&mut self.random, id, model, window, period, self.now)
+    }
+
+    async fn ask(&mut self, queries: Vec<Query>) -> Result<(), String> {
+        self.log.push(format!("{} reads", queries.len()));
+        ask(self.world, &mut self.random, queries).await
+    }
+}
+
+/// Sends a batch; the outcomes are in the order of its events.
+async fn post(world: &World, boards: &[(String, Model)], request: &Request) -> Result<Vec<Outcome>, String> {
+    let client = &world.instances[request.instance].client;
+    let with_ranks = request.with_ranks;
+    let mut outcomes = Vec::new();
+    if request.is_single {
+        for (sent, body) in request.events.iter().zip(&request.bodies) {
+            let path = format!("/v1/boards/{}/events?ranks={with_ranks}", boards[sent.board].0);
+            let answer = client.post_text(&path, "application/json", body.clone()).await;
+            let answered = exact(&answer.text);
+            outcomes.push(if answer.status == StatusCode::OK {
+                outcome(boards, sent, &answered)?
+            } else {
+                rejected(&answered)
+            });
+        }
+    } else if !request.events.is_empty() {
+        let path = format!("/v1/events?ranks={with_ranks}");
+        let body = format!("{{\"events\": [{}]}}", request.bodies.join(", "));
+        let answer = client.post_text(&path, "application/json", body).await;
+        expect_equal(&answer.text, &answer.status, &StatusCode::OK)?;
+        let answered = exact(&answer.text);
+        let results = answered["results"].as_array().unwrap();
+        expect_equal("the number of results", &results.len(), &request.events.len())?;
+        for (sent, result) in request.events.iter().zip(results) {
+            outcomes.push(outcome(boards, sent, result)?);
+        }
+    }
+    Ok(outcomes)
+}
+
+/// Takes an answer to an event apart; it has to say which event it is about.
+fn outcome(boards: &[(String, Model)], sent: &Sent, answered: &Value) -> Result<Outcome, String> {
+    let names = json!([boards[sent.board].0, sent.event.member, sent.event.id]);
+    let shown = json!([answered["board"], answered["member"], answered["id"]]);
+    expect_equal("the event of an answer", &shown, &names)?;
+    if answered["status"] == "rejected" {
+        return Ok(rejected(&answered["problem"]));
+    }
+    Ok(Outcome {
+        status: answered["status"].as_str().unwrap().to_owned(),
+        problem: None,
+        standings: answered["standings"].clone(),
+    })
+}
+
+fn rejected(problem: &Value) -> Outcome {
+    Outcome {
+        status: "rejected".to_owned(),
+        problem: problem["type"].as_str().map(ToOwned::to_owned),
+        standings: Value::Null,
+    }
+}
+
+/// Takes so many small steps towards the rolling standing whose newest period begins then: what is left of a
+/// background step that has died.
+async fn roll_over_partly(
+    instance: &Instance,
+    id: &str,
+    window: Window,
+    start: i64,
+    budget: u32,
+    times: usize,
+) -> Result<(), String> {
+    let service = &instance.service;
+    let board = service.board(&BoardId::parse(id).unwrap()).await.map_err(|error| error.to_string())?;
+    let window: standings::domain::window::Window = window_name(window).parse().unwrap();
+    let start = Timestamp::parse(&time_text(start)).unwrap();
+    let now = service.clock.now();
+    let period = board.calendar.containing(window.unit(), start);
+    let running = board.calendar.containing(window.unit(), now);
+    for _ in 0..times {
+        let done = service.store.advance(&board, window, &period, &running, now, budget).await;
+        done.map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,200 @@
+//! What is asked of a standing, and what has to be answered.
+
+use futures::future::join_all;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Map, Value, json};
+
+use super::answers::{View, exact, time_text, window_name};
+use super::cases::MEMBERS;
+use super::naive::{Board, Model, Window};
+use super::player::expect_equal;
+use crate::harness::World;
+use crate::harness::random::Random;
+
+/// As many queries as one request may have.
+const QUERIES_MAX: usize = 100;
+
+/// A read, and what it should answer.
+#[derive(Clone)]
+pub struct Query {
+    board: String,
+    window: String,
+    kind: Kind,
+    parameters: Map<String, Value>,
+    expected: Expected,
+}
+
+#[derive(Clone)]
+enum Kind {
+    Page,
+    Member(&'static str),
+    Subset,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Expected {
+    Body(Value),
+    Problem(u16, &'static str),
+}
+
+/// All pages of a standing, two of its members, and some of them together.
+pub fn queries(
+    random: &mut Random,
+    id: &str,
+    model: &Model,
+    window: Window,
+    period: i64,
+    now: i64,
+) -> Vec<Query> {
+    let view = View::new(model, id, window, period);
+    let running = model.board.period(window.unit(), now);
+    let is_refused = matches!(window, Window::Rolling(..)) && period > running + 1;
+    let choice = choose(random, &model.board, window, period, now);
+    let query = |kind: Kind, parameters: Value, expected: Option<Value>| {
+        let Value::Object(mut parameters) = parameters else { unreachable!() };
+        parameters.extend(choice.clone());
+        let expected = match expected {
+            _ if is_refused => Expected::Problem(400, "invalid-parameter"),
+            Some(body) => Expected::Body(body),
+            None => Expected::Problem(404, "member-not-found"),
+        };
+        Query { board: id.to_owned(), window: window_name(window), kind, parameters, expected }
+    };
+    let any = |random: &mut Random| MEMBERS[random.below(MEMBERS.len())];
+
+    let mut queries = Vec::new();
+    let size = [1, 2, 3, 5, 50, 1000][random.below(6)];
+    for page in 1..=view.total() / size + 1 {
+        let me = (random.below(2) == 0).then(|| any(random));
+        let mut parameters = json!({"page": page, "size": size});
+        if let Some(me) = me {
+            parameters["member"] = json!(me);
+        }
+        queries.push(query(Kind::Page, parameters, Some(view.page(page, size, me))));
+    }
+    for _ in 0..2 {
+        let member = any(random);
+        let around = [None, Some(0), Some(1), Some(3), Some(100)][random.below(5)];
+        let parameters = around.map_or_else(|| json!({}), |around| json!({"around": around}));
+        queries.push(query(Kind::Member(member), parameters, view.member(member, around)));
+    }
+    // A comma separates the members.
+    let mut members: Vec<&str> = MEMBERS.into_iter().filter(|member| !member.contains(',')).collect();
+    random.shuffle(&mut members);
+    members.truncate(1 + random.below(members.len()));
+    let parameters = json!({"ids": members.join(",")});
+    queries.push(query(Kind::Subset, parameters, Some(view.subset(&members))));
+    queries
+}
+
+/// One of the ways to say which period is meant.
+fn choose(
+    random: &mut Random,
+    board: &Board,
+    window: Window,
+    period: i64,
+    now: i64,
+) -> Option<(String, Value)> {
+    let unit = window.unit();
+    let running = board.period(unit, now);
+    let start = board.start(unit, period).unwrap_or(now);
+    let end = board.start(unit, period + 1).unwrap_or(now + 1);
+    let (name, value) = match random.below(4) {
+        0 if period == running => return None,
+        1 if period == running => ("key", "current".to_owned()),
+        1 if period == running - 1 => ("key", "previous".to_owned()),
+        2 => ("at", time_text(start)),
+        3 => ("at", time_text(end - 1)),
+        _ => ("key", board.key(unit, period)),
+    };
+    Some((name.to_owned(), json!(value)))
+}
+
+impl Query {
+    fn path(&self) -> String {
+        let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+        let parameters = self.parameters.iter().map(|(name, value)| {
+            let text = value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
+            format!("{name}={}", encode(&text))
+        });
+        let parameters = parameters.collect::<Vec<_>>().join("&");
+        let Self { board, window, .. } = self;
+        let what = match self.kind {
+            Kind::Page => String::new(),
+            Kind::Member(member) => format!("/members/{}", encode(member)),
+            Kind::Subset => "/members".to_owned(),
+        };
+        format!("/v1/boards/{board}/standings/{window}{what}?{parameters}")
+    }
+
+    /// The same as one of many queries in a request.
+    fn line(&self) -> Value {
+        let mut line = self.parameters.clone();
+        line.insert("board".to_owned(), json!(self.board));
+        line.insert("window".to_owned(), json!(self.window));
+        line.insert("type".to_owned(), json!("page"));
+        if let Kind::Member(member) = self.kind {
+            line.insert("type".to_owned(), json!("member"));
+            line.insert("member".to_owned(), json!(member));
+        }
+        Value::Object(line)
+    }
+
+    fn compare(&self, status: u16, answered: Value) -> Result<(), String> {
+        let got = match status {
+            200 => Expected::Body(answered),
+            _ => match (&self.expected, answered["type"].as_str()) {
+                (Expected::Problem(_, name), Some(kind)) if kind == format!("/problems/{name}") => {
+                    Expected::Problem(status, name)
+                }
+                _ => return Err(format!("{}\n     got {answered}\nexpected {:?}", self.path(), self.expected)),
+            },
+        };
+        expect_equal(&self.path(), &got, &self.expected)
+    }
+}
+
+/// Reads, of one instance or of each, one by one or many at once.
+pub async fn ask(world: &World, random: &mut Random, mut queries: Vec<Query>) -> Result<(), String> {
+    random.shuffle(&mut queries);
+    while !queries.is_empty() {
+        let count = (1 + random.below(QUERIES_MAX)).min(queries.len());
+        let queries: Vec<Query> = queries.drain(..count).collect();
+        let (subsets, others) = queries.into_iter().partition(|query| matches!(query.kind, Kind::Subset));
+        let (by_one, at_once): (Vec<Query>, Vec<Query>) =
+            if random.below(4) == 0 { (others, Vec::new()) } else { (Vec::new(), others) };
+        let is_for_all = random.below(5) == 0;
+        let chosen = random.below(world.instances.len());
+        for (index, instance) in world.instances.iter().enumerate() {
+            if !is_for_all && index != chosen {
+                continue;
+            }
+            let gets = |queries: Vec<Query>| {
+                queries.into_iter().map(async |query| {
+                    let answer = instance.client.get(&query.path()).await;
+                    query.compare(answer.status.as_u16(), exact(&answer.text))
+                })
+            };
+            for result in join_all(gets(by_one.clone()).chain(gets(Vec::clone(&subsets)))).await {
+                result?;
+            }
+            if at_once.is_empty() {
+                continue;
+            }
+            let body = json!({"queries": at_once.iter().map(Query::line).collect::<Vec<_>>()});
+            let answer = instance.client.post("/v1/standings/query", body).await;
+            let answered = exact(&answer.text);
+            let results = answered["results"].as_array().ok_or(&answer.text)?;
+            expect_equal("the number of results", &results.len(), &at_once.len())?;
+            for (query, result) in at_once.iter().zip(results) {
+                let name = if matches!(query.kind, Kind::Page) { "page" } else { "member" };
+                let (status, answered) = match result.get("problem") {
+                    Some(problem) => (problem["status"].as_str().unwrap().parse().unwrap(), problem),
+                    None => (200, &result[name]),
+                };
+                query.compare(status, answered.clone())?;
+            }
+        }
+    }
+    Ok(())
+}
