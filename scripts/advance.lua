@@ -76,85 +76,58 @@ local function retire(entries)
   return kept
 end
 
-local function term_of(standing, sign)
-  return {zset = standing.zset, hash = standing.hash, sign = sign}
-end
-
 local function begin(entries)
-  local entry = standing_at(layout, TARGET)
-  entry.start, entry.oldest, entry.used_at, entry.todo = args.start, args.oldest, args.now, TODO
-  entry.done, entry.walk, entry.terms = false, {term = 1}, {term_of(period(0), 1)}
+  local target, newest = standing_at(layout, TARGET), period(0)
+  local entry = {
+    start = args.start, oldest = args.oldest, used_at = args.now, done = false,
+    zset = target.zset, hash = target.hash, dense = target.dense, todo = TODO,
+    walk = {term = 1}, terms = {{zset = newest.zset, hash = newest.hash, sign = 1}},
+  }
+  local function add_term(standing, sign)
+    table.insert(entry.terms, {zset = standing.zset, hash = standing.hash, sign = sign})
+  end
   local previous = entry_at(entries, args.previous)
   if previous and previous.done then
     entry.from, entry.depends = previous.start, args.before
-    table.insert(entry.terms, term_of(previous, 1))
-    table.insert(entry.terms, term_of(period(args.periods), -1))
+    add_term(previous, 1)
+    add_term(period(args.periods), -1)
   else
     entry.depends = args.oldest
-    for back = 1, args.periods - 1 do table.insert(entry.terms, term_of(period(back), 1)) end
+    for back = 1, args.periods - 1 do add_term(period(back), 1) end
   end
-  call('SADD', REGISTRY, STATE, TODO, entry.zset)
-  if entry.hash then call('SADD', REGISTRY, entry.hash) end
-  if entry.dense then call('SADD', REGISTRY, entry.dense) end
+  for _, key in ipairs({STATE, TODO, entry.zset, entry.hash or STATE, entry.dense or STATE}) do
+    call('SADD', REGISTRY, key)
+  end
   return entry
-end
-
--- scores, times of many members at once; no value where one is not listed.
-local function read_all(standing, ids)
-  local scores, times = {}, {}
-  if layout.hashed then
-    for index, packed in ipairs(call('HMGET', standing.hash, unpack(ids))) do
-      if packed then times[index], scores[index] = struct.unpack('>I6d', packed) end
-    end
-  else
-    for index, score in ipairs(call('ZMSCORE', standing.zset, unpack(ids))) do
-      scores[index] = score and tonumber(score) or nil
-    end
-  end
-  return scores, times
 end
 
 -- The time of a member whose sum in the standing before is zero: of its newest period.
 local function newest_time(id)
   for back = 1, args.periods - 1 do
-    local _, time = read(layout, period(back), id)
+    local _, time = get(layout, period(back), id)
     if time then return time end
   end
 end
 
 -- Gives each of these members its sum in the standing.
-local function settle(entry, ids, old_scores, old_times)
-  local sums, times = {}, {}
-  for _, term in ipairs(entry.terms) do
-    local scores, term_times = read_all(term, ids)
-    for index in ipairs(ids) do
-      if scores[index] then
-        sums[index] = (sums[index] or 0) + term.sign * scores[index]
-        if term.sign > 0 and not times[index] then times[index] = term_times[index] end
+local function settle(terms, target, ids)
+  for _, term in ipairs(terms) do load(layout, term.standing, ids) end
+  for _, id in ipairs(ids) do
+    local sum, time = 0, nil
+    for _, term in ipairs(terms) do
+      local score, term_time = get(layout, term.standing, id)
+      if score then
+        sum = sum + term.sign * score
+        if term.sign > 0 and not time then time = term_time end
       end
     end
-  end
-  local scored, packed = {}, {}
-  for index, id in ipairs(ids) do
-    local sum, time, old_score, old_time = sums[index] or 0, times[index], old_scores[index], old_times[index]
     if sum == 0 then
-      if old_score then remove(layout, entry, id, old_score, old_time) end
+      set(target, id, nil, nil)
     else
       if layout.hashed and not time then time = newest_time(id) end
-      if layout.dense or old_score then
-        write(layout, entry, id, sum, time, old_score, old_time)
-      else
-        table.insert(scored, sum)
-        table.insert(scored, zmember(layout, id, time))
-        if layout.hashed then
-          table.insert(packed, id)
-          table.insert(packed, struct.pack('>I6d', time, sum))
-        end
-      end
+      set(target, id, sum, time)
     end
   end
-  if #scored > 0 then call('ZADD', entry.zset, unpack(scored)) end
-  if #packed > 0 then call('HSET', entry.hash, unpack(packed)) end
 end
 
 -- The next members of a term behind the walk's place. If the last one seen has moved, the walk goes back to
@@ -178,7 +151,7 @@ local function next_members(term, walk, count)
 end
 
 -- Walks on by at most `count` members; returns how many are left of `count`.
-local function walk_on(entry, count)
+local function walk_on(entry, target, count)
   while count > 0 and entry.walk.term <= #entry.terms do
     local walk = entry.walk
     local ids, member, score = next_members(entry.terms[walk.term], walk, count)
@@ -188,15 +161,13 @@ local function walk_on(entry, count)
       walk.member, walk.score = member, score
     end
     count = count - #ids
-    if #ids > 0 then
-      -- Who is listed already has its exact sum, or a note in `todo`.
-      local listed = read_all(entry, ids)
-      local missing = {}
-      for index, id in ipairs(ids) do
-        if not listed[index] then table.insert(missing, id) end
-      end
-      if #missing > 0 then settle(entry, missing, {}, {}) end
+    -- Who is listed already has its exact sum, or a note in `todo`.
+    load(layout, target, ids)
+    local missing = {}
+    for _, id in ipairs(ids) do
+      if not target.members[id] then missing[#missing + 1] = id end
     end
+    settle(entry.terms, target, missing)
   end
   return count
 end
@@ -221,14 +192,19 @@ if not entry then
   table.insert(entries, entry)
 end
 
+local target = open_standing(entry.zset, entry.hash, entry.dense)
+for _, term in ipairs(entry.terms) do term.standing = open_standing(term.zset, term.hash, nil) end
 local count = math.max(math.min(MEMBERS_MIN, args.budget), math.floor(args.budget / #entry.terms))
-count = walk_on(entry, count)
+count = walk_on(entry, target, count)
 if count > 0 then
   local ids = call('SPOP', TODO, count)
-  if #ids > 0 then settle(entry, ids, read_all(entry, ids)) end
+  load(layout, target, ids)
+  settle(entry.terms, target, ids)
   if #ids < count then
     entry.done, entry.terms, entry.depends, entry.from, entry.walk = true, nil, nil, nil, nil
   end
 end
+flush(layout, target)
+for _, term in ipairs(entry.terms or {}) do term.standing = nil end
 call('SET', STATE, cmsgpack.pack(entries))
 return {entry.done and 'DONE' or 'MORE'}

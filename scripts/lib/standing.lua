@@ -1,4 +1,4 @@
--- lib/standing.lua: reading and writing one member of one standing.
+-- lib/standing.lua: reading and changing the members of a standing, many at a time.
 --
 -- A standing is one to three keys, by the board's layout (src/domain/board.rs, `Layout`):
 --   zset   sorted set: score -> member. Scores are integers, negated on boards where the greatest is first,
@@ -11,17 +11,24 @@
 --           width: how many keys a standing has}
 -- `time` is a tie key as a number below 2^48, nil where the layout is not hashed. Lua's `<` on strings
 -- follows the server's locale, so tie keys are never compared as strings.
+--
+-- To call Redis from Lua costs more than most commands do. So a script loads the members it needs with one
+-- command per standing, works on them in memory, and flushes what has changed with a few commands:
+--   standing.members[id]   nil: not loaded; false: not listed; or {score, time, and as they are stored:
+--                          old_score, old_time, nil where it is not listed}
+--   standing.dirty         ids whose members have to be flushed
 
 local call = redis.call
+
+-- A standing by its keys.
+local function open_standing(zset, hash, dense)
+  return {zset = zset, hash = hash, dense = dense, members = {}, dirty = {}}
+end
 
 -- The standing whose keys begin at KEYS[first].
 local function standing_at(layout, first)
   local dense = first + (layout.hashed and 2 or 1)
-  return {
-    zset = KEYS[first],
-    hash = layout.hashed and KEYS[first + 1],
-    dense = layout.dense and KEYS[dense],
-  }
+  return open_standing(KEYS[first], layout.hashed and KEYS[first + 1], layout.dense and KEYS[dense])
 end
 
 -- A score as Redis reads it in a range; the default conversion of Lua keeps 14 digits only.
@@ -43,52 +50,112 @@ local function zmember(layout, id, time)
   return id
 end
 
--- score, time of a member; nil where it is not listed.
-local function read(layout, standing, id)
+-- Loads members, those that are not loaded yet, with one command.
+local function load(layout, standing, ids)
+  local members, missing = standing.members, {}
+  for _, id in ipairs(ids) do
+    if members[id] == nil then
+      members[id] = false
+      missing[#missing + 1] = id
+    end
+  end
+  if #missing == 0 then return end
   if layout.hashed then
-    local packed = call('HGET', standing.hash, id)
-    if packed then
-      local time, score = struct.unpack('>I6d', packed)
-      return score, time
+    local stored = call('HMGET', standing.hash, unpack(missing))
+    for index, id in ipairs(missing) do
+      if stored[index] then
+        local time, score = struct.unpack('>I6d', stored[index])
+        members[id] = {score = score, time = time, old_score = score, old_time = time}
+      end
     end
   else
-    local score = call('ZSCORE', standing.zset, id)
-    if score then return tonumber(score) end
+    local stored = call('ZMSCORE', standing.zset, unpack(missing))
+    for index, id in ipairs(missing) do
+      if stored[index] then
+        local score = tonumber(stored[index])
+        members[id] = {score = score, old_score = score}
+      end
+    end
   end
 end
 
--- Takes a score off the distinct ones when its last member has gone.
-local function drop_distinct(layout, standing, score)
-  if not layout.dense then return end
-  local text = number_text(score)
-  if call('ZCOUNT', standing.zset, text, text) == 0 then
-    call('ZREM', standing.dense, text)
+-- score, time of a member; nil where it is not listed.
+local function get(layout, standing, id)
+  local member = standing.members[id]
+  if member == nil then
+    load(layout, standing, {id})
+    member = standing.members[id]
+  end
+  if member then return member.score, member.time end
+end
+
+-- Sets a loaded member's score and time; a score of nil takes it off the list. Nothing is written yet.
+local function set(standing, id, score, time)
+  local member = standing.members[id]
+  if not member then
+    if score == nil then return end
+    member = {}
+    standing.members[id] = member
+  end
+  member.score, member.time = score, time
+  if not member.is_dirty then
+    member.is_dirty = true
+    standing.dirty[#standing.dirty + 1] = id
   end
 end
 
--- Sets a member's score and time; `old_score`, `old_time` are what `read` gave.
--- Returns true when this is the standing's first member, so that its keys have just come to be.
-local function write(layout, standing, id, score, time, old_score, old_time)
-  if layout.prefixed and old_time and old_time ~= time then
-    call('ZREM', standing.zset, zmember(layout, id, old_time))
-  end
-  call('ZADD', standing.zset, score, zmember(layout, id, time))
-  if layout.hashed then
-    call('HSET', standing.hash, id, struct.pack('>I6d', time, score))
-  end
-  if layout.dense and score ~= old_score then
+-- Takes the scores off the distinct ones that no member has any more.
+local function drop_distinct(standing, scores)
+  for _, score in ipairs(scores) do
     local text = number_text(score)
-    call('ZADD', standing.dense, text, text)
-    if old_score then drop_distinct(layout, standing, old_score) end
+    if call('ZCOUNT', standing.zset, text, text) == 0 then
+      call('ZREM', standing.dense, text)
+    end
   end
-  return old_score == nil and call('ZCARD', standing.zset) == 1
 end
 
--- Takes a member out of a standing.
-local function remove(layout, standing, id, old_score, old_time)
-  call('ZREM', standing.zset, zmember(layout, id, old_time))
-  if layout.hashed then call('HDEL', standing.hash, id) end
-  drop_distinct(layout, standing, old_score)
+-- Writes what has changed. Returns true if the standing had no members before, so that its keys are new.
+local function flush(layout, standing)
+  if #standing.dirty == 0 then return false end
+  local gone, scored, packed, unlisted = {}, {}, {}, {}
+  local distinct, left, added = {}, {}, 0
+  for _, id in ipairs(standing.dirty) do
+    local member = standing.members[id]
+    local score, time, old_score, old_time = member.score, member.time, member.old_score, member.old_time
+    if old_score and (score == nil or (layout.prefixed and time ~= old_time)) then
+      gone[#gone + 1] = zmember(layout, id, old_time)
+    end
+    if score == nil then
+      if old_score then
+        unlisted[#unlisted + 1] = id
+        added = added - 1
+      end
+    elseif score ~= old_score or time ~= old_time then
+      scored[#scored + 1] = score
+      scored[#scored + 1] = zmember(layout, id, time)
+      if layout.hashed then
+        packed[#packed + 1] = id
+        packed[#packed + 1] = struct.pack('>I6d', time, score)
+      end
+      if old_score == nil then added = added + 1 end
+    end
+    if layout.dense and score ~= old_score then
+      if score then
+        distinct[#distinct + 1] = score
+        distinct[#distinct + 1] = number_text(score)
+      end
+      if old_score then left[#left + 1] = old_score end
+    end
+    member.old_score, member.old_time, member.is_dirty = score, time, false
+  end
+  standing.dirty = {}
+  if #gone > 0 then call('ZREM', standing.zset, unpack(gone)) end
+  if #scored > 0 then call('ZADD', standing.zset, unpack(scored)) end
+  if #packed > 0 then call('HSET', standing.hash, unpack(packed)) end
+  if layout.hashed and #unlisted > 0 then call('HDEL', standing.hash, unpack(unlisted)) end
+  if #distinct > 0 then call('ZADD', standing.dense, unpack(distinct)) end
+  drop_distinct(standing, left)
+  return added > 0 and call('ZCARD', standing.zset) == added
 end
 
 -- How many entries, or distinct scores, are ahead of all that have this score. `ranking`: 'competition', 'dense'.
@@ -97,7 +164,7 @@ local function count_ahead(standing, ranking, score_text)
   return call('ZCOUNT', zset, '-inf', '(' .. score_text)
 end
 
--- The rank of a member that is listed with this score and time.
+-- The rank of a member that is stored with this score and time.
 local function rank_of(layout, ranking, standing, id, score, time)
   if ranking == 'ordinal' then
     return call('ZRANK', standing.zset, zmember(layout, id, time)) + 1

@@ -54,6 +54,36 @@ pub enum Rejection {
     IdReused,
 }
 
+/// How much an outcome tells.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Detail {
+    /// How the event ended, and no more: the cheapest.
+    Status,
+    /// What it did to each standing.
+    #[default]
+    Standings,
+    /// The same with ranks.
+    Ranks,
+}
+
+impl Detail {
+    /// A number that stays the same for ever: it is stored with remembered outcomes.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Status => 0,
+            Self::Standings => 1,
+            Self::Ranks => 2,
+        }
+    }
+
+    /// The detail of a [`Detail::code`].
+    pub fn from_code(code: i64) -> Option<Self> {
+        [Self::Status, Self::Standings, Self::Ranks]
+            .into_iter()
+            .find(|detail| i64::from(detail.code()) == code)
+    }
+}
+
 /// How an event that was taken ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]

@@ -76,6 +76,12 @@ impl Score {
             .then_some(Self(scaled))
     }
 
+    /// Takes a scaled integer out of the store. A rolling sum can be beyond the bound, when periods of the
+    /// opposite sign have left it; it is shown as it is.
+    pub fn from_stored(scaled: i64) -> Self {
+        Self(scaled)
+    }
+
     /// The scaled integer.
     pub fn scaled(self) -> i64 {
         self.0

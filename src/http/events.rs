@@ -11,12 +11,13 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::App;
 use super::extract::{JsonBytes, Path, Query, board_id, parse_json};
-use super::problem::{INTERNAL, Problem, ProblemBody, STORE_UNAVAILABLE};
+use super::problem::{INTERNAL, INVALID_PARAMETER, Problem, ProblemBody, STORE_UNAVAILABLE};
 use crate::domain::board::FieldError;
-use crate::domain::event::Status;
+use crate::domain::event::{Detail, Status};
 use crate::domain::ids::{BoardId, EventId, MemberId};
 use crate::domain::score::ShownScore;
 use crate::domain::time::Timestamp;
+use crate::service::Error;
 use crate::service::submit::{BATCH_MAX, Incoming, Submitted};
 
 /// The header that serves as an event's `id`.
@@ -105,6 +106,24 @@ pub struct SubmitParams {
     /// Whether the outcome names the member's rank before and after.
     #[param(default = false)]
     ranks: Option<bool>,
+    /// Whether the outcome names what the event did to each standing. `false` is cheaper, for bulk loads;
+    /// a repeated event is then answered with its status alone too.
+    #[param(default = true)]
+    standings: Option<bool>,
+}
+
+impl SubmitParams {
+    fn detail(&self) -> Result<Detail, Problem> {
+        match (self.standings.unwrap_or(true), self.ranks.unwrap_or(false)) {
+            (true, false) => Ok(Detail::Standings),
+            (true, true) => Ok(Detail::Ranks),
+            (false, false) => Ok(Detail::Status),
+            (false, true) => Err(Problem::new(
+                INVALID_PARAMETER,
+                "ranks: goes without `standings=false`",
+            )),
+        }
+    }
 }
 
 /// What became of an event.
@@ -337,13 +356,8 @@ pub async fn post_one(
     })?;
     let incoming = body.parse::<EventBody<'_>>()?.check(Some(&board), key)?;
     let events = [incoming];
-    let mut results = app
-        .service
-        .submit(&events, params.ranks.unwrap_or(false))
-        .await;
-    let result = results
-        .pop()
-        .unwrap_or_else(|| Err(crate::service::Error::BoardNotFound(board)))?;
+    let mut results = app.service.submit(&events, params.detail()?).await;
+    let result = results.pop().unwrap_or(Err(Error::BoardNotFound(board)))?;
     Ok(JsonResponse(EventResult::taken(&events[0], &result)))
 }
 
@@ -380,7 +394,7 @@ pub async fn post_many(
     let sound: Vec<Incoming> = checked.iter().flatten().cloned().collect();
     let mut results = app
         .service
-        .submit(&sound, params.ranks.unwrap_or(false))
+        .submit(&sound, params.detail()?)
         .await
         .into_iter();
     let mut answers = Vec::with_capacity(events.len());

@@ -1,13 +1,13 @@
 //! HTTP: one table of routes, from which the `OpenAPI` document comes too, and the layers around it.
 
 pub mod auth;
-mod boards;
-mod events;
+pub mod boards;
+pub mod events;
 pub mod extract;
-mod health;
-mod observe;
+pub mod health;
+pub mod observe;
 pub mod problem;
-mod standings;
+pub mod standings;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -179,6 +179,7 @@ async fn limit_time(request: Request, next: Next) -> Response {
         })
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "the layer calls it so")]
 fn panicked(panic: Box<dyn std::any::Any + Send>) -> Response {
     let message = panic
         .downcast_ref::<String>()

@@ -15,6 +15,7 @@ use super::problem::{INVALID_PARAMETER, Problem, ProblemBody};
 use crate::domain::board::FieldError;
 use crate::domain::ids::MemberId;
 use crate::domain::score::{Decimals, ShownScore};
+use crate::domain::time::Timestamp;
 use crate::service::member::{AROUND_MAX, FoundMember, MemberRequest};
 use crate::service::page::{FoundPage, PAGE_MAX, PAGE_SIZE, PAGE_SIZE_MAX, PageRequest};
 use crate::service::period::{Choice, Target};
@@ -318,8 +319,8 @@ impl StandingBody {
             board: board.to_owned(),
             window: target.window.to_string(),
             key: target.key.clone(),
-            starts_at: target.starts_at.map(|at| at.to_rfc3339_seconds()),
-            ends_at: target.ends_at.map(|at| at.to_rfc3339_seconds()),
+            starts_at: target.starts_at.map(Timestamp::to_rfc3339_seconds),
+            ends_at: target.ends_at.map(Timestamp::to_rfc3339_seconds),
             total,
         }
     }

@@ -10,11 +10,11 @@ use futures::future::join_all;
 use metrics::counter;
 
 use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
-use crate::domain::event::{Event, Outcome};
+use crate::domain::event::{Detail, Event, Outcome};
 use crate::domain::ids::{BoardId, EventId, MemberId};
 use crate::domain::score::Score;
 use crate::domain::time::Timestamp;
-use crate::store::events::{Answer, CALL_COST_MAX, CALL_EVENTS_MAX, Ready};
+use crate::store::events::{Answer, CALL_COST_US_MAX, CALL_EVENTS_MAX, Ready};
 use crate::store::{StoreError, Versioned};
 
 /// The most events of one request.
@@ -56,11 +56,11 @@ struct Pending<'a> {
 type Results = Vec<(usize, Result<Submitted, Error>)>;
 
 impl Service {
-    /// Takes events; the results are in their order. `with_ranks`: the outcomes name ranks.
+    /// Takes events; the results are in their order. `detail`: what the outcomes name.
     pub async fn submit(
         &self,
         events: &[Incoming],
-        with_ranks: bool,
+        detail: Detail,
     ) -> Vec<Result<Submitted, Error>> {
         let mut by_board: HashMap<&BoardId, Vec<Pending<'_>>> = HashMap::new();
         for (index, incoming) in events.iter().enumerate() {
@@ -73,7 +73,7 @@ impl Service {
         }
         let boards = by_board
             .into_iter()
-            .map(|(id, pending)| self.submit_to(id, pending, with_ranks));
+            .map(|(id, pending)| self.submit_to(id, pending, detail));
         let mut results: Results = join_all(boards).await.into_iter().flatten().collect();
         results.sort_unstable_by_key(|(index, _)| *index);
         results.into_iter().map(|(_, result)| result).collect()
@@ -83,7 +83,7 @@ impl Service {
         &self,
         id: &BoardId,
         mut pending: Vec<Pending<'_>>,
-        with_ranks: bool,
+        detail: Detail,
     ) -> Results {
         let mut results = Results::with_capacity(pending.len());
         for _ in 0..ATTEMPTS_MAX {
@@ -91,7 +91,7 @@ impl Service {
                 Ok(live) => live,
                 Err(error) => return fail(results, &pending, &error),
             };
-            pending = match self.attempt(&live, pending, with_ranks, &mut results).await {
+            pending = match self.attempt(&live, pending, detail, &mut results).await {
                 Ok(left) if left.is_empty() => return results,
                 Ok(left) => left,
                 Err((error, left)) => return fail(results, &left, &error),
@@ -105,13 +105,13 @@ impl Service {
         &self,
         live: &Arc<LiveBoard>,
         pending: Vec<Pending<'a>>,
-        with_ranks: bool,
+        detail: Detail,
         results: &mut Results,
     ) -> Result<Vec<Pending<'a>>, (Error, Vec<Pending<'a>>)> {
         let board = &live.board;
         let now = self.clock.now();
         let mut calls: Vec<(Vec<Pending<'a>>, Vec<Ready>)> = Vec::new();
-        let mut cost = CALL_COST_MAX;
+        let mut cost = CALL_COST_US_MAX;
         for item in pending {
             let incoming = item.incoming;
             let score = match Score::parse(&incoming.score, board.definition.decimals) {
@@ -138,16 +138,16 @@ impl Service {
             }
             let ready = Ready {
                 plan,
-                with_ranks,
+                detail,
                 with_history: item.with_history,
             };
-            cost += ready.cost();
-            if cost > CALL_COST_MAX
+            cost += ready.cost_us();
+            if cost > CALL_COST_US_MAX
                 || calls
                     .last()
                     .is_none_or(|(_, call)| call.len() == CALL_EVENTS_MAX)
             {
-                cost = ready.cost();
+                cost = ready.cost_us();
                 calls.push((Vec::new(), Vec::new()));
             }
             if let Some((items, call)) = calls.last_mut() {

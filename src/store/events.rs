@@ -15,7 +15,7 @@ use super::connection::Store;
 use super::reply::{Reply, unknown_code};
 use super::{StoreError, Versioned, keys, script};
 use crate::domain::board::{Board, Order, Ranking, Series, Standing, Update};
-use crate::domain::event::{Change, Outcome, Ranks, Rejection, Status};
+use crate::domain::event::{Change, Detail, Outcome, Ranks, Rejection, Status};
 use crate::domain::period::Period;
 use crate::domain::plan::{Amount, Plan, Roll, Route, Write};
 use crate::domain::score::Score;
@@ -23,8 +23,8 @@ use crate::domain::ties::{TieKey, Ties};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 
-/// What the events of one call may cost, in commands that the script runs: about a millisecond of Redis.
-pub const CALL_COST_MAX: usize = 1_000;
+/// For how long the events of one call may keep Redis busy, in microseconds.
+pub const CALL_COST_US_MAX: usize = 1_500;
 /// The most events of one call, whatever they cost.
 pub const CALL_EVENTS_MAX: usize = 200;
 
@@ -33,15 +33,16 @@ pub const CALL_EVENTS_MAX: usize = 200;
 pub struct Ready {
     /// What to do.
     pub plan: Plan,
-    /// Whether the outcome is to name ranks.
-    pub with_ranks: bool,
+    /// What the outcome is to name.
+    pub detail: Detail,
     /// Whether the history of rolling windows goes along, for those whose standing is not there.
     pub with_history: bool,
 }
 
 impl Ready {
-    /// About how many commands the script runs for it.
-    pub fn cost(&self) -> usize {
+    /// About how long it keeps Redis busy, in microseconds; measured on one machine, and meant to keep calls
+    /// alike in length.
+    pub fn cost_us(&self) -> usize {
         let Route { writes, rolls, .. } = &*self.plan.route;
         let history = |roll: &Roll| {
             if self.sends_history(roll) {
@@ -50,15 +51,20 @@ impl Ready {
                 0
             }
         };
-        2 + 5 * writes.len()
-            + rolls
-                .iter()
-                .map(|roll| 8 + roll.later.len() + history(roll))
-                .sum::<usize>()
+        let rolls = rolls
+            .iter()
+            .map(|roll| 10 + history(roll) / 2)
+            .sum::<usize>();
+        let ranks = if self.detail == Detail::Ranks {
+            20 * writes.len()
+        } else {
+            0
+        };
+        6 + 6 * writes.len() + rolls + ranks
     }
 
     fn sends_history(&self, roll: &Roll) -> bool {
-        self.with_history || (roll.is_past && !self.with_ranks)
+        self.with_history || (roll.is_past && self.detail == Detail::Standings)
     }
 }
 
@@ -78,7 +84,7 @@ pub enum Answer {
 }
 
 impl Store {
-    /// Carries out events of one board, in one call: see [`CALL_COST_MAX`]. The answers are in their order.
+    /// Carries out events of one board, in one call: see [`CALL_COST_US_MAX`]. The answers are in their order.
     pub async fn apply(
         &self,
         board: &Board,
@@ -105,7 +111,7 @@ impl Store {
             ));
         }
         let answers = events.iter().zip(results).map(|(event, result)| {
-            answer(board, &event.plan, event.with_ranks, &result)
+            answer(board, &event.plan, event.detail, &result)
                 .ok_or_else(|| StoreError::Unexpected(format!("the result {result:?}")))
         });
         answers.collect::<Result<_, _>>().map(Versioned::Current)
@@ -121,9 +127,8 @@ pub(super) fn stored_score(board: &Board, score: Score) -> i64 {
 }
 
 /// The score of a stored number; the same sign turns it back.
-pub(super) fn shown_score(board: &Board, stored: i64) -> Option<Score> {
-    let score = Score::from_scaled(stored)?;
-    Score::from_scaled(stored_score(board, score))
+pub(super) fn shown_score(board: &Board, stored: i64) -> Score {
+    Score::from_stored(stored_score(board, Score::from_stored(stored)))
 }
 
 /// Packs the arguments of a script.
@@ -220,7 +225,7 @@ struct EventArgs<'a> {
     fingerprint: u64,
     route: usize,
     rejected: bool,
-    with_ranks: bool,
+    detail: Detail,
     carried: Vec<i64>,
 }
 
@@ -234,7 +239,7 @@ impl Serialize for EventArgs<'_> {
         list.serialize_element(&self.fingerprint)?;
         list.serialize_element(&self.route)?;
         list.serialize_element(&u8::from(self.rejected))?;
-        list.serialize_element(&u8::from(self.with_ranks))?;
+        list.serialize_element(&self.detail.code())?;
         for carried in &self.carried {
             list.serialize_element(carried)?;
         }
@@ -314,7 +319,7 @@ impl<'a> Encoder<'a> {
             fingerprint: event.fingerprint(),
             route: self.route(ready),
             rejected: rejection.is_some(),
-            with_ranks: ready.with_ranks,
+            detail: ready.detail,
             carried: carried
                 .iter()
                 .map(|score| stored_score(board, *score))
@@ -455,14 +460,14 @@ impl<'de> Deserialize<'de> for Field {
 }
 
 /// Takes a result apart as apply.lua documents it.
-fn answer(board: &Board, plan: &Plan, with_ranks: bool, result: &[Field]) -> Option<Answer> {
+fn answer(board: &Board, plan: &Plan, detail: Detail, result: &[Field]) -> Option<Answer> {
     let (code, fields) = result.split_first()?;
     let window = || Window::from_code(u16::try_from(fields.first()?.number()?).ok()?);
     Some(match code.number()? {
-        1 => Answer::Taken(outcome(board, plan, Status::Applied, with_ranks, fields)?),
-        2 => Answer::Taken(outcome(board, plan, Status::Unchanged, with_ranks, fields)?),
+        1 => Answer::Taken(outcome(board, plan, Status::Applied, detail, fields)?),
+        2 => Answer::Taken(outcome(board, plan, Status::Unchanged, detail, fields)?),
         3 => {
-            let [at, status, ranks, entries @ ..] = fields else {
+            let [at, status, detail, entries @ ..] = fields else {
                 return None;
             };
             let status = if status.number()? == 2 {
@@ -473,7 +478,13 @@ fn answer(board: &Board, plan: &Plan, with_ranks: bool, result: &[Field]) -> Opt
             let fields: Vec<Field> = std::iter::once(*at)
                 .chain(entries.iter().copied())
                 .collect();
-            Answer::Duplicate(outcome(board, plan, status, ranks.number()? == 1, &fields)?)
+            Answer::Duplicate(outcome(
+                board,
+                plan,
+                status,
+                Detail::from_code(detail.number()?)?,
+                &fields,
+            )?)
         }
         4 => Answer::Rejected(Rejection::IdReused),
         5 => Answer::Rejected(plan.rejection?),
@@ -488,12 +499,12 @@ fn outcome(
     board: &Board,
     plan: &Plan,
     status: Status,
-    with_ranks: bool,
+    detail: Detail,
     fields: &[Field],
 ) -> Option<Outcome> {
     let (at, entries) = fields.split_first()?;
     let at = TieKey::from_number(at.count()?).instant(board.definition.ties)?;
-    let entries = entries.chunks(if with_ranks { 5 } else { 3 });
+    let entries = entries.chunks(if detail == Detail::Ranks { 5 } else { 3 });
     let amount = stored_score(board, plan.event.score);
     let changes = entries.map(|entry| {
         let [code, stored, previous, ranks @ ..] = entry else {
@@ -502,8 +513,8 @@ fn outcome(
         let stored = stored.number()?;
         let previous_score = match *previous {
             Field::Flag(false) => None,
-            Field::Flag(true) => Some(shown_score(board, stored - amount)?),
-            Field::Number(previous) => Some(shown_score(board, previous)?),
+            Field::Flag(true) => Some(shown_score(board, stored - amount)),
+            Field::Number(previous) => Some(shown_score(board, previous)),
         };
         let ranks = match ranks {
             [] => None,
@@ -515,7 +526,7 @@ fn outcome(
         };
         Some(Change {
             window: Window::from_code(u16::try_from(code.number()?).ok()?)?,
-            score: shown_score(board, stored)?,
+            score: shown_score(board, stored),
             previous_score,
             ranks,
         })

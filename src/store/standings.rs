@@ -188,7 +188,7 @@ impl Store {
             let previous = if previous.is_empty() {
                 None
             } else {
-                Some((previous.count()?, score(board, previous.integer()?)?))
+                Some((previous.count()?, shown_score(board, previous.integer()?)))
             };
             let index = usize::try_from(place.saturating_sub(from)).unwrap_or(usize::MAX);
             if index >= entries.len() {
@@ -266,11 +266,6 @@ impl Store {
     }
 }
 
-fn score(board: &Board, stored: i64) -> Result<Score, StoreError> {
-    shown_score(board, stored)
-        .ok_or_else(|| StoreError::Unexpected(format!("a score of {stored} is out of range")))
-}
-
 /// Makes an entry of a sorted-set member and its stored score.
 fn entry(board: &Board, rank: u64, stored: i64, member: &[u8]) -> Result<Entry, StoreError> {
     let malformed = || StoreError::Unexpected("a malformed member of a standing".into());
@@ -283,7 +278,7 @@ fn entry(board: &Board, rank: u64, stored: i64, member: &[u8]) -> Result<Entry, 
     Ok(Entry {
         rank,
         member: String::from_utf8(id.to_vec()).map_err(|_| malformed())?,
-        score: score(board, stored)?,
+        score: shown_score(board, stored),
         reached_at: tie_key.and_then(|tie_key| tie_key.instant(board.definition.ties)),
     })
 }

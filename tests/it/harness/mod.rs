@@ -38,7 +38,10 @@ impl Instance {
     pub async fn start(redis_url: &str, clock: Clock, keys: &str) -> Self {
         client::install_tls_provider();
         // A failing test shows what was logged.
-        let _ = tracing_subscriber::fmt().with_test_writer().try_init();
+        let _ = tracing_subscriber::fmt()
+            .with_env_filter("info,fred=off")
+            .with_test_writer()
+            .try_init();
         let service = Service::new(Store::connect(&Address::parse(redis_url)).unwrap(), clock);
         redis::eventually("the instance reaches redis", async || {
             service.store.prepare().await.is_ok()

@@ -17,7 +17,10 @@ pub fn exact(text: &str) -> Value {
     match text.as_bytes().first() {
         Some(b'{') => {
             let fields: BTreeMap<String, &RawValue> = serde_json::from_str(text).unwrap();
-            fields.into_iter().map(|(name, value)| (name, exact(value.get()))).collect()
+            fields
+                .into_iter()
+                .map(|(name, value)| (name, exact(value.get())))
+                .collect()
         }
         Some(b'[') => {
             let items: Vec<&RawValue> = serde_json::from_str(text).unwrap();
@@ -46,17 +49,35 @@ pub fn time_text(at: i64) -> String {
 /// A score as a JSON number without needless digits.
 pub fn score_text(value: i64, decimals: u32) -> String {
     let sign = if value < 0 { "-" } else { "" };
-    let digits = format!("{:0width$}", value.unsigned_abs(), width = decimals as usize + 1);
+    let digits = format!(
+        "{:0width$}",
+        value.unsigned_abs(),
+        width = decimals as usize + 1
+    );
     let (whole, fraction) = digits.split_at(digits.len() - decimals as usize);
-    format!("{sign}{whole}.{fraction}").trim_end_matches('0').trim_end_matches('.').to_owned()
+    format!("{sign}{whole}.{fraction}")
+        .trim_end_matches('0')
+        .trim_end_matches('.')
+        .to_owned()
 }
 
 /// A board's definition.
 pub fn definition(board: &Board) -> Value {
-    const DAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+    const DAYS: [&str; 7] = [
+        "monday",
+        "tuesday",
+        "wednesday",
+        "thursday",
+        "friday",
+        "saturday",
+        "sunday",
+    ];
     let windows: Vec<String> = board.windows.iter().copied().map(window_name).collect();
     #[expect(clippy::cast_precision_loss, reason = "at most a million")]
-    let shares = board.carryover.iter().map(|(unit, millionths)| (unit_name(*unit), *millionths as f64 / 1e6));
+    let shares = board
+        .carryover
+        .iter()
+        .map(|(unit, millionths)| (unit_name(*unit), *millionths as f64 / 1e6));
     let week_start = DAYS[usize::try_from(board.week_start).unwrap()];
     let season = json!({
         "start": time_text(board.season_start),
@@ -96,10 +117,17 @@ pub fn changes(before: &Model, after: &Model, event: &Event, now: i64, with_rank
     let change = |window: &Window| {
         let unit = window.unit();
         let period = board.period(unit, event.at.unwrap_or(now));
-        let score = |model: &Model| model.score(*window, period, &event.member).map(|score| score.value);
+        let score = |model: &Model| {
+            model
+                .score(*window, period, &event.member)
+                .map(|score| score.value)
+        };
         let rank = |model: &Model| {
             let standing = model.standing(*window, period);
-            standing.iter().find(|entry| entry.member == event.member).map(|entry| entry.rank.to_string())
+            standing
+                .iter()
+                .find(|entry| entry.member == event.member)
+                .map(|entry| entry.rank.to_string())
         };
         let mut change = json!({
             "window": window_name(*window),
@@ -142,7 +170,13 @@ pub struct View<'a> {
 
 impl<'a> View<'a> {
     pub fn new(model: &'a Model, id: &'a str, window: Window, period: i64) -> Self {
-        Self { model, id, window, period, entries: model.standing(window, period) }
+        Self {
+            model,
+            id,
+            window,
+            period,
+            entries: model.standing(window, period),
+        }
     }
 
     pub fn total(&self) -> usize {
@@ -177,7 +211,9 @@ impl<'a> View<'a> {
             Window::Rolling(_, count) => self.period - count + 1,
         };
         let start = |period| {
-            board.start(unit, period).map(|at| utc(at).to_rfc3339_opts(SecondsFormat::Secs, true))
+            board
+                .start(unit, period)
+                .map(|at| utc(at).to_rfc3339_opts(SecondsFormat::Secs, true))
         };
         json!({
             "board": self.id,
@@ -191,12 +227,19 @@ impl<'a> View<'a> {
 
     /// A page, from 1.
     pub fn page(&self, page: usize, size: usize, me: Option<&str>) -> Value {
-        let entries = self.entries.iter().skip((page - 1) * size).take(size).map(|entry| self.entry(entry));
+        let entries = self
+            .entries
+            .iter()
+            .skip((page - 1) * size)
+            .take(size)
+            .map(|entry| self.entry(entry));
         let mut json = self.head();
         json["page"] = json!(page.to_string());
         json["size"] = json!(size.to_string());
         json["entries"] = entries.collect();
-        json["me"] = me.and_then(|me| self.place(me)).map_or(Value::Null, |place| self.entry(&self.entries[place]));
+        json["me"] = me
+            .and_then(|me| self.place(me))
+            .map_or(Value::Null, |place| self.entry(&self.entries[place]));
         json
     }
 
@@ -225,20 +268,33 @@ impl<'a> View<'a> {
             }))
         });
         let mut json = self.head();
-        json.as_object_mut().unwrap().extend(self.entry(own).as_object().unwrap().clone());
+        json.as_object_mut()
+            .unwrap()
+            .extend(self.entry(own).as_object().unwrap().clone());
         json["percentile"] = json!(percentile(self.total(), place + 1));
-        json["ahead"] = json!(place.checked_sub(1).map(|index| neighbour(&self.entries[index])));
+        json["ahead"] = json!(
+            place
+                .checked_sub(1)
+                .map(|index| neighbour(&self.entries[index]))
+        );
         json["behind"] = json!(self.entries.get(place + 1).map(neighbour));
         json["previous"] = json!(previous);
         if let Some(around) = around {
-            let listed = self.entries.iter().enumerate().filter(|(other, _)| other.abs_diff(place) <= around);
+            let listed = self
+                .entries
+                .iter()
+                .enumerate()
+                .filter(|(other, _)| other.abs_diff(place) <= around);
             json["around"] = listed.map(|(_, entry)| self.entry(entry)).collect();
         }
         Some(json)
     }
 
     pub fn subset(&self, members: &[&str]) -> Value {
-        let found = self.entries.iter().filter(|entry| members.contains(&entry.member.as_str()));
+        let found = self
+            .entries
+            .iter()
+            .filter(|entry| members.contains(&entry.member.as_str()));
         let entries = (1..).zip(found).map(|(position, entry): (usize, _)| {
             let mut json = self.entry(entry);
             json["position"] = json!(position.to_string());
@@ -246,7 +302,11 @@ impl<'a> View<'a> {
         });
         let mut json = self.head();
         json["entries"] = entries.collect();
-        json["not_found"] = members.iter().copied().filter(|member| self.place(member).is_none()).collect();
+        json["not_found"] = members
+            .iter()
+            .copied()
+            .filter(|member| self.place(member).is_none())
+            .collect();
         json
     }
 }

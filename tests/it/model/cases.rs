@@ -65,7 +65,14 @@ pub enum Step {
     /// The background step.
     RollOver { instance: Pick },
     /// A part of the background step, for the period that lies so many after the running one.
-    RollOverPartly { instance: Pick, board: Pick, window: Pick, ahead: i64, budget: u32, times: usize },
+    RollOverPartly {
+        instance: Pick,
+        board: Pick,
+        window: Pick,
+        ahead: i64,
+        budget: u32,
+        times: usize,
+    },
     /// Some standings are read.
     Read { count: usize },
 }
@@ -115,7 +122,11 @@ pub enum Time {
     Now,
     Near(i64),
     /// From the beginning of the period that lies so many after the running one, in a unit of the board.
-    Edge { unit: Pick, periods: i64, after: i64 },
+    Edge {
+        unit: Pick,
+        periods: i64,
+        after: i64,
+    },
     /// At the instant of an earlier event.
     SameAs(Pick),
 }
@@ -128,23 +139,41 @@ pub fn cases(theme: &Theme) -> impl Strategy<Value = Case> + use<> {
         .flat_map(|(zone, instants)| instants.iter().map(|instant| (*zone, *instant)))
         .collect();
     let steps = vec(step(has_huge_scores), theme.steps.clone());
-    (vec(board(theme), 1..=theme.boards), select(begins), any_near(), steps, any::<u64>().no_shrink()).prop_map(
-        move |(mut boards, (zone, begin), near, steps, seed)| {
+    (
+        vec(board(theme), 1..=theme.boards),
+        select(begins),
+        any_near(),
+        steps,
+        any::<u64>().no_shrink(),
+    )
+        .prop_map(move |(mut boards, (zone, begin), near, steps, seed)| {
             // The first board's clocks change, the others' zones are what they are.
             boards[0].zone = zone;
             for board in &mut boards {
                 make_sound(board);
             }
-            let begin = begin.parse::<chrono::DateTime<chrono::Utc>>().unwrap().timestamp_millis() + near;
-            Case { boards, begin, has_huge_scores, steps, seed }
-        },
-    )
+            let begin = begin
+                .parse::<chrono::DateTime<chrono::Utc>>()
+                .unwrap()
+                .timestamp_millis()
+                + near;
+            Case {
+                boards,
+                begin,
+                has_huge_scores,
+                steps,
+                seed,
+            }
+        })
 }
 
 fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
     let zones: Vec<Tz> = theme.begins.iter().map(|(zone, _)| *zone).collect();
     let rolling_units = [Unit::Minute, Unit::Hour, Unit::Day, Unit::Week, Unit::Month];
-    let rolling_units = rolling_units.into_iter().filter(|unit| theme.units.contains(unit)).collect::<Vec<_>>();
+    let rolling_units = rolling_units
+        .into_iter()
+        .filter(|unit| theme.units.contains(unit))
+        .collect::<Vec<_>>();
     let counts = prop_oneof![20 => 2..=9_i64, 2 => Just(30), 1 => Just(366)];
     let rolling = vec((select(rolling_units), counts), theme.rolling.clone());
     let needs_sum = *theme.rolling.start() > 0;
@@ -160,17 +189,36 @@ fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
         select(vec![Ranking::Ordinal, Ranking::Competition, Ranking::Dense]),
     );
     let shares = select(vec![1_i64, 200_000, 333_333, 500_000, 999_999, 1_000_000]);
-    let carryover = subsequence(theme.units.to_vec(), 0..=theme.units.len().min(2))
-        .prop_flat_map(move |units| units.into_iter().map(|unit| (Just(unit), shares.clone())).collect::<Vec<_>>());
-    let accept_late = select(vec![None, None, Some(2 * DAY), Some(2 * DAY), Some(HOUR), Some(1000), Some(0)]);
-    let season = (-1000..=1000_i64, select(vec![1, 45, 24 * 60, 36 * 60, 14 * 24 * 60]));
+    let carryover = subsequence(theme.units.to_vec(), 0..=theme.units.len().min(2)).prop_flat_map(
+        move |units| {
+            units
+                .into_iter()
+                .map(|unit| (Just(unit), shares.clone()))
+                .collect::<Vec<_>>()
+        },
+    );
+    let accept_late = select(vec![
+        None,
+        None,
+        Some(2 * DAY),
+        Some(2 * DAY),
+        Some(HOUR),
+        Some(1000),
+        Some(0),
+    ]);
+    let season = (
+        -1000..=1000_i64,
+        select(vec![1, 45, 24 * 60, 36 * 60, 14 * 24 * 60]),
+    );
     let time = (select(zones), 0..7_i64, season, accept_late);
     let periods = subsequence(theme.units.to_vec(), 0..=theme.units.len().min(5)).prop_shuffle();
     (scores, time, periods, rolling, carryover).prop_map(
         |((update, descending, decimals, ties, ranking), time, periods, rolling, carryover)| {
             let (zone, week_start, (season_start, season_length), accept_late) = time;
             let periods = periods.into_iter().map(Window::Period);
-            let rolling = rolling.into_iter().map(|(unit, count)| Window::Rolling(unit, count));
+            let rolling = rolling
+                .into_iter()
+                .map(|(unit, count)| Window::Rolling(unit, count));
             Board {
                 update,
                 descending,
@@ -205,23 +253,33 @@ fn make_sound(board: &mut Board) {
         windows.push(Window::Period(Unit::All));
     }
     board.carryover.retain(|unit, _| {
-        board.update == Update::Sum && *unit != Unit::All && windows.contains(&Window::Period(*unit))
+        board.update == Update::Sum
+            && *unit != Unit::All
+            && windows.contains(&Window::Period(*unit))
     });
     board.windows = windows;
 }
 
 fn step(has_huge_scores: bool) -> impl Strategy<Value = Step> {
     let batch = move || batch(has_huge_scores);
-    let partly = (any::<Pick>(), any::<Pick>(), any::<Pick>(), -3..=1_i64, 1..=20_u32, 1..=3_usize).prop_map(
-        |(instance, board, window, ahead, budget, times)| Step::RollOverPartly {
-            instance,
-            board,
-            window,
-            ahead,
-            budget,
-            times,
-        },
-    );
+    let partly = (
+        any::<Pick>(),
+        any::<Pick>(),
+        any::<Pick>(),
+        -3..=1_i64,
+        1..=20_u32,
+        1..=3_usize,
+    )
+        .prop_map(
+            |(instance, board, window, ahead, budget, times)| Step::RollOverPartly {
+                instance,
+                board,
+                window,
+                ahead,
+                budget,
+                times,
+            },
+        );
     prop_oneof![
         6 => vec(batch(), 1).prop_map(Step::Send),
         2 => vec(batch(), 2..=3).prop_map(Step::Send),
@@ -239,15 +297,36 @@ fn batch(has_huge_scores: bool) -> impl Strategy<Value = Batch> {
         2 => any::<Pick>().prop_map(Sending::Again),
         1 => (any::<Pick>(), event()).prop_map(|(pick, event)| Sending::SameId(pick, event)),
     ];
-    (any::<Pick>(), any::<bool>(), any::<bool>(), vec(sending, 1..=12)).prop_map(
-        |(instance, is_single, with_ranks, events)| Batch { instance, is_single, with_ranks, events },
+    (
+        any::<Pick>(),
+        any::<bool>(),
+        any::<bool>(),
+        vec(sending, 1..=12),
     )
+        .prop_map(|(instance, is_single, with_ranks, events)| Batch {
+            instance,
+            is_single,
+            with_ranks,
+            events,
+        })
 }
 
 fn event(has_huge_scores: bool) -> impl Strategy<Value = NewEvent> {
     let small = || select(vec![0, 0, 1, 1, -1, 2, -2, 3, 5, -5, 10]);
-    let huge = vec![SCORE_MAX, -SCORE_MAX, SCORE_MAX / 2 + 1, -SCORE_MAX / 2, SCORE_MAX - 1];
-    let (weight, large) = if has_huge_scores { (40, huge) } else { (2, vec![100, -100]) };
+    // Small enough that no sum of a case is out of range.
+    let large = vec![100, -100, SCORE_MAX / 1000, -SCORE_MAX / 1000];
+    let huge = vec![
+        SCORE_MAX,
+        -SCORE_MAX,
+        SCORE_MAX / 2 + 1,
+        -SCORE_MAX / 2,
+        SCORE_MAX - 1,
+    ];
+    let (weight, large) = if has_huge_scores {
+        (40, huge)
+    } else {
+        (2, large)
+    };
     let score = prop_oneof![
         20 => small().prop_map(Amount::Scaled),
         20 => small().prop_map(Amount::Points),
@@ -255,15 +334,28 @@ fn event(has_huge_scores: bool) -> impl Strategy<Value = NewEvent> {
         1 => Just(Amount::TooLarge),
         weight => select(large).prop_map(Amount::Scaled),
     ];
-    (any::<Pick>(), prop::bool::weighted(0.8), any::<Pick>(), score, event_time()).prop_map(
-        |(board, has_id, member, score, at)| NewEvent { board, has_id, member, score, at },
+    (
+        any::<Pick>(),
+        prop::bool::weighted(0.8),
+        any::<Pick>(),
+        score,
+        event_time(),
     )
+        .prop_map(|(board, has_id, member, score, at)| NewEvent {
+            board,
+            has_id,
+            member,
+            score,
+            at,
+        })
 }
 
 /// What lies before, on and after a boundary.
 fn any_near() -> impl Strategy<Value = i64> + Clone {
     prop_oneof![
-        select(vec![-1, 0, 1, -1000, 1000, 59_999, -60_000, 60_000, HOUR, -HOUR]),
+        select(vec![
+            -1, 0, 1, -1000, 1000, 59_999, -60_000, 60_000, HOUR, -HOUR
+        ]),
         -HOUR..=HOUR,
         -2 * DAY..=2 * DAY,
     ]
@@ -271,7 +363,11 @@ fn any_near() -> impl Strategy<Value = i64> + Clone {
 
 fn event_time() -> impl Strategy<Value = Time> {
     // The clock accepts what lies up to a minute ahead.
-    let near = prop_oneof![select(vec![0, -1, 1, 59_999, 60_000, 60_001]), -5000..=5000_i64, -HOUR..=0];
+    let near = prop_oneof![
+        select(vec![0, -1, 1, 59_999, 60_000, 60_001]),
+        -5000..=5000_i64,
+        -HOUR..=0
+    ];
     let late = prop_oneof![6 => -3..=1_i64, 3 => -12..=0_i64, 1 => -40..=0_i64];
     let after = prop_oneof![3 => select(vec![-1, 0, 1, 1000]), 1 => any_near()];
     prop_oneof![

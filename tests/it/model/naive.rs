@@ -142,9 +142,8 @@ impl Board {
         match unit {
             Unit::Minute => at.div_euclid(MINUTE),
             // The clocks change by whole hours in the zones of the tests that look at hours.
-            Unit::Hour => {
-                (at + 1000 * i64::from(local.offset().fix().local_minus_utc()) % HOUR).div_euclid(HOUR)
-            }
+            Unit::Hour => (at + 1000 * i64::from(local.offset().fix().local_minus_utc()) % HOUR)
+                .div_euclid(HOUR),
             Unit::Day => day,
             Unit::Week => (day - 1 - self.week_start).div_euclid(7),
             Unit::Month => year * 12 + i64::from(local.month0()),
@@ -195,7 +194,10 @@ pub struct Model {
 
 impl Model {
     pub fn new(board: Board) -> Self {
-        Self { board, taken: Vec::new() }
+        Self {
+            board,
+            taken: Vec::new(),
+        }
     }
 
     /// The instants of all events that were taken.
@@ -207,7 +209,9 @@ impl Model {
     fn amount(&self, taken: &Taken, window: Window, period: i64) -> Option<i64> {
         let own = taken.periods[window.unit() as usize];
         match window {
-            Window::Rolling(_, count) => (own <= period && period < own + count).then_some(taken.score),
+            Window::Rolling(_, count) => {
+                (own <= period && period < own + count).then_some(taken.score)
+            }
             Window::Period(_) if own == period => Some(taken.score),
             Window::Period(unit) if own + 1 == period => {
                 let millionths = i128::from(*self.board.carryover.get(&unit)?);
@@ -220,8 +224,13 @@ impl Model {
 
     fn merge(&self, kept: Score, new: Score) -> Score {
         match self.board.update {
-            Update::Sum => Score { value: kept.value + new.value, at: kept.at.max(new.at) },
-            Update::Max => std::cmp::max_by_key(kept, new, |score| (score.value, Reverse(score.at))),
+            Update::Sum => Score {
+                value: kept.value + new.value,
+                at: kept.at.max(new.at),
+            },
+            Update::Max => {
+                std::cmp::max_by_key(kept, new, |score| (score.value, Reverse(score.at)))
+            }
             Update::Min => std::cmp::min_by_key(kept, new, |score| (score.value, score.at)),
             Update::Last => std::cmp::max_by_key(kept, new, |score| (score.at, score.value)),
         }
@@ -231,7 +240,10 @@ impl Model {
         let mut scores: BTreeMap<&str, Score> = BTreeMap::new();
         for taken in &self.taken {
             if let Some(value) = self.amount(taken, window, period) {
-                let new = Score { value, at: taken.at };
+                let new = Score {
+                    value,
+                    at: taken.at,
+                };
                 scores
                     .entry(&taken.event.member)
                     .and_modify(|kept| *kept = self.merge(*kept, new))
@@ -252,7 +264,13 @@ impl Model {
     /// A standing, first rank first.
     pub fn standing(&self, window: Window, period: i64) -> Vec<Entry> {
         // Where it sorts: a score that is better is smaller.
-        let better = |score: Score| if self.board.descending { -score.value } else { score.value };
+        let better = |score: Score| {
+            if self.board.descending {
+                -score.value
+            } else {
+                score.value
+            }
+        };
         let tie = |score: Score| match self.board.ties {
             Ties::First => score.at,
             Ties::Last => -score.at,
@@ -260,11 +278,20 @@ impl Model {
         };
         let mut scores: Vec<(&str, Score)> = self.scores(window, period).into_iter().collect();
         scores.sort_by_key(|(member, score)| (better(*score), tie(*score), member.as_bytes()));
-        let ahead = |score: Score| scores.iter().map(|(_, other)| better(*other)).filter(move |other| *other < better(score));
+        let ahead = |score: Score| {
+            scores
+                .iter()
+                .map(|(_, other)| better(*other))
+                .filter(move |other| *other < better(score))
+        };
         let rank = |place: usize, score: Score| match self.board.ranking {
             Ranking::Ordinal => place,
             Ranking::Competition => 1 + ahead(score).count(),
-            Ranking::Dense => 1 + ahead(score).collect::<std::collections::BTreeSet<_>>().len(),
+            Ranking::Dense => {
+                1 + ahead(score)
+                    .collect::<std::collections::BTreeSet<_>>()
+                    .len()
+            }
         };
         let listed = (1..).zip(&scores);
         listed
@@ -278,6 +305,9 @@ impl Model {
 
     /// What has to become of an event that comes in now; if it is to be taken, it is.
     pub fn take(&mut self, event: &Event, now: i64) -> Verdict {
+        let Some(score) = event.score else {
+            return Verdict::Rejected("score-out-of-range");
+        };
         let same_id = |taken: &&Taken| event.id.is_some() && taken.event.id == event.id;
         if let Some(first) = self.taken.iter().find(same_id) {
             return if first.event == *event {
@@ -286,9 +316,6 @@ impl Model {
                 Verdict::Rejected("event-id-reused")
             };
         }
-        let Some(score) = event.score else {
-            return Verdict::Rejected("score-out-of-range");
-        };
         let at = event.at.unwrap_or(now);
         if at > now + MINUTE {
             return Verdict::Rejected("event-in-future");
@@ -307,7 +334,13 @@ impl Model {
             Unit::Season,
         ];
         let periods = units.map(|unit| self.board.period(unit, at));
-        self.taken.push(Taken { event: event.clone(), score, at, periods, standings: Value::Null });
+        self.taken.push(Taken {
+            event: event.clone(),
+            score,
+            at,
+            periods,
+            standings: Value::Null,
+        });
         if self.is_out_of_range() {
             self.taken.pop();
             return Verdict::Rejected("score-out-of-range");
@@ -328,19 +361,27 @@ impl Model {
             Window::Rolling(unit, _) => Window::Rolling(unit, 1),
             period @ Window::Period(_) => period,
         });
-        self.board.windows.iter().copied().chain(of_periods).any(|window| {
-            let own = latest.periods[window.unit() as usize];
-            let last = match window {
-                Window::Period(_) => own + 1,
-                Window::Rolling(_, count) => own + count - 1,
-            };
-            let mine = |taken: &&Taken| taken.event.member == latest.event.member;
-            (own..=last).any(|period| {
-                let amounts = || {
-                    self.taken.iter().filter(mine).filter_map(|taken| self.amount(taken, window, period))
+        self.board
+            .windows
+            .iter()
+            .copied()
+            .chain(of_periods)
+            .any(|window| {
+                let own = latest.periods[window.unit() as usize];
+                let last = match window {
+                    Window::Period(_) => own + 1,
+                    Window::Rolling(_, count) => own + count - 1,
                 };
-                self.board.update == Update::Sum && amounts().sum::<i64>().abs() > SCORE_MAX
+                let mine = |taken: &&Taken| taken.event.member == latest.event.member;
+                (own..=last).any(|period| {
+                    let amounts = || {
+                        self.taken
+                            .iter()
+                            .filter(mine)
+                            .filter_map(|taken| self.amount(taken, window, period))
+                    };
+                    self.board.update == Update::Sum && amounts().sum::<i64>().abs() > SCORE_MAX
+                })
             })
-        })
     }
 }

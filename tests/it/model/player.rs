@@ -20,6 +20,10 @@ use crate::harness::{Instance, World};
 /// The times of a case stay between 2010 and 2080, whatever its years add up to.
 const TIME_MIN: i64 = 1_262_304_000_000;
 const TIME_MAX: i64 = 3_471_292_800_000;
+/// How many standings are read side by side.
+const READ_AT_ONCE_MAX: usize = 6;
+/// How many guesses it may take to find the order in which the events of a batch were carried out.
+const TRIES_MAX: usize = 2_000;
 /// The most standings of a window that are read at the end.
 const READ_PERIODS_MAX: usize = 24;
 
@@ -67,10 +71,66 @@ struct Outcome {
     standings: Value,
 }
 
+/// Looks for the order in which events were carried out.
+struct Search {
+    now: i64,
+    with_ranks: bool,
+    tries: usize,
+    /// What doesn't fit where the fewest events are left, and how many that are.
+    why_not: Option<(usize, String)>,
+}
+
+impl Search {
+    fn find_order(
+        &mut self,
+        left: Vec<&(Sent, Outcome)>,
+        moments: &mut Vec<Vec<(String, Model)>>,
+    ) -> bool {
+        let boards = moments[moments.len() - 1].clone();
+        let mut difference = None;
+        for (place, (sent, outcome)) in left.iter().enumerate() {
+            self.tries = self.tries.saturating_sub(1);
+            let (after, expected) = judge(&boards, sent, self.now, self.with_ranks);
+            if let Err(why) = expect_equal(&format!("{sent:?}"), outcome, &expected) {
+                difference.get_or_insert(why);
+            } else if self.tries > 0 {
+                let mut next = boards.clone();
+                next[sent.board].1 = after;
+                moments.push(next);
+                let mut rest = left.clone();
+                rest.remove(place);
+                if self.find_order(rest, moments) {
+                    return true;
+                }
+                moments.pop();
+            }
+        }
+        if let Some(why) = difference
+            && self
+                .why_not
+                .as_ref()
+                .is_none_or(|(fewest, _)| left.len() < *fewest)
+        {
+            self.why_not = Some((left.len(), why));
+        }
+        left.is_empty()
+    }
+}
+
+impl Outcome {
+    fn is_taken(&self) -> bool {
+        self.status == "applied" || self.status == "unchanged"
+    }
+}
+
 impl Table {
     pub async fn set_up(name: &'static str, instances: usize) -> Self {
         let world = World::with_instances(instances, "2026-11-21T00:00:00Z").await;
-        Self { world, name, boards: AtomicU64::new(0) }
+        Self {
+            world,
+            name,
+            boards: AtomicU64::new(0),
+        }
     }
 
     /// Plays a case; the error says what differs, and all that had happened.
@@ -91,7 +151,11 @@ impl Table {
         };
         let result = game.play(&case.steps).await;
         for (id, _) in &game.boards {
-            self.world.client().delete(&format!("/v1/boards/{id}")).await.expect(204);
+            self.world
+                .client()
+                .delete(&format!("/v1/boards/{id}"))
+                .await
+                .expect(204);
         }
         result.map_err(|difference| format!("{difference}\n\nafter\n{}\n", game.log.join("\n")))
     }
@@ -101,8 +165,16 @@ fn pick(pick: Pick, count: usize) -> usize {
     usize::from(pick) % count
 }
 
-pub fn expect_equal<T: PartialEq + std::fmt::Debug>(what: &str, got: &T, expected: &T) -> Result<(), String> {
-    if got == expected { Ok(()) } else { Err(format!("{what}\n     got {got:?}\nexpected {expected:?}")) }
+pub fn expect_equal<T: PartialEq + std::fmt::Debug>(
+    what: &str,
+    got: &T,
+    expected: &T,
+) -> Result<(), String> {
+    if got == expected {
+        Ok(())
+    } else {
+        Err(format!("{what}\n     got {got:?}\nexpected {expected:?}"))
+    }
 }
 
 impl Game<'_> {
@@ -119,7 +191,11 @@ impl Game<'_> {
         self.send_all_again().await?;
         self.read_everything().await?;
         for instance in &self.world.instances {
-            instance.service.roll_over().await.map_err(|error| error.to_string())?;
+            instance
+                .service
+                .roll_over()
+                .await
+                .map_err(|error| error.to_string())?;
         }
         self.read_some(5).await
     }
@@ -127,13 +203,16 @@ impl Game<'_> {
     fn set_clock(&mut self, now: i64) {
         self.now = now.clamp(TIME_MIN, TIME_MAX);
         self.world.set_time(&time_text(self.now));
-        self.log.push(format!("the clock shows {}", time_text(self.now)));
+        self.log
+            .push(format!("the clock shows {}", time_text(self.now)));
     }
 
     async fn step(&mut self, step: &Step) -> Result<(), String> {
         match step {
             Step::Advance { board, to } => {
-                let to = self.time(pick(*board, self.boards.len()), *to).unwrap_or(self.now);
+                let to = self
+                    .time(pick(*board, self.boards.len()), *to)
+                    .unwrap_or(self.now);
                 self.set_clock(to.max(self.now));
                 Ok(())
             }
@@ -150,7 +229,14 @@ impl Game<'_> {
                 let done = self.world.instances[instance].service.roll_over().await;
                 done.map_err(|error| error.to_string())
             }
-            Step::RollOverPartly { instance, board, window, ahead, budget, times } => {
+            Step::RollOverPartly {
+                instance,
+                board,
+                window,
+                ahead,
+                budget,
+                times,
+            } => {
                 let instance = pick(*instance, self.world.instances.len());
                 let (id, model) = &self.boards[pick(*board, self.boards.len())];
                 let window = model.board.windows[pick(*window, model.board.windows.len())];
@@ -164,7 +250,15 @@ impl Game<'_> {
                     window_name(window),
                     model.board.key(window.unit(), period),
                 ));
-                roll_over_partly(&self.world.instances[instance], id, window, at, *budget, *times).await
+                roll_over_partly(
+                    &self.world.instances[instance],
+                    id,
+                    window,
+                    at,
+                    *budget,
+                    *times,
+                )
+                .await
             }
             Step::Read { count } => self.read_some(*count).await,
         }
@@ -175,7 +269,11 @@ impl Game<'_> {
         let time = match time {
             Time::Now => return None,
             Time::Near(after) => self.now + after,
-            Time::Edge { unit, periods, after } => {
+            Time::Edge {
+                unit,
+                periods,
+                after,
+            } => {
                 let unit = board.windows[pick(unit, board.windows.len())].unit();
                 let period = board.period(unit, self.now) + periods;
                 board.start(unit, period).unwrap_or(self.now) + after
@@ -199,48 +297,52 @@ impl Game<'_> {
     async fn send_request(&mut self, request: Request) -> Result<(), String> {
         let outcomes = post(self.world, &self.boards, &request).await?;
         self.log_sent(&request, &outcomes);
-        let mut pending: Vec<(Sent, Outcome)> = request.events.into_iter().zip(outcomes).collect();
-        // A batch's events may be carried out in any order, so each that fits the model is taken next.
-        while !pending.is_empty() {
-            let place = pending.iter().position(|(sent, outcome)| {
-                let (after, expected) = self.judge(sent, request.with_ranks);
-                let fits = expected == *outcome;
-                if fits {
-                    self.boards[sent.board].1 = after;
-                }
-                fits
-            });
-            let Some(place) = place else {
-                let (sent, outcome) = &pending[0];
-                let (_, expected) = self.judge(sent, request.with_ranks);
-                return expect_equal(&format!("{sent:?}"), outcome, &expected);
-            };
-            pending.remove(place);
+        let answered = request.events.into_iter().zip(outcomes);
+        if request.is_single {
+            for one in answered {
+                self.compare(vec![one], request.with_ranks)?;
+            }
+            Ok(())
+        } else {
+            self.compare(answered.collect(), request.with_ranks)
         }
-        Ok(())
     }
 
-    /// What has to become of an event, and the model of its board afterwards.
-    fn judge(&self, sent: &Sent, with_ranks: bool) -> (Model, Outcome) {
-        let before = &self.boards[sent.board].1;
-        let mut after = before.clone();
-        let outcome = match after.take(&sent.event, self.now) {
-            Verdict::Taken => {
-                let standings = changes(before, &after, &sent.event, self.now, with_ranks);
-                after.remember(standings.clone());
-                let status = status(before, &after, &sent.event, self.now).to_owned();
-                Outcome { status, problem: None, standings }
-            }
-            Verdict::Duplicate(standings) => {
-                Outcome { status: "duplicate".to_owned(), problem: None, standings }
-            }
-            Verdict::Rejected(problem) => Outcome {
-                status: "rejected".to_owned(),
-                problem: Some(format!("/problems/{problem}")),
-                standings: Value::Null,
-            },
+    /// Compares what became of events that were sent together. They may be carried out in any order, so there
+    /// has to be one in which those that were taken fit, and each other one fits at some moment of that.
+    fn compare(&mut self, answered: Vec<(Sent, Outcome)>, with_ranks: bool) -> Result<(), String> {
+        let (taken, others): (Vec<_>, Vec<_>) = answered
+            .into_iter()
+            .partition(|(_, outcome)| outcome.is_taken());
+        let mut search = Search {
+            now: self.now,
+            with_ranks,
+            tries: TRIES_MAX,
+            why_not: None,
         };
-        (after, outcome)
+        let mut moments = vec![self.boards.clone()];
+        if !search.find_order(taken.iter().collect(), &mut moments) {
+            return Err(search
+                .why_not
+                .map_or_else(|| "no order was found".to_owned(), |(_, why)| why));
+        }
+        self.boards.clone_from(&moments[moments.len() - 1]);
+        self.compare_others(&others, &moments)
+    }
+
+    /// Compares what became of events that were not taken, which has to be right at one of these moments.
+    fn compare_others(
+        &self,
+        others: &[(Sent, Outcome)],
+        moments: &[Vec<(String, Model)>],
+    ) -> Result<(), String> {
+        for (sent, outcome) in others {
+            let expected = |boards: &Vec<_>| judge(boards, sent, self.now, false).1;
+            if !moments.iter().any(|boards| expected(boards) == *outcome) {
+                expect_equal(&format!("{sent:?}"), outcome, &expected(&self.boards))?;
+            }
+        }
+        Ok(())
     }
 
     /// Sends batches side by side, while standings are read and rolled over. Which of two events comes first
@@ -253,44 +355,60 @@ impl Game<'_> {
             windows.map(move |window| format!("/v1/boards/{id}/standings/{window}"))
         });
         let reads = reads.map(async |path| instance.client.get(&path).await);
-        let posts = requests.iter().map(|request| post(self.world, &self.boards, request));
-        let (outcomes, (reads, rolled)) =
-            join(join_all(posts), join(join_all(reads), instance.service.roll_over())).await;
+        let posts = requests
+            .iter()
+            .map(|request| post(self.world, &self.boards, request));
+        let (outcomes, (reads, rolled)) = join(
+            join_all(posts),
+            join(join_all(reads), instance.service.roll_over()),
+        )
+        .await;
         rolled.map_err(|error| error.to_string())?;
         for read in reads {
             expect_equal(&read.text, &read.status, &StatusCode::OK)?;
         }
         let outcomes = outcomes.into_iter().collect::<Result<Vec<_>, _>>()?;
-        self.log.push(format!("side by side, {} batches:", requests.len()));
+        self.log
+            .push(format!("side by side, {} batches:", requests.len()));
         for (request, outcomes) in requests.iter().zip(&outcomes) {
             self.log_sent(request, outcomes);
         }
         let events = requests.into_iter().flat_map(|request| request.events);
         let answered = events.zip(outcomes.into_iter().flatten());
         let (taken, others): (Vec<_>, Vec<_>) =
-            answered.partition(|(_, outcome)| outcome.status == "applied" || outcome.status == "unchanged");
+            answered.partition(|(_, outcome)| outcome.is_taken());
+        let before = self.boards.clone();
         for (sent, outcome) in taken {
             let model = &mut self.boards[sent.board].1;
-            expect_equal(&format!("{sent:?}"), &model.take(&sent.event, self.now), &Verdict::Taken)?;
+            let verdict = model.take(&sent.event, self.now);
+            expect_equal(&format!("{sent:?}"), &verdict, &Verdict::Taken)?;
             model.remember(outcome.standings);
         }
-        for (sent, outcome) in others {
-            let (_, expected) = self.judge(&sent, false);
-            expect_equal(&format!("{sent:?}"), &outcome, &expected)?;
-        }
-        Ok(())
+        self.compare_others(&others, &[before, self.boards.clone()])
     }
 
     /// Sends everything that has an id again, in another order and in other batches.
     async fn send_all_again(&mut self) -> Result<(), String> {
-        let mut sent: Vec<Sent> = self.sent.iter().filter(|sent| sent.event.id.is_some()).cloned().collect();
+        let mut sent: Vec<Sent> = self
+            .sent
+            .iter()
+            .filter(|sent| sent.event.id.is_some())
+            .cloned()
+            .collect();
         self.random.shuffle(&mut sent);
         while !sent.is_empty() {
             let count = 1 + self.random.below(sent.len());
             let events: Vec<Sent> = sent.drain(..count).collect();
             let bodies = events.iter().map(|sent| self.body(sent)).collect();
             let instance = self.random.below(self.world.instances.len());
-            self.send_request(Request { instance, is_single: false, with_ranks: true, events, bodies }).await?;
+            self.send_request(Request {
+                instance,
+                is_single: false,
+                with_ranks: true,
+                events,
+                bodies,
+            })
+            .await?;
         }
         Ok(())
     }
@@ -298,8 +416,17 @@ impl Game<'_> {
     fn prepare(&mut self, batch: &Batch) -> Request {
         let mut events = Vec::new();
         for sending in &batch.events {
-            let with_ids: Vec<&Sent> = self.sent.iter().filter(|sent| sent.event.id.is_some()).collect();
-            let earlier = |earlier: Pick| with_ids.get(pick(earlier, with_ids.len().max(1))).copied().cloned();
+            let with_ids: Vec<&Sent> = self
+                .sent
+                .iter()
+                .filter(|sent| sent.event.id.is_some())
+                .collect();
+            let earlier = |earlier: Pick| {
+                with_ids
+                    .get(pick(earlier, with_ids.len().max(1)))
+                    .copied()
+                    .cloned()
+            };
             let sent = match sending {
                 Sending::New(event) => self.new_event(event),
                 Sending::Again(which) => match earlier(*which) {
@@ -352,7 +479,11 @@ impl Game<'_> {
             score,
             at,
         };
-        Sent { board, event, number }
+        Sent {
+            board,
+            event,
+            number,
+        }
     }
 
     /// An event in JSON. The same content can be written in more than one way.
@@ -362,7 +493,7 @@ impl Game<'_> {
         let number = match (sent.event.score, self.random.below(6)) {
             (None, _) => sent.number.clone(),
             (Some(value), 0) => format!("{value}e-{decimals}"),
-            (Some(value), 1) => format!("{value}000E-{}", decimals + 3),
+            (Some(value), 1) if value != 0 => format!("{value}000E-{}", decimals + 3),
             (Some(0), 2) => "-0.0".to_owned(),
             (Some(value), _) => score_text(value, decimals),
         };
@@ -376,7 +507,9 @@ impl Game<'_> {
         }
         if let Some(at) = sent.event.at {
             let offset = FixedOffset::east_opt([0, 19_800, -12_600][self.random.below(3)]).unwrap();
-            let text = utc(at).with_timezone(&offset).to_rfc3339_opts(SecondsFormat::Millis, true);
+            let text = utc(at)
+                .with_timezone(&offset)
+                .to_rfc3339_opts(SecondsFormat::Millis, true);
             fields.push(format!("\"at\": {}", json!(text)));
         }
         self.random.shuffle(&mut fields);
@@ -384,12 +517,23 @@ impl Game<'_> {
     }
 
     fn log_sent(&mut self, request: &Request, outcomes: &[Outcome]) {
-        let Request { instance, is_single, with_ranks, .. } = request;
-        let how = if *is_single { "one by one" } else { "as a batch" };
-        self.log.push(format!("to instance {instance} {how}, ranks={with_ranks}:"));
+        let Request {
+            instance,
+            is_single,
+            with_ranks,
+            ..
+        } = request;
+        let how = if *is_single {
+            "one by one"
+        } else {
+            "as a batch"
+        };
+        self.log
+            .push(format!("to instance {instance} {how}, ranks={with_ranks}:"));
         for (body, outcome) in request.bodies.iter().zip(outcomes) {
             let what = outcome.problem.as_ref().unwrap_or(&outcome.status);
-            self.log.push(format!("  {body} -> {what} {}", outcome.standings));
+            self.log
+                .push(format!("  {body} -> {what} {}", outcome.standings));
         }
     }
 
@@ -397,73 +541,134 @@ impl Game<'_> {
 
     /// Reads some standings near the clock, or near what was sent.
     async fn read_some(&mut self, count: usize) -> Result<(), String> {
-        let mut queries = Vec::new();
+        let mut standings = Vec::new();
         for _ in 0..count {
             let board = self.random.below(self.boards.len());
             let model = &self.boards[board].1;
             let window = model.board.windows[self.random.below(model.board.windows.len())];
             let mut instants: Vec<i64> = model.instants().collect();
             instants.push(self.now);
-            let from = if self.random.below(2) == 0 { self.now } else { instants[self.random.below(instants.len())] };
+            let from = match self.random.below(2) {
+                0 => self.now,
+                _ => instants[self.random.below(instants.len())],
+            };
             let reach = match window {
                 Window::Period(_) => 2,
                 Window::Rolling(_, count) => usize::try_from(count).unwrap() + 2,
             };
             let after = i64::try_from(self.random.below(reach)).unwrap() - 1;
-            let period = model.board.period(window.unit(), from) + after;
-            queries.extend(self.queries(board, window, period));
+            standings.push((
+                board,
+                window,
+                model.board.period(window.unit(), from) + after,
+            ));
         }
-        self.ask(queries).await
+        self.read(standings).await
     }
 
     /// Reads every standing that an event is part of, and those around them.
     async fn read_everything(&mut self) -> Result<(), String> {
-        let mut queries = Vec::new();
-        for board in 0..self.boards.len() {
-            for window in self.boards[board].1.board.windows.clone() {
-                let model = &self.boards[board].1;
+        let mut standings = Vec::new();
+        for (board, (_, model)) in self.boards.iter().enumerate() {
+            for window in model.board.windows.iter().copied() {
                 let running = model.board.period(window.unit(), self.now);
                 let mut periods: BTreeSet<i64> = (running - 1..=running + 2).collect();
                 for at in model.instants() {
                     let own = model.board.period(window.unit(), at);
                     periods.extend(own - 1..=own + 1);
                     if let Window::Rolling(_, count) = window {
-                        periods.extend((own..=own + count).take_while(|period| *period <= running + 2));
+                        periods.extend(
+                            (own..=own + count).take_while(|period| *period <= running + 2),
+                        );
                     }
-                }
-                if window.unit() == Unit::All {
-                    periods = BTreeSet::from([0]);
                 }
                 let mut periods: Vec<i64> = periods.into_iter().collect();
                 self.random.shuffle(&mut periods);
-                for period in periods.into_iter().take(READ_PERIODS_MAX) {
-                    queries.extend(self.queries(board, window, period));
-                }
+                periods.truncate(READ_PERIODS_MAX);
+                standings.extend(periods.into_iter().map(|period| (board, window, period)));
             }
         }
-        self.ask(queries).await
+        self.random.shuffle(&mut standings);
+        self.read(standings).await
     }
 
-    fn queries(&mut self, board: usize, window: Window, period: i64) -> Vec<Query> {
-        let (id, model) = &self.boards[board];
-        queries(&mut self.random, id, model, window, period, self.now)
-    }
-
-    async fn ask(&mut self, queries: Vec<Query>) -> Result<(), String> {
-        self.log.push(format!("{} reads", queries.len()));
-        ask(self.world, &mut self.random, queries).await
+    async fn read(&mut self, mut standings: Vec<(usize, Window, i64)>) -> Result<(), String> {
+        self.log
+            .push(format!("{} standings are read", standings.len()));
+        while !standings.is_empty() {
+            let count = (1 + self.random.below(READ_AT_ONCE_MAX)).min(standings.len());
+            let mut queries = Vec::new();
+            self.now += 1;
+            self.world.set_time(&time_text(self.now));
+            for (board, window, period) in standings.drain(..count) {
+                let (id, model) = &self.boards[board];
+                let period = if window.unit() == Unit::All {
+                    0
+                } else {
+                    period
+                };
+                queries.extend(self::queries(
+                    &mut self.random,
+                    id,
+                    model,
+                    window,
+                    period,
+                    self.now,
+                ));
+            }
+            ask(self.world, &mut self.random, queries).await?;
+        }
+        Ok(())
     }
 }
 
+/// What has to become of an event now, and the model of its board afterwards.
+fn judge(boards: &[(String, Model)], sent: &Sent, now: i64, with_ranks: bool) -> (Model, Outcome) {
+    let before = &boards[sent.board].1;
+    let mut after = before.clone();
+    let outcome = match after.take(&sent.event, now) {
+        Verdict::Taken => {
+            let standings = in_any_order(changes(before, &after, &sent.event, now, with_ranks));
+            after.remember(standings.clone());
+            let status = status(before, &after, &sent.event, now).to_owned();
+            Outcome {
+                status,
+                problem: None,
+                standings,
+            }
+        }
+        Verdict::Duplicate(standings) => Outcome {
+            status: "duplicate".to_owned(),
+            problem: None,
+            standings,
+        },
+        Verdict::Rejected(problem) => Outcome {
+            status: "rejected".to_owned(),
+            problem: Some(format!("/problems/{problem}")),
+            standings: Value::Null,
+        },
+    };
+    (after, outcome)
+}
+
 /// Sends a batch; the outcomes are in the order of its events.
-async fn post(world: &World, boards: &[(String, Model)], request: &Request) -> Result<Vec<Outcome>, String> {
+async fn post(
+    world: &World,
+    boards: &[(String, Model)],
+    request: &Request,
+) -> Result<Vec<Outcome>, String> {
     let client = &world.instances[request.instance].client;
     let with_ranks = request.with_ranks;
     let mut outcomes = Vec::new();
     if request.is_single {
         for (sent, body) in request.events.iter().zip(&request.bodies) {
-            let path = format!("/v1/boards/{}/events?ranks={with_ranks}", boards[sent.board].0);
-            let answer = client.post_text(&path, "application/json", body.clone()).await;
+            let path = format!(
+                "/v1/boards/{}/events?ranks={with_ranks}",
+                boards[sent.board].0
+            );
+            let answer = client
+                .post_text(&path, "application/json", body.clone())
+                .await;
             let answered = exact(&answer.text);
             outcomes.push(if answer.status == StatusCode::OK {
                 outcome(boards, sent, &answered)?
@@ -478,7 +683,11 @@ async fn post(world: &World, boards: &[(String, Model)], request: &Request) -> R
         expect_equal(&answer.text, &answer.status, &StatusCode::OK)?;
         let answered = exact(&answer.text);
         let results = answered["results"].as_array().unwrap();
-        expect_equal("the number of results", &results.len(), &request.events.len())?;
+        expect_equal(
+            "the number of results",
+            &results.len(),
+            &request.events.len(),
+        )?;
         for (sent, result) in request.events.iter().zip(results) {
             outcomes.push(outcome(boards, sent, result)?);
         }
@@ -497,8 +706,16 @@ fn outcome(boards: &[(String, Model)], sent: &Sent, answered: &Value) -> Result<
     Ok(Outcome {
         status: answered["status"].as_str().unwrap().to_owned(),
         problem: None,
-        standings: answered["standings"].clone(),
+        standings: in_any_order(answered["standings"].clone()),
     })
+}
+
+/// The contract doesn't say in which order an outcome names the standings.
+fn in_any_order(mut standings: Value) -> Value {
+    if let Some(standings) = standings.as_array_mut() {
+        standings.sort_by_key(|standing| standing["window"].as_str().map(ToOwned::to_owned));
+    }
+    standings
 }
 
 fn rejected(problem: &Value) -> Outcome {
@@ -520,14 +737,20 @@ async fn roll_over_partly(
     times: usize,
 ) -> Result<(), String> {
     let service = &instance.service;
-    let board = service.board(&BoardId::parse(id).unwrap()).await.map_err(|error| error.to_string())?;
+    let board = service
+        .board(&BoardId::parse(id).unwrap())
+        .await
+        .map_err(|error| error.to_string())?;
     let window: standings::domain::window::Window = window_name(window).parse().unwrap();
     let start = Timestamp::parse(&time_text(start)).unwrap();
     let now = service.clock.now();
     let period = board.calendar.containing(window.unit(), start);
     let running = board.calendar.containing(window.unit(), now);
     for _ in 0..times {
-        let done = service.store.advance(&board, window, &period, &running, now, budget).await;
+        let done = service
+            .store
+            .advance(&board, window, &period, &running, now, budget)
+            .await;
         done.map_err(|error| error.to_string())?;
     }
     Ok(())

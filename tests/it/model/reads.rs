@@ -8,14 +8,13 @@ use super::answers::{View, exact, time_text, window_name};
 use super::cases::MEMBERS;
 use super::naive::{Board, Model, Window};
 use super::player::expect_equal;
-use crate::harness::World;
 use crate::harness::random::Random;
+use crate::harness::{Instance, World};
 
 /// As many queries as one request may have.
 const QUERIES_MAX: usize = 100;
 
 /// A read, and what it should answer.
-#[derive(Clone)]
 pub struct Query {
     board: String,
     window: String,
@@ -24,14 +23,12 @@ pub struct Query {
     expected: Expected,
 }
 
-#[derive(Clone)]
 enum Kind {
     Page,
     Member(&'static str),
     Subset,
 }
 
-#[derive(Clone, Debug, PartialEq)]
 enum Expected {
     Body(Value),
     Problem(u16, &'static str),
@@ -51,14 +48,22 @@ pub fn queries(
     let is_refused = matches!(window, Window::Rolling(..)) && period > running + 1;
     let choice = choose(random, &model.board, window, period, now);
     let query = |kind: Kind, parameters: Value, expected: Option<Value>| {
-        let Value::Object(mut parameters) = parameters else { unreachable!() };
+        let Value::Object(mut parameters) = parameters else {
+            unreachable!()
+        };
         parameters.extend(choice.clone());
         let expected = match expected {
             _ if is_refused => Expected::Problem(400, "invalid-parameter"),
             Some(body) => Expected::Body(body),
             None => Expected::Problem(404, "member-not-found"),
         };
-        Query { board: id.to_owned(), window: window_name(window), kind, parameters, expected }
+        Query {
+            board: id.to_owned(),
+            window: window_name(window),
+            kind,
+            parameters,
+            expected,
+        }
     };
     let any = |random: &mut Random| MEMBERS[random.below(MEMBERS.len())];
 
@@ -70,16 +75,27 @@ pub fn queries(
         if let Some(me) = me {
             parameters["member"] = json!(me);
         }
-        queries.push(query(Kind::Page, parameters, Some(view.page(page, size, me))));
+        queries.push(query(
+            Kind::Page,
+            parameters,
+            Some(view.page(page, size, me)),
+        ));
     }
     for _ in 0..2 {
         let member = any(random);
         let around = [None, Some(0), Some(1), Some(3), Some(100)][random.below(5)];
         let parameters = around.map_or_else(|| json!({}), |around| json!({"around": around}));
-        queries.push(query(Kind::Member(member), parameters, view.member(member, around)));
+        queries.push(query(
+            Kind::Member(member),
+            parameters,
+            view.member(member, around),
+        ));
     }
     // A comma separates the members.
-    let mut members: Vec<&str> = MEMBERS.into_iter().filter(|member| !member.contains(',')).collect();
+    let mut members: Vec<&str> = MEMBERS
+        .into_iter()
+        .filter(|member| !member.contains(','))
+        .collect();
     random.shuffle(&mut members);
     members.truncate(1 + random.below(members.len()));
     let parameters = json!({"ids": members.join(",")});
@@ -110,11 +126,22 @@ fn choose(
     Some((name.to_owned(), json!(value)))
 }
 
+impl Expected {
+    fn text(&self) -> String {
+        match self {
+            Self::Body(body) => format!("200 {body}"),
+            Self::Problem(status, name) => format!("{status} {name}"),
+        }
+    }
+}
+
 impl Query {
     fn path(&self) -> String {
         let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
         let parameters = self.parameters.iter().map(|(name, value)| {
-            let text = value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
+            let text = value
+                .as_str()
+                .map_or_else(|| value.to_string(), ToOwned::to_owned);
             format!("{name}={}", encode(&text))
         });
         let parameters = parameters.collect::<Vec<_>>().join("&");
@@ -140,60 +167,78 @@ impl Query {
         Value::Object(line)
     }
 
-    fn compare(&self, status: u16, answered: Value) -> Result<(), String> {
-        let got = match status {
-            200 => Expected::Body(answered),
-            _ => match (&self.expected, answered["type"].as_str()) {
-                (Expected::Problem(_, name), Some(kind)) if kind == format!("/problems/{name}") => {
-                    Expected::Problem(status, name)
-                }
-                _ => return Err(format!("{}\n     got {answered}\nexpected {:?}", self.path(), self.expected)),
-            },
+    fn compare(&self, status: u16, answered: &Value) -> Result<(), String> {
+        let is_expected = match &self.expected {
+            Expected::Body(body) => status == 200 && answered == body,
+            Expected::Problem(number, name) => {
+                status == *number && answered["type"] == format!("/problems/{name}")
+            }
         };
-        expect_equal(&self.path(), &got, &self.expected)
+        if is_expected {
+            return Ok(());
+        }
+        Err(format!(
+            "{}\n     got {status} {answered}\nexpected {}",
+            self.path(),
+            self.expected.text()
+        ))
     }
 }
 
 /// Reads, of one instance or of each, one by one or many at once.
-pub async fn ask(world: &World, random: &mut Random, mut queries: Vec<Query>) -> Result<(), String> {
+pub async fn ask(
+    world: &World,
+    random: &mut Random,
+    mut queries: Vec<Query>,
+) -> Result<(), String> {
     random.shuffle(&mut queries);
-    while !queries.is_empty() {
-        let count = (1 + random.below(QUERIES_MAX)).min(queries.len());
-        let queries: Vec<Query> = queries.drain(..count).collect();
-        let (subsets, others) = queries.into_iter().partition(|query| matches!(query.kind, Kind::Subset));
-        let (by_one, at_once): (Vec<Query>, Vec<Query>) =
-            if random.below(4) == 0 { (others, Vec::new()) } else { (Vec::new(), others) };
-        let is_for_all = random.below(5) == 0;
-        let chosen = random.below(world.instances.len());
-        for (index, instance) in world.instances.iter().enumerate() {
-            if !is_for_all && index != chosen {
-                continue;
+    let is_at_once = |query: &Query| !matches!(query.kind, Kind::Subset);
+    let (at_once, by_one): (Vec<Query>, Vec<Query>) = match random.below(4) {
+        0 => (Vec::new(), queries),
+        _ => queries.into_iter().partition(is_at_once),
+    };
+    let chosen = random.below(world.instances.len());
+    let is_for_all = random.below(5) == 0;
+    for (index, instance) in world.instances.iter().enumerate() {
+        if is_for_all || index == chosen {
+            ask_by_one(instance, &by_one).await?;
+            for part in at_once.chunks(QUERIES_MAX) {
+                ask_at_once(instance, part).await?;
             }
-            let gets = |queries: Vec<Query>| {
-                queries.into_iter().map(async |query| {
-                    let answer = instance.client.get(&query.path()).await;
-                    query.compare(answer.status.as_u16(), exact(&answer.text))
-                })
-            };
-            for result in join_all(gets(by_one.clone()).chain(gets(Vec::clone(&subsets)))).await {
-                result?;
+        }
+    }
+    Ok(())
+}
+
+async fn ask_by_one(instance: &Instance, queries: &[Query]) -> Result<(), String> {
+    let gets = queries.iter().map(async |query| {
+        let answer = instance.client.get(&query.path()).await;
+        query.compare(answer.status.as_u16(), &exact(&answer.text))
+    });
+    join_all(gets).await.into_iter().collect()
+}
+
+async fn ask_at_once(instance: &Instance, queries: &[Query]) -> Result<(), String> {
+    let lines: Vec<Value> = queries.iter().map(Query::line).collect();
+    let answer = instance
+        .client
+        .post("/v1/standings/query", json!({"queries": lines}))
+        .await;
+    let answered = exact(&answer.text);
+    let results = answered["results"].as_array().ok_or(&answer.text)?;
+    expect_equal("the number of results", &results.len(), &queries.len())?;
+    for (query, result) in queries.iter().zip(results) {
+        let name = if matches!(query.kind, Kind::Page) {
+            "page"
+        } else {
+            "member"
+        };
+        match result.get("problem") {
+            Some(problem) => {
+                let status = problem["status"].as_str().unwrap().parse().unwrap();
+                query.compare(status, problem)?;
             }
-            if at_once.is_empty() {
-                continue;
-            }
-            let body = json!({"queries": at_once.iter().map(Query::line).collect::<Vec<_>>()});
-            let answer = instance.client.post("/v1/standings/query", body).await;
-            let answered = exact(&answer.text);
-            let results = answered["results"].as_array().ok_or(&answer.text)?;
-            expect_equal("the number of results", &results.len(), &at_once.len())?;
-            for (query, result) in at_once.iter().zip(results) {
-                let name = if matches!(query.kind, Kind::Page) { "page" } else { "member" };
-                let (status, answered) = match result.get("problem") {
-                    Some(problem) => (problem["status"].as_str().unwrap().parse().unwrap(), problem),
-                    None => (200, &result[name]),
-                };
-                query.compare(status, answered.clone())?;
-            }
+            None => query.compare(200, &result[name])?,
         }
     }
     Ok(())

@@ -1,0 +1,35 @@
+# The service, and the program of the private Redis server that it runs where STANDINGS_REDIS_URL is not set.
+#
+#   docker build -t standings .
+#   docker run --rm -p 127.0.0.1:8080:8080 -v standings:/data -e STANDINGS_API_KEYS=admin:CHANGE-ME standings
+#
+# In a container the service listens on all addresses, and so it does not start without API keys, unless it is
+# told with STANDINGS_ALLOW_OPEN=true that everybody may use it.
+
+FROM rust:1.95-slim-bookworm AS build
+WORKDIR /build
+COPY . .
+# The caches keep compiled dependencies from one build to the next; they are not part of the image.
+RUN --mount=type=cache,target=/usr/local/cargo/registry \
+    --mount=type=cache,target=/build/target \
+    cargo build --release --locked \
+    && cp target/release/standings /usr/local/bin/
+
+FROM debian:bookworm-slim
+# ca-certificates: for rediss://.
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends ca-certificates redis-server \
+    && rm -rf /var/lib/apt/lists/* \
+    && useradd --uid 10001 --user-group --no-create-home --home-dir /data --shell /usr/sbin/nologin standings \
+    && install -d -o standings -g standings -m 700 /data
+COPY --from=build /usr/local/bin/standings /usr/local/bin/
+ENV STANDINGS_LISTEN=0.0.0.0:8080 \
+    STANDINGS_DATA_DIR=/data
+# By number, so that an orchestrator sees that it isn't root.
+USER 10001:10001
+WORKDIR /data
+EXPOSE 8080
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s CMD ["standings", "healthcheck"]
+ENTRYPOINT ["standings"]
+CMD ["serve"]

@@ -1,0 +1,28 @@
+# `make` lists what there is to do.
+
+# The service that `make demo` works on.
+URL ?= http://127.0.0.1:8080
+
+.PHONY: help run test lint demo setup
+.NOTPARALLEL:
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' Makefile
+
+run: ## Get what is missing, build, and serve on http://127.0.0.1:8080 with a private Redis server
+	@tools/setup run
+	cargo run --release --locked -- serve
+
+test: setup lint ## Do all that CI does: get what is missing, check format, lints and docs, run every test
+	PATH="$(CURDIR)/.tools:$$PATH" cargo test --locked
+
+lint: ## Check the format, the lints and the documentation
+	cargo fmt --check
+	cargo clippy --locked --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps
+
+demo: ## With `make run` going on elsewhere: import a month of flights, show its top ten (URL=… for another service)
+	@tools/demo $(URL)
+
+setup: ## Get what `make run` and `make test` need and is missing
+	@tools/setup
