@@ -182,13 +182,16 @@ mod tests {
     fn the_example_file_names_every_variable() {
         use clap::CommandFactory;
         let example = include_str!("../.env.example");
-        for arg in Cli::command().get_arguments() {
-            if let Some(name) = arg.get_env().and_then(|name| name.to_str()) {
-                assert!(
-                    example.contains(&format!("{name}=")),
-                    ".env.example lacks {name}"
-                );
-            }
+        let cli = Cli::command();
+        let args = cli
+            .get_subcommands()
+            .flat_map(|command| command.get_arguments());
+        for name in args
+            .chain(cli.get_arguments())
+            .filter_map(|arg| arg.get_env())
+        {
+            let line = format!("{}=", name.to_str().unwrap());
+            assert!(example.contains(&line), ".env.example lacks {line}");
         }
     }
 }

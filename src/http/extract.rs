@@ -6,7 +6,7 @@ use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::problem::{
     INVALID_PARAMETER, MALFORMED_JSON, PAYLOAD_TOO_LARGE, Problem, REQUEST_TIMEOUT,
@@ -76,18 +76,18 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
 
 /// Parses JSON; what is no JSON is told from what is not the JSON that is expected, and where.
 pub fn parse_json<'a, T: serde::Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Problem> {
-    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let malformed = |detail: String| Problem::new(MALFORMED_JSON, detail);
+    let text = std::str::from_utf8(bytes).map_err(|error| malformed(error.to_string()))?;
+    let mut json = serde_json::Deserializer::from_str(text);
     let parsed: T = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        let path = error.path().clone();
-        let error = error.into_inner();
-        if error.is_data() {
-            Problem::invalid(vec![FieldError::new(pointer(&path), without_place(&error))])
-        } else {
-            Problem::new(MALFORMED_JSON, error.to_string())
+        let pointer = pointer(error.path());
+        // What is wrong is found first; whether all of it is JSON comes before.
+        match serde_json::from_str::<IgnoredAny>(text) {
+            Ok(_) => Problem::invalid(vec![FieldError::new(pointer, without_place(error.inner()))]),
+            Err(error) => malformed(error.to_string()),
         }
     })?;
-    json.end()
-        .map_err(|error| Problem::new(MALFORMED_JSON, error.to_string()))?;
+    json.end().map_err(|error| malformed(error.to_string()))?;
     Ok(parsed)
 }
 

@@ -9,4 +9,5 @@
 
 mod flights;
 mod harness;
+mod http;
 mod model;

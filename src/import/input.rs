@@ -1,0 +1,292 @@
+//! The file that is imported: what identifies it, how it is opened, and what is in it.
+
+use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, BufRead, BufReader, Read, Seek, Stdin};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use flate2::bufread::MultiGzDecoder;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use xxhash_rust::xxh3::Xxh3;
+
+/// The name that stands for the standard input.
+const STDIN_NAME: &str = "-";
+/// The size of each read, in bytes.
+pub(super) const BUFFER_BYTES: usize = 1 << 16;
+/// What a gzip file begins with.
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+/// What some programs write before UTF-8.
+const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
+
+/// Why a file can't be imported.
+#[derive(Debug, Error)]
+pub enum InputError {
+    /// It can't be opened or read.
+    #[error("can't read {path}: {cause}")]
+    Read {
+        /// The file.
+        path: String,
+        /// Why.
+        cause: io::Error,
+    },
+    /// What is in it is no CSV or NDJSON of events, from this line on.
+    #[error("{path}, line {line}: {detail}")]
+    Content {
+        /// The file.
+        path: String,
+        /// The line, from 1.
+        line: u64,
+        /// What is wrong.
+        detail: String,
+    },
+    /// The thread that reads it has ended without saying so.
+    #[error("reading {0} ended unexpectedly")]
+    Lost(String),
+}
+
+/// What a file's content is known by.
+///
+/// The hash covers every byte, not only the ends: two exports of the same size may differ by one score in
+/// the middle, and must not pass for each other. Reading the file once more costs little beside sending it.
+/// The name and the time of the last change are left out, so that a copy is the same file.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(super) struct Identity {
+    /// The size in bytes, as the file is stored.
+    pub(super) bytes: u64,
+    /// The hash, 16 hexadecimal digits.
+    pub(super) xxh3: String,
+}
+
+/// How events are written in a file.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Format {
+    Csv,
+    Ndjson,
+}
+
+/// A file or a stream, opened but not decoded.
+#[derive(Debug)]
+pub(super) struct Input {
+    path: PathBuf,
+    content: Content,
+    bytes_read: Arc<AtomicU64>,
+}
+
+#[derive(Debug)]
+enum Content {
+    File(File, Identity),
+    /// A pipe or the like: can be read only once.
+    Stream(File),
+    Stdin(Stdin),
+}
+
+/// The text of a file, decompressed, without its byte order mark.
+pub(super) struct Text {
+    pub(super) read: Box<dyn BufRead + Send>,
+    pub(super) format: Format,
+}
+
+impl Input {
+    /// Opens a file and computes its identity; blocks.
+    pub(super) fn open(path: &Path) -> Result<Self, InputError> {
+        let content = if path == Path::new(STDIN_NAME) {
+            Content::Stdin(io::stdin())
+        } else {
+            Content::open(path).map_err(|cause| InputError::Read {
+                path: path.display().to_string(),
+                cause,
+            })?
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            content,
+            bytes_read: Arc::default(),
+        })
+    }
+
+    /// The name, for messages.
+    pub(super) fn name(&self) -> String {
+        match self.content {
+            Content::Stdin(_) => "the standard input".to_owned(),
+            _ => self.path.display().to_string(),
+        }
+    }
+
+    /// What the content is known by; `None` for what can be read only once.
+    pub(super) fn identity(&self) -> Option<&Identity> {
+        match &self.content {
+            Content::File(_, identity) => Some(identity),
+            _ => None,
+        }
+    }
+
+    /// What the ids of rows without one begin with. For a file it follows from the content, so that the same
+    /// row gets the same id in another run. A stream has no content before it is read: it gets a random one,
+    /// which makes retries of this run safe, and no others.
+    pub(super) fn id_prefix(&self) -> String {
+        match self.identity() {
+            Some(identity) => format!("import-{}-", identity.xxh3),
+            None => format!("import-{:016x}-", RandomState::new().hash_one(())),
+        }
+    }
+
+    /// Counts the bytes that have been read so far, as they are stored.
+    pub(super) fn bytes_read(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.bytes_read)
+    }
+
+    /// Begins to decode; blocks until the first bytes are there.
+    pub(super) fn decode(self) -> io::Result<Text> {
+        let raw: Box<dyn Read + Send> = match self.content {
+            // What is appended in the meantime isn't part of what the identity names.
+            Content::File(file, identity) => Box::new(file.take(identity.bytes)),
+            Content::Stream(file) => Box::new(file),
+            Content::Stdin(stdin) => Box::new(stdin),
+        };
+        let counted = Counted {
+            read: raw,
+            count: self.bytes_read,
+        };
+        let mut stored = BufReader::with_capacity(BUFFER_BYTES, counted);
+        let is_gzip = stored.fill_buf()?.starts_with(&GZIP_MAGIC);
+        let mut read: Box<dyn BufRead + Send> = if is_gzip {
+            Box::new(BufReader::with_capacity(
+                BUFFER_BYTES,
+                MultiGzDecoder::new(stored),
+            ))
+        } else {
+            Box::new(stored)
+        };
+        let head = read.fill_buf()?;
+        let mark_bytes = if head.starts_with(&BYTE_ORDER_MARK) {
+            BYTE_ORDER_MARK.len()
+        } else {
+            0
+        };
+        let format =
+            Format::of_name(&self.path).unwrap_or_else(|| Format::of_content(&head[mark_bytes..]));
+        read.consume(mark_bytes);
+        Ok(Text { read, format })
+    }
+}
+
+impl Content {
+    fn open(path: &Path) -> io::Result<Self> {
+        let mut file = File::open(path)?;
+        let metadata = file.metadata()?;
+        if metadata.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        if !metadata.is_file() {
+            return Ok(Self::Stream(file));
+        }
+        let identity = Identity::of(&mut file)?;
+        file.rewind()?;
+        Ok(Self::File(file, identity))
+    }
+}
+
+impl Identity {
+    fn of(read: &mut impl Read) -> io::Result<Self> {
+        let mut hash = Xxh3::new();
+        let mut buffer = vec![0; BUFFER_BYTES];
+        let mut bytes = 0;
+        loop {
+            match read.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(count) => {
+                    hash.update(&buffer[..count]);
+                    bytes += count as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Self {
+            bytes,
+            xxh3: format!("{:016x}", hash.digest()),
+        })
+    }
+}
+
+impl Format {
+    /// What the extension says, after that of the compression.
+    fn of_name(path: &Path) -> Option<Self> {
+        let name = path.file_name()?.to_str()?.to_ascii_lowercase();
+        let (_, extension) = name.strip_suffix(".gz").unwrap_or(&name).rsplit_once('.')?;
+        match extension {
+            "csv" => Some(Self::Csv),
+            "ndjson" | "jsonl" => Some(Self::Ndjson),
+            _ => None,
+        }
+    }
+
+    fn of_content(head: &[u8]) -> Self {
+        if head.trim_ascii_start().starts_with(b"{") {
+            Self::Ndjson
+        } else {
+            Self::Csv
+        }
+    }
+}
+
+/// Counts what passes.
+struct Counted<R> {
+    read: R,
+    count: Arc<AtomicU64>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.read.read(buffer)?;
+        self.count.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_format_follows_the_extension_and_then_the_content() {
+        let of_name = |name: &str| Format::of_name(Path::new(name));
+        assert_eq!(of_name("a/b.csv"), Some(Format::Csv));
+        assert_eq!(of_name("b.CSV.GZ"), Some(Format::Csv));
+        assert_eq!(of_name("b.jsonl"), Some(Format::Ndjson));
+        assert_eq!(of_name("b.ndjson.gz"), Some(Format::Ndjson));
+        assert_eq!(of_name("events.gz"), None);
+        assert_eq!(of_name("-"), None);
+        assert_eq!(Format::of_content(b"\n  {\"member\""), Format::Ndjson);
+        assert_eq!(Format::of_content(b"member,score"), Format::Csv);
+        assert_eq!(Format::of_content(b""), Format::Csv);
+    }
+
+    #[test]
+    fn the_identity_covers_every_byte() {
+        let of = |bytes: &[u8]| Identity::of(&mut io::Cursor::new(bytes)).unwrap();
+        let mut content = vec![b'x'; 3 << 20];
+        let before = of(&content);
+        assert_eq!(before, of(&content));
+        assert_eq!((before.bytes, before.xxh3.len()), (3 << 20, 16));
+        content[3 << 19] = b'y';
+        assert_ne!(before, of(&content));
+    }
+
+    #[test]
+    fn a_directory_and_a_missing_file_are_told_in_a_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let message = Input::open(folder.path()).unwrap_err().to_string();
+        assert!(message.contains("is a directory"), "{message}");
+        let message = Input::open(&folder.path().join("none.csv"))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            message.starts_with("can't read ") && !message.contains('\n'),
+            "{message}"
+        );
+    }
+}

@@ -1,0 +1,111 @@
+//! For how long a board remembers ids, and so until when rows can be sent again without counting twice.
+
+use std::time::{Duration, Instant};
+
+use crate::domain::time::{Span, Timestamp};
+
+/// The longest that a request may take to arrive and to be carried out.
+pub(super) const REQUEST_TIME_MAX: Duration = Duration::from_secs(35);
+
+/// What the board remembers of rows that may have been taken.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Memory {
+    /// For how long the board remembers ids, at least.
+    pub(super) idempotency: Span,
+    /// Rows that an earlier run may have sent.
+    pub(super) unsure: Option<Unsure>,
+}
+
+/// Rows of an earlier run that may have been taken without being acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unsure {
+    /// They end with this one.
+    pub(super) sent_rows: u64,
+    /// None of them was sent before.
+    pub(super) since: Timestamp,
+    /// Until when they can be sent again; `None` if the user vouches for it.
+    pub(super) until: Option<Instant>,
+}
+
+impl Memory {
+    /// For how long rows can be sent again after the first time: less than the board remembers their ids,
+    /// because the last request takes time to arrive.
+    pub(super) fn resend_time(idempotency: Span) -> Duration {
+        let whole = Duration::from_millis(idempotency.ms());
+        whole.saturating_sub((whole / 10).min(REQUEST_TIME_MAX))
+    }
+
+    /// How much of that time is left for rows that were first sent at `since`; `None` if it is over.
+    pub(super) fn time_left(
+        idempotency: Span,
+        since: Timestamp,
+        now: Timestamp,
+    ) -> Option<Duration> {
+        // A clock that was set back in between must not make old rows young.
+        let age = Duration::from_millis(now.ms().abs_diff(since.ms()));
+        Self::resend_time(idempotency)
+            .checked_sub(age)
+            .filter(|left| !left.is_zero())
+    }
+
+    /// The end of that time for rows that were first sent at `since`.
+    pub(super) fn end(idempotency: Span, since: Timestamp) -> Timestamp {
+        let ms = i64::try_from(Self::resend_time(idempotency).as_millis()).unwrap_or(i64::MAX);
+        Timestamp::from_ms_clamped(since.ms().saturating_add(ms))
+    }
+
+    /// Whether an earlier run may have sent the row behind this many.
+    pub(super) fn is_unsure(&self, rows: u64) -> bool {
+        self.unsure.is_some_and(|unsure| rows < unsure.sent_rows)
+    }
+
+    /// Until when that row can be sent, if something limits it.
+    pub(super) fn until(&self, rows: u64) -> Option<Instant> {
+        self.unsure
+            .filter(|_| self.is_unsure(rows))
+            .and_then(|unsure| unsure.until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_sent_again_for_less_than_the_board_remembers_them() {
+        assert_eq!(
+            Memory::resend_time(Span::hours(1)),
+            Duration::from_secs(3_600 - 35)
+        );
+        assert_eq!(
+            Memory::resend_time(Span::seconds(10)),
+            Duration::from_secs(9)
+        );
+    }
+
+    #[test]
+    fn neither_a_late_nor_an_early_clock_makes_rows_young() {
+        let at = |seconds: i64| Timestamp::from_ms_clamped(seconds * 1_000);
+        let left = |now| Memory::time_left(Span::seconds(10), at(100), at(now));
+        assert_eq!(left(100), Some(Duration::from_secs(9)));
+        assert_eq!(left(108), Some(Duration::from_secs(1)));
+        assert_eq!(left(109), None);
+        assert_eq!(left(99), Some(Duration::from_secs(8)));
+        assert_eq!(left(50), None);
+    }
+
+    #[test]
+    fn only_rows_that_were_sent_are_unsure() {
+        let until = Instant::now();
+        let unsure = Unsure {
+            sent_rows: 20,
+            since: Timestamp::MIN,
+            until: Some(until),
+        };
+        let memory = Memory {
+            idempotency: Span::hours(1),
+            unsure: Some(unsure),
+        };
+        assert_eq!((memory.until(19), memory.until(20)), (Some(until), None));
+    }
+}

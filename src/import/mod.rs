@@ -1,0 +1,482 @@
+//! `standings import`: sends a file of events to a service, each exactly once.
+//!
+//! ```text
+//! file ─ input.rs ─ rows.rs ─── queue ──▶ client.rs ── POST /v1/events ──▶ the service
+//!        (a thread: decodes,               (several in flight, each repeated until it is answered)
+//!         builds the bodies)                   │
+//!                    checkpoint.rs ◀─ ledger.rs ◀┘ acknowledged, in the order of the file
+//! ```
+//!
+//! - Every event has an id. A row without one gets an id that follows from the file's content and the row's
+//!   number, so that the service recognises it in another request and in another run.
+//! - A request whose answer is lost is sent again as it was: what had been taken comes back as `duplicate`.
+//! - An interrupted import goes on behind the last row that was acknowledged. Rows behind it may have been
+//!   taken as well. Sending them again is safe only while the board remembers their ids; after that, the
+//!   import refuses to go on rather than count twice.
+//! - Memory is bounded: by the batches in flight and in the queue, not by the file.
+
+mod checkpoint;
+mod client;
+mod input;
+mod ledger;
+mod memory;
+mod progress;
+mod rows;
+mod summary;
+#[cfg(test)]
+mod tests;
+
+use std::future::Future;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::pin::pin;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::value_parser;
+use futures::stream::{self, Stream, StreamExt};
+use thiserror::Error;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+
+pub use self::checkpoint::CheckpointError;
+pub use self::client::ServiceError;
+pub use self::input::InputError;
+pub use self::summary::{Example, Rejected, Summary, Tally};
+
+use self::checkpoint::Job;
+use self::client::{BoardFacts, Client, Patience};
+use self::input::Input;
+use self::ledger::Ledger;
+use self::memory::Memory;
+use self::progress::Progress;
+use self::rows::{Batch, Target};
+use crate::clock::Clock;
+use crate::config::Secret;
+use crate::domain::ids::BoardId;
+use crate::domain::time::{Span, Timestamp};
+
+/// The most rows of a request, which the service sets.
+const BATCH_ROWS_MAX: i64 = 1_000;
+/// The most requests at once.
+const CONCURRENCY_MAX: i64 = 64;
+/// How many batches wait, ready to be sent.
+const QUEUE_BATCHES: usize = 2;
+/// How long requests in flight may take to end once the import is interrupted.
+const DRAIN_TIME_MAX: Duration = Duration::from_secs(10);
+/// The exit status of an import that failed.
+const STATUS_FAILED: u8 = 1;
+
+/// What stands below the options in the help.
+const HELP: &str = "\
+The file is CSV with a header row, or NDJSON with one event object a line; either may be compressed with gzip. \
+Its fields are member and score, and optionally id and at; others are ignored. Every event counts once, however \
+often it has to be sent: rows without an id get one that follows from the file's content. An import that was \
+interrupted goes on when the same command is given again.
+
+The exit status is 0 if all rows were taken, 2 if some were rejected, and 1 if the import failed.";
+
+/// Send a file of events to a service.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = HELP)]
+pub struct ImportArgs {
+    /// The file; - for the standard input, which can't be resumed.
+    pub file: PathBuf,
+    /// The board that the events are for.
+    #[arg(long, value_parser = BoardId::parse)]
+    pub board: BoardId,
+    /// The service's address.
+    #[arg(long, env = "STANDINGS_URL", default_value = "http://127.0.0.1:8080")]
+    pub url: String,
+    /// An API key with the role write.
+    #[arg(long, env = "STANDINGS_API_KEY", hide_env_values = true)]
+    pub key: Option<Secret>,
+    /// How many rows a request has at most, 1 to 1000.
+    #[arg(long, default_value = "1000", value_parser = value_parser!(u16).range(1..=BATCH_ROWS_MAX))]
+    pub batch: u16,
+    /// How many requests are sent at once, 1 to 64.
+    #[arg(long, default_value = "4", value_parser = value_parser!(u16).range(1..=CONCURRENCY_MAX))]
+    pub concurrency: u16,
+    /// Begin with the first row, whatever an interrupted import has done. Rows that the board has taken and
+    /// whose ids it doesn't remember any more count again: delete the board first.
+    #[arg(long, conflicts_with = "resume_anyway")]
+    pub restart: bool,
+    /// Go on with an interrupted import although the board may not remember its last rows, or has been defined
+    /// anew. Those rows are sent again: look first whether they were taken.
+    #[arg(long)]
+    pub resume_anyway: bool,
+}
+
+/// Why an import failed.
+#[derive(Debug, Error)]
+pub enum ImportError {
+    /// The file can't be read.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// The checkpoint can't be used.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// The service did not take what was sent.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+    /// The user wanted it.
+    #[error("interrupted")]
+    Interrupted,
+    /// Rows whose fate is not known can't be sent again.
+    #[error(
+        "rows {first_row} to {last_row} may have been taken since {since}, when the import was interrupted, and board {board} remembers ids for {idempotency} only: sending them again may count them twice. Look whether they were taken: if not, go on with --resume-anyway; otherwise delete the board, create it anew and begin with --restart"
+    )]
+    TooOld {
+        /// The board.
+        board: String,
+        /// When the first of them may have been sent.
+        since: Timestamp,
+        /// For how long the board remembers ids.
+        idempotency: Span,
+        /// The first of the rows, from 1.
+        first_row: u64,
+        /// The last of the rows that may have been sent.
+        last_row: u64,
+    },
+    /// The board may be another one.
+    #[error(
+        "board {board} has been redefined or created anew since the import was interrupted: if it still has what was imported, go on with --resume-anyway; otherwise begin with --restart"
+    )]
+    BoardChanged {
+        /// The board.
+        board: String,
+    },
+    /// The import ended before the file did.
+    #[error("{cause}; {rows} rows were done. {advice}")]
+    Stopped {
+        /// Why.
+        cause: Box<ImportError>,
+        /// How many rows were acknowledged, those of earlier runs included.
+        rows: u64,
+        /// How to go on.
+        advice: String,
+    },
+}
+
+impl ImportError {
+    /// The exit status of the process.
+    pub fn exit_status(&self) -> u8 {
+        STATUS_FAILED
+    }
+}
+
+/// Runs the command: what was done goes to the standard output, and what went wrong, in a line, to the
+/// standard error.
+pub async fn command(args: ImportArgs) -> ExitCode {
+    // Where nobody listens, the exit status still tells.
+    match run(args).await {
+        Ok(summary) => {
+            let _ = writeln!(io::stdout(), "{summary}");
+            summary.exit_status().into()
+        }
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "standings: {error}");
+            error.exit_status().into()
+        }
+    }
+}
+
+/// Sends a file of events to a service. Progress is shown on the standard error. Ctrl-C ends it so that it can
+/// go on later.
+///
+/// # Errors
+/// Fails if the file can't be read, or if the service can't be reached or refuses a whole request; the
+/// message says whether and how the import can go on. Rows that are rejected are no error.
+pub async fn run(args: ImportArgs) -> Result<Summary, ImportError> {
+    let interrupt = async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            // Without a handler the signal ends the process; the checkpoint on the disk is enough.
+            std::future::pending::<()>().await;
+        }
+    };
+    let surroundings = Surroundings {
+        patience: Patience::default(),
+        drain_time_max: DRAIN_TIME_MAX,
+        fallback: PathBuf::from("."),
+        progress: Progress::on_stderr,
+    };
+    run_in(args, surroundings, interrupt).await
+}
+
+/// What tests set otherwise.
+struct Surroundings<P> {
+    patience: Patience,
+    drain_time_max: Duration,
+    /// Where the checkpoint lies if it can't lie beside the file.
+    fallback: PathBuf,
+    /// How progress is shown, given the file's size in bytes.
+    progress: P,
+}
+
+async fn run_in<P: FnOnce(Option<u64>) -> Progress>(
+    args: ImportArgs,
+    surroundings: Surroundings<P>,
+    interrupt: impl Future<Output = ()>,
+) -> Result<Summary, ImportError> {
+    let begun = Instant::now();
+    let Surroundings {
+        patience,
+        drain_time_max,
+        fallback,
+        progress,
+    } = surroundings;
+    let path = args.file.clone();
+    let lost = || InputError::Lost(args.file.display().to_string());
+    let input = tokio::task::spawn_blocking(move || Input::open(&path))
+        .await
+        .map_err(|_| lost())??;
+    let progress = Arc::new(progress(input.identity().map(|identity| identity.bytes)));
+    let url = args.url.trim_end_matches('/').to_owned();
+    let client = Client::new(
+        &url,
+        args.key.as_ref(),
+        args.board.clone(),
+        patience,
+        Arc::clone(&progress),
+    )?;
+    let job = Job {
+        file: input.identity().cloned(),
+        board: args.board.to_string(),
+        url,
+    };
+    let in_flight = [args.concurrency, args.batch].map(u64::from);
+    let board = client.board().await?;
+    let mut ledger = Ledger::open(job, &args.file, &fallback, args.restart, in_flight)?;
+    ledger.begin(&board, args.resume_anyway, now())?;
+    announce(&ledger, &input, &progress);
+
+    let rows_before = ledger.rows();
+    let mut import = Import {
+        args: &args,
+        client: &client,
+        board: &board,
+        ledger: &mut ledger,
+        progress,
+    };
+    let sent = import.send(input, interrupt, drain_time_max).await;
+    import.progress.finish();
+    match sent {
+        Ok(()) => ledger.finish()?,
+        Err(cause) => return Err(suspend(&mut ledger, &client, &board, cause)),
+    }
+    Ok(Summary {
+        rows: ledger.rows(),
+        tally: ledger.tally().clone(),
+        rows_before,
+        elapsed: begun.elapsed(),
+    })
+}
+
+fn now() -> Timestamp {
+    Timestamp::from_ms_clamped(Clock::local_ms())
+}
+
+fn announce(ledger: &Ledger, input: &Input, progress: &Progress) {
+    if ledger.is_resumed() {
+        progress.notice(&format!(
+            "going on with an interrupted import at row {}",
+            ledger.rows() + 1
+        ));
+    }
+    if !ledger.is_resumable() {
+        let name = input.name();
+        progress.notice(&format!(
+            "{name} can be read only once: an interrupted import can't go on, and another run counts rows without an id again"
+        ));
+    }
+    progress.begin_at(ledger.rows());
+}
+
+/// Leaves the right checkpoint behind, and says how to go on.
+fn suspend(ledger: &mut Ledger, client: &Client, board: &BoardFacts, stop: Stop) -> ImportError {
+    let (cause, is_settled) = match stop {
+        Stop::Settled(cause) => (cause, true),
+        Stop::Unsettled(cause) => (cause, false),
+    };
+    if !client.has_perhaps_sent() {
+        return ledger.undo().err().unwrap_or(cause);
+    }
+    let suspended = if is_settled {
+        ledger.suspend_settled()
+    } else {
+        ledger.suspend()
+    };
+    let advice = match (
+        suspended,
+        ledger.is_resumable(),
+        ledger.resumable_until(board.idempotency),
+    ) {
+        (Err(error), ..) => return error,
+        (_, false, _) => "A stream can't be resumed".to_owned(),
+        (_, true, None) => "The same command goes on from there".to_owned(),
+        (_, true, Some(until)) if until <= now() => "The same command says how to go on".to_owned(),
+        (_, true, Some(until)) => format!("The same command goes on from there, until {until}"),
+    };
+    ImportError::Stopped {
+        cause: Box::new(cause),
+        rows: ledger.rows(),
+        advice,
+    }
+}
+
+/// Why sending ended before the file did.
+enum Stop {
+    /// Every request that was begun has been answered.
+    Settled(ImportError),
+    /// Some requests have not.
+    Unsettled(ImportError),
+}
+
+impl From<InputError> for Stop {
+    /// It comes behind all rows that could be read.
+    fn from(error: InputError) -> Self {
+        Self::Settled(error.into())
+    }
+}
+
+impl From<ServiceError> for Stop {
+    fn from(error: ServiceError) -> Self {
+        Self::Unsettled(error.into())
+    }
+}
+
+impl From<ImportError> for Stop {
+    fn from(error: ImportError) -> Self {
+        Self::Unsettled(error)
+    }
+}
+
+/// An import that runs.
+struct Import<'a> {
+    args: &'a ImportArgs,
+    client: &'a Client,
+    board: &'a BoardFacts,
+    ledger: &'a mut Ledger,
+    progress: Arc<Progress>,
+}
+
+/// A batch whose events all have their results.
+struct Acknowledged {
+    rows: u64,
+    tally: Tally,
+    /// When it was sent for the first time, or before.
+    sent: Timestamp,
+    bytes_read: u64,
+    is_last: bool,
+}
+
+impl Import<'_> {
+    /// Sends what is left of the file.
+    async fn send(
+        &mut self,
+        input: Input,
+        interrupt: impl Future<Output = ()>,
+        drain_time_max: Duration,
+    ) -> Result<(), Stop> {
+        let name = input.name();
+        let stopping = CancellationToken::new();
+        // The first request goes alone: if it is refused, nothing has been sent.
+        let gate = Semaphore::new(1);
+        let mut closed_permits = usize::from(self.args.concurrency) - 1;
+        let (client, memory) = (self.client, self.ledger.memory(self.board.idempotency));
+        let mut acknowledged = pin!(
+            stream_of(self.read(input)?)
+                .take_until(stopping.cancelled())
+                .map(|batch| acknowledge(client, batch, memory, &gate))
+                .buffered(usize::from(self.args.concurrency))
+        );
+        let mut interrupt = pin!(interrupt);
+        let mut drained = pin!(async {
+            stopping.cancelled().await;
+            tokio::time::sleep(drain_time_max).await;
+        });
+        let interval = self.progress.interval();
+        let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + interval, interval);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut bytes_read, mut is_complete) = (0, false);
+        loop {
+            let next = tokio::select! {
+                biased;
+                () = &mut interrupt, if !stopping.is_cancelled() => {
+                    self.progress.notice("stopping as soon as the requests in flight are answered");
+                    stopping.cancel();
+                    continue;
+                }
+                () = &mut drained => return Err(ImportError::Interrupted.into()),
+                _ = ticks.tick() => {
+                    self.progress.show(self.ledger.rows(), bytes_read);
+                    continue;
+                }
+                next = acknowledged.next() => next,
+            };
+            let Some(batch) = next.transpose()? else {
+                break;
+            };
+            self.ledger
+                .acknowledge(batch.rows, &batch.tally, batch.sent)?;
+            (bytes_read, is_complete) = (batch.bytes_read, batch.is_last);
+            if self.client.has_perhaps_sent() {
+                gate.add_permits(std::mem::take(&mut closed_permits));
+            }
+        }
+        if is_complete {
+            Ok(())
+        } else if stopping.is_cancelled() {
+            Err(Stop::Settled(ImportError::Interrupted))
+        } else {
+            Err(InputError::Lost(name).into())
+        }
+    }
+
+    /// Begins to read the file behind the rows that are acknowledged.
+    fn read(&self, input: Input) -> Result<mpsc::Receiver<Result<Batch, InputError>>, InputError> {
+        let (sender, receiver) = mpsc::channel(QUEUE_BATCHES);
+        let path = input.name();
+        let target = Target {
+            board: self.args.board.to_string(),
+            batch_rows: u64::from(self.args.batch),
+            skip: self.ledger.rows(),
+        };
+        let progress = Arc::clone(&self.progress);
+        // Not a task of the runtime, which would wait at its end for a stream that says nothing more.
+        thread::Builder::new()
+            .name("import-reader".to_owned())
+            .spawn(move || rows::read(input, &target, &sender, &progress))
+            .map_err(|cause| InputError::Read { path, cause })?;
+        Ok(receiver)
+    }
+}
+
+fn stream_of<T>(mut receiver: mpsc::Receiver<T>) -> impl Stream<Item = T> {
+    stream::poll_fn(move |context| receiver.poll_recv(context))
+}
+
+/// Sends a batch until each of its events has a result.
+async fn acknowledge(
+    client: &Client,
+    batch: Result<Batch, InputError>,
+    memory: Memory,
+    gate: &Semaphore,
+) -> Result<Acknowledged, Stop> {
+    let batch = batch?;
+    let sent = now();
+    // It fails only where a semaphore is closed, and this one never is.
+    let _permit = gate.acquire().await;
+    let mut tally = client.post(&batch, memory).await?;
+    tally.add(&batch.unreadable);
+    Ok(Acknowledged {
+        rows: batch.rows,
+        tally,
+        sent,
+        bytes_read: batch.bytes_read,
+        is_last: batch.is_last,
+    })
+}

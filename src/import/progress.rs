@@ -1,0 +1,163 @@
+//! How far the import is, on the standard error: a bar on a terminal, a line now and then elsewhere.
+
+use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+use parking_lot::Mutex;
+
+use super::summary::rate;
+
+/// How often the bar moves.
+const BAR_INTERVAL: Duration = Duration::from_millis(250);
+/// How often a line is written where there is no bar.
+const LINE_INTERVAL: Duration = Duration::from_secs(5);
+/// The shortest time over which the rate is measured.
+const RATE_INTERVAL: Duration = Duration::from_secs(1);
+const BAR_TEMPLATE: &str = "{wide_bar} {percent}% of {total_bytes} · {msg} · {eta} left";
+/// Of a stream, whose size isn't known.
+const SPINNER_TEMPLATE: &str = "{spinner} {bytes} · {msg}";
+
+/// Shows how far the import is. May be used by several threads.
+pub(super) struct Progress {
+    output: Output,
+    bytes_total: Option<u64>,
+    measured: Mutex<Measured>,
+}
+
+enum Output {
+    Bar(ProgressBar),
+    Lines(Mutex<Box<dyn Write + Send>>),
+}
+
+/// The rate as it was measured last.
+struct Measured {
+    since: Instant,
+    rows: u64,
+    rate: u64,
+}
+
+impl Progress {
+    /// On the standard error. `bytes_total`: the size of the file as it is stored; `None` of a stream.
+    pub(super) fn on_stderr(bytes_total: Option<u64>) -> Self {
+        let stderr = io::stderr();
+        if !stderr.is_terminal() {
+            return Self::lines(bytes_total, Box::new(stderr));
+        }
+        let bar = bytes_total.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
+        let template = if bytes_total.is_some() {
+            BAR_TEMPLATE
+        } else {
+            SPINNER_TEMPLATE
+        };
+        // The templates are constants that a test parses; without a style the bar has its default one.
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        Self::new(bytes_total, Output::Bar(bar))
+    }
+
+    /// As lines.
+    pub(super) fn lines(bytes_total: Option<u64>, write: Box<dyn Write + Send>) -> Self {
+        Self::new(bytes_total, Output::Lines(Mutex::new(write)))
+    }
+
+    fn new(bytes_total: Option<u64>, output: Output) -> Self {
+        let measured = Measured {
+            since: Instant::now(),
+            rows: 0,
+            rate: 0,
+        };
+        Self {
+            output,
+            bytes_total,
+            measured: Mutex::new(measured),
+        }
+    }
+
+    /// How often [`Progress::show`] is to be called.
+    pub(super) fn interval(&self) -> Duration {
+        match &self.output {
+            Output::Bar(_) => BAR_INTERVAL,
+            Output::Lines(_) => LINE_INTERVAL,
+        }
+    }
+
+    /// Says something once.
+    pub(super) fn notice(&self, text: &str) {
+        match &self.output {
+            Output::Bar(bar) => bar.println(text),
+            Output::Lines(write) => {
+                // A standard error that is closed is no reason to stop the import.
+                let _ = writeln!(write.lock(), "{text}");
+            }
+        }
+    }
+
+    /// Rows that earlier runs have done: they don't enter the rate.
+    pub(super) fn begin_at(&self, rows: u64) {
+        *self.measured.lock() = Measured {
+            since: Instant::now(),
+            rows,
+            rate: 0,
+        };
+    }
+
+    /// Shows how many rows are done, and how many bytes of the file have been read for them.
+    pub(super) fn show(&self, rows: u64, bytes_read: u64) {
+        let done = format!(
+            "{} rows · {} a second",
+            HumanCount(rows),
+            HumanCount(self.rate(rows))
+        );
+        match (&self.output, self.bytes_total) {
+            (Output::Bar(bar), _) => {
+                bar.set_message(done);
+                bar.set_position(bytes_read);
+            }
+            (Output::Lines(_), Some(total)) => {
+                let percent = bytes_read.saturating_mul(100) / total.max(1);
+                self.notice(&format!("{percent}% · {done}"));
+            }
+            (Output::Lines(_), None) => self.notice(&done),
+        }
+    }
+
+    fn rate(&self, rows: u64) -> u64 {
+        let mut measured = self.measured.lock();
+        let elapsed = measured.since.elapsed();
+        let current = rate(rows.saturating_sub(measured.rows), elapsed).unwrap_or(0);
+        if elapsed >= RATE_INTERVAL {
+            *measured = Measured {
+                since: Instant::now(),
+                rows,
+                rate: current,
+            };
+        }
+        // Before there is a measured one, the one so far serves.
+        if measured.rate == 0 {
+            current
+        } else {
+            measured.rate
+        }
+    }
+
+    /// Takes the bar away.
+    pub(super) fn finish(&self) {
+        if let Output::Bar(bar) = &self.output {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_templates_are_sound() {
+        for template in [BAR_TEMPLATE, SPINNER_TEMPLATE] {
+            assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
+        }
+    }
+}

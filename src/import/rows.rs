@@ -1,0 +1,609 @@
+//! Rows of a file, turned into the bodies of requests.
+//!
+//! Everything here blocks and runs on a thread of its own. Nothing is allocated for a row that is sound: its
+//! fields are borrowed from the reader's buffer and written straight into the body. A score is never parsed:
+//! its text goes on as it stands.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::io::{self, BufRead, Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use csv::ByteRecord;
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+
+use super::input::{BUFFER_BYTES, Format, Input, InputError};
+use super::progress::Progress;
+use super::summary::{Tally, UNREADABLE, shortened};
+use crate::http::extract::BODY_BYTES_MAX;
+
+/// The longest row, in bytes. An open quotation mark makes a row of the rest of the file: this bounds what is
+/// kept of it.
+const ROW_BYTES_MAX: usize = 1 << 20;
+/// The longest event in a body, in bytes.
+const EVENT_BYTES_MAX: usize = 1 << 16;
+/// A body of this size, in bytes, takes no further event: one more may fill it.
+const BODY_BYTES_FULL: usize = BODY_BYTES_MAX - EVENT_BYTES_MAX - BODY_END.len();
+/// How many names of ignored columns are collected.
+const IGNORED_NAMES_MAX: usize = 32;
+
+const BODY_START: &[u8] = b"{\"events\":[";
+const BODY_END: &[u8] = b"]}";
+
+/// What the rows become.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    /// The board; its id needs no escapes in JSON.
+    pub(super) board: String,
+    /// The most rows of a batch.
+    pub(super) batch_rows: u64,
+    /// How many rows at the start have been acknowledged and are left out.
+    pub(super) skip: u64,
+}
+
+/// Some rows that follow each other, and what is to be sent for them.
+#[derive(Debug)]
+pub(super) struct Batch {
+    /// How many rows of the file come before it.
+    pub(super) first_row: u64,
+    /// How many rows it covers, those that can't be read included.
+    pub(super) rows: u64,
+    /// The request; no event may be in it.
+    pub(super) body: Bytes,
+    /// The line of each event in it, from 1.
+    pub(super) lines: Vec<u64>,
+    /// The rows that can't be read.
+    pub(super) unreadable: Tally,
+    /// How many bytes of the file had been read when it was complete.
+    pub(super) bytes_read: u64,
+    /// Whether the file ends behind it.
+    pub(super) is_last: bool,
+}
+
+/// The fields of a row.
+#[derive(Clone, Copy, Debug)]
+struct Row<'a> {
+    id: Option<&'a str>,
+    member: &'a str,
+    /// The text of a JSON number.
+    score: &'a str,
+    at: Option<&'a str>,
+}
+
+/// Why reading ends before the file does.
+enum Stop {
+    /// Nobody takes batches any more.
+    Unwanted,
+    Failed(InputError),
+}
+
+type Batches = mpsc::Sender<Result<Batch, InputError>>;
+
+/// Reads the whole file; sends its batches, of which the last one is marked, or what went wrong behind them.
+pub(super) fn read(input: Input, target: &Target, batches: &Batches, progress: &Progress) {
+    let name = input.name();
+    let mut rows = Batcher::new(&input, target, batches, progress);
+    let result = match input.decode() {
+        Ok(text) => match text.format {
+            Format::Csv => read_csv(text.read, &mut rows, &name),
+            Format::Ndjson => read_ndjson(text.read, &mut rows, &name),
+        },
+        Err(cause) => Err(Stop::Failed(InputError::Read { path: name, cause })),
+    };
+    match result.and_then(|()| rows.close(true)) {
+        Ok(()) | Err(Stop::Unwanted) => {}
+        Err(Stop::Failed(error)) => {
+            // Rows before the fault are sent; if nobody waits for them any more, nothing is left to do.
+            if rows.close(false).is_ok() {
+                let _ = batches.blocking_send(Err(error));
+            }
+        }
+    }
+}
+
+/// Collects rows until a batch is full.
+struct Batcher<'a> {
+    target: &'a Target,
+    batches: &'a Batches,
+    progress: &'a Progress,
+    bytes_read: Arc<AtomicU64>,
+    id_prefix: String,
+    ignored: Ignored,
+    rows: u64,
+    first_row: u64,
+    body: Vec<u8>,
+    lines: Vec<u64>,
+    unreadable: Tally,
+}
+
+impl<'a> Batcher<'a> {
+    fn new(
+        input: &Input,
+        target: &'a Target,
+        batches: &'a Batches,
+        progress: &'a Progress,
+    ) -> Self {
+        Self {
+            target,
+            batches,
+            progress,
+            bytes_read: input.bytes_read(),
+            id_prefix: input.id_prefix(),
+            ignored: Ignored::default(),
+            rows: 0,
+            first_row: target.skip,
+            body: BODY_START.to_vec(),
+            lines: Vec::new(),
+            unreadable: Tally::default(),
+        }
+    }
+
+    /// Whether the next row has been acknowledged before. It is counted then, and needs no look.
+    fn skips_next(&mut self) -> bool {
+        let skips = self.rows < self.target.skip;
+        self.rows += u64::from(skips);
+        skips
+    }
+
+    fn push(&mut self, line: u64, row: Result<Row<'_>, String>) -> Result<(), Stop> {
+        self.rows += 1;
+        if let Err(detail) = row.and_then(|row| self.write(line, row)) {
+            self.unreadable
+                .reject(UNREADABLE, "Row can't be read", line, &detail);
+        }
+        if self.rows - self.first_row >= self.target.batch_rows
+            || self.body.len() >= BODY_BYTES_FULL
+        {
+            self.close(false)?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, line: u64, row: Row<'_>) -> Result<(), String> {
+        let start = self.body.len();
+        let written = self.write_event(row);
+        let length = self.body.len() - start;
+        let detail = match written {
+            Ok(()) if length <= EVENT_BYTES_MAX => {
+                self.lines.push(line);
+                return Ok(());
+            }
+            Ok(()) => format!("the event has {length} bytes, and {EVENT_BYTES_MAX} are allowed"),
+            Err(error) => error.to_string(),
+        };
+        self.body.truncate(start);
+        Err(detail)
+    }
+
+    fn write_event(&mut self, row: Row<'_>) -> Result<(), serde_json::Error> {
+        let Self {
+            target,
+            id_prefix,
+            rows,
+            body,
+            lines,
+            ..
+        } = self;
+        if !lines.is_empty() {
+            body.push(b',');
+        }
+        body.extend_from_slice(b"{\"board\":\"");
+        body.extend_from_slice(target.board.as_bytes());
+        body.extend_from_slice(b"\",\"id\":");
+        match row.id {
+            Some(id) => serde_json::to_writer(&mut *body, id)?,
+            None => write!(body, "\"{id_prefix}{rows}\"").map_err(serde_json::Error::io)?,
+        }
+        body.extend_from_slice(b",\"member\":");
+        serde_json::to_writer(&mut *body, row.member)?;
+        body.extend_from_slice(b",\"score\":");
+        body.extend_from_slice(row.score.as_bytes());
+        if let Some(at) = row.at {
+            body.extend_from_slice(b",\"at\":");
+            serde_json::to_writer(&mut *body, at)?;
+        }
+        body.push(b'}');
+        Ok(())
+    }
+
+    /// Sends what has been collected.
+    fn close(&mut self, is_last: bool) -> Result<(), Stop> {
+        if let Some(names) = self.ignored.take_new() {
+            self.progress.notice(&format!(
+                "ignored: {names} (events have id, member, score and at)"
+            ));
+        }
+        let capacity = self.body.len();
+        self.body.extend_from_slice(BODY_END);
+        let body = std::mem::replace(&mut self.body, Vec::with_capacity(capacity));
+        self.body.extend_from_slice(BODY_START);
+        let lines_capacity = self.lines.len();
+        let batch = Batch {
+            first_row: self.first_row,
+            rows: self.rows - self.first_row.min(self.rows),
+            body: body.into(),
+            lines: std::mem::replace(&mut self.lines, Vec::with_capacity(lines_capacity)),
+            unreadable: std::mem::take(&mut self.unreadable),
+            bytes_read: self.bytes_read.load(Ordering::Relaxed),
+            is_last,
+        };
+        self.first_row = self.rows;
+        self.batches
+            .blocking_send(Ok(batch))
+            .map_err(|_| Stop::Unwanted)
+    }
+}
+
+/// The names of columns that mean nothing here.
+#[derive(Default)]
+struct Ignored {
+    names: BTreeSet<String>,
+    is_new: bool,
+}
+
+impl Ignored {
+    fn add(&mut self, name: &str) {
+        if self.names.len() < IGNORED_NAMES_MAX && !self.names.contains(name) {
+            self.names.insert(name.to_owned());
+            self.is_new = true;
+        }
+    }
+
+    /// All names, if one has come since they were last asked for.
+    fn take_new(&mut self) -> Option<String> {
+        if !std::mem::take(&mut self.is_new) {
+            return None;
+        }
+        let names: Vec<String> = self.names.iter().map(|name| shortened(name)).collect();
+        Some(names.join(", "))
+    }
+}
+
+/// Where a CSV file has its fields.
+struct Columns {
+    id: Option<usize>,
+    member: usize,
+    score: usize,
+    at: Option<usize>,
+}
+
+impl Columns {
+    fn find(header: &ByteRecord, ignored: &mut Ignored) -> Result<Self, String> {
+        let (mut id, mut member, mut score, mut at) = (None, None, None, None);
+        for (index, name) in header.iter().enumerate() {
+            let name = String::from_utf8_lossy(name.trim_ascii());
+            let column = match name.as_ref() {
+                "id" => &mut id,
+                "member" => &mut member,
+                "score" => &mut score,
+                "at" => &mut at,
+                other => {
+                    ignored.add(other);
+                    continue;
+                }
+            };
+            if column.replace(index).is_some() {
+                return Err(format!("the header names {name} twice"));
+            }
+        }
+        let missing = |name: &str| {
+            let found = String::from_utf8_lossy(header.as_slice());
+            let hint = if header.len() > 1 {
+                ""
+            } else {
+                "; columns are separated by commas"
+            };
+            format!(
+                "the header has no column {name}: {}{hint}",
+                shortened(&found)
+            )
+        };
+        Ok(Self {
+            id,
+            member: member.ok_or_else(|| missing("member"))?,
+            score: score.ok_or_else(|| missing("score"))?,
+            at,
+        })
+    }
+
+    fn row<'r>(&self, record: &'r ByteRecord) -> Result<Row<'r>, String> {
+        let text = |name: &str, index: usize| {
+            std::str::from_utf8(&record[index]).map_err(|_| format!("{name} is not UTF-8"))
+        };
+        // An empty field is one that isn't there.
+        let given = |name: &str, index: Option<usize>| match index.map(|index| text(name, index)) {
+            Some(Ok("")) | None => Ok(None),
+            Some(text) => text.map(Some),
+        };
+        let member = given("member", Some(self.member))?.ok_or("no member")?;
+        Ok(Row {
+            id: given("id", self.id)?,
+            member,
+            score: number(text("score", self.score)?)?,
+            at: given("at", self.at)?,
+        })
+    }
+}
+
+/// The text of a JSON number, without the space around it.
+fn number(text: &str) -> Result<&str, String> {
+    let number = serde_json::from_str::<&RawValue>(text)
+        .ok()
+        .map(RawValue::get);
+    number
+        .filter(|text| is_number(text))
+        .ok_or_else(|| match text.trim_ascii() {
+            "" => "no score".to_owned(),
+            text => format!("the score {:?} is not a number", shortened(text)),
+        })
+}
+
+/// Whether a JSON value is a number.
+fn is_number(value: &str) -> bool {
+    value.starts_with(|first: char| first == '-' || first.is_ascii_digit())
+}
+
+fn read_csv(text: impl Read, batcher: &mut Batcher<'_>, name: &str) -> Result<(), Stop> {
+    let mut reader = csv::ReaderBuilder::new()
+        .buffer_capacity(BUFFER_BYTES)
+        .from_reader(Lines::new(text));
+    let header = match reader.byte_headers() {
+        Ok(header) => header.clone(),
+        Err(error) => return Err(content(name, 1, &error)),
+    };
+    let columns = Columns::find(&header, &mut batcher.ignored).map_err(|detail| {
+        Stop::Failed(InputError::Content {
+            path: name.to_owned(),
+            line: 1,
+            detail,
+        })
+    })?;
+    let mut record = ByteRecord::new();
+    loop {
+        let line_before = reader.position().line();
+        reader.get_mut().begin_row();
+        let result = reader.read_byte_record(&mut record);
+        let row = match &result {
+            Ok(false) => return Ok(()),
+            Ok(true) => columns.row(&record),
+            Err(error) => match error.kind() {
+                csv::ErrorKind::UnequalLengths {
+                    expected_len, len, ..
+                } => Err(format!("{len} fields, and the header has {expected_len}")),
+                _ => return Err(content(name, line_before, error)),
+            },
+        };
+        if !batcher.skips_next() {
+            batcher.push(line_of(&record, &reader), row)?;
+        }
+    }
+}
+
+fn content(name: &str, line: u64, error: &csv::Error) -> Stop {
+    let detail = match error.kind() {
+        csv::ErrorKind::Io(error) => error.to_string(),
+        _ => error.to_string(),
+    };
+    Stop::Failed(InputError::Content {
+        path: name.to_owned(),
+        line,
+        detail,
+    })
+}
+
+/// The line on which the record just read begins. The reader's own count is that of the line on which it
+/// began to look for the record, which blank lines and the second half of `\r\n` put too low.
+fn line_of<R: Read>(record: &ByteRecord, reader: &csv::Reader<Lines<R>>) -> u64 {
+    let position = reader.position();
+    let inside = record
+        .as_slice()
+        .split(|byte| *byte == b'\n')
+        .skip(1)
+        .count() as u64;
+    let ended = u64::from(reader.get_ref().has_ended_line(position.byte()));
+    position.line().saturating_sub(inside + ended).max(1)
+}
+
+/// What is read of a CSV file: bounds each row, and knows how lines end.
+struct Lines<R> {
+    read: R,
+    row_bytes_left: usize,
+    bytes: u64,
+    last: u8,
+    /// Whether lines end in `\r\n`; known with the first line.
+    is_crlf: Option<bool>,
+}
+
+impl<R> Lines<R> {
+    fn new(read: R) -> Self {
+        Self {
+            read,
+            row_bytes_left: ROW_BYTES_MAX,
+            bytes: 0,
+            last: 0,
+            is_crlf: None,
+        }
+    }
+
+    fn begin_row(&mut self) {
+        self.row_bytes_left = ROW_BYTES_MAX;
+    }
+
+    /// Whether the reader, when it stands here behind a record, has passed the record's `\n`: of `\r\n` it
+    /// leaves the second half to the next record, and the file may end without one.
+    fn has_ended_line(&self, position: u64) -> bool {
+        self.is_crlf == Some(false) && (position < self.bytes || self.last == b'\n')
+    }
+}
+
+impl<R: Read> Read for Lines<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.row_bytes_left == 0 {
+            let text =
+                "a row of more than 1 MiB begins here; a quotation mark may have been left open";
+            return Err(io::Error::other(text));
+        }
+        let count = self.read.read(buffer)?;
+        let chunk = &buffer[..count];
+        if self.is_crlf.is_none() {
+            let end = chunk.iter().position(|byte| *byte == b'\n');
+            self.is_crlf =
+                end.map(|end| end.checked_sub(1).map_or(self.last, |last| chunk[last]) == b'\r');
+        }
+        self.row_bytes_left = self.row_bytes_left.saturating_sub(count);
+        self.bytes += count as u64;
+        self.last = chunk.last().copied().unwrap_or(self.last);
+        Ok(count)
+    }
+}
+
+fn read_ndjson(mut text: impl BufRead, batcher: &mut Batcher<'_>, name: &str) -> Result<(), Stop> {
+    let mut buffer = Vec::new();
+    for line in 1.. {
+        buffer.clear();
+        let is_whole = match read_line(&mut text, &mut buffer) {
+            Ok(Some(is_whole)) => is_whole,
+            Ok(None) => break,
+            Err(error) => {
+                let detail = error.to_string();
+                return Err(Stop::Failed(InputError::Content {
+                    path: name.to_owned(),
+                    line,
+                    detail,
+                }));
+            }
+        };
+        if buffer.trim_ascii().is_empty() || batcher.skips_next() {
+            continue;
+        }
+        let event = if is_whole {
+            JsonEvent::parse(&buffer, &mut batcher.ignored)
+        } else {
+            Err("the line has more than 1 MiB".to_owned())
+        };
+        batcher.push(
+            line,
+            event
+                .as_ref()
+                .map_err(String::clone)
+                .and_then(JsonEvent::row),
+        )?;
+    }
+    Ok(())
+}
+
+/// Reads a line, or as much of it as is kept; says whether it is whole, and `None` at the end of the file.
+fn read_line(text: &mut impl BufRead, buffer: &mut Vec<u8>) -> io::Result<Option<bool>> {
+    let count = text
+        .by_ref()
+        .take(ROW_BYTES_MAX as u64)
+        .read_until(b'\n', buffer)?;
+    if count < ROW_BYTES_MAX || buffer.ends_with(b"\n") {
+        return Ok((count > 0).then_some(true));
+    }
+    text.skip_until(b'\n')?;
+    Ok(Some(false))
+}
+
+/// An event as a line of NDJSON has it.
+#[derive(Default)]
+struct JsonEvent<'a> {
+    id: Option<Cow<'a, str>>,
+    member: Option<Cow<'a, str>>,
+    score: Option<&'a RawValue>,
+    at: Option<Cow<'a, str>>,
+}
+
+impl<'a> JsonEvent<'a> {
+    fn parse(line: &'a [u8], ignored: &mut Ignored) -> Result<Self, String> {
+        let mut json = serde_json::Deserializer::from_slice(line);
+        let event = EventSeed(ignored).deserialize(&mut json);
+        event
+            .and_then(|event| json.end().map(|()| event))
+            .map_err(|error| {
+                let text = error.to_string();
+                // The place that the error names counts lines from this one.
+                text.rsplit_once(" at line ")
+                    .map_or_else(|| text.clone(), |(message, _)| message.to_owned())
+            })
+    }
+
+    fn row(&self) -> Result<Row<'_>, String> {
+        let score = self.score.map(RawValue::get).ok_or("no score")?;
+        if !is_number(score) {
+            return Err(format!("the score {} is not a number", shortened(score)));
+        }
+        let member = self
+            .member
+            .as_deref()
+            .filter(|member| !member.is_empty())
+            .ok_or("no member")?;
+        Ok(Row {
+            id: self.id.as_deref(),
+            member,
+            score,
+            at: self.at.as_deref(),
+        })
+    }
+}
+
+/// Reads an event and notes the names of other fields.
+struct EventSeed<'i>(&'i mut Ignored);
+
+/// A string that is borrowed where it has no escapes; `null` is as good as none.
+#[derive(Deserialize)]
+struct JsonText<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl<'de> DeserializeSeed<'de> for EventSeed<'_> {
+    type Value = JsonEvent<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(
+        self,
+        deserializer: D,
+    ) -> Result<JsonEvent<'de>, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for EventSeed<'_> {
+    type Value = JsonEvent<'de>;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an event object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonEvent<'de>, A::Error> {
+        let mut event = JsonEvent::default();
+        while let Some(JsonText(name)) = map.next_key()? {
+            let is_repeated = match name.as_ref() {
+                "id" => fill(&mut event.id, map.next_value()?),
+                "member" => fill(&mut event.member, map.next_value()?),
+                "at" => fill(&mut event.at, map.next_value()?),
+                "score" => event.score.replace(map.next_value()?).is_some(),
+                other => {
+                    self.0.add(other);
+                    map.next_value::<IgnoredAny>()?;
+                    false
+                }
+            };
+            if is_repeated {
+                return Err(A::Error::custom(format_args!(
+                    "the field {name} comes twice"
+                )));
+            }
+        }
+        Ok(event)
+    }
+}
+
+/// Fills a field; says whether it was filled before.
+fn fill<'a>(field: &mut Option<Cow<'a, str>>, text: Option<JsonText<'a>>) -> bool {
+    let is_repeated = field.is_some();
+    *field = text.map(|JsonText(text)| text);
+    is_repeated
+}

@@ -1,0 +1,1091 @@
+//! The whole import, against a small service in the same process.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
+use std::io::Write;
+use std::path::Path;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use parking_lot::Mutex;
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+use tempfile::TempDir;
+use tokio::sync::Notify;
+
+use super::checkpoint::{Checkpoint, CheckpointFile};
+use super::*;
+
+/// What the service does with a request.
+#[derive(Clone, Copy)]
+enum Reply {
+    Take,
+    /// Takes the events, but answers 503.
+    TakeAndLose,
+    /// Takes the events, and never answers.
+    TakeAndHang,
+    /// Refuses the request: the status, and the name of the problem.
+    Refuse(u16, &'static str),
+    /// Rejects each event whose score is negative.
+    RejectNegative,
+    /// Rejects each event.
+    RejectAll(&'static str),
+}
+
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
+#[serde(deny_unknown_fields)]
+struct Event {
+    id: String,
+    board: String,
+    member: String,
+    score: Box<RawValueText>,
+    at: Option<String>,
+}
+
+/// The text of a number as it was sent.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct RawValueText(String);
+
+impl<'de> Deserialize<'de> for RawValueText {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self(
+            <&RawValue>::deserialize(deserializer)?.get().to_owned(),
+        ))
+    }
+}
+
+#[derive(Deserialize)]
+struct Events {
+    events: Vec<Event>,
+}
+
+struct Fake {
+    reply: Box<dyn Fn(usize) -> Reply + Send + Sync>,
+    idempotency: Mutex<&'static str>,
+    version: Mutex<&'static str>,
+    /// The ids that the board remembers.
+    remembered: Mutex<HashSet<String>>,
+    /// How often each member's event was counted; the members of a test are different.
+    counted: Mutex<HashMap<String, u32>>,
+    requests: Mutex<Vec<Vec<Event>>>,
+    authorization: Mutex<Option<String>>,
+    hangs: Notify,
+}
+
+/// The service, a folder with the file, and what was shown.
+struct Scene {
+    fake: Arc<Fake>,
+    url: String,
+    folder: TempDir,
+    shown: Shown,
+    patience: Patience,
+}
+
+#[derive(Clone, Default)]
+struct Shown(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Shown {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Scene {
+    async fn new(reply: impl Fn(usize) -> Reply + Send + Sync + 'static) -> Self {
+        let fake = Arc::new(Fake {
+            reply: Box::new(reply),
+            idempotency: Mutex::new("1h"),
+            version: Mutex::new("1-1"),
+            remembered: Mutex::default(),
+            counted: Mutex::default(),
+            requests: Mutex::default(),
+            authorization: Mutex::default(),
+            hangs: Notify::new(),
+        });
+        let router = Router::new()
+            .route("/v1/boards/b", get(board))
+            .route("/v1/events", post(events))
+            .fallback(async || problem(404, "board-not-found"))
+            .with_state(Arc::clone(&fake));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        let (minute, ms) = (Duration::from_mins(1), Duration::from_millis(1));
+        let patience = Patience {
+            outage_max: minute,
+            first_contact_max: minute,
+            pause_min: ms,
+            pause_max: ms,
+        };
+        Self {
+            fake,
+            url,
+            folder: tempfile::tempdir().unwrap(),
+            shown: Shown::default(),
+            patience,
+        }
+    }
+
+    fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        std::fs::write(self.folder.path().join(name), content).unwrap();
+    }
+
+    fn args(&self, name: &str) -> ImportArgs {
+        ImportArgs {
+            file: self.folder.path().join(name),
+            board: BoardId::parse("b").unwrap(),
+            url: format!("{}/", self.url),
+            key: Some(Secret("k1".to_owned())),
+            batch: 10,
+            concurrency: 3,
+            restart: false,
+            resume_anyway: false,
+        }
+    }
+
+    async fn run(&self, args: ImportArgs) -> Result<Summary, ImportError> {
+        self.run_until(args, std::future::pending()).await
+    }
+
+    async fn run_until(
+        &self,
+        args: ImportArgs,
+        interrupt: impl Future<Output = ()>,
+    ) -> Result<Summary, ImportError> {
+        let shown = self.shown.clone();
+        let surroundings = Surroundings {
+            patience: self.patience,
+            drain_time_max: Duration::from_secs(30),
+            fallback: self.folder.path().join("elsewhere"),
+            progress: move |bytes| Progress::lines(bytes, Box::new(shown)),
+        };
+        run_in(args, surroundings, interrupt).await
+    }
+
+    /// Runs until the service hangs, and then kills the import.
+    async fn crash(&self, args: ImportArgs) {
+        tokio::select! {
+            ended = self.run(args) => panic!("it ended: {ended:?}"),
+            () = self.fake.hangs.notified() => {}
+        }
+    }
+
+    fn shown(&self) -> String {
+        String::from_utf8(self.shown.0.lock().clone()).unwrap()
+    }
+
+    fn sent(&self) -> Vec<Event> {
+        self.fake
+            .requests
+            .lock()
+            .iter()
+            .flatten()
+            .cloned()
+            .collect()
+    }
+
+    fn checkpoint(&self, name: &str) -> Option<Checkpoint> {
+        let path = self
+            .folder
+            .path()
+            .join(format!("{name}.standings-import.json"));
+        std::fs::read(path)
+            .ok()
+            .map(|bytes| serde_json::from_slice(&bytes).unwrap())
+    }
+
+    fn change_checkpoint(&self, name: &str, change: impl Fn(&mut Checkpoint)) {
+        let mut checkpoint = self.checkpoint(name).unwrap();
+        change(&mut checkpoint);
+        let file = self.folder.path().join(name);
+        CheckpointFile::place(&file, Path::new(""))
+            .write(&checkpoint)
+            .unwrap();
+    }
+
+    fn assert_counted_once(&self, rows: usize) {
+        let counted = self.fake.counted.lock();
+        assert_eq!(counted.len(), rows);
+        assert!(counted.values().all(|count| *count == 1), "{counted:?}");
+    }
+}
+
+async fn board(State(fake): State<Arc<Fake>>) -> Response {
+    let tag = format!("\"{}\"", fake.version.lock());
+    let body = json!({"board": "b", "title": "", "idempotency": *fake.idempotency.lock()});
+    ([(header::ETAG, tag)], axum::Json(body)).into_response()
+}
+
+async fn events(
+    State(fake): State<Arc<Fake>>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    assert_eq!(uri.query(), Some("standings=false"));
+    assert!(body.len() <= crate::http::extract::BODY_BYTES_MAX);
+    let Events { events } = serde_json::from_slice(&body).unwrap();
+    assert_eq!(headers[header::CONTENT_TYPE], "application/json");
+    *fake.authorization.lock() = headers
+        .get(header::AUTHORIZATION)
+        .map(|value| value.to_str().unwrap().to_owned());
+    let index = {
+        let mut requests = fake.requests.lock();
+        requests.push(events.clone());
+        requests.len() - 1
+    };
+    match (fake.reply)(index) {
+        Reply::Take => fake.take(&events, |_| None),
+        Reply::RejectNegative => fake.take(&events, |event| {
+            event
+                .score
+                .0
+                .starts_with('-')
+                .then_some("score-out-of-range")
+        }),
+        Reply::RejectAll(name) => fake.take(&events, |_| Some(name)),
+        Reply::TakeAndLose => {
+            fake.take(&events, |_| None);
+            problem(503, "store-unavailable")
+        }
+        Reply::TakeAndHang => {
+            fake.take(&events, |_| None);
+            fake.hangs.notify_one();
+            std::future::pending().await
+        }
+        Reply::Refuse(status, name) => problem(status, name),
+    }
+}
+
+fn problem(status: u16, name: &str) -> Response {
+    let body = json!({"type": format!("/problems/{name}"), "title": "A title", "status": status, "detail": "some detail"});
+    (
+        StatusCode::from_u16(status).unwrap(),
+        [(header::RETRY_AFTER, "0")],
+        axum::Json(body),
+    )
+        .into_response()
+}
+
+impl Fake {
+    fn take(
+        &self,
+        events: &[Event],
+        rejected: impl Fn(&Event) -> Option<&'static str>,
+    ) -> Response {
+        let (mut remembered, mut counted) = (self.remembered.lock(), self.counted.lock());
+        let results: Vec<_> = events
+            .iter()
+            .map(|event| {
+                if let Some(name) = rejected(event) {
+                    let problem = json!({"type": format!("/problems/{name}"), "title": "A title", "detail": format!("of {}", event.member)});
+                    return json!({"id": event.id, "status": "rejected", "problem": problem});
+                }
+                let is_new = remembered.insert(event.id.clone());
+                if is_new {
+                    *counted.entry(event.member.clone()).or_default() += 1;
+                }
+                let status = if is_new { "applied" } else { "duplicate" };
+                json!({"id": event.id, "member": event.member, "status": status})
+            })
+            .collect();
+        axum::Json(json!({"results": results})).into_response()
+    }
+
+    /// Makes the board forget the ids of the first rows: what of them is sent again counts again.
+    fn forget(&self, rows: u64) {
+        let number = |id: &str| id.rsplit('-').next().unwrap().parse::<u64>().unwrap();
+        self.remembered.lock().retain(|id| number(id) > rows);
+    }
+}
+
+fn rows(count: usize) -> String {
+    let mut csv = "member,score\n".to_owned();
+    for row in 1..=count {
+        writeln!(csv, "m{row},{row}").unwrap();
+    }
+    csv
+}
+
+fn gzip(content: &str) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(content.as_bytes()).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[tokio::test]
+async fn csv_goes_on_as_it_stands() {
+    let scene = Scene::new(|_| Reply::Take).await;
+    scene.write(
+        "a.csv",
+        "\u{feff}id,channel, score ,member,at,voter\n\
+         e1,UA,12.50,\"Ann, \"\"the\"\" first\",2013-01-01T10:15:00Z,IAH\n\
+         ,UA, 9007199254.740991 ,\u{1F600},,\n\
+         e3,UA,-1e3,\"two\nlines\",\"2013-01-01T10:15:00+01:00\",\n",
+    );
+    let summary = scene.run(scene.args("a.csv")).await.unwrap();
+    assert_eq!(
+        (summary.rows, summary.tally.applied, summary.exit_status()),
+        (3, 3, 0)
+    );
+    let sent = scene.sent();
+    let texts: Vec<_> = sent
+        .iter()
+        .map(|event| (event.member.as_str(), event.score.0.as_str()))
+        .collect();
+    assert_eq!(
+        texts,
+        [
+            ("Ann, \"the\" first", "12.50"),
+            ("\u{1F600}", "9007199254.740991"),
+            ("two\nlines", "-1e3")
+        ]
+    );
+    assert_eq!((sent[0].id.as_str(), sent[2].id.as_str()), ("e1", "e3"));
+    assert_eq!(sent[0].at.as_deref(), Some("2013-01-01T10:15:00Z"));
+    assert_eq!(sent[1].at, None);
+    assert!(
+        sent[1].id.starts_with("import-") && sent[1].id.ends_with("-2"),
+        "{}",
+        sent[1].id
+    );
+    assert_eq!(sent[1].id.len(), "import-0123456789abcdef-2".len());
+    assert!(sent.iter().all(|event| event.board == "b"));
+    assert_eq!(
+        scene.shown().matches("ignored: channel, voter").count(),
+        1,
+        "{}",
+        scene.shown()
+    );
+    assert_eq!(
+        scene.fake.authorization.lock().as_deref(),
+        Some("Bearer k1")
+    );
+    assert!(scene.checkpoint("a.csv").is_none());
+}
+
+#[tokio::test]
+async fn ndjson_goes_on_as_it_stands() {
+    let scene = Scene::new(|_| Reply::Take).await;
+    let text = r#"{"id":"e1","board":"x","member":"a\"b\u00e9","score":12.50,"at":null,"more":{"score":[1]}}
+
+{"score":9007199254.740991,"member":"c"}
+{"member":7,"score":1}
+{"member":"d","score":"1"}
+{"member":"d"}
+{"score":1}
+[1]
+{"member":"d","score":1} {}
+{"member":"d","score":1,"score":2}
+not json
+{"member":"e","score":-0}"#;
+    let mut content = gzip(&text[..40]);
+    content.extend(gzip(&text[40..]));
+    scene.write("events", content);
+    let summary = scene.run(scene.args("events")).await.unwrap();
+    let sent = scene.sent();
+    let texts: Vec<_> = sent
+        .iter()
+        .map(|event| (event.member.as_str(), event.score.0.as_str()))
+        .collect();
+    assert_eq!(
+        texts,
+        [("a\"bé", "12.50"), ("c", "9007199254.740991"), ("e", "-0")]
+    );
+    assert!(
+        sent[2].id.ends_with("-11"),
+        "the number counts rows that can't be read: {}",
+        sent[2].id
+    );
+    let unreadable = &summary.tally.rejected["unreadable"];
+    assert_eq!(
+        (summary.rows, unreadable.count, summary.exit_status()),
+        (11, 8, 2)
+    );
+    let examples: Vec<_> = unreadable
+        .examples
+        .iter()
+        .map(|example| (example.line, example.detail.as_str()))
+        .collect();
+    assert_eq!(
+        examples,
+        [
+            (4, "invalid type: integer `7`, expected a string"),
+            (5, "the score \"1\" is not a number"),
+            (6, "no score"),
+        ]
+    );
+    assert!(
+        scene.shown().contains("ignored: board, more"),
+        "{}",
+        scene.shown()
+    );
+}
+
+#[tokio::test]
+async fn bad_rows_are_named_by_their_line_and_stop_nothing() {
+    let rows: [&[u8]; 9] = [
+        b"member,score",
+        b"a,1",
+        b"",
+        b"\"b\nb\",x",
+        b"c",
+        b",3",
+        b"\xff,4",
+        b"d,007",
+        b"e,5",
+    ];
+    for (name, end) in [("unix.csv", &b"\n"[..]), ("windows.csv", &b"\r\n"[..])] {
+        let scene = Scene::new(|_| Reply::Take).await;
+        scene.write(name, rows.join(end));
+        let summary = scene
+            .run(ImportArgs {
+                batch: 2,
+                ..scene.args(name)
+            })
+            .await
+            .unwrap();
+        let unreadable = &summary.tally.rejected["unreadable"];
+        assert_eq!(
+            (summary.rows, summary.tally.applied, unreadable.count),
+            (7, 2, 5),
+            "{name}"
+        );
+        let examples: Vec<_> = unreadable
+            .examples
+            .iter()
+            .map(|example| (example.line, example.detail.as_str()))
+            .collect();
+        assert_eq!(
+            examples,
+            [
+                (4, "the score \"x\" is not a number"),
+                (6, "1 fields, and the header has 2"),
+                (7, "no member")
+            ],
+            "{name}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn rejections_are_told_by_kind_with_their_lines() {
+    let scene = Scene::new(|_| Reply::RejectNegative).await;
+    scene.write("a.csv", "member,score\na,1\nb,-2\n\nc,3\nd,-4");
+    let summary = scene.run(scene.args("a.csv")).await.unwrap();
+    let text = summary.to_string();
+    let expected = "score-out-of-range (A title): 2\n      line 3: of b\n      line 6: of d";
+    assert!(text.ends_with(expected), "{text}");
+    assert_eq!(summary.exit_status(), 2);
+}
+
+#[tokio::test]
+async fn a_refused_request_is_sent_again_with_the_same_ids() {
+    let scene = Scene::new(|index| match index {
+        0 => Reply::Refuse(503, "store-unavailable"),
+        1 => Reply::Refuse(429, "quota-exceeded"),
+        3 => Reply::RejectAll("internal"),
+        4 => Reply::Refuse(408, "request-timeout"),
+        _ => Reply::Take,
+    })
+    .await;
+    scene.write("a.csv", rows(25));
+    let summary = scene.run(scene.args("a.csv")).await.unwrap();
+    assert_eq!((summary.tally.applied, summary.tally.duplicate), (25, 0));
+    scene.assert_counted_once(25);
+    let requests = scene.fake.requests.lock();
+    assert_eq!(
+        (&requests[0], &requests[1]),
+        (&requests[1], &requests[2]),
+        "ids included"
+    );
+    assert_eq!(requests.len(), 7);
+    let shown = scene.shown();
+    assert!(
+        shown.contains("answers 503 A title: some detail; trying again for "),
+        "{shown}"
+    );
+    assert!(shown.contains("the service answers again"), "{shown}");
+}
+
+#[tokio::test]
+async fn a_lost_answer_does_not_count_twice() {
+    let scene = Scene::new(|index| {
+        if index == 1 {
+            Reply::TakeAndLose
+        } else {
+            Reply::Take
+        }
+    })
+    .await;
+    scene.write("a.csv.gz", gzip(&rows(25)));
+    let summary = scene
+        .run(ImportArgs {
+            concurrency: 1,
+            ..scene.args("a.csv.gz")
+        })
+        .await
+        .unwrap();
+    let tally = &summary.tally;
+    assert_eq!(
+        (tally.applied, tally.duplicate, tally.duplicate_resent),
+        (15, 10, 10)
+    );
+    scene.assert_counted_once(25);
+}
+
+#[tokio::test]
+async fn after_a_crash_the_import_goes_on_behind_what_was_acknowledged() {
+    let scene = Scene::new(|index| {
+        if index == 200 {
+            Reply::TakeAndHang
+        } else {
+            Reply::Take
+        }
+    })
+    .await;
+    scene.write("a.csv", rows(300));
+    let args = ImportArgs {
+        batch: 1,
+        ..scene.args("a.csv")
+    };
+    scene.crash(args.clone()).await;
+    let before = scene.checkpoint("a.csv").unwrap();
+    assert!(
+        before.rows >= 120,
+        "it is written again while rows are acknowledged: {before:?}"
+    );
+    assert!(
+        before.sent_rows >= 201,
+        "no row is sent that the checkpoint doesn't allow for: {before:?}"
+    );
+    let first_run = scene.fake.requests.lock().len();
+
+    // Of the rows before the checkpoint nothing has to be remembered.
+    scene.fake.forget(before.rows);
+    let summary = scene.run(args).await.unwrap();
+    scene.assert_counted_once(300);
+    let requests = scene.fake.requests.lock()[first_run..].concat();
+    let mut sent: Vec<u64> = requests
+        .iter()
+        .map(|event| event.score.0.parse().unwrap())
+        .collect();
+    sent.sort_unstable();
+    // A request of the first run may arrive only now.
+    sent.dedup();
+    assert_eq!(sent, (before.rows + 1..=300).collect::<Vec<_>>());
+    let tally = &summary.tally;
+    assert_eq!(
+        (
+            summary.rows,
+            summary.rows_before,
+            tally.applied + tally.duplicate
+        ),
+        (300, before.rows, 300)
+    );
+    assert!(
+        tally.duplicate > 0 && tally.duplicate == tally.duplicate_resent,
+        "{tally:?}"
+    );
+    assert!(
+        scene
+            .shown()
+            .contains(&format!("at row {}", before.rows + 1)),
+        "{}",
+        scene.shown()
+    );
+    assert!(scene.checkpoint("a.csv").is_none());
+}
+
+#[tokio::test]
+async fn a_crash_in_the_first_request_is_remembered_too() {
+    let scene = Scene::new(|index| {
+        if index == 0 {
+            Reply::TakeAndHang
+        } else {
+            Reply::Take
+        }
+    })
+    .await;
+    scene.write("a.csv", rows(25));
+    scene.crash(scene.args("a.csv")).await;
+    let checkpoint = scene.checkpoint("a.csv").unwrap();
+    assert!(checkpoint.rows == 0 && checkpoint.sent_rows >= 10 && checkpoint.sent_since.is_some());
+    assert_eq!(
+        scene
+            .run(scene.args("a.csv"))
+            .await
+            .unwrap()
+            .tally
+            .duplicate,
+        10
+    );
+    scene.assert_counted_once(25);
+}
+
+#[tokio::test]
+async fn rows_that_the_board_may_have_forgotten_are_not_sent_again() {
+    let scene = Scene::new(|index| {
+        if index == 1 {
+            Reply::TakeAndHang
+        } else {
+            Reply::Take
+        }
+    })
+    .await;
+    scene.write("a.csv", rows(25));
+    scene
+        .crash(ImportArgs {
+            concurrency: 1,
+            ..scene.args("a.csv")
+        })
+        .await;
+    let hour_ago = Timestamp::from_ms_clamped(now().ms() - 3_600_000);
+    scene.change_checkpoint("a.csv", |checkpoint| checkpoint.sent_since = Some(hour_ago));
+    let before = scene.checkpoint("a.csv");
+
+    let first_run = scene.fake.requests.lock().len();
+    let error = scene.run(scene.args("a.csv")).await.unwrap_err();
+    let message = error.to_string();
+    assert!(
+        matches!(error, ImportError::TooOld { first_row: 1, .. }),
+        "{message}"
+    );
+    assert!(
+        message.contains("--resume-anyway") && message.contains("--restart"),
+        "{message}"
+    );
+    assert_eq!(error.exit_status(), 1);
+    assert_eq!(scene.fake.requests.lock().len(), first_run);
+    assert_eq!(scene.checkpoint("a.csv"), before);
+
+    // A board that remembers for longer has no such problem.
+    *scene.fake.idempotency.lock() = "2h";
+    assert_eq!(scene.run(scene.args("a.csv")).await.unwrap().rows, 25);
+    scene.assert_counted_once(25);
+}
+
+#[tokio::test]
+async fn the_time_of_rows_that_may_have_been_sent_survives_further_crashes() {
+    let scene = Scene::new(|index| {
+        if index < 3 {
+            Reply::TakeAndHang
+        } else {
+            Reply::Take
+        }
+    })
+    .await;
+    scene.write("a.csv", rows(25));
+    scene.crash(scene.args("a.csv")).await;
+    let minute_ago = Timestamp::from_ms_clamped(now().ms() - 60_000);
+    scene.change_checkpoint("a.csv", |checkpoint| {
+        checkpoint.sent_since = Some(minute_ago);
+    });
+    scene.crash(scene.args("a.csv")).await;
+    assert_eq!(
+        scene.checkpoint("a.csv").unwrap().sent_since,
+        Some(minute_ago)
+    );
+    let args = ImportArgs {
+        resume_anyway: true,
+        ..scene.args("a.csv")
+    };
+    scene.crash(args).await;
+    assert!(scene.checkpoint("a.csv").unwrap().sent_since > Some(minute_ago));
+    assert_eq!(scene.run(scene.args("a.csv")).await.unwrap().rows, 25);
+}
+
+#[tokio::test]
+async fn a_request_is_not_sent_again_once_the_board_may_have_forgotten_it() {
+    let scene = Scene::new(|_| Reply::TakeAndLose).await;
+    *scene.fake.idempotency.lock() = "0s";
+    scene.write("a.csv", rows(5));
+    let error = scene.run(scene.args("a.csv")).await.unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("rows 1 to 5 may have been taken"),
+        "{error}"
+    );
+    scene.assert_counted_once(5);
+    assert_eq!(scene.fake.requests.lock().len(), 1);
+    let error = scene.run(scene.args("a.csv")).await.unwrap_err();
+    assert!(matches!(error, ImportError::TooOld { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn another_board_of_the_same_name_is_noticed() {
+    let scene = Scene::new(|index| {
+        if index == 1 {
+            Reply::TakeAndHang
+        } else {
+            Reply::Take
+        }
+    })
+    .await;
+    scene.write("a.csv", rows(25));
+    scene
+        .crash(ImportArgs {
+            concurrency: 1,
+            ..scene.args("a.csv")
+        })
+        .await;
+    *scene.fake.version.lock() = "2-1";
+    let error = scene.run(scene.args("a.csv")).await.unwrap_err();
+    assert!(matches!(error, ImportError::BoardChanged { .. }), "{error}");
+    scene.fake.remembered.lock().clear();
+    scene.fake.counted.lock().clear();
+    let summary = scene
+        .run(ImportArgs {
+            restart: true,
+            ..scene.args("a.csv")
+        })
+        .await
+        .unwrap();
+    assert_eq!((summary.rows_before, summary.tally.applied), (0, 25));
+    scene.assert_counted_once(25);
+}
+
+#[tokio::test]
+async fn an_outage_ends_the_import_which_goes_on_later() {
+    let mut scene = Scene::new(|index| match index {
+        2..500 => Reply::Refuse(503, "store-unavailable"),
+        _ => Reply::Take,
+    })
+    .await;
+    scene.patience.outage_max = Duration::from_millis(50);
+    scene.write("a.csv", rows(25));
+    let args = ImportArgs {
+        concurrency: 1,
+        ..scene.args("a.csv")
+    };
+    let error = scene.run(args.clone()).await.unwrap_err();
+    let message = error.to_string();
+    assert!(
+        message.starts_with("gave up after 0 s without success: http://"),
+        "{message}"
+    );
+    assert!(
+        message.contains("20 rows were done. The same command goes on from there, until "),
+        "{message}"
+    );
+    assert_eq!(scene.checkpoint("a.csv").unwrap().tally.applied, 20);
+
+    let missing = 500 - scene.fake.requests.lock().len();
+    scene.fake.requests.lock().extend(vec![Vec::new(); missing]);
+    let summary = scene.run(args).await.unwrap();
+    assert_eq!(
+        (summary.rows, summary.rows_before, summary.tally.applied),
+        (25, 20, 25)
+    );
+    scene.assert_counted_once(25);
+}
+
+#[tokio::test]
+async fn an_interrupted_import_waits_for_its_requests_and_can_go_on_at_any_time() {
+    let first = Arc::new(Notify::new());
+    let arrived = Arc::clone(&first);
+    let scene = Scene::new(move |_| {
+        arrived.notify_one();
+        Reply::Take
+    })
+    .await;
+    scene.write("a.csv", rows(25));
+    let args = ImportArgs {
+        batch: 1,
+        concurrency: 2,
+        ..scene.args("a.csv")
+    };
+    let result = scene.run_until(args, first.notified()).await;
+    let message = result.unwrap_err().to_string();
+    assert!(
+        message.starts_with("interrupted; ") && message.ends_with("goes on from there"),
+        "{message}"
+    );
+    let checkpoint = scene.checkpoint("a.csv").unwrap();
+    assert_eq!(
+        (checkpoint.sent_rows, checkpoint.sent_since),
+        (checkpoint.rows, None)
+    );
+    assert_eq!(
+        checkpoint.rows,
+        scene.sent().len() as u64,
+        "every request was answered"
+    );
+    assert!(checkpoint.rows < 25);
+
+    *scene.fake.idempotency.lock() = "0s";
+    let summary = scene.run(scene.args("a.csv")).await.unwrap();
+    assert_eq!((summary.tally.applied, summary.tally.duplicate), (25, 0));
+    scene.assert_counted_once(25);
+}
+
+#[tokio::test]
+async fn what_is_refused_is_told_in_one_line_and_leaves_nothing() {
+    for (status, name, expected) in [
+        (401, "unauthenticated", "does not accept the API key (401)"),
+        (
+            403,
+            "forbidden",
+            "the API key may not send events (403): some detail",
+        ),
+        (404, "board-not-found", "there is no board b at http://"),
+        (
+            400,
+            "malformed-json",
+            "refused rows 1 to 10: 400 A title: some detail",
+        ),
+        (301, "moved", "refused rows 1 to 10: 301 A title"),
+    ] {
+        let scene = Scene::new(move |_| Reply::Refuse(status, name)).await;
+        scene.write("a.csv", rows(50));
+        let error = scene.run(scene.args("a.csv")).await.unwrap_err();
+        let message = error.to_string();
+        assert!(
+            message.contains(expected) && !message.contains('\n'),
+            "{message}"
+        );
+        assert_eq!(scene.fake.requests.lock().len(), 1);
+        assert!(scene.checkpoint("a.csv").is_none(), "nothing was taken");
+    }
+}
+
+#[tokio::test]
+async fn a_board_that_vanishes_ends_the_import() {
+    let scene = Scene::new(|index| {
+        if index == 0 {
+            Reply::Take
+        } else {
+            Reply::RejectAll("board-not-found")
+        }
+    })
+    .await;
+    scene.write("a.csv", rows(25));
+    let message = scene
+        .run(scene.args("a.csv"))
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        message.starts_with("there is no board b at http://")
+            && message.contains("10 rows were done"),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn what_is_wrong_from_the_start_is_told_before_anything_is_sent() {
+    let mut scene = Scene::new(|_| Reply::Take).await;
+    scene.write("a.csv", rows(5));
+    let other = BoardId::parse("other").unwrap();
+    let message = scene
+        .run(ImportArgs {
+            board: other,
+            ..scene.args("a.csv")
+        })
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        message.starts_with("there is no board other at http://"),
+        "{message}"
+    );
+
+    scene.patience.first_contact_max = Duration::from_millis(5);
+    let nobody = "http://127.0.0.1:1".to_owned();
+    let message = scene
+        .run(ImportArgs {
+            url: nobody,
+            ..scene.args("a.csv")
+        })
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        message.contains("can't reach http://127.0.0.1:1: ") && !message.contains('\n'),
+        "{message}"
+    );
+
+    scene.patience.first_contact_max = scene.patience.outage_max;
+    for (content, expected) in [
+        ("", "line 1: the header has no column member"),
+        (
+            "member;score\na;1\n",
+            "line 1: the header has no column member: member;score; columns are separated",
+        ),
+        (
+            "member,value\na,1\n",
+            "line 1: the header has no column score: member",
+        ),
+        (
+            "member,score,member\na,1,b\n",
+            "line 1: the header names member twice",
+        ),
+    ] {
+        scene.write("bad.csv", content);
+        let message = scene
+            .run(scene.args("bad.csv"))
+            .await
+            .unwrap_err()
+            .to_string();
+        assert!(
+            message.contains(expected) && !message.contains('\n'),
+            "{message}"
+        );
+        assert!(scene.checkpoint("bad.csv").is_none());
+    }
+    assert!(scene.sent().is_empty());
+}
+
+#[tokio::test]
+async fn a_quotation_mark_left_open_does_not_take_the_whole_file_into_memory() {
+    let scene = Scene::new(|_| Reply::Take).await;
+    let mut csv = rows(12) + "\"open,1\n";
+    csv += &"x,1\n".repeat(1 << 20);
+    scene.write("a.csv", csv);
+    let message = scene
+        .run(scene.args("a.csv"))
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        message.contains("line 14: a row of more than 1 MiB begins here"),
+        "{message}"
+    );
+    assert!(message.contains("12 rows were done"), "{message}");
+    scene.assert_counted_once(12);
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_imported_up_to_the_damage() {
+    let scene = Scene::new(|_| Reply::Take).await;
+    let mut content = gzip(&rows(12));
+    content.extend(&gzip("more,1\n")[..12]);
+    scene.write("a.csv.gz", content);
+    let error = scene.run(scene.args("a.csv.gz")).await.unwrap_err();
+    let message = error.to_string();
+    assert!(message.contains("a.csv.gz, line 14: "), "{message}");
+    assert!(message.contains("12 rows were done"), "{message}");
+    scene.assert_counted_once(12);
+}
+
+#[tokio::test]
+async fn long_rows_are_not_sent_and_large_bodies_are_split() {
+    let scene = Scene::new(|_| Reply::Take).await;
+    let mut text = String::new();
+    for row in 0..60 {
+        writeln!(
+            text,
+            "{{\"member\":\"m{row}\",\"score\":1,\"at\":\"{}\"}}",
+            "x".repeat(60_000)
+        )
+        .unwrap();
+    }
+    writeln!(
+        text,
+        "{{\"member\":\"{}\",\"score\":1}}",
+        "y".repeat(70_000)
+    )
+    .unwrap();
+    writeln!(
+        text,
+        "{{\"member\":\"{}\",\"score\":1}}",
+        "z".repeat(2 << 20)
+    )
+    .unwrap();
+    text += "{\"member\":\"last\",\"score\":1}";
+    scene.write("a.jsonl", text);
+    let summary = scene
+        .run(ImportArgs {
+            batch: 1_000,
+            ..scene.args("a.jsonl")
+        })
+        .await
+        .unwrap();
+    assert_eq!((summary.rows, summary.tally.applied), (63, 61));
+    let lines: Vec<_> = summary.tally.rejected["unreadable"]
+        .examples
+        .iter()
+        .map(|row| row.line)
+        .collect();
+    assert_eq!(lines, [61, 62]);
+    assert_eq!(scene.fake.requests.lock().len(), 4, "none is over 1 MiB");
+}
+
+#[tokio::test]
+async fn the_same_file_gives_the_same_ids_and_another_one_others() {
+    let scene = Scene::new(|_| Reply::Take).await;
+    scene.write("a.csv", rows(5));
+    scene.write("copy.csv", rows(5));
+    scene.write("other.csv", rows(5).replace("m3", "M3"));
+    assert_eq!(
+        scene.run(scene.args("a.csv")).await.unwrap().tally.applied,
+        5
+    );
+    assert_eq!(
+        scene
+            .run(scene.args("copy.csv"))
+            .await
+            .unwrap()
+            .tally
+            .duplicate,
+        5
+    );
+    assert_eq!(
+        scene
+            .run(scene.args("other.csv"))
+            .await
+            .unwrap()
+            .tally
+            .applied,
+        5
+    );
+}
+
+#[test]
+fn the_arguments_are_bounded_and_keep_the_key_secret() {
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        import: ImportArgs,
+    }
+
+    let parse = |more: &[&str]| {
+        Cli::try_parse_from(
+            [
+                &["standings", "a.csv", "--board", "b", "--key", "hush"],
+                more,
+            ]
+            .concat(),
+        )
+    };
+    let args = parse(&[]).unwrap();
+    assert!(!format!("{args:?}").contains("hush"));
+    assert_eq!((args.import.batch, args.import.concurrency), (1_000, 4));
+    for bad in [
+        ["--batch", "0"],
+        ["--batch", "1001"],
+        ["--concurrency", "65"],
+        ["--board", "a/b"],
+    ] {
+        assert!(parse(&bad).is_err(), "{bad:?}");
+    }
+    assert_eq!(
+        usize::try_from(BATCH_ROWS_MAX),
+        Ok(crate::service::submit::BATCH_MAX)
+    );
+}

@@ -1,0 +1,8 @@
+//! The HTTP contract: every error by a request that causes it, caching, roles, and the shapes of answers.
+
+mod boards;
+mod caching;
+mod errors;
+mod events;
+mod reads;
+mod roles;

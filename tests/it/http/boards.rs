@@ -1,0 +1,214 @@
+//! Definitions: created, replaced, listed, deleted, and seen by all instances.
+
+use reqwest::Method;
+use serde_json::json;
+
+use crate::harness::{Client, World};
+
+const NOW: &str = "2026-11-21T12:00:00Z";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_is_created_replaced_and_read_with_its_version() {
+    let world = World::start(NOW).await;
+    let client = world.client();
+    let created = client
+        .put("/v1/boards/b", json!({"windows": ["day"]}))
+        .await;
+    let first = created.headers["etag"].clone();
+    let body = created.expect(201);
+    assert_eq!(
+        (&body["board"], &body["ties"]),
+        (&json!("b"), &json!("first"))
+    );
+
+    let same = client
+        .put("/v1/boards/b", json!({"windows": ["day"]}))
+        .await;
+    assert_eq!(same.headers["etag"], first, "nothing has changed");
+    same.expect(200);
+    let replaced = client
+        .put(
+            "/v1/boards/b",
+            json!({"windows": ["day", "all"], "title": "B"}),
+        )
+        .await;
+    assert_ne!(replaced.headers["etag"], first);
+    replaced.expect(200);
+    let read = client.get("/v1/boards/b").await;
+    assert_eq!(read.json["title"], "B");
+
+    let put = |header: &'static str, value: &str| {
+        let request = client
+            .builder(Method::PUT, "/v1/boards/b")
+            .header(header, value);
+        Client::send(request.json(&json!({"windows": ["day"]})))
+    };
+    put("if-match", first.to_str().unwrap())
+        .await
+        .expect_problem(412, "precondition-failed");
+    put("if-none-match", "*")
+        .await
+        .expect_problem(412, "precondition-failed");
+    put("if-match", read.headers["etag"].to_str().unwrap())
+        .await
+        .expect(200);
+    put("if-match", "*").await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_would_change_stored_data_can_not_change_with_events() {
+    let world = World::start(NOW).await;
+    let client = world.client();
+    let season = json!({"start": "2026-01-01T00:00:00Z", "length": "14d"});
+    let definition = json!({"windows": ["day", "last-7-days"]});
+    client.define("b", definition.clone()).await;
+    client
+        .define("b", json!({"windows": ["day"], "decimals": 3}))
+        .await;
+    client.define("b", definition).await;
+    client
+        .post("/v1/boards/b/events", json!({"member": "a", "score": 1}))
+        .await
+        .expect(200);
+    let changes = [
+        ("update", json!("max")),
+        ("order", json!("asc")),
+        ("decimals", json!(1)),
+        ("ties", json!("last")),
+        ("timezone", json!("Asia/Tokyo")),
+        ("week_start", json!("sunday")),
+        ("season", season),
+        ("ranking", json!("dense")),
+    ];
+    for (field, value) in changes {
+        let windows = if field == "update" {
+            json!(["day"])
+        } else {
+            json!(["day", "last-7-days"])
+        };
+        let answer = client
+            .put("/v1/boards/b", json!({"windows": windows, field: value}))
+            .await;
+        let problem = answer.expect(409);
+        assert_eq!(problem["type"], "/problems/board-in-use");
+        assert_eq!(problem["errors"][0]["pointer"], format!("/{field}"));
+    }
+    let carryover = json!({"windows": ["day", "last-7-days"], "carryover": {"day": 0.5}});
+    client
+        .put("/v1/boards/b", carryover)
+        .await
+        .expect_problem(409, "board-in-use");
+    let harmless = json!({"windows": ["week", "day", "last-7-days"], "ranking": "competition", "title": "t", "accept_late": "1h"});
+    client.put("/v1/boards/b", harmless).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_on_one_instance_holds_on_the_others_at_once() {
+    let world = World::with_instances(2, NOW).await;
+    let (one, other) = (&world.instances[0].client, &world.instances[1].client);
+    one.define("b", json!({"windows": ["day"]})).await;
+    let event = |member: &str| json!({"member": member, "score": 1});
+    other
+        .post("/v1/boards/b/events", event("a"))
+        .await
+        .expect(200);
+    one.define("b", json!({"windows": ["day", "all"]})).await;
+    let result = other
+        .post("/v1/boards/b/events", event("b"))
+        .await
+        .expect(200);
+    assert_eq!(
+        result["standings"][1]["window"], "all",
+        "written by the new definition"
+    );
+
+    one.delete("/v1/boards/b").await.expect(204);
+    other
+        .post("/v1/boards/b/events", event("c"))
+        .await
+        .expect_problem(404, "board-not-found");
+    one.define("b", json!({"windows": ["all"]})).await;
+    let page = other.get("/v1/boards/b/standings/all").await.expect(200);
+    assert_eq!(page["total"], 0, "the new board is another one");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_instances_hear_of_changes_without_being_asked() {
+    let world = World::with_instances(2, NOW).await;
+    let (one, other) = (&world.instances[0], &world.instances[1]);
+    one.client.define("b", json!({"windows": ["day"]})).await;
+    other
+        .client
+        .get("/v1/boards/b/standings/day")
+        .await
+        .expect(200);
+    one.client
+        .define("b", json!({"windows": ["day", "week"]}))
+        .await;
+    other
+        .client
+        .get("/v1/boards/b/standings/week")
+        .await
+        .expect_problem(422, "unknown-window");
+    other.service.refresh_boards().await.unwrap();
+    other
+        .client
+        .get("/v1/boards/b/standings/week")
+        .await
+        .expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn boards_are_listed_in_parts() {
+    let world = World::start(NOW).await;
+    let client = world.client();
+    for board in ["c", "a", "b", "B", "10"] {
+        client.define(board, json!({"windows": ["day"]})).await;
+    }
+    client.delete("/v1/boards/c").await.expect(204);
+    let mut path = "/v1/boards?limit=3".to_owned();
+    let mut found = Vec::new();
+    loop {
+        let part = client.get(&path).await.expect(200);
+        let boards = part["boards"].as_array().unwrap();
+        found.extend(
+            boards
+                .iter()
+                .map(|board| board["board"].as_str().unwrap().to_owned()),
+        );
+        let Some(next) = part["next"].as_str() else {
+            break;
+        };
+        path = format!("/v1/boards?limit=3&after={next}");
+    }
+    assert_eq!(found, ["10", "B", "a", "b"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_data_of_a_deleted_board_is_unlinked_and_a_new_one_is_left_alone() {
+    let world = World::start(NOW).await;
+    let client = world.client();
+    let windows = json!({"windows": ["hour", "day", "all", "last-7-days"], "ranking": "dense"});
+    client.define("b", windows.clone()).await;
+    client
+        .post("/v1/boards/b/events", json!({"member": "a", "score": 1}))
+        .await
+        .expect(200);
+    client
+        .get("/v1/boards/b/standings/last-7-days")
+        .await
+        .expect(200);
+    client.delete("/v1/boards/b").await.expect(204);
+    client.define("b", windows).await;
+    client
+        .post("/v1/boards/b/events", json!({"member": "b", "score": 1}))
+        .await
+        .expect(200);
+    while world.service().purge_deleted().await.unwrap() {}
+    assert_eq!(world.redis.command("KEYS st:{b}:1:*").await, "*0\r\n");
+    let page = client.get("/v1/boards/b/standings/all").await.expect(200);
+    assert_eq!(page["entries"][0]["member"], "b");
+    client.delete("/v1/boards/b").await.expect(204);
+    while world.service().purge_deleted().await.unwrap() {}
+    assert_eq!(world.redis.command("KEYS st:{b}*").await, "*0\r\n");
+}

@@ -1,0 +1,485 @@
+//! Every error of the contract, by a request that causes it. Bad input never makes a 5xx and writes nothing.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::harness::{Client, World};
+
+const NOW: &str = "2026-11-21T12:00:00Z";
+
+async fn world() -> World {
+    let world = World::start(NOW).await;
+    world
+        .client()
+        .define("b", json!({"windows": ["day", "all"], "decimals": 2}))
+        .await;
+    world
+}
+
+/// Checks that the board has no members.
+async fn assert_nothing_was_written(client: &Client) {
+    let page = client.get("/v1/boards/b/standings/all").await.expect(200);
+    assert_eq!(page["total"], 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_is_no_json_is_malformed() {
+    let world = world().await;
+    let client = world.client();
+    let bodies: [&[u8]; 6] = [
+        b"",
+        b"{",
+        b"nonsense",
+        b"{\"member\": \"a\xff\", \"score\": 1}",
+        b"{} {}",
+        b"[1,]",
+    ];
+    for body in bodies {
+        for path in ["/v1/boards/b/events", "/v1/events", "/v1/standings/query"] {
+            let answer = client
+                .post_text(path, "application/json", body.to_vec())
+                .await;
+            answer.expect_problem(400, "malformed-json");
+        }
+    }
+    assert_nothing_was_written(client).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn json_that_is_not_what_is_expected_names_the_place() {
+    let world = world().await;
+    let client = world.client();
+    let events = [
+        (json!({"member": "a"}), "", "missing field `score`"),
+        (json!({"score": 1}), "", "missing field `member`"),
+        (
+            json!({"member": "a", "score": "1"}),
+            "/score",
+            "must be a number",
+        ),
+        (
+            json!({"member": "a", "score": null}),
+            "/score",
+            "must be a number",
+        ),
+        (
+            json!({"member": "", "score": 1}),
+            "/member",
+            "1 to 128 bytes",
+        ),
+        (
+            json!({"member": "x".repeat(129), "score": 1}),
+            "/member",
+            "1 to 128 bytes",
+        ),
+        (
+            json!({"member": "a\u{0}b", "score": 1}),
+            "/member",
+            "control characters",
+        ),
+        (json!({"member": 7, "score": 1}), "/member", "invalid type"),
+        (
+            json!({"member": "a", "score": 1, "id": ""}),
+            "/id",
+            "1 to 128 bytes",
+        ),
+        (
+            json!({"member": "a", "score": 1, "at": "yesterday"}),
+            "/at",
+            "",
+        ),
+        (
+            json!({"member": "a", "score": 1, "at": 5}),
+            "/at",
+            "invalid type",
+        ),
+        (
+            json!({"member": "a", "score": 1, "extra": 1}),
+            "/extra",
+            "unknown field",
+        ),
+        (
+            json!({"member": "a", "score": 1, "board": "c"}),
+            "/board",
+            "not the board of the path",
+        ),
+        (json!([]), "", "invalid"),
+    ];
+    for (event, pointer, detail) in events {
+        let answer = client.post("/v1/boards/b/events", event.clone()).await;
+        let problem = answer.expect(422);
+        assert_eq!(problem["type"], "/problems/validation-failed", "{event}");
+        assert_eq!(
+            problem["errors"][0]["pointer"], pointer,
+            "{event}: {problem}"
+        );
+        assert!(
+            problem["errors"][0]["detail"]
+                .as_str()
+                .unwrap()
+                .contains(detail),
+            "{event}: {problem}"
+        );
+        let batch = client
+            .post("/v1/events", json!({"events": [event]}))
+            .await
+            .expect(200);
+        assert_eq!(batch["results"][0]["status"], "rejected");
+        if pointer != "/board" {
+            assert_eq!(batch["results"][0]["problem"]["status"], 422);
+        }
+    }
+    let too_many = vec![json!({"board": "b", "member": "a", "score": 1}); 1_001];
+    for body in [
+        json!({"events": []}),
+        json!({"events": too_many}),
+        json!({"event": []}),
+        json!({}),
+    ] {
+        client
+            .post("/v1/events", body)
+            .await
+            .expect_problem(422, "validation-failed");
+    }
+    for body in [
+        json!({"queries": []}),
+        json!({"queries": [{"type": "other"}]}),
+        json!({"queries": [{}]}),
+    ] {
+        client
+            .post("/v1/standings/query", body)
+            .await
+            .expect_problem(422, "validation-failed");
+    }
+    assert_nothing_was_written(client).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_is_checked_field_by_field() {
+    let world = world().await;
+    let client = world.client();
+    let definitions = [
+        (json!({}), ""),
+        (json!({"windows": "day"}), "/windows"),
+        (json!({"windows": ["decade"]}), "/windows/0"),
+        (json!({"windows": ["last-1-days"]}), "/windows/0"),
+        (json!({"windows": []}), "/windows"),
+        (json!({"windows": ["season"]}), "/windows/0"),
+        (
+            json!({"windows": ["last-7-days"], "update": "max"}),
+            "/windows/0",
+        ),
+        (json!({"windows": ["day"], "decimals": 7}), "/decimals"),
+        (json!({"windows": ["day"], "decimals": -1}), "/decimals"),
+        (
+            json!({"windows": ["day"], "timezone": "Mars/Olympus"}),
+            "/timezone",
+        ),
+        (
+            json!({"windows": ["day"], "week_start": "someday"}),
+            "/week_start",
+        ),
+        (json!({"windows": ["day"], "update": "avg"}), "/update"),
+        (
+            json!({"windows": ["day"], "accept_late": "2 days"}),
+            "/accept_late",
+        ),
+        (
+            json!({"windows": ["day"], "idempotency": "0s"}),
+            "/idempotency",
+        ),
+        (
+            json!({"windows": ["day"], "carryover": {"week": 0.5}}),
+            "/carryover/week",
+        ),
+        (
+            json!({"windows": ["day"], "carryover": {"day": 1.5}}),
+            "/carryover",
+        ),
+        (
+            json!({"windows": ["day"], "retention": {"all": "1d"}}),
+            "/retention/all",
+        ),
+        (
+            json!({"windows": ["day"], "opens_at": "2026-01-02T00:00:00Z", "closes_at": "2026-01-01T00:00:00Z"}),
+            "/closes_at",
+        ),
+        (
+            json!({"windows": ["day"], "season": {"start": "2026-01-01T00:00:00Z", "length": "1s"}}),
+            "/season",
+        ),
+        (json!({"windows": ["day"], "colour": "red"}), "/colour"),
+    ];
+    for (definition, pointer) in definitions {
+        let problem = client
+            .put("/v1/boards/new", definition.clone())
+            .await
+            .expect(422);
+        assert_eq!(
+            problem["type"], "/problems/validation-failed",
+            "{definition}"
+        );
+        let found = problem["errors"][0]["pointer"].as_str().unwrap();
+        assert_eq!(found, pointer, "{definition}: {problem}");
+    }
+    client
+        .get("/v1/boards/new")
+        .await
+        .expect_problem(404, "board-not-found");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parameters_are_checked() {
+    let world = world().await;
+    let client = world.client();
+    let paths = [
+        "/v1/boards/-b",
+        "/v1/boards/b%20c/standings/day",
+        "/v1/boards?limit=0",
+        "/v1/boards?limit=x",
+        "/v1/boards?nonsense=1",
+        "/v1/boards/b/standings/day?page=0",
+        "/v1/boards/b/standings/day?size=1001",
+        "/v1/boards/b/standings/day?size=-1",
+        "/v1/boards/b/standings/day?page=99999999999999999999",
+        "/v1/boards/b/standings/day?page=1&page=2",
+        "/v1/boards/b/standings/day?key=2026-13-01",
+        "/v1/boards/b/standings/day?key=",
+        "/v1/boards/b/standings/day?at=now",
+        "/v1/boards/b/standings/day?key=2026-11-21&at=2026-11-21T00:00:00Z",
+        "/v1/boards/b/standings/day?member=",
+        "/v1/boards/b/standings/day?unknown=1",
+        "/v1/boards/b/standings/all?key=previous",
+        "/v1/boards/b/standings/day/members/a?around=101",
+        "/v1/boards/b/standings/day/members?ids=",
+        "/v1/boards/b/standings/day/members",
+        "/v1/boards/b/standings/day/members/%ff",
+    ];
+    for path in paths {
+        let detail = client
+            .get(path)
+            .await
+            .expect_problem(400, "invalid-parameter");
+        assert!(!detail.is_empty(), "{path}");
+    }
+    let event = json!({"member": "a", "score": 1});
+    for path in [
+        "/v1/boards/b/events?ranks=maybe",
+        "/v1/boards/b/events?ranks=true&standings=false",
+    ] {
+        client
+            .post(path, event.clone())
+            .await
+            .expect_problem(400, "invalid-parameter");
+    }
+    assert_nothing_was_written(client).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_there_is_not_found() {
+    let world = world().await;
+    let client = world.client();
+    client
+        .get("/v1/boards/none")
+        .await
+        .expect_problem(404, "board-not-found");
+    client
+        .delete("/v1/boards/none")
+        .await
+        .expect_problem(404, "board-not-found");
+    client
+        .get("/v1/boards/none/standings/day")
+        .await
+        .expect_problem(404, "board-not-found");
+    let event = json!({"member": "a", "score": 1});
+    client
+        .post("/v1/boards/none/events", event)
+        .await
+        .expect_problem(404, "board-not-found");
+    client
+        .get("/v1/boards/b/standings/day/members/a")
+        .await
+        .expect_problem(404, "member-not-found");
+    client
+        .get("/v1/boards/b/standings/week")
+        .await
+        .expect_problem(422, "unknown-window");
+    client
+        .get("/v1/boards/b/standings/nonsense")
+        .await
+        .expect_problem(422, "unknown-window");
+    for path in [
+        "/",
+        "/v1",
+        "/v1/nothing",
+        "/v1/boards/b/",
+        "/problems/none",
+        "/v2/boards",
+    ] {
+        client.get(path).await.expect_problem(404, "not-found");
+    }
+    let batch = client
+        .post(
+            "/v1/events",
+            json!({"events": [{"board": "none", "member": "a", "score": 1}]}),
+        )
+        .await;
+    let batch = batch.expect(200);
+    assert_eq!(
+        batch["results"][0]["problem"]["type"],
+        "/problems/board-not-found"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn methods_types_and_sizes_are_checked() {
+    let world = world().await;
+    let client = world.client();
+    for (method, path) in [
+        (Method::POST, "/v1/boards"),
+        (Method::PATCH, "/v1/boards/b"),
+        (Method::GET, "/v1/events"),
+    ] {
+        let answer = Client::send(client.builder(method, path)).await;
+        assert!(answer.headers.contains_key("allow"));
+        answer.expect_problem(405, "method-not-allowed");
+    }
+    let event = r#"{"member": "a", "score": 1}"#;
+    for content_type in [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "application/json-patch+json",
+    ] {
+        let answer = client
+            .post_text("/v1/boards/b/events", content_type, event)
+            .await;
+        answer.expect_problem(415, "unsupported-media-type");
+    }
+    let compressed = client
+        .builder(Method::POST, "/v1/boards/b/events")
+        .header("content-encoding", "gzip");
+    let compressed = compressed
+        .header("content-type", "application/json")
+        .body(event);
+    Client::send(compressed)
+        .await
+        .expect_problem(415, "unsupported-media-type");
+    let large = format!(r#"{{"member": "{}", "score": 1}}"#, "x".repeat(1 << 20));
+    let answer = client
+        .post_text("/v1/boards/b/events", "application/json", large.clone())
+        .await;
+    answer.expect_problem(413, "payload-too-large");
+    let stream = futures::stream::iter([Ok::<_, std::io::Error>(large)]);
+    let chunked = client
+        .post_text(
+            "/v1/events",
+            "application/json",
+            reqwest::Body::wrap_stream(stream),
+        )
+        .await;
+    chunked.expect_problem(413, "payload-too-large");
+    let parameters = client
+        .post_text(
+            "/v1/boards/b/events",
+            "application/json; charset=utf-8",
+            event,
+        )
+        .await;
+    parameters.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_that_a_board_does_not_take() {
+    let world = world().await;
+    let client = world.client();
+    let send = async |event: Value| client.post("/v1/boards/b/events", event).await;
+    let out_of_range = [json!(0.001), json!(90_071_992_547_409.92), json!(1e300)];
+    for score in out_of_range {
+        send(json!({"member": "a", "score": score}))
+            .await
+            .expect_problem(422, "score-out-of-range");
+    }
+    send(json!({"member": "a", "score": 1, "at": "2026-11-21T12:01:00.001Z"}))
+        .await
+        .expect_problem(422, "event-in-future");
+    send(json!({"member": "a", "score": 1, "at": "2026-11-19T11:59:59.999Z"}))
+        .await
+        .expect_problem(422, "event-too-late");
+    assert_nothing_was_written(client).await;
+
+    // Written out: a float would not hold it.
+    let largest = r#"{"member": "a", "score": 90071992547409.91}"#;
+    let answer = client
+        .post_text("/v1/boards/b/events", "application/json", largest)
+        .await;
+    answer.expect(200);
+    send(json!({"member": "a", "score": 0.01}))
+        .await
+        .expect_problem(422, "score-out-of-range");
+    send(json!({"id": "one", "member": "b", "score": 1}))
+        .await
+        .expect(200);
+    send(json!({"id": "one", "member": "b", "score": 2}))
+        .await
+        .expect_problem(422, "event-id-reused");
+    let page = client.get("/v1/boards/b/standings/day").await;
+    assert!(page.text.contains("90071992547409.91"), "{}", page.text);
+
+    let season = json!({"windows": ["all"], "opens_at": "2026-11-21T11:00:00Z", "closes_at": "2026-11-21T12:00:00Z"});
+    client.define("closed", season).await;
+    for at in ["2026-11-21T10:59:59Z", "2026-11-21T12:00:00Z"] {
+        let answer = client
+            .post(
+                "/v1/boards/closed/events",
+                json!({"member": "a", "score": 1, "at": at}),
+            )
+            .await;
+        answer.expect_problem(409, "board-closed");
+    }
+    let last = json!({"member": "a", "score": 1, "at": "2026-11-21T11:59:59.999Z"});
+    client
+        .post("/v1/boards/closed/events", last)
+        .await
+        .expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_is_gone_is_503_with_retry_after_within_a_bounded_time() {
+    let mut world = world().await;
+    world.redis.kill();
+    let begun = std::time::Instant::now();
+    let client = world.client();
+    let event = json!({"id": "1", "member": "a", "score": 1});
+    let answers = [
+        client.post("/v1/boards/b/events", event.clone()).await,
+        client.get("/v1/boards/b/standings/day").await,
+        client.get("/readyz").await,
+    ];
+    for answer in answers {
+        assert_eq!(answer.headers["retry-after"], "1");
+        answer.expect_problem(503, "store-unavailable");
+    }
+    assert!(begun.elapsed() < std::time::Duration::from_secs(10));
+    client.get("/livez").await.expect(200);
+
+    world.redis.restart().await;
+    let client = world.client().clone();
+    crate::harness::redis::eventually("the instance is ready again", async || {
+        client.get("/readyz").await.status.is_success()
+    })
+    .await;
+    client.post("/v1/boards/b/events", event).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_type_of_problem_explains_itself() {
+    let world = world().await;
+    for kind in standings::http::problem::KINDS {
+        let answer = world
+            .client()
+            .get(&format!("/problems/{}", kind.name))
+            .await;
+        assert_eq!(answer.status, 200);
+        assert!(answer.text.contains(kind.explanation));
+    }
+}
