@@ -87,7 +87,7 @@ pub struct ServeArgs {
     #[arg(long, env = "STANDINGS_BACKGROUND", default_value_t = true, action = clap::ArgAction::Set)]
     pub background: bool,
     /// What is logged: a filter as `info` or `standings=debug`.
-    #[arg(long, env = "STANDINGS_LOG", default_value = "info")]
+    #[arg(long, env = "STANDINGS_LOG", default_value = "info,fred=off")]
     pub log: String,
     /// How it is written.
     #[arg(long, env = "STANDINGS_LOG_FORMAT", value_enum, default_value_t)]
@@ -183,9 +183,7 @@ mod tests {
         use clap::CommandFactory;
         let example = include_str!("../.env.example");
         let cli = Cli::command();
-        let args = cli
-            .get_subcommands()
-            .flat_map(|command| command.get_arguments());
+        let args = cli.get_subcommands().flat_map(clap::Command::get_arguments);
         for name in args
             .chain(cli.get_arguments())
             .filter_map(|arg| arg.get_env())

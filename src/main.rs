@@ -1,6 +1,6 @@
 //! The program: `standings serve`, `worker`, `import`, `openapi`, `healthcheck`.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -86,6 +86,7 @@ fn log(args: &ServeArgs) -> Result<(), Failure> {
     let filter = EnvFilter::try_new(&args.log)?;
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr);
     match args.log_format {
         LogFormat::Text => subscriber.init(),

@@ -111,7 +111,13 @@ async fn serve_on(
     };
     let options = Options {
         keys: args.api_keys.clone(),
-        cors_origins: args.cors_origins.clone(),
+        // An empty setting is one empty origin.
+        cors_origins: args
+            .cors_origins
+            .iter()
+            .filter(|origin| !origin.is_empty())
+            .cloned()
+            .collect(),
     };
     let listener = listener.tap_io(|connection| {
         if let Err(error) = connection.set_nodelay(true) {

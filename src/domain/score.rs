@@ -22,7 +22,7 @@ const SCORE_DIGITS_MAX: i64 = 16;
 #[derive(Clone, Debug, Eq, Error, PartialEq)]
 pub enum ScoreError {
     /// It has more digits behind the point than the board keeps.
-    #[error("has {found} decimals; {allowed} are kept")]
+    #[error("has more digits behind the point ({found}) than are kept ({allowed})")]
     Decimals {
         /// Digits behind the point, trailing zeros not counted.
         found: u64,

@@ -48,6 +48,7 @@ pub struct BoardList {
     pub next: Option<String>,
 }
 
+/// Which part of the list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]

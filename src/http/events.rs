@@ -99,6 +99,7 @@ struct BatchBody<'a> {
     events: Vec<&'a RawValue>,
 }
 
+/// What the outcome names.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]

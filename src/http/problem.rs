@@ -117,7 +117,7 @@ pub struct ProblemBody {
     #[schema(example = 422, minimum = 400, maximum = 599)]
     pub status: u16,
     /// What exactly.
-    #[schema(example = "score 12.345 has 3 decimals; 0 are kept")]
+    #[schema(example = "score 12.345 has more digits behind the point (3) than are kept (0)")]
     pub detail: String,
     /// Where in the body, if it lies there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

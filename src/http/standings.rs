@@ -28,7 +28,7 @@ const QUERIES_MAX: usize = 100;
 /// board can still be deleted.
 const FINAL_MAX_AGE_S: u32 = 300;
 
-/// Which period a read is about.
+/// Which page, and of which period.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
@@ -50,6 +50,7 @@ pub struct PageParams {
     at: Option<String>,
 }
 
+/// Which member, and in which period.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
@@ -65,6 +66,7 @@ pub struct MemberParams {
     at: Option<String>,
 }
 
+/// Which members, and in which period.
 #[derive(Clone, Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]

@@ -76,6 +76,9 @@ impl Service {
             .map(|(id, pending)| self.submit_to(id, pending, detail));
         let mut results: Results = join_all(boards).await.into_iter().flatten().collect();
         results.sort_unstable_by_key(|(index, _)| *index);
+        for (_, result) in &results {
+            count(result);
+        }
         results.into_iter().map(|(_, result)| result).collect()
     }
 
@@ -110,52 +113,7 @@ impl Service {
     ) -> Result<Vec<Pending<'a>>, (Error, Vec<Pending<'a>>)> {
         let board = &live.board;
         let now = self.clock.now();
-        let mut calls: Vec<(Vec<Pending<'a>>, Vec<Ready>)> = Vec::new();
-        let mut cost = CALL_COST_US_MAX;
-        for item in pending {
-            let incoming = item.incoming;
-            let score = match Score::parse(&incoming.score, board.definition.decimals) {
-                Ok(score) => score,
-                Err(error) => {
-                    let score = incoming.score.chars().take(64).collect();
-                    results.push((item.index, Err(Error::Score { score, error })));
-                    continue;
-                }
-            };
-            let event = Event {
-                id: incoming.id.clone(),
-                member: incoming.member.clone(),
-                score,
-                at: incoming.at,
-            };
-            let plan = live.routes.plan(board, event, now);
-            if let (Some(rejection), None) = (plan.rejection, &incoming.id) {
-                results.push((
-                    item.index,
-                    Err(Error::rejected(board, rejection, plan.at, now)),
-                ));
-                continue;
-            }
-            let ready = Ready {
-                plan,
-                detail,
-                with_history: item.with_history,
-            };
-            cost += ready.cost_us();
-            if cost > CALL_COST_US_MAX
-                || calls
-                    .last()
-                    .is_none_or(|(_, call)| call.len() == CALL_EVENTS_MAX)
-            {
-                cost = ready.cost_us();
-                calls.push((Vec::new(), Vec::new()));
-            }
-            if let Some((items, call)) = calls.last_mut() {
-                items.push(item);
-                call.push(ready);
-            }
-        }
-
+        let calls = plan_calls(live, pending, detail, now, results);
         let sent = calls
             .iter()
             .map(|(_, call)| self.store.apply(board, call, now));
@@ -192,7 +150,6 @@ impl Service {
                                 continue;
                             }
                         };
-                        count(&result);
                         results.push((item.index, result));
                     }
                 }
@@ -231,6 +188,63 @@ impl Service {
         }
         Ok(())
     }
+}
+
+/// Plans events and puts them into calls of bounded cost. What is refused at once is among the results.
+fn plan_calls<'a>(
+    live: &LiveBoard,
+    pending: Vec<Pending<'a>>,
+    detail: Detail,
+    now: Timestamp,
+    results: &mut Results,
+) -> Vec<(Vec<Pending<'a>>, Vec<Ready>)> {
+    let board = &live.board;
+    let mut calls: Vec<(Vec<Pending<'a>>, Vec<Ready>)> = Vec::new();
+    let mut cost = CALL_COST_US_MAX;
+    for item in pending {
+        let incoming = item.incoming;
+        let score = match Score::parse(&incoming.score, board.definition.decimals) {
+            Ok(score) => score,
+            Err(error) => {
+                let score = incoming.score.chars().take(64).collect();
+                results.push((item.index, Err(Error::Score { score, error })));
+                continue;
+            }
+        };
+        let event = Event {
+            id: incoming.id.clone(),
+            member: incoming.member.clone(),
+            score,
+            at: incoming.at,
+        };
+        let plan = live.routes.plan(board, event, now);
+        if let (Some(rejection), None) = (plan.rejection, &incoming.id) {
+            results.push((
+                item.index,
+                Err(Error::rejected(board, rejection, plan.at, now)),
+            ));
+            continue;
+        }
+        let ready = Ready {
+            plan,
+            detail,
+            with_history: item.with_history,
+        };
+        cost += ready.cost_us();
+        if cost > CALL_COST_US_MAX
+            || calls
+                .last()
+                .is_none_or(|(_, call)| call.len() == CALL_EVENTS_MAX)
+        {
+            cost = ready.cost_us();
+            calls.push((Vec::new(), Vec::new()));
+        }
+        if let Some((items, call)) = calls.last_mut() {
+            items.push(item);
+            call.push(ready);
+        }
+    }
+    calls
 }
 
 /// Gives all that are left the same result.

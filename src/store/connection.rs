@@ -284,7 +284,7 @@ async fn keep_connected(client: Client) {
             ended = &mut connection => tracing::warn!(?ended, "a connection to redis has ended"),
             () = watch(&client) => connection.abort(),
         }
-        tokio::time::sleep(Duration::from_millis(u64::from(RECONNECT.1))).await;
+        tokio::time::sleep(CONNECT_TIMEOUT).await;
     }
 }
 

@@ -12,7 +12,7 @@ pub fn install_tls_provider() {
     ONCE.call_once(|| {
         rustls::crypto::ring::default_provider()
             .install_default()
-            .unwrap()
+            .unwrap();
     });
 }
 

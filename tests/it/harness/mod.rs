@@ -2,6 +2,7 @@
 //! of the service, each behind a real port.
 
 pub mod client;
+pub mod program;
 pub mod random;
 pub mod redis;
 
@@ -18,7 +19,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-pub use self::client::{Answer, Client};
+pub use self::client::Client;
 pub use self::redis::RedisServer;
 
 /// The repository's folder.
@@ -30,7 +31,6 @@ pub fn repository() -> PathBuf {
 pub struct Instance {
     pub service: Arc<Service>,
     pub client: Client,
-    pub shutdown: CancellationToken,
     _serving: AbortOnDropHandle<()>,
 }
 
@@ -48,12 +48,11 @@ impl Instance {
         })
         .await;
         let keys: ApiKeys = keys.parse().unwrap();
-        let shutdown = CancellationToken::new();
         let app = App {
             service: Arc::clone(&service),
             metrics: None,
             is_open: keys.is_open(),
-            shutdown: shutdown.clone(),
+            shutdown: CancellationToken::new(),
         };
         let options = Options {
             keys,
@@ -66,7 +65,6 @@ impl Instance {
         Self {
             service,
             client,
-            shutdown,
             _serving: AbortOnDropHandle::new(serving),
         }
     }

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 
 /// The longest wait for something that has to happen.
@@ -45,13 +45,9 @@ impl RedisServer {
         self.directory.path().join("redis.sock")
     }
 
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
     async fn wait_until_ready(&self) {
         eventually("redis answers", async || {
-            self.try_command("PING")
+            try_command(&self.socket(), "PING")
                 .await
                 .is_some_and(|pong| pong == "+PONG\r\n")
         })
@@ -70,21 +66,107 @@ impl RedisServer {
         self.wait_until_ready().await;
     }
 
-    /// Sends one command and returns the raw reply, up to 64 KiB.
+    /// Sends one command, words separated by spaces, and returns the raw reply, up to 64 KiB.
     pub async fn command(&self, command: &str) -> String {
-        self.try_command(command).await.unwrap()
+        raw_command(&self.socket(), command).await
     }
 
-    async fn try_command(&self, command: &str) -> Option<String> {
-        let mut stream = UnixStream::connect(self.socket()).await.ok()?;
-        stream
-            .write_all(format!("{command}\r\n").as_bytes())
-            .await
-            .ok()?;
-        let mut reply = vec![0; 65_536];
-        let length = stream.read(&mut reply).await.ok()?;
-        reply.truncate(length);
-        Some(String::from_utf8_lossy(&reply).into_owned())
+    /// Sends one command of any bytes and returns its reply.
+    pub async fn run(&self, words: &[&[u8]]) -> Reply {
+        let mut command = format!("*{}\r\n", words.len()).into_bytes();
+        for word in words {
+            command.extend(format!("${}\r\n", word.len()).as_bytes());
+            command.extend(*word);
+            command.extend(b"\r\n");
+        }
+        let mut stream = BufReader::new(UnixStream::connect(self.socket()).await.unwrap());
+        stream.write_all(&command).await.unwrap();
+        Reply::read(&mut stream).await
+    }
+}
+
+/// Sends one command to a server, words separated by spaces, and returns the raw reply, up to 64 KiB.
+pub async fn raw_command(socket: &Path, command: &str) -> String {
+    try_command(socket, command).await.unwrap()
+}
+
+async fn try_command(socket: &Path, command: &str) -> Option<String> {
+    let mut stream = UnixStream::connect(socket).await.ok()?;
+    stream
+        .write_all(format!("{command}\r\n").as_bytes())
+        .await
+        .ok()?;
+    let mut reply = vec![0; 65_536];
+    let length = stream.read(&mut reply).await.ok()?;
+    reply.truncate(length);
+    Some(String::from_utf8_lossy(&reply).into_owned())
+}
+
+/// A reply in the first version of Redis' protocol.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    Text(Vec<u8>),
+    Integer(i64),
+    List(Vec<Reply>),
+    Error(String),
+    Nil,
+}
+
+impl Reply {
+    async fn read(stream: &mut BufReader<UnixStream>) -> Self {
+        let mut line = String::new();
+        stream.read_line(&mut line).await.unwrap();
+        let (kind, rest) = line.trim_end().split_at(1);
+        match (kind, rest.parse::<i64>()) {
+            ("+", _) => Self::text_of(rest),
+            ("-", _) => Self::Error(rest.to_owned()),
+            (":", Ok(number)) => Self::Integer(number),
+            ("$" | "*", Ok(-1)) => Self::Nil,
+            ("$", Ok(length)) => {
+                let mut bytes = vec![0; usize::try_from(length).unwrap() + 2];
+                stream.read_exact(&mut bytes).await.unwrap();
+                bytes.truncate(bytes.len() - 2);
+                Self::Text(bytes)
+            }
+            ("*", Ok(length)) => {
+                let mut items = Vec::new();
+                for _ in 0..length {
+                    items.push(Box::pin(Self::read(stream)).await);
+                }
+                Self::List(items)
+            }
+            _ => panic!("no reply: {line:?}"),
+        }
+    }
+
+    pub fn text_of(text: &str) -> Self {
+        Self::Text(text.as_bytes().to_vec())
+    }
+
+    /// A list of texts.
+    pub fn texts(texts: &[&str]) -> Self {
+        Self::List(texts.iter().map(|text| Self::text_of(text)).collect())
+    }
+
+    #[track_caller]
+    pub fn list(&self) -> &[Self] {
+        match self {
+            Self::List(items) => items,
+            other => panic!("no list: {other:?}"),
+        }
+    }
+
+    #[track_caller]
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Text(bytes) => bytes,
+            other => panic!("no text: {other:?}"),
+        }
+    }
+
+    #[track_caller]
+    pub fn text(&self) -> String {
+        String::from_utf8(self.bytes().to_vec()).unwrap()
     }
 }
 

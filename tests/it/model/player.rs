@@ -13,7 +13,7 @@ use standings::domain::time::Timestamp;
 use super::answers::{changes, definition, exact, score_text, status, time_text, window_name};
 use super::cases::{Amount, Batch, Case, MEMBERS, NewEvent, Pick, Sending, Step, Time};
 use super::naive::{Event, Model, SCORE_MAX, Unit, Verdict, Window, utc};
-use super::reads::{Query, ask, queries};
+use super::reads::{ask, queries};
 use crate::harness::random::Random;
 use crate::harness::{Instance, World};
 

@@ -1,0 +1,280 @@
+//! Faults: what was acknowledged is neither lost nor counted twice, and what fails says so in bounded time.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use futures::stream::{self, StreamExt};
+use serde_json::{Value, json};
+
+use crate::harness::program::Program;
+use crate::harness::redis::{self, eventually};
+use crate::harness::{Client, World};
+
+const NOW: &str = "2026-11-21T12:00:00Z";
+
+fn batch(from: usize, count: usize) -> Value {
+    let events: Vec<Value> = (from..from + count)
+        .map(|number| json!({"board": "b", "id": number.to_string(), "member": (number % 50).to_string(), "score": 1}))
+        .collect();
+    json!({"events": events})
+}
+
+async fn sum(client: &Client) -> i64 {
+    let page = client
+        .get("/v1/boards/b/standings/all?size=1000")
+        .await
+        .expect(200);
+    page["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["score"].as_i64().unwrap())
+        .sum()
+}
+
+/// Sends a request until it is taken; everything else has to be an honest 503.
+async fn send_until_taken(client: &Client, body: &Value) {
+    let begun = Instant::now();
+    loop {
+        let answer = client.post("/v1/events", body.clone()).await;
+        if answer.status == 200 {
+            let results = answer.json["results"].as_array().unwrap();
+            let is_taken = |one: &Value| one["status"] == "applied" || one["status"] == "duplicate";
+            assert!(results.iter().all(is_taken), "{}", answer.text);
+            return;
+        }
+        answer.expect_problem(503, "store-unavailable");
+        assert!(
+            begun.elapsed() < Duration::from_secs(30),
+            "the batch is never taken"
+        );
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scripts_that_redis_forgets_in_the_middle_of_traffic_are_loaded_again() {
+    let world = World::with_instances(2, NOW).await;
+    world
+        .client()
+        .define("b", json!({"windows": ["day", "all", "last-7-days"]}))
+        .await;
+    let traffic = stream::iter(0..40)
+        .map(async |number: usize| {
+            if number.is_multiple_of(5) {
+                world.redis.command("SCRIPT FLUSH").await;
+            }
+            let client = &world.instances[number % 2].client;
+            client
+                .post("/v1/events", batch(number * 20, 20))
+                .await
+                .expect(200);
+            client
+                .get("/v1/boards/b/standings/last-7-days")
+                .await
+                .expect(200);
+        })
+        .buffer_unordered(8);
+    traffic.collect::<()>().await;
+    assert_eq!(sum(world.client()).await, 800);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_is_killed_in_the_middle_of_traffic_loses_and_doubles_nothing() {
+    let mut world = World::with_instances(2, NOW).await;
+    world
+        .client()
+        .define("b", json!({"windows": ["all"]}))
+        .await;
+    let traffic: Vec<_> = (0..4)
+        .map(|task| {
+            let client = world.instances[task % 2].client.clone();
+            tokio::spawn(async move {
+                for number in (task..60).step_by(4) {
+                    send_until_taken(&client, &batch(number * 50, 50)).await;
+                }
+            })
+        })
+        .collect();
+    for _ in 0..2 {
+        // Wherever the traffic is by then.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        world.redis.kill();
+        world.redis.restart().await;
+    }
+    for task in traffic {
+        task.await.unwrap();
+    }
+    eventually("the instance is ready", async || {
+        world.client().get("/readyz").await.status == 200
+    })
+    .await;
+    assert_eq!(sum(world.client()).await, 3_000);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_is_killed_half_way_through_a_batch_can_be_sent_it_again() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let mut total = 0;
+    for round in 0..3_usize {
+        let mut program = Program::serve(directory.path()).await;
+        let client = program.client();
+        client
+            .define(
+                "b",
+                json!({"windows": ["hour", "day", "week", "month", "all", "last-7-days"]}),
+            )
+            .await;
+        let body = batch(round * 1_000, 1_000);
+        let half_way = tokio::spawn({
+            let request = client
+                .http
+                .post(format!("{}/v1/events", client.base))
+                .json(&body);
+            async move { request.send().await.is_ok() }
+        });
+        tokio::time::sleep(Duration::from_millis(5 + 5 * round as u64)).await;
+        program.kill();
+        half_way.await.unwrap();
+
+        let program = Program::serve(directory.path()).await;
+        let client = program.client();
+        send_until_taken(&client, &body).await;
+        total += 1_000;
+        assert_eq!(sum(&client).await, total);
+        program.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_services_do_not_share_a_data_directory() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let first = Program::serve(directory.path()).await;
+    let message = Program::serve_and_fail(&[
+        "--listen",
+        "127.0.0.1:0",
+        "--data-dir",
+        directory.path().to_str().unwrap(),
+    ])
+    .await;
+    assert_eq!(message.lines().count(), 1, "{message}");
+    assert!(
+        message.contains(directory.path().to_str().unwrap()),
+        "{message}"
+    );
+    first.client().get("/readyz").await.expect(200);
+    first.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn data_is_there_after_a_restart_and_a_killed_redis_is_started_again() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let program = Program::serve(directory.path()).await;
+    let client = program.client();
+    client.define("b", json!({"windows": ["all"]})).await;
+    send_until_taken(&client, &batch(0, 10)).await;
+    program.stop().await;
+
+    let program = Program::serve(directory.path()).await;
+    let client = program.client();
+    assert_eq!(sum(&client).await, 10);
+    let socket = directory.path().join("redis.sock");
+    kill_redis(&socket).await;
+    send_until_taken(&client, &batch(10, 10)).await;
+    eventually("the service is ready", async || {
+        client.get("/readyz").await.status == 200
+    })
+    .await;
+    assert_eq!(sum(&client).await, 20);
+    program.stop().await;
+}
+
+/// Kills the private server of a program.
+async fn kill_redis(socket: &Path) {
+    // What was acknowledged has left the server's memory; while the disk is slow it may lag behind.
+    eventually("the append-only file is written", async || {
+        redis::raw_command(socket, "INFO persistence")
+            .await
+            .contains("aof_buffer_length:0")
+    })
+    .await;
+    let info = redis::raw_command(socket, "INFO server").await;
+    let pid = info
+        .lines()
+        .find_map(|line| line.strip_prefix("process_id:"))
+        .unwrap();
+    let killed = tokio::process::Command::new("kill")
+        .args(["-KILL", "--", pid.trim()])
+        .status()
+        .await;
+    assert!(killed.unwrap().success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_that_were_accepted_are_finished_before_the_service_ends() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let program = Program::serve(directory.path()).await;
+    let client = program.client();
+    client
+        .define(
+            "b",
+            json!({"windows": ["hour", "day", "all", "last-7-days"]}),
+        )
+        .await;
+    let requests: Vec<_> = (0..8_usize)
+        .map(|number| {
+            let request = client
+                .http
+                .post(format!("{}/v1/events", client.base))
+                .json(&batch(number * 1_000, 1_000));
+            tokio::spawn(async move { request.send().await.map(|answer| answer.status().as_u16()) })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    program.stop().await;
+    let mut taken = 0;
+    for request in requests {
+        // A connection that came too late is refused; one that was accepted has its answer.
+        if let Ok(status) = request.await.unwrap() {
+            assert_eq!(status, 200);
+            taken += 1_000;
+        }
+    }
+    let program = Program::serve(directory.path()).await;
+    assert!(sum(&program.client()).await >= taken);
+    program.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_server_program_one_line_says_how_to_get_it() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let data = directory.path().join("data");
+    let none = directory.path().join("no-such-server");
+    let args = [
+        "--listen",
+        "127.0.0.1:0",
+        "--data-dir",
+        data.to_str().unwrap(),
+        "--redis-server",
+        none.to_str().unwrap(),
+    ];
+    let message = Program::serve_and_fail(&args).await;
+    assert_eq!(message.lines().count(), 1, "{message}");
+    let message = Program::fail_with_path(
+        directory.path(),
+        &[
+            "--listen",
+            "127.0.0.1:0",
+            "--data-dir",
+            data.to_str().unwrap(),
+        ],
+    )
+    .await;
+    assert_eq!(message.lines().count(), 1, "{message}");
+    assert!(
+        message.contains("apt-get install redis-server"),
+        "{message}"
+    );
+    let message = Program::serve_and_fail(&["--listen", "0.0.0.0:0"]).await;
+    assert!(message.contains("STANDINGS_API_KEYS"), "{message}");
+}

@@ -1,0 +1,102 @@
+//! The program itself, with the Redis server that it starts.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+use super::client::Client;
+use super::redis::eventually;
+
+/// A running `standings serve`; it is killed with this value.
+pub struct Program {
+    child: Child,
+    log: Arc<Mutex<String>>,
+    client: Client,
+}
+
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_standings"));
+    command.arg("serve").args(args);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    command
+}
+
+impl Program {
+    /// Serves with a private Redis server in this folder; returns when it is ready.
+    pub async fn serve(data: &Path) -> Self {
+        let mut child = command(&[
+            "--listen",
+            "127.0.0.1:0",
+            "--data-dir",
+            data.to_str().unwrap(),
+        ])
+        .spawn()
+        .unwrap();
+        let log = Arc::new(Mutex::new(String::new()));
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let copy = Arc::clone(&log);
+        tokio::spawn(async move {
+            while let Ok(Some(line)) = lines.next_line().await {
+                copy.lock().push_str(&(line + "\n"));
+            }
+        });
+        let address = || {
+            let log = log.lock();
+            let (_, rest) = log.split_once("serving on ")?;
+            Some(rest.split_once(';')?.0.to_owned())
+        };
+        eventually("the program serves", async || address().is_some()).await;
+        let client = Client::new(&address().unwrap());
+        eventually("the program is ready", async || {
+            client.get("/readyz").await.status == 200
+        })
+        .await;
+        Self { child, log, client }
+    }
+
+    /// Serves with settings that can't work; returns what it says.
+    pub async fn serve_and_fail(args: &[&str]) -> String {
+        Self::fail(&mut command(args)).await
+    }
+
+    /// The same with another search path for programs.
+    pub async fn fail_with_path(path: &Path, args: &[&str]) -> String {
+        Self::fail(command(args).env("PATH", path).current_dir(path)).await
+    }
+
+    async fn fail(command: &mut Command) -> String {
+        let output = command.spawn().unwrap().wait_with_output().await.unwrap();
+        assert!(!output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    }
+
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// Kills it without a warning; its Redis server is left over.
+    pub fn kill(&mut self) {
+        self.child.start_kill().unwrap();
+    }
+
+    /// Tells it to stop, and waits until it has.
+    pub async fn stop(mut self) {
+        let pid = self.child.id().unwrap().to_string();
+        let told = Command::new("kill")
+            .args(["-TERM", "--", &pid])
+            .status()
+            .await
+            .unwrap();
+        assert!(told.success());
+        let status = self.child.wait().await.unwrap();
+        assert!(status.success(), "{status}: {}", self.log.lock());
+    }
+}

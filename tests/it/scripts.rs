@@ -1,0 +1,374 @@
+//! Every script by itself, against a real Redis, without the Rust that calls it.
+
+use serde_json::{Value, json};
+use standings::store::script::{self, Script};
+
+use crate::harness::RedisServer;
+use crate::harness::redis::Reply;
+
+fn pack(args: &Value) -> Vec<u8> {
+    rmp_serde::to_vec_named(args).unwrap()
+}
+
+async fn run(redis: &RedisServer, script: &Script, keys: &[&str], args: &[&[u8]]) -> Reply {
+    let count = keys.len().to_string();
+    let mut command: Vec<&[u8]> = vec![b"EVAL", script.source.as_bytes(), count.as_bytes()];
+    command.extend(keys.iter().map(|key| key.as_bytes()));
+    command.extend(args);
+    redis.run(&command).await
+}
+
+/// What the scripts say of a board, ties by member.
+fn layout() -> Value {
+    json!({"prefixed": false, "hashed": false, "dense": false, "later": 1, "width": 1})
+}
+
+async fn board(redis: &RedisServer) {
+    let defined = run(
+        redis,
+        &script::DEFINE,
+        &["st:{b}"],
+        &[b"", b"0", b"1-1", b"{}"],
+    )
+    .await;
+    assert_eq!(defined, Reply::texts(&["OK"]));
+}
+
+fn apply_args(version: &str, events: &Value) -> Vec<u8> {
+    pack(&json!({
+        "version": version, "now": 1000, "layout": layout(), "ranking": "ordinal", "update": "sum", "remember": 60_000,
+        "rolls": [], "routes": [{"writes": [[3, 0, 1024, 1, 0]], "rolls": []}], "events": events,
+    }))
+}
+
+const DAY: &str = "st:{b}:1:day:2026-11-21";
+const EVENT: &str = "st:{b}:1:e:x1";
+
+async fn apply(
+    redis: &RedisServer,
+    version: &str,
+    events: Value,
+) -> Result<Vec<Vec<Value>>, String> {
+    let keys = ["st:{b}", "st:{b}:1:keys", DAY, EVENT];
+    let reply = run(
+        redis,
+        &script::APPLY,
+        &keys,
+        &[&apply_args(version, &events)],
+    )
+    .await;
+    let parts = reply.list();
+    match parts[0].text().as_str() {
+        "OK" => Ok(rmp_serde::from_slice(parts[1].bytes()).unwrap()),
+        code => Err(code.to_owned()),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_script_refuses_a_wrong_number_of_keys_or_arguments() {
+    let redis = RedisServer::start().await;
+    for script in script::ALL {
+        let reply = run(&redis, script, &[], &[]).await;
+        let expected = format!("ERR {}.lua: ", script.name);
+        assert!(
+            matches!(&reply, Reply::Error(text) if text.starts_with(&expected)),
+            "{}: {reply:?}",
+            script.name
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_script_begins_with_its_shebang_and_those_that_read_can_not_write() {
+    for script in script::ALL {
+        let reads = ["page", "member", "subset"].contains(&script.name);
+        let first = script.source.lines().next().unwrap();
+        assert_eq!(
+            first,
+            if reads {
+                "#!lua flags=no-writes"
+            } else {
+                "#!lua"
+            },
+            "{}",
+            script.name
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn apply_adds_remembers_and_refuses() {
+    let redis = RedisServer::start().await;
+    board(&redis).await;
+    let event = |amount: i64, fingerprint: u64| {
+        json!([[
+            "ann",
+            4,
+            amount,
+            4_001_000_000_000_u64,
+            fingerprint,
+            1,
+            0,
+            1
+        ]])
+    };
+    let at = json!(4_001_000_000_000_u64);
+    let applied = vec![json!(1), at.clone(), json!(1024), json!(-5), json!(false)];
+    assert_eq!(apply(&redis, "1-1", event(-5, 77)).await, Ok(vec![applied]));
+    let duplicate = vec![
+        json!(3),
+        at.clone(),
+        json!(1),
+        json!(1),
+        json!(1024),
+        json!(-5),
+        json!(false),
+    ];
+    assert_eq!(
+        apply(&redis, "1-1", event(-5, 77)).await,
+        Ok(vec![duplicate])
+    );
+    assert_eq!(
+        apply(&redis, "1-1", event(-6, 78)).await,
+        Ok(vec![vec![json!(4)]])
+    );
+    assert_eq!(
+        apply(&redis, "1-2", event(-5, 77)).await,
+        Err("STALE".to_owned())
+    );
+
+    let no_id = |amount: i64, rejected: u8| {
+        json!([["ann", 0, amount, 4_001_000_000_000_u64, 1, 1, rejected, 0]])
+    };
+    assert_eq!(
+        apply(&redis, "1-1", no_id(-1, 1)).await,
+        Ok(vec![vec![json!(5)]])
+    );
+    let too_much = apply(&redis, "1-1", no_id(-9_007_199_254_740_991, 0)).await;
+    assert_eq!(too_much, Ok(vec![vec![json!(6), json!(1024)]]));
+    assert_eq!(
+        apply(&redis, "1-1", no_id(-2, 0)).await,
+        Ok(vec![vec![json!(1), at]]),
+        "status alone"
+    );
+
+    assert_eq!(
+        redis.run(&[b"ZSCORE", DAY.as_bytes(), b"ann"]).await.text(),
+        "-7"
+    );
+    assert_eq!(
+        redis.run(&[b"SMEMBERS", b"st:{b}:1:keys"]).await,
+        Reply::texts(&[DAY])
+    );
+    assert_eq!(redis.run(&[b"HGET", b"st:{b}", b"used"]).await.text(), "1");
+    let ttl = redis.run(&[b"PTTL", EVENT.as_bytes()]).await;
+    assert!(matches!(ttl, Reply::Integer(1..=60_000)), "{ttl:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn advance_completes_a_standing_in_bounded_steps() {
+    let redis = RedisServer::start().await;
+    board(&redis).await;
+    let days = ["st:{b}:1:day:21", "st:{b}:1:day:20", "st:{b}:1:day:19"];
+    for (day, member, score) in [
+        (days[0], "a", "-1"),
+        (days[1], "a", "-2"),
+        (days[1], "b", "-3"),
+        (days[2], "c", "-9"),
+    ] {
+        redis
+            .run(&[b"ZADD", day.as_bytes(), score.as_bytes(), member.as_bytes()])
+            .await;
+    }
+    let state = "st:{b}:1:last-2-days";
+    let target = "st:{b}:1:last-2-days:21";
+    let todo = "st:{b}:1:last-2-days:21:todo";
+    let keys = [
+        &["st:{b}", "st:{b}:1:keys", state, target, todo][..],
+        &days[..],
+    ]
+    .concat();
+    let args = pack(&json!({
+        "version": "1-1", "layout": layout(), "now": 21, "start": 21, "oldest": 20, "before": 19, "previous": 20,
+        "periods": 2, "keep_from": 20, "cache_ms": 1000, "cache_max": 4, "budget": 1,
+    }));
+    let mut steps = 0;
+    loop {
+        let code = run(&redis, &script::ADVANCE, &keys, &[&args]).await.list()[0].text();
+        steps += 1;
+        if code == "DONE" {
+            break;
+        }
+        assert_eq!(code, "MORE");
+        assert!(steps < 50);
+        let page = run(
+            &redis,
+            &script::PAGE,
+            &["st:{b}", target, state],
+            &[&page_args(21)],
+        )
+        .await;
+        assert_eq!(page, Reply::texts(&["INCOMPLETE", "21"]));
+    }
+    assert!(steps > 2, "one member a step");
+    let page = run(
+        &redis,
+        &script::PAGE,
+        &["st:{b}", target, state],
+        &[&page_args(21)],
+    )
+    .await;
+    let entries = Reply::texts(&["a", "-3", "b", "-3"]);
+    assert_eq!(page.list()[3], entries);
+}
+
+fn page_args(start: i64) -> Vec<u8> {
+    pack(
+        &json!({"version": "1-1", "layout": layout(), "ranking": "ordinal", "start": start, "offset": 0, "count": 10, "member": "bob"}),
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reads_are_one_snapshot_and_name_their_version() {
+    let redis = RedisServer::start().await;
+    board(&redis).await;
+    for (member, score) in [("ann", "-5"), ("bob", "-9"), ("cid", "-4")] {
+        redis
+            .run(&[b"ZADD", DAY.as_bytes(), score.as_bytes(), member.as_bytes()])
+            .await;
+    }
+    let page = run(&redis, &script::PAGE, &["st:{b}", DAY], &[&page_args(0)]).await;
+    let me = Reply::List(vec![
+        Reply::Integer(1),
+        Reply::text_of("-9"),
+        Reply::text_of("bob"),
+    ]);
+    let expected = [
+        Reply::text_of("OK"),
+        Reply::Integer(3),
+        Reply::Integer(1),
+        Reply::texts(&["bob", "-9", "ann", "-5", "cid", "-4"]),
+        me,
+    ];
+    assert_eq!(page, Reply::List(expected.to_vec()));
+
+    let common = json!({"version": "1-1", "layout": layout(), "ranking": "ordinal", "start": 0});
+    let mut member = common.clone();
+    let fields = json!({"member": "ann", "around": 1, "has_previous": false, "previous": 0});
+    member
+        .as_object_mut()
+        .unwrap()
+        .extend(fields.as_object().unwrap().clone());
+    let found = run(
+        &redis,
+        &script::MEMBER,
+        &["st:{b}", DAY, "st:{b}:1:day"],
+        &[&pack(&member)],
+    )
+    .await;
+    assert_eq!(
+        found.list()[2..6],
+        [
+            Reply::Integer(1),
+            Reply::Integer(2),
+            Reply::Integer(0),
+            Reply::Integer(1)
+        ]
+    );
+    assert_eq!(
+        found.list()[6],
+        Reply::texts(&["bob", "-9", "ann", "-5", "cid", "-4"])
+    );
+
+    let mut subset = common.clone();
+    subset["members"] = json!(["cid", "nobody"]);
+    let found = run(
+        &redis,
+        &script::SUBSET,
+        &["st:{b}", DAY, "st:{b}:1:day"],
+        &[&pack(&subset)],
+    )
+    .await;
+    let cid = vec![
+        Reply::Integer(2),
+        Reply::Integer(3),
+        Reply::text_of("-4"),
+        Reply::text_of("cid"),
+    ];
+    assert_eq!(
+        found.list()[2],
+        Reply::List(vec![Reply::List(cid), Reply::List(Vec::new())])
+    );
+
+    redis.run(&[b"HSET", b"st:{b}", b"version", b"1-2"]).await;
+    let stale = run(&redis, &script::PAGE, &["st:{b}", DAY], &[&page_args(0)]).await;
+    assert_eq!(stale, Reply::texts(&["STALE"]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn definitions_change_only_from_what_was_seen() {
+    let redis = RedisServer::start().await;
+    board(&redis).await;
+    let define = async |seen: &str, only_unused: &str, version: &str| {
+        let args = [seen, only_unused, version, "{}"].map(str::as_bytes);
+        run(&redis, &script::DEFINE, &["st:{b}"], &args)
+            .await
+            .list()[0]
+            .text()
+    };
+    assert_eq!(define("", "0", "2-1").await, "CHANGED");
+    assert_eq!(define("1-1", "1", "1-2").await, "OK");
+    redis.run(&[b"HSET", b"st:{b}", b"used", b"1"]).await;
+    assert_eq!(define("1-2", "1", "1-3").await, "USED");
+    assert_eq!(define("1-2", "0", "1-3").await, "OK");
+
+    redis
+        .run(&[b"SADD", b"st:{b}:1:keys", DAY.as_bytes()])
+        .await;
+    redis.run(&[b"ZADD", DAY.as_bytes(), b"1", b"a"]).await;
+    let purge = async || {
+        run(
+            &redis,
+            &script::PURGE,
+            &["st:{b}:1:keys", "st:{b}"],
+            &[b"1", b"10"],
+        )
+        .await
+    };
+    assert_eq!(purge().await, Reply::texts(&["ALIVE"]));
+    let delete =
+        async |seen: &str| run(&redis, &script::DELETE, &["st:{b}"], &[seen.as_bytes()]).await;
+    assert_eq!(delete("1-2").await, Reply::texts(&["CHANGED"]));
+    assert_eq!(delete("1-3").await, Reply::texts(&["OK"]));
+    assert_eq!(purge().await, Reply::texts(&["DONE"]));
+    assert_eq!(redis.run(&[b"DBSIZE"]).await, Reply::Integer(0));
+
+    let keys = [
+        "st:{boards}:live",
+        "st:{boards}:changes",
+        "st:{boards}:sequence",
+    ];
+    assert_eq!(
+        run(&redis, &script::ANNOUNCE, &keys, &[b"b", b"1"]).await,
+        Reply::Integer(1)
+    );
+    assert_eq!(
+        redis.run(&[b"ZCARD", keys[0].as_bytes()]).await,
+        Reply::Integer(1)
+    );
+    assert_eq!(
+        run(&redis, &script::ANNOUNCE, &keys, &[b"b", b"0"]).await,
+        Reply::Integer(2)
+    );
+    assert_eq!(
+        redis.run(&[b"ZCARD", keys[0].as_bytes()]).await,
+        Reply::Integer(0)
+    );
+    assert_eq!(
+        redis
+            .run(&[b"ZSCORE", keys[1].as_bytes(), b"b"])
+            .await
+            .text(),
+        "2"
+    );
+}
