@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use metrics::gauge;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
@@ -77,7 +78,9 @@ pub async fn repeat(step: Step, service: Arc<Service>, cancelled: CancellationTo
 
 async fn follow_clock(service: &Service) -> Result<(), Error> {
     let began_ms = Clock::local_ms();
-    let redis_ms = service.store.server_time_ms().await?;
+    let answer = service.store.server_time_ms().await;
+    gauge!("standings_store_up").set(if answer.is_ok() { 1.0 } else { 0.0 });
+    let redis_ms = answer?;
     service.clock.follow(redis_ms, began_ms, Clock::local_ms());
     Ok(())
 }

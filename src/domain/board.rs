@@ -158,11 +158,9 @@ pub struct Definition {
     pub title: String,
     /// What a score does to a standing.
     #[serde(default)]
-    #[schema(inline)]
     pub update: Update,
     /// Which end is rank 1.
     #[serde(default)]
-    #[schema(inline)]
     pub order: Order,
     /// Digits behind the point that scores may have. Scores are exact up to 2^53 − 1 of the smallest unit.
     #[serde(default)]
@@ -170,11 +168,9 @@ pub struct Definition {
     pub decimals: Decimals,
     /// Who is ahead at equal scores.
     #[serde(default)]
-    #[schema(inline)]
     pub ties: Ties,
     /// How ranks count at equal scores.
     #[serde(default)]
-    #[schema(inline)]
     pub ranking: Ranking,
     /// The IANA time zone in which periods begin and end.
     #[serde(default = "utc")]
@@ -182,11 +178,10 @@ pub struct Definition {
     pub timezone: Zone,
     /// The first day of a week.
     #[serde(default)]
-    #[schema(inline)]
     pub week_start: WeekStart,
     /// The standings that are kept, 1 to 16 of them: `minute`, `hour`, `day`, `week`, `month`, `year`,
     /// `all`, `season`, and `last-N-minutes` (`-hours`, `-days`, `-weeks`, `-months`) with N from 2 to 366.
-    #[schema(value_type = Vec<String>, min_items = 1, max_items = 16, example = json!(["day", "week", "all", "last-7-days"]))]
+    #[schema(value_type = Vec<WindowSchema>, min_items = 1, max_items = 16, example = json!(["day", "week", "all", "last-7-days"]))]
     pub windows: Vec<Window>,
     /// When seasons begin and how long one is; needed by the window `season`.
     #[serde(default)]
@@ -199,11 +194,11 @@ pub struct Definition {
     pub carryover: BTreeMap<Unit, Ratio>,
     /// How old an event may be: a duration (`90s`, `10m`, `48h`, `14d`), or `any`.
     #[serde(default = "accept_late")]
-    #[schema(value_type = String, default = "48h", example = "48h")]
+    #[schema(value_type = String, pattern = r"^(any|[0-9]{1,9}[smhd])$", default = "48h", example = "48h")]
     pub accept_late: AcceptLate,
     /// For how long event ids are remembered at least: a duration from `1s` to `366d`.
     #[serde(default = "idempotency")]
-    #[schema(value_type = String, default = "1h", example = "1h")]
+    #[schema(value_type = String, pattern = r"^[0-9]{1,9}[smhd]$", default = "1h", example = "1h")]
     pub idempotency: Span,
     /// For how long a period's standing is kept after its end, by period; without one it is kept for ever.
     /// What a rolling window still needs stays for longer.
@@ -220,6 +215,13 @@ pub struct Definition {
     pub closes_at: Option<Timestamp>,
 }
 
+/// A window: a period, or the last N of one.
+#[derive(ToSchema)]
+#[schema(as = Window, value_type = String, example = "last-7-days",
+    pattern = r"^(minute|hour|day|week|month|year|all|season|last-([2-9]|[1-9][0-9]|[12][0-9][0-9]|3[0-5][0-9]|36[0-6])-(minutes|hours|days|weeks|months))$")]
+#[expect(dead_code, reason = "describes `Window` to the OpenAPI document")]
+pub struct WindowSchema(String);
+
 /// The seasons of a board.
 #[derive(ToSchema)]
 #[schema(as = Season)]
@@ -229,7 +231,7 @@ pub struct SeasonSchema {
     #[schema(example = "2026-01-05T00:00:00+08:00", format = DateTime)]
     start: String,
     /// How long each is: a duration of at least one minute.
-    #[schema(example = "14d")]
+    #[schema(example = "14d", pattern = r"^[0-9]{1,9}[smhd]$")]
     length: String,
 }
 

@@ -137,7 +137,6 @@ pub struct EventResult {
     /// The member; null if the event names none.
     pub member: Option<String>,
     /// How it ended.
-    #[schema(inline)]
     pub status: EventStatus,
     /// What it did to each standing that it belongs to, in the order of the board's windows: of a duplicate
     /// what it did the first time. Not there if it was rejected.

@@ -23,8 +23,8 @@ use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::compression::CompressionLayer;
 use tower_http::cors::{AllowOrigin, CorsLayer};
-use utoipa::openapi::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::{ContentBuilder, OpenApi, Ref, ResponseBuilder};
 use utoipa::{Modify, OpenApi as _};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -72,7 +72,7 @@ pub struct Options {
         (name = "standings", description = "Ranks go out"),
         (name = "operations", description = "Is it there, can it work, what has it done"),
     ),
-    security(("api_key" = [])),
+    security((), ("api_key" = [])),
     modifiers(&ApiKeyScheme),
 )]
 struct Document;
@@ -88,6 +88,49 @@ impl Modify for ApiKeyScheme {
             ));
         if let Some(components) = document.components.as_mut() {
             components.add_security_scheme("api_key", SecurityScheme::Http(scheme.build()));
+        }
+    }
+}
+
+/// The problems that every operation can answer with.
+struct CommonProblems;
+
+impl Modify for CommonProblems {
+    fn modify(&self, document: &mut OpenApi) {
+        const COMMON: [(&str, &str); 6] = [
+            ("400", "`malformed-json`, `invalid-parameter`"),
+            ("401", "`unauthenticated`"),
+            ("403", "`forbidden`"),
+            ("408", "`request-timeout`"),
+            ("500", "`internal`"),
+            ("503", "`store-unavailable`, with `Retry-After`"),
+        ];
+        for (path, item) in &mut document.paths.paths {
+            let operations = [
+                &mut item.get,
+                &mut item.put,
+                &mut item.post,
+                &mut item.delete,
+            ];
+            for operation in operations
+                .into_iter()
+                .flatten()
+                .filter(|_| path.starts_with("/v1"))
+            {
+                for (status, description) in COMMON {
+                    let problem = ContentBuilder::new()
+                        .schema(Some(Ref::from_schema_name("Problem")))
+                        .build();
+                    let response = ResponseBuilder::new()
+                        .description(description)
+                        .content(observe::PROBLEM_JSON, problem)
+                        .build();
+                    let responses = &mut operation.responses.responses;
+                    responses
+                        .entry(status.to_owned())
+                        .or_insert_with(|| response.into());
+                }
+            }
         }
     }
 }
@@ -128,6 +171,7 @@ fn routes(keys: &ApiKeys) -> OpenApiRouter<App> {
 pub fn document() -> OpenApi {
     let mut document = routes(&ApiKeys::default()).into_openapi();
     ApiKeyScheme.modify(&mut document);
+    CommonProblems.modify(&mut document);
     document
 }
 

@@ -14,3 +14,4 @@ mod http;
 mod model;
 mod openapi;
 mod scripts;
+mod tidy;

@@ -112,7 +112,7 @@ pub fn definition(board: &Board) -> Value {
 }
 
 /// What an event did to the standings, given the model just before it and just after it.
-pub fn changes(before: &Model, after: &Model, event: &Event, now: i64, with_ranks: bool) -> Value {
+pub fn changes(before: &Model, after: &Model, event: &Event, now: i64, detail: Detail) -> Value {
     let board = &after.board;
     let change = |window: &Window| {
         let unit = window.unit();
@@ -135,7 +135,7 @@ pub fn changes(before: &Model, after: &Model, event: &Event, now: i64, with_rank
             "score": score_text(score(after).unwrap_or(0), board.decimals),
             "previous_score": score(before).map(|value| score_text(value, board.decimals)),
         });
-        if with_ranks {
+        if detail == Detail::Ranks {
             change["rank"] = json!(rank(after));
             change["previous_rank"] = json!(rank(before));
         }

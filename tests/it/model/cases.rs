@@ -77,12 +77,20 @@ pub enum Step {
     Read { count: usize },
 }
 
+/// How much an outcome tells.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Detail {
+    Status,
+    Standings,
+    Ranks,
+}
+
 #[derive(Clone, Debug)]
 pub struct Batch {
     pub instance: Pick,
     /// Whether each event is a request of its own.
     pub is_single: bool,
-    pub with_ranks: bool,
+    pub detail: Detail,
     pub events: Vec<Sending>,
 }
 

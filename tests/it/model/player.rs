@@ -58,7 +58,7 @@ struct Sent {
 struct Request {
     instance: usize,
     is_single: bool,
-    with_ranks: bool,
+    detail: Detail,
     events: Vec<Sent>,
     bodies: Vec<String>,
 }
@@ -74,7 +74,7 @@ struct Outcome {
 /// Looks for the order in which events were carried out.
 struct Search {
     now: i64,
-    with_ranks: bool,
+    detail: Detail,
     tries: usize,
     /// What doesn't fit where the fewest events are left, and how many that are.
     why_not: Option<(usize, String)>,
@@ -83,23 +83,23 @@ struct Search {
 impl Search {
     fn find_order(
         &mut self,
-        left: Vec<&(Sent, Outcome)>,
+        left: &[&(Sent, Outcome)],
         moments: &mut Vec<Vec<(String, Model)>>,
     ) -> bool {
         let boards = moments[moments.len() - 1].clone();
         let mut difference = None;
         for (place, (sent, outcome)) in left.iter().enumerate() {
             self.tries = self.tries.saturating_sub(1);
-            let (after, expected) = judge(&boards, sent, self.now, self.with_ranks);
+            let (after, expected) = judge(&boards, sent, self.now, self.detail);
             if let Err(why) = expect_equal(&format!("{sent:?}"), outcome, &expected) {
                 difference.get_or_insert(why);
             } else if self.tries > 0 {
                 let mut next = boards.clone();
                 next[sent.board].1 = after;
                 moments.push(next);
-                let mut rest = left.clone();
+                let mut rest = left.to_vec();
                 rest.remove(place);
-                if self.find_order(rest, moments) {
+                if self.find_order(&rest, moments) {
                     return true;
                 }
                 moments.pop();
@@ -300,28 +300,28 @@ impl Game<'_> {
         let answered = request.events.into_iter().zip(outcomes);
         if request.is_single {
             for one in answered {
-                self.compare(vec![one], request.with_ranks)?;
+                self.compare(vec![one], request.detail)?;
             }
             Ok(())
         } else {
-            self.compare(answered.collect(), request.with_ranks)
+            self.compare(answered.collect(), request.detail)
         }
     }
 
     /// Compares what became of events that were sent together. They may be carried out in any order, so there
     /// has to be one in which those that were taken fit, and each other one fits at some moment of that.
-    fn compare(&mut self, answered: Vec<(Sent, Outcome)>, with_ranks: bool) -> Result<(), String> {
+    fn compare(&mut self, answered: Vec<(Sent, Outcome)>, detail: Detail) -> Result<(), String> {
         let (taken, others): (Vec<_>, Vec<_>) = answered
             .into_iter()
             .partition(|(_, outcome)| outcome.is_taken());
         let mut search = Search {
             now: self.now,
-            with_ranks,
+            detail,
             tries: TRIES_MAX,
             why_not: None,
         };
         let mut moments = vec![self.boards.clone()];
-        if !search.find_order(taken.iter().collect(), &mut moments) {
+        if !search.find_order(&taken.iter().collect::<Vec<_>>(), &mut moments) {
             return Err(search
                 .why_not
                 .map_or_else(|| "no order was found".to_owned(), |(_, why)| why));
@@ -404,7 +404,7 @@ impl Game<'_> {
             self.send_request(Request {
                 instance,
                 is_single: false,
-                with_ranks: true,
+                detail: Detail::Ranks,
                 events,
                 bodies,
             })
@@ -452,7 +452,7 @@ impl Game<'_> {
         Request {
             instance: pick(batch.instance, self.world.instances.len()),
             is_single: batch.is_single,
-            with_ranks: batch.with_ranks,
+            detail: batch.detail,
             events,
             bodies,
         }
@@ -520,7 +520,7 @@ impl Game<'_> {
         let Request {
             instance,
             is_single,
-            with_ranks,
+            detail,
             ..
         } = request;
         let how = if *is_single {
@@ -529,7 +529,7 @@ impl Game<'_> {
             "as a batch"
         };
         self.log
-            .push(format!("to instance {instance} {how}, ranks={with_ranks}:"));
+            .push(format!("to instance {instance} {how}, {detail:?}:"));
         for (body, outcome) in request.bodies.iter().zip(outcomes) {
             let what = outcome.problem.as_ref().unwrap_or(&outcome.status);
             self.log
@@ -623,12 +623,12 @@ impl Game<'_> {
 }
 
 /// What has to become of an event now, and the model of its board afterwards.
-fn judge(boards: &[(String, Model)], sent: &Sent, now: i64, with_ranks: bool) -> (Model, Outcome) {
+fn judge(boards: &[(String, Model)], sent: &Sent, now: i64, detail: Detail) -> (Model, Outcome) {
     let before = &boards[sent.board].1;
     let mut after = before.clone();
     let outcome = match after.take(&sent.event, now) {
         Verdict::Taken => {
-            let standings = in_any_order(changes(before, &after, &sent.event, now, with_ranks));
+            let standings = in_any_order(changes(before, &after, &sent.event, now, detail));
             after.remember(standings.clone());
             let status = status(before, &after, &sent.event, now).to_owned();
             Outcome {
@@ -658,7 +658,7 @@ async fn post(
     request: &Request,
 ) -> Result<Vec<Outcome>, String> {
     let client = &world.instances[request.instance].client;
-    let with_ranks = request.with_ranks;
+    let with_ranks = request.detail;
     let mut outcomes = Vec::new();
     if request.is_single {
         for (sent, body) in request.events.iter().zip(&request.bodies) {

@@ -1,0 +1,100 @@
+//! The rules of the house that no compiler checks (ARCHITECTURE.md says why).
+
+use std::path::{Path, PathBuf};
+
+use crate::harness::repository;
+
+fn files(folder: &Path, ending: &str) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path, ending));
+        } else if path.extension().is_some_and(|other| other == ending) {
+            let text = std::fs::read_to_string(&path).unwrap();
+            found.push((path, text));
+        }
+    }
+    found
+}
+
+/// The code of a source file, without its unit tests and comments.
+fn code(text: &str) -> String {
+    let before_tests = text.split("#[cfg(test)]").next().unwrap_or_default();
+    let lines = before_tests
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn imports_point_downward_only() {
+    let forbidden: [(&str, &[&str]); 4] = [
+        (
+            "domain",
+            &[
+                "crate::store",
+                "crate::service",
+                "crate::http",
+                "crate::worker",
+                "fred",
+                "axum",
+                "tokio",
+            ],
+        ),
+        (
+            "store",
+            &["crate::service", "crate::http", "crate::worker", "axum"],
+        ),
+        (
+            "service",
+            &["crate::http", "crate::worker", "fred", "axum", "StatusCode"],
+        ),
+        ("http", &["crate::worker", "crate::store::keys", "fred::"]),
+    ];
+    for (module, names) in forbidden {
+        for (path, text) in files(&repository().join("src").join(module), "rs") {
+            for name in names {
+                let used = code(&text).lines().any(|line| line.contains(name));
+                assert!(!used, "{} names {name}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn keys_are_made_in_one_place_and_scripts_make_none() {
+    let keys = repository().join("src/store/keys.rs");
+    for (path, text) in files(&repository().join("src"), "rs") {
+        assert!(
+            path == keys || !code(&text).contains("\"st:{"),
+            "{} makes a key",
+            path.display()
+        );
+    }
+    for (path, text) in files(&repository().join("scripts"), "lua") {
+        let code = text
+            .lines()
+            .filter(|line| !line.trim_start().starts_with("--"));
+        assert!(
+            !code.collect::<String>().contains("'st:"),
+            "{} makes a key",
+            path.display()
+        );
+    }
+}
+
+#[test]
+fn every_script_tells_its_contract() {
+    for (path, text) in files(&repository().join("scripts"), "lua") {
+        let is_fragment = path.parent().is_some_and(|folder| folder.ends_with("lib"));
+        let parts: &[&str] = if is_fragment {
+            &["-- lib/"]
+        } else {
+            &["-- KEYS[1]", "-- ARGV[1]", "-- Reply", "-- Example"]
+        };
+        for part in parts {
+            assert!(text.contains(part), "{} lacks {part}", path.display());
+        }
+    }
+}
