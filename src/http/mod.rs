@@ -23,8 +23,9 @@ use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::compression::CompressionLayer;
 use tower_http::cors::{AllowOrigin, CorsLayer};
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::openapi::{ContentBuilder, OpenApi, Ref, ResponseBuilder};
+use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, ResponseBuilder};
 use utoipa::{Modify, OpenApi as _};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -89,6 +90,36 @@ impl Modify for ApiKeyScheme {
         if let Some(components) = document.components.as_mut() {
             components.add_security_scheme("api_key", SecurityScheme::Http(scheme.build()));
         }
+    }
+}
+
+/// A board is shown as its definition with its id. The definition allows no other field, so that the two
+/// can't be composed in the document: the schema is put together here.
+struct BoardSchema;
+
+impl Modify for BoardSchema {
+    fn modify(&self, document: &mut OpenApi) {
+        let Some(components) = document.components.as_mut() else {
+            return;
+        };
+        let Some(RefOr::T(Schema::Object(definition))) = components.schemas.get("Definition")
+        else {
+            return;
+        };
+        let mut board = definition.clone();
+        let id = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .description(Some("Its id."))
+            .pattern(Some("^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"));
+        board.description = Some("A board: its id and its definition, with all defaults.".into());
+        board.required = board
+            .properties
+            .keys()
+            .cloned()
+            .chain(["board".into()])
+            .collect();
+        board.properties.insert("board".into(), id.into());
+        components.schemas.insert("Board".into(), board.into());
     }
 }
 
@@ -171,6 +202,7 @@ fn routes(keys: &ApiKeys) -> OpenApiRouter<App> {
 pub fn document() -> OpenApi {
     let mut document = routes(&ApiKeys::default()).into_openapi();
     ApiKeyScheme.modify(&mut document);
+    BoardSchema.modify(&mut document);
     CommonProblems.modify(&mut document);
     document
 }

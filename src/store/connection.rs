@@ -29,11 +29,11 @@ const WRITERS: usize = 2;
 /// Connections for reads: long replies are parsed by one task per connection.
 const READERS: usize = 2;
 /// The longest wait for an answer.
-const COMMAND_TIMEOUT: Duration = Duration::from_millis(1_500);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest wait for a connection, and for the commands that set it up.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often a connection is tried, and how many unanswered tries end it.
-const PING_INTERVAL: Duration = Duration::from_millis(400);
+const PING_INTERVAL: Duration = Duration::from_millis(800);
 const PINGS_LOST_MAX: u32 = 2;
 /// The longest wait for a connection to be torn down.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -144,8 +144,12 @@ impl Store {
         Ok(())
     }
 
-    /// Whether Redis answers and knows every script.
+    /// Whether every connection is there, and Redis answers and knows every script.
     pub async fn check(&self) -> Result<(), StoreError> {
+        let writers = self.writers.iter().map(|writer| &writer.client);
+        for client in writers.chain(&self.readers) {
+            check_connected(client)?;
+        }
         let mut args = vec!["EXISTS".to_owned()];
         args.extend(script::ALL.iter().map(|script| script.sha.clone()));
         let known: Vec<i64> = self.command("SCRIPT", args).await?;
@@ -197,7 +201,9 @@ impl Store {
     ) -> Result<R, StoreError> {
         let _turn = turn(&self.reads_in_flight).await?;
         let command = CustomCommand::new_static(name, ClusterHash::FirstKey, false);
-        self.reader()
+        let client = self.reader();
+        check_connected(client)?;
+        client
             .custom(command, args)
             .await
             .map_err(|error| store_error(&error))
@@ -217,12 +223,22 @@ async fn turn(turns: &Semaphore) -> Result<tokio::sync::SemaphorePermit<'_>, Sto
         .ok_or_else(|| StoreError::Unavailable("too many calls are waiting for it".into()))
 }
 
+/// Fails at once where a call would only wait for a new connection.
+fn check_connected(client: &Client) -> Result<(), StoreError> {
+    if client.is_connected() {
+        Ok(())
+    } else {
+        Err(StoreError::Unavailable("there is no connection".into()))
+    }
+}
+
 async fn run(
     client: &Client,
     script: &Script,
     keys: Vec<String>,
     args: Vec<Value>,
 ) -> Result<Value, StoreError> {
+    check_connected(client)?;
     let keys: Vec<Key> = keys.into_iter().map(Key::from).collect();
     let begun = Instant::now();
     let mut reply = client

@@ -1,7 +1,7 @@
 //! Faults: what was acknowledged is neither lost nor counted twice, and what fails says so in bounded time.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
 use serde_json::{Value, json};
@@ -32,24 +32,14 @@ async fn sum(client: &Client) -> i64 {
         .sum()
 }
 
-/// Sends a request until it is taken; everything else has to be an honest 503.
+/// Sends a batch until it is taken; all of it has to be, now or before.
 async fn send_until_taken(client: &Client, body: &Value) {
-    let begun = Instant::now();
-    loop {
-        let answer = client.post("/v1/events", body.clone()).await;
-        if answer.status == 200 {
-            let results = answer.json["results"].as_array().unwrap();
-            let is_taken = |one: &Value| one["status"] == "applied" || one["status"] == "duplicate";
-            assert!(results.iter().all(is_taken), "{}", answer.text);
-            return;
-        }
-        answer.expect_problem(503, "store-unavailable");
-        assert!(
-            begun.elapsed() < Duration::from_secs(30),
-            "the batch is never taken"
-        );
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let answer = client.post_until_taken("/v1/events", body).await;
+    let is_taken = |one: &Value| one["status"] == "applied" || one["status"] == "duplicate";
+    assert!(
+        answer["results"].as_array().unwrap().iter().all(is_taken),
+        "{answer}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -40,7 +40,7 @@ async fn send(world: &World, batches: Vec<Value>) {
     let answers = stream::iter(batches.into_iter().enumerate())
         .map(async |(index, batch)| {
             let instance = &world.instances[index % world.instances.len()];
-            instance.client.post("/v1/events", batch).await.expect(200)
+            instance.client.post_until_taken("/v1/events", &batch).await
         })
         .buffer_unordered(CONCURRENCY);
     let bad: Vec<Value> = answers

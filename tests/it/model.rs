@@ -102,9 +102,11 @@ const ZONES: &[(Tz, &[&str])] = &[
 const EVERYTHING: Theme = Theme {
     boards: 2,
     units: UNITS,
+    periods: 0..=5,
     rolling: 0..=3,
     begins: ZONES,
     has_huge_scores: false,
+    is_half_way: false,
     steps: 1..=16,
 };
 
@@ -127,11 +129,26 @@ fn rolling_windows_follow_the_law() {
     let theme = Theme {
         boards: 1,
         units: ROLLING_UNITS,
+        periods: 0..=3,
         rolling: 1..=3,
         steps: 4..=24,
         ..EVERYTHING
     };
     play("rolling", &theme);
+}
+
+#[test]
+fn half_built_standings_follow_the_law() {
+    let theme = Theme {
+        boards: 1,
+        units: ROLLING_UNITS,
+        periods: 0..=1,
+        rolling: 1..=2,
+        is_half_way: true,
+        steps: 4..=40,
+        ..EVERYTHING
+    };
+    play("half-way", &theme);
 }
 
 #[test]
@@ -142,6 +159,7 @@ fn the_law_holds_when_clocks_change() {
         &Theme {
             boards: 1,
             units,
+            periods: 0..=3,
             begins: DAYLIGHT,
             ..EVERYTHING
         },

@@ -1,10 +1,16 @@
 //! A client that keeps all of an answer: status, headers and JSON.
 
 use std::sync::Once;
+use std::time::{Duration, Instant};
 
 use reqwest::header::HeaderMap;
 use reqwest::{Method, StatusCode};
 use serde_json::Value;
+
+/// The longest time for which a request that is refused with 503 is sent again.
+const TAKEN_WITHIN: Duration = Duration::from_mins(1);
+/// The pause between two tries.
+const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Both TLS clients take the process' provider; the program's `main` sets it too.
 pub fn install_tls_provider() {
@@ -85,6 +91,20 @@ impl Client {
 
     pub async fn post(&self, path: &str, body: Value) -> Answer {
         Self::send(self.builder(Method::POST, path).json(&body)).await
+    }
+
+    /// Sends the same again while the answer is an honest 503, as clients do: events with ids count once.
+    pub async fn post_until_taken(&self, path: &str, body: &Value) -> Value {
+        let begun = Instant::now();
+        loop {
+            let answer = self.post(path, body.clone()).await;
+            if answer.status == StatusCode::OK {
+                return answer.json;
+            }
+            answer.expect_problem(503, "store-unavailable");
+            assert!(begun.elapsed() < TAKEN_WITHIN, "the request is never taken");
+            tokio::time::sleep(RETRY_INTERVAL).await;
+        }
     }
 
     pub async fn delete(&self, path: &str) -> Answer {

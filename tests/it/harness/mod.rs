@@ -44,7 +44,7 @@ impl Instance {
             .try_init();
         let service = Service::new(Store::connect(&Address::parse(redis_url)).unwrap(), clock);
         redis::eventually("the instance reaches redis", async || {
-            service.store.prepare().await.is_ok()
+            service.store.prepare().await.is_ok() && service.store.check().await.is_ok()
         })
         .await;
         let keys: ApiKeys = keys.parse().unwrap();

@@ -9,6 +9,7 @@ use chrono::SecondsFormat;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use super::cases::Detail;
 use super::naive::{Board, Entry, Event, Model, Ranking, Ties, Unit, Update, Window, utc};
 
 /// The JSON with every number as a string of its digits.
@@ -111,7 +112,7 @@ pub fn definition(board: &Board) -> Value {
     })
 }
 
-/// What an event did to the standings, given the model just before it and just after it.
+/// What an outcome says of the standings, given the model just before the event and just after it.
 pub fn changes(before: &Model, after: &Model, event: &Event, now: i64, detail: Detail) -> Value {
     let board = &after.board;
     let change = |window: &Window| {
@@ -141,7 +142,10 @@ pub fn changes(before: &Model, after: &Model, event: &Event, now: i64, detail: D
         }
         change
     };
-    board.windows.iter().map(change).collect()
+    match detail {
+        Detail::Status => json!([]),
+        Detail::Standings | Detail::Ranks => board.windows.iter().map(change).collect(),
+    }
 }
 
 /// `applied`, or `unchanged` where the event did not do better than what its member had already.

@@ -34,12 +34,17 @@ pub const MEMBERS: [&str; 12] = [
 pub struct Theme {
     pub boards: usize,
     pub units: &'static [Unit],
+    /// How many windows of either kind a board has.
+    pub periods: RangeInclusive<usize>,
     pub rolling: RangeInclusive<usize>,
     /// Time zones, and the instants near which the clock begins.
     pub begins: &'static [(Tz, &'static [&'static str])],
     /// Whether scores come near the bound. Which of two such events is refused depends on which comes
     /// first, so that nothing is sent side by side then.
     pub has_huge_scores: bool,
+    /// Whether most of the time some standing is half built: small steps towards it alternate with events,
+    /// and little is read, since a read builds what it needs.
+    pub is_half_way: bool,
     pub steps: RangeInclusive<usize>,
 }
 
@@ -47,6 +52,8 @@ pub struct Theme {
 pub struct Case {
     pub boards: Vec<Board>,
     pub begin: i64,
+    /// How many of [`MEMBERS`] there are: the fewer, the more ties and sums of zero.
+    pub members: usize,
     pub has_huge_scores: bool,
     pub steps: Vec<Step>,
     /// Of the choices that make no difference: which page size, which instance, which order.
@@ -146,33 +153,38 @@ pub fn cases(theme: &Theme) -> impl Strategy<Value = Case> + use<> {
         .iter()
         .flat_map(|(zone, instants)| instants.iter().map(|instant| (*zone, *instant)))
         .collect();
-    let steps = vec(step(has_huge_scores), theme.steps.clone());
+    let members = prop_oneof![3 => 1..=4_usize, 1 => 5..=MEMBERS.len()];
+    let begin = (select(begins), any_near());
+    let steps = vec(step(theme), theme.steps.clone());
     (
         vec(board(theme), 1..=theme.boards),
-        select(begins),
-        any_near(),
+        begin,
+        members,
         steps,
         any::<u64>().no_shrink(),
     )
-        .prop_map(move |(mut boards, (zone, begin), near, steps, seed)| {
-            // The first board's clocks change, the others' zones are what they are.
-            boards[0].zone = zone;
-            for board in &mut boards {
-                make_sound(board);
-            }
-            let begin = begin
-                .parse::<chrono::DateTime<chrono::Utc>>()
-                .unwrap()
-                .timestamp_millis()
-                + near;
-            Case {
-                boards,
-                begin,
-                has_huge_scores,
-                steps,
-                seed,
-            }
-        })
+        .prop_map(
+            move |(mut boards, ((zone, begin), near), members, steps, seed)| {
+                // The first board's clocks change, the others' zones are what they are.
+                boards[0].zone = zone;
+                for board in &mut boards {
+                    make_sound(board);
+                }
+                let begin = begin
+                    .parse::<chrono::DateTime<chrono::Utc>>()
+                    .unwrap()
+                    .timestamp_millis()
+                    + near;
+                Case {
+                    boards,
+                    begin,
+                    members,
+                    has_huge_scores,
+                    steps,
+                    seed,
+                }
+            },
+        )
 }
 
 fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
@@ -197,7 +209,7 @@ fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
         select(vec![Ranking::Ordinal, Ranking::Competition, Ranking::Dense]),
     );
     let shares = select(vec![1_i64, 200_000, 333_333, 500_000, 999_999, 1_000_000]);
-    let carryover = subsequence(theme.units.to_vec(), 0..=theme.units.len().min(2)).prop_flat_map(
+    let carryover = subsequence(theme.units.to_vec(), 0..=theme.units.len().min(4)).prop_flat_map(
         move |units| {
             units
                 .into_iter()
@@ -219,7 +231,7 @@ fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
         select(vec![1, 45, 24 * 60, 36 * 60, 14 * 24 * 60]),
     );
     let time = (select(zones), 0..7_i64, season, accept_late);
-    let periods = subsequence(theme.units.to_vec(), 0..=theme.units.len().min(5)).prop_shuffle();
+    let periods = subsequence(theme.units.to_vec(), theme.periods.clone()).prop_shuffle();
     (scores, time, periods, rolling, carryover).prop_map(
         |((update, descending, decimals, ties, ranking), time, periods, rolling, carryover)| {
             let (zone, week_start, (season_start, season_length), accept_late) = time;
@@ -268,14 +280,22 @@ fn make_sound(board: &mut Board) {
     board.windows = windows;
 }
 
-fn step(has_huge_scores: bool) -> impl Strategy<Value = Step> {
-    let batch = move || batch(has_huge_scores);
+fn step(theme: &Theme) -> impl Strategy<Value = Step> + use<> {
+    let Theme {
+        has_huge_scores,
+        is_half_way,
+        ..
+    } = *theme;
+    let events_max = if is_half_way { 5 } else { 12 };
+    let batch = move || batch(events_max, has_huge_scores);
+    let budget = if is_half_way { 1..=4_u32 } else { 1..=20 };
+    let ahead = prop_oneof![3 => 0..=1_i64, 1 => -3..=-1_i64];
     let partly = (
         any::<Pick>(),
         any::<Pick>(),
         any::<Pick>(),
-        -3..=1_i64,
-        1..=20_u32,
+        ahead,
+        budget,
         1..=3_usize,
     )
         .prop_map(
@@ -288,33 +308,43 @@ fn step(has_huge_scores: bool) -> impl Strategy<Value = Step> {
                 times,
             },
         );
+    let [alone, side_by_side, advance, partly_often, read] = if is_half_way {
+        [16, 2, 5, 16, 1]
+    } else {
+        [6, 2, 5, 4, 3]
+    };
     prop_oneof![
-        6 => vec(batch(), 1).prop_map(Step::Send),
-        2 => vec(batch(), 2..=3).prop_map(Step::Send),
-        5 => (any::<Pick>(), advance()).prop_map(|(board, to)| Step::Advance { board, to }),
+        alone => vec(batch(), 1).prop_map(Step::Send),
+        side_by_side => vec(batch(), 2..=3).prop_map(Step::Send),
+        advance => (any::<Pick>(), self::advance()).prop_map(|(board, to)| Step::Advance { board, to }),
         1 => any::<Pick>().prop_map(|instance| Step::RollOver { instance }),
-        4 => partly,
-        3 => (1..=4_usize).prop_map(|count| Step::Read { count }),
+        partly_often => partly,
+        read => (1..=4_usize).prop_map(|count| Step::Read { count }),
     ]
 }
 
-fn batch(has_huge_scores: bool) -> impl Strategy<Value = Batch> {
+fn batch(events_max: usize, has_huge_scores: bool) -> impl Strategy<Value = Batch> {
     let event = move || event(has_huge_scores);
     let sending = prop_oneof![
         8 => event().prop_map(Sending::New),
         2 => any::<Pick>().prop_map(Sending::Again),
         1 => (any::<Pick>(), event()).prop_map(|(pick, event)| Sending::SameId(pick, event)),
     ];
+    let detail = prop_oneof![
+        1 => Just(Detail::Status),
+        3 => Just(Detail::Standings),
+        2 => Just(Detail::Ranks),
+    ];
     (
         any::<Pick>(),
         any::<bool>(),
-        any::<bool>(),
-        vec(sending, 1..=12),
+        detail,
+        vec(sending, 1..=events_max),
     )
-        .prop_map(|(instance, is_single, with_ranks, events)| Batch {
+        .prop_map(|(instance, is_single, detail, events)| Batch {
             instance,
             is_single,
-            with_ranks,
+            detail,
             events,
         })
 }

@@ -11,7 +11,7 @@ use standings::domain::ids::BoardId;
 use standings::domain::time::Timestamp;
 
 use super::answers::{changes, definition, exact, score_text, status, time_text, window_name};
-use super::cases::{Amount, Batch, Case, MEMBERS, NewEvent, Pick, Sending, Step, Time};
+use super::cases::{Amount, Batch, Case, Detail, MEMBERS, NewEvent, Pick, Sending, Step, Time};
 use super::naive::{Event, Model, SCORE_MAX, Unit, Verdict, Window, utc};
 use super::reads::{ask, queries};
 use crate::harness::random::Random;
@@ -38,6 +38,7 @@ pub struct Table {
 struct Game<'a> {
     world: &'a World,
     boards: Vec<(String, Model)>,
+    members: usize,
     has_huge_scores: bool,
     now: i64,
     sent: Vec<Sent>,
@@ -142,6 +143,7 @@ impl Table {
         let mut game = Game {
             world: &self.world,
             boards: boards.collect(),
+            members: case.members,
             has_huge_scores: case.has_huge_scores,
             now: case.begin,
             sent: Vec::new(),
@@ -239,10 +241,17 @@ impl Game<'_> {
             } => {
                 let instance = pick(*instance, self.world.instances.len());
                 let (id, model) = &self.boards[pick(*board, self.boards.len())];
-                let window = model.board.windows[pick(*window, model.board.windows.len())];
-                if matches!(window, Window::Period(_)) {
+                let is_rolling = |window: &Window| matches!(window, Window::Rolling(..));
+                let windows: Vec<Window> = model
+                    .board
+                    .windows
+                    .iter()
+                    .copied()
+                    .filter(is_rolling)
+                    .collect();
+                let Some(window) = windows.get(pick(*window, windows.len().max(1))).copied() else {
                     return Ok(());
-                }
+                };
                 let period = model.board.period(window.unit(), self.now) + ahead;
                 let at = model.board.start(window.unit(), period).unwrap();
                 self.log.push(format!(
@@ -337,7 +346,7 @@ impl Game<'_> {
         moments: &[Vec<(String, Model)>],
     ) -> Result<(), String> {
         for (sent, outcome) in others {
-            let expected = |boards: &Vec<_>| judge(boards, sent, self.now, false).1;
+            let expected = |boards: &Vec<_>| judge(boards, sent, self.now, Detail::Status).1;
             if !moments.iter().any(|boards| expected(boards) == *outcome) {
                 expect_equal(&format!("{sent:?}"), outcome, &expected(&self.boards))?;
             }
@@ -354,15 +363,23 @@ impl Game<'_> {
             let windows = model.board.windows.iter().copied().map(window_name);
             windows.map(move |window| format!("/v1/boards/{id}/standings/{window}"))
         });
-        let reads = reads.map(async |path| instance.client.get(&path).await);
+        // Reads build what they need: half of the time that is left to the events.
+        let is_watched = self.random.below(2) == 0;
+        let reads = reads
+            .filter(|_| is_watched)
+            .map(async |path| instance.client.get(&path).await);
+        let roll_over = async || {
+            if is_watched {
+                instance.service.roll_over().await
+            } else {
+                Ok(())
+            }
+        };
         let posts = requests
             .iter()
             .map(|request| post(self.world, &self.boards, request));
-        let (outcomes, (reads, rolled)) = join(
-            join_all(posts),
-            join(join_all(reads), instance.service.roll_over()),
-        )
-        .await;
+        let (outcomes, (reads, rolled)) =
+            join(join_all(posts), join(join_all(reads), roll_over())).await;
         rolled.map_err(|error| error.to_string())?;
         for read in reads {
             expect_equal(&read.text, &read.status, &StatusCode::OK)?;
@@ -475,7 +492,7 @@ impl Game<'_> {
         };
         let event = Event {
             id: new.has_id.then_some(id),
-            member: MEMBERS[pick(new.member, MEMBERS.len())].to_owned(),
+            member: MEMBERS[pick(new.member, self.members)].to_owned(),
             score,
             at,
         };
@@ -658,14 +675,15 @@ async fn post(
     request: &Request,
 ) -> Result<Vec<Outcome>, String> {
     let client = &world.instances[request.instance].client;
-    let with_ranks = request.detail;
+    let parameters = match request.detail {
+        Detail::Status => "standings=false",
+        Detail::Standings => "ranks=false",
+        Detail::Ranks => "ranks=true",
+    };
     let mut outcomes = Vec::new();
     if request.is_single {
         for (sent, body) in request.events.iter().zip(&request.bodies) {
-            let path = format!(
-                "/v1/boards/{}/events?ranks={with_ranks}",
-                boards[sent.board].0
-            );
+            let path = format!("/v1/boards/{}/events?{parameters}", boards[sent.board].0);
             let answer = client
                 .post_text(&path, "application/json", body.clone())
                 .await;
@@ -677,7 +695,7 @@ async fn post(
             });
         }
     } else if !request.events.is_empty() {
-        let path = format!("/v1/events?ranks={with_ranks}");
+        let path = format!("/v1/events?{parameters}");
         let body = format!("{{\"events\": [{}]}}", request.bodies.join(", "));
         let answer = client.post_text(&path, "application/json", body).await;
         expect_equal(&answer.text, &answer.status, &StatusCode::OK)?;
