@@ -53,7 +53,7 @@ impl Ready {
         };
         let rolls = rolls
             .iter()
-            .map(|roll| 10 + history(roll) / 2)
+            .map(|roll| 10 + history(roll))
             .sum::<usize>();
         let ranks = if self.detail == Detail::Ranks {
             20 * writes.len()
