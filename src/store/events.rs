@@ -24,7 +24,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 
 /// For how long the events of one call may keep Redis busy, in microseconds.
-pub const CALL_COST_US_MAX: usize = 1_500;
+pub const CALL_COST_US_MAX: usize = 1_000;
 /// The most events of one call, whatever they cost.
 pub const CALL_EVENTS_MAX: usize = 200;
 
