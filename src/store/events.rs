@@ -51,10 +51,7 @@ impl Ready {
                 0
             }
         };
-        let rolls = rolls
-            .iter()
-            .map(|roll| 10 + history(roll))
-            .sum::<usize>();
+        let rolls = rolls.iter().map(|roll| 10 + history(roll)).sum::<usize>();
         let ranks = if self.detail == Detail::Ranks {
             20 * writes.len()
         } else {
