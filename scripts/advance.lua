@@ -101,31 +101,45 @@ local function begin(entries)
   return entry
 end
 
+-- The numbers of members, by their ids.
+local numbers = {}
+
+local function number_of(id)
+  local m = numbers[id]
+  if not m then
+    m = #names + 1
+    names[m], numbers[id] = id, m
+  end
+  return m
+end
+
 -- The time of a member whose sum in the standing before is zero: of its newest period.
-local function newest_time(id)
+local function newest_time(m)
   for back = 1, args.periods - 1 do
-    local _, time = get(layout, period(back), id)
-    if time then return time end
+    local standing = period(back)
+    load(layout, standing, {m})
+    if standing.score[m] then return standing.time[m] end
   end
 end
 
 -- Gives each of these members its sum in the standing.
-local function settle(terms, target, ids)
-  for _, term in ipairs(terms) do load(layout, term.standing, ids) end
-  for _, id in ipairs(ids) do
+local function settle(terms, target, members)
+  for _, term in ipairs(terms) do load(layout, term.standing, members) end
+  for _, m in ipairs(members) do
     local sum, time = 0, nil
     for _, term in ipairs(terms) do
-      local score, term_time = get(layout, term.standing, id)
+      local standing = term.standing
+      local score = standing.score[m]
       if score then
         sum = sum + term.sign * score
-        if term.sign > 0 and not time then time = term_time end
+        if term.sign > 0 and not time then time = standing.time[m] end
       end
     end
     if sum == 0 then
-      set(target, id, nil, nil)
+      if target.score[m] then set(target, m, false, nil) end
     else
-      if layout.hashed and not time then time = newest_time(id) end
-      set(target, id, sum, time)
+      if layout.hashed and not time then time = newest_time(m) end
+      set(target, m, sum, time)
     end
   end
 end
@@ -143,29 +157,36 @@ local function next_members(term, walk, count)
     end
   end
   local flat = call('ZRANGE', term.zset, from, from + count - 1, 'WITHSCORES')
-  local ids = {}
+  local members, standing = {}, term.standing
   for index = 1, #flat, 2 do
-    table.insert(ids, layout.prefixed and string.sub(flat[index], 7) or flat[index])
+    local id, time = flat[index], nil
+    if layout.prefixed then
+      time, id = struct.unpack('>I6', id), string.sub(id, 7)
+    end
+    local m = number_of(id)
+    members[#members + 1] = m
+    -- What the walk has seen need not be loaded.
+    if layout.prefixed or not layout.hashed then note_stored(standing, m, tonumber(flat[index + 1]), time) end
   end
-  return ids, flat[#flat - 1], flat[#flat]
+  return members, flat[#flat - 1], flat[#flat]
 end
 
 -- Walks on by at most `count` members; returns how many are left of `count`.
 local function walk_on(entry, target, count)
   while count > 0 and entry.walk.term <= #entry.terms do
     local walk = entry.walk
-    local ids, member, score = next_members(entry.terms[walk.term], walk, count)
-    if #ids < count then
+    local members, member, score = next_members(entry.terms[walk.term], walk, count)
+    if #members < count then
       entry.walk = {term = walk.term + 1}
     else
       walk.member, walk.score = member, score
     end
-    count = count - #ids
+    count = count - #members
     -- Who is listed already has its exact sum, or a note in `todo`.
-    load(layout, target, ids)
+    load(layout, target, members)
     local missing = {}
-    for _, id in ipairs(ids) do
-      if not target.members[id] then missing[#missing + 1] = id end
+    for _, m in ipairs(members) do
+      if not target.score[m] then missing[#missing + 1] = m end
     end
     settle(entry.terms, target, missing)
   end
@@ -197,10 +218,11 @@ for _, term in ipairs(entry.terms) do term.standing = open_standing(term.zset, t
 local count = math.max(math.min(MEMBERS_MIN, args.budget), math.floor(args.budget / #entry.terms))
 count = walk_on(entry, target, count)
 if count > 0 then
-  local ids = call('SPOP', TODO, count)
-  load(layout, target, ids)
-  settle(entry.terms, target, ids)
-  if #ids < count then
+  local members = {}
+  for index, id in ipairs(call('SPOP', TODO, count)) do members[index] = number_of(id) end
+  load(layout, target, members)
+  settle(entry.terms, target, members)
+  if #members < count then
     entry.done, entry.terms, entry.depends, entry.from, entry.walk = true, nil, nil, nil, nil
   end
 end

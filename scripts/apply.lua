@@ -15,42 +15,53 @@
 --   layout      see lib/standing.lua
 --   ranking     'ordinal' | 'competition' | 'dense'
 --   update      'sum' | 'greatest' | 'least' | 'last_greatest' | 'last_least', of stored scores
---   remember    ms for which an event id is remembered
+--   remember    text; ms for which an event id is remembered
 --   rolls       list of {state, code, start (ms: the event's period), base (standing), expires,
 --                later = {{start, standing}, …} newest first,
 --                history = {standing, …} newest first, empty where it was not sent}
---   routes      list of {writes = list of write, rolls = list of places in `rolls`}
---     write     {standing, amount (0: the score, n: the n-th carried amount), code of the window,
---                reported (0 | 1), expires (ms since the epoch, 0: never)}
---   events      list of {member, id (key index, 0: none), amount (stored score), at (tie key), fingerprint,
---                route, rejected (0 | 1), detail (0: status alone, 1: standings, 2: with ranks),
---                carried amounts…}
+--   routes      list of {writes = list of write, rolls = list of places in `rolls`, members = list of numbers}
+--     write     {standing, column in `amounts`, code of the window, reported (0 | 1),
+--                expires (ms since the epoch, 0: never)}
+--   names       ids of the members
+-- and the events, in columns:
+--   members     numbers of members
+--   ids         key index of the event's id, 0: none
+--   amounts     list of columns of stored scores: the event's own, and what it carries over
+--   ats         tie keys
+--   fingerprints
+--   on_routes   places in `routes`
+--   details     0: status alone, 1: standings, 2: with ranks, 3: the event is refused, unless its id is known
 --
--- Reply: {'STALE'}, or {'OK', MessagePack of a list with one item an event}:
---   {1, at, entries…}   applied       entries (from detail 1 on): code, score, previous (false: was not
---   {2, at, entries…}   unchanged              listed, true: score minus amount, or a number), and with
---                                              detail 2 also: rank, previous rank (false: not listed)
---   {3, at, status, detail, entries…}  duplicate
---   {4}                 the id was used with another content
---   {5}                 rejected as the caller said, and its id is not known
---   {6, code}           a score of this window would pass the bound
---   {7}                 a rolling standing is not there, and no history was sent: nothing done, send it
---   {8, code}           ranks were asked for in a rolling standing that is not there: nothing done, complete it
+-- Reply: {'STALE'}, or {'OK', one for each event}:
+--   record      taken: what is remembered of it
+--   {1, record} duplicate: what was remembered
+--   {2}         the id was used with another content
+--   {3}         refused as the caller said, and its id is not known
+--   {4, code}   a score of this window would pass the bound
+--   {5}         a rolling standing is not there, and no history was sent: nothing done, send it
+--   {6, code}   ranks were asked for in a rolling standing that is not there: nothing done, complete it
+-- A record is, big-endian: fingerprint (7 bytes), tie key (6), status (0: applied, 1: unchanged) × 4 + detail (1);
+-- for each standing that it reports, code + (listed before: 4096) (2), score (7), and for updates other than
+-- `sum` the score before (7); then, for detail 2, for each of them rank and rank before, 0: not listed (4 each).
 --
 -- Example: one event of 5 points for `ann` on a board with the window `day` (code 1024), ties by member:
 --   KEYS  st:{b}  st:{b}:1:keys  st:{b}:1:day:2026-11-21  st:{b}:1:e:x1
---   ARGV  {version='1-1', …, rolls={}, routes={{writes={{3, 0, 1024, 1, 0}}, rolls={}}},
---          events={{'ann', 4, -5, 4001000000000, 77, 1, 0, 1}}}
---   reply {'OK', {{1, 4001000000000, 1024, -5, false}}}
+--   ARGV  {version='1-1', …, rolls={}, routes={{writes={{3, 1, 1024, 1, 0}}, rolls={}, members={1}}}, names={'ann'},
+--          members={1}, ids={4}, amounts={{-5}}, ats={4001000000000}, fingerprints={77}, on_routes={1}, details={1}}
+--   reply {'OK', record}
 
-local APPLIED, UNCHANGED, DUPLICATE, REUSED, REJECTED, OUT_OF_RANGE, NO_HISTORY, NO_STANDING = 1, 2, 3, 4, 5, 6, 7, 8
-local STATUS_ALONE, WITH_RANKS = 0, 2
+local DUPLICATE, REUSED, REFUSED, OUT_OF_RANGE, NO_HISTORY, NO_STANDING = 1, 2, 3, 4, 5, 6
+local APPLIED, UNCHANGED = 0, 1
+local STATUS_ALONE, WITH_RANKS, ONLY_IF_KNOWN = 0, 2, 3
+local LISTED_BEFORE = 4096
 local SCORE_MAX = 9007199254740991
 
 if #KEYS < 2 or #ARGV ~= 1 then return redis.error_reply('ERR apply.lua: 2 keys or more, 1 argument') end
 local BOARD, REGISTRY = KEYS[1], KEYS[2]
 local args = cmsgpack.unpack(ARGV[1])
 local layout, ranking, update, now = args.layout, args.ranking, args.update, args.now
+local is_sum = update == 'sum'
+names = args.names
 
 local board = call('HMGET', BOARD, 'version', 'used')
 if board[1] ~= args.version then return {'STALE'} end
@@ -65,101 +76,63 @@ local function standing_of(first)
   return standing
 end
 
-local function is_kept(expires)
-  return expires == 0 or expires > now
-end
-
--- Sorts a rolling window's standings by what an event of this period means to them:
--- `grow` are complete and take the amount, `stale` are being built and take a note, `own` ends with the period.
 local states = {}
-local function resolve(roll)
-  roll.grow, roll.stale = {}, {}
-  if not states[roll.state] then
-    states[roll.state] = rolling_entries(KEYS[roll.state])
-    for _, entry in ipairs(states[roll.state]) do
+local function entries_of(state)
+  if not states[state] then
+    states[state] = rolling_entries(KEYS[state])
+    for _, entry in ipairs(states[state]) do
       entry.standing = open_standing(entry.zset, entry.hash, entry.dense)
       entry.notes = {}
     end
   end
-  for _, entry in ipairs(states[roll.state]) do
-    if entry.done then
-      if roll.start >= entry.oldest and roll.start <= entry.start then
-        table.insert(roll.grow, entry)
-        if entry.start == roll.start then roll.own = entry end
-      end
-    elseif roll.start >= entry.depends and roll.start <= entry.start then
-      table.insert(roll.stale, entry)
-    end
-  end
+  return states[state]
 end
 
--- Adds up what members have in the periods of a rolling standing that is not there, as it is stored.
-local function add_up_history(roll, ids)
-  local sums = roll.sums or {}
-  roll.sums = sums
-  for _, id in ipairs(ids) do sums[id] = 0 end
-  for _, slot in ipairs(roll.history) do
-    if layout.hashed then
-      for index, packed in ipairs(call('HMGET', KEYS[slot + 1], unpack(ids))) do
-        if packed then sums[ids[index]] = sums[ids[index]] + struct.unpack('>d', packed, 7) end
+-- Loads all that the events of a route read, and sorts it by what is to be done with it:
+--   targets   standings that take an amount
+--   stale     rolling standings that are being built, and take a note
+--   absent    rolling windows whose standing that ends with the event's period is not there
+local function open_route(route)
+  local targets, place_of = {}, {}
+  route.targets, route.stale, route.absent = targets, {}, {}
+  local function add_target(target)
+    targets[#targets + 1] = target
+    load(layout, target.standing, route.members)
+  end
+  for _, write in ipairs(route.writes) do
+    local slot, column, code, reported, expires = unpack(write)
+    if expires == 0 or expires > now then
+      local standing = standing_of(slot)
+      standing.expires = expires
+      add_target({standing = standing, amounts = args.amounts[column], code = code, is_reported = reported == 1})
+      place_of[slot] = #targets
+    end
+  end
+  for _, place in ipairs(route.rolls) do
+    local roll = args.rolls[place]
+    local base, has_own = place_of[roll.base], false
+    for _, entry in ipairs(base and entries_of(roll.state) or {}) do
+      if entry.done and roll.start >= entry.oldest and roll.start <= entry.start then
+        local is_own = entry.start == roll.start
+        has_own = has_own or is_own
+        add_target({
+          standing = entry.standing, amounts = args.amounts[1], code = roll.code, is_reported = is_own,
+          roll = roll, start = entry.start, base = base,
+        })
+      elseif not entry.done and roll.start >= entry.depends and roll.start <= entry.start then
+        table.insert(route.stale, entry)
       end
-    else
-      for index, score in ipairs(call('ZMSCORE', KEYS[slot], unpack(ids))) do
-        if score then sums[ids[index]] = sums[ids[index]] + tonumber(score) end
-      end
+    end
+    if base and not has_own and (roll.expires == 0 or roll.expires > now) then
+      table.insert(route.absent, roll)
+      for _, slot in ipairs(roll.history) do load(layout, standing_of(slot), route.members) end
     end
   end
-end
-
--- What members have got in this call, by the standing of a period that rolling windows add up.
-local added_in_call = {}
-
--- The sum of a member in a rolling standing that is not there.
-local function sum_of_history(roll, id)
-  local sum = roll.sums[id]
-  for _, slot in ipairs(roll.history) do
-    local added = added_in_call[slot]
-    if added and added[id] then sum = sum + added[id] end
-  end
-  return sum
-end
-
--- Loads all that the events are going to read, but for what few of them need.
-local function load_ahead()
-  local ids_of, is_named, remembered_keys = {}, {}, {}
-  for _, event in ipairs(args.events) do
-    local id, place = event[1], event[6]
-    if not ids_of[place] then ids_of[place], is_named[place] = {}, {} end
-    if not is_named[place][id] then
-      is_named[place][id] = true
-      table.insert(ids_of[place], id)
-    end
-    if event[2] > 0 then remembered_keys[#remembered_keys + 1] = KEYS[event[2]] end
-  end
-  for place, ids in pairs(ids_of) do
-    local route = args.routes[place]
-    for _, write in ipairs(route.writes) do
-      if is_kept(write[5]) then load(layout, standing_of(write[1]), ids) end
-    end
-    for _, roll_place in ipairs(route.rolls) do
-      local roll = args.rolls[roll_place]
-      if not roll.grow then resolve(roll) end
-      for _, entry in ipairs(roll.grow) do load(layout, entry.standing, ids) end
-      if not roll.own then add_up_history(roll, ids) end
-    end
-  end
-  local remembered = {}
-  if #remembered_keys > 0 then
-    for index, record in ipairs(call('MGET', unpack(remembered_keys))) do
-      if record then remembered[remembered_keys[index]] = cmsgpack.unpack(record) end
-    end
-  end
-  return remembered
 end
 
 -- What an amount makes of a listed score: the new score and time.
 local function merge(score, time, amount, at)
-  if update == 'sum' then
+  if is_sum then
     return score + amount, latest(layout, time, at)
   end
   local better
@@ -179,18 +152,26 @@ local function merge(score, time, amount, at)
 end
 
 -- The time of a member in a rolling standing in which it is not listed: of its newest period there.
-local function newest_time(roll, entry, id, base_time)
-  for _, after in ipairs(roll.later) do
-    if after[1] <= entry.start then
-      local _, time = get(layout, standing_of(after[2]), id)
-      if time then return time end
+local function newest_time(target, m, base_time)
+  for _, after in ipairs(target.roll.later) do
+    if after[1] <= target.start then
+      local standing = standing_of(after[2])
+      load(layout, standing, {m})
+      if standing.score[m] then return standing.time[m] end
     end
   end
   return base_time
 end
 
+-- The sum of a member in a rolling standing that is not there.
+local function sum_of_history(roll, m)
+  local sum = 0
+  for _, slot in ipairs(roll.history) do sum = sum + (standing_of(slot).score[m] or 0) end
+  return sum
+end
+
 local function flush_all()
-  for slot, standing in pairs(standings) do
+  for _, standing in pairs(standings) do
     if flush(layout, standing) then
       for _, key in ipairs({standing.zset, standing.hash, standing.dense}) do
         if key then
@@ -205,127 +186,145 @@ local function flush_all()
   end
 end
 
--- Carries out one event in memory. `remembered`: event ids' records by key.
-local function carry_out(event, remembered)
-  local id, id_key, amount, at, fingerprint, detail =
-    event[1], KEYS[event[2]], event[3], layout.hashed and event[4] or nil, event[5], event[8]
-  local route = args.routes[event[6]]
+-- Event ids' records by their keys, and the keys of those that this call has taken.
+local remembered, taken = {}, {}
 
-  local record = id_key and remembered[id_key]
-  if record then
-    if record[1] ~= fingerprint then return {REUSED} end
-    return {DUPLICATE, unpack(record, 2)}
+local function load_remembered()
+  local keys = {}
+  for _, place in ipairs(args.ids) do
+    if place > 0 then keys[#keys + 1] = KEYS[place] end
   end
-  if event[7] == 1 then return {REJECTED} end
+  if #keys == 0 then return end
+  for index, record in ipairs(call('MGET', unpack(keys))) do
+    if record then remembered[keys[index]] = record end
+  end
+end
+
+-- What an event makes of its targets: lists that are used again for every event.
+local new_scores, new_times = {}, {}
+
+-- The fields of the record that is being made, from the fourth on, how many they are, and the form of a report.
+local fields, field_count = {}, 0
+local REPORT_FORM = is_sum and 'Hi7' or 'Hi7i7'
+local REPORT_FIELDS = is_sum and 2 or 3
+local record_forms = {}
+
+local function report(code, score, old_score)
+  fields[field_count + 1] = old_score and code + LISTED_BEFORE or code
+  fields[field_count + 2] = score
+  if not is_sum then fields[field_count + 3] = old_score or 0 end
+  field_count = field_count + REPORT_FIELDS
+end
+
+local function make_record(fingerprint, at, status, detail)
+  local form = record_forms[field_count]
+  if not form then
+    form = '>I7I6B' .. string.rep(REPORT_FORM, field_count / REPORT_FIELDS)
+    record_forms[field_count] = form
+  end
+  return struct.pack(form, fingerprint, at, status * 4 + detail, unpack(fields, 1, field_count))
+end
+
+-- Computes what an event makes of its targets; nothing is changed. Returns the code of a window whose bound it
+-- would pass, or nil and whether anything changes.
+local function compute(targets, e, m, at)
+  local is_changed = false
+  for place = 1, #targets do
+    local target = targets[place]
+    local standing, amount = target.standing, target.amounts[e]
+    local old_score, old_time = standing.score[m], standing.time[m]
+    local score, time = amount, at
+    if old_score then
+      score, time = merge(old_score, old_time, amount, at)
+    elseif target.roll and layout.hashed then
+      time = newest_time(target, m, new_times[target.base])
+    end
+    if score > SCORE_MAX or score < -SCORE_MAX then return target.code end
+    new_scores[place], new_times[place] = score, time
+    is_changed = is_changed or score ~= old_score or time ~= old_time
+  end
+  return nil, is_changed
+end
+
+-- The rank of a member in each target that is reported, as it is stored; 0 where it is not listed.
+local function ranks_of(targets, m)
+  flush_all()
+  local ranks = {}
+  for place, target in ipairs(targets) do
+    local standing = target.standing
+    local score = standing.score[m]
+    ranks[place] = target.is_reported and score
+      and rank_of(layout, ranking, standing, m, score, standing.time[m]) or 0
+  end
+  return ranks
+end
+
+local function carry_out(e)
+  local m, id_place, detail, route = args.members[e], args.ids[e], args.details[e], args.routes[args.on_routes[e]]
+  local fingerprint, at = args.fingerprints[e], args.ats[e]
+  local id_key = id_place > 0 and KEYS[id_place]
+  local known = id_key and remembered[id_key]
+  if known then
+    if struct.unpack('>I7', known) ~= fingerprint then return {REUSED} end
+    return {DUPLICATE, known}
+  end
+  if detail == ONLY_IF_KNOWN then return {REFUSED} end
 
   -- Everything is computed and checked before anything is changed.
-  local changes, reports, bases, notes = {}, {}, {}, {}
-  local function plan_change(standing, score, time, old_score, old_time)
-    if score ~= old_score or time ~= old_time then
-      changes[#changes + 1] = {standing, score, time}
-    end
-  end
-  local function report(code, score, old_score, standing, listed_time, old_time)
-    if detail == STATUS_ALONE then return end
-    local previous = old_score or false
-    if old_score and update == 'sum' then previous = true end
-    reports[#reports + 1] = {
-      code = code, score = score, previous = previous, standing = standing, time = listed_time,
-      old_score = old_score, old_time = old_time
-    }
+  local targets = route.targets
+  local beyond, is_changed = compute(targets, e, m, layout.hashed and at or nil)
+  if beyond then return {OUT_OF_RANGE, beyond} end
+  for _, roll in ipairs(detail ~= STATUS_ALONE and route.absent or {}) do
+    if detail == WITH_RANKS then return {NO_STANDING, roll.code} end
+    if #roll.history == 0 then return {NO_HISTORY} end
+    if math.abs(sum_of_history(roll, m) + args.amounts[1][e]) > SCORE_MAX then return {OUT_OF_RANGE, roll.code} end
   end
 
-  for _, write in ipairs(route.writes) do
-    local slot, which, code, expires = write[1], write[2], write[3], write[5]
-    if is_kept(expires) then
-      local standing = standing_of(slot)
-      standing.expires = expires
-      local added = which == 0 and amount or event[8 + which]
-      local old_score, old_time = get(layout, standing, id)
-      local score, time = added, at
-      if old_score then score, time = merge(old_score, old_time, added, at) end
-      if math.abs(score) > SCORE_MAX then return {OUT_OF_RANGE, code} end
-      plan_change(standing, score, time, old_score, old_time)
-      bases[slot] = {time = time}
-      if write[4] == 1 then report(code, score, old_score, standing, time, old_time) end
+  local ranks_before = detail == WITH_RANKS and ranks_of(targets, m)
+  field_count = 0
+  if detail ~= STATUS_ALONE then
+    for _, roll in ipairs(route.absent) do
+      local sum = sum_of_history(roll, m)
+      report(roll.code, sum + args.amounts[1][e], sum ~= 0 and sum)
     end
   end
+  for place = 1, #targets do
+    local target, score, time = targets[place], new_scores[place], new_times[place]
+    local standing = target.standing
+    local old_score = standing.score[m]
+    if detail ~= STATUS_ALONE and target.is_reported then report(target.code, score, old_score) end
+    if target.roll and score == 0 then
+      -- A rolling standing doesn't list a sum of zero.
+      set(standing, m, false, nil)
+    elseif score ~= old_score or time ~= standing.time[m] then
+      set(standing, m, score, time)
+    end
+  end
+  for _, entry in ipairs(route.stale) do entry.notes[#entry.notes + 1] = names[m] end
 
-  for _, place in ipairs(route.rolls) do
-    local roll = args.rolls[place]
-    local base = bases[roll.base]
-    if base then
-      for _, entry in ipairs(roll.grow) do
-        local old_score, old_time = get(layout, entry.standing, id)
-        local score = (old_score or 0) + amount
-        if math.abs(score) > SCORE_MAX then return {OUT_OF_RANGE, roll.code} end
-        local time
-        if old_score then
-          time = latest(layout, old_time, at)
-        elseif layout.hashed then
-          time = newest_time(roll, entry, id, base.time)
-        end
-        -- A rolling standing doesn't list a sum of zero.
-        local listed = score ~= 0 and score or nil
-        plan_change(entry.standing, listed, listed and time, old_score, old_time)
-        if entry == roll.own then report(roll.code, score, old_score, entry.standing, listed and time, old_time) end
-      end
-      for _, entry in ipairs(roll.stale) do notes[#notes + 1] = entry end
-      if not roll.own and is_kept(roll.expires) and detail ~= STATUS_ALONE then
-        if detail == WITH_RANKS then return {NO_STANDING, roll.code} end
-        if #roll.history == 0 then return {NO_HISTORY} end
-        local old_score = sum_of_history(roll, id)
-        if math.abs(old_score + amount) > SCORE_MAX then return {OUT_OF_RANGE, roll.code} end
-        report(roll.code, old_score + amount, old_score ~= 0 and old_score or nil)
-      end
+  local status = (is_sum or is_changed) and APPLIED or UNCHANGED
+  local record = make_record(fingerprint, at, status, detail)
+  if ranks_before then
+    local ranks, packed = ranks_of(targets, m), {record}
+    for place, target in ipairs(targets) do
+      if target.is_reported then packed[#packed + 1] = struct.pack('>I4I4', ranks[place], ranks_before[place]) end
     end
-  end
-
-  -- Ranks are those of what is stored.
-  if detail == WITH_RANKS then
-    flush_all()
-    for _, one in ipairs(reports) do
-      one.rank_before = one.old_score ~= nil
-        and rank_of(layout, ranking, one.standing, id, one.old_score, one.old_time)
-    end
-  end
-  for _, change in ipairs(changes) do set(change[1], id, change[2], change[3]) end
-  for slot in pairs(bases) do
-    local added = added_in_call[slot] or {}
-    added_in_call[slot] = added
-    added[id] = (added[id] or 0) + amount
-  end
-  for _, entry in ipairs(notes) do entry.notes[#entry.notes + 1] = id end
-  if detail == WITH_RANKS then flush_all() end
-
-  local status = (update == 'sum' or #changes > 0) and APPLIED or UNCHANGED
-  local result = {status, event[4]}
-  record = {fingerprint, event[4], status, detail}
-  for _, one in ipairs(reports) do
-    local fields = {one.code, one.score, one.previous}
-    if detail == WITH_RANKS then
-      local is_listed = get(layout, one.standing, id) ~= nil
-      fields[4] = is_listed and rank_of(layout, ranking, one.standing, id, one.score, one.time) or false
-      fields[5] = one.rank_before
-    end
-    for _, field in ipairs(fields) do
-      result[#result + 1] = field
-      record[#record + 1] = field
-    end
+    record = table.concat(packed)
   end
   if id_key then
     remembered[id_key] = record
-    remembered.new[#remembered.new + 1] = id_key
+    taken[#taken + 1] = id_key
   end
-  return result
+  return record
 end
 
-local remembered = load_ahead()
-remembered.new = {}
-local results, is_used = {}, board[2]
-for index, event in ipairs(args.events) do
-  results[index] = carry_out(event, remembered)
-  is_used = is_used or results[index][1] <= UNCHANGED
+load_remembered()
+for _, route in ipairs(args.routes) do open_route(route) end
+local reply, is_used = {'OK'}, false
+for e = 1, #args.members do
+  local result = carry_out(e)
+  reply[e + 1] = result
+  is_used = is_used or type(result) == 'string'
 end
 
 flush_all()
@@ -334,8 +333,6 @@ for _, entries in pairs(states) do
     if #entry.notes > 0 then call('SADD', entry.todo, unpack(entry.notes)) end
   end
 end
-for _, id_key in ipairs(remembered.new) do
-  call('SET', id_key, cmsgpack.pack(remembered[id_key]), 'PX', args.remember)
-end
+for _, id_key in ipairs(taken) do call('SET', id_key, remembered[id_key], 'PX', args.remember) end
 if is_used and not board[2] then call('HSET', BOARD, 'used', 1) end
-return {'OK', cmsgpack.pack(results)}
+return reply

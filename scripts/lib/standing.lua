@@ -12,17 +12,24 @@
 -- `time` is a tie key as a number below 2^48, nil where the layout is not hashed. Lua's `<` on strings
 -- follows the server's locale, so tie keys are never compared as strings.
 --
--- To call Redis from Lua costs more than most commands do. So a script loads the members it needs with one
--- command per standing, works on them in memory, and flushes what has changed with a few commands:
---   standing.members[id]   nil: not loaded; false: not listed; or {score, time, and as they are stored:
---                          old_score, old_time, nil where it is not listed}
---   standing.dirty         ids whose members have to be flushed
+-- A script numbers the members that it works on, `names[m]` being the id of member m. It loads those it needs
+-- with one command per standing, works on them in memory, and flushes what has changed with a few commands:
+-- to call Redis costs more than most commands do. A standing in memory has lists by the number of the member,
+-- rather than a table for each, which would cost more than all else:
+--   score[m]       nil: not loaded; false: not listed
+--   time[m]        where it is listed and the layout is hashed
+--   old_score[m], old_time[m]   the same as they are stored
+--   touched        numbers of members that may have to be flushed
 
 local call = redis.call
+local names = {}
 
 -- A standing by its keys.
 local function open_standing(zset, hash, dense)
-  return {zset = zset, hash = hash, dense = dense, members = {}, dirty = {}}
+  return {
+    zset = zset, hash = hash, dense = dense,
+    score = {}, time = {}, old_score = {}, old_time = {}, touched = {},
+  }
 end
 
 -- The standing whose keys begin at KEYS[first].
@@ -31,9 +38,9 @@ local function standing_at(layout, first)
   return open_standing(KEYS[first], layout.hashed and KEYS[first + 1], layout.dense and KEYS[dense])
 end
 
--- A score as Redis reads it in a range; the default conversion of Lua keeps 14 digits only.
+-- A score as Redis reads it; the default conversion of Lua keeps 14 digits only.
 local function number_text(score)
-  return string.format('%.0f', score)
+  return string.format('%d', score)
 end
 
 local function is_later(layout, a, b)
@@ -45,63 +52,54 @@ local function latest(layout, a, b)
   return is_later(layout, a, b) and a or b
 end
 
-local function zmember(layout, id, time)
-  if layout.prefixed then return struct.pack('>I6', time) .. id end
-  return id
+-- A member as it stands in the sorted set.
+local function zmember(layout, m, time)
+  if layout.prefixed then return struct.pack('>I6', time) .. names[m] end
+  return names[m]
+end
+
+-- Notes what is stored of a member.
+local function note_stored(standing, m, score, time)
+  standing.score[m], standing.old_score[m] = score, score
+  standing.time[m], standing.old_time[m] = time, time
 end
 
 -- Loads members, those that are not loaded yet, with one command.
-local function load(layout, standing, ids)
-  local members, missing = standing.members, {}
-  for _, id in ipairs(ids) do
-    if members[id] == nil then
-      members[id] = false
-      missing[#missing + 1] = id
+local function load(layout, standing, members)
+  local missing, ids, score = {}, {}, standing.score
+  for _, m in ipairs(members) do
+    if score[m] == nil then
+      missing[#missing + 1], ids[#ids + 1] = m, names[m]
     end
   end
-  if #missing == 0 then return end
+  if #ids == 0 then return end
   if layout.hashed then
-    local stored = call('HMGET', standing.hash, unpack(missing))
-    for index, id in ipairs(missing) do
-      if stored[index] then
-        local time, score = struct.unpack('>I6d', stored[index])
-        members[id] = {score = score, time = time, old_score = score, old_time = time}
+    local stored, unpack_member = call('HMGET', standing.hash, unpack(ids)), struct.unpack
+    for index, m in ipairs(missing) do
+      local packed = stored[index]
+      if packed then
+        local time, member_score = unpack_member('>I6d', packed)
+        note_stored(standing, m, member_score, time)
+      else
+        score[m] = false
       end
     end
   else
-    local stored = call('ZMSCORE', standing.zset, unpack(missing))
-    for index, id in ipairs(missing) do
+    local stored = call('ZMSCORE', standing.zset, unpack(ids))
+    for index, m in ipairs(missing) do
       if stored[index] then
-        local score = tonumber(stored[index])
-        members[id] = {score = score, old_score = score}
+        note_stored(standing, m, tonumber(stored[index]), nil)
+      else
+        score[m] = false
       end
     end
   end
 end
 
--- score, time of a member; nil where it is not listed.
-local function get(layout, standing, id)
-  local member = standing.members[id]
-  if member == nil then
-    load(layout, standing, {id})
-    member = standing.members[id]
-  end
-  if member then return member.score, member.time end
-end
-
--- Sets a loaded member's score and time; a score of nil takes it off the list. Nothing is written yet.
-local function set(standing, id, score, time)
-  local member = standing.members[id]
-  if not member then
-    if score == nil then return end
-    member = {}
-    standing.members[id] = member
-  end
-  member.score, member.time = score, time
-  if not member.is_dirty then
-    member.is_dirty = true
-    standing.dirty[#standing.dirty + 1] = id
-  end
+-- Sets a loaded member's score and time; a score of false takes it off the list. Nothing is written yet.
+local function set(standing, m, score, time)
+  standing.score[m], standing.time[m] = score, time
+  standing.touched[#standing.touched + 1] = m
 end
 
 -- Takes the scores off the distinct ones that no member has any more.
@@ -116,43 +114,44 @@ end
 
 -- Writes what has changed. Returns true if the standing had no members before, so that its keys are new.
 local function flush(layout, standing)
-  if #standing.dirty == 0 then return false end
+  if #standing.touched == 0 then return false end
+  local prefixed, hashed, dense = layout.prefixed, layout.hashed, layout.dense
+  local scores, times, old_scores, old_times = standing.score, standing.time, standing.old_score, standing.old_time
   local gone, scored, packed, unlisted = {}, {}, {}, {}
   local distinct, left, added = {}, {}, 0
-  for _, id in ipairs(standing.dirty) do
-    local member = standing.members[id]
-    local score, time, old_score, old_time = member.score, member.time, member.old_score, member.old_time
-    if old_score and (score == nil or (layout.prefixed and time ~= old_time)) then
-      gone[#gone + 1] = zmember(layout, id, old_time)
+  for _, m in ipairs(standing.touched) do
+    local score, time, old_score, old_time = scores[m], times[m], old_scores[m], old_times[m]
+    if old_score and (not score or (prefixed and time ~= old_time)) then
+      gone[#gone + 1] = zmember(layout, m, old_time)
     end
-    if score == nil then
+    if not score then
       if old_score then
-        unlisted[#unlisted + 1] = id
+        unlisted[#unlisted + 1] = names[m]
         added = added - 1
       end
     elseif score ~= old_score or time ~= old_time then
-      scored[#scored + 1] = score
-      scored[#scored + 1] = zmember(layout, id, time)
-      if layout.hashed then
-        packed[#packed + 1] = id
+      scored[#scored + 1] = number_text(score)
+      scored[#scored + 1] = zmember(layout, m, time)
+      if hashed then
+        packed[#packed + 1] = names[m]
         packed[#packed + 1] = struct.pack('>I6d', time, score)
       end
-      if old_score == nil then added = added + 1 end
+      if not old_score then added = added + 1 end
     end
-    if layout.dense and score ~= old_score then
+    if dense and score ~= (old_score or false) then
       if score then
-        distinct[#distinct + 1] = score
+        distinct[#distinct + 1] = number_text(score)
         distinct[#distinct + 1] = number_text(score)
       end
       if old_score then left[#left + 1] = old_score end
     end
-    member.old_score, member.old_time, member.is_dirty = score, time, false
+    old_scores[m], old_times[m] = score, time
   end
-  standing.dirty = {}
+  standing.touched = {}
   if #gone > 0 then call('ZREM', standing.zset, unpack(gone)) end
   if #scored > 0 then call('ZADD', standing.zset, unpack(scored)) end
   if #packed > 0 then call('HSET', standing.hash, unpack(packed)) end
-  if layout.hashed and #unlisted > 0 then call('HDEL', standing.hash, unpack(unlisted)) end
+  if hashed and #unlisted > 0 then call('HDEL', standing.hash, unpack(unlisted)) end
   if #distinct > 0 then call('ZADD', standing.dense, unpack(distinct)) end
   drop_distinct(standing, left)
   return added > 0 and call('ZCARD', standing.zset) == added
@@ -165,9 +164,9 @@ local function count_ahead(standing, ranking, score_text)
 end
 
 -- The rank of a member that is stored with this score and time.
-local function rank_of(layout, ranking, standing, id, score, time)
+local function rank_of(layout, ranking, standing, m, score, time)
   if ranking == 'ordinal' then
-    return call('ZRANK', standing.zset, zmember(layout, id, time)) + 1
+    return call('ZRANK', standing.zset, zmember(layout, m, time)) + 1
   end
   return count_ahead(standing, ranking, number_text(score)) + 1
 end

@@ -4,6 +4,7 @@
 //! [`standings`] and [`rollover`] one typed call per script. A call is one round trip; what must be atomic
 //! is one script. [`connection`] bounds how long a call can take when Redis does not answer.
 
+mod args;
 pub mod boards;
 pub mod connection;
 pub mod embedded;

@@ -24,7 +24,7 @@ impl Reply {
         self.0.len() == 0
     }
 
-    fn next(&mut self) -> Result<Value, StoreError> {
+    pub(super) fn next(&mut self) -> Result<Value, StoreError> {
         self.0
             .next()
             .ok_or_else(|| StoreError::Unexpected("a reply that is too short".into()))

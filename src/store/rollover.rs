@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::connection::Store;
-use super::events::LayoutArgs;
+use super::args::{LayoutArgs, pack};
 use super::reply::{Reply, unknown_code};
 use super::{StoreError, Versioned, keys, script};
 use crate::domain::board::{Board, Series, Standing};
@@ -103,7 +103,7 @@ impl Store {
                 &board.id,
                 &script::ADVANCE,
                 keys,
-                vec![super::events::pack(&args)?],
+                vec![pack(&args)?],
             )
             .await?;
         match Reply::versioned(reply)? {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::connection::Store;
-use super::events::{LayoutArgs, pack, ranking_name, shown_score};
+use super::args::{LayoutArgs, pack, ranking_name, shown_score};
 use super::reply::{Reply, unknown_code};
 use super::script::Script;
 use super::{StoreError, Versioned, keys, script};

@@ -1,0 +1,66 @@
+//! What the arguments of several scripts have in common.
+
+use fred::types::Value;
+use serde::Serialize;
+
+use super::{StoreError, keys};
+use crate::domain::board::{Board, Order, Ranking};
+use crate::domain::score::Score;
+use crate::domain::ties::Ties;
+
+/// The score as it is stored: rank 1 has the smallest.
+pub(super) fn stored_score(board: &Board, score: Score) -> i64 {
+    match board.definition.order {
+        Order::Desc => -score.scaled(),
+        Order::Asc => score.scaled(),
+    }
+}
+
+/// The score of a stored number; the same sign turns it back.
+pub(super) fn shown_score(board: &Board, stored: i64) -> Score {
+    Score::from_stored(stored_score(board, Score::from_stored(stored)))
+}
+
+/// Packs the arguments of a script.
+pub(super) fn pack<T: Serialize>(args: &T) -> Result<Value, StoreError> {
+    let packed = rmp_serde::to_vec_named(args).map_err(|error| {
+        StoreError::Unexpected(format!("arguments that can't be packed: {error}"))
+    })?;
+    Ok(Value::Bytes(packed.into()))
+}
+
+/// `layout` in the arguments of the scripts (`scripts/lib/standing.lua`).
+#[derive(Clone, Copy, Serialize)]
+pub(super) struct LayoutArgs {
+    prefixed: bool,
+    hashed: bool,
+    dense: bool,
+    later: i8,
+    width: usize,
+}
+
+impl LayoutArgs {
+    pub(super) fn new(board: &Board) -> Self {
+        let layout = board.layout();
+        Self {
+            prefixed: layout.prefixed,
+            hashed: layout.hashed,
+            dense: layout.dense,
+            later: if board.definition.ties == Ties::Last {
+                -1
+            } else {
+                1
+            },
+            width: keys::width(layout),
+        }
+    }
+}
+
+/// `ranking` in the arguments of the scripts.
+pub(super) fn ranking_name(board: &Board) -> &'static str {
+    match board.definition.ranking {
+        Ranking::Ordinal => "ordinal",
+        Ranking::Competition => "competition",
+        Ranking::Dense => "dense",
+    }
+}

@@ -1,0 +1,263 @@
+//! The keys and arguments of apply.lua.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::Ready;
+use crate::domain::board::{Board, Order, Series, Standing, Update};
+use crate::domain::period::Period;
+use crate::domain::plan::{Amount, Roll, Route, Write};
+use crate::domain::ties::TieKey;
+use crate::domain::time::Timestamp;
+use crate::domain::window::Window;
+use crate::store::args::{LayoutArgs, ranking_name, stored_score};
+use crate::store::keys;
+
+/// The detail of an event that is refused unless its id is known.
+const ONLY_IF_KNOWN: u8 = 3;
+
+/// `update` in the arguments of apply.lua, which compares stored scores.
+fn update_name(board: &Board) -> &'static str {
+    let greater_is_greater = board.definition.order == Order::Asc;
+    match (board.definition.update, greater_is_greater) {
+        (Update::Sum, _) => "sum",
+        (Update::Max, true) | (Update::Min, false) => "greatest",
+        (Update::Max, false) | (Update::Min, true) => "least",
+        (Update::Last, true) => "last_greatest",
+        (Update::Last, false) => "last_least",
+    }
+}
+
+/// As apply.lua documents them. Places in lists count from 1, as in Lua.
+#[derive(Serialize)]
+pub(super) struct ApplyArgs<'a> {
+    version: String,
+    now: i64,
+    layout: LayoutArgs,
+    ranking: &'static str,
+    update: &'static str,
+    remember: String,
+    rolls: Vec<RollArgs>,
+    routes: Vec<RouteArgs>,
+    names: Vec<&'a str>,
+    members: Vec<usize>,
+    ids: Vec<usize>,
+    amounts: Vec<Vec<i64>>,
+    ats: Vec<u64>,
+    fingerprints: Vec<u64>,
+    on_routes: Vec<usize>,
+    details: Vec<u8>,
+}
+
+#[derive(Serialize)]
+struct RouteArgs {
+    writes: Vec<(usize, usize, u16, u8, i64)>,
+    rolls: Vec<usize>,
+    members: Vec<usize>,
+}
+
+#[derive(Serialize)]
+struct RollArgs {
+    state: usize,
+    code: u16,
+    start: i64,
+    base: usize,
+    expires: i64,
+    later: Vec<(i64, usize)>,
+    history: Vec<usize>,
+}
+
+/// The keys and arguments of a call as they come together.
+struct Encoder<'a> {
+    board: &'a Board,
+    keys: Vec<String>,
+    args: ApplyArgs<'a>,
+    standings: HashMap<Standing, usize>,
+    states: HashMap<Window, usize>,
+    roll_places: HashMap<(*const Roll, bool), usize>,
+    route_places: HashMap<(*const Route, bool), usize>,
+    members: HashMap<&'a str, usize>,
+}
+
+/// The keys and arguments of a call that carries out these events.
+pub(super) fn call<'a>(
+    board: &'a Board,
+    events: &'a [Ready],
+    now: Timestamp,
+) -> (Vec<String>, ApplyArgs<'a>) {
+    let mut encoder = Encoder::new(board, events.len(), now);
+    for ready in events {
+        encoder.event(ready);
+    }
+    for route in &mut encoder.args.routes {
+        route.members.sort_unstable();
+        route.members.dedup();
+    }
+    (encoder.keys, encoder.args)
+}
+
+impl<'a> Encoder<'a> {
+    fn new(board: &'a Board, count: usize, now: Timestamp) -> Self {
+        let registry = keys::registry(&board.id, board.generation);
+        let columns = 1 + board.definition.carryover.len();
+        Self {
+            board,
+            keys: vec![keys::board(&board.id), registry],
+            args: ApplyArgs {
+                version: board.version(),
+                now: now.ms(),
+                layout: LayoutArgs::new(board),
+                ranking: ranking_name(board),
+                update: update_name(board),
+                remember: board.definition.idempotency.ms().to_string(),
+                rolls: Vec::new(),
+                routes: Vec::new(),
+                names: Vec::with_capacity(count),
+                members: Vec::with_capacity(count),
+                ids: Vec::with_capacity(count),
+                amounts: vec![Vec::with_capacity(count); columns],
+                ats: Vec::with_capacity(count),
+                fingerprints: Vec::with_capacity(count),
+                on_routes: Vec::with_capacity(count),
+                details: Vec::with_capacity(count),
+            },
+            standings: HashMap::new(),
+            states: HashMap::new(),
+            roll_places: HashMap::new(),
+            route_places: HashMap::new(),
+            members: HashMap::with_capacity(count),
+        }
+    }
+
+    fn event(&mut self, ready: &'a Ready) {
+        let board = self.board;
+        let plan = &ready.plan;
+        let event = &plan.event;
+        let member = self.member(event.member.as_str());
+        let route = self.route(ready);
+        let id = event.id.as_ref();
+        let id = id.map_or(0, |id| self.key(keys::event(board, id)));
+        let args = &mut self.args;
+        args.routes[route - 1].members.push(member);
+        args.on_routes.push(route);
+        args.members.push(member);
+        args.ids.push(id);
+        let scores = std::iter::once(&event.score).chain(&plan.carried);
+        for (column, score) in args.amounts.iter_mut().zip(scores) {
+            column.push(stored_score(board, *score));
+        }
+        let at = TieKey::new(board.definition.ties, plan.at);
+        args.ats.push(at.number());
+        args.fingerprints.push(event.fingerprint());
+        args.details.push(match plan.rejection {
+            Some(_) => ONLY_IF_KNOWN,
+            None => ready.detail.code(),
+        });
+    }
+
+    fn member(&mut self, id: &'a str) -> usize {
+        *self.members.entry(id).or_insert_with(|| {
+            self.args.names.push(id);
+            self.args.names.len()
+        })
+    }
+
+    fn key(&mut self, key: String) -> usize {
+        self.keys.push(key);
+        self.keys.len()
+    }
+
+    fn standing(&mut self, series: Series, period: Period) -> usize {
+        let standing = Standing { series, period };
+        if let Some(place) = self.standings.get(&standing) {
+            return *place;
+        }
+        let place = self.keys.len() + 1;
+        self.keys.extend(keys::standing(self.board, &standing));
+        self.standings.insert(standing, place);
+        place
+    }
+
+    fn state(&mut self, window: Window) -> usize {
+        if let Some(place) = self.states.get(&window) {
+            return *place;
+        }
+        let place = self.key(keys::series(self.board, self.board.series(window)));
+        self.states.insert(window, place);
+        place
+    }
+
+    fn route(&mut self, ready: &Ready) -> usize {
+        let route = &ready.plan.route;
+        let variant = (Arc::as_ptr(route), ready.with_history);
+        if let Some(place) = self.route_places.get(&variant) {
+            return *place;
+        }
+        let writes = route.writes.iter().map(|write| self.write(write)).collect();
+        let rolls = route
+            .rolls
+            .iter()
+            .map(|roll| self.roll(roll, ready.sends_history(roll)));
+        let rolls = rolls.collect();
+        self.args.routes.push(RouteArgs {
+            writes,
+            rolls,
+            members: Vec::new(),
+        });
+        let place = self.args.routes.len();
+        self.route_places.insert(variant, place);
+        place
+    }
+
+    fn write(&mut self, write: &Write) -> (usize, usize, u16, u8, i64) {
+        let Standing { series, period } = write.standing;
+        let column = match write.amount {
+            Amount::Score => 1,
+            Amount::Carried(index) => index + 2,
+        };
+        let code = Window::Period(period.unit).code();
+        let reported = u8::from(write.reported.is_some());
+        let expires = write.expires_at_ms.unwrap_or(0);
+        (
+            self.standing(series, period),
+            column,
+            code,
+            reported,
+            expires,
+        )
+    }
+
+    fn roll(&mut self, roll: &Arc<Roll>, sends_history: bool) -> usize {
+        let variant = (Arc::as_ptr(roll), sends_history);
+        if let Some(place) = self.roll_places.get(&variant) {
+            return *place;
+        }
+        let mut base = |period: &Period| self.standing(roll.base, *period);
+        let later = roll
+            .later
+            .iter()
+            .map(|period| (period.start_ms, base(period)))
+            .collect();
+        let history = if sends_history {
+            &roll.history[..]
+        } else {
+            &[]
+        };
+        let history = history.iter().map(&mut base).collect();
+        let args = RollArgs {
+            code: roll.window.code(),
+            start: roll.period.start_ms,
+            base: base(&roll.period),
+            state: self.state(roll.window),
+            expires: roll.expires_at_ms.unwrap_or(0),
+            later,
+            history,
+        };
+        self.args.rolls.push(args);
+        let place = self.args.rolls.len();
+        self.roll_places.insert(variant, place);
+        place
+    }
+}
