@@ -6,12 +6,12 @@
 -- A rolling standing is a sum of terms. If the one before it is complete, it is carried on from that:
 --     S(i) = R(i) + S(i-1) - R(i-N)
 -- and otherwise it is built from its periods: S(i) = R(i) + … + R(i-N+1). The members of every term are
--- walked in the order of their sorted set, and each gets its sum. A member that has an event meanwhile may
--- change its place and be missed by the walk; apply.lua notes it in `todo`, and `todo` is worked off at the
--- end, in the same step that makes the standing complete.
+-- walked with a cursor (ZSCAN), and those that aren't listed get their sum. A cursor meets every member that
+-- stays what it is; one that has an event meanwhile may be missed, but apply.lua lists it with that event.
+-- So when the walk has ended, all members are listed.
 --
 -- KEYS[1]  board, KEYS[2] registry, KEYS[3] state of the rolling window (lib/rolling.lua)
--- KEYS[4…] the standing's keys (`layout.width`), its todo set, and then the standings of the periods
+-- KEYS[4…] the standing's keys (`layout.width`), and then the standings of the periods
 --          R(i), R(i-1), … R(i-N), newest first, `layout.width` keys each
 --
 -- ARGV[1]  MessagePack of a map:
@@ -25,23 +25,22 @@
 --   keep_from  ms: standings from this `start` on are kept; older ones are dropped when they
 --   cache_ms   ms: have not been needed for so long, or
 --   cache_max  are more than so many
---   budget     how many members × terms one call may look at
+--   budget     about how many members × terms one call may look at
 --
 -- Reply: {'DONE'} | {'MORE'} | {'STALE'}
 --
 -- Example: last-3-days at 2026-11-21, carried on from the day before:
---   KEYS  st:{b}  st:{b}:1:keys  st:{b}:1:last-3-days  st:{b}:1:last-3-days:2026-11-21  …:todo
+--   KEYS  st:{b}  st:{b}:1:keys  st:{b}:1:last-3-days  st:{b}:1:last-3-days:2026-11-21
 --         st:{b}:1:day:2026-11-21  …20  …19  …18
 --   reply {'MORE'} while members are left, then {'DONE'}
 
 local MEMBERS_MIN = 16
 
-if #KEYS < 6 or #ARGV ~= 1 then return redis.error_reply('ERR advance.lua: 6 keys or more, 1 argument') end
+if #KEYS < 5 or #ARGV ~= 1 then return redis.error_reply('ERR advance.lua: 5 keys or more, 1 argument') end
 local BOARD, REGISTRY, STATE, TARGET = KEYS[1], KEYS[2], KEYS[3], 4
 local args = cmsgpack.unpack(ARGV[1])
 local layout = args.layout
-local TODO = KEYS[TARGET + layout.width]
-local PERIODS = TARGET + layout.width + 1
+local PERIODS = TARGET + layout.width
 
 if call('HGET', BOARD, 'version') ~= args.version then return {'STALE'} end
 
@@ -51,7 +50,7 @@ local function period(back)
 end
 
 local function drop(entry)
-  call('UNLINK', entry.zset, entry.todo)
+  call('UNLINK', entry.zset)
   if entry.hash then call('UNLINK', entry.hash) end
   if entry.dense then call('UNLINK', entry.dense) end
 end
@@ -77,15 +76,16 @@ local function retire(entries)
 end
 
 local function begin(entries)
-  local target, newest = standing_at(layout, TARGET), period(0)
+  local target = standing_at(layout, TARGET)
   local entry = {
     start = args.start, oldest = args.oldest, used_at = args.now, done = false,
-    zset = target.zset, hash = target.hash, dense = target.dense, todo = TODO,
-    walk = {term = 1}, terms = {{zset = newest.zset, hash = newest.hash, sign = 1}},
+    zset = target.zset, hash = target.hash, dense = target.dense,
+    walk = {term = 1, cursor = '0'}, terms = {},
   }
   local function add_term(standing, sign)
-    table.insert(entry.terms, {zset = standing.zset, hash = standing.hash, sign = sign})
+    table.insert(entry.terms, {zset = standing.zset, hash = standing.hash, dense = standing.dense, sign = sign})
   end
+  add_term(period(0), 1)
   local previous = entry_at(entries, args.previous)
   if previous and previous.done then
     entry.from, entry.depends = previous.start, args.before
@@ -95,10 +95,40 @@ local function begin(entries)
     entry.depends = args.oldest
     for back = 1, args.periods - 1 do add_term(period(back), 1) end
   end
-  for _, key in ipairs({STATE, TODO, entry.zset, entry.hash or STATE, entry.dense or STATE}) do
+  for _, key in ipairs({STATE, entry.zset, entry.hash or STATE, entry.dense or STATE}) do
     call('SADD', REGISTRY, key)
   end
   return entry
+end
+
+-- The time of a member whose sum in the standing before is zero: of its newest period.
+local function newest_time(m)
+  for back = 1, args.periods - 1 do
+    local standing = period(back)
+    load(layout, standing, {m})
+    if standing.score[m] then return standing.time[m] end
+  end
+end
+
+-- Lists those of these members that aren't yet and whose sum isn't zero.
+local function settle(terms, target, members)
+  load(layout, target, members)
+  local missing = unlisted(target, members)
+  for _, term in ipairs(terms) do load(layout, term.standing, missing) end
+  for _, m in ipairs(missing) do
+    local sum = sum_of_terms(layout, terms, m)
+    if sum ~= 0 then
+      local time
+      for _, term in ipairs(terms) do
+        if term.sign > 0 and term.standing.score[m] then
+          time = term.standing.time[m]
+          break
+        end
+      end
+      if layout.hashed and not time then time = newest_time(m) end
+      set(target, m, sum, time)
+    end
+  end
 end
 
 -- The numbers of members, by their ids.
@@ -113,51 +143,10 @@ local function number_of(id)
   return m
 end
 
--- The time of a member whose sum in the standing before is zero: of its newest period.
-local function newest_time(m)
-  for back = 1, args.periods - 1 do
-    local standing = period(back)
-    load(layout, standing, {m})
-    if standing.score[m] then return standing.time[m] end
-  end
-end
-
--- Gives each of these members its sum in the standing.
-local function settle(terms, target, members)
-  for _, term in ipairs(terms) do load(layout, term.standing, members) end
-  for _, m in ipairs(members) do
-    local sum, time = 0, nil
-    for _, term in ipairs(terms) do
-      local standing = term.standing
-      local score = standing.score[m]
-      if score then
-        sum = sum + term.sign * score
-        if term.sign > 0 and not time then time = standing.time[m] end
-      end
-    end
-    if sum == 0 then
-      if target.score[m] then set(target, m, false, nil) end
-    else
-      if layout.hashed and not time then time = newest_time(m) end
-      set(target, m, sum, time)
-    end
-  end
-end
-
--- The next members of a term behind the walk's place. If the last one seen has moved, the walk goes back to
--- the first of its old score: to see a member twice does no harm.
-local function next_members(term, walk, count)
-  local from = 0
-  if walk.member then
-    local rank = call('ZRANK', term.zset, walk.member)
-    if rank and call('ZSCORE', term.zset, walk.member) == walk.score then
-      from = rank + 1
-    else
-      from = call('ZCOUNT', term.zset, '-inf', '(' .. walk.score)
-    end
-  end
-  local flat = call('ZRANGE', term.zset, from, from + count - 1, 'WITHSCORES')
-  local members, standing = {}, term.standing
+-- About `count` members of a term from the cursor on, and the next cursor.
+local function scan(standing, cursor, count)
+  local reply = call('ZSCAN', standing.zset, cursor, 'COUNT', count)
+  local members, flat = {}, reply[2]
   for index = 1, #flat, 2 do
     local id, time = flat[index], nil
     if layout.prefixed then
@@ -165,32 +154,22 @@ local function next_members(term, walk, count)
     end
     local m = number_of(id)
     members[#members + 1] = m
-    -- What the walk has seen need not be loaded.
-    if layout.prefixed or not layout.hashed then note_stored(standing, m, tonumber(flat[index + 1]), time) end
+    note_stored(standing, m, tonumber(flat[index + 1]), time)
   end
-  return members, flat[#flat - 1], flat[#flat]
+  return members, reply[1]
 end
 
--- Walks on by at most `count` members; returns how many are left of `count`.
-local function walk_on(entry, target, count)
-  while count > 0 and entry.walk.term <= #entry.terms do
-    local walk = entry.walk
-    local members, member, score = next_members(entry.terms[walk.term], walk, count)
-    if #members < count then
-      entry.walk = {term = walk.term + 1}
-    else
-      walk.member, walk.score = member, score
-    end
-    count = count - #members
-    -- Who is listed already has its exact sum, or a note in `todo`.
-    load(layout, target, members)
-    local missing = {}
-    for _, m in ipairs(members) do
-      if not target.score[m] then missing[#missing + 1] = m end
-    end
-    settle(entry.terms, target, missing)
+-- Walks on by about `count` members; returns true at the end. `present`: those of the terms that have members.
+local function walk_on(entry, terms, present, target, count)
+  local walk = entry.walk
+  while count > 0 and walk.term <= #terms do
+    local members
+    members, walk.cursor = scan(terms[walk.term].standing, walk.cursor, count)
+    if walk.cursor == '0' then walk.term = walk.term + 1 end
+    count = count - math.max(1, #members)
+    settle(present, target, members)
   end
-  return count
+  return walk.term > #terms
 end
 
 local entries = rolling_entries(STATE)
@@ -214,19 +193,15 @@ if not entry then
 end
 
 local target = open_standing(entry.zset, entry.hash, entry.dense)
-for _, term in ipairs(entry.terms) do term.standing = open_standing(term.zset, term.hash, nil) end
-local count = math.max(math.min(MEMBERS_MIN, args.budget), math.floor(args.budget / #entry.terms))
-count = walk_on(entry, target, count)
-if count > 0 then
-  local members = {}
-  for index, id in ipairs(call('SPOP', TODO, count)) do members[index] = number_of(id) end
-  load(layout, target, members)
-  settle(entry.terms, target, members)
-  if #members < count then
-    entry.done, entry.terms, entry.depends, entry.from, entry.walk = true, nil, nil, nil, nil
-  end
+local terms, present = {}, {}
+for index, term in ipairs(entry.terms) do
+  terms[index] = {standing = open_standing(term.zset, term.hash, term.dense), sign = term.sign}
+  if call('EXISTS', term.zset) == 1 then table.insert(present, terms[index]) end
+end
+local count = math.max(math.min(MEMBERS_MIN, args.budget), math.floor(args.budget / math.max(1, #present)))
+if walk_on(entry, terms, present, target, count) then
+  entry.done, entry.terms, entry.depends, entry.from, entry.walk = true, nil, nil, nil, nil
 end
 flush(layout, target)
-for _, term in ipairs(entry.terms or {}) do term.standing = nil end
 call('SET', STATE, cmsgpack.pack(entries))
 return {entry.done and 'DONE' or 'MORE'}

@@ -82,22 +82,33 @@ local function entries_of(state)
     states[state] = rolling_entries(KEYS[state])
     for _, entry in ipairs(states[state]) do
       entry.standing = open_standing(entry.zset, entry.hash, entry.dense)
-      entry.notes = {}
+      for _, term in ipairs(entry.terms or {}) do
+        term.standing = open_standing(term.zset, term.hash, term.dense)
+      end
     end
   end
   return states[state]
 end
 
+-- Whether an event of a roll's period can change what a rolling standing holds, or what it is being built from.
+local function concerns(roll, entry)
+  return roll.start >= (entry.depends or entry.oldest) and roll.start <= entry.start
+end
+
 -- Loads all that the events of a route read, and sorts it by what is to be done with it:
 --   targets   standings that take an amount
---   stale     rolling standings that are being built, and take a note
 --   absent    rolling windows whose standing that ends with the event's period is not there
+--   unranked  code of such a window, or of one whose standing isn't complete, so that it has no ranks
 local function open_route(route)
   local targets, place_of = {}, {}
-  route.targets, route.stale, route.absent = targets, {}, {}
+  route.targets, route.absent = targets, {}
   local function add_target(target)
     targets[#targets + 1] = target
     load(layout, target.standing, route.members)
+    if target.entry and not target.entry.done then
+      local missing = unlisted(target.standing, route.members)
+      for _, term in ipairs(target.entry.terms) do load(layout, term.standing, missing) end
+    end
   end
   for _, write in ipairs(route.writes) do
     local slot, column, code, reported, expires = unpack(write)
@@ -112,19 +123,19 @@ local function open_route(route)
     local roll = args.rolls[place]
     local base, has_own = place_of[roll.base], false
     for _, entry in ipairs(base and entries_of(roll.state) or {}) do
-      if entry.done and roll.start >= entry.oldest and roll.start <= entry.start then
+      if concerns(roll, entry) then
         local is_own = entry.start == roll.start
         has_own = has_own or is_own
         add_target({
           standing = entry.standing, amounts = args.amounts[1], code = roll.code, is_reported = is_own,
-          roll = roll, start = entry.start, base = base,
+          roll = roll, entry = entry, base = base,
         })
-      elseif not entry.done and roll.start >= entry.depends and roll.start <= entry.start then
-        table.insert(route.stale, entry)
+        if is_own and not entry.done then route.unranked = roll.code end
       end
     end
     if base and not has_own and (roll.expires == 0 or roll.expires > now) then
       table.insert(route.absent, roll)
+      route.unranked = roll.code
       for _, slot in ipairs(roll.history) do load(layout, standing_of(slot), route.members) end
     end
   end
@@ -154,7 +165,7 @@ end
 -- The time of a member in a rolling standing in which it is not listed: of its newest period there.
 local function newest_time(target, m, base_time)
   for _, after in ipairs(target.roll.later) do
-    if after[1] <= target.start then
+    if after[1] <= target.entry.start then
       local standing = standing_of(after[2])
       load(layout, standing, {m})
       if standing.score[m] then return standing.time[m] end
@@ -171,8 +182,9 @@ local function sum_of_history(roll, m)
 end
 
 local function flush_all()
-  for _, standing in pairs(standings) do
-    if flush(layout, standing) then
+  for _, standing in pairs(opened) do
+    -- The keys of rolling standings were registered when they were begun.
+    if flush(layout, standing) and standing.expires then
       for _, key in ipairs({standing.zset, standing.hash, standing.dense}) do
         if key then
           call('SADD', REGISTRY, key)
@@ -180,9 +192,6 @@ local function flush_all()
         end
       end
     end
-  end
-  for _, entries in pairs(states) do
-    for _, entry in ipairs(entries) do flush(layout, entry.standing) end
   end
 end
 
@@ -216,6 +225,11 @@ local function report(code, score, old_score)
   field_count = field_count + REPORT_FIELDS
 end
 
+-- Reports a rolling standing, in which a sum of zero isn't listed.
+local function report_sum(code, sum_before, amount)
+  report(code, sum_before + amount, sum_before ~= 0 and sum_before)
+end
+
 local function make_record(fingerprint, at, status, detail)
   local form = record_forms[field_count]
   if not form then
@@ -223,6 +237,20 @@ local function make_record(fingerprint, at, status, detail)
     record_forms[field_count] = form
   end
   return struct.pack(form, fingerprint, at, status * 4 + detail, unpack(fields, 1, field_count))
+end
+
+-- What an event makes of a member in a rolling standing: the new score, false for not listed, and time.
+local function roll_on(target, m, amount, at, base_time)
+  local standing, entry = target.standing, target.entry
+  local old_score, old_time = standing.score[m], standing.time[m]
+  local is_within = target.roll.start >= entry.oldest
+  if old_score and not is_within then return old_score, old_time end
+  local score = old_score or (entry.done and 0 or sum_of_terms(layout, entry.terms, m))
+  if is_within then score = score + amount end
+  -- A rolling standing doesn't list a sum of zero.
+  if score == 0 then return false, nil end
+  if old_score then return score, latest(layout, old_time, at) end
+  return score, layout.hashed and newest_time(target, m, base_time) or nil
 end
 
 -- Computes what an event makes of its targets; nothing is changed. Returns the code of a window whose bound it
@@ -233,13 +261,15 @@ local function compute(targets, e, m, at)
     local target = targets[place]
     local standing, amount = target.standing, target.amounts[e]
     local old_score, old_time = standing.score[m], standing.time[m]
-    local score, time = amount, at
-    if old_score then
+    local score, time
+    if target.roll then
+      score, time = roll_on(target, m, amount, at, new_times[target.base])
+    elseif old_score then
       score, time = merge(old_score, old_time, amount, at)
-    elseif target.roll and layout.hashed then
-      time = newest_time(target, m, new_times[target.base])
+    else
+      score, time = amount, at
     end
-    if score > SCORE_MAX or score < -SCORE_MAX then return target.code end
+    if score and (score > SCORE_MAX or score < -SCORE_MAX) then return target.code end
     new_scores[place], new_times[place] = score, time
     is_changed = is_changed or score ~= old_score or time ~= old_time
   end
@@ -274,8 +304,8 @@ local function carry_out(e)
   local targets = route.targets
   local beyond, is_changed = compute(targets, e, m, layout.hashed and at or nil)
   if beyond then return {OUT_OF_RANGE, beyond} end
+  if detail == WITH_RANKS and route.unranked then return {NO_STANDING, route.unranked} end
   for _, roll in ipairs(detail ~= STATUS_ALONE and route.absent or {}) do
-    if detail == WITH_RANKS then return {NO_STANDING, roll.code} end
     if #roll.history == 0 then return {NO_HISTORY} end
     if math.abs(sum_of_history(roll, m) + args.amounts[1][e]) > SCORE_MAX then return {OUT_OF_RANGE, roll.code} end
   end
@@ -283,24 +313,21 @@ local function carry_out(e)
   local ranks_before = detail == WITH_RANKS and ranks_of(targets, m)
   field_count = 0
   if detail ~= STATUS_ALONE then
-    for _, roll in ipairs(route.absent) do
-      local sum = sum_of_history(roll, m)
-      report(roll.code, sum + args.amounts[1][e], sum ~= 0 and sum)
-    end
+    for _, roll in ipairs(route.absent) do report_sum(roll.code, sum_of_history(roll, m), args.amounts[1][e]) end
   end
   for place = 1, #targets do
     local target, score, time = targets[place], new_scores[place], new_times[place]
     local standing = target.standing
     local old_score = standing.score[m]
-    if detail ~= STATUS_ALONE and target.is_reported then report(target.code, score, old_score) end
-    if target.roll and score == 0 then
-      -- A rolling standing doesn't list a sum of zero.
-      set(standing, m, false, nil)
-    elseif score ~= old_score or time ~= standing.time[m] then
-      set(standing, m, score, time)
+    if detail ~= STATUS_ALONE and target.is_reported then
+      if target.roll then
+        report_sum(target.code, (score or 0) - target.amounts[e], target.amounts[e])
+      else
+        report(target.code, score, old_score)
+      end
     end
+    if score ~= old_score or time ~= standing.time[m] then set(standing, m, score, time) end
   end
-  for _, entry in ipairs(route.stale) do entry.notes[#entry.notes + 1] = names[m] end
 
   local status = (is_sum or is_changed) and APPLIED or UNCHANGED
   local record = make_record(fingerprint, at, status, detail)
@@ -328,11 +355,6 @@ for e = 1, #args.members do
 end
 
 flush_all()
-for _, entries in pairs(states) do
-  for _, entry in ipairs(entries) do
-    if #entry.notes > 0 then call('SADD', entry.todo, unpack(entry.notes)) end
-  end
-end
 for _, id_key in ipairs(taken) do call('SET', id_key, remembered[id_key], 'PX', args.remember) end
 if is_used and not board[2] then call('HSET', BOARD, 'used', 1) end
 return reply

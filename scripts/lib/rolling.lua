@@ -4,15 +4,16 @@
 -- complete or being built; where there is no entry there is no data:
 --   start     ms: where the newest period of the standing begins; tells the entries apart
 --   oldest    ms: where its oldest period begins
---   done      true: complete; every event of its periods has been added, and is from now on
+--   done      true: complete: all of its members are listed
 --   zset, hash, dense   its keys, as in lib/standing.lua
---   todo      key of a set: members that had an event while it was being built
 --   used_at   ms: when it was begun or last needed, by the clock of the service
 -- and while it is being built (advance.lua):
---   depends   ms: where the oldest period begins that an event can change it from
---   terms     list of {zset, hash, sign (1 | -1)}: what it is the sum of
+--   depends   ms: where the oldest period begins that an event can change one of its terms from
+--   terms     list of {zset, hash, dense, sign (1 | -1)}: what it is the sum of
 --   from      the `start` of the standing that it is carried on from, nil if it is built from periods
---   walk      {term, score, member}: how far the walk over the terms has come; score as text
+--   walk      {term, cursor}: how far the walk over the terms has come
+-- Whoever is listed has its exact sum, at every moment, also in a standing that is being built. Who is not
+-- listed has the sum of the terms, or in a complete standing zero.
 -- Apart from this file only apply.lua, advance.lua and the scripts that read know of it.
 
 local function rolling_entries(state)

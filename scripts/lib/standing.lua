@@ -24,12 +24,20 @@
 local call = redis.call
 local names = {}
 
--- A standing by its keys.
+-- The standings that the script works on, by their sorted sets.
+local opened = {}
+
+-- The standing with these keys.
 local function open_standing(zset, hash, dense)
-  return {
-    zset = zset, hash = hash, dense = dense,
-    score = {}, time = {}, old_score = {}, old_time = {}, touched = {},
-  }
+  local standing = opened[zset]
+  if not standing then
+    standing = {
+      zset = zset, hash = hash, dense = dense,
+      score = {}, time = {}, old_score = {}, old_time = {}, touched = {},
+    }
+    opened[zset] = standing
+  end
+  return standing
 end
 
 -- The standing whose keys begin at KEYS[first].
@@ -96,6 +104,26 @@ local function load(layout, standing, members)
   end
 end
 
+-- Those of these members, which are loaded, that are not listed.
+local function unlisted(standing, members)
+  local found = {}
+  for _, m in ipairs(members) do
+    if not standing.score[m] then found[#found + 1] = m end
+  end
+  return found
+end
+
+-- The sum of a member over terms, {standing, sign}.
+local function sum_of_terms(layout, terms, m)
+  local sum = 0
+  for _, term in ipairs(terms) do
+    local standing = term.standing
+    if standing.score[m] == nil then load(layout, standing, {m}) end
+    sum = sum + term.sign * (standing.score[m] or 0)
+  end
+  return sum
+end
+
 -- Sets a loaded member's score and time; a score of false takes it off the list. Nothing is written yet.
 local function set(standing, m, score, time)
   standing.score[m], standing.time[m] = score, time
@@ -117,7 +145,7 @@ local function flush(layout, standing)
   if #standing.touched == 0 then return false end
   local prefixed, hashed, dense = layout.prefixed, layout.hashed, layout.dense
   local scores, times, old_scores, old_times = standing.score, standing.time, standing.old_score, standing.old_time
-  local gone, scored, packed, unlisted = {}, {}, {}, {}
+  local gone, scored, packed, left_ids = {}, {}, {}, {}
   local distinct, left, added = {}, {}, 0
   for _, m in ipairs(standing.touched) do
     local score, time, old_score, old_time = scores[m], times[m], old_scores[m], old_times[m]
@@ -126,7 +154,7 @@ local function flush(layout, standing)
     end
     if not score then
       if old_score then
-        unlisted[#unlisted + 1] = names[m]
+        left_ids[#left_ids + 1] = names[m]
         added = added - 1
       end
     elseif score ~= old_score or time ~= old_time then
@@ -151,7 +179,7 @@ local function flush(layout, standing)
   if #gone > 0 then call('ZREM', standing.zset, unpack(gone)) end
   if #scored > 0 then call('ZADD', standing.zset, unpack(scored)) end
   if #packed > 0 then call('HSET', standing.hash, unpack(packed)) end
-  if hashed and #unlisted > 0 then call('HDEL', standing.hash, unpack(unlisted)) end
+  if hashed and #left_ids > 0 then call('HDEL', standing.hash, unpack(left_ids)) end
   if #distinct > 0 then call('ZADD', standing.dense, unpack(distinct)) end
   drop_distinct(standing, left)
   return added > 0 and call('ZCARD', standing.zset) == added

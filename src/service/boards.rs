@@ -152,8 +152,11 @@ impl Service {
                 .await?
             {
                 Defined::Stored => {
-                    self.boards.put(id, Some(board.clone()));
+                    let live = self.boards.put(id, Some(board.clone()));
                     self.store.announce_board(id, true).await?;
+                    if let Some(live) = live {
+                        self.begin_rolling(&live).await?;
+                    }
                     return Ok((board, stored.is_none()));
                 }
                 Defined::Used => return Err(Error::BoardInUse(frozen)),

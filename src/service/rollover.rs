@@ -51,6 +51,18 @@ impl Service {
         self.complete(live, window, &period, Duration::ZERO).await
     }
 
+    /// Begins the running period's standing of every rolling window: on a new board it is complete with that.
+    pub(super) async fn begin_rolling(&self, live: &LiveBoard) -> Result<(), Error> {
+        let now = self.clock.now();
+        for (window, unit, _) in live.board.rolling_windows() {
+            let running = live.board.calendar.containing(unit, now);
+            self.store
+                .advance(&live.board, window, &running, &running, now, STEP_BUDGET)
+                .await?;
+        }
+        Ok(())
+    }
+
     async fn complete(
         &self,
         live: &LiveBoard,

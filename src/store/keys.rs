@@ -12,7 +12,6 @@
 //! | `st:{b}:1:base-day:2026-11-21` | sorted set | the same without what was carried over, for rolling windows |
 //! | `st:{b}:1:last-7-days:2026-11-21` | sorted set | a rolling standing |
 //! | …`:members`, …`:scores` | hash, sorted set | a standing's members and its distinct scores, where its layout has them |
-//! | …`:todo` | set | members that had an event while a rolling standing was being built |
 //! | `st:{b}:1:last-7-days` | string | which standings of a rolling window are there (`scripts/lib/rolling.lua`) |
 //! | `st:{b}:1:e:run-88231` | string | a remembered event id and its outcome; expires |
 //! | `st:{boards}:live` | sorted set | the ids of all boards, all under score 0 |
@@ -77,11 +76,6 @@ pub fn standing(board: &Board, standing: &Standing) -> impl Iterator<Item = Stri
     let members = layout.hashed.then(|| format!("{zset}:members"));
     let scores = layout.dense.then(|| format!("{zset}:scores"));
     std::iter::once(zset).chain(members).chain(scores)
-}
-
-/// The key of the members that had an event while a rolling standing was being built.
-pub fn todo(board: &Board, standing: &Standing) -> String {
-    format!("{}:todo", sorted_set(board, standing))
 }
 
 fn sorted_set(board: &Board, standing: &Standing) -> String {
@@ -169,17 +163,6 @@ mod tests {
         assert_eq!(
             keys(&plain, Series::Period(Unit::All), at),
             ["st:{run_hero}:7:all:all"]
-        );
-        let period = plain
-            .calendar
-            .containing(Unit::Day, Timestamp::parse(at).unwrap());
-        let standing = Standing {
-            series: Series::Rolling(rolling),
-            period,
-        };
-        assert_eq!(
-            todo(&plain, &standing),
-            "st:{run_hero}:7:last-7-days@5:2026-11-21:todo"
         );
         assert_eq!(
             [LIVE, CHANGES, SEQUENCE, GENERATION, DELETED],

@@ -88,7 +88,6 @@ impl Store {
             keys::series(board, series),
         ];
         keys.extend(keys::standing(board, &target));
-        keys.push(keys::todo(board, &target));
         for period in history {
             keys.extend(keys::standing(
                 board,
