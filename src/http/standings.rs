@@ -16,6 +16,7 @@ use crate::domain::board::FieldError;
 use crate::domain::ids::MemberId;
 use crate::domain::score::{Decimals, ShownScore};
 use crate::domain::time::Timestamp;
+use crate::service::ask::Rendered;
 use crate::service::member::{AROUND_MAX, FoundMember, MemberRequest};
 use crate::service::page::{FoundPage, PAGE_MAX, PAGE_SIZE, PAGE_SIZE_MAX, PageRequest};
 use crate::service::period::{Choice, Target};
@@ -24,10 +25,6 @@ use crate::store::standings::Entry;
 
 /// The most queries of one request.
 const QUERIES_MAX: usize = 100;
-/// For how long caches may keep a standing that no event can change any more, in seconds. Short, since a
-/// board can still be deleted.
-const FINAL_MAX_AGE_S: u32 = 300;
-
 /// Which page, and of which period.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -331,22 +328,14 @@ impl StandingBody {
 impl PageBody {
     fn new(request: &PageRequest, found: &FoundPage) -> Self {
         let board = &found.live.board;
-        let decimals = board.definition.decimals;
+        let page = &found.shared.page;
+        let line = |entry: &Entry| EntryBody::new(entry, board.definition.decimals);
         Self {
-            standing: StandingBody::new(board.id.as_str(), &found.target, found.page.total),
+            standing: StandingBody::new(board.id.as_str(), &found.target, page.total),
             page: request.page,
             size: request.size,
-            entries: found
-                .page
-                .entries
-                .iter()
-                .map(|entry| EntryBody::new(entry, decimals))
-                .collect(),
-            me: found
-                .page
-                .me
-                .as_ref()
-                .map(|entry| EntryBody::new(entry, decimals)),
+            entries: page.entries.iter().map(line).collect(),
+            me: page.me.as_ref().map(line),
         }
     }
 }
@@ -419,43 +408,59 @@ fn percentile(total: u64, place: u64) -> f64 {
     f64::from(u32::try_from(tenths).unwrap_or(1_000)) / 10.0
 }
 
+/// Writes an answer out, and makes its entity tag.
+fn render<T: Serialize>(body: &T) -> Result<Rendered, Problem> {
+    let json = serde_json::to_vec(body)
+        .map_err(|error| Problem::new(super::problem::INTERNAL, error.to_string()))?;
+    Ok(Rendered {
+        // Weak, since compression makes other bytes of the same content.
+        tag: format!("W/\"{:032x}\"", xxh3_128(&json)),
+        body: json.into(),
+    })
+}
+
 /// An answer that caches can check. `choice` says whether the same address means the same period tomorrow.
-fn cacheable<T: Serialize>(
+fn cacheable(
     app: &App,
     headers: &HeaderMap,
     choice: &Choice,
     target: &Target,
-    body: &T,
-) -> Result<Response, Problem> {
-    let json = serde_json::to_vec(body)
-        .map_err(|error| Problem::new(super::problem::INTERNAL, error.to_string()))?;
-    // Weak, since compression makes other bytes of the same content.
-    let etag = format!("W/\"{:032x}\"", xxh3_128(&json));
-    let scope = if app.is_open { "public" } else { "private" };
+    rendered: Rendered,
+) -> Response {
+    let Rendered { body, tag } = rendered;
+    // Not for long, since a board can still be deleted.
     let is_fixed = target.is_final && matches!(choice, Choice::Key(_) | Choice::At(_));
-    let cache_control = if is_fixed {
-        format!("{scope}, max-age={FINAL_MAX_AGE_S}")
-    } else {
-        format!("{scope}, no-cache")
+    let cache_control = match (app.is_open, is_fixed) {
+        (true, true) => "public, max-age=300",
+        (true, false) => "public, no-cache",
+        (false, true) => "private, max-age=300",
+        (false, false) => "private, no-cache",
     };
+    let opaque = |tag: &str| tag.trim_start_matches("W/").to_owned();
     let is_known = headers
         .get_all(header::IF_NONE_MATCH)
         .iter()
         .filter_map(|value| value.to_str().ok())
         .flat_map(|tags| tags.split(','))
-        .any(|tag| {
-            tag.trim() == "*"
-                || tag.trim().trim_start_matches("W/") == etag.trim_start_matches("W/")
-        });
-    let validators = [(header::ETAG, etag), (header::CACHE_CONTROL, cache_control)];
+        .any(|known| known.trim() == "*" || opaque(known.trim()) == opaque(&tag));
+    let validators = [
+        (
+            header::ETAG,
+            HeaderValue::try_from(tag).unwrap_or(HeaderValue::from_static("W/\"\"")),
+        ),
+        (
+            header::CACHE_CONTROL,
+            HeaderValue::from_static(cache_control),
+        ),
+    ];
     if is_known {
-        return Ok((StatusCode::NOT_MODIFIED, validators).into_response());
+        return (StatusCode::NOT_MODIFIED, validators).into_response();
     }
     let content_type = (
         header::CONTENT_TYPE,
         HeaderValue::from_static("application/json"),
     );
-    Ok((validators, [content_type], json).into_response())
+    (validators, [content_type], body).into_response()
 }
 
 fn page_request(board: &str, window: String, params: PageParams) -> Result<PageRequest, Problem> {
@@ -521,13 +526,21 @@ pub async fn page(
 ) -> Result<Response, Problem> {
     let request = page_request(&board, window, params)?;
     let found = app.service.page(&request).await?;
-    cacheable(
+    let shared = &found.shared.rendered;
+    let rendered = match shared.get() {
+        Some(rendered) => rendered.clone(),
+        None => {
+            let rendered = render(&PageBody::new(&request, &found))?;
+            shared.get_or_init(|| rendered).clone()
+        }
+    };
+    Ok(cacheable(
         &app,
         &headers,
         &request.choice,
         &found.target,
-        &PageBody::new(&request, &found),
-    )
+        rendered,
+    ))
 }
 
 /// Read one member of a standing.
@@ -557,13 +570,14 @@ pub async fn member(
 ) -> Result<Response, Problem> {
     let request = member_request(&board, window, &member, params)?;
     let found = app.service.member(&request).await?;
-    cacheable(
+    let rendered = render(&MemberBody::new(&request, &found))?;
+    Ok(cacheable(
         &app,
         &headers,
         &request.choice,
         &found.target,
-        &MemberBody::new(&request, &found),
-    )
+        rendered,
+    ))
 }
 
 /// Read some members of a standing.
@@ -623,7 +637,13 @@ pub async fn subset(
             .collect(),
         not_found: found.not_found.iter().map(ToString::to_string).collect(),
     };
-    cacheable(&app, &headers, &request.choice, &found.target, &body)
+    Ok(cacheable(
+        &app,
+        &headers,
+        &request.choice,
+        &found.target,
+        render(&body)?,
+    ))
 }
 
 /// Read many pages and members of any boards.

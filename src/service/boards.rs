@@ -10,7 +10,6 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
 use crate::domain::board::{Board, Definition};
 use crate::domain::ids::BoardId;
-use crate::domain::plan::Routes;
 use crate::store::boards::Defined;
 
 /// How many definitions are read side by side.
@@ -29,13 +28,7 @@ impl Boards {
         self.live.load().get(id).cloned()
     }
 
-    fn put(&self, id: &BoardId, board: Option<Board>) -> Option<Arc<LiveBoard>> {
-        let live = board.map(|board| {
-            Arc::new(LiveBoard {
-                board,
-                routes: Routes::default(),
-            })
-        });
+    fn put(&self, id: &BoardId, live: Option<Arc<LiveBoard>>) {
         self.live.rcu(|boards| {
             let mut boards = HashMap::clone(boards);
             match &live {
@@ -44,7 +37,6 @@ impl Boards {
             };
             boards
         });
-        live
     }
 }
 
@@ -83,12 +75,22 @@ impl Service {
             .ok_or_else(|| Error::BoardNotFound(id.clone()))
     }
 
+    /// Puts a board into memory.
+    fn put_live(&self, board: Board) -> Arc<LiveBoard> {
+        let live = Arc::new(LiveBoard::new(board, &self.store));
+        self.boards.put(&live.board.id, Some(Arc::clone(&live)));
+        live
+    }
+
     /// Reads a definition into memory again.
     pub(super) async fn reload(&self, id: &BoardId) -> Result<(), Error> {
         let stored = self.store.load_board(id).await?;
         let known = self.boards.get(id);
-        if known.as_ref().map(|live| &live.board) != stored.as_ref() {
-            self.boards.put(id, stored);
+        if known.as_ref().map(|live| &*live.board) != stored.as_ref() {
+            match stored {
+                Some(board) => drop(self.put_live(board)),
+                None => self.boards.put(id, None),
+            }
         }
         Ok(())
     }
@@ -152,11 +154,9 @@ impl Service {
                 .await?
             {
                 Defined::Stored => {
-                    let live = self.boards.put(id, Some(board.clone()));
+                    let live = self.put_live(board.clone());
                     self.store.announce_board(id, true).await?;
-                    if let Some(live) = live {
-                        self.begin_rolling(&live).await?;
-                    }
+                    self.begin_rolling(&live).await?;
                     return Ok((board, stored.is_none()));
                 }
                 Defined::Used => return Err(Error::BoardInUse(frozen)),

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use super::ask::Found;
 use super::period::{Choice, Target};
 use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
 use crate::domain::ids::{BoardId, MemberId};
-use crate::store::standings::Neighbourhood;
+use crate::store::standings::{Neighbourhood, Query};
 
 /// The most neighbours on each side.
 pub const AROUND_MAX: u64 = 100;
@@ -35,7 +36,7 @@ pub struct FoundMember {
     /// The standing before, if there is one.
     pub previous: Option<Target>,
     /// What the standing says; at least one neighbour on each side, where there is one.
-    pub found: Neighbourhood,
+    pub found: Arc<Neighbourhood>,
 }
 
 impl Service {
@@ -57,12 +58,17 @@ impl Service {
                 return Err(not_found());
             }
             let previous = target.previous(board, now);
-            let before = previous.as_ref().map(|target| &target.standing);
-            let read = self
-                .store
-                .member(board, &target.standing, before, &request.member, around)
-                .await?;
-            match self.settle(&live, target.window, read).await? {
+            let query = Query::Member {
+                standing: target.standing,
+                previous: previous.as_ref().map(|target| target.standing),
+                member: request.member.clone(),
+                around,
+            };
+            let member = |found| match found {
+                Found::Member(member) => Some(member),
+                _ => None,
+            };
+            match self.ask(&live, target.window, query, member).await? {
                 Some(Some(found)) => {
                     return Ok(FoundMember {
                         live,

@@ -4,8 +4,10 @@
 //! date: every script call names the version that it was made for, and one that meets another version does
 //! nothing and says so; then the definition is read again and the work begins anew.
 
+pub mod ask;
 pub mod boards;
 pub mod error;
+pub mod line;
 pub mod member;
 pub mod page;
 pub mod period;
@@ -17,12 +19,13 @@ use std::sync::Arc;
 
 pub use error::Error;
 
+use self::ask::Reading;
+use self::line::Line;
+use self::submit::Applying;
 use crate::clock::Clock;
 use crate::domain::board::Board;
 use crate::domain::plan::Routes;
-use crate::domain::window::Window;
-use crate::store::standings::Read;
-use crate::store::{Store, Versioned};
+use crate::store::Store;
 
 /// How often a call begins anew because the definition has changed or a rolling standing was not complete.
 const ATTEMPTS_MAX: usize = 8;
@@ -31,16 +34,37 @@ const ATTEMPTS_MAX: usize = 8;
 #[derive(Debug)]
 pub struct LiveBoard {
     /// The board.
-    pub board: Board,
+    pub board: Arc<Board>,
     /// The routes of its latest events.
     pub routes: Routes,
+    applying: Arc<Line<Applying>>,
+    reading: Arc<Line<Reading>>,
+}
+
+impl LiveBoard {
+    fn new(board: Board, store: &Arc<Store>) -> Self {
+        let board = Arc::new(board);
+        let (store, shared) = (|| Arc::clone(store), || Arc::clone(&board));
+        Self {
+            applying: Line::new(Applying {
+                store: store(),
+                board: shared(),
+            }),
+            reading: Line::new(Reading {
+                store: store(),
+                board: shared(),
+            }),
+            routes: Routes::default(),
+            board,
+        }
+    }
 }
 
 /// The service: what HTTP handlers and workers call. Shared behind an [`Arc`].
 #[derive(Debug)]
 pub struct Service {
     /// Redis.
-    pub store: Store,
+    pub store: Arc<Store>,
     /// The time.
     pub clock: Clock,
     boards: boards::Boards,
@@ -51,27 +75,10 @@ impl Service {
     /// Puts the service together; nothing is read or written yet.
     pub fn new(store: Store, clock: Clock) -> Arc<Self> {
         Arc::new(Self {
-            store,
+            store: Arc::new(store),
             clock,
             boards: boards::Boards::default(),
             completing: rollover::Completing::default(),
         })
-    }
-
-    /// Takes the answer of a read, or does what it takes to have one at the next attempt.
-    async fn settle<T>(
-        &self,
-        live: &LiveBoard,
-        window: Window,
-        read: Versioned<Read<T>>,
-    ) -> Result<Option<T>, Error> {
-        match read {
-            Versioned::Current(Read::Complete(answer)) => return Ok(Some(answer)),
-            Versioned::Current(Read::Incomplete(start_ms)) => {
-                self.complete_from(live, window, start_ms).await?;
-            }
-            Versioned::Stale => self.reload(&live.board.id).await?,
-        }
-        Ok(None)
     }
 }

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use super::ask::{Found, SharedPage};
 use super::period::{Choice, Target};
 use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
 use crate::domain::ids::{BoardId, MemberId};
-use crate::store::standings::Page;
+use crate::store::standings::Query;
 
 /// The most entries of a page.
 pub const PAGE_SIZE_MAX: u64 = 1_000;
@@ -39,7 +40,7 @@ pub struct FoundPage {
     /// The standing.
     pub target: Target,
     /// What it says.
-    pub page: Page,
+    pub shared: Arc<SharedPage>,
 }
 
 impl Service {
@@ -47,7 +48,6 @@ impl Service {
     pub async fn page(&self, request: &PageRequest) -> Result<FoundPage, Error> {
         let PageRequest { page, size, .. } = *request;
         let offset = (page - 1) * size;
-        let member = request.member.as_ref();
         for _ in 0..ATTEMPTS_MAX {
             let live = self.live_board(&request.board).await?;
             let target = Target::find(&live, &request.window, &request.choice, self.clock.now())?;
@@ -55,15 +55,25 @@ impl Service {
                 return Ok(FoundPage {
                     live,
                     target,
-                    page: Page::default(),
+                    shared: Arc::default(),
                 });
             }
-            let read = self
-                .store
-                .page(&live.board, &target.standing, offset, size, member)
-                .await?;
-            if let Some(page) = self.settle(&live, target.window, read).await? {
-                return Ok(FoundPage { live, target, page });
+            let query = Query::Page {
+                standing: target.standing,
+                offset,
+                count: size,
+                member: request.member.clone(),
+            };
+            let page = |found| match found {
+                Found::Page(page) => Some(page),
+                _ => None,
+            };
+            if let Some(shared) = self.ask(&live, target.window, query, page).await? {
+                return Ok(FoundPage {
+                    live,
+                    target,
+                    shared,
+                });
             }
         }
         Err(Error::busy())

@@ -1,7 +1,7 @@
 //! Taking events.
 //!
-//! The events of a request are grouped by board, planned, and sent in calls of bounded cost, which follow
-//! each other on one connection without waiting. Each event has its own result.
+//! The events of a request are grouped by board, planned, and put into the board's line in groups of bounded
+//! cost, which may share a call with those of other requests. Each event has its own result.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,13 +9,15 @@ use std::sync::Arc;
 use futures::future::join_all;
 use metrics::counter;
 
+use super::line::Work;
 use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
+use crate::domain::board::Board;
 use crate::domain::event::{Detail, Event, Outcome};
 use crate::domain::ids::{BoardId, EventId, MemberId};
 use crate::domain::score::Score;
 use crate::domain::time::Timestamp;
 use crate::store::events::{Answer, CALL_COST_US_MAX, CALL_EVENTS_MAX, Ready};
-use crate::store::{StoreError, Versioned};
+use crate::store::{Store, StoreError, Versioned};
 
 /// The most events of one request.
 pub const BATCH_MAX: usize = 1_000;
@@ -51,6 +53,78 @@ struct Pending<'a> {
     index: usize,
     incoming: &'a Incoming,
     with_history: bool,
+    /// The instant that it counts for, once it is planned.
+    at: Timestamp,
+}
+
+/// The events of one board being carried out.
+#[derive(Debug)]
+pub struct Applying {
+    /// Where.
+    pub store: Arc<Store>,
+    /// The board.
+    pub board: Arc<Board>,
+}
+
+/// Events that go together, and when they were planned.
+#[derive(Debug)]
+pub struct Group {
+    events: Vec<Ready>,
+    planned_at: Timestamp,
+}
+
+impl Group {
+    fn cost(&self) -> Load {
+        Load {
+            events: self.events.len(),
+            cost_us: self.events.iter().map(Ready::cost_us).sum(),
+        }
+    }
+}
+
+/// What is in a call.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Load {
+    events: usize,
+    cost_us: usize,
+}
+
+impl Load {
+    /// Whether more goes into the call, which then contains it.
+    fn admit(&mut self, more: Self) -> bool {
+        self.events += more.events;
+        self.cost_us += more.cost_us;
+        self.events <= CALL_EVENTS_MAX && self.cost_us <= CALL_COST_US_MAX
+    }
+}
+
+impl Work for Applying {
+    type Job = Group;
+    type Answer = Result<Versioned<Vec<Answer>>, StoreError>;
+    type Load = Load;
+
+    fn admit(&self, load: &mut Load, group: &Group) -> bool {
+        load.admit(group.cost())
+    }
+
+    async fn call(&self, groups: Vec<Group>) -> Vec<Self::Answer> {
+        let now = groups.iter().map(|group| group.planned_at).max();
+        let lengths: Vec<usize> = groups.iter().map(|group| group.events.len()).collect();
+        let events: Vec<Ready> = groups.into_iter().flat_map(|group| group.events).collect();
+        let now = now.unwrap_or(Timestamp::from_ms_clamped(0));
+        match self.store.apply(&self.board, &events, now).await {
+            Ok(Versioned::Current(answers)) => {
+                let mut answers = answers.into_iter();
+                let of_group = |length| answers.by_ref().take(length).collect();
+                let by_group = lengths.into_iter().map(of_group);
+                by_group
+                    .map(|answers| Ok(Versioned::Current(answers)))
+                    .collect()
+            }
+            Ok(Versioned::Stale) => vec![Ok(Versioned::Stale); lengths.len()],
+            Err(error) => vec![Err(error); lengths.len()],
+        }
+    }
 }
 
 type Results = Vec<(usize, Result<Submitted, Error>)>;
@@ -62,12 +136,14 @@ impl Service {
         events: &[Incoming],
         detail: Detail,
     ) -> Vec<Result<Submitted, Error>> {
+        let now = self.clock.now();
         let mut by_board: HashMap<&BoardId, Vec<Pending<'_>>> = HashMap::new();
         for (index, incoming) in events.iter().enumerate() {
             let pending = Pending {
                 index,
                 incoming,
                 with_history: false,
+                at: now,
             };
             by_board.entry(&incoming.board).or_default().push(pending);
         }
@@ -113,19 +189,26 @@ impl Service {
     ) -> Result<Vec<Pending<'a>>, (Error, Vec<Pending<'a>>)> {
         let board = &live.board;
         let now = self.clock.now();
-        let calls = plan_calls(live, pending, detail, now, results);
-        let sent = calls
-            .iter()
-            .map(|(_, call)| self.store.apply(board, call, now));
+        let (items, groups): (Vec<_>, Vec<_>) = plan_groups(live, pending, detail, now, results)
+            .into_iter()
+            .unzip();
+        let sent = groups.into_iter().map(|events| {
+            let group = Group {
+                events,
+                planned_at: now,
+            };
+            live.applying.submit(group)
+        });
         let replies = join_all(sent).await;
         let mut again = Vec::new();
         let mut failed: Option<(Error, Vec<Pending<'a>>)> = None;
         let mut incomplete = Vec::new();
         let mut is_stale = false;
-        for ((items, call), reply) in calls.into_iter().zip(replies) {
-            match reply {
+        for (items, reply) in items.into_iter().zip(replies) {
+            let fault = || StoreError::Unexpected("events without their results".into());
+            match reply.ok_or_else(fault).flatten() {
                 Ok(Versioned::Current(answers)) => {
-                    for ((mut item, ready), answer) in items.into_iter().zip(call).zip(answers) {
+                    for (mut item, answer) in items.into_iter().zip(answers) {
                         let submitted = |outcome, is_duplicate| {
                             Ok(Submitted {
                                 live: Arc::clone(live),
@@ -137,7 +220,7 @@ impl Service {
                             Answer::Taken(outcome) => submitted(outcome, false),
                             Answer::Duplicate(outcome) => submitted(outcome, true),
                             Answer::Rejected(rejection) => {
-                                Err(Error::rejected(board, rejection, ready.plan.at, now))
+                                Err(Error::rejected(board, rejection, item.at, now))
                             }
                             Answer::NeedsHistory => {
                                 item.with_history = true;
@@ -145,7 +228,7 @@ impl Service {
                                 continue;
                             }
                             Answer::NeedsStanding(window) => {
-                                incomplete.push((window, ready.plan.at));
+                                incomplete.push((window, item.at));
                                 again.push(item);
                                 continue;
                             }
@@ -190,8 +273,8 @@ impl Service {
     }
 }
 
-/// Plans events and puts them into calls of bounded cost. What is refused at once is among the results.
-fn plan_calls<'a>(
+/// Plans events and puts them into groups of bounded cost. What is refused at once is among the results.
+fn plan_groups<'a>(
     live: &LiveBoard,
     pending: Vec<Pending<'a>>,
     detail: Detail,
@@ -199,9 +282,9 @@ fn plan_calls<'a>(
     results: &mut Results,
 ) -> Vec<(Vec<Pending<'a>>, Vec<Ready>)> {
     let board = &live.board;
-    let mut calls: Vec<(Vec<Pending<'a>>, Vec<Ready>)> = Vec::new();
-    let mut cost = CALL_COST_US_MAX;
-    for item in pending {
+    let mut groups: Vec<(Vec<Pending<'a>>, Vec<Ready>)> = Vec::new();
+    let mut load = Load::default();
+    for mut item in pending {
         let incoming = item.incoming;
         let score = match Score::parse(&incoming.score, board.definition.decimals) {
             Ok(score) => score,
@@ -230,21 +313,21 @@ fn plan_calls<'a>(
             detail,
             with_history: item.with_history,
         };
-        cost += ready.cost_us();
-        if cost > CALL_COST_US_MAX
-            || calls
-                .last()
-                .is_none_or(|(_, call)| call.len() == CALL_EVENTS_MAX)
-        {
-            cost = ready.cost_us();
-            calls.push((Vec::new(), Vec::new()));
+        item.at = ready.plan.at;
+        let more = Load {
+            events: 1,
+            cost_us: ready.cost_us(),
+        };
+        if !load.admit(more) || groups.is_empty() {
+            load = more;
+            groups.push((Vec::new(), Vec::new()));
         }
-        if let Some((items, call)) = calls.last_mut() {
+        if let Some((items, events)) = groups.last_mut() {
             items.push(item);
-            call.push(ready);
+            events.push(ready);
         }
     }
-    calls
+    groups
 }
 
 /// Gives all that are left the same result.

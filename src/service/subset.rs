@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use super::ask::Found;
 use super::period::{Choice, Target};
 use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
 use crate::domain::ids::{BoardId, MemberId};
-use crate::store::standings::{Entry, Subset};
+use crate::store::standings::{Entry, Query, Subset};
 
 /// The most members of a subset.
 pub const SUBSET_MAX: usize = 500;
@@ -45,25 +46,29 @@ impl Service {
             let live = self.live_board(&request.board).await?;
             let target = Target::find(&live, &request.window, &request.choice, self.clock.now())?;
             let subset = if target.is_expired {
-                Subset {
+                Arc::new(Subset {
                     total: 0,
                     entries: vec![None; request.members.len()],
-                }
+                })
             } else {
-                let read = self
-                    .store
-                    .subset(&live.board, &target.standing, &request.members)
-                    .await?;
-                match self.settle(&live, target.window, read).await? {
+                let query = Query::Subset {
+                    standing: target.standing,
+                    members: request.members.clone(),
+                };
+                let subset = |found| match found {
+                    Found::Subset(subset) => Some(subset),
+                    _ => None,
+                };
+                match self.ask(&live, target.window, query, subset).await? {
                     Some(subset) => subset,
                     None => continue,
                 }
             };
             let mut listed = Vec::new();
             let mut not_found = Vec::new();
-            for (member, entry) in request.members.iter().zip(subset.entries) {
+            for (member, entry) in request.members.iter().zip(&subset.entries) {
                 match entry {
-                    Some(entry) => listed.push(entry),
+                    Some(entry) => listed.push(entry.clone()),
                     None => not_found.push(member.clone()),
                 }
             }

@@ -6,9 +6,9 @@
 mod decode;
 mod encode;
 
+use super::args::pack;
 use super::connection::Store;
 use super::reply::{Reply, unknown_code};
-use super::args::pack;
 use super::{StoreError, Versioned, script};
 use crate::domain::board::Board;
 use crate::domain::event::{Detail, Outcome, Rejection};
@@ -99,9 +99,7 @@ impl Store {
         if reply.is_empty() {
             Ok(Versioned::Current(answers))
         } else {
-            Err(StoreError::Unexpected(
-                "more results than events".into(),
-            ))
+            Err(StoreError::Unexpected("more results than events".into()))
         }
     }
 }

@@ -35,10 +35,20 @@ pub enum StoreError {
 }
 
 /// What a script says of a board: the answer, or that the definition the caller has is not the stored one.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Versioned<T> {
     /// The answer.
     Current(T),
     /// Another version is stored, or none; nothing was read or written.
     Stale,
+}
+
+impl<T> Versioned<T> {
+    /// Turns the answer into something else.
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Versioned<U> {
+        match self {
+            Self::Current(answer) => Versioned::Current(change(answer)),
+            Self::Stale => Versioned::Stale,
+        }
+    }
 }

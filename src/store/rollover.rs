@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::connection::Store;
 use super::args::{LayoutArgs, pack};
+use super::connection::Store;
 use super::reply::{Reply, unknown_code};
 use super::{StoreError, Versioned, keys, script};
 use crate::domain::board::{Board, Series, Standing};
@@ -98,12 +98,7 @@ impl Store {
             ));
         }
         let reply = self
-            .write(
-                &board.id,
-                &script::ADVANCE,
-                keys,
-                vec![pack(&args)?],
-            )
+            .write(&board.id, &script::ADVANCE, keys, vec![pack(&args)?])
             .await?;
         match Reply::versioned(reply)? {
             Versioned::Stale => Ok(Versioned::Stale),

@@ -45,12 +45,8 @@ scripts! {
     APPLY = "apply", "#!lua", ["standing", "rolling"];
     /// Takes a rolling standing a step nearer to complete.
     ADVANCE = "advance", "#!lua", ["standing", "rolling"];
-    /// Reads a page.
-    PAGE = "page", "#!lua flags=no-writes", ["standing", "rolling", "reading"];
-    /// Reads a member and its neighbours.
-    MEMBER = "member", "#!lua flags=no-writes", ["standing", "rolling", "reading"];
-    /// Reads some members.
-    SUBSET = "subset", "#!lua flags=no-writes", ["standing", "rolling", "reading"];
+    /// Reads pages, members and subsets.
+    READ = "read", "#!lua flags=no-writes", ["standing", "rolling"];
     /// Stores a definition.
     DEFINE = "define", "#!lua", [];
     /// Takes a definition away.

@@ -1,11 +1,12 @@
-//! Reading standings: each read is one script call, so that ranks, scores and gaps agree with each other.
+//! Reading standings: many queries are one script call, so that ranks, scores and gaps agree with each other.
+
+use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::connection::Store;
 use super::args::{LayoutArgs, pack, ranking_name, shown_score};
+use super::connection::Store;
 use super::reply::{Reply, unknown_code};
-use super::script::Script;
 use super::{StoreError, Versioned, keys, script};
 use crate::domain::board::{Board, Ranking, Series, Standing};
 use crate::domain::ids::MemberId;
@@ -61,209 +62,254 @@ pub struct Subset {
     pub entries: Vec<Option<(u64, Entry)>>,
 }
 
-/// What a standing says, or that it isn't complete.
-#[derive(Debug, PartialEq)]
-pub enum Read<T> {
-    /// The answer.
-    Complete(T),
+/// What is asked of a board's standings.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub enum Query {
+    /// `count` entries behind the first `offset`, and the entry of `member`.
+    Page {
+        /// Of this standing.
+        standing: Standing,
+        /// How many entries are left out.
+        offset: u64,
+        /// How many entries are wanted.
+        count: u64,
+        /// Whose own entry comes along.
+        member: Option<MemberId>,
+    },
+    /// A member, up to `around` neighbours on each side, and where it stood in `previous`.
+    Member {
+        /// In this standing.
+        standing: Standing,
+        /// The standing before.
+        previous: Option<Standing>,
+        /// Who.
+        member: MemberId,
+        /// How many neighbours on each side: 1 or more.
+        around: u64,
+    },
+    /// Some members.
+    Subset {
+        /// Of this standing.
+        standing: Standing,
+        /// Who.
+        members: Vec<MemberId>,
+    },
+}
+
+impl Query {
+    /// About how long it keeps Redis busy, in microseconds.
+    pub fn cost_us(&self) -> usize {
+        let count = match self {
+            Self::Page { count, .. } => count / 2,
+            Self::Member { around, .. } => 5 + around,
+            Self::Subset { members, .. } => 3 * members.len() as u64,
+        };
+        10 + usize::try_from(count).unwrap_or(usize::MAX / 2)
+    }
+}
+
+/// The answer to a [`Query`] of the same name.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Answer {
+    /// A part of the standing.
+    Page(Page),
+    /// `None` where the member is not listed.
+    Member(Option<Neighbourhood>),
+    /// Some members.
+    Subset(Subset),
     /// The rolling standing whose newest period begins here, in milliseconds, has to be completed.
     Incomplete(i64),
 }
 
+/// As read.lua documents them. Places in lists count from 1, as in Lua.
 #[derive(Serialize)]
-struct PageArgs<'a> {
-    #[serde(flatten)]
-    target: TargetArgs,
-    offset: u64,
-    count: u64,
-    member: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct MemberArgs<'a> {
-    #[serde(flatten)]
-    target: TargetArgs,
-    member: &'a str,
-    around: u64,
-    has_previous: bool,
-    previous: i64,
-}
-
-#[derive(Serialize)]
-struct SubsetArgs<'a> {
-    #[serde(flatten)]
-    target: TargetArgs,
-    members: Vec<&'a str>,
-}
-
-#[derive(Serialize)]
-struct TargetArgs {
+struct ReadArgs<'a> {
     version: String,
     layout: LayoutArgs,
     ranking: &'static str,
-    start: i64,
+    standings: Vec<(usize, usize, i64)>,
+    queries: Vec<QueryArgs<'a>>,
 }
 
-impl TargetArgs {
-    fn new(board: &Board, standing: &Standing) -> Self {
-        Self {
-            version: board.version(),
-            layout: LayoutArgs::new(board),
-            ranking: ranking_name(board),
-            start: rolling_start(standing),
+#[derive(Serialize)]
+#[serde(untagged)]
+enum QueryArgs<'a> {
+    Page(u8, usize, u64, u64, MemberArg<'a>),
+    Member(u8, usize, &'a str, u64, usize),
+    Subset(u8, usize, Vec<&'a str>),
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum MemberArg<'a> {
+    Named(&'a str),
+    None(bool),
+}
+
+/// The keys and arguments of a call as they come together.
+struct Encoder<'a> {
+    board: &'a Board,
+    keys: Vec<String>,
+    standings: Vec<(usize, usize, i64)>,
+    places: HashMap<Standing, usize>,
+}
+
+impl Encoder<'_> {
+    fn standing(&mut self, standing: &Standing) -> usize {
+        if let Some(place) = self.places.get(standing) {
+            return *place;
         }
+        let first = self.keys.len() + 1;
+        self.keys.extend(keys::standing(self.board, standing));
+        let (state, start) = match standing.series {
+            Series::Rolling(_) => {
+                self.keys.push(keys::series(self.board, standing.series));
+                (self.keys.len(), standing.period.start_ms)
+            }
+            Series::Period(_) | Series::Base(_) => (0, 0),
+        };
+        self.standings.push((first, state, start));
+        self.places.insert(*standing, self.standings.len());
+        self.standings.len()
     }
-}
 
-/// Where the newest period of a rolling standing begins; 0 for one that isn't rolling.
-fn rolling_start(standing: &Standing) -> i64 {
-    match standing.series {
-        Series::Rolling(_) => standing.period.start_ms,
-        Series::Period(_) | Series::Base(_) => 0,
+    fn query<'q>(&mut self, query: &'q Query) -> QueryArgs<'q> {
+        match query {
+            Query::Page {
+                standing,
+                offset,
+                count,
+                member,
+            } => {
+                let member = match member {
+                    Some(member) => MemberArg::Named(member.as_str()),
+                    None => MemberArg::None(false),
+                };
+                QueryArgs::Page(1, self.standing(standing), *offset, *count, member)
+            }
+            Query::Member {
+                standing,
+                previous,
+                member,
+                around,
+            } => {
+                let place = self.standing(standing);
+                let before = previous.as_ref().map_or(0, |before| self.standing(before));
+                QueryArgs::Member(2, place, member.as_str(), *around, before)
+            }
+            Query::Subset { standing, members } => {
+                let members = members.iter().map(MemberId::as_str).collect();
+                QueryArgs::Subset(3, self.standing(standing), members)
+            }
+        }
     }
 }
 
 impl Store {
-    /// Reads `count` entries behind the first `offset`, and the entry of `member`.
-    pub async fn page(
+    /// Reads a board's standings, in one call and as of one instant. The answers are in the order of the queries.
+    pub async fn read_standings(
         &self,
         board: &Board,
-        standing: &Standing,
-        offset: u64,
-        count: u64,
-        member: Option<&MemberId>,
-    ) -> Result<Versioned<Read<Page>>, StoreError> {
-        let args = PageArgs {
-            target: TargetArgs::new(board, standing),
-            offset,
-            count,
-            member: member.map(MemberId::as_str),
+        queries: &[Query],
+    ) -> Result<Versioned<Vec<Answer>>, StoreError> {
+        let mut encoder = Encoder {
+            board,
+            keys: vec![keys::board(&board.id)],
+            standings: Vec::new(),
+            places: HashMap::new(),
         };
-        self.read_standing(board, standing, None, &script::PAGE, &args, |reply| {
-            let total = reply.count()?;
-            let first_rank = reply.count()?;
-            let entries = entries(board, offset, first_rank, &mut reply.list()?)?;
-            let mut me = reply.list()?;
-            let me = if me.is_empty() {
-                None
-            } else {
-                let (rank, score) = (me.count()?, me.integer()?);
-                Some(entry(board, rank, score, &me.bytes()?)?)
-            };
-            Ok(Page { total, entries, me })
-        })
-        .await
-    }
-
-    /// Reads a member, up to `around` neighbours on each side, and where it stood in `previous`; `None` where
-    /// the member is not listed.
-    pub async fn member(
-        &self,
-        board: &Board,
-        standing: &Standing,
-        previous: Option<&Standing>,
-        member: &MemberId,
-        around: u64,
-    ) -> Result<Versioned<Read<Option<Neighbourhood>>>, StoreError> {
-        let args = MemberArgs {
-            target: TargetArgs::new(board, standing),
-            member: member.as_str(),
-            around,
-            has_previous: previous.is_some(),
-            previous: previous.map_or(0, rolling_start),
+        let asked = queries.iter().map(|query| encoder.query(query)).collect();
+        let args = ReadArgs {
+            version: board.version(),
+            layout: LayoutArgs::new(board),
+            ranking: ranking_name(board),
+            standings: encoder.standings,
+            queries: asked,
         };
-        self.read_standing(board, standing, previous, &script::MEMBER, &args, |reply| {
-            let total = reply.count()?;
-            if reply.is_empty() {
-                return Ok(None);
-            }
-            let (place, _rank, from, first_rank) = (
-                reply.count()?,
-                reply.count()?,
-                reply.count()?,
-                reply.count()?,
-            );
-            let entries = entries(board, from, first_rank, &mut reply.list()?)?;
-            let mut previous = reply.list()?;
-            let previous = if previous.is_empty() {
-                None
-            } else {
-                Some((previous.count()?, shown_score(board, previous.integer()?)))
-            };
-            let index = usize::try_from(place.saturating_sub(from)).unwrap_or(usize::MAX);
-            if index >= entries.len() {
-                return Err(StoreError::Unexpected(
-                    "a member outside its neighbourhood".into(),
-                ));
-            }
-            Ok(Some(Neighbourhood {
-                total,
-                place: place + 1,
-                entries,
-                index,
-                previous,
-            }))
-        })
-        .await
-    }
-
-    /// Reads some members.
-    pub async fn subset(
-        &self,
-        board: &Board,
-        standing: &Standing,
-        members: &[MemberId],
-    ) -> Result<Versioned<Read<Subset>>, StoreError> {
-        let args = SubsetArgs {
-            target: TargetArgs::new(board, standing),
-            members: members.iter().map(MemberId::as_str).collect(),
-        };
-        self.read_standing(board, standing, None, &script::SUBSET, &args, |reply| {
-            let total = reply.count()?;
-            let mut found = reply.list()?;
-            let mut entries = Vec::with_capacity(members.len());
-            while !found.is_empty() {
-                let mut one = found.list()?;
-                entries.push(if one.is_empty() {
-                    None
-                } else {
-                    let (place, rank, score) = (one.count()?, one.count()?, one.integer()?);
-                    Some((place + 1, entry(board, rank, score, &one.bytes()?)?))
-                });
-            }
-            Ok(Subset { total, entries })
-        })
-        .await
-    }
-
-    async fn read_standing<T>(
-        &self,
-        board: &Board,
-        standing: &Standing,
-        previous: Option<&Standing>,
-        script: &'static Script,
-        args: &impl Serialize,
-        parse: impl FnOnce(&mut Reply) -> Result<T, StoreError>,
-    ) -> Result<Versioned<Read<T>>, StoreError> {
-        let mut keys = vec![keys::board(&board.id)];
-        keys.extend(keys::standing(board, standing));
-        keys.push(keys::series(board, standing.series));
-        keys.extend(
-            previous
-                .into_iter()
-                .flat_map(|previous| keys::standing(board, previous)),
-        );
-        let reply = self.read(script, keys, vec![pack(args)?]).await?;
+        let reply = self
+            .read(&script::READ, encoder.keys, vec![pack(&args)?])
+            .await?;
         let (code, mut reply) = match Reply::versioned(reply)? {
             Versioned::Stale => return Ok(Versioned::Stale),
             Versioned::Current(current) => current,
         };
-        match code.as_str() {
-            "OK" => Ok(Versioned::Current(Read::Complete(parse(&mut reply)?))),
-            "INCOMPLETE" => Ok(Versioned::Current(Read::Incomplete(reply.integer()?))),
-            other => unknown_code(other),
+        if code != "OK" {
+            return unknown_code(&code);
         }
+        let answers = queries
+            .iter()
+            .map(|query| answer(board, query, &mut reply.list()?));
+        answers.collect::<Result<_, _>>().map(Versioned::Current)
     }
+}
+
+fn answer(board: &Board, query: &Query, reply: &mut Reply) -> Result<Answer, StoreError> {
+    let total = reply.integer()?;
+    let Ok(total) = u64::try_from(total) else {
+        return Ok(Answer::Incomplete(reply.integer()?));
+    };
+    Ok(match query {
+        Query::Page { offset, .. } => Answer::Page(page(board, total, *offset, reply)?),
+        Query::Member { .. } if reply.is_empty() => Answer::Member(None),
+        Query::Member { .. } => Answer::Member(Some(neighbourhood(board, total, reply)?)),
+        Query::Subset { .. } => Answer::Subset(subset(board, total, reply)?),
+    })
+}
+
+fn page(board: &Board, total: u64, offset: u64, reply: &mut Reply) -> Result<Page, StoreError> {
+    let first_rank = reply.count()?;
+    let entries = entries(board, offset, first_rank, &mut reply.list()?)?;
+    let mut me = reply.list()?;
+    let me = if me.is_empty() {
+        None
+    } else {
+        let (rank, score) = (me.count()?, me.integer()?);
+        Some(entry(board, rank, score, &me.bytes()?)?)
+    };
+    Ok(Page { total, entries, me })
+}
+
+fn neighbourhood(
+    board: &Board,
+    total: u64,
+    reply: &mut Reply,
+) -> Result<Neighbourhood, StoreError> {
+    let (place, from, first_rank) = (reply.count()?, reply.count()?, reply.count()?);
+    let entries = entries(board, from, first_rank, &mut reply.list()?)?;
+    let mut previous = reply.list()?;
+    let previous = if previous.is_empty() {
+        None
+    } else {
+        Some((previous.count()?, shown_score(board, previous.integer()?)))
+    };
+    let index = usize::try_from(place.saturating_sub(from)).unwrap_or(usize::MAX);
+    if index >= entries.len() {
+        return Err(StoreError::Unexpected(
+            "a member outside its neighbourhood".into(),
+        ));
+    }
+    Ok(Neighbourhood {
+        total,
+        place: place + 1,
+        entries,
+        index,
+        previous,
+    })
+}
+
+fn subset(board: &Board, total: u64, reply: &mut Reply) -> Result<Subset, StoreError> {
+    let mut found = reply.list()?;
+    let mut entries = Vec::new();
+    while !found.is_empty() {
+        let mut one = found.list()?;
+        entries.push(if one.is_empty() {
+            None
+        } else {
+            let (place, rank, score) = (one.count()?, one.count()?, one.integer()?);
+            Some((place + 1, entry(board, rank, score, &one.bytes()?)?))
+        });
+    }
+    Ok(Subset { total, entries })
 }
 
 /// Makes an entry of a sorted-set member and its stored score.

@@ -96,7 +96,7 @@ async fn every_script_refuses_a_wrong_number_of_keys_or_arguments() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_script_begins_with_its_shebang_and_those_that_read_can_not_write() {
     for script in script::ALL {
-        let reads = ["page", "member", "subset"].contains(&script.name);
+        let reads = script.name == "read";
         let first = script.source.lines().next().unwrap();
         assert_eq!(
             first,
@@ -180,15 +180,12 @@ async fn advance_completes_a_standing_in_bounded_steps() {
     }
     let state = "st:{b}:1:last-2-days";
     let target = "st:{b}:1:last-2-days:21";
-    let keys = [
-        &["st:{b}", "st:{b}:1:keys", state, target][..],
-        &days[..],
-    ]
-    .concat();
+    let keys = [&["st:{b}", "st:{b}:1:keys", state, target][..], &days[..]].concat();
     let args = pack(&json!({
         "version": "1-1", "layout": layout(), "now": 21, "start": 21, "oldest": 20, "before": 19, "previous": 20,
         "periods": 2, "keep_from": 20, "cache_ms": 1000, "cache_max": 4, "budget": 1,
     }));
+    let first_page = json!([1, 1, 0, 10, false]);
     let mut steps = 0;
     loop {
         let code = run(&redis, &script::ADVANCE, &keys, &[&args]).await.list()[0].text();
@@ -198,31 +195,31 @@ async fn advance_completes_a_standing_in_bounded_steps() {
         }
         assert_eq!(code, "MORE");
         assert!(steps < 50);
-        let page = run(
-            &redis,
-            &script::PAGE,
-            &["st:{b}", target, state],
-            &[&page_args(21)],
-        )
-        .await;
-        assert_eq!(page, Reply::texts(&["INCOMPLETE", "21"]));
+        assert_eq!(
+            read(&redis, &[target, state], (2, 3, 21), &first_page).await,
+            Reply::List(vec![Reply::Integer(-1), Reply::text_of("21")])
+        );
     }
     assert!(steps > 2, "one member a step");
-    let page = run(
-        &redis,
-        &script::PAGE,
-        &["st:{b}", target, state],
-        &[&page_args(21)],
-    )
-    .await;
+    let page = read(&redis, &[target, state], (2, 3, 21), &first_page).await;
     let entries = Reply::texts(&["a", "-3", "b", "-3"]);
-    assert_eq!(page.list()[3], entries);
+    assert_eq!(page.list()[2], entries);
 }
 
-fn page_args(start: i64) -> Vec<u8> {
-    pack(
-        &json!({"version": "1-1", "layout": layout(), "ranking": "ordinal", "start": start, "offset": 0, "count": 10, "member": "bob"}),
-    )
+/// Asks one query of one standing, which is described as in read.lua.
+async fn read(
+    redis: &RedisServer,
+    keys: &[&str],
+    standing: (usize, usize, i64),
+    query: &Value,
+) -> Reply {
+    let keys = [&["st:{b}"], keys].concat();
+    let args = pack(
+        &json!({"version": "1-1", "layout": layout(), "ranking": "ordinal", "standings": [standing], "queries": [query]}),
+    );
+    let reply = run(redis, &script::READ, &keys, &[&args]).await;
+    let parts = reply.list();
+    parts[parts.len() - 1].clone()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -234,72 +231,37 @@ async fn reads_are_one_snapshot_and_name_their_version() {
             .run(&[b"ZADD", DAY.as_bytes(), score.as_bytes(), member.as_bytes()])
             .await;
     }
-    let page = run(&redis, &script::PAGE, &["st:{b}", DAY], &[&page_args(0)]).await;
-    let me = Reply::List(vec![
-        Reply::Integer(1),
-        Reply::text_of("-9"),
-        Reply::text_of("bob"),
-    ]);
-    let expected = [
-        Reply::text_of("OK"),
-        Reply::Integer(3),
-        Reply::Integer(1),
-        Reply::texts(&["bob", "-9", "ann", "-5", "cid", "-4"]),
-        me,
-    ];
-    assert_eq!(page, Reply::List(expected.to_vec()));
+    let integer = Reply::Integer;
+    let all = Reply::texts(&["bob", "-9", "ann", "-5", "cid", "-4"]);
+    let ask = async |query: Value| read(&redis, &[DAY], (2, 0, 0), &query).await;
 
-    let common = json!({"version": "1-1", "layout": layout(), "ranking": "ordinal", "start": 0});
-    let mut member = common.clone();
-    let fields = json!({"member": "ann", "around": 1, "has_previous": false, "previous": 0});
-    member
-        .as_object_mut()
-        .unwrap()
-        .extend(fields.as_object().unwrap().clone());
-    let found = run(
-        &redis,
-        &script::MEMBER,
-        &["st:{b}", DAY, "st:{b}:1:day"],
-        &[&pack(&member)],
-    )
-    .await;
-    assert_eq!(
-        found.list()[2..6],
-        [
-            Reply::Integer(1),
-            Reply::Integer(2),
-            Reply::Integer(0),
-            Reply::Integer(1)
-        ]
-    );
-    assert_eq!(
-        found.list()[6],
-        Reply::texts(&["bob", "-9", "ann", "-5", "cid", "-4"])
-    );
+    let page = ask(json!([1, 1, 0, 10, "bob"])).await;
+    let bob = [integer(1), Reply::text_of("-9"), Reply::text_of("bob")];
+    let own = Reply::List(bob.to_vec());
+    assert_eq!(page.list(), [integer(3), integer(1), all.clone(), own]);
 
-    let mut subset = common.clone();
-    subset["members"] = json!(["cid", "nobody"]);
-    let found = run(
-        &redis,
-        &script::SUBSET,
-        &["st:{b}", DAY, "st:{b}:1:day"],
-        &[&pack(&subset)],
-    )
-    .await;
-    let cid = vec![
-        Reply::Integer(2),
-        Reply::Integer(3),
+    let member = ask(json!([2, 1, "ann", 1, 0])).await;
+    let none = Reply::List(Vec::new());
+    let (total, place, from, first_rank) = (integer(3), integer(1), integer(0), integer(1));
+    assert_eq!(
+        member.list(),
+        [total, place, from, first_rank, all, none.clone()]
+    );
+    let nobody = ask(json!([2, 1, "nobody", 1, 0])).await;
+    assert_eq!(nobody.list(), [integer(3)]);
+
+    let subset = ask(json!([3, 1, ["cid", "nobody"]])).await;
+    let cid = [
+        integer(2),
+        integer(3),
         Reply::text_of("-4"),
         Reply::text_of("cid"),
     ];
-    assert_eq!(
-        found.list()[2],
-        Reply::List(vec![Reply::List(cid), Reply::List(Vec::new())])
-    );
+    let found = Reply::List(vec![Reply::List(cid.to_vec()), none]);
+    assert_eq!(subset.list(), [integer(3), found]);
 
     redis.run(&[b"HSET", b"st:{b}", b"version", b"1-2"]).await;
-    let stale = run(&redis, &script::PAGE, &["st:{b}", DAY], &[&page_args(0)]).await;
-    assert_eq!(stale, Reply::texts(&["STALE"]));
+    assert_eq!(ask(json!([1, 1, 0, 10, false])).await.text(), "STALE");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,0 +1,117 @@
+//! Group commit: what comes in while a call is under way goes together in the next one.
+//!
+//! A line has two calls under way at the most, so that Redis has work while the answers of the call before are
+//! taken apart. An idle line sends a job at once, alone; the more there is to do, the more jobs share a call.
+//! Calls run in tasks of their own: a client that goes away does not take its neighbours' answers along.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+/// Calls that a line has under way at one time.
+const CALLS_MAX: usize = 2;
+
+/// What a line does.
+pub trait Work: Send + Sync + 'static {
+    /// What is to be done.
+    type Job: Send;
+    /// What came of it.
+    type Answer: Send;
+    /// What has been put into a call so far.
+    type Load: Default + Send;
+
+    /// Whether a job goes into a call with this load, which then contains it. An empty call takes any job.
+    fn admit(&self, load: &mut Self::Load, job: &Self::Job) -> bool;
+
+    /// Does some jobs in one call; the answers are in their order.
+    fn call(&self, jobs: Vec<Self::Job>) -> impl Future<Output = Vec<Self::Answer>> + Send;
+}
+
+/// A line of jobs.
+pub struct Line<W: Work> {
+    work: W,
+    state: Mutex<State<W>>,
+}
+
+struct State<W: Work> {
+    waiting: VecDeque<Waiting<W>>,
+    calls: usize,
+}
+
+type Waiting<W> = (<W as Work>::Job, oneshot::Sender<<W as Work>::Answer>);
+
+impl<W: Work> Line<W> {
+    /// An idle line.
+    pub fn new(work: W) -> Arc<Self> {
+        Arc::new(Self {
+            work,
+            state: Mutex::new(State {
+                waiting: VecDeque::new(),
+                calls: 0,
+            }),
+        })
+    }
+
+    /// Has a job done, in the order of the line; `None` if the call broke off by a fault of this program.
+    /// A job whose caller goes away before its call begins is not done.
+    pub async fn submit(self: &Arc<Self>, job: W::Job) -> Option<W::Answer> {
+        let (sender, receiver) = oneshot::channel();
+        let begins = {
+            let mut state = self.state.lock();
+            state.waiting.push_back((job, sender));
+            let begins = state.calls < CALLS_MAX;
+            state.calls += usize::from(begins);
+            begins
+        };
+        if begins {
+            tokio::spawn(Arc::clone(self).run());
+        }
+        receiver.await.ok()
+    }
+
+    /// Does what waits until nothing does.
+    async fn run(self: Arc<Self>) {
+        while let Some((jobs, senders)) = self.next_call() {
+            // After a panic there are no answers: the senders are dropped, and their callers told so.
+            let answers = AssertUnwindSafe(self.work.call(jobs)).catch_unwind().await;
+            for (sender, answer) in senders.into_iter().zip(answers.unwrap_or_default()) {
+                // If nobody waits for it any more, nobody is told.
+                drop(sender.send(answer));
+            }
+        }
+    }
+
+    /// The jobs of the next call; `None` if there are none, and the run that asks has ended with that.
+    fn next_call(&self) -> Option<(Vec<W::Job>, Vec<oneshot::Sender<W::Answer>>)> {
+        let mut state = self.state.lock();
+        let mut load = W::Load::default();
+        let (mut jobs, mut senders) = (Vec::new(), Vec::new());
+        while let Some((job, sender)) = state.waiting.pop_front() {
+            if sender.is_closed() {
+                continue;
+            }
+            if !self.work.admit(&mut load, &job) && !jobs.is_empty() {
+                state.waiting.push_front((job, sender));
+                break;
+            }
+            jobs.push(job);
+            senders.push(sender);
+        }
+        if jobs.is_empty() {
+            state.calls -= 1;
+            return None;
+        }
+        Some((jobs, senders))
+    }
+}
+
+impl<W: Work> fmt::Debug for Line<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Line").finish_non_exhaustive()
+    }
+}
