@@ -3,7 +3,7 @@
 # The service that `make demo` works on.
 URL ?= http://127.0.0.1:8080
 
-.PHONY: help run test lint demo setup
+.PHONY: help run test lint bench demo setup
 .NOTPARALLEL:
 
 help: ## Show this list
@@ -20,6 +20,10 @@ lint: ## Check the format, the lints and the documentation
 	cargo fmt --check
 	cargo clippy --locked --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps
+
+bench: ## Measure the service beside its references, as BENCHMARKS.md says; takes ten minutes (ARGS=--quick: two)
+	@tools/setup bench
+	PATH="$(CURDIR)/.tools:$$PATH" cargo bench --locked --bench bench -- $(ARGS)
 
 demo: ## With `make run` going on elsewhere: import a month of flights, show its top ten (URL=… for another service)
 	@tools/demo $(URL)

@@ -48,6 +48,27 @@ pub struct Route {
     pub writes: Vec<Write>,
     /// The rolling standings.
     pub rolls: Vec<Arc<Roll>>,
+    /// What outcomes call the standings that they report.
+    names: Vec<(Window, StandingName)>,
+}
+
+/// What a standing is called in answers.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct StandingName {
+    /// Its window.
+    pub window: Arc<str>,
+    /// Its period's key.
+    pub key: Arc<str>,
+}
+
+impl StandingName {
+    fn new(board: &Board, window: Window, at: Timestamp) -> Self {
+        let period = board.calendar.containing(window.unit(), at);
+        Self {
+            window: window.to_string().into(),
+            key: board.calendar.key(&period).into(),
+        }
+    }
 }
 
 /// One period's standing that an event is added to.
@@ -197,7 +218,12 @@ impl Route {
             now_ms: i64::MIN..i64::MAX,
             writes: Vec::new(),
             rolls: Vec::new(),
+            names: Vec::new(),
         };
+        for window in &board.definition.windows {
+            let name = StandingName::new(board, *window, at);
+            route.names.push((*window, name));
+        }
         for unit in board.recorded_units() {
             let period = board.calendar.containing(unit, at);
             route.at_ms = intersection(&route.at_ms, &period);
@@ -210,6 +236,16 @@ impl Route {
             route.rolls.push(roll(window, period, running, periods));
         }
         route
+    }
+
+    /// What the standing of a window is called that an event of this board is reported in.
+    pub fn name(&self, board: &Board, window: Window, at: Timestamp) -> StandingName {
+        let known = self.names.iter().find(|(known, _)| *known == window);
+        match known.filter(|_| self.at_ms.contains(&at.ms())) {
+            Some((_, name)) => name.clone(),
+            // The outcome of a duplicate tells of another time, or of an older definition.
+            None => StandingName::new(board, window, at),
+        }
     }
 
     fn add_period(&mut self, board: &Board, period: Period) {

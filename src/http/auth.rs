@@ -4,11 +4,11 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
-use axum::http::{HeaderMap, header};
-use axum::middleware::Next;
+use axum::body::Body;
+use axum::http::{HeaderMap, Request, header};
 use axum::response::{IntoResponse, Response};
 use subtle::ConstantTimeEq;
+use tower_http::validate_request::ValidateRequest;
 
 use super::problem::{FORBIDDEN, Problem, UNAUTHENTICATED};
 
@@ -83,6 +83,14 @@ impl ApiKeys {
         self.0.is_empty()
     }
 
+    /// The guard of routes that need this role.
+    pub fn guard(&self, needed: Role) -> Guard {
+        Guard {
+            keys: self.clone(),
+            needed,
+        }
+    }
+
     /// Checks that a request may do what needs this role. Takes the same time for every wrong key.
     fn check(&self, headers: &HeaderMap, needed: Role) -> Result<(), Problem> {
         if self.is_open() {
@@ -118,15 +126,19 @@ impl ApiKeys {
     }
 }
 
-/// The layer before routes that need a role.
-pub async fn require(
-    State((keys, role)): State<(ApiKeys, Role)>,
-    request: Request,
-    next: Next,
-) -> Response {
-    match keys.check(request.headers(), role) {
-        Ok(()) => next.run(request).await,
-        Err(problem) => problem.into_response(),
+/// What stands before routes that need a role.
+#[derive(Clone)]
+pub struct Guard {
+    keys: ApiKeys,
+    needed: Role,
+}
+
+impl<B> ValidateRequest<B> for Guard {
+    type ResponseBody = Body;
+
+    fn validate(&mut self, request: &mut Request<B>) -> Result<(), Response> {
+        let checked = self.keys.check(request.headers(), self.needed);
+        checked.map_err(Problem::into_response)
     }
 }
 

@@ -1,5 +1,7 @@
 //! `/v1/boards`: definitions.
 
+use std::sync::Arc;
+
 use axum::Json as JsonResponse;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
@@ -115,7 +117,7 @@ fn precondition(headers: &HeaderMap) -> Result<Precondition, Problem> {
     )
 )]
 pub async fn put(
-    State(app): State<App>,
+    State(app): State<Arc<App>>,
     Path(board): Path<String>,
     headers: HeaderMap,
     Json(definition): Json<Definition>,
@@ -143,7 +145,7 @@ pub async fn put(
         (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
-pub async fn get(State(app): State<App>, Path(board): Path<String>) -> Result<Response, Problem> {
+pub async fn get(State(app): State<Arc<App>>, Path(board): Path<String>) -> Result<Response, Problem> {
     let board = app.service.board(&board_id(&board)?).await?;
     Ok((etag(&board), JsonResponse(BoardBody::from(board))).into_response())
 }
@@ -155,7 +157,7 @@ pub async fn get(State(app): State<App>, Path(board): Path<String>) -> Result<Re
     responses((status = 200, description = "The boards in the order of their ids", body = BoardList))
 )]
 pub async fn list(
-    State(app): State<App>,
+    State(app): State<Arc<App>>,
     Query(params): Query<ListParams>,
 ) -> Result<JsonResponse<BoardList>, Problem> {
     let limit = bounded("limit", params.limit, LIST_DEFAULT, 1, LIST_MAX)?;
@@ -189,7 +191,7 @@ pub async fn list(
     )
 )]
 pub async fn delete(
-    State(app): State<App>,
+    State(app): State<Arc<App>>,
     Path(board): Path<String>,
     headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {

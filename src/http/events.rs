@@ -1,6 +1,7 @@
 //! Events: one, and batches.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use axum::Json as JsonResponse;
 use axum::extract::State;
@@ -15,6 +16,7 @@ use super::problem::{INTERNAL, INVALID_PARAMETER, Problem, ProblemBody, STORE_UN
 use crate::domain::board::FieldError;
 use crate::domain::event::{Detail, Status};
 use crate::domain::ids::{BoardId, EventId, MemberId};
+use crate::domain::plan::StandingName;
 use crate::domain::score::ShownScore;
 use crate::domain::time::Timestamp;
 use crate::service::Error;
@@ -165,11 +167,11 @@ pub enum EventStatus {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct StandingChange {
     /// The window.
-    #[schema(example = "last-7-days")]
-    pub window: String,
+    #[schema(value_type = String, example = "last-7-days")]
+    pub window: Arc<str>,
     /// The period, by its key.
-    #[schema(example = "2026-11-21")]
-    pub key: String,
+    #[schema(value_type = String, example = "2026-11-21")]
+    pub key: Arc<str>,
     /// The member's score now.
     #[schema(value_type = f64, example = 71)]
     pub score: ShownScore,
@@ -262,14 +264,15 @@ impl EventResult {
             live,
             outcome,
             is_duplicate,
+            ..
         } = submitted;
         let board = &live.board;
         let decimals = board.definition.decimals;
         let standings = outcome.changes.iter().map(|change| {
-            let period = board.calendar.containing(change.window.unit(), outcome.at);
+            let StandingName { window, key } = submitted.standing_name(change.window);
             StandingChange {
-                window: change.window.to_string(),
-                key: board.calendar.key(&period),
+                window,
+                key,
                 score: change.score.shown(decimals),
                 previous_score: change.previous_score.map(|score| score.shown(decimals)),
                 ranks: change.ranks.map(|ranks| RankChange {
@@ -338,7 +341,7 @@ impl EventResult {
     )
 )]
 pub async fn post_one(
-    State(app): State<App>,
+    State(app): State<Arc<App>>,
     Path(board): Path<String>,
     Query(params): Query<SubmitParams>,
     headers: HeaderMap,
@@ -378,7 +381,7 @@ pub async fn post_one(
     )
 )]
 pub async fn post_many(
-    State(app): State<App>,
+    State(app): State<Arc<App>>,
     Query(params): Query<SubmitParams>,
     body: JsonBytes,
 ) -> Result<JsonResponse<BatchResult>, Problem> {
@@ -387,11 +390,14 @@ pub async fn post_many(
         let detail = format!("a batch has 1 to {BATCH_MAX} events, not {}", events.len());
         return Err(Problem::invalid(vec![FieldError::new("/events", detail)]));
     }
-    let checked: Vec<Result<Incoming, Problem>> = events
+    let mut sound = Vec::with_capacity(events.len());
+    let checked: Vec<Result<usize, Problem>> = events
         .iter()
-        .map(|raw| parse_json::<EventBody<'_>>(raw.get().as_bytes())?.check(None, None))
+        .map(|raw| {
+            sound.push(parse_json::<EventBody<'_>>(raw.get().as_bytes())?.check(None, None)?);
+            Ok(sound.len() - 1)
+        })
         .collect();
-    let sound: Vec<Incoming> = checked.iter().flatten().cloned().collect();
     let mut results = app
         .service
         .submit(&sound, params.detail()?)
@@ -400,10 +406,10 @@ pub async fn post_many(
     let mut answers = Vec::with_capacity(events.len());
     for (raw, checked) in events.iter().zip(checked) {
         let result = match checked {
-            Ok(incoming) => {
-                let submitted = results.next().map(|result| result.map_err(Problem::from));
-                submitted.map(|submitted| submitted.map(|one| EventResult::taken(&incoming, &one)))
-            }
+            Ok(place) => results.next().map(|result| {
+                let taken = |one| EventResult::taken(&sound[place], &one);
+                result.map(taken).map_err(Problem::from)
+            }),
             Err(problem) => Some(Err(problem)),
         };
         answers.push(match result {

@@ -1,5 +1,7 @@
 //! Is the process there, can it work, what has it done.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -44,7 +46,7 @@ pub async fn livez() -> Json<Alive> {
         (status = 503, description = "`store-unavailable`", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
-pub async fn readyz(State(app): State<App>) -> Result<Json<Ready>, Problem> {
+pub async fn readyz(State(app): State<Arc<App>>) -> Result<Json<Ready>, Problem> {
     if app.shutdown.is_cancelled() {
         return Err(Problem::new(
             STORE_UNAVAILABLE,
@@ -67,7 +69,7 @@ pub async fn readyz(State(app): State<App>) -> Result<Json<Ready>, Problem> {
     get, path = "/metrics", tag = "operations", operation_id = "metrics", security(()),
     responses((status = 200, description = "In the text format of Prometheus", body = String, content_type = "text/plain"))
 )]
-pub async fn metrics(State(app): State<App>) -> Response {
+pub async fn metrics(State(app): State<Arc<App>>) -> Response {
     match &app.metrics {
         Some(metrics) => (
             [(

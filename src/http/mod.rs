@@ -10,19 +10,16 @@ pub mod problem;
 pub mod standings;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
-use axum::middleware::{self, Next};
-use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio_util::sync::CancellationToken;
-use tower_http::catch_panic::CatchPanicLayer;
+use tower::ServiceBuilder;
 use tower_http::compression::CompressionLayer;
 use tower_http::cors::{AllowOrigin, CorsLayer};
+use tower_http::validate_request::ValidateRequestHeaderLayer;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, ResponseBuilder};
@@ -32,14 +29,10 @@ use utoipa_axum::routes;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
 use self::auth::{ApiKeys, Role};
-use self::problem::Problem;
+use self::observe::Observed;
 use crate::service::Service;
 
-/// The longest time that a request may take once its body is there: longer than the store's own limits.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
-
-/// What handlers work with. Cheap to clone.
-#[derive(Clone)]
+/// What handlers work with.
 pub struct App {
     /// The use cases.
     pub service: Arc<Service>,
@@ -167,7 +160,7 @@ impl Modify for CommonProblems {
 }
 
 /// The table of routes. `keys` guard what needs a role.
-fn routes(keys: &ApiKeys) -> OpenApiRouter<App> {
+fn routes(keys: &ApiKeys) -> OpenApiRouter<Arc<App>> {
     let read = OpenApiRouter::new()
         .routes(routes!(boards::list))
         .routes(routes!(boards::get))
@@ -185,11 +178,8 @@ fn routes(keys: &ApiKeys) -> OpenApiRouter<App> {
         .routes(routes!(health::livez))
         .routes(routes!(health::readyz))
         .routes(routes!(health::metrics));
-    let guard = |router: OpenApiRouter<App>, role| {
-        router.route_layer(middleware::from_fn_with_state(
-            (keys.clone(), role),
-            auth::require,
-        ))
+    let guard = |router: OpenApiRouter<Arc<App>>, role| {
+        router.route_layer(ValidateRequestHeaderLayer::custom(keys.guard(role)))
     };
     OpenApiRouter::with_openapi(Document::openapi())
         .merge(guard(admin, Role::Admin))
@@ -233,39 +223,15 @@ pub fn router(app: App, options: &Options) -> Router {
         )
         .route("/problems/{name}", get(problem::explain))
         .fallback(async || StatusCode::NOT_FOUND)
-        .with_state(app);
+        .with_state(Arc::new(app));
     let routed = if options.cors_origins.is_empty() {
         routed
     } else {
         routed.layer(cors)
     };
-    routed
-        .layer(middleware::from_fn(limit_time))
-        .layer(CatchPanicLayer::custom(panicked))
-        .layer(CompressionLayer::new())
-        .layer(middleware::from_fn(observe::observe))
-}
-
-/// Ends a request that takes too long. What it has sent to Redis may still be carried out.
-async fn limit_time(request: Request, next: Next) -> Response {
-    tokio::time::timeout(REQUEST_TIMEOUT, next.run(request))
-        .await
-        .unwrap_or_else(|_| {
-            Problem::new(problem::STORE_UNAVAILABLE, "the request took too long").into_response()
-        })
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "the layer calls it so")]
-fn panicked(panic: Box<dyn std::any::Any + Send>) -> Response {
-    let message = panic
-        .downcast_ref::<String>()
-        .map(String::as_str)
-        .or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("no message");
-    tracing::error!(message, "a handler panicked");
-    Problem::new(
-        problem::INTERNAL,
-        "a fault of the service; its log tells more",
+    routed.layer(
+        ServiceBuilder::new()
+            .layer(CompressionLayer::new())
+            .layer_fn(Observed::new),
     )
-    .into_response()
 }

@@ -1,18 +1,28 @@
-//! The outermost layer: gives each request an id, measures it, logs it, and writes the body of problems.
+//! What is around all routes: gives each request an id, bounds its time, measures it, logs it, and writes the
+//! body of problems. It is one service rather than a stack of layers, each of which costs a request two
+//! allocations.
 
+use std::convert::Infallible;
 use std::hash::{BuildHasher, RandomState};
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request};
-use axum::http::{HeaderName, HeaderValue, header};
-use axum::middleware::Next;
-use axum::response::Response;
-use metrics::{counter, histogram};
+use axum::http::{HeaderName, HeaderValue, Method, Uri, header};
+use axum::response::{IntoResponse, Response};
+use futures::FutureExt;
+use metrics::{Label, counter, histogram};
+use tower::Service;
 
-use super::problem::Problem;
+use super::problem::{INTERNAL, Problem, STORE_UNAVAILABLE};
+
+/// The longest time that a request may take once its body is there: longer than the store's own limits.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The header of a request's id, in and out.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -21,40 +31,103 @@ const REQUEST_ID_BYTES_MAX: usize = 128;
 /// The type of a problem's body.
 pub const PROBLEM_JSON: &str = "application/problem+json";
 
-/// Observes one request.
-pub async fn observe(request: Request, next: Next) -> Response {
-    let begun = Instant::now();
-    let id = request_id(&request);
-    let method = request.method().clone();
-    let path = request.uri().path().to_owned();
-    let route = request.extensions().get::<MatchedPath>().cloned();
-    let mut response = next.run(request).await;
+/// What is around all routes.
+#[derive(Clone)]
+pub struct Observed<S>(S);
 
-    let status = response.status();
-    if status.is_client_error() || status.is_server_error() {
-        response = with_problem_body(response, &id);
+impl<S> Observed<S> {
+    /// Around this service.
+    pub fn new(inner: S) -> Self {
+        Self(inner)
     }
-    response.headers_mut().insert(REQUEST_ID, id.clone());
-    let elapsed = begun.elapsed();
-    let route = route
-        .as_ref()
-        .map_or("unknown", MatchedPath::as_str)
-        .to_owned();
-    let labels = [
-        ("method", known_method(method.as_str()).to_owned()),
-        ("route", route),
-        ("status", status.as_u16().to_string()),
-    ];
-    counter!("standings_http_requests_total", &labels).increment(1);
-    histogram!("standings_http_request_seconds", &labels[..2]).record(elapsed.as_secs_f64());
-    let id = id.to_str().unwrap_or_default();
-    let ms = elapsed.as_secs_f64() * 1e3;
-    if status.is_server_error() {
-        tracing::error!(%method, path, status = status.as_u16(), ms, request_id = id, "request failed");
-    } else {
-        tracing::debug!(%method, path, status = status.as_u16(), ms, request_id = id, "request");
+}
+
+impl<S> Service<Request> for Observed<S>
+where
+    S: Service<Request, Response = Response, Error = Infallible>,
+    S::Future: Send + 'static,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.0.poll_ready(context)
     }
-    response
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let seen = Seen::new(&request);
+        let answer = self.0.call(request);
+        Box::pin(async move { Ok(seen.end(within_limits(answer).await)) })
+    }
+}
+
+/// Ends a request that takes too long, and one whose handler panics. What the request has sent to Redis may
+/// still be carried out.
+async fn within_limits(answer: impl Future<Output = Result<Response, Infallible>>) -> Response {
+    let caught = AssertUnwindSafe(answer).catch_unwind();
+    match tokio::time::timeout(REQUEST_TIMEOUT, caught).await {
+        Ok(Ok(Ok(response))) => response,
+        Ok(Err(panic)) => {
+            let message = panic
+                .downcast_ref::<String>()
+                .map(String::as_str)
+                .or_else(|| panic.downcast_ref::<&str>().copied())
+                .unwrap_or("no message");
+            tracing::error!(message, "a handler panicked");
+            let detail = "a fault of the service; its log tells more";
+            Problem::new(INTERNAL, detail).into_response()
+        }
+        Err(_) => Problem::new(STORE_UNAVAILABLE, "the request took too long").into_response(),
+    }
+}
+
+/// A request that is being answered.
+struct Seen {
+    begun: Instant,
+    id: HeaderValue,
+    method: Method,
+    uri: Uri,
+    route: Option<MatchedPath>,
+}
+
+impl Seen {
+    fn new(request: &Request) -> Self {
+        Self {
+            begun: Instant::now(),
+            id: request_id(request),
+            method: request.method().clone(),
+            uri: request.uri().clone(),
+            route: request.extensions().get::<MatchedPath>().cloned(),
+        }
+    }
+
+    fn end(self, mut response: Response) -> Response {
+        let status = response.status();
+        if status.is_client_error() || status.is_server_error() {
+            response = with_problem_body(response, &self.id);
+        }
+        let elapsed = self.begun.elapsed();
+        let route = self.route.as_ref().map_or("unknown", MatchedPath::as_str);
+        let labels = [
+            Label::from_static_parts("method", known_method(self.method.as_str())),
+            Label::new("route", route.to_owned()),
+            Label::new("status", status.as_str().to_owned()),
+        ];
+        histogram!("standings_http_request_seconds", labels[..2].iter())
+            .record(elapsed.as_secs_f64());
+        counter!("standings_http_requests_total", labels.iter()).increment(1);
+        let id = self.id.to_str().unwrap_or_default();
+        let ms = elapsed.as_secs_f64() * 1e3;
+        let (method, path) = (&self.method, self.uri.path());
+        if status.is_server_error() {
+            tracing::error!(%method, path, status = status.as_u16(), ms, request_id = id, "request failed");
+        } else {
+            tracing::debug!(%method, path, status = status.as_u16(), ms, request_id = id, "request");
+        }
+        response.headers_mut().insert(REQUEST_ID, self.id);
+        response
+    }
 }
 
 /// Methods as labels: what clients make up must not make up metrics.

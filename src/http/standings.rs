@@ -1,5 +1,7 @@
 //! Standings: pages, members, subsets, and many of them at once.
 
+use std::sync::Arc;
+
 use axum::Json as JsonResponse;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -519,7 +521,7 @@ fn member_request(
     )
 )]
 pub async fn page(
-    State(app): State<App>,
+    State(app): State<Arc<App>>,
     Path((board, window)): Path<(String, String)>,
     Query(params): Query<PageParams>,
     headers: HeaderMap,
@@ -563,7 +565,7 @@ pub async fn page(
     )
 )]
 pub async fn member(
-    State(app): State<App>,
+    State(app): State<Arc<App>>,
     Path((board, window, member)): Path<(String, String, String)>,
     Query(params): Query<MemberParams>,
     headers: HeaderMap,
@@ -599,7 +601,7 @@ pub async fn member(
     )
 )]
 pub async fn subset(
-    State(app): State<App>,
+    State(app): State<Arc<App>>,
     Path((board, window)): Path<(String, String)>,
     Query(params): Query<SubsetParams>,
     headers: HeaderMap,
@@ -658,7 +660,7 @@ pub async fn subset(
     )
 )]
 pub async fn query(
-    State(app): State<App>,
+    State(app): State<Arc<App>>,
     Json(Queries { queries }): Json<Queries>,
 ) -> Result<JsonResponse<QueryResults>, Problem> {
     if queries.is_empty() || queries.len() > QUERIES_MAX {

@@ -14,8 +14,10 @@ use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
 use crate::domain::board::Board;
 use crate::domain::event::{Detail, Event, Outcome};
 use crate::domain::ids::{BoardId, EventId, MemberId};
+use crate::domain::plan::{Route, StandingName};
 use crate::domain::score::Score;
 use crate::domain::time::Timestamp;
+use crate::domain::window::Window;
 use crate::store::events::{Answer, CALL_COST_US_MAX, CALL_EVENTS_MAX, Ready};
 use crate::store::{Store, StoreError, Versioned};
 
@@ -46,6 +48,15 @@ pub struct Submitted {
     pub outcome: Outcome,
     /// Whether it was known already.
     pub is_duplicate: bool,
+    route: Arc<Route>,
+}
+
+impl Submitted {
+    /// What a standing is called that the outcome reports.
+    pub fn standing_name(&self, window: Window) -> StandingName {
+        self.route
+            .name(&self.live.board, window, self.outcome.at)
+    }
 }
 
 /// An event on its way.
@@ -53,8 +64,8 @@ struct Pending<'a> {
     index: usize,
     incoming: &'a Incoming,
     with_history: bool,
-    /// The instant that it counts for, once it is planned.
-    at: Timestamp,
+    /// The instant that it counts for and its route, once it is planned.
+    planned: Option<(Timestamp, Arc<Route>)>,
 }
 
 /// The events of one board being carried out.
@@ -136,14 +147,13 @@ impl Service {
         events: &[Incoming],
         detail: Detail,
     ) -> Vec<Result<Submitted, Error>> {
-        let now = self.clock.now();
         let mut by_board: HashMap<&BoardId, Vec<Pending<'_>>> = HashMap::new();
         for (index, incoming) in events.iter().enumerate() {
             let pending = Pending {
                 index,
                 incoming,
                 with_history: false,
-                at: now,
+                planned: None,
             };
             by_board.entry(&incoming.board).or_default().push(pending);
         }
@@ -209,18 +219,22 @@ impl Service {
             match reply.ok_or_else(fault).flatten() {
                 Ok(Versioned::Current(answers)) => {
                     for (mut item, answer) in items.into_iter().zip(answers) {
+                        let Some((at, route)) = item.planned.take() else {
+                            continue;
+                        };
                         let submitted = |outcome, is_duplicate| {
                             Ok(Submitted {
                                 live: Arc::clone(live),
                                 outcome,
                                 is_duplicate,
+                                route,
                             })
                         };
                         let result = match answer {
                             Answer::Taken(outcome) => submitted(outcome, false),
                             Answer::Duplicate(outcome) => submitted(outcome, true),
                             Answer::Rejected(rejection) => {
-                                Err(Error::rejected(board, rejection, item.at, now))
+                                Err(Error::rejected(board, rejection, at, now))
                             }
                             Answer::NeedsHistory => {
                                 item.with_history = true;
@@ -228,7 +242,7 @@ impl Service {
                                 continue;
                             }
                             Answer::NeedsStanding(window) => {
-                                incomplete.push((window, item.at));
+                                incomplete.push((window, at));
                                 again.push(item);
                                 continue;
                             }
@@ -261,7 +275,7 @@ impl Service {
         &self,
         live: &LiveBoard,
         is_stale: bool,
-        incomplete: &[(crate::domain::window::Window, Timestamp)],
+        incomplete: &[(Window, Timestamp)],
     ) -> Result<(), Error> {
         if is_stale {
             self.reload(&live.board.id).await?;
@@ -313,7 +327,7 @@ fn plan_groups<'a>(
             detail,
             with_history: item.with_history,
         };
-        item.at = ready.plan.at;
+        item.planned = Some((ready.plan.at, Arc::clone(&ready.plan.route)));
         let more = Load {
             events: 1,
             cost_us: ready.cost_us(),

@@ -1,0 +1,173 @@
+//! The service under load, and its reference in turn with it.
+
+use std::time::Duration;
+
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::Result;
+use crate::bare::Bare;
+use crate::boards::{Board, SMALL};
+use crate::http::Connection;
+use crate::load::Sample;
+use crate::reference::Script;
+use crate::requests::{self, Members, Requests};
+use crate::rows::Measured;
+use crate::service::Kept;
+use crate::session::Session;
+use crate::workload::Workload;
+
+/// The pause between two events of the writer that keeps a board live.
+const WRITER_INTERVAL: Duration = Duration::from_millis(10);
+
+/// A reference, and what it is measured with.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Beside {
+    /// H: the same answers without any work.
+    Bare,
+    /// H, while somebody sends a few events to the board of the service.
+    BareWithWriter,
+    /// R: a textbook script.
+    Script {
+        /// The script.
+        script: Script,
+        /// What an event of the service counts for.
+        ours: usize,
+        /// What a call of the script counts for.
+        theirs: usize,
+    },
+    /// The service itself, with the same load on a board of a thousand members, which is the one that is
+    /// compared with the big board.
+    Small,
+}
+
+impl Beside {
+    /// A script of which a call does what an event does.
+    pub const fn script(script: Script) -> Self {
+        Self::Script {
+            script,
+            ours: 1,
+            theirs: 1,
+        }
+    }
+}
+
+impl Session {
+    /// Measures a load beside its reference.
+    pub async fn beside(&self, workload: Workload, beside: Beside) -> Result<Measured> {
+        self.ready(workload.board).await?;
+        match beside {
+            Beside::Bare => self.beside_bare(workload, false).await,
+            Beside::BareWithWriter => self.beside_bare(workload, true).await,
+            Beside::Script {
+                script,
+                ours,
+                theirs,
+            } => self.beside_script(workload, script, (ours, theirs)).await,
+            Beside::Small => self.beside_small(workload).await,
+        }
+    }
+
+    async fn beside_bare(&self, workload: Workload, has_writer: bool) -> Result<Measured> {
+        let form = workload.form(&self.service).await?;
+        let bare = Bare::start(&self.answer(workload, &form).await?).await?;
+        let ours = async || {
+            let _writer = has_writer.then(|| self.spawn_writer(workload.board));
+            self.load(workload, &form, self.extent.load).await
+        };
+        let theirs = async || {
+            let time = self.extent.reference;
+            let target = (bare.address(), bare.process());
+            let mut sample = self.load_server(target, workload, &form, time).await?;
+            sample.cpu.redis = None;
+            Ok(sample)
+        };
+        self.in_turn(ours, theirs).await
+    }
+
+    async fn beside_script(
+        &self,
+        workload: Workload,
+        script: Script,
+        (ours_count, theirs_count): (usize, usize),
+    ) -> Result<Measured> {
+        let textbook = self.textbook().await?;
+        let form = workload.form(&self.service).await?;
+        let ours = async || {
+            let sample = self.load(workload, &form, self.extent.load).await?;
+            Ok(sample.times(ours_count))
+        };
+        let theirs = async || {
+            let time = self.extent.reference;
+            let sample = textbook.run(&self.redis, script, time).await?;
+            Ok(sample.times(theirs_count))
+        };
+        self.in_turn(ours, theirs).await
+    }
+
+    async fn beside_small(&self, big: Workload) -> Result<Measured> {
+        let small = Workload {
+            board: &SMALL,
+            ..big
+        };
+        self.ready(small.board).await?;
+        let load = async |workload: Workload| {
+            let form = workload.form(&self.service).await?;
+            self.load(workload, &form, self.extent.load).await
+        };
+        self.in_turn(async || load(small).await, async || load(big).await)
+            .await
+    }
+
+    /// Both in turn, and the median of each.
+    async fn in_turn(
+        &self,
+        ours: impl AsyncFn() -> Result<Sample>,
+        theirs: impl AsyncFn() -> Result<Sample>,
+    ) -> Result<Measured> {
+        let (mut our_samples, mut their_samples) = (Vec::new(), Vec::new());
+        for _ in 0..self.extent.rounds {
+            our_samples.push(ours().await?);
+            their_samples.push(theirs().await?);
+        }
+        let (load, reference_load) = (median(our_samples), median(their_samples));
+        Ok(Measured {
+            figure: load.map(|sample| sample.per_second),
+            reference: reference_load.map(|sample| sample.per_second),
+            load,
+            reference_load,
+        })
+    }
+
+    /// What the service answers to a request of this form.
+    async fn answer(&self, workload: Workload, form: &str) -> Result<Kept> {
+        let members = Members::Random(self.members(workload.board));
+        let mut requests = Requests::new(form, members, self.take_series(1));
+        let request = requests.next().ok_or("no request")?;
+        let request = std::str::from_utf8(request)?;
+        let status = workload.expected().status;
+        self.service.call(request, &[status]).await
+    }
+
+    /// Sends an event to the board now and then, until the handle is dropped.
+    fn spawn_writer(&self, board: &Board) -> AbortOnDropHandle<Result<()>> {
+        let members = Members::Random(self.members(board));
+        let series = self.take_series(1);
+        let mut requests = Requests::new(&requests::single(board.name), members, series);
+        let address = self.service.address();
+        AbortOnDropHandle::new(tokio::spawn(async move {
+            let mut connection = Connection::open(address).await?;
+            let mut interval = tokio::time::interval(WRITER_INTERVAL);
+            while let Some(request) = requests.next() {
+                interval.tick().await;
+                connection.exchange(request).await?;
+            }
+            Ok(())
+        }))
+    }
+}
+
+/// The sample with the median figure.
+pub fn median(mut samples: Vec<Sample>) -> Option<Sample> {
+    samples.sort_by(|one, other| one.per_second.total_cmp(&other.per_second));
+    samples.get(samples.len() / 2).copied()
+}

@@ -1,0 +1,200 @@
+//! The boards of the benchmark, and filling them.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::json;
+
+use crate::Result;
+use crate::http;
+use crate::load::{Load, Watched};
+use crate::requests::{self, Expected, Members, Requests};
+use crate::service::Service;
+
+/// A board and what it is filled with.
+#[derive(Debug, Eq, PartialEq)]
+pub struct Board {
+    /// Its id.
+    pub name: &'static str,
+    /// Its windows.
+    pub windows: &'static [&'static str],
+    /// Who is ahead at equal scores.
+    pub ties: &'static str,
+    /// How many members it has.
+    pub size: Size,
+}
+
+/// How many members a board has.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Size {
+    /// As many as big boards have: a million, unless the run is a quick one.
+    Big,
+    /// So many.
+    Fixed(usize),
+}
+
+const ROLLING: &[&str] = &["last-7-days"];
+const SIX: &[&str] = &["hour", "day", "week", "month", "all", "last-7-days"];
+const DAY_AND_ALL: &[&str] = &["day", "all"];
+const PERIODS: &[&str] = &[
+    "minute", "hour", "day", "week", "month", "year", "all", "season",
+];
+const PERIODS_AND_ROLLING: &[&str] = &[
+    "minute",
+    "hour",
+    "day",
+    "week",
+    "month",
+    "year",
+    "all",
+    "season",
+    "last-2-days",
+    "last-3-days",
+    "last-4-days",
+    "last-5-days",
+    "last-6-days",
+    "last-7-days",
+    "last-8-days",
+    "last-9-days",
+];
+
+/// One rolling window, and ties by the member's id.
+pub const ROLLING_MEMBER: Board = big("rolling-member", ROLLING, "member");
+/// One rolling window, and ties by time.
+pub const ROLLING_FIRST: Board = big("rolling-first", ROLLING, "first");
+/// Five periods and one rolling window, and ties by the member's id.
+pub const SIX_MEMBER: Board = big("six-member", SIX, "member");
+/// Five periods and one rolling window, and ties by time.
+pub const SIX_FIRST: Board = big("six-first", SIX, "first");
+/// One window.
+pub const ONE: Board = big("one", &["all"], "first");
+/// What pages and members are read from.
+pub const LIVE: Board = big("live", DAY_AND_ALL, "first");
+/// The same with fewer members.
+pub const SMALL: Board = fixed("small", DAY_AND_ALL, 1_000);
+/// The same.
+pub const MEDIUM: Board = fixed("medium", DAY_AND_ALL, 10_000);
+/// The same.
+pub const LARGE: Board = fixed("large", DAY_AND_ALL, 100_000);
+/// Boards that differ in the number of their windows only.
+pub const BY_WINDOWS: [&Board; 5] = [
+    &fixed("windows-1", &["all"], 10_000),
+    &fixed("windows-2", DAY_AND_ALL, 10_000),
+    &fixed("windows-4", &["day", "week", "month", "all"], 10_000),
+    &fixed("windows-8", PERIODS, 10_000),
+    &fixed("windows-16", PERIODS_AND_ROLLING, 10_000),
+];
+/// Six windows of which none gets a new period while the benchmark runs.
+pub const REMEMBERED: Board = fixed(
+    "remembered",
+    &["day", "week", "month", "year", "all", "last-7-days"],
+    100_000,
+);
+
+/// How many events one request of a filling has.
+const FILL_BATCH: usize = 1_000;
+/// On how many connections a board is filled.
+const FILL_CONNECTIONS: u64 = 4;
+/// The longest that filling a board may take.
+const FILL_WITHIN: Duration = Duration::from_mins(10);
+
+const fn big(name: &'static str, windows: &'static [&'static str], ties: &'static str) -> Board {
+    Board {
+        name,
+        windows,
+        ties,
+        size: Size::Big,
+    }
+}
+
+const fn fixed(name: &'static str, windows: &'static [&'static str], members: usize) -> Board {
+    Board {
+        name,
+        windows,
+        ties: "first",
+        size: Size::Fixed(members),
+    }
+}
+
+impl Board {
+    /// How many members it has, where big boards have this many.
+    pub fn members(&self, big: usize) -> usize {
+        match self.size {
+            Size::Big => big,
+            Size::Fixed(members) => members,
+        }
+    }
+
+    /// Defines the board and gives each of so many members an event. Its rolling windows are complete from
+    /// the beginning to the end, so that every event is written to them.
+    pub async fn prepare(&self, service: &Service, members: usize) -> Result<()> {
+        self.define(service).await?;
+        self.check_complete(service, 0).await?;
+        self.fill(service, members, None).await?;
+        self.check_complete(service, members).await
+    }
+
+    async fn check_complete(&self, service: &Service, members: usize) -> Result<()> {
+        let is_rolling = |window: &&&str| window.starts_with("last-");
+        for window in self.windows.iter().filter(is_rolling) {
+            let standing = service.standing(self.name, window, "current").await?;
+            standing.check(members)?;
+        }
+        Ok(())
+    }
+
+    async fn define(&self, service: &Service) -> Result<()> {
+        let definition = json!({
+            "windows": self.windows,
+            "ties": self.ties,
+            "timezone": timezone(),
+            "accept_late": "10d",
+            "season": self.windows.contains(&"season").then(season),
+        });
+        let path = format!("/v1/boards/{}", self.name);
+        let put = http::with_json("PUT", &path, &definition.to_string());
+        service.call(&put, &[200, 201]).await?;
+        Ok(())
+    }
+
+    /// Gives each of so many members one event of this time, or of now. They are a thousand times some
+    /// number.
+    pub async fn fill(&self, service: &Service, members: usize, at: Option<&str>) -> Result<()> {
+        let size = FILL_BATCH.min(members);
+        let load = Load {
+            address: service.address(),
+            time: FILL_WITHIN,
+            expected: Expected {
+                status: 200,
+                text: r#""status":"applied""#,
+                times: size,
+            },
+            watched: Watched::default(),
+        };
+        let form = requests::filling(self.name, at, size);
+        let next = Arc::new(AtomicUsize::new(0));
+        let series = (0..FILL_CONNECTIONS).map(|connection| {
+            let each = Members::Each(Arc::clone(&next), members);
+            Requests::new(&form, each, connection)
+        });
+        load.run_all(series.collect()).await
+    }
+}
+
+/// A time zone in which it is the middle of the morning: so no day begins, nor is tomorrow prepared, while
+/// the benchmark runs.
+fn timezone() -> String {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH);
+    let hour = seconds.map_or(0, |since| since.as_secs() / 3_600 % 24);
+    match hour {
+        // Behind a plus lies the west.
+        10..=22 => format!("Etc/GMT+{}", hour - 10),
+        23 => "Etc/GMT+12".to_owned(),
+        _ => format!("Etc/GMT-{}", 10 - hour),
+    }
+}
+
+fn season() -> serde_json::Value {
+    json!({"start": "2026-01-05T00:00:00Z", "length": "14d"})
+}

@@ -1,0 +1,121 @@
+//! The benchmark: starts a Redis server, the service and their references, loads them in turn, and prints
+//! one table. `BENCHMARKS.md` says what is measured and how to read it.
+
+#![expect(unreachable_pub, reason = "nothing is outside of a benchmark's binary")]
+
+mod bare;
+mod beside;
+mod boards;
+mod growth;
+mod http;
+mod load;
+mod machine;
+mod memory;
+mod picture;
+mod process;
+mod publish;
+mod redis;
+mod reference;
+mod requests;
+mod rollover;
+mod rows;
+mod run;
+mod service;
+mod session;
+mod table;
+mod workload;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Why the benchmark could not be run.
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+type Result<T> = std::result::Result<T, Failure>;
+
+/// How fast the service is beside what Redis and an HTTP server without any work could do at most.
+#[derive(Parser)]
+#[command(name = "bench")]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    options: Options,
+    /// What `cargo bench` adds.
+    #[arg(long = "bench", hide = true)]
+    _bench: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// The reference H, which the benchmark starts by itself.
+    #[command(hide = true)]
+    Bare(bare::BareArgs),
+}
+
+/// What is measured.
+#[derive(Args, Debug)]
+struct Options {
+    /// Only these rows, separated by commas.
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    only: Vec<String>,
+    /// List the names of the rows.
+    #[arg(long)]
+    list: bool,
+    /// One short round on smaller boards: to try things out.
+    #[arg(long)]
+    quick: bool,
+    /// How many members the big boards have, 1,000,000 unless it is --quick.
+    #[arg(long, value_name = "N")]
+    members: Option<usize>,
+    /// Write the results into BENCHMARKS.md and docs/benchmarks.svg; of a whole run only.
+    #[arg(long, conflicts_with_all = ["only", "quick", "members", "service"])]
+    publish: bool,
+    /// Another build of the service to measure.
+    #[arg(long, value_name = "PATH", default_value = env!("CARGO_BIN_EXE_standings"))]
+    service: PathBuf,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.command {
+        Some(Command::Bare(args)) => bare::run(&args),
+        None => measure(&cli.options),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&format!("failed: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Tells on standard error what is going on: the table alone goes to standard output.
+fn say(message: &str) {
+    // Where standard error is closed there is nobody to tell.
+    let _ = writeln!(std::io::stderr(), "bench: {message}");
+}
+
+/// Measures on one thread, so that the generator takes no more than it needs. Being told to stop ends what
+/// was started, too.
+fn measure(options: &Options) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        tokio::select! {
+            result = run::run(options) => result,
+            _ = terminate.recv() => Err("stopped".into()),
+            _ = interrupt.recv() => Err("stopped".into()),
+        }
+    })
+}

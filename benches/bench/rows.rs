@@ -1,0 +1,290 @@
+//! What is measured: the rows of the table, in its order.
+
+use crate::beside::Beside;
+use crate::boards::{Board, LIVE, ONE, ROLLING_FIRST, ROLLING_MEMBER, SIX_FIRST, SIX_MEMBER};
+use crate::load::Sample;
+use crate::reference::Script;
+use crate::workload::{Kind, Workload};
+
+/// A row of the table.
+#[derive(Debug)]
+pub struct Row {
+    /// What `--only` calls it.
+    pub name: &'static str,
+    /// What it is.
+    pub title: &'static str,
+    /// What its figures count.
+    pub unit: &'static str,
+    /// How it is measured.
+    pub measure: Measure,
+    /// What it shall reach.
+    pub goal: Option<Goal>,
+}
+
+/// How a row is measured.
+#[derive(Debug)]
+pub enum Measure {
+    /// The service under load, beside a reference.
+    Load(Workload, Beside),
+    /// The memory of an entry of a board's standings.
+    EntryMemory(&'static Board),
+    /// The memory of a remembered id.
+    IdMemory,
+    /// Completing tomorrow's standing of a board: how fast.
+    RolloverSpeed(&'static Board),
+    /// The longest wait of another client meanwhile.
+    RolloverWait(&'static Board),
+    /// The service's memory before there was any load.
+    IdleMemory,
+    /// The most memory of the service.
+    PeakMemory,
+}
+
+/// What a row shall reach.
+#[derive(Clone, Copy, Debug)]
+pub enum Goal {
+    /// The figure over its reference, at least.
+    RatioMin(f64),
+    /// The figure over its reference, at most.
+    RatioMax(f64),
+    /// The figure, at least.
+    Min(f64),
+    /// The figure, at most.
+    Max(f64),
+}
+
+/// What a row has measured.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Measured {
+    /// The figure; `None` where the system doesn't tell.
+    pub figure: Option<f64>,
+    /// That of the reference.
+    pub reference: Option<f64>,
+    /// The load.
+    pub load: Option<Sample>,
+    /// That of the reference.
+    pub reference_load: Option<Sample>,
+}
+
+impl From<f64> for Measured {
+    fn from(figure: f64) -> Self {
+        Self {
+            figure: Some(figure),
+            ..Self::default()
+        }
+    }
+}
+
+const ROLLING: Beside = Beside::script(Script::Rolling);
+/// Five periods and one rolling standing beside the three writes of the script.
+const SIX_WRITES: Beside = Beside::Script {
+    script: Script::Rolling,
+    ours: 6,
+    theirs: 3,
+};
+
+/// All rows.
+pub const ROWS: &[Row] = &[
+    load(
+        "batch-member",
+        "batches of 1,000, one rolling window, `ties: member`",
+        "events/s",
+        (&ROLLING_MEMBER, Kind::BATCH),
+        ROLLING,
+        Some(1.0),
+    ),
+    load(
+        "batch-first",
+        "the same with `ties: first`",
+        "events/s",
+        (&ROLLING_FIRST, Kind::BATCH),
+        ROLLING,
+        Some(0.6),
+    ),
+    load(
+        "batch-six-member",
+        "batches, five periods and one rolling window, `ties: member`",
+        "writes/s",
+        (&SIX_MEMBER, Kind::BATCH),
+        SIX_WRITES,
+        Some(1.5),
+    ),
+    load(
+        "batch-six-first",
+        "the same with `ties: first`",
+        "writes/s",
+        (&SIX_FIRST, Kind::BATCH),
+        SIX_WRITES,
+        None,
+    ),
+    load(
+        "batch-status",
+        "batches, one rolling window, `ties: member`, `standings=false`",
+        "events/s",
+        (&ROLLING_MEMBER, Kind::BATCH_STATUS),
+        ROLLING,
+        None,
+    ),
+    load(
+        "batch-one",
+        "batches, one window, `ties: first`, over the idempotent add",
+        "events/s",
+        (&ONE, Kind::BATCH),
+        Beside::script(Script::Add),
+        None,
+    ),
+    load(
+        "single",
+        "single events, one window",
+        "requests/s",
+        (&ONE, Kind::Single),
+        Beside::Bare,
+        Some(0.4),
+    ),
+    load(
+        "single-six",
+        "single events, five periods and one rolling window, `ties: first`",
+        "requests/s",
+        (&SIX_FIRST, Kind::Single),
+        Beside::Bare,
+        Some(0.15),
+    ),
+    load(
+        "page",
+        "a page of 50 of a live board",
+        "requests/s",
+        (&LIVE, Kind::Page),
+        Beside::BareWithWriter,
+        Some(0.5),
+    ),
+    load(
+        "page-unchanged",
+        "the same page, unchanged (`If-None-Match`)",
+        "requests/s",
+        (&LIVE, Kind::PageUnchanged),
+        Beside::Bare,
+        Some(0.8),
+    ),
+    load(
+        "member",
+        "a member with its neighbours",
+        "requests/s",
+        (&LIVE, Kind::Member),
+        Beside::Bare,
+        Some(0.5),
+    ),
+    size(
+        "size-batch",
+        "batches, a thousand members over a big board",
+        "events/s",
+        Kind::BATCH,
+    ),
+    size(
+        "size-single",
+        "single events, the same",
+        "requests/s",
+        Kind::Single,
+    ),
+    size("size-page", "a page, the same", "requests/s", Kind::Page),
+    row(
+        "memory-member",
+        "memory of an entry, `ties: member`",
+        "B",
+        Measure::EntryMemory(&ROLLING_MEMBER),
+        Some(Goal::Max(110.0)),
+    ),
+    row(
+        "memory-first",
+        "memory of an entry, `ties: first`",
+        "B",
+        Measure::EntryMemory(&ROLLING_FIRST),
+        Some(Goal::Max(220.0)),
+    ),
+    row(
+        "memory-id",
+        "memory of a remembered event id with six outcomes",
+        "B",
+        Measure::IdMemory,
+        Some(Goal::Max(220.0)),
+    ),
+    row(
+        "rollover-wait",
+        "completing tomorrow's rolling standing: the longest wait of another client",
+        "ms",
+        Measure::RolloverWait(&ROLLING_FIRST),
+        Some(Goal::Max(10.0)),
+    ),
+    row(
+        "rollover-speed",
+        "the same: speed",
+        "members/s",
+        Measure::RolloverSpeed(&ROLLING_FIRST),
+        Some(Goal::Min(200_000.0)),
+    ),
+    row(
+        "rollover-member-wait",
+        "the same with `ties: member`: the longest wait",
+        "ms",
+        Measure::RolloverWait(&ROLLING_MEMBER),
+        None,
+    ),
+    row(
+        "rollover-member-speed",
+        "the same: speed",
+        "members/s",
+        Measure::RolloverSpeed(&ROLLING_MEMBER),
+        None,
+    ),
+    row(
+        "service-idle",
+        "the service's own memory, idle",
+        "MB",
+        Measure::IdleMemory,
+        Some(Goal::Max(40.0)),
+    ),
+    row(
+        "service-peak",
+        "the service's own memory, the most under full load",
+        "MB",
+        Measure::PeakMemory,
+        Some(Goal::Max(200.0)),
+    ),
+];
+
+const fn row(
+    name: &'static str,
+    title: &'static str,
+    unit: &'static str,
+    measure: Measure,
+    goal: Option<Goal>,
+) -> Row {
+    Row {
+        name,
+        title,
+        unit,
+        measure,
+        goal,
+    }
+}
+
+const fn load(
+    name: &'static str,
+    title: &'static str,
+    unit: &'static str,
+    (board, kind): (&'static Board, Kind),
+    beside: Beside,
+    ratio_min: Option<f64>,
+) -> Row {
+    let goal = match ratio_min {
+        Some(ratio) => Some(Goal::RatioMin(ratio)),
+        None => None,
+    };
+    let measure = Measure::Load(Workload { board, kind }, beside);
+    row(name, title, unit, measure, goal)
+}
+
+const fn size(name: &'static str, title: &'static str, unit: &'static str, kind: Kind) -> Row {
+    let workload = Workload { board: &LIVE, kind };
+    let measure = Measure::Load(workload, Beside::Small);
+    row(name, title, unit, measure, Some(Goal::RatioMax(2.0)))
+}

@@ -1,0 +1,145 @@
+//! The service that is measured, and calls to it that are not.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::Result;
+use crate::http::{self, Connection};
+use crate::process::Process;
+use crate::redis::Redis;
+
+/// The service; it ends with this value.
+pub struct Service {
+    process: Process,
+    address: SocketAddr,
+}
+
+/// An answer that is kept.
+#[derive(Clone, Debug, Default)]
+pub struct Kept {
+    /// The status.
+    pub status: u16,
+    /// The headers that matter to caches and readers, as they were sent.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// What a page says about its standing.
+pub struct Standing {
+    /// Its key.
+    pub key: String,
+    /// How many members it has.
+    pub total: usize,
+}
+
+impl Standing {
+    /// Fails unless it has so many members.
+    pub fn check(&self, members: usize) -> Result<()> {
+        if self.total == members {
+            return Ok(());
+        }
+        let Self { key, total } = self;
+        Err(format!("the standing {key} has {total} members, not {members}").into())
+    }
+}
+
+impl Kept {
+    /// A header that was kept.
+    pub fn header(&self, name: &str) -> Result<String> {
+        let header = self.headers.iter().find(|(other, _)| other == name);
+        let (_, value) = header.ok_or_else(|| format!("the answer has no {name}"))?;
+        Ok(value.clone())
+    }
+}
+
+/// What the reference H repeats of an answer's headers.
+const HEADERS_KEPT: [&str; 3] = ["content-type", "etag", "cache-control"];
+
+impl Service {
+    /// Starts this program on a Redis server and waits until it is ready. It gets nothing of the
+    /// benchmark's environment, and finds no `.env`.
+    pub async fn start(program: &Path, redis: &Redis) -> Result<Self> {
+        let address = free_address()?;
+        let socket = redis.socket();
+        let process = Process::start(
+            Command::new(program.canonicalize()?)
+                .arg("serve")
+                .env_clear()
+                .env(
+                    "STANDINGS_REDIS_URL",
+                    format!("unix://{}", socket.display()),
+                )
+                .env("STANDINGS_LISTEN", address.to_string())
+                .env("STANDINGS_LOG", "warn")
+                .current_dir(socket.parent().unwrap_or(&socket)),
+        )?;
+        let mut service = Self { process, address };
+        let is_ready = async || {
+            let ready = call(address, &http::get("/readyz", "")).await;
+            ready.is_ok_and(|answer| answer.status == 200)
+        };
+        service.process.wait_until(is_ready).await?;
+        Ok(service)
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its process.
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// Sends one request and keeps the answer, which must have one of these statuses.
+    pub async fn call(&self, request: &str, statuses: &[u16]) -> Result<Kept> {
+        let answer = call(self.address, request).await?;
+        if statuses.contains(&answer.status) {
+            return Ok(answer);
+        }
+        let (line, _) = request.split_once("\r\n").unwrap_or((request, ""));
+        let body = String::from_utf8_lossy(&answer.body);
+        Err(format!("{line}: {}: {body}", answer.status).into())
+    }
+
+    /// Reads a standing, which is complete then: it is read again for as long as it is not.
+    pub async fn standing(&self, board: &str, window: &str, key: &str) -> Result<Standing> {
+        let path = format!("/v1/boards/{board}/standings/{window}?size=1&key={key}");
+        loop {
+            let answer = self.call(&http::get(&path, ""), &[200, 503]).await?;
+            if answer.status == 200 {
+                let page: Value = serde_json::from_slice(&answer.body)?;
+                let total = page["total"].as_u64().ok_or("a page without a total")?;
+                return Ok(Standing {
+                    key: page["key"].as_str().ok_or("a page without a key")?.into(),
+                    total: usize::try_from(total)?,
+                });
+            }
+        }
+    }
+}
+
+/// An address of this machine that nobody listens on.
+pub fn free_address() -> Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    Ok(listener.local_addr()?)
+}
+
+/// Sends one request and keeps the answer.
+pub async fn call(address: SocketAddr, request: &str) -> Result<Kept> {
+    let mut connection = Connection::open(address).await?;
+    let answer = connection.exchange(request.as_bytes()).await?;
+    let headers = HEADERS_KEPT
+        .into_iter()
+        .filter_map(|name| Some((name.to_owned(), answer.header(name)?.to_owned())));
+    Ok(Kept {
+        status: answer.status,
+        headers: headers.collect(),
+        body: answer.body.to_vec(),
+    })
+}
