@@ -145,7 +145,10 @@ pub async fn put(
         (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
-pub async fn get(State(app): State<Arc<App>>, Path(board): Path<String>) -> Result<Response, Problem> {
+pub async fn get(
+    State(app): State<Arc<App>>,
+    Path(board): Path<String>,
+) -> Result<Response, Problem> {
     let board = app.service.board(&board_id(&board)?).await?;
     Ok((etag(&board), JsonResponse(BoardBody::from(board))).into_response())
 }

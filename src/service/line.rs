@@ -1,8 +1,9 @@
 //! Group commit: what comes in while a call is under way goes together in the next one.
 //!
-//! A line has two calls under way at the most, so that Redis has work while the answers of the call before are
-//! taken apart. An idle line sends a job at once, alone; the more there is to do, the more jobs share a call.
-//! Calls run in tasks of their own: a client that goes away does not take its neighbours' answers along.
+//! An idle line sends a job at once, alone; the more there is to do, the more jobs share a call. A second call is
+//! begun beside the first when there is enough to fill it, so that Redis has work while the answers of the first
+//! are taken apart. Calls run in tasks of their own: a client that goes away does not take its neighbours'
+//! answers along.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -13,7 +14,7 @@ use futures::FutureExt;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-/// Calls that a line has under way at one time.
+/// Calls that a line has under way at one time, at the most.
 const CALLS_MAX: usize = 2;
 
 /// What a line does.
@@ -40,6 +41,10 @@ pub struct Line<W: Work> {
 
 struct State<W: Work> {
     waiting: VecDeque<Waiting<W>>,
+    /// What waits, as far as it goes into one call, and whether that call is full.
+    load: W::Load,
+    is_full: bool,
+    /// Calls under way.
     calls: usize,
 }
 
@@ -52,6 +57,8 @@ impl<W: Work> Line<W> {
             work,
             state: Mutex::new(State {
                 waiting: VecDeque::new(),
+                load: W::Load::default(),
+                is_full: false,
                 calls: 0,
             }),
         })
@@ -63,8 +70,9 @@ impl<W: Work> Line<W> {
         let (sender, receiver) = oneshot::channel();
         let begins = {
             let mut state = self.state.lock();
+            self.weigh(&mut state, &job);
             state.waiting.push_back((job, sender));
-            let begins = state.calls < CALLS_MAX;
+            let begins = state.calls == 0 || (state.is_full && state.calls < CALLS_MAX);
             state.calls += usize::from(begins);
             begins
         };
@@ -86,27 +94,45 @@ impl<W: Work> Line<W> {
         }
     }
 
-    /// The jobs of the next call; `None` if there are none, and the run that asks has ended with that.
+    /// Takes note of a job that waits.
+    fn weigh(&self, state: &mut State<W>, job: &W::Job) {
+        state.is_full = state.is_full || !self.work.admit(&mut state.load, job);
+    }
+
+    /// The jobs of the next call; `None` if there are too few, and the run that asks has ended with that.
     fn next_call(&self) -> Option<(Vec<W::Job>, Vec<oneshot::Sender<W::Answer>>)> {
         let mut state = self.state.lock();
-        let mut load = W::Load::default();
         let (mut jobs, mut senders) = (Vec::new(), Vec::new());
-        while let Some((job, sender)) = state.waiting.pop_front() {
-            if sender.is_closed() {
-                continue;
+        if state.calls == 1 || state.is_full {
+            let mut load = W::Load::default();
+            while let Some((job, sender)) = state.waiting.pop_front() {
+                if sender.is_closed() {
+                    continue;
+                }
+                if !self.work.admit(&mut load, &job) && !jobs.is_empty() {
+                    state.waiting.push_front((job, sender));
+                    break;
+                }
+                jobs.push(job);
+                senders.push(sender);
             }
-            if !self.work.admit(&mut load, &job) && !jobs.is_empty() {
-                state.waiting.push_front((job, sender));
-                break;
-            }
-            jobs.push(job);
-            senders.push(sender);
+            self.weigh_again(&mut state);
         }
         if jobs.is_empty() {
             state.calls -= 1;
             return None;
         }
         Some((jobs, senders))
+    }
+
+    /// Weighs what waits, as far as it takes to fill a call.
+    fn weigh_again(&self, state: &mut State<W>) {
+        state.load = W::Load::default();
+        let load = &mut state.load;
+        state.is_full = !state
+            .waiting
+            .iter()
+            .all(|(job, _)| self.work.admit(load, job));
     }
 }
 

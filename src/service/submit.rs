@@ -54,8 +54,7 @@ pub struct Submitted {
 impl Submitted {
     /// What a standing is called that the outcome reports.
     pub fn standing_name(&self, window: Window) -> StandingName {
-        self.route
-            .name(&self.live.board, window, self.outcome.at)
+        self.route.name(&self.live.board, window, self.outcome.at)
     }
 }
 
