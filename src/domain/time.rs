@@ -14,7 +14,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 
-use chrono::{DateTime, Timelike, Utc};
+use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use thiserror::Error;
 
@@ -116,9 +116,7 @@ impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let utc = DateTime::<Utc>::from_timestamp_millis(self.0)
             .expect("chrono holds every year from 1900 to 9999");
-        let (date, ms) = (utc.date_naive(), utc.timestamp_subsec_millis());
-        let (hour, minute, second) = (utc.hour(), utc.minute(), utc.second());
-        write!(f, "{date}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
+        f.write_str(&utc.to_rfc3339_opts(SecondsFormat::Millis, true))
     }
 }
 

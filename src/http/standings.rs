@@ -89,15 +89,15 @@ pub struct EntryBody {
     #[schema(example = 1)]
     pub rank: u64,
     /// Who.
-    #[schema(example = "999")]
-    pub member: String,
+    #[schema(value_type = String, example = "999")]
+    pub member: Arc<str>,
     /// How much.
     #[schema(value_type = f64, example = 30)]
     pub score: ShownScore,
     /// When that score was reached; not there on boards with `ties: member`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(format = DateTime, example = "2026-11-21T00:30:00.000Z")]
-    pub reached_at: Option<String>,
+    #[schema(value_type = Option<String>, format = DateTime, example = "2026-11-21T00:30:00.000Z")]
+    pub reached_at: Option<Timestamp>,
 }
 
 /// Which standing an answer is about.
@@ -146,7 +146,8 @@ pub struct NeighbourBody {
     /// Its rank.
     pub rank: u64,
     /// Who.
-    pub member: String,
+    #[schema(value_type = String)]
+    pub member: Arc<str>,
     /// Its score.
     #[schema(value_type = f64, example = 33)]
     pub score: ShownScore,
@@ -307,9 +308,9 @@ impl EntryBody {
     fn new(entry: &Entry, decimals: Decimals) -> Self {
         Self {
             rank: entry.rank,
-            member: entry.member.clone(),
+            member: Arc::clone(&entry.member),
             score: entry.score.shown(decimals),
-            reached_at: entry.reached_at.map(|at| at.to_string()),
+            reached_at: entry.reached_at,
         }
     }
 }
@@ -352,7 +353,7 @@ impl MemberBody {
             let (greater, smaller) = (own.score.max(entry.score), own.score.min(entry.score));
             NeighbourBody {
                 rank: entry.rank,
-                member: entry.member.clone(),
+                member: Arc::clone(&entry.member),
                 score: entry.score.shown(decimals),
                 gap: ShownScore::difference(greater, smaller, decimals),
             }

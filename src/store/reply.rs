@@ -1,5 +1,6 @@
 //! Taking the scripts' replies apart.
 
+use bytes::Bytes;
 use fred::types::Value;
 
 use super::{StoreError, Versioned};
@@ -30,16 +31,16 @@ impl Reply {
             .ok_or_else(|| StoreError::Unexpected("a reply that is too short".into()))
     }
 
-    pub(super) fn bytes(&mut self) -> Result<Vec<u8>, StoreError> {
+    pub(super) fn bytes(&mut self) -> Result<Bytes, StoreError> {
         match self.next()? {
-            Value::Bytes(bytes) => Ok(bytes.to_vec()),
-            Value::String(text) => Ok(text.as_bytes().to_vec()),
+            Value::Bytes(bytes) => Ok(bytes),
+            Value::String(text) => Ok(text.into_inner()),
             other => Err(unexpected("a string", &other)),
         }
     }
 
     pub(super) fn text(&mut self) -> Result<String, StoreError> {
-        String::from_utf8(self.bytes()?).map_err(|error| unexpected("text", &error))
+        String::from_utf8(self.bytes()?.into()).map_err(|error| unexpected("text", &error))
     }
 
     /// An integer, or one that travels as text.

@@ -1,6 +1,7 @@
 //! Reading standings: many queries are one script call, so that ranks, scores and gaps agree with each other.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -20,7 +21,7 @@ pub struct Entry {
     /// From 1, as the board's ranking counts.
     pub rank: u64,
     /// Who.
-    pub member: String,
+    pub member: Arc<str>,
     /// How much.
     pub score: Score,
     /// When that score was reached; `None` on boards with `ties: member`.
@@ -323,7 +324,7 @@ fn entry(board: &Board, rank: u64, stored: i64, member: &[u8]) -> Result<Entry, 
     };
     Ok(Entry {
         rank,
-        member: String::from_utf8(id.to_vec()).map_err(|_| malformed())?,
+        member: std::str::from_utf8(id).map_err(|_| malformed())?.into(),
         score: shown_score(board, stored),
         reached_at: tie_key.and_then(|tie_key| tie_key.instant(board.definition.ties)),
     })
