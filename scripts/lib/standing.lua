@@ -66,10 +66,24 @@ local function zmember(layout, m, time)
   return names[m]
 end
 
--- Notes what is stored of a member.
-local function note_stored(standing, m, score, time)
-  standing.score[m], standing.old_score[m] = score, score
-  standing.time[m], standing.old_time[m] = time, time
+-- What is stored of members: their scores, false where they aren't listed, and their times.
+local function fetch(layout, standing, ids)
+  if layout.hashed then
+    local stored, unpack_member = call('HMGET', standing.hash, unpack(ids)), struct.unpack
+    local scores, times = {}, {}
+    for index = 1, #ids do
+      local packed = stored[index]
+      if packed then
+        times[index], scores[index] = unpack_member('>I6d', packed)
+      else
+        scores[index] = false
+      end
+    end
+    return scores, times
+  end
+  local scores = call('ZMSCORE', standing.zset, unpack(ids))
+  for index = 1, #ids do scores[index] = scores[index] and tonumber(scores[index]) end
+  return scores, {}
 end
 
 -- Loads members, those that are not loaded yet, with one command.
@@ -81,26 +95,11 @@ local function load(layout, standing, members)
     end
   end
   if #ids == 0 then return end
-  if layout.hashed then
-    local stored, unpack_member = call('HMGET', standing.hash, unpack(ids)), struct.unpack
-    for index, m in ipairs(missing) do
-      local packed = stored[index]
-      if packed then
-        local time, member_score = unpack_member('>I6d', packed)
-        note_stored(standing, m, member_score, time)
-      else
-        score[m] = false
-      end
-    end
-  else
-    local stored = call('ZMSCORE', standing.zset, unpack(ids))
-    for index, m in ipairs(missing) do
-      if stored[index] then
-        note_stored(standing, m, tonumber(stored[index]), nil)
-      else
-        score[m] = false
-      end
-    end
+  local time, old_score, old_time = standing.time, standing.old_score, standing.old_time
+  local scores, times = fetch(layout, standing, ids)
+  for index, m in ipairs(missing) do
+    score[m], old_score[m] = scores[index], scores[index]
+    time[m], old_time[m] = times[index], times[index]
   end
 end
 
@@ -166,7 +165,7 @@ local function flush(layout, standing)
       end
       if not old_score then added = added + 1 end
     end
-    if dense and score ~= (old_score or false) then
+    if dense and score ~= old_score then
       if score then
         distinct[#distinct + 1] = number_text(score)
         distinct[#distinct + 1] = number_text(score)

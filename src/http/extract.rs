@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
+use bytes::BytesMut;
+use futures::StreamExt;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::problem::{
@@ -19,6 +21,8 @@ use crate::service::period::Choice;
 
 /// The largest body, in bytes.
 pub const BODY_BYTES_MAX: usize = 1 << 20;
+/// How much of a larger body is read before the request is refused, in bytes.
+const BODY_BYTES_READ_MAX: usize = 8 << 20;
 /// The longest wait for a body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -30,27 +34,52 @@ impl<S: Send + Sync> FromRequest<S> for JsonBytes {
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
         check_type(request.headers())?;
-        let announced = request
-            .headers()
+        let (parts, body) = request.into_parts();
+        // Who waits to be told whether to send the body need not send it.
+        let asks_first = parts.headers.contains_key(header::EXPECT);
+        let announced = parts
+            .headers
             .get(header::CONTENT_LENGTH)
             .and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-        let too_large = || {
-            Problem::new(
-                PAYLOAD_TOO_LARGE,
-                format!("the body has more than {BODY_BYTES_MAX} bytes"),
-            )
+        let most = if asks_first {
+            BODY_BYTES_MAX
+        } else {
+            BODY_BYTES_READ_MAX
         };
-        if announced.is_some_and(|length| length > BODY_BYTES_MAX) {
+        if announced.is_some_and(|length| length > most) {
             return Err(too_large());
         }
-        let body = axum::body::to_bytes(request.into_body(), BODY_BYTES_MAX);
-        match tokio::time::timeout(BODY_TIMEOUT, body).await {
-            Ok(Ok(bytes)) => Ok(Self(bytes)),
-            Ok(Err(error)) if is_length_limit(&error) => Err(too_large()),
-            Ok(Err(_)) => Err(Problem::new(MALFORMED_JSON, "the body ended too early")),
-            Err(_) => Err(Problem::of_status(REQUEST_TIMEOUT.status)),
+        let read = tokio::time::timeout(BODY_TIMEOUT, read_body(body)).await;
+        read.unwrap_or_else(|_| Err(Problem::of_status(REQUEST_TIMEOUT.status)))
+            .map(Self)
+    }
+}
+
+fn too_large() -> Problem {
+    let detail = format!("the body has more than {BODY_BYTES_MAX} bytes");
+    Problem::new(PAYLOAD_TOO_LARGE, detail)
+}
+
+/// Reads a body. One that is too large is read on for a while: most clients hear an answer only once they have
+/// sent all.
+async fn read_body(body: Body) -> Result<Bytes, Problem> {
+    let mut chunks = body.into_data_stream();
+    let mut bytes = BytesMut::new();
+    let mut length = 0;
+    while let Some(chunk) = chunks.next().await {
+        let early_end = |_| Problem::new(MALFORMED_JSON, "the body ended too early");
+        let chunk = chunk.map_err(early_end)?;
+        length += chunk.len();
+        if length <= BODY_BYTES_MAX {
+            bytes.extend_from_slice(&chunk);
+        } else if length > BODY_BYTES_READ_MAX {
+            break;
         }
     }
+    if length > BODY_BYTES_MAX {
+        return Err(too_large());
+    }
+    Ok(bytes.freeze())
 }
 
 impl JsonBytes {
@@ -78,6 +107,10 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
 pub fn parse_json<'a, T: serde::Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Problem> {
     let malformed = |detail: String| Problem::new(MALFORMED_JSON, detail);
     let text = std::str::from_utf8(bytes).map_err(|error| malformed(error.to_string()))?;
+    // To keep track of where an error lies takes time: it is done once there is one.
+    if let Ok(parsed) = serde_json::from_str(text) {
+        return Ok(parsed);
+    }
     let mut json = serde_json::Deserializer::from_str(text);
     let parsed: T = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let pointer = pointer(error.path());
@@ -114,18 +147,6 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
         pointer.push_str(&part);
     }
     pointer
-}
-
-fn is_length_limit(error: &axum::Error) -> bool {
-    // The limit of `to_bytes` shows only in the chain of causes.
-    let mut cause: Option<&dyn std::error::Error> = Some(error);
-    while let Some(error) = cause {
-        if error.to_string().contains("length limit") {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
 }
 
 fn check_type(headers: &HeaderMap) -> Result<(), Problem> {

@@ -165,7 +165,7 @@ async fn advance_completes_a_standing_in_bounded_steps() {
     let redis = RedisServer::start().await;
     board(&redis).await;
     redis
-        .command("CONFIG SET zset-max-listpack-entries 0")
+        .command("CONFIG SET zset-max-listpack-entries 0 hash-max-listpack-entries 0")
         .await;
     let days = ["st:{b}:1:day:21", "st:{b}:1:day:20", "st:{b}:1:day:19"];
     for (day, member, score) in [

@@ -127,9 +127,9 @@ impl Outcome {
 impl Table {
     pub async fn set_up(name: &'static str, instances: usize) -> Self {
         let world = World::with_instances(instances, "2026-11-21T00:00:00Z").await;
-        // Small sorted sets are walked in many steps too, as large ones are.
-        let skip_lists = "CONFIG SET zset-max-listpack-entries 0";
-        assert_eq!(world.redis.command(skip_lists).await, "+OK\r\n");
+        // Small standings are walked in many steps too, as large ones are.
+        let no_lists = "CONFIG SET zset-max-listpack-entries 0 hash-max-listpack-entries 0";
+        assert_eq!(world.redis.command(no_lists).await, "+OK\r\n");
         Self {
             world,
             name,
