@@ -40,9 +40,10 @@
 --   {4, code}   a score of this window would pass the bound
 --   {5}         a rolling standing is not there, and no history was sent: nothing done, send it
 --   {6, code}   ranks were asked for in a rolling standing that is not there: nothing done, complete it
--- A record is, big-endian: fingerprint (7 bytes), tie key (6), status (0: applied, 1: unchanged) × 4 + detail (1);
--- for each standing that it reports, code + (listed before: 4096) (2), score (7), and for updates other than
--- `sum` the score before (7); then, for detail 2, for each of them rank and rank before, 0: not listed (4 each).
+-- A record is, big-endian: fingerprint (7 bytes), tie key (6), detail + status (applied: 0, unchanged: 4) + (scores
+-- of seven bytes: 8, of four: 0) (1); for each standing that it reports, code + (listed before: 4096) (2), score
+-- (4 or 7), and for updates other than `sum` the score before (4 or 7); then, for detail 2, for each of them rank
+-- and rank before, 0: not listed (4 each).
 --
 -- Example: one event of 5 points for `ann` on a board with the window `day` (code 1024), ties by member:
 --   KEYS  st:{b}  st:{b}:1:keys  st:{b}:1:day:2026-11-21  st:{b}:1:e:x1
@@ -51,7 +52,7 @@
 --   reply {'OK', record}
 
 local DUPLICATE, REUSED, REFUSED, OUT_OF_RANGE, NO_HISTORY, NO_STANDING = 1, 2, 3, 4, 5, 6
-local APPLIED, UNCHANGED = 0, 1
+local APPLIED, UNCHANGED, WIDE = 0, 4, 8
 local STATUS_ALONE, WITH_RANKS, ONLY_IF_KNOWN = 0, 2, 3
 local LISTED_BEFORE = 4096
 local SCORE_MAX = 9007199254740991
@@ -212,16 +213,24 @@ end
 -- What an event makes of its targets: lists that are used again for every event.
 local new_scores, new_times = {}, {}
 
--- The fields of the record that is being made, from the fourth on, how many they are, and the form of a report.
-local fields, field_count = {}, 0
-local REPORT_FORM = is_sum and 'Hi7' or 'Hi7i7'
+-- The fields of the record that is being made, from the fourth on, how many they are, and whether a score among
+-- them needs seven bytes.
+local fields, field_count, is_wide = {}, 0, false
 local REPORT_FIELDS = is_sum and 2 or 3
-local record_forms = {}
+local narrow_forms, wide_forms = {}, {}
+
+local function needs_width(score)
+  return score > 2147483647 or score < -2147483648
+end
 
 local function report(code, score, old_score)
   fields[field_count + 1] = old_score and code + LISTED_BEFORE or code
   fields[field_count + 2] = score
-  if not is_sum then fields[field_count + 3] = old_score or 0 end
+  is_wide = is_wide or needs_width(score)
+  if not is_sum then
+    fields[field_count + 3] = old_score or 0
+    is_wide = is_wide or needs_width(old_score or 0)
+  end
   field_count = field_count + REPORT_FIELDS
 end
 
@@ -231,12 +240,15 @@ local function report_sum(code, sum_before, amount)
 end
 
 local function make_record(fingerprint, at, status, detail)
-  local form = record_forms[field_count]
+  local forms = is_wide and wide_forms or narrow_forms
+  local form = forms[field_count]
   if not form then
-    form = '>I7I6B' .. string.rep(REPORT_FORM, field_count / REPORT_FIELDS)
-    record_forms[field_count] = form
+    local score_form = is_wide and 'i7' or 'i4'
+    form = '>I7I6B' .. string.rep('H' .. string.rep(score_form, REPORT_FIELDS - 1), field_count / REPORT_FIELDS)
+    forms[field_count] = form
   end
-  return struct.pack(form, fingerprint, at, status * 4 + detail, unpack(fields, 1, field_count))
+  local ending = detail + status + (is_wide and WIDE or 0)
+  return struct.pack(form, fingerprint, at, ending, unpack(fields, 1, field_count))
 end
 
 -- What an event makes of a member in a rolling standing: the new score, false for not listed, and time.
@@ -311,7 +323,7 @@ local function carry_out(e)
   end
 
   local ranks_before = detail == WITH_RANKS and ranks_of(targets, m)
-  field_count = 0
+  field_count, is_wide = 0, false
   if detail ~= STATUS_ALONE then
     for _, roll in ipairs(route.absent) do report_sum(roll.code, sum_of_history(roll, m), args.amounts[1][e]) end
   end

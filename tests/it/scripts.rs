@@ -60,7 +60,7 @@ fn record(fingerprint: u64, detail: u8, reports: &[(u16, i64)]) -> Vec<u8> {
     record.push(detail);
     for (code, score) in reports {
         record.extend(code.to_be_bytes());
-        record.extend(&score.to_be_bytes()[1..]);
+        record.extend(&score.to_be_bytes()[4..]);
     }
     record
 }

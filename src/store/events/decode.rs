@@ -15,6 +15,11 @@ use crate::store::args::{shown_score, stored_score};
 /// In a report's code: the member was listed before.
 const LISTED_BEFORE: u16 = 1 << 12;
 
+/// In a record's byte of flags: the event changed nothing.
+const UNCHANGED: u8 = 4;
+/// In a record's byte of flags: scores have seven bytes, not four.
+const WIDE: u8 = 8;
+
 /// Takes a result apart as apply.lua documents it.
 pub(super) fn answer(board: &Board, plan: &Plan, result: &Value) -> Result<Answer, StoreError> {
     let answer = match result {
@@ -38,10 +43,11 @@ fn refusal(board: &Board, plan: &Plan, parts: &[Value]) -> Option<Answer> {
     })
 }
 
-/// A number of seven bytes with a sign.
-fn score_of(bytes: &mut &[u8]) -> Option<i64> {
-    let bits = bytes.try_get_uint(7).ok()?;
-    Some((bits << 8).cast_signed() >> 8)
+/// A number of so many bytes with a sign.
+fn take_score(bytes: &mut &[u8], width: usize) -> Option<i64> {
+    let bits = bytes.try_get_uint(width).ok()?;
+    let unused = 64 - 8 * width;
+    Some((bits << unused).cast_signed() >> unused)
 }
 
 /// Reads a record. What it does not hold follows from the event, which is the same for all that bear its id.
@@ -51,9 +57,10 @@ fn outcome(board: &Board, plan: &Plan, record: &Value) -> Option<Outcome> {
     let at = TieKey::from_number(record.try_get_uint(6).ok()?);
     let ending = record.try_get_u8().ok()?;
     let detail = Detail::from_code(i64::from(ending % 4))?;
+    let width = if ending & WIDE == 0 { 4 } else { 7 };
     let is_sum = board.definition.update == Update::Sum;
     let (report_bytes, ranks_bytes) = (
-        if is_sum { 9 } else { 16 },
+        2 + if is_sum { width } else { 2 * width },
         if detail == Detail::Ranks { 8 } else { 0 },
     );
     let count = record.len() / (report_bytes + ranks_bytes);
@@ -62,11 +69,11 @@ fn outcome(board: &Board, plan: &Plan, record: &Value) -> Option<Outcome> {
     let mut changes = Vec::with_capacity(count);
     for _ in 0..count {
         let code = reports.try_get_u16().ok()?;
-        let score = score_of(&mut reports)?;
+        let score = take_score(&mut reports, width)?;
         let before = if is_sum {
             score - amount
         } else {
-            score_of(&mut reports)?
+            take_score(&mut reports, width)?
         };
         changes.push(Change {
             window: Window::from_code(code % LISTED_BEFORE)?,
@@ -90,7 +97,7 @@ fn outcome(board: &Board, plan: &Plan, record: &Value) -> Option<Outcome> {
         place.unwrap_or(usize::MAX)
     });
     Some(Outcome {
-        status: if ending / 4 == 0 {
+        status: if ending & UNCHANGED == 0 {
             Status::Applied
         } else {
             Status::Unchanged
