@@ -9,8 +9,9 @@
 //! http/events.rs        JSON in, JSON out                         http/standings.rs
 //! service/submit.rs     the use case                              service/page.rs, member.rs, …
 //! domain/plan.rs        which standings, what amount (pure)       service/period.rs
+//! service/line.rs       what comes in together shares a call      service/ask.rs
 //! store/events.rs       one typed call per script                 store/standings.rs
-//! scripts/apply.lua     one atomic step in Redis                  scripts/page.lua, member.lua, …
+//! scripts/apply.lua     one atomic step in Redis                  scripts/read.lua
 //! ```
 //!
 //! | module | idea |

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use super::ids::BoardId;
 use super::period::{Calendar, Period, Season, Unit};
-use super::score::{Decimals, Ratio};
+use super::score::{Bound, Decimals, Ratio, Score};
 use super::ties::Ties;
 use super::time::{Span, Timestamp};
 use super::window::Window;
@@ -166,6 +166,14 @@ pub struct Definition {
     #[serde(default)]
     #[schema(value_type = u8, minimum = 0, maximum = 6)]
     pub decimals: Decimals,
+    /// Events with a smaller score are refused.
+    #[serde(default)]
+    #[schema(value_type = Option<f64>, example = 1)]
+    pub score_min: Option<Bound>,
+    /// Events with a greater score are refused.
+    #[serde(default)]
+    #[schema(value_type = Option<f64>, example = 10)]
+    pub score_max: Option<Bound>,
     /// Who is ahead at equal scores.
     #[serde(default)]
     pub ties: Ties,
@@ -294,6 +302,16 @@ impl Definition {
                 refuse(pointer(), "the window `season` needs the field `season`");
             }
         }
+        let bounds = [("score_min", self.score_min), ("score_max", self.score_max)];
+        let [min, max] = bounds.map(|(field, bound)| {
+            let score = bound?.score(self.decimals);
+            score
+                .map_err(|error| refuse(format!("/{field}"), &format!("this bound {error}")))
+                .ok()
+        });
+        if min.zip(max).is_some_and(|(min, max)| min > max) {
+            refuse("/score_max".into(), "is less than `score_min`");
+        }
         for unit in self.carryover.keys() {
             let pointer = || format!("/carryover/{unit}");
             if self.update != Update::Sum {
@@ -328,6 +346,16 @@ impl Definition {
             refuse("/closes_at".into(), "a board closes after it opens");
         }
         errors
+    }
+
+    /// Whether an event of this score is taken.
+    pub fn takes_score(&self, score: Score) -> bool {
+        let within = |bound: Option<Bound>, is_within: fn(&Score, &Score) -> bool| {
+            // A bound that is no score of the board was refused with the definition.
+            let bound = bound.and_then(|bound| bound.score(self.decimals).ok());
+            bound.is_none_or(|bound| is_within(&score, &bound))
+        };
+        within(self.score_min, Score::ge) && within(self.score_max, Score::le)
     }
 
     /// The fields in which `other` would change what is stored already.

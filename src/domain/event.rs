@@ -48,6 +48,8 @@ pub enum Rejection {
     TooLate,
     /// Its `at` lies before the board opens or after it has closed.
     Closed,
+    /// Its score is not within the board's `score_min` and `score_max`.
+    ScoreBounds,
     /// A standing of this window would pass the bound of scores.
     OutOfRange(Window),
     /// Its id was used by an event with another content.

@@ -136,7 +136,7 @@ impl Routes {
         let carryover = board.definition.carryover.values();
         let carried = carryover.map(|ratio| ratio.of(event.score)).collect();
         Plan {
-            rejection: reject(board, at, now),
+            rejection: reject(board, event.score, at, now),
             event,
             at,
             route,
@@ -189,8 +189,8 @@ impl Recent {
     }
 }
 
-/// Whether the board takes events of that instant now.
-fn reject(board: &Board, at: Timestamp, now: Timestamp) -> Option<Rejection> {
+/// Whether the board takes events of that score and instant now.
+fn reject(board: &Board, score: Score, at: Timestamp, now: Timestamp) -> Option<Rejection> {
     let definition = &board.definition;
     if at.ms() > now.ms() + FUTURE_MS_MAX {
         return Some(Rejection::InFuture);
@@ -202,7 +202,10 @@ fn reject(board: &Board, at: Timestamp, now: Timestamp) -> Option<Rejection> {
     }
     let too_early = definition.opens_at.is_some_and(|opens| at < opens);
     let closed = definition.closes_at.is_some_and(|closes| at >= closes);
-    (too_early || closed).then_some(Rejection::Closed)
+    if too_early || closed {
+        return Some(Rejection::Closed);
+    }
+    (!definition.takes_score(score)).then_some(Rejection::ScoreBounds)
 }
 
 impl Route {
@@ -444,11 +447,23 @@ mod tests {
     }
 
     #[test]
+    fn bounds_of_scores_belong_to_what_is_taken() {
+        let board =
+            board(r#"{"windows": ["all"], "decimals": 1, "score_min": -0.5, "score_max": 3}"#);
+        let now = at("2026-11-21T00:00:00Z");
+        let verdict = |scaled| reject(&board, Score::from_stored(scaled), now, now);
+        assert_eq!((verdict(-5), verdict(30)), (None, None));
+        assert_eq!(verdict(-6), Some(Rejection::ScoreBounds));
+        assert_eq!(verdict(31), Some(Rejection::ScoreBounds));
+    }
+
+    #[test]
     fn time_decides_what_is_taken() {
         let board = board(
             r#"{"windows": ["all"], "opens_at": "2026-11-20T00:00:00Z", "closes_at": "2026-11-22T00:00:00Z"}"#,
         );
-        let verdict = |when: &str, now: &str| reject(&board, at(when), at(now));
+        let score = Score::from_stored(1);
+        let verdict = |when: &str, now: &str| reject(&board, score, at(when), at(now));
         assert_eq!(
             verdict("2026-11-21T00:01:00Z", "2026-11-21T00:00:00Z"),
             None

@@ -212,6 +212,42 @@ impl Serialize for ShownScore {
     }
 }
 
+/// A bound of scores as a definition states it, whatever decimals its board keeps. Its text is exact.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Bound(ShownScore);
+
+impl Bound {
+    /// The bound as a score of a board with these decimals.
+    pub fn score(self, decimals: Decimals) -> Result<Score, ScoreError> {
+        Score::parse(&self.0.to_string(), decimals)
+    }
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<'de> Deserialize<'de> for Bound {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        let bound = (0..=DECIMALS_MAX).map(Decimals).find_map(|decimals| {
+            let score = Score::parse(text.get(), decimals).ok()?;
+            Some(Self(score.shown(decimals)))
+        });
+        bound.ok_or_else(|| {
+            D::Error::custom("a bound is a number within ±(2^53 − 1), with at most 6 decimals")
+        })
+    }
+}
+
+impl Serialize for Bound {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
 /// A share between 0 and 1 with up to six decimals, applied exactly and rounded down.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Ratio {
@@ -327,6 +363,26 @@ mod tests {
         };
         assert_eq!(json(SCORE_MAX, 6), "9007199254.740991");
         assert_eq!(json(-7, 0), "-7");
+    }
+
+    #[test]
+    fn bounds_are_exact_whatever_the_decimals() {
+        let bound: Bound = serde_json::from_str("-1.50").unwrap();
+        assert_eq!(bound.score(Decimals(3)), Ok(Score(-1500)));
+        assert!(matches!(
+            bound.score(Decimals(0)),
+            Err(ScoreError::Decimals { .. })
+        ));
+        assert_eq!(serde_json::to_string(&bound).unwrap(), "-1.5");
+        let largest: Bound = serde_json::from_str("9007199254740991").unwrap();
+        assert_eq!(largest.score(Decimals(0)), Ok(Score(SCORE_MAX)));
+        assert!(matches!(
+            largest.score(Decimals(1)),
+            Err(ScoreError::Range { .. })
+        ));
+        for bad in ["9007199254740992", "0.0000001", "\"1\"", "true"] {
+            assert!(serde_json::from_str::<Bound>(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use thiserror::Error;
 use crate::domain::board::{Board, FieldError};
 use crate::domain::event::Rejection;
 use crate::domain::ids::BoardId;
-use crate::domain::score::ScoreError;
+use crate::domain::score::{Bound, ScoreError};
 use crate::domain::time::Timestamp;
 use crate::store::StoreError;
 
@@ -102,6 +102,17 @@ impl Error {
                     "board {id} takes events from {} up to {}, not at {at}",
                     show(opens),
                     show(closes)
+                )
+            }
+            Rejection::ScoreBounds => {
+                let show = |bound: Option<Bound>| {
+                    bound.map_or_else(|| "any".to_owned(), |bound| bound.to_string())
+                };
+                let (min, max) = (board.definition.score_min, board.definition.score_max);
+                format!(
+                    "board {id} takes scores from {} up to {}",
+                    show(min),
+                    show(max)
                 )
             }
             Rejection::OutOfRange(window) => {

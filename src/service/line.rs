@@ -141,3 +141,122 @@ impl<W: Work> fmt::Debug for Line<W> {
         f.debug_struct("Line").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::Semaphore;
+    use tokio::task::JoinHandle;
+
+    use super::*;
+
+    /// Doubles numbers. A call takes three, ends when it is let, and breaks off at 13.
+    #[derive(Clone)]
+    struct Doubling {
+        begun: Arc<Mutex<Vec<Vec<u32>>>>,
+        ends: Arc<Semaphore>,
+    }
+
+    impl Work for Doubling {
+        type Job = u32;
+        type Answer = u32;
+        type Load = usize;
+
+        fn admit(&self, load: &mut usize, _: &u32) -> bool {
+            *load += 1;
+            *load <= 3
+        }
+
+        async fn call(&self, jobs: Vec<u32>) -> Vec<u32> {
+            self.begun.lock().push(jobs.clone());
+            self.ends.acquire().await.unwrap().forget();
+            assert!(!jobs.contains(&13), "a fault");
+            jobs.into_iter().map(|number| 2 * number).collect()
+        }
+    }
+
+    struct Bench {
+        work: Doubling,
+        line: Arc<Line<Doubling>>,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let work = Doubling {
+                begun: Arc::default(),
+                ends: Arc::new(Semaphore::new(0)),
+            };
+            let line = Line::new(work.clone());
+            Self { work, line }
+        }
+
+        /// Submits a number, and lets the others run.
+        async fn submit(&self, number: u32) -> JoinHandle<Option<u32>> {
+            let line = Arc::clone(&self.line);
+            let answer = tokio::spawn(async move { line.submit(number).await });
+            pause().await;
+            answer
+        }
+
+        async fn end_calls(&self, count: usize) {
+            self.work.ends.add_permits(count);
+            pause().await;
+        }
+
+        fn begun(&self) -> Vec<Vec<u32>> {
+            self.work.begun.lock().clone()
+        }
+    }
+
+    /// Lets every task that can run do so.
+    async fn pause() {
+        for _ in 0..32 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn what_comes_in_during_a_call_goes_together_in_the_next() {
+        let bench = Bench::new();
+        let first = bench.submit(1).await;
+        assert_eq!(bench.begun(), [[1]], "an idle line waits for nothing");
+        let others = [bench.submit(2).await, bench.submit(3).await];
+        assert_eq!(bench.begun().len(), 1);
+        bench.end_calls(2).await;
+        assert_eq!(bench.begun(), [vec![1], vec![2, 3]]);
+        assert_eq!(first.await.unwrap(), Some(2));
+        for (answer, expected) in others.into_iter().zip([4, 6]) {
+            assert_eq!(answer.await.unwrap(), Some(expected));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_second_call_begins_when_there_is_enough_to_fill_it_and_no_third() {
+        let bench = Bench::new();
+        for number in 1..=9 {
+            bench.submit(number).await;
+        }
+        assert_eq!(bench.begun(), [vec![1], vec![2, 3, 4]]);
+        bench.end_calls(9).await;
+        assert_eq!(bench.begun()[2..], [vec![5, 6, 7], vec![8, 9]]);
+    }
+
+    #[tokio::test]
+    async fn what_nobody_waits_for_any_more_is_not_done() {
+        let bench = Bench::new();
+        bench.submit(1).await;
+        bench.submit(2).await.abort();
+        bench.submit(3).await;
+        bench.end_calls(2).await;
+        assert_eq!(bench.begun(), [[1], [3]]);
+    }
+
+    #[tokio::test]
+    async fn a_call_that_breaks_off_does_not_hold_up_the_line() {
+        let bench = Bench::new();
+        let broken = bench.submit(13).await;
+        let next = bench.submit(1).await;
+        bench.end_calls(2).await;
+        assert_eq!(broken.await.unwrap(), None);
+        assert_eq!(next.await.unwrap(), Some(2));
+    }
+}

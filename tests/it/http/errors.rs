@@ -389,6 +389,51 @@ async fn methods_types_and_sizes_are_checked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn scores_outside_of_a_boards_bounds_are_refused_unless_they_were_taken_before() {
+    let world = world().await;
+    let client = world.client();
+    let event =
+        |id: &str, score: &str| format!(r#"{{"id": "{id}", "member": "a", "score": {score}}}"#);
+    let send = async |id, score| {
+        client
+            .post_text(
+                "/v1/boards/votes/events",
+                "application/json",
+                event(id, score),
+            )
+            .await
+    };
+    let definition =
+        |max: f64| json!({"windows": ["all"], "decimals": 2, "score_min": 0.5, "score_max": max});
+    client.define("votes", definition(3.0)).await;
+    for (id, score) in [("least", "0.5"), ("most", "3.00")] {
+        assert_eq!(send(id, score).await.expect(200)["status"], "applied");
+    }
+    for score in ["0.49", "3.01", "-1"] {
+        let problem = send("other", score).await;
+        let detail = problem.expect_problem(422, "score-out-of-range");
+        assert_eq!(detail, "board votes takes scores from 0.5 up to 3");
+    }
+    client.define("votes", definition(2.0)).await;
+    assert_eq!(send("most", "3").await.expect(200)["status"], "duplicate");
+    send("new", "3")
+        .await
+        .expect_problem(422, "score-out-of-range");
+
+    for (bounds, pointer) in [
+        (json!({"score_min": 0.001}), "/score_min"),
+        (json!({"score_max": "3"}), "/score_max"),
+        (json!({"score_min": 2, "score_max": 1}), "/score_max"),
+    ] {
+        let mut wrong = json!({"windows": ["all"], "decimals": 2});
+        let fields = wrong.as_object_mut().unwrap();
+        fields.extend(bounds.as_object().unwrap().clone());
+        let answer = client.put("/v1/boards/wrong", wrong).await;
+        assert_eq!(answer.expect(422)["errors"][0]["pointer"], pointer);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn events_that_a_board_does_not_take() {
     let world = world().await;
     let client = world.client();

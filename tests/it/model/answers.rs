@@ -108,6 +108,7 @@ pub fn definition(board: &Board) -> Value {
         "windows": windows,
         "season": if board.windows.contains(&Window::Period(Unit::Season)) { season } else { Value::Null },
         "carryover": shares.collect::<BTreeMap<_, _>>(),
+        "score_max": board.score_max,
         "accept_late": board.accept_late.map_or_else(|| "any".to_owned(), |age| format!("{}s", age / 1000)),
     })
 }

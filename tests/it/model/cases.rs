@@ -230,11 +230,12 @@ fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
         -1000..=1000_i64,
         select(vec![1, 45, 24 * 60, 36 * 60, 14 * 24 * 60]),
     );
-    let time = (select(zones), 0..7_i64, season, accept_late);
+    let score_max = select(vec![None, None, None, Some(0), Some(5)]);
+    let time = (select(zones), 0..7_i64, season, accept_late, score_max);
     let periods = subsequence(theme.units.to_vec(), theme.periods.clone()).prop_shuffle();
     (scores, time, periods, rolling, carryover).prop_map(
         |((update, descending, decimals, ties, ranking), time, periods, rolling, carryover)| {
-            let (zone, week_start, (season_start, season_length), accept_late) = time;
+            let (zone, week_start, (season_start, season_length), accept_late, score_max) = time;
             let periods = periods.into_iter().map(Window::Period);
             let rolling = rolling
                 .into_iter()
@@ -252,6 +253,7 @@ fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
                 windows: periods.chain(rolling).collect(),
                 carryover: carryover.into_iter().collect(),
                 accept_late,
+                score_max,
             }
         },
     )

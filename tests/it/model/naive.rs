@@ -76,6 +76,8 @@ pub struct Board {
     pub carryover: BTreeMap<Unit, i64>,
     /// `None` for any age.
     pub accept_late: Option<i64>,
+    /// In whole points.
+    pub score_max: Option<i64>,
 }
 
 /// An event as it is sent; two are the same content if they are equal.
@@ -322,6 +324,10 @@ impl Model {
         }
         if self.board.accept_late.is_some_and(|age| at < now - age) {
             return Verdict::Rejected("event-too-late");
+        }
+        let point = 10_i64.pow(self.board.decimals);
+        if self.board.score_max.is_some_and(|max| score > max * point) {
+            return Verdict::Rejected("score-out-of-range");
         }
         let units = [
             Unit::Minute,
