@@ -31,6 +31,10 @@
 --   fingerprints
 --   on_routes   places in `routes`
 --   details     0: status alone, 1: standings, 2: with ranks, 3: the event is refused, unless its id is known
+-- and, where the board has quotas:
+--   instants    ms since the epoch
+--   uses        for each event a list of {place in `quotas`, amount, expires (ms, 0: never), key indexes of the pools}
+--   quotas      list as in lib/quota.lua
 --
 -- Reply: {'STALE'}, or {'OK', one for each event}:
 --   record      taken: what is remembered of it
@@ -39,6 +43,7 @@
 --   {3}         refused as the caller said, and its id is not known
 --   {4, code}   a score of this window would pass the bound
 --   {5}         a rolling standing is not there, and no history was sent: nothing done, send it
+--   {7, quota, ms}   this quota is used up; when a sliding window would take the event, text, 0: not told
 --   {6, code}   ranks were asked for in a rolling standing that is not there: nothing done, complete it
 -- A record is, big-endian: fingerprint (7 bytes), tie key (6), detail + status (applied: 0, unchanged: 4) + (scores
 -- of seven bytes: 8, of four: 0) (1); for each standing that it reports, code + (listed before: 4096) (2), score
@@ -51,7 +56,7 @@
 --          members={1}, ids={4}, amounts={{-5}}, ats={4001000000000}, fingerprints={77}, on_routes={1}, details={1}}
 --   reply {'OK', record}
 
-local DUPLICATE, REUSED, REFUSED, OUT_OF_RANGE, NO_HISTORY, NO_STANDING = 1, 2, 3, 4, 5, 6
+local DUPLICATE, REUSED, REFUSED, OUT_OF_RANGE, NO_HISTORY, NO_STANDING, NO_QUOTA = 1, 2, 3, 4, 5, 6, 7
 local APPLIED, UNCHANGED, WIDE = 0, 4, 8
 local STATUS_ALONE, WITH_RANKS, ONLY_IF_KNOWN = 0, 2, 3
 local LISTED_BEFORE = 4096
@@ -322,6 +327,13 @@ local function carry_out(e)
     if math.abs(sum_of_history(roll, m) + args.amounts[1][e]) > SCORE_MAX then return {OUT_OF_RANGE, roll.code} end
   end
 
+  local pools, used_up, frees
+  if args.quotas then
+    pools, used_up, frees = choose_pools(args.quotas, args.uses[e], args.instants[e])
+    if not pools then return {NO_QUOTA, used_up, number_text(frees)} end
+    take_from(pools, args.instants[e], now)
+  end
+
   local ranks_before = detail == WITH_RANKS and ranks_of(targets, m)
   field_count, is_wide = 0, false
   if detail ~= STATUS_ALONE then
@@ -358,6 +370,7 @@ local function carry_out(e)
 end
 
 load_remembered()
+if args.quotas then load_counts(args.quotas, args.uses) end
 for _, route in ipairs(args.routes) do open_route(route) end
 local reply, is_used = {'OK'}, false
 for e = 1, #args.members do
@@ -367,6 +380,7 @@ for e = 1, #args.members do
 end
 
 flush_all()
+flush_counts(REGISTRY)
 for _, id_key in ipairs(taken) do call('SET', id_key, remembered[id_key], 'PX', args.remember) end
 if is_used and not board[2] then call('HSET', BOARD, 'used', 1) end
 return reply

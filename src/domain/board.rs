@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 
 use super::ids::BoardId;
 use super::period::{Calendar, Period, Season, Unit};
+use super::quota::{self, Quota};
 use super::score::{Bound, Decimals, Ratio, Score};
 use super::ties::Ties;
 use super::time::{Span, Timestamp};
@@ -213,6 +214,10 @@ pub struct Definition {
     #[serde(default)]
     #[schema(value_type = BTreeMap<String, String>, example = json!({"hour": "7d", "day": "90d"}))]
     pub retention: BTreeMap<Unit, Span>,
+    /// How much the board takes from one voter, for one member, … in a stretch of time; up to 8.
+    #[serde(default)]
+    #[schema(max_items = 8)]
+    pub quotas: Vec<Quota>,
     /// Events with an earlier `at` are refused.
     #[serde(default)]
     #[schema(value_type = Option<String>, format = DateTime)]
@@ -311,6 +316,9 @@ impl Definition {
         });
         if min.zip(max).is_some_and(|(min, max)| min > max) {
             refuse("/score_max".into(), "is less than `score_min`");
+        }
+        for (pointer, detail) in quota::check(self) {
+            refuse(pointer, detail);
         }
         for unit in self.carryover.keys() {
             let pointer = || format!("/carryover/{unit}");
@@ -508,6 +516,14 @@ impl Board {
     /// What changes with every change of the definition, and names no earlier board.
     pub fn version(&self) -> String {
         format!("{}-{}", self.generation, self.revision)
+    }
+
+    /// The last time at which an event of the period can come in, in milliseconds; `None`: at any time.
+    pub fn last_event_ms(&self, period: &Period) -> Option<i64> {
+        match self.definition.accept_late {
+            AcceptLate::Any => None,
+            AcceptLate::Within(span) => Some(period.end_ms.saturating_add_unsigned(span.ms())),
+        }
     }
 
     /// How entries are stored.

@@ -3,7 +3,8 @@
 use serde::Serialize;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::ids::{EventId, MemberId};
+use super::ids::{EventId, Label, MemberId};
+use super::quota::{Dimension, Network};
 use super::score::Score;
 use super::time::Timestamp;
 use super::window::Window;
@@ -22,6 +23,35 @@ pub struct Event {
     pub score: Score,
     /// When it happened; without one, when it comes in.
     pub at: Option<Timestamp>,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// Where an event comes from, as far as it tells. Quotas count by it.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Origin {
+    /// Who has sent it.
+    pub voter: Option<Label>,
+    /// Which way it came.
+    pub channel: Option<Label>,
+    /// From which device.
+    pub device: Option<Label>,
+    /// From which address.
+    pub ip: Option<Network>,
+}
+
+impl Origin {
+    /// What a quota counts by; `None` where the event does not tell.
+    pub fn value(&self, dimension: Dimension, member: &MemberId) -> Option<String> {
+        let text = |label: &Option<Label>| label.as_ref().map(Label::to_string);
+        match dimension {
+            Dimension::Voter => text(&self.voter),
+            Dimension::Member => Some(member.to_string()),
+            Dimension::Channel => text(&self.channel),
+            Dimension::Device => text(&self.device),
+            Dimension::Ip => self.ip.map(|network| network.to_string()),
+        }
+    }
 }
 
 impl Event {
@@ -34,6 +64,15 @@ impl Event {
             None => hash.update(b"-"),
         }
         hash.update(self.member.as_str().as_bytes());
+        for dimension in Dimension::OF_ORIGIN {
+            if let Some(value) = self.origin.value(dimension, &self.member) {
+                // No text has control characters, so that none of two parts can be read as another two.
+                hash.update(b"\x1f");
+                hash.update(dimension.name().as_bytes());
+                hash.update(b"=");
+                hash.update(value.as_bytes());
+            }
+        }
         // Lua's numbers are exact up to 53 bits.
         hash.digest() >> 11
     }
@@ -52,6 +91,15 @@ pub enum Rejection {
     ScoreBounds,
     /// A standing of this window would pass the bound of scores.
     OutOfRange(Window),
+    /// It lacks a field that a quota counts by.
+    Missing(Dimension),
+    /// A quota is used up.
+    Quota {
+        /// Which one, by its place in the definition.
+        place: usize,
+        /// When a sliding window would take it, if not sooner, in milliseconds since the epoch; 0: not told.
+        frees_at_ms: i64,
+    },
     /// Its id was used by an event with another content.
     IdReused,
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
 /// The longest board id, in bytes.
@@ -24,6 +25,9 @@ pub enum IdError {
     /// A member or event id contains a control character.
     #[error("an id has no control characters")]
     Control,
+    /// What should be an address is none.
+    #[error("an address is IPv4 or IPv6, as 203.0.113.7")]
+    Address,
 }
 
 /// The name of a board: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`.
@@ -98,6 +102,24 @@ name! {
     /// Who is ranked: 1 to 128 bytes of UTF-8 without control characters.
     MemberId
 }
+name! {
+    /// What an event says of where it comes from: 1 to 128 bytes of UTF-8 without control characters.
+    Label
+}
+
+impl<'de> Deserialize<'de> for Label {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).map_err(serde::de::Error::custom)
+    }
+}
+
+impl Serialize for Label {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
 name! {
     /// What makes a retry recognisable; unique in its board. 1 to 128 bytes of UTF-8 without control characters.
     EventId

@@ -8,6 +8,7 @@ pub mod event;
 pub mod ids;
 pub mod period;
 pub mod plan;
+pub mod quota;
 pub mod score;
 pub mod ties;
 pub mod time;

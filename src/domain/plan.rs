@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use super::board::{AcceptLate, Board, Series, Standing};
 use super::event::{Event, FUTURE_MS_MAX, Rejection};
 use super::period::{Period, Unit};
+use super::quota::{self, QuotaUse};
 use super::score::Score;
 use super::time::Timestamp;
 use super::window::Window;
@@ -35,6 +36,8 @@ pub struct Plan {
     pub route: Arc<Route>,
     /// The carried amounts, in the order of [`Amount::Carried`].
     pub carried: Vec<Score>,
+    /// What it takes of the board's quotas.
+    pub quotas: Vec<QuotaUse>,
 }
 
 /// The standings of all events whose instants lie in the same periods.
@@ -135,8 +138,14 @@ impl Routes {
         let route = self.0.lock().route(board, at, now);
         let carryover = board.definition.carryover.values();
         let carried = carryover.map(|ratio| ratio.of(event.score)).collect();
+        let rejection = reject(board, event.score, at, now);
+        let (rejection, quotas) = match quota::uses(board, &event, at) {
+            Ok(quotas) => (rejection, quotas),
+            Err(missing) => (rejection.or(Some(Rejection::Missing(missing))), Vec::new()),
+        };
         Plan {
-            rejection: reject(board, event.score, at, now),
+            rejection,
+            quotas,
             event,
             at,
             route,
@@ -327,6 +336,7 @@ fn intersection(range: &Range<i64>, period: &Period) -> Range<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::event::Origin;
     use crate::domain::ids::{BoardId, MemberId};
 
     fn board(json: &str) -> Board {
@@ -350,6 +360,7 @@ mod tests {
             member: MemberId::parse("m").unwrap(),
             score: Score::from_scaled(score).unwrap(),
             at: Some(at),
+            origin: Origin::default(),
         }
     }
 

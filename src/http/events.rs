@@ -14,9 +14,10 @@ use super::App;
 use super::extract::{JsonBytes, Path, Query, board_id, parse_json};
 use super::problem::{INTERNAL, INVALID_PARAMETER, Problem, ProblemBody, STORE_UNAVAILABLE};
 use crate::domain::board::FieldError;
-use crate::domain::event::{Detail, Status};
-use crate::domain::ids::{BoardId, EventId, MemberId};
+use crate::domain::event::{Detail, Origin, Status};
+use crate::domain::ids::{BoardId, EventId, Label, MemberId};
 use crate::domain::plan::StandingName;
+use crate::domain::quota::Network;
 use crate::domain::score::ShownScore;
 use crate::domain::time::Timestamp;
 use crate::service::Error;
@@ -39,6 +40,14 @@ struct EventBody<'a> {
     score: &'a RawValue,
     #[serde(borrow, default)]
     at: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    voter: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    channel: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    device: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    ip: Option<Cow<'a, str>>,
 }
 
 /// One event.
@@ -60,6 +69,18 @@ pub struct EventSchema {
     /// `accept_late`.
     #[schema(format = DateTime, required = false)]
     at: Option<String>,
+    /// Who has sent it: quotas count by it.
+    #[schema(min_length = 1, max_length = 128, required = false)]
+    voter: Option<String>,
+    /// Which way it came.
+    #[schema(min_length = 1, max_length = 128, required = false)]
+    channel: Option<String>,
+    /// From which device.
+    #[schema(min_length = 1, max_length = 128, required = false)]
+    device: Option<String>,
+    /// From which address, IPv4 or IPv6; of IPv6 the network of 64 bits counts.
+    #[schema(required = false, example = "203.0.113.7")]
+    ip: Option<String>,
 }
 
 /// One event of a batch.
@@ -82,6 +103,18 @@ pub struct BatchEventSchema {
     /// As in a single event.
     #[schema(format = DateTime, required = false)]
     at: Option<String>,
+    /// Who has sent it: quotas count by it.
+    #[schema(min_length = 1, max_length = 128, required = false)]
+    voter: Option<String>,
+    /// Which way it came.
+    #[schema(min_length = 1, max_length = 128, required = false)]
+    channel: Option<String>,
+    /// From which device.
+    #[schema(min_length = 1, max_length = 128, required = false)]
+    device: Option<String>,
+    /// From which address, IPv4 or IPv6; of IPv6 the network of 64 bits counts.
+    #[schema(required = false, example = "203.0.113.7")]
+    ip: Option<String>,
 }
 
 /// Many events, of any boards.
@@ -245,6 +278,18 @@ impl EventBody<'_> {
             .at
             .as_deref()
             .and_then(|at| take(&mut errors, "/at", Timestamp::parse(at)));
+        let mut label = |pointer, text: &Option<Cow<'_, str>>| {
+            take(&mut errors, pointer, Label::parse(text.as_deref()?))
+        };
+        let origin = Origin {
+            voter: label("/voter", &self.voter),
+            channel: label("/channel", &self.channel),
+            device: label("/device", &self.device),
+            ip: self
+                .ip
+                .as_deref()
+                .and_then(|ip| take(&mut errors, "/ip", Network::parse(ip))),
+        };
         match (board, member) {
             (Some(board), Some(member)) if errors.is_empty() => Ok(Incoming {
                 board,
@@ -252,6 +297,7 @@ impl EventBody<'_> {
                 member,
                 score: score.to_owned(),
                 at,
+                origin,
             }),
             _ => Err(Problem::invalid(errors)),
         }
@@ -338,6 +384,7 @@ impl EventResult {
         (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 422, description = "`validation-failed`, `score-out-of-range`, `event-in-future`, `event-too-late`, `event-id-reused`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 429, description = "`quota-exceeded`, with `Retry-After`, `RateLimit-Policy` and `RateLimit` as in draft-ietf-httpapi-ratelimit-headers", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
 pub async fn post_one(

@@ -1,13 +1,14 @@
 //! Errors as clients see them: `application/problem+json` (RFC 9457), and the page behind each type.
 
 use axum::extract::Path;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::domain::board::FieldError;
 use crate::domain::event::Rejection;
+use crate::domain::time::Timestamp;
 use crate::service::Error;
 use crate::store::StoreError;
 
@@ -80,6 +81,8 @@ kinds! {
         "The event's `at` is more than 60 seconds ahead of the service's clock. It was not taken.";
     EVENT_TOO_LATE = UNPROCESSABLE_ENTITY, "event-too-late", "Event too late",
         "The event's `at` is older than the board's `accept_late`. It was not taken.";
+    QUOTA_EXCEEDED = TOO_MANY_REQUESTS, "quota-exceeded", "Quota exceeded",
+        "A quota of the board is used up: `quota` names it, and `frees_at` is when an event like this would be taken, if nothing else came in; it is not there if that is never. The event was not taken, and has used up nothing.";
     EVENT_ID_REUSED = UNPROCESSABLE_ENTITY, "event-id-reused", "Event id reused",
         "An event with this id and another content was taken before. This one was not.";
     UNKNOWN_WINDOW = UNPROCESSABLE_ENTITY, "unknown-window", "Unknown window",
@@ -100,6 +103,8 @@ pub struct Problem {
     pub detail: String,
     /// Where in the body.
     pub errors: Vec<FieldError>,
+    /// The quota that is used up.
+    pub quota: Option<UsedUp>,
 }
 
 /// The body of every response with a status from 400 on (RFC 9457).
@@ -122,6 +127,14 @@ pub struct ProblemBody {
     /// Where in the body, if it lies there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<FieldError>,
+    /// The quota that is used up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "voter-minute")]
+    pub quota: Option<String>,
+    /// When that quota frees; not there for never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub frees_at: Option<Timestamp>,
     /// The request's id, as in the header `X-Request-Id`; not in the problem of one item of a batch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
@@ -134,6 +147,7 @@ impl Problem {
             kind,
             detail: detail.into(),
             errors: Vec::new(),
+            quota: None,
         }
     }
 
@@ -145,9 +159,8 @@ impl Problem {
             errors => format!("{} things are wrong; see errors", errors.len()),
         };
         Self {
-            kind: VALIDATION_FAILED,
-            detail,
             errors,
+            ..Self::new(VALIDATION_FAILED, detail)
         }
     }
 
@@ -159,6 +172,8 @@ impl Problem {
             status: self.kind.status.as_u16(),
             detail: self.detail.clone(),
             errors: self.errors.clone(),
+            quota: self.quota.as_ref().map(|quota| quota.name.clone()),
+            frees_at: self.quota.as_ref().and_then(|quota| quota.frees_at),
             request_id: request_id.map(ToOwned::to_owned),
         }
     }
@@ -186,11 +201,51 @@ impl IntoResponse for Problem {
         if self.kind == STORE_UNAVAILABLE {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S));
         }
+        if let Some(quota) = &self.quota {
+            quota.add_headers(headers);
+        }
         if self.kind == UNAUTHENTICATED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response.extensions_mut().insert(self);
         response
+    }
+}
+
+/// A quota that is used up.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct UsedUp {
+    name: String,
+    max: u64,
+    window_s: Option<u64>,
+    frees_at: Option<Timestamp>,
+    wait_s: Option<u64>,
+}
+
+impl UsedUp {
+    /// `Retry-After`, and the headers of draft-ietf-httpapi-ratelimit-headers.
+    fn add_headers(&self, headers: &mut HeaderMap) {
+        let Self {
+            name,
+            max,
+            window_s,
+            wait_s,
+            ..
+        } = self;
+        let window = window_s.map_or_else(String::new, |window| format!(";w={window}"));
+        let wait = wait_s.map_or_else(String::new, |wait| format!(";t={wait}"));
+        let mut add = |header: HeaderName, text: String| {
+            if let Ok(value) = HeaderValue::try_from(text) {
+                headers.insert(header, value);
+            }
+        };
+        let policy = HeaderName::from_static("ratelimit-policy");
+        add(policy, format!("\"{name}\";q={max}{window}"));
+        let limit = HeaderName::from_static("ratelimit");
+        add(limit, format!("\"{name}\";r=0{wait}"));
+        if let Some(wait_s) = wait_s {
+            add(header::RETRY_AFTER, wait_s.max(&1).to_string());
+        }
     }
 }
 
@@ -202,17 +257,35 @@ impl From<Error> for Problem {
             Error::Invalid(errors) => return Self::invalid(errors),
             Error::BoardInUse(errors) => {
                 return Self {
-                    kind: BOARD_IN_USE,
-                    detail,
                     errors,
+                    ..Self::new(BOARD_IN_USE, detail)
                 };
             }
             Error::Score { .. } => {
                 let errors = vec![FieldError::new("/score", &detail)];
                 return Self {
-                    kind: SCORE_OUT_OF_RANGE,
-                    detail,
                     errors,
+                    ..Self::new(SCORE_OUT_OF_RANGE, detail)
+                };
+            }
+            Error::QuotaExceeded {
+                name,
+                max,
+                window_s,
+                frees_at,
+                wait_s,
+                ..
+            } => {
+                let quota = UsedUp {
+                    name,
+                    max,
+                    window_s,
+                    frees_at,
+                    wait_s,
+                };
+                return Self {
+                    quota: Some(quota),
+                    ..Self::new(QUOTA_EXCEEDED, detail)
                 };
             }
             Error::Store(StoreError::Unavailable(text)) => {
@@ -237,6 +310,8 @@ impl From<Error> for Problem {
                 Rejection::Closed => BOARD_CLOSED,
                 Rejection::ScoreBounds | Rejection::OutOfRange(_) => SCORE_OUT_OF_RANGE,
                 Rejection::IdReused => EVENT_ID_REUSED,
+                Rejection::Missing(_) => VALIDATION_FAILED,
+                Rejection::Quota { .. } => QUOTA_EXCEEDED,
             },
         };
         Self::new(kind, detail)

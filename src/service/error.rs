@@ -5,6 +5,7 @@ use thiserror::Error;
 use crate::domain::board::{Board, FieldError};
 use crate::domain::event::Rejection;
 use crate::domain::ids::BoardId;
+use crate::domain::quota::{Measure, QuotaWindow};
 use crate::domain::score::{Bound, ScoreError};
 use crate::domain::time::Timestamp;
 use crate::store::StoreError;
@@ -70,6 +71,22 @@ pub enum Error {
         /// The same for people.
         detail: String,
     },
+    /// A quota is used up.
+    #[error("{detail}")]
+    QuotaExceeded {
+        /// Its name.
+        name: String,
+        /// How much it allows, in events or points.
+        max: u64,
+        /// How long its window is, in seconds; `None` for all time.
+        window_s: Option<u64>,
+        /// When an event like this would be taken, if nothing else came in; `None` for never, or not told.
+        frees_at: Option<Timestamp>,
+        /// How long that is from now, in seconds, rounded up.
+        wait_s: Option<u64>,
+        /// The same for people.
+        detail: String,
+    },
     /// Redis failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -118,9 +135,54 @@ impl Error {
             Rejection::OutOfRange(window) => {
                 format!("the score in {window} would pass ±(2^53 − 1)")
             }
+            Rejection::Missing(dimension) => {
+                let name = dimension.name();
+                let detail = format!("a quota of board {id} counts by {name}");
+                return Self::Invalid(vec![FieldError::new(format!("/{name}"), detail)]);
+            }
+            Rejection::Quota { place, frees_at_ms } => {
+                return Self::quota_exceeded(board, place, frees_at_ms, at, now);
+            }
             Rejection::IdReused => "another event with other content had this id".to_owned(),
         };
         Self::Rejected { rejection, detail }
+    }
+
+    fn quota_exceeded(
+        board: &Board,
+        place: usize,
+        frees_at_ms: i64,
+        at: Timestamp,
+        now: Timestamp,
+    ) -> Self {
+        let Some(quota) = board.definition.quotas.get(place) else {
+            return StoreError::Unexpected("a quota that is not there".into()).into();
+        };
+        let frees_at = match quota.window {
+            QuotaWindow::Sliding(_) if frees_at_ms > 0 => {
+                Some(Timestamp::from_ms_clamped(frees_at_ms))
+            }
+            _ => quota.frees_at(board, at),
+        };
+        let wait_ms = frees_at.map(|frees_at| frees_at.ms().saturating_sub(now.ms()).max(0));
+        let what = match quota.measure {
+            Measure::Events => "events",
+            Measure::Score => "points",
+        };
+        let frees =
+            frees_at.map_or_else(String::new, |frees_at| format!("; it frees at {frees_at}"));
+        let (name, max, window) = (quota.name.clone(), quota.max, quota.window);
+        Self::QuotaExceeded {
+            detail: format!(
+                "quota {name} of board {} is used up: {max} {what}, {window}{frees}",
+                board.id
+            ),
+            name,
+            max,
+            window_s: quota.window_s(board, at),
+            frees_at,
+            wait_s: wait_ms.map(|ms| ms.unsigned_abs().div_ceil(1_000)),
+        }
     }
 
     /// The call was begun anew too often.

@@ -12,7 +12,7 @@ use metrics::counter;
 use super::line::Work;
 use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
 use crate::domain::board::Board;
-use crate::domain::event::{Detail, Event, Outcome};
+use crate::domain::event::{Detail, Event, Origin, Outcome};
 use crate::domain::ids::{BoardId, EventId, MemberId};
 use crate::domain::plan::{Route, StandingName};
 use crate::domain::score::Score;
@@ -37,6 +37,8 @@ pub struct Incoming {
     pub score: String,
     /// When it happened; without one, now.
     pub at: Option<Timestamp>,
+    /// Where it comes from.
+    pub origin: Origin,
 }
 
 /// An event that was taken.
@@ -312,6 +314,7 @@ fn plan_groups<'a>(
             member: incoming.member.clone(),
             score,
             at: incoming.at,
+            origin: incoming.origin.clone(),
         };
         let plan = live.routes.plan(board, event, now);
         if let (Some(rejection), None) = (plan.rejection, &incoming.id) {

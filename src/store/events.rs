@@ -50,7 +50,7 @@ impl Ready {
         } else {
             0
         };
-        6 + 6 * writes.len() + rolls + ranks
+        6 + 6 * writes.len() + rolls + ranks + 6 * self.plan.quotas.len()
     }
 
     fn sends_history(&self, roll: &Roll) -> bool {

@@ -14,6 +14,7 @@
 //! | …`:members`, …`:scores` | hash, sorted set | a standing's members and its distinct scores, where its layout has them |
 //! | `st:{b}:1:last-7-days` | string | which standings of a rolling window are there (`scripts/lib/rolling.lua`) |
 //! | `st:{b}:1:e:run-88231` | string | a remembered event id and its outcome; expires |
+//! | `st:{b}:1:q:0:voter-hour:hour:2026-11-21T05:00Z`… | string, sorted set | what was taken of a quota (`scripts/lib/quota.lua`); expires where it can |
 //! | `st:{boards}:live` | sorted set | the ids of all boards, all under score 0 |
 //! | `st:{boards}:changes` | sorted set | board ids by the sequence number of their last change |
 //! | `st:{boards}:sequence`, `st:{boards}:generation` | integer | the last numbers given out |
@@ -23,6 +24,7 @@
 
 use crate::domain::board::{Board, Layout, Series, Standing};
 use crate::domain::ids::{BoardId, EventId};
+use crate::domain::quota::Pool;
 
 /// The set of deleted boards whose data is not yet unlinked.
 pub const DELETED: &str = "st:{boards}:deleted";
@@ -48,6 +50,11 @@ pub fn registry(id: &BoardId, generation: u64) -> String {
 /// The key of a remembered event id.
 pub fn event(board: &Board, id: &EventId) -> String {
     format!("st:{{{}}}:{}:e:{id}", board.id, board.generation)
+}
+
+/// The key of what was taken of a quota's pool.
+pub fn quota(board: &Board, pool: &Pool) -> String {
+    format!("st:{{{}}}:{}:q:{}", board.id, board.generation, pool.name)
 }
 
 /// The key of a series: of the state of a rolling window, and the beginning of its standings' keys.

@@ -42,7 +42,7 @@ macro_rules! scripts {
 
 scripts! {
     /// Carries out the plans of many events.
-    APPLY = "apply", "#!lua", ["standing", "rolling"];
+    APPLY = "apply", "#!lua", ["standing", "rolling", "quota"];
     /// Takes a rolling standing a step nearer to complete.
     ADVANCE = "advance", "#!lua", ["standing", "rolling"];
     /// Reads pages, members and subsets.

@@ -4,5 +4,6 @@ mod boards;
 mod caching;
 mod errors;
 mod events;
+mod quotas;
 mod reads;
 mod roles;

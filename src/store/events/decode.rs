@@ -39,6 +39,10 @@ fn refusal(board: &Board, plan: &Plan, parts: &[Value]) -> Option<Answer> {
         4 => Answer::Rejected(Rejection::OutOfRange(window()?)),
         5 => Answer::NeedsHistory,
         6 => Answer::NeedsStanding(window()?),
+        7 => Answer::Rejected(Rejection::Quota {
+            place: usize::try_from(rest.first()?.as_i64()? - 1).ok()?,
+            frees_at_ms: rest.get(1)?.as_i64()?,
+        }),
         _ => return None,
     })
 }

@@ -1,0 +1,132 @@
+-- lib/quota.lua: counting what events take of a board's quotas.
+--
+-- A quota has one pool or more: its `max`, and its extra allowances. An event takes from the first of its pools
+-- that has enough left. What was taken of a pool is kept under one key for each voter, member, … that is counted
+-- apart:
+--   of a period, or in total   string: the sum
+--   of a sliding window        sorted set, the log: ms since the epoch -> `ms:n:amount`, n telling apart those of one
+--                              millisecond; what can't matter any more is dropped
+--
+-- quotas = list of {log = length of the sliding window in ms, 0: none; keep = ms for which a log is kept;
+--                   is_points: whether amounts other than 1 are counted; allowances = list, one for each pool}
+-- A use is {place in `quotas`, amount, expires (ms since the epoch, 0: never), key indexes of the pools, 0: not one
+-- of the event's}.
+
+local counts, changed_counts = {}, {}
+
+-- Loads the sums of all uses with one command.
+local function load_counts(quotas, uses)
+  local keys = {}
+  for _, of_event in ipairs(uses) do
+    for _, use in ipairs(of_event) do
+      if quotas[use[1]].log == 0 then
+        for _, key in ipairs(use[4]) do
+          if key > 0 and not counts[KEYS[key]] then
+            counts[KEYS[key]] = 0
+            keys[#keys + 1] = KEYS[key]
+          end
+        end
+      end
+    end
+  end
+  if #keys == 0 then return end
+  for index, sum in ipairs(call('MGET', unpack(keys))) do
+    if sum then counts[keys[index]] = tonumber(sum) end
+  end
+end
+
+-- The instants and amounts in a log between two bounds, oldest first.
+local function log_entries(key, from, to)
+  local flat = call('ZRANGE', key, from, to, 'BYSCORE', 'WITHSCORES')
+  local instants, amounts = {}, {}
+  for index = 1, #flat, 2 do
+    instants[#instants + 1] = tonumber(flat[index + 1])
+    amounts[#amounts + 1] = tonumber(string.match(flat[index], '%d+$'))
+  end
+  return instants, amounts
+end
+
+-- Whether no stretch of the window's length would hold more than the allowance with this amount at `instant`;
+-- otherwise also when it would be taken, if nothing else came in.
+local function log_takes(quota, key, allowance, amount, instant)
+  local from, to = '(' .. number_text(instant - quota.log), '(' .. number_text(instant + quota.log)
+  if not quota.is_points and call('ZCOUNT', key, from, to) + amount <= allowance then return true end
+  local instants, amounts = log_entries(key, from, to)
+  -- Every stretch that holds `instant` and could be too full begins with an entry, or with `instant`.
+  local is_full, last, sum = false, 0, 0
+  for first = 1, #instants + 1 do
+    local begin = instants[first] or instant
+    if begin > instant then begin = instant end
+    while last < #instants and instants[last + 1] < begin + quota.log do
+      last = last + 1
+      sum = sum + amounts[last]
+    end
+    is_full = is_full or sum + amount > allowance
+    if not instants[first] or instants[first] > instant then break end
+    sum = sum - amounts[first]
+  end
+  if not is_full then return true end
+  -- Later it is taken when enough of the entries have left the window.
+  local left, frees = amount, 0
+  for index = #instants, 1, -1 do
+    left = left + amounts[index]
+    if left > allowance then
+      frees = instants[index] + quota.log
+      break
+    end
+  end
+  return false, frees
+end
+
+-- For each use the pool that it takes from; or nil, the quota that is used up, and when it frees, 0: not told.
+local function choose_pools(quotas, uses, instant)
+  local chosen = {}
+  for _, use in ipairs(uses) do
+    local quota, amount, pool, frees = quotas[use[1]], use[2], nil, 0
+    for place, index in ipairs(use[4]) do
+      if index > 0 and not pool then
+        local key, allowance, takes, later = KEYS[index], quota.allowances[place], nil, 0
+        if quota.log > 0 then
+          takes, later = log_takes(quota, key, allowance, amount, instant)
+        else
+          takes = counts[key] + amount <= allowance
+        end
+        if takes then
+          pool = {quota = quota, key = key, amount = amount, expires = use[3]}
+        elseif frees == 0 then
+          frees = later
+        end
+      end
+    end
+    if not pool then return nil, use[1], frees end
+    chosen[#chosen + 1] = pool
+  end
+  return chosen
+end
+
+local function take_from(pools, instant, now)
+  for _, pool in ipairs(pools) do
+    local key, quota = pool.key, pool.quota
+    if quota.log > 0 then
+      local at = number_text(instant)
+      local number = call('ZCOUNT', key, at, at)
+      call('ZADD', key, at, at .. ':' .. number .. ':' .. number_text(pool.amount))
+      call('ZREMRANGEBYSCORE', key, '-inf', '(' .. number_text(now - quota.keep))
+      call('PEXPIRE', key, number_text(quota.keep))
+    else
+      counts[key] = counts[key] + pool.amount
+      changed_counts[key] = pool.expires
+    end
+  end
+end
+
+local function flush_counts(registry)
+  for key, expires in pairs(changed_counts) do
+    if expires > 0 then
+      call('SET', key, number_text(counts[key]), 'PXAT', number_text(expires))
+    else
+      call('SET', key, number_text(counts[key]))
+      call('SADD', registry, key)
+    end
+  end
+end

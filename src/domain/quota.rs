@@ -1,0 +1,369 @@
+//! Quotas: how much a board takes from one voter, for one member, through one channel in a stretch of time.
+//!
+//! A quota counts the events that were taken, at the time at which they happened (`at`): so votes that come
+//! late, or all at once after a fault, are judged as if they had come in time. A repeated event counts once.
+//! Each combination of what a quota goes `by` has a count of its own.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use utoipa::ToSchema;
+
+use super::board::{AcceptLate, Board, Definition};
+use super::event::Event;
+use super::ids::{IdError, Label};
+use super::period::Unit;
+use super::time::{Span, Timestamp};
+
+/// The most quotas of a board.
+pub const QUOTAS_MAX: usize = 8;
+/// The most extra allowances of a quota.
+pub const EXTRAS_MAX: usize = 4;
+/// The most channels of an extra allowance.
+const CHANNELS_MAX: usize = 32;
+/// The greatest `max`.
+pub const QUOTA_MAX: u64 = 1_000_000_000;
+/// Stands between the parts of a count's name; no part contains it.
+const SEPARATOR: char = '\u{1f}';
+
+/// How much a board takes.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Quota {
+    /// What it is called where it refuses: 1 to 64 of `a-z 0-9 -`.
+    #[schema(pattern = "^[a-z0-9-]{1,64}$", example = "voter-minute")]
+    pub name: String,
+    /// What is counted apart. An event has to have these fields.
+    #[schema(min_items = 1, max_items = 5, example = json!(["voter"]))]
+    pub by: Vec<Dimension>,
+    /// In no stretch of this length (`90s`, `10m`) more than `max`; or in each period (`minute`, `hour`,
+    /// `day`, `week`, `month`, `year`, `season`) of the board's time zone; or in `total`.
+    #[schema(value_type = String, example = "1m")]
+    pub window: QuotaWindow,
+    /// How much at the most.
+    #[schema(minimum = 1, maximum = 1_000_000_000, example = 5)]
+    pub max: u64,
+    /// What is counted.
+    #[serde(default)]
+    pub measure: Measure,
+    /// Allowances on top for some channels, used when `max` is reached.
+    #[serde(default)]
+    #[schema(max_items = 4)]
+    pub extra: Vec<Extra>,
+}
+
+/// What a quota counts apart.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Dimension {
+    /// Who has sent it.
+    Voter,
+    /// For whom.
+    Member,
+    /// Which way it came.
+    Channel,
+    /// From which device.
+    Device,
+    /// From which address; of IPv6 the network of 64 bits.
+    Ip,
+}
+
+/// What a quota counts.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Measure {
+    /// Events.
+    #[default]
+    Events,
+    /// Points: scores without their signs.
+    Score,
+}
+
+/// An allowance on top.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Extra {
+    /// For events of these channels.
+    #[schema(value_type = Vec<String>, min_items = 1, max_items = 32, example = json!(["partner-a"]))]
+    pub channel: Vec<Label>,
+    /// How much at the most.
+    #[schema(minimum = 1, maximum = 1_000_000_000, example = 5)]
+    pub max: u64,
+}
+
+/// The stretch of time that a quota counts in.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum QuotaWindow {
+    /// Every stretch of this length, wherever it begins.
+    Sliding(Span),
+    /// A period of the board's calendar.
+    Period(Unit),
+    /// All time.
+    Total,
+}
+
+impl fmt::Display for QuotaWindow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sliding(span) => write!(f, "{span}"),
+            Self::Period(unit) => write!(f, "{unit}"),
+            Self::Total => f.write_str("total"),
+        }
+    }
+}
+
+impl FromStr for QuotaWindow {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "total" {
+            return Ok(Self::Total);
+        }
+        match text.parse::<Unit>() {
+            Ok(Unit::All) | Err(_) => {}
+            Ok(unit) => return Ok(Self::Period(unit)),
+        }
+        match text.parse::<Span>() {
+            Ok(span) if span.ms() > 0 => Ok(Self::Sliding(span)),
+            _ => Err(
+                "a quota's window is a duration as `90s`, a period as `hour`, or `total`".into(),
+            ),
+        }
+    }
+}
+
+impl Serialize for QuotaWindow {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for QuotaWindow {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// Where an event comes from by its address: an IPv4 address, or an IPv6 network of 64 bits.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Network(IpAddr);
+
+impl Network {
+    /// Reads an address.
+    pub fn parse(text: &str) -> Result<Self, IdError> {
+        let address: IpAddr = text.parse().map_err(|_| IdError::Address)?;
+        Ok(Self(match address.to_canonical() {
+            IpAddr::V6(address) => {
+                let prefix = address.to_bits() >> 64 << 64;
+                IpAddr::V6(prefix.into())
+            }
+            v4 => v4,
+        }))
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A count that an event enters.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Pool {
+    /// Its place among the allowances of its quota: 0 for `max`, and then those of `extra`.
+    pub place: usize,
+    /// Tells it from all other counts of its board.
+    pub name: String,
+}
+
+/// What an event takes of one quota: from the first of the pools that has enough left.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct QuotaUse {
+    /// The quota, by its place in the definition.
+    pub quota: usize,
+    /// How much: events, or scaled points.
+    pub amount: i64,
+    /// The pools that it may use, in this order.
+    pub pools: Vec<Pool>,
+    /// When the counts can be dropped, in milliseconds since the epoch; `None`: never, or by their length.
+    pub expires_at_ms: Option<i64>,
+}
+
+impl Quota {
+    /// What its allowances amount to, `max` first: events, or scaled points.
+    pub fn allowances(&self, board: &Board) -> Vec<i64> {
+        let scale = match self.measure {
+            Measure::Events => 1,
+            Measure::Score => 10_i64.pow(u32::from(board.definition.decimals.digits())),
+        };
+        let all = std::iter::once(self.max).chain(self.extra.iter().map(|extra| extra.max));
+        all.map(|max| {
+            i64::try_from(max)
+                .unwrap_or(i64::MAX / scale)
+                .saturating_mul(scale)
+        })
+        .collect()
+    }
+
+    /// What an event takes of it; the field that is missing, if one is.
+    fn use_of(
+        &self,
+        quota: usize,
+        board: &Board,
+        event: &Event,
+        at: Timestamp,
+    ) -> Result<QuotaUse, Dimension> {
+        let amount = match self.measure {
+            Measure::Events => 1,
+            Measure::Score => event.score.scaled().abs(),
+        };
+        let period = match self.window {
+            QuotaWindow::Period(unit) => Some(board.calendar.containing(unit, at)),
+            QuotaWindow::Sliding(_) | QuotaWindow::Total => None,
+        };
+        let mut name = format!("{}:{}", self.name, self.window);
+        if let Some(period) = &period {
+            name.push(':');
+            name.push_str(&board.calendar.key(period));
+        }
+        for dimension in &self.by {
+            let value = event
+                .origin
+                .value(*dimension, &event.member)
+                .ok_or(*dimension)?;
+            name.push(SEPARATOR);
+            name.push_str(dimension.name());
+            name.push('=');
+            name.push_str(&value);
+        }
+        let matching = self.extra.iter().enumerate().filter(|(_, extra)| {
+            event
+                .origin
+                .channel
+                .as_ref()
+                .is_some_and(|channel| extra.channel.contains(channel))
+        });
+        let places = std::iter::once(0).chain(matching.map(|(index, _)| index + 1));
+        let measure = match self.measure {
+            Measure::Events => "",
+            Measure::Score => "score:",
+        };
+        let pools = places.map(|place| Pool {
+            place,
+            name: format!("{measure}{place}:{name}"),
+        });
+        Ok(QuotaUse {
+            quota,
+            amount,
+            pools: pools.collect(),
+            expires_at_ms: period.and_then(|period| board.last_event_ms(&period)),
+        })
+    }
+
+    /// How long its window is, in seconds; `None` for all time.
+    pub fn window_s(&self, board: &Board, at: Timestamp) -> Option<u64> {
+        match self.window {
+            QuotaWindow::Sliding(span) => Some(span.ms() / 1_000),
+            QuotaWindow::Period(unit) => {
+                let period = board.calendar.containing(unit, at);
+                Some(period.end_ms.abs_diff(period.start_ms) / 1_000)
+            }
+            QuotaWindow::Total => None,
+        }
+    }
+
+    /// When an event that finds the quota used up could be taken, if not sooner: where the period ends. `None`
+    /// for never, and for sliding windows, which the store tells.
+    pub fn frees_at(&self, board: &Board, at: Timestamp) -> Option<Timestamp> {
+        match self.window {
+            QuotaWindow::Period(unit) => board.calendar.containing(unit, at).end(),
+            QuotaWindow::Sliding(_) | QuotaWindow::Total => None,
+        }
+    }
+}
+
+/// What an event takes of each of its board's quotas; the first field that one of them misses.
+pub fn uses(board: &Board, event: &Event, at: Timestamp) -> Result<Vec<QuotaUse>, Dimension> {
+    let quotas = board.definition.quotas.iter().enumerate();
+    quotas
+        .map(|(place, quota)| quota.use_of(place, board, event, at))
+        .collect()
+}
+
+impl Dimension {
+    /// Those that an event tells of where it comes from.
+    pub const OF_ORIGIN: [Self; 4] = [Self::Voter, Self::Channel, Self::Device, Self::Ip];
+
+    /// The field that holds it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Voter => "voter",
+            Self::Member => "member",
+            Self::Channel => "channel",
+            Self::Device => "device",
+            Self::Ip => "ip",
+        }
+    }
+}
+
+/// What is wrong with a definition's quotas: where, and what.
+pub fn check(definition: &Definition) -> Vec<(String, &'static str)> {
+    let mut errors = Vec::new();
+    if definition.quotas.len() > QUOTAS_MAX {
+        errors.push(("/quotas".to_owned(), "a board has up to 8 quotas"));
+    }
+    for (place, quota) in definition.quotas.iter().enumerate() {
+        let mut refuse =
+            |field: &str, detail| errors.push((format!("/quotas/{place}{field}"), detail));
+        let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        if !(1..=64).contains(&quota.name.len()) || !quota.name.bytes().all(allowed) {
+            refuse(
+                "/name",
+                "a quota's name has 1 to 64 of the characters a-z 0-9 -",
+            );
+        }
+        if definition.quotas[..place]
+            .iter()
+            .any(|other| other.name == quota.name)
+        {
+            refuse("/name", "another quota has this name");
+        }
+        let mut by = quota.by.clone();
+        by.sort_unstable();
+        by.dedup();
+        if by.is_empty() || by.len() != quota.by.len() {
+            refuse("/by", "a quota goes by one field or more, each named once");
+        }
+        if !(1..=QUOTA_MAX).contains(&quota.max) {
+            refuse("/max", "is 1 to 1,000,000,000");
+        }
+        if quota.extra.len() > EXTRAS_MAX {
+            refuse("/extra", "a quota has up to 4 extra allowances");
+        }
+        for (index, extra) in quota.extra.iter().enumerate() {
+            if !(1..=CHANNELS_MAX).contains(&extra.channel.len()) {
+                refuse(&format!("/extra/{index}/channel"), "names 1 to 32 channels");
+            }
+            if !(1..=QUOTA_MAX).contains(&extra.max) {
+                refuse(&format!("/extra/{index}/max"), "is 1 to 1,000,000,000");
+            }
+        }
+        match quota.window {
+            QuotaWindow::Period(Unit::Season) if definition.season.is_none() => {
+                refuse("/window", "`season` needs the field `season`");
+            }
+            QuotaWindow::Sliding(_) if definition.accept_late == AcceptLate::Any => {
+                refuse(
+                    "/window",
+                    "a duration goes with a bounded `accept_late`: what it counts is kept for as long",
+                );
+            }
+            _ => {}
+        }
+    }
+    errors
+}
