@@ -380,7 +380,7 @@ for e = 1, #args.members do
 end
 
 flush_all()
-flush_counts(REGISTRY)
+flush_counts(REGISTRY, now)
 for _, id_key in ipairs(taken) do call('SET', id_key, remembered[id_key], 'PX', args.remember) end
 if is_used and not board[2] then call('HSET', BOARD, 'used', 1) end
 return reply

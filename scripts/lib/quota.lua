@@ -120,10 +120,10 @@ local function take_from(pools, instant, now)
   end
 end
 
-local function flush_counts(registry)
+local function flush_counts(registry, now)
   for key, expires in pairs(changed_counts) do
     if expires > 0 then
-      call('SET', key, number_text(counts[key]), 'PXAT', number_text(expires))
+      call('SET', key, number_text(counts[key]), 'PX', number_text(expires - now))
     else
       call('SET', key, number_text(counts[key]))
       call('SADD', registry, key)

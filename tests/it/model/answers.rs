@@ -10,7 +10,9 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::cases::Detail;
-use super::naive::{Board, Entry, Event, Model, Ranking, Ties, Unit, Update, Window, utc};
+use super::naive::{
+    Board, Entry, Event, Model, Quota, QuotaWindow, Ranking, Ties, Unit, Update, Window, utc,
+};
 
 /// The JSON with every number as a string of its digits.
 pub fn exact(text: &str) -> Value {
@@ -109,7 +111,24 @@ pub fn definition(board: &Board) -> Value {
         "season": if board.windows.contains(&Window::Period(Unit::Season)) { season } else { Value::Null },
         "carryover": shares.collect::<BTreeMap<_, _>>(),
         "score_max": board.score_max,
+        "quotas": (0..).zip(&board.quotas).map(quota).collect::<Vec<_>>(),
         "accept_late": board.accept_late.map_or_else(|| "any".to_owned(), |age| format!("{}s", age / 1000)),
+    })
+}
+
+fn quota((place, quota): (usize, &Quota)) -> Value {
+    let by = [(quota.by_voter, "voter"), (quota.by_member, "member")];
+    let by = by.iter().filter(|(is_named, _)| *is_named);
+    json!({
+        "name": format!("q{place}"),
+        "by": by.map(|(_, name)| name).collect::<Vec<_>>(),
+        "window": match quota.window {
+            QuotaWindow::Sliding(ms) => format!("{}s", ms / 1000),
+            QuotaWindow::Period(unit) => unit_name(unit),
+            QuotaWindow::Total => "total".to_owned(),
+        },
+        "max": quota.max,
+        "measure": if quota.counts_points { "score" } else { "events" },
     })
 }
 

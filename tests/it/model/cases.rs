@@ -11,7 +11,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
-use super::naive::{Board, DAY, HOUR, Ranking, SCORE_MAX, Ties, Unit, Update, Window};
+use super::naive::{
+    Board, DAY, HOUR, Quota, QuotaWindow, Ranking, SCORE_MAX, Ties, Unit, Update, Window,
+};
 
 /// Members whose names are easily mixed up, sorted wrongly or cut in the wrong place.
 pub const MEMBERS: [&str; 12] = [
@@ -117,6 +119,8 @@ pub struct NewEvent {
     pub member: Pick,
     pub score: Amount,
     pub at: Time,
+    /// From 0; `None` where it doesn't tell.
+    pub voter: Option<u8>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -231,11 +235,14 @@ fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
         select(vec![1, 45, 24 * 60, 36 * 60, 14 * 24 * 60]),
     );
     let score_max = select(vec![None, None, None, Some(0), Some(5)]);
-    let time = (select(zones), 0..7_i64, season, accept_late, score_max);
+    let quotas = prop_oneof![3 => Just(Vec::new()), 1 => vec(quota(), 1..=2)];
+    let time = (select(zones), 0..7_i64, season, accept_late);
+    let limits = (score_max, quotas);
     let periods = subsequence(theme.units.to_vec(), theme.periods.clone()).prop_shuffle();
-    (scores, time, periods, rolling, carryover).prop_map(
-        |((update, descending, decimals, ties, ranking), time, periods, rolling, carryover)| {
-            let (zone, week_start, (season_start, season_length), accept_late, score_max) = time;
+    (scores, time, periods, rolling, carryover, limits).prop_map(
+        |(scores, time, periods, rolling, carryover, (score_max, quotas))| {
+            let (update, descending, decimals, ties, ranking) = scores;
+            let (zone, week_start, (season_start, season_length), accept_late) = time;
             let periods = periods.into_iter().map(Window::Period);
             let rolling = rolling
                 .into_iter()
@@ -254,7 +261,31 @@ fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
                 carryover: carryover.into_iter().collect(),
                 accept_late,
                 score_max,
+                quotas,
             }
+        },
+    )
+}
+
+fn quota() -> impl Strategy<Value = Quota> {
+    let by = select(vec![(true, false), (false, true), (true, true)]);
+    let window = select(vec![
+        QuotaWindow::Sliding(1000),
+        QuotaWindow::Sliding(60_000),
+        QuotaWindow::Sliding(HOUR),
+        QuotaWindow::Period(Unit::Minute),
+        QuotaWindow::Period(Unit::Hour),
+        QuotaWindow::Period(Unit::Day),
+        QuotaWindow::Period(Unit::Month),
+        QuotaWindow::Total,
+    ]);
+    (by, window, 1..=6_i64, any::<bool>()).prop_map(
+        |((by_voter, by_member), window, max, counts_points)| Quota {
+            by_voter,
+            by_member,
+            window,
+            max,
+            counts_points,
         },
     )
 }
@@ -280,6 +311,12 @@ fn make_sound(board: &mut Board) {
             && windows.contains(&Window::Period(*unit))
     });
     board.windows = windows;
+    board.quotas.retain(|quota| match quota.window {
+        // What a sliding window counts is kept for as long as an event may be late.
+        QuotaWindow::Sliding(_) => board.accept_late.is_some(),
+        QuotaWindow::Period(Unit::Hour) => board.zone != Tz::Australia__Lord_Howe,
+        _ => true,
+    });
 }
 
 fn step(theme: &Theme) -> impl Strategy<Value = Step> + use<> {
@@ -380,13 +417,15 @@ fn event(has_huge_scores: bool) -> impl Strategy<Value = NewEvent> {
         any::<Pick>(),
         score,
         event_time(),
+        prop_oneof![9 => (0..3_u8).prop_map(Some), 1 => Just(None)],
     )
-        .prop_map(|(board, has_id, member, score, at)| NewEvent {
+        .prop_map(|(board, has_id, member, score, at, voter)| NewEvent {
             board,
             has_id,
             member,
             score,
             at,
+            voter,
         })
 }
 

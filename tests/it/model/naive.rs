@@ -78,6 +78,26 @@ pub struct Board {
     pub accept_late: Option<i64>,
     /// In whole points.
     pub score_max: Option<i64>,
+    pub quotas: Vec<Quota>,
+}
+
+/// How much is taken of events with the same voter, the same member, or both.
+#[derive(Clone, Debug)]
+pub struct Quota {
+    pub by_voter: bool,
+    pub by_member: bool,
+    pub window: QuotaWindow,
+    pub max: i64,
+    /// Whether scores without their signs are counted, rather than events.
+    pub counts_points: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum QuotaWindow {
+    /// Every stretch of so many milliseconds.
+    Sliding(i64),
+    Period(Unit),
+    Total,
 }
 
 /// An event as it is sent; two are the same content if they are equal.
@@ -88,6 +108,7 @@ pub struct Event {
     /// `None` for a number that is no score of the board.
     pub score: Option<i64>,
     pub at: Option<i64>,
+    pub voter: Option<String>,
 }
 
 /// An event that was taken.
@@ -329,6 +350,9 @@ impl Model {
         if self.board.score_max.is_some_and(|max| score > max * point) {
             return Verdict::Rejected("score-out-of-range");
         }
+        if event.voter.is_none() && self.board.quotas.iter().any(|quota| quota.by_voter) {
+            return Verdict::Rejected("validation-failed");
+        }
         let units = [
             Unit::Minute,
             Unit::Hour,
@@ -351,7 +375,51 @@ impl Model {
             self.taken.pop();
             return Verdict::Rejected("score-out-of-range");
         }
+        if self.exceeds_a_quota() {
+            self.taken.pop();
+            return Verdict::Rejected("quota-exceeded");
+        }
         Verdict::Taken
+    }
+
+    /// Whether a quota is exceeded with the latest event.
+    fn exceeds_a_quota(&self) -> bool {
+        let latest = self.taken.last().unwrap();
+        self.board.quotas.iter().any(|quota| {
+            let alike = |taken: &&Taken| {
+                (!quota.by_voter || taken.event.voter == latest.event.voter)
+                    && (!quota.by_member || taken.event.member == latest.event.member)
+            };
+            let amount = |taken: &Taken| {
+                if quota.counts_points {
+                    taken.score.abs()
+                } else {
+                    1
+                }
+            };
+            let point = 10_i64.pow(self.board.decimals);
+            let max = if quota.counts_points {
+                quota.max * point
+            } else {
+                quota.max
+            };
+            let counted: Vec<&Taken> = self.taken.iter().filter(alike).collect();
+            let sum = |is_in: &dyn Fn(&Taken) -> bool| -> i64 {
+                let within = counted.iter().filter(|taken| is_in(taken));
+                within.map(|taken| amount(taken)).sum()
+            };
+            match quota.window {
+                QuotaWindow::Total => sum(&|_| true) > max,
+                QuotaWindow::Period(unit) => {
+                    let unit = unit as usize;
+                    sum(&|taken| taken.periods[unit] == latest.periods[unit]) > max
+                }
+                QuotaWindow::Sliding(length) => counted.iter().any(|first| {
+                    let stretch = first.at..first.at + length;
+                    sum(&|taken| stretch.contains(&taken.at)) > max
+                }),
+            }
+        })
     }
 
     /// Keeps what was answered to the latest event.
