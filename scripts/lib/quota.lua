@@ -14,7 +14,7 @@
 
 local counts, changed_counts = {}, {}
 
--- Loads the sums of all uses with one command.
+-- Loads the sums of the uses of many events with one command.
 local function load_counts(quotas, uses)
   local keys = {}
   for _, of_event in ipairs(uses) do
@@ -46,36 +46,43 @@ local function log_entries(key, from, to)
   return instants, amounts
 end
 
--- Whether no stretch of the window's length would hold more than the allowance with this amount at `instant`;
--- otherwise also when it would be taken, if nothing else came in.
-local function log_takes(quota, key, allowance, amount, instant)
+-- Where a log stands for an event at `instant`: how much the fullest stretch of the window's length holds that holds
+-- `instant`, and the instants and amounts around it.
+local function look_up_log(quota, key, instant)
   local from, to = '(' .. number_text(instant - quota.log), '(' .. number_text(instant + quota.log)
-  if not quota.is_points and call('ZCOUNT', key, from, to) + amount <= allowance then return true end
   local instants, amounts = log_entries(key, from, to)
-  -- Every stretch that holds `instant` and could be too full begins with an entry, or with `instant`.
-  local is_full, last, sum = false, 0, 0
+  -- The fullest stretch begins with an entry, or with `instant`.
+  local fullest, last, sum = 0, 0, 0
   for first = 1, #instants + 1 do
-    local begin = instants[first] or instant
-    if begin > instant then begin = instant end
+    local begin = math.min(instants[first] or instant, instant)
     while last < #instants and instants[last + 1] < begin + quota.log do
       last = last + 1
       sum = sum + amounts[last]
     end
-    is_full = is_full or sum + amount > allowance
-    if not instants[first] or instants[first] > instant then break end
+    fullest = math.max(fullest, sum)
+    if begin == instant then break end
     sum = sum - amounts[first]
   end
-  if not is_full then return true end
-  -- Later it is taken when enough of the entries have left the window.
-  local left, frees = amount, 0
+  return fullest, instants, amounts
+end
+
+-- When a log takes an amount, if nothing else comes in; 0: at once, or never.
+local function log_frees(quota, allowance, amount, instants, amounts)
+  local left = amount
   for index = #instants, 1, -1 do
     left = left + amounts[index]
-    if left > allowance then
-      frees = instants[index] + quota.log
-      break
-    end
+    if left > allowance then return instants[index] + quota.log end
   end
-  return false, frees
+  return 0
+end
+
+-- Whether a log takes an amount at `instant`; otherwise also when it does.
+local function log_takes(quota, key, allowance, amount, instant)
+  local from, to = '(' .. number_text(instant - quota.log), '(' .. number_text(instant + quota.log)
+  if not quota.is_points and call('ZCOUNT', key, from, to) + amount <= allowance then return true end
+  local fullest, instants, amounts = look_up_log(quota, key, instant)
+  if fullest + amount <= allowance then return true end
+  return false, log_frees(quota, allowance, amount, instants, amounts)
 end
 
 -- For each use the pool that it takes from; or nil, the quota that is used up, and when it frees, 0: not told.

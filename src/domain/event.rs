@@ -42,11 +42,11 @@ pub struct Origin {
 
 impl Origin {
     /// What a quota counts by; `None` where the event does not tell.
-    pub fn value(&self, dimension: Dimension, member: &MemberId) -> Option<String> {
+    pub fn value(&self, dimension: Dimension, member: Option<&MemberId>) -> Option<String> {
         let text = |label: &Option<Label>| label.as_ref().map(Label::to_string);
         match dimension {
             Dimension::Voter => text(&self.voter),
-            Dimension::Member => Some(member.to_string()),
+            Dimension::Member => member.map(MemberId::to_string),
             Dimension::Channel => text(&self.channel),
             Dimension::Device => text(&self.device),
             Dimension::Ip => self.ip.map(|network| network.to_string()),
@@ -65,7 +65,7 @@ impl Event {
         }
         hash.update(self.member.as_str().as_bytes());
         for dimension in Dimension::OF_ORIGIN {
-            if let Some(value) = self.origin.value(dimension, &self.member) {
+            if let Some(value) = self.origin.value(dimension, None) {
                 // No text has control characters, so that none of two parts can be read as another two.
                 hash.update(b"\x1f");
                 hash.update(dimension.name().as_bytes());

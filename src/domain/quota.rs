@@ -12,8 +12,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
 
 use super::board::{AcceptLate, Board, Definition};
-use super::event::Event;
-use super::ids::{IdError, Label};
+use super::event::{Event, Origin};
+use super::ids::{IdError, Label, MemberId};
 use super::period::Unit;
 use super::time::{Span, Timestamp};
 
@@ -209,18 +209,16 @@ impl Quota {
         .collect()
     }
 
-    /// What an event takes of it; the field that is missing, if one is.
+    /// The pools that events of this origin, for this member and of this instant take from; the field that is
+    /// missing, if one is.
     fn use_of(
         &self,
         quota: usize,
         board: &Board,
-        event: &Event,
+        origin: &Origin,
+        member: Option<&MemberId>,
         at: Timestamp,
     ) -> Result<QuotaUse, Dimension> {
-        let amount = match self.measure {
-            Measure::Events => 1,
-            Measure::Score => event.score.scaled().abs(),
-        };
         let period = match self.window {
             QuotaWindow::Period(unit) => Some(board.calendar.containing(unit, at)),
             QuotaWindow::Sliding(_) | QuotaWindow::Total => None,
@@ -231,18 +229,14 @@ impl Quota {
             name.push_str(&board.calendar.key(period));
         }
         for dimension in &self.by {
-            let value = event
-                .origin
-                .value(*dimension, &event.member)
-                .ok_or(*dimension)?;
+            let value = origin.value(*dimension, member).ok_or(*dimension)?;
             name.push(SEPARATOR);
             name.push_str(dimension.name());
             name.push('=');
             name.push_str(&value);
         }
         let matching = self.extra.iter().enumerate().filter(|(_, extra)| {
-            event
-                .origin
+            origin
                 .channel
                 .as_ref()
                 .is_some_and(|channel| extra.channel.contains(channel))
@@ -258,7 +252,7 @@ impl Quota {
         });
         Ok(QuotaUse {
             quota,
-            amount,
+            amount: 0,
             pools: pools.collect(),
             expires_at_ms: period.and_then(|period| board.last_event_ms(&period)),
         })
@@ -289,8 +283,28 @@ impl Quota {
 /// What an event takes of each of its board's quotas; the first field that one of them misses.
 pub fn uses(board: &Board, event: &Event, at: Timestamp) -> Result<Vec<QuotaUse>, Dimension> {
     let quotas = board.definition.quotas.iter().enumerate();
+    let uses = quotas.map(|(place, quota)| {
+        let used = quota.use_of(place, board, &event.origin, Some(&event.member), at)?;
+        let amount = match quota.measure {
+            Measure::Events => 1,
+            Measure::Score => event.score.scaled().abs(),
+        };
+        Ok(QuotaUse { amount, ..used })
+    });
+    uses.collect()
+}
+
+/// The counts that events of this origin, for this member and of this instant would enter, of those quotas that
+/// go by nothing else.
+pub fn counts(
+    board: &Board,
+    origin: &Origin,
+    member: Option<&MemberId>,
+    at: Timestamp,
+) -> Vec<QuotaUse> {
+    let quotas = board.definition.quotas.iter().enumerate();
     quotas
-        .map(|(place, quota)| quota.use_of(place, board, event, at))
+        .filter_map(|(place, quota)| quota.use_of(place, board, origin, member, at).ok())
         .collect()
 }
 

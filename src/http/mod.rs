@@ -7,6 +7,7 @@ pub mod extract;
 pub mod health;
 pub mod observe;
 pub mod problem;
+pub mod quotas;
 pub mod standings;
 
 use std::sync::Arc;
@@ -164,6 +165,7 @@ fn routes(keys: &ApiKeys) -> OpenApiRouter<Arc<App>> {
     let read = OpenApiRouter::new()
         .routes(routes!(boards::list))
         .routes(routes!(boards::get))
+        .routes(routes!(quotas::get))
         .routes(routes!(standings::page))
         .routes(routes!(standings::subset))
         .routes(routes!(standings::member))

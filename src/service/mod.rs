@@ -11,6 +11,7 @@ pub mod line;
 pub mod member;
 pub mod page;
 pub mod period;
+pub mod quotas;
 pub mod rollover;
 pub mod submit;
 pub mod subset;

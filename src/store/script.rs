@@ -47,6 +47,8 @@ scripts! {
     ADVANCE = "advance", "#!lua", ["standing", "rolling"];
     /// Reads pages, members and subsets.
     READ = "read", "#!lua flags=no-writes", ["standing", "rolling"];
+    /// Reads what was taken of quotas.
+    QUOTAS = "quotas", "#!lua flags=no-writes", ["standing", "quota"];
     /// Stores a definition.
     DEFINE = "define", "#!lua", [];
     /// Takes a definition away.

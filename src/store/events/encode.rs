@@ -6,16 +6,15 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::Ready;
-use crate::domain::board::{AcceptLate, Board, Order, Series, Standing, Update};
-use crate::domain::event::FUTURE_MS_MAX;
+use crate::domain::board::{Board, Order, Series, Standing, Update};
 use crate::domain::period::Period;
 use crate::domain::plan::{Amount, Roll, Route, Write};
-use crate::domain::quota::{Measure, Quota, QuotaUse, QuotaWindow};
 use crate::domain::ties::TieKey;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::store::args::{LayoutArgs, ranking_name, stored_score};
 use crate::store::keys;
+use crate::store::quotas::{self, QuotaRule, UseArgs};
 
 /// The detail of an event that is refused unless its id is known.
 const ONLY_IF_KNOWN: u8 = 3;
@@ -60,42 +59,7 @@ pub(super) struct ApplyArgs<'a> {
 struct QuotaArgs {
     quotas: Vec<QuotaRule>,
     instants: Vec<i64>,
-    uses: Vec<Vec<(usize, i64, i64, Vec<usize>)>>,
-}
-
-#[derive(Serialize)]
-struct QuotaRule {
-    log: u64,
-    keep: u64,
-    is_points: bool,
-    allowances: Vec<i64>,
-}
-
-impl QuotaArgs {
-    fn new(board: &Board) -> Option<Self> {
-        let definition = &board.definition;
-        let late = match definition.accept_late {
-            AcceptLate::Within(span) => span.ms(),
-            AcceptLate::Any => 0,
-        };
-        let rule = |quota: &Quota| {
-            let log = match quota.window {
-                QuotaWindow::Sliding(span) => span.ms(),
-                QuotaWindow::Period(_) | QuotaWindow::Total => 0,
-            };
-            QuotaRule {
-                log,
-                keep: log + late + FUTURE_MS_MAX.unsigned_abs(),
-                is_points: quota.measure == Measure::Score,
-                allowances: quota.allowances(board),
-            }
-        };
-        (!definition.quotas.is_empty()).then(|| Self {
-            quotas: definition.quotas.iter().map(rule).collect(),
-            instants: Vec::new(),
-            uses: Vec::new(),
-        })
-    }
+    uses: Vec<Vec<UseArgs>>,
 }
 
 #[derive(Serialize)]
@@ -169,7 +133,11 @@ impl<'a> Encoder<'a> {
                 fingerprints: Vec::with_capacity(count),
                 on_routes: Vec::with_capacity(count),
                 details: Vec::with_capacity(count),
-                quotas: QuotaArgs::new(board),
+                quotas: (!board.definition.quotas.is_empty()).then(|| QuotaArgs {
+                    quotas: quotas::rules(board),
+                    instants: Vec::new(),
+                    uses: Vec::new(),
+                }),
             },
             standings: HashMap::new(),
             states: HashMap::new(),
@@ -187,11 +155,9 @@ impl<'a> Encoder<'a> {
         let route = self.route(ready);
         let id = event.id.as_ref();
         let id = id.map_or(0, |id| self.key(keys::event(board, id)));
-        let uses = plan
-            .quotas
-            .iter()
-            .map(|used| self.quota_use(used))
-            .collect();
+        let uses = plan.quotas.iter();
+        let uses = uses.map(|used| quotas::use_args(board, used, &mut self.keys));
+        let uses = uses.collect();
         let args = &mut self.args;
         if let Some(quotas) = &mut args.quotas {
             quotas.instants.push(plan.at.ms());
@@ -219,16 +185,6 @@ impl<'a> Encoder<'a> {
             self.args.names.push(id);
             self.args.names.len()
         })
-    }
-
-    fn quota_use(&mut self, used: &QuotaUse) -> (usize, i64, i64, Vec<usize>) {
-        let mut keys = Vec::new();
-        for pool in &used.pools {
-            keys.resize(pool.place, 0);
-            keys.push(self.key(keys::quota(self.board, pool)));
-        }
-        let expires = used.expires_at_ms.unwrap_or(0);
-        (used.quota + 1, used.amount, expires, keys)
     }
 
     fn key(&mut self, key: String) -> usize {

@@ -239,6 +239,58 @@ async fn many_clients_at_once_never_get_one_vote_too_many_through() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_left_can_be_read() {
+    let quotas = json!([
+        {"name": "minute", "by": ["voter"], "window": "1m", "max": 3, "extra": [{"channel": ["partner"], "max": 2}]},
+        {"name": "points", "by": ["voter", "member"], "window": "hour", "max": 2, "measure": "score"},
+        {"name": "device", "by": ["device"], "window": "total", "max": 1}]);
+    let world = world(quotas).await;
+    let client = world.client();
+    let left = async |query: &str| {
+        let answer = client
+            .get(&format!("/v1/boards/votes/quotas?{query}"))
+            .await;
+        answer.expect(200)["quotas"].clone()
+    };
+    assert_eq!(
+        left("voter=v").await,
+        json!([{"name": "minute", "window": "1m", "max": 3, "used": 0, "left": 3, "extra": [], "frees_at": null}])
+    );
+    for second in ["00", "20", "40"] {
+        world.set_time(&format!("2026-11-21T12:00:{second}Z"));
+        taken(vote(client, json!({"score": 0.5, "device": second})).await);
+    }
+    taken(
+        vote(
+            client,
+            json!({"score": 0, "device": "d", "channel": "partner"}),
+        )
+        .await,
+    );
+    assert_eq!(
+        left("voter=v&member=alice&channel=partner&device=d").await,
+        json!([
+            {"name": "minute", "window": "1m", "max": 3, "used": 3, "left": 0,
+             "extra": [{"max": 2, "used": 1, "left": 1}], "frees_at": "2026-11-21T12:01:00.000Z"},
+            {"name": "points", "window": "hour", "max": 2, "used": 1.5, "left": 0.5, "extra": [],
+             "frees_at": "2026-11-21T12:30:00.000Z"},
+            {"name": "device", "window": "total", "max": 1, "used": 1, "left": 0, "extra": [], "frees_at": null}])
+    );
+    world.set_time("2026-11-21T12:01:00Z");
+    let minute = left("voter=v").await[0].clone();
+    assert_eq!((&minute["used"], &minute["left"]), (&json!(2), &json!(1)));
+    assert_eq!(left("ip=2001:db8::1").await, json!([]));
+    client
+        .get("/v1/boards/votes/quotas?ip=here")
+        .await
+        .expect_problem(400, "invalid-parameter");
+    client
+        .get("/v1/boards/none/quotas")
+        .await
+        .expect_problem(404, "board-not-found");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_definition_of_quotas_is_checked_and_can_change_with_events() {
     let world = World::start(NOW).await;
     let client = world.client();

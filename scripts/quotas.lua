@@ -1,0 +1,39 @@
+-- quotas.lua: how much has been taken of some pools of a board's quotas.
+--
+-- KEYS[1]  board
+-- KEYS[2…] pools, named by their index in ARGV[1] (lib/quota.lua)
+--
+-- ARGV[1]  MessagePack of a map: version (as in apply.lua); instant (ms since the epoch: now); quotas and uses as in
+--          lib/quota.lua
+--
+-- Reply: {'STALE'}, or {'OK', for each use {when a sliding window that is used up frees, 0: not told, what was taken
+--        of each pool…}}; all numbers are text
+-- Example: one quota of a period, of which three are taken: {'OK', {'0', '3'}}
+
+if #KEYS < 1 or #ARGV ~= 1 then return redis.error_reply('ERR quotas.lua: 1 key or more, 1 argument') end
+local args = cmsgpack.unpack(ARGV[1])
+local quotas, instant = args.quotas, args.instant
+
+if call('HGET', KEYS[1], 'version') ~= args.version then return {'STALE'} end
+
+local reply = {'OK'}
+load_counts(quotas, {args.uses})
+for place, use in ipairs(args.uses) do
+  local quota, frees, taken = quotas[use[1]], 0, {}
+  for pool, index in ipairs(use[4]) do
+    local key = KEYS[index]
+    if index == 0 then
+      taken[pool] = '0'
+    elseif quota.log == 0 then
+      taken[pool] = number_text(counts[key])
+    else
+      local fullest, instants, amounts = look_up_log(quota, key, instant)
+      taken[pool] = number_text(fullest)
+      if pool == 1 and fullest >= quota.allowances[1] then
+        frees = log_frees(quota, quota.allowances[1], 1, instants, amounts)
+      end
+    end
+  end
+  reply[place + 1] = {number_text(frees), unpack(taken)}
+end
+return reply

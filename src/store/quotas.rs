@@ -1,0 +1,116 @@
+//! What was taken of quotas.
+
+use serde::Serialize;
+
+use super::args::pack;
+use super::connection::Store;
+use super::reply::{Reply, unknown_code};
+use super::{StoreError, Versioned, keys, script};
+use crate::domain::board::{AcceptLate, Board};
+use crate::domain::event::FUTURE_MS_MAX;
+use crate::domain::quota::{Measure, Quota, QuotaUse, QuotaWindow};
+use crate::domain::time::Timestamp;
+
+/// A quota, as the scripts take it (`scripts/lib/quota.lua`).
+#[derive(Serialize)]
+pub(super) struct QuotaRule {
+    log: u64,
+    keep: u64,
+    is_points: bool,
+    allowances: Vec<i64>,
+}
+
+/// A use of a quota, as the scripts take it.
+pub(super) type UseArgs = (usize, i64, i64, Vec<usize>);
+
+/// A board's quotas, as the scripts take them.
+pub(super) fn rules(board: &Board) -> Vec<QuotaRule> {
+    let definition = &board.definition;
+    let late = match definition.accept_late {
+        AcceptLate::Within(span) => span.ms(),
+        AcceptLate::Any => 0,
+    };
+    let rule = |quota: &Quota| {
+        let log = match quota.window {
+            QuotaWindow::Sliding(span) => span.ms(),
+            QuotaWindow::Period(_) | QuotaWindow::Total => 0,
+        };
+        QuotaRule {
+            log,
+            keep: log + late + FUTURE_MS_MAX.unsigned_abs(),
+            is_points: quota.measure == Measure::Score,
+            allowances: quota.allowances(board),
+        }
+    };
+    definition.quotas.iter().map(rule).collect()
+}
+
+/// A use; its keys go behind those that are there.
+pub(super) fn use_args(board: &Board, used: &QuotaUse, keys: &mut Vec<String>) -> UseArgs {
+    let mut places = Vec::new();
+    for pool in &used.pools {
+        keys.push(keys::quota(board, pool));
+        places.resize(pool.place, 0);
+        places.push(keys.len());
+    }
+    let expires = used.expires_at_ms.unwrap_or(0);
+    (used.quota + 1, used.amount, expires, places)
+}
+
+/// What was taken of a quota.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Taken {
+    /// When a sliding window that is used up frees; `None` where it is none, or not used up.
+    pub frees_at: Option<Timestamp>,
+    /// What was taken of each of its allowances up to the last that was asked for: events, or scaled points.
+    pub of_allowances: Vec<i64>,
+}
+
+#[derive(Serialize)]
+struct CountArgs {
+    version: String,
+    instant: i64,
+    quotas: Vec<QuotaRule>,
+    uses: Vec<UseArgs>,
+}
+
+impl Store {
+    /// Reads what was taken of these quotas, as of one instant.
+    pub async fn quota_counts(
+        &self,
+        board: &Board,
+        uses: &[QuotaUse],
+        now: Timestamp,
+    ) -> Result<Versioned<Vec<Taken>>, StoreError> {
+        let mut keys = vec![keys::board(&board.id)];
+        let uses = uses.iter().map(|used| use_args(board, used, &mut keys));
+        let args = CountArgs {
+            version: board.version(),
+            instant: now.ms(),
+            uses: uses.collect(),
+            quotas: rules(board),
+        };
+        let reply = self.read(&script::QUOTAS, keys, vec![pack(&args)?]).await?;
+        let (code, mut reply) = match Reply::versioned(reply)? {
+            Versioned::Stale => return Ok(Versioned::Stale),
+            Versioned::Current(current) => current,
+        };
+        if code != "OK" {
+            return unknown_code(&code);
+        }
+        let mut counts = Vec::new();
+        while !reply.is_empty() {
+            let mut one = reply.list()?;
+            let frees_at_ms = one.integer()?;
+            let mut of_allowances = Vec::new();
+            while !one.is_empty() {
+                of_allowances.push(one.integer()?);
+            }
+            counts.push(Taken {
+                frees_at: (frees_at_ms > 0).then(|| Timestamp::from_ms_clamped(frees_at_ms)),
+                of_allowances,
+            });
+        }
+        Ok(Versioned::Current(counts))
+    }
+}
