@@ -144,12 +144,12 @@ impl Routes {
             Err(missing) => (rejection.or(Some(Rejection::Missing(missing))), Vec::new()),
         };
         Plan {
-            rejection,
-            quotas,
             event,
             at,
+            rejection,
             route,
             carried,
+            quotas,
         }
     }
 }

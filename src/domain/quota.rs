@@ -160,7 +160,7 @@ impl Network {
                 let prefix = address.to_bits() >> 64 << 64;
                 IpAddr::V6(prefix.into())
             }
-            v4 => v4,
+            v4 @ IpAddr::V4(_) => v4,
         }))
     }
 }

@@ -216,7 +216,13 @@ pub fn router(app: App, options: &Options) -> Router {
             HeaderName::from_static("idempotency-key"),
             observe::REQUEST_ID,
         ])
-        .expose_headers([header::ETAG, header::RETRY_AFTER, observe::REQUEST_ID]);
+        .expose_headers([
+            header::ETAG,
+            header::RETRY_AFTER,
+            problem::RATE_LIMIT,
+            problem::RATE_LIMIT_POLICY,
+            observe::REQUEST_ID,
+        ]);
     let routed = table
         .merge(swagger)
         .route(

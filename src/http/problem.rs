@@ -15,6 +15,11 @@ use crate::store::StoreError;
 /// What clients are told to wait after a 503, in seconds.
 const RETRY_AFTER_S: u32 = 1;
 
+/// What is left of a quota (draft-ietf-httpapi-ratelimit-headers).
+pub const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+/// What a quota allows.
+pub const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+
 /// One kind of problem; its name is the end of `type`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Kind {
@@ -104,7 +109,7 @@ pub struct Problem {
     /// Where in the body.
     pub errors: Vec<FieldError>,
     /// The quota that is used up.
-    pub quota: Option<UsedUp>,
+    pub quota: Option<Box<UsedUp>>,
 }
 
 /// The body of every response with a status from 400 on (RFC 9457).
@@ -239,10 +244,8 @@ impl UsedUp {
                 headers.insert(header, value);
             }
         };
-        let policy = HeaderName::from_static("ratelimit-policy");
-        add(policy, format!("\"{name}\";q={max}{window}"));
-        let limit = HeaderName::from_static("ratelimit");
-        add(limit, format!("\"{name}\";r=0{wait}"));
+        add(RATE_LIMIT_POLICY, format!("\"{name}\";q={max}{window}"));
+        add(RATE_LIMIT, format!("\"{name}\";r=0{wait}"));
         if let Some(wait_s) = wait_s {
             add(header::RETRY_AFTER, wait_s.max(&1).to_string());
         }
@@ -284,7 +287,7 @@ impl From<Error> for Problem {
                     wait_s,
                 };
                 return Self {
-                    quota: Some(quota),
+                    quota: Some(Box::new(quota)),
                     ..Self::new(QUOTA_EXCEEDED, detail)
                 };
             }

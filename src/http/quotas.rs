@@ -139,14 +139,14 @@ pub async fn get(
         device,
         ip,
     } = params;
-    let label = |name, text: Option<String>| parsed(name, text, Label::parse);
+    let label = |name, text: &Option<String>| parsed(name, text.as_deref(), Label::parse);
     let request = QuotasRequest {
         board: board_id(&board)?,
         origin: Origin {
-            voter: label("voter", voter)?,
-            channel: label("channel", channel)?,
-            device: label("device", device)?,
-            ip: parsed("ip", ip, Network::parse)?,
+            voter: label("voter", &voter)?,
+            channel: label("channel", &channel)?,
+            device: label("device", &device)?,
+            ip: parsed("ip", ip.as_deref(), Network::parse)?,
         },
         member: member.as_deref().map(member_id).transpose()?,
     };
@@ -159,9 +159,9 @@ pub async fn get(
 
 fn parsed<T>(
     name: &str,
-    text: Option<String>,
+    text: Option<&str>,
     parse: fn(&str) -> Result<T, IdError>,
 ) -> Result<Option<T>, Problem> {
     let wrong = |error| Problem::new(INVALID_PARAMETER, format!("{name}: {error}"));
-    text.as_deref().map(parse).transpose().map_err(wrong)
+    text.map(parse).transpose().map_err(wrong)
 }

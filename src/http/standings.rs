@@ -530,12 +530,11 @@ pub async fn page(
     let request = page_request(&board, window, params)?;
     let found = app.service.page(&request).await?;
     let shared = &found.shared.rendered;
-    let rendered = match shared.get() {
-        Some(rendered) => rendered.clone(),
-        None => {
-            let rendered = render(&PageBody::new(&request, &found))?;
-            shared.get_or_init(|| rendered).clone()
-        }
+    let rendered = if let Some(rendered) = shared.get() {
+        rendered.clone()
+    } else {
+        let rendered = render(&PageBody::new(&request, &found))?;
+        shared.get_or_init(|| rendered).clone()
     };
     Ok(cacheable(
         &app,

@@ -28,10 +28,10 @@ impl Boards {
         self.live.load().get(id).cloned()
     }
 
-    fn put(&self, id: &BoardId, live: Option<Arc<LiveBoard>>) {
+    fn put(&self, id: &BoardId, live: Option<&Arc<LiveBoard>>) {
         self.live.rcu(|boards| {
             let mut boards = HashMap::clone(boards);
-            match &live {
+            match live {
                 Some(live) => boards.insert(id.clone(), Arc::clone(live)),
                 None => boards.remove(id),
             };
@@ -78,7 +78,7 @@ impl Service {
     /// Puts a board into memory.
     fn put_live(&self, board: Board) -> Arc<LiveBoard> {
         let live = Arc::new(LiveBoard::new(board, &self.store));
-        self.boards.put(&live.board.id, Some(Arc::clone(&live)));
+        self.boards.put(&live.board.id, Some(&live));
         live
     }
 

@@ -48,6 +48,12 @@ struct State<W: Work> {
     calls: usize,
 }
 
+/// The jobs of a call, and those who wait for their answers.
+struct Call<W: Work> {
+    jobs: Vec<W::Job>,
+    senders: Vec<oneshot::Sender<W::Answer>>,
+}
+
 type Waiting<W> = (<W as Work>::Job, oneshot::Sender<<W as Work>::Answer>);
 
 impl<W: Work> Line<W> {
@@ -84,7 +90,7 @@ impl<W: Work> Line<W> {
 
     /// Does what waits until nothing does.
     async fn run(self: Arc<Self>) {
-        while let Some((jobs, senders)) = self.next_call() {
+        while let Some(Call { jobs, senders }) = self.next_call() {
             // After a panic there are no answers: the senders are dropped, and their callers told so.
             let answers = AssertUnwindSafe(self.work.call(jobs)).catch_unwind().await;
             for (sender, answer) in senders.into_iter().zip(answers.unwrap_or_default()) {
@@ -100,7 +106,7 @@ impl<W: Work> Line<W> {
     }
 
     /// The jobs of the next call; `None` if there are too few, and the run that asks has ended with that.
-    fn next_call(&self) -> Option<(Vec<W::Job>, Vec<oneshot::Sender<W::Answer>>)> {
+    fn next_call(&self) -> Option<Call<W>> {
         let mut state = self.state.lock();
         let (mut jobs, mut senders) = (Vec::new(), Vec::new());
         if state.calls == 1 || state.is_full {
@@ -122,7 +128,7 @@ impl<W: Work> Line<W> {
             state.calls -= 1;
             return None;
         }
-        Some((jobs, senders))
+        Some(Call { jobs, senders })
     }
 
     /// Weighs what waits, as far as it takes to fill a call.
