@@ -31,10 +31,10 @@
 --   fingerprints
 --   on_routes   places in `routes`
 --   details     0: status alone, 1: standings, 2: with ranks, 3: the event is refused, unless its id is known
--- and, where the board has quotas:
---   instants    ms since the epoch
---   uses        for each event a list of {place in `quotas`, amount, expires (ms, 0: never), key indexes of the pools}
---   quotas      list as in lib/quota.lua
+-- and, where the board has quotas, `quotas`:
+--   rules       see lib/quota.lua
+--   instants    of the events, ms since the epoch
+--   uses        of the events, for each a list; see lib/quota.lua
 --
 -- Reply: {'STALE'}, or {'OK', one for each event}:
 --   record      taken: what is remembered of it
@@ -66,7 +66,7 @@ if #KEYS < 2 or #ARGV ~= 1 then return redis.error_reply('ERR apply.lua: 2 keys 
 local BOARD, REGISTRY = KEYS[1], KEYS[2]
 local args = cmsgpack.unpack(ARGV[1])
 local layout, ranking, update, now = args.layout, args.ranking, args.update, args.now
-local is_sum = update == 'sum'
+local quotas, is_sum = args.quotas, update == 'sum'
 names = args.names
 
 local board = call('HMGET', BOARD, 'version', 'used')
@@ -327,11 +327,11 @@ local function carry_out(e)
     if math.abs(sum_of_history(roll, m) + args.amounts[1][e]) > SCORE_MAX then return {OUT_OF_RANGE, roll.code} end
   end
 
-  local pools, used_up, frees
-  if args.quotas then
-    pools, used_up, frees = choose_pools(args.quotas, args.uses[e], args.instants[e])
+  if quotas then
+    local instant = quotas.instants[e]
+    local pools, used_up, frees = choose_pools(quotas.rules, quotas.uses[e], instant)
     if not pools then return {NO_QUOTA, used_up, number_text(frees)} end
-    take_from(pools, args.instants[e], now)
+    take_from(pools, instant, now)
   end
 
   local ranks_before = detail == WITH_RANKS and ranks_of(targets, m)
@@ -370,7 +370,7 @@ local function carry_out(e)
 end
 
 load_remembered()
-if args.quotas then load_counts(args.quotas, args.uses) end
+if quotas then load_counts(quotas.rules, quotas.uses) end
 for _, route in ipairs(args.routes) do open_route(route) end
 local reply, is_used = {'OK'}, false
 for e = 1, #args.members do

@@ -3,7 +3,7 @@
 -- KEYS[1]  board
 -- KEYS[2…] pools, named by their index in ARGV[1] (lib/quota.lua)
 --
--- ARGV[1]  MessagePack of a map: version (as in apply.lua); instant (ms since the epoch: now); quotas and uses as in
+-- ARGV[1]  MessagePack of a map: version (as in apply.lua); instant (ms since the epoch: now); rules and uses, see
 --          lib/quota.lua
 --
 -- Reply: {'STALE'}, or {'OK', for each use {when a sliding window that is used up frees, 0: not told, what was taken
@@ -12,25 +12,25 @@
 
 if #KEYS < 1 or #ARGV ~= 1 then return redis.error_reply('ERR quotas.lua: 1 key or more, 1 argument') end
 local args = cmsgpack.unpack(ARGV[1])
-local quotas, instant = args.quotas, args.instant
+local rules, instant = args.rules, args.instant
 
 if call('HGET', KEYS[1], 'version') ~= args.version then return {'STALE'} end
 
 local reply = {'OK'}
-load_counts(quotas, {args.uses})
+load_counts(rules, {args.uses})
 for place, use in ipairs(args.uses) do
-  local quota, frees, taken = quotas[use[1]], 0, {}
+  local rule, frees, taken = rules[use[1]], 0, {}
   for pool, index in ipairs(use[4]) do
     local key = KEYS[index]
     if index == 0 then
       taken[pool] = '0'
-    elseif quota.log == 0 then
+    elseif rule.log == 0 then
       taken[pool] = number_text(counts[key])
     else
-      local fullest, instants, amounts = look_up_log(quota, key, instant)
+      local fullest, instants, amounts = look_up_log(rule, key, instant)
       taken[pool] = number_text(fullest)
-      if pool == 1 and fullest >= quota.allowances[1] then
-        frees = log_frees(quota, quota.allowances[1], 1, instants, amounts)
+      if pool == 1 and fullest >= rule.allowances[1] then
+        frees = log_frees(rule, rule.allowances[1], 1, instants, amounts)
       end
     end
   end

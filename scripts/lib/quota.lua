@@ -7,19 +7,19 @@
 --   of a sliding window        sorted set, the log: ms since the epoch -> `ms:n:amount`, n telling apart those of one
 --                              millisecond; what can't matter any more is dropped
 --
--- quotas = list of {log = length of the sliding window in ms, 0: none; keep = ms for which a log is kept;
---                   is_points: whether amounts other than 1 are counted; allowances = list, one for each pool}
--- A use is {place in `quotas`, amount, expires (ms since the epoch, 0: never), key indexes of the pools, 0: not one
+-- rules = list of {log = length of the sliding window in ms, 0: none; keep = ms for which a log is kept;
+--                  is_points: whether amounts other than 1 are counted; allowances = list, one for each pool}
+-- A use is {place in `rules`, amount, expires (ms since the epoch, 0: never), key indexes of the pools, 0: not one
 -- of the event's}.
 
 local counts, changed_counts = {}, {}
 
 -- Loads the sums of the uses of many events with one command.
-local function load_counts(quotas, uses)
+local function load_counts(rules, uses)
   local keys = {}
   for _, of_event in ipairs(uses) do
     for _, use in ipairs(of_event) do
-      if quotas[use[1]].log == 0 then
+      if rules[use[1]].log == 0 then
         for _, key in ipairs(use[4]) do
           if key > 0 and not counts[KEYS[key]] then
             counts[KEYS[key]] = 0
@@ -48,14 +48,14 @@ end
 
 -- Where a log stands for an event at `instant`: how much the fullest stretch of the window's length holds that holds
 -- `instant`, and the instants and amounts around it.
-local function look_up_log(quota, key, instant)
-  local from, to = '(' .. number_text(instant - quota.log), '(' .. number_text(instant + quota.log)
+local function look_up_log(rule, key, instant)
+  local from, to = '(' .. number_text(instant - rule.log), '(' .. number_text(instant + rule.log)
   local instants, amounts = log_entries(key, from, to)
   -- The fullest stretch begins with an entry, or with `instant`.
   local fullest, last, sum = 0, 0, 0
   for first = 1, #instants + 1 do
     local begin = math.min(instants[first] or instant, instant)
-    while last < #instants and instants[last + 1] < begin + quota.log do
+    while last < #instants and instants[last + 1] < begin + rule.log do
       last = last + 1
       sum = sum + amounts[last]
     end
@@ -67,39 +67,39 @@ local function look_up_log(quota, key, instant)
 end
 
 -- When a log takes an amount, if nothing else comes in; 0: at once, or never.
-local function log_frees(quota, allowance, amount, instants, amounts)
+local function log_frees(rule, allowance, amount, instants, amounts)
   local left = amount
   for index = #instants, 1, -1 do
     left = left + amounts[index]
-    if left > allowance then return instants[index] + quota.log end
+    if left > allowance then return instants[index] + rule.log end
   end
   return 0
 end
 
 -- Whether a log takes an amount at `instant`; otherwise also when it does.
-local function log_takes(quota, key, allowance, amount, instant)
-  local from, to = '(' .. number_text(instant - quota.log), '(' .. number_text(instant + quota.log)
-  if not quota.is_points and call('ZCOUNT', key, from, to) + amount <= allowance then return true end
-  local fullest, instants, amounts = look_up_log(quota, key, instant)
+local function log_takes(rule, key, allowance, amount, instant)
+  local from, to = '(' .. number_text(instant - rule.log), '(' .. number_text(instant + rule.log)
+  if not rule.is_points and call('ZCOUNT', key, from, to) + amount <= allowance then return true end
+  local fullest, instants, amounts = look_up_log(rule, key, instant)
   if fullest + amount <= allowance then return true end
-  return false, log_frees(quota, allowance, amount, instants, amounts)
+  return false, log_frees(rule, allowance, amount, instants, amounts)
 end
 
 -- For each use the pool that it takes from; or nil, the quota that is used up, and when it frees, 0: not told.
-local function choose_pools(quotas, uses, instant)
+local function choose_pools(rules, uses, instant)
   local chosen = {}
   for _, use in ipairs(uses) do
-    local quota, amount, pool, frees = quotas[use[1]], use[2], nil, 0
+    local rule, amount, pool, frees = rules[use[1]], use[2], nil, 0
     for place, index in ipairs(use[4]) do
       if index > 0 and not pool then
-        local key, allowance, takes, later = KEYS[index], quota.allowances[place], nil, 0
-        if quota.log > 0 then
-          takes, later = log_takes(quota, key, allowance, amount, instant)
+        local key, allowance, takes, later = KEYS[index], rule.allowances[place], nil, 0
+        if rule.log > 0 then
+          takes, later = log_takes(rule, key, allowance, amount, instant)
         else
           takes = counts[key] + amount <= allowance
         end
         if takes then
-          pool = {quota = quota, key = key, amount = amount, expires = use[3]}
+          pool = {rule = rule, key = key, amount = amount, expires = use[3]}
         elseif frees == 0 then
           frees = later
         end
@@ -113,13 +113,13 @@ end
 
 local function take_from(pools, instant, now)
   for _, pool in ipairs(pools) do
-    local key, quota = pool.key, pool.quota
-    if quota.log > 0 then
+    local key, rule = pool.key, pool.rule
+    if rule.log > 0 then
       local at = number_text(instant)
       local number = call('ZCOUNT', key, at, at)
       call('ZADD', key, at, at .. ':' .. number .. ':' .. number_text(pool.amount))
-      call('ZREMRANGEBYSCORE', key, '-inf', '(' .. number_text(now - quota.keep))
-      call('PEXPIRE', key, number_text(quota.keep))
+      call('ZREMRANGEBYSCORE', key, '-inf', '(' .. number_text(now - rule.keep))
+      call('PEXPIRE', key, number_text(rule.keep))
     else
       counts[key] = counts[key] + pool.amount
       changed_counts[key] = pool.expires
@@ -130,7 +130,7 @@ end
 local function flush_counts(registry, now)
   for key, expires in pairs(changed_counts) do
     if expires > 0 then
-      call('SET', key, number_text(counts[key]), 'PX', number_text(expires - now))
+      call('SET', key, number_text(counts[key]), 'PX', number_text(math.max(1, expires - now)))
     else
       call('SET', key, number_text(counts[key]))
       call('SADD', registry, key)

@@ -630,7 +630,8 @@ mod tests {
             "title": "", "update": "sum", "order": "desc", "decimals": 0, "ties": "first",
             "ranking": "ordinal", "timezone": "UTC", "week_start": "monday", "windows": ["day"],
             "season": null, "carryover": {}, "accept_late": "48h", "idempotency": "1h",
-            "retention": {}, "opens_at": null, "closes_at": null
+            "retention": {}, "quotas": [], "score_min": null, "score_max": null,
+            "opens_at": null, "closes_at": null
         });
         assert_eq!(shown, expected);
     }

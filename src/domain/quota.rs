@@ -381,3 +381,96 @@ pub fn check(definition: &Definition) -> Vec<(String, &'static str)> {
     }
     errors
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::domain::ids::BoardId;
+    use crate::domain::score::Score;
+
+    fn board(quotas: &str) -> Board {
+        let json = format!(r#"{{"windows": ["all"], "decimals": 2, "quotas": {quotas}}}"#);
+        let definition = serde_json::from_str(&json).unwrap();
+        let id = BoardId::parse("b").unwrap();
+        Board::new(id, definition, 1, 1, BTreeMap::new())
+    }
+
+    fn event(voter: Option<&str>, channel: Option<&str>) -> Event {
+        let label = |text: &str| Label::parse(text).unwrap();
+        Event {
+            id: None,
+            member: MemberId::parse("alice").unwrap(),
+            score: Score::from_stored(-150),
+            at: None,
+            origin: Origin {
+                voter: voter.map(label),
+                channel: channel.map(label),
+                ..Origin::default()
+            },
+        }
+    }
+
+    #[test]
+    fn windows_have_one_spelling() {
+        for text in ["90s", "hour", "season", "total"] {
+            assert_eq!(text.parse::<QuotaWindow>().unwrap().to_string(), text);
+        }
+        for text in ["all", "0s", "1 minute", "", "Hour"] {
+            assert!(text.parse::<QuotaWindow>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn addresses_count_by_their_network() {
+        let shown = |text| Network::parse(text).map(|network| network.to_string());
+        assert_eq!(shown("203.0.113.7"), Ok("203.0.113.7".to_owned()));
+        assert_eq!(shown("::ffff:203.0.113.7"), shown("203.0.113.7"));
+        assert_eq!(
+            shown("2001:db8:1:2:3:4:5:6"),
+            Ok("2001:db8:1:2::".to_owned())
+        );
+        assert_eq!(shown("2001:db8:1:2::9"), shown("2001:db8:1:2::1"));
+        assert_eq!(shown("203.0.113"), Err(IdError::Address));
+    }
+
+    #[test]
+    fn an_event_uses_the_pools_of_its_channel_under_names_of_their_own() {
+        let board = board(
+            r#"[{"name": "q", "by": ["voter", "member"], "window": "hour", "max": 3, "measure": "score",
+                "extra": [{"channel": ["x"], "max": 1}, {"channel": ["w", "x"], "max": 2}]}]"#,
+        );
+        let at = Timestamp::parse("2026-11-21T05:59:00Z").unwrap();
+        let used = uses(&board, &event(Some("v"), Some("w")), at)
+            .unwrap()
+            .remove(0);
+        assert_eq!((used.quota, used.amount), (0, 150));
+        let names: Vec<_> = used
+            .pools
+            .iter()
+            .map(|pool| (pool.place, &*pool.name))
+            .collect();
+        assert_eq!(
+            names,
+            [
+                (
+                    0,
+                    "score:0:q:hour:2026-11-21T05:00Z\u{1f}voter=v\u{1f}member=alice"
+                ),
+                (
+                    2,
+                    "score:2:q:hour:2026-11-21T05:00Z\u{1f}voter=v\u{1f}member=alice"
+                ),
+            ]
+        );
+        // The end of the hour, and 48 hours in which an event may be late.
+        let last = Timestamp::parse("2026-11-23T06:00:00Z").unwrap();
+        assert_eq!(used.expires_at_ms, Some(last.ms()));
+        assert_eq!(
+            board.definition.quotas[0].allowances(&board),
+            [300, 100, 200]
+        );
+        assert_eq!(uses(&board, &event(None, None), at), Err(Dimension::Voter));
+    }
+}

@@ -72,8 +72,12 @@ struct Row<'a> {
     member: &'a str,
     /// The text of a JSON number.
     score: &'a str,
-    at: Option<&'a str>,
+    /// In the order of [`OPTIONAL`].
+    others: [Option<&'a str>; OPTIONAL.len()],
 }
+
+/// The texts that an event may have beside its id and its member.
+const OPTIONAL: [&str; 5] = ["at", "voter", "channel", "device", "ip"];
 
 /// Why reading ends before the file does.
 enum Stop {
@@ -203,9 +207,11 @@ impl<'a> Batcher<'a> {
         serde_json::to_writer(&mut *body, row.member)?;
         body.extend_from_slice(b",\"score\":");
         body.extend_from_slice(row.score.as_bytes());
-        if let Some(at) = row.at {
-            body.extend_from_slice(b",\"at\":");
-            serde_json::to_writer(&mut *body, at)?;
+        for (name, text) in OPTIONAL.iter().zip(row.others) {
+            if let Some(text) = text {
+                write!(body, ",\"{name}\":").map_err(serde_json::Error::io)?;
+                serde_json::to_writer(&mut *body, text)?;
+            }
         }
         body.push(b'}');
         Ok(())
@@ -215,7 +221,8 @@ impl<'a> Batcher<'a> {
     fn close(&mut self, is_last: bool) -> Result<(), Stop> {
         if let Some(names) = self.ignored.take_new() {
             self.progress.notice(&format!(
-                "ignored: {names} (events have id, member, score and at)"
+                "ignored: {names} (events have id, member, score, {})",
+                OPTIONAL.join(", ")
             ));
         }
         let capacity = self.body.len();
@@ -269,22 +276,25 @@ struct Columns {
     id: Option<usize>,
     member: usize,
     score: usize,
-    at: Option<usize>,
+    others: [Option<usize>; OPTIONAL.len()],
 }
 
 impl Columns {
     fn find(header: &ByteRecord, ignored: &mut Ignored) -> Result<Self, String> {
-        let (mut id, mut member, mut score, mut at) = (None, None, None, None);
+        let (mut id, mut member, mut score) = (None, None, None);
+        let mut others = [None; OPTIONAL.len()];
         for (index, name) in header.iter().enumerate() {
             let name = String::from_utf8_lossy(name.trim_ascii());
             let column = match name.as_ref() {
                 "id" => &mut id,
                 "member" => &mut member,
                 "score" => &mut score,
-                "at" => &mut at,
                 other => {
-                    ignored.add(other);
-                    continue;
+                    let Some(place) = OPTIONAL.iter().position(|known| *known == other) else {
+                        ignored.add(other);
+                        continue;
+                    };
+                    &mut others[place]
                 }
             };
             if column.replace(index).is_some() {
@@ -307,7 +317,7 @@ impl Columns {
             id,
             member: member.ok_or_else(|| missing("member"))?,
             score: score.ok_or_else(|| missing("score"))?,
-            at,
+            others,
         })
     }
 
@@ -321,11 +331,15 @@ impl Columns {
             Some(text) => text.map(Some),
         };
         let member = given("member", Some(self.member))?.ok_or("no member")?;
+        let mut others = [None; OPTIONAL.len()];
+        for ((name, index), other) in OPTIONAL.iter().zip(self.others).zip(&mut others) {
+            *other = given(name, index)?;
+        }
         Ok(Row {
             id: given("id", self.id)?,
             member,
             score: number(text("score", self.score)?)?,
-            at: given("at", self.at)?,
+            others,
         })
     }
 }
@@ -516,7 +530,7 @@ struct JsonEvent<'a> {
     id: Option<Cow<'a, str>>,
     member: Option<Cow<'a, str>>,
     score: Option<&'a RawValue>,
-    at: Option<Cow<'a, str>>,
+    others: [Option<Cow<'a, str>>; OPTIONAL.len()],
 }
 
 impl<'a> JsonEvent<'a> {
@@ -547,7 +561,7 @@ impl<'a> JsonEvent<'a> {
             id: self.id.as_deref(),
             member,
             score,
-            at: self.at.as_deref(),
+            others: self.others.each_ref().map(Option::as_deref),
         })
     }
 }
@@ -583,12 +597,15 @@ impl<'de> Visitor<'de> for EventSeed<'_> {
             let is_repeated = match name.as_ref() {
                 "id" => fill(&mut event.id, map.next_value()?),
                 "member" => fill(&mut event.member, map.next_value()?),
-                "at" => fill(&mut event.at, map.next_value()?),
                 "score" => event.score.replace(map.next_value()?).is_some(),
                 other => {
-                    self.0.add(other);
-                    map.next_value::<IgnoredAny>()?;
-                    false
+                    if let Some(place) = OPTIONAL.iter().position(|known| *known == other) {
+                        fill(&mut event.others[place], map.next_value()?)
+                    } else {
+                        self.0.add(other);
+                        map.next_value::<IgnoredAny>()?;
+                        false
+                    }
                 }
             };
             if is_repeated {

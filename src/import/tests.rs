@@ -47,6 +47,10 @@ struct Event {
     member: String,
     score: Box<RawValueText>,
     at: Option<String>,
+    voter: Option<String>,
+    channel: Option<String>,
+    device: Option<String>,
+    ip: Option<String>,
 }
 
 /// The text of a number as it was sent.
@@ -330,7 +334,7 @@ async fn csv_goes_on_as_it_stands() {
     let scene = Scene::new(|_| Reply::Take).await;
     scene.write(
         "a.csv",
-        "\u{feff}id,channel, score ,member,at,voter\n\
+        "\u{feff}id,carrier, score ,member,at,tail\n\
          e1,UA,12.50,\"Ann, \"\"the\"\" first\",2013-01-01T10:15:00Z,IAH\n\
          ,UA, 9007199254.740991 ,\u{1F600},,\n\
          e3,UA,-1e3,\"two\nlines\",\"2013-01-01T10:15:00+01:00\",\n",
@@ -364,7 +368,7 @@ async fn csv_goes_on_as_it_stands() {
     assert_eq!(sent[1].id.len(), "import-0123456789abcdef-2".len());
     assert!(sent.iter().all(|event| event.board == "b"));
     assert_eq!(
-        scene.shown().matches("ignored: channel, voter").count(),
+        scene.shown().matches("ignored: carrier, tail").count(),
         1,
         "{}",
         scene.shown()
@@ -431,6 +435,36 @@ not json
         scene.shown().contains("ignored: board, more"),
         "{}",
         scene.shown()
+    );
+}
+
+#[tokio::test]
+async fn rows_say_where_events_come_from() {
+    let scene = Scene::new(|_| Reply::Take).await;
+    scene.write(
+        "a.csv",
+        "member,score,voter,channel,ip\na,1,v-1,web,203.0.113.7\nb,1,,,\n",
+    );
+    scene.write(
+        "b.ndjson",
+        r#"{"member": "c", "score": 1, "device": "d-1", "voter": "v-2"}"#,
+    );
+    for file in ["a.csv", "b.ndjson"] {
+        let summary = scene.run(scene.args(file)).await.unwrap();
+        assert_eq!(summary.exit_status(), 0);
+    }
+    let sent = scene.sent();
+    let origins: Vec<_> = sent
+        .iter()
+        .map(|event| [&event.voter, &event.channel, &event.device, &event.ip].map(Option::as_deref))
+        .collect();
+    assert_eq!(
+        origins,
+        [
+            [Some("v-1"), Some("web"), None, Some("203.0.113.7")],
+            [None; 4],
+            [Some("v-2"), None, Some("d-1"), None]
+        ]
     );
 }
 

@@ -70,7 +70,7 @@ pub struct Taken {
 struct CountArgs {
     version: String,
     instant: i64,
-    quotas: Vec<QuotaRule>,
+    rules: Vec<QuotaRule>,
     uses: Vec<UseArgs>,
 }
 
@@ -88,7 +88,7 @@ impl Store {
             version: board.version(),
             instant: now.ms(),
             uses: uses.collect(),
-            quotas: rules(board),
+            rules: rules(board),
         };
         let reply = self.read(&script::QUOTAS, keys, vec![pack(&args)?]).await?;
         let (code, mut reply) = match Reply::versioned(reply)? {

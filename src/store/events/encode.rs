@@ -50,14 +50,13 @@ pub(super) struct ApplyArgs<'a> {
     fingerprints: Vec<u64>,
     on_routes: Vec<usize>,
     details: Vec<u8>,
-    #[serde(flatten, skip_serializing_if = "Option::is_none")]
     quotas: Option<QuotaArgs>,
 }
 
 /// What goes along where the board has quotas.
 #[derive(Serialize)]
 struct QuotaArgs {
-    quotas: Vec<QuotaRule>,
+    rules: Vec<QuotaRule>,
     instants: Vec<i64>,
     uses: Vec<Vec<UseArgs>>,
 }
@@ -134,7 +133,7 @@ impl<'a> Encoder<'a> {
                 on_routes: Vec::with_capacity(count),
                 details: Vec::with_capacity(count),
                 quotas: (!board.definition.quotas.is_empty()).then(|| QuotaArgs {
-                    quotas: quotas::rules(board),
+                    rules: quotas::rules(board),
                     instants: Vec::new(),
                     uses: Vec::new(),
                 }),
