@@ -119,7 +119,7 @@ impl QuotaState {
 #[utoipa::path(
     get, path = "/v1/boards/{board}/quotas", tag = "boards", operation_id = "get_quotas",
     params(
-        ("board" = String, Path, description = "The board's id", example = "run_hero"),
+        ("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
         QuotasParams,
     ),
     responses(
