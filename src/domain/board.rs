@@ -218,6 +218,11 @@ pub struct Definition {
     #[serde(default)]
     #[schema(max_items = 8)]
     pub quotas: Vec<Quota>,
+    /// For a period, how many events of one member are taken in it: `{"day": 3}`. The same as a quota by member,
+    /// which is called `attempts-day`; `all` is for all time.
+    #[serde(default)]
+    #[schema(value_type = BTreeMap<String, u64>, example = json!({"day": 3}))]
+    pub max_attempts: BTreeMap<Unit, u64>,
     /// Events with an earlier `at` are refused.
     #[serde(default)]
     #[schema(value_type = Option<String>, format = DateTime)]
@@ -460,6 +465,8 @@ pub struct Board {
     pub epochs: BTreeMap<Window, u64>,
     /// The boundaries of its periods.
     pub calendar: Calendar,
+    /// Its quotas, and those that its `max_attempts` are.
+    pub quotas: Vec<Quota>,
 }
 
 impl Board {
@@ -478,6 +485,7 @@ impl Board {
         };
         Self {
             id,
+            quotas: quota::all(&definition),
             definition,
             generation,
             revision,
@@ -630,7 +638,7 @@ mod tests {
             "title": "", "update": "sum", "order": "desc", "decimals": 0, "ties": "first",
             "ranking": "ordinal", "timezone": "UTC", "week_start": "monday", "windows": ["day"],
             "season": null, "carryover": {}, "accept_late": "48h", "idempotency": "1h",
-            "retention": {}, "quotas": [], "score_min": null, "score_max": null,
+            "retention": {}, "quotas": [], "max_attempts": {}, "score_min": null, "score_max": null,
             "opens_at": null, "closes_at": null
         });
         assert_eq!(shown, expected);

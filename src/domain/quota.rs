@@ -25,6 +25,8 @@ pub const EXTRAS_MAX: usize = 4;
 const CHANNELS_MAX: usize = 32;
 /// The greatest `max`.
 pub const QUOTA_MAX: u64 = 1_000_000_000;
+/// How the names of quotas begin that stand for `max_attempts`.
+const ATTEMPTS: &str = "attempts-";
 /// Stands between the parts of a count's name; no part contains it.
 const SEPARATOR: char = '\u{1f}';
 
@@ -282,7 +284,7 @@ impl Quota {
 
 /// What an event takes of each of its board's quotas; the first field that one of them misses.
 pub fn uses(board: &Board, event: &Event, at: Timestamp) -> Result<Vec<QuotaUse>, Dimension> {
-    let quotas = board.definition.quotas.iter().enumerate();
+    let quotas = board.quotas.iter().enumerate();
     let uses = quotas.map(|(place, quota)| {
         let used = quota.use_of(place, board, &event.origin, Some(&event.member), at)?;
         let amount = match quota.measure {
@@ -302,7 +304,7 @@ pub fn counts(
     member: Option<&MemberId>,
     at: Timestamp,
 ) -> Vec<QuotaUse> {
-    let quotas = board.definition.quotas.iter().enumerate();
+    let quotas = board.quotas.iter().enumerate();
     quotas
         .filter_map(|(place, quota)| quota.use_of(place, board, origin, member, at).ok())
         .collect()
@@ -324,6 +326,22 @@ impl Dimension {
     }
 }
 
+/// The quotas of a definition, and those that its `max_attempts` are.
+pub fn all(definition: &Definition) -> Vec<Quota> {
+    let attempts = definition.max_attempts.iter().map(|(unit, max)| Quota {
+        name: format!("{ATTEMPTS}{unit}"),
+        by: vec![Dimension::Member],
+        window: match unit {
+            Unit::All => QuotaWindow::Total,
+            unit => QuotaWindow::Period(*unit),
+        },
+        max: *max,
+        measure: Measure::Events,
+        extra: Vec::new(),
+    });
+    definition.quotas.iter().cloned().chain(attempts).collect()
+}
+
 /// What is wrong with a definition's quotas: where, and what.
 pub fn check(definition: &Definition) -> Vec<(String, &'static str)> {
     let mut errors = Vec::new();
@@ -338,6 +356,12 @@ pub fn check(definition: &Definition) -> Vec<(String, &'static str)> {
             refuse(
                 "/name",
                 "a quota's name has 1 to 64 of the characters a-z 0-9 -",
+            );
+        }
+        if quota.name.starts_with(ATTEMPTS) {
+            refuse(
+                "/name",
+                "`attempts-` begins the names of what `max_attempts` allows",
             );
         }
         if definition.quotas[..place]
@@ -377,6 +401,14 @@ pub fn check(definition: &Definition) -> Vec<(String, &'static str)> {
                 );
             }
             _ => {}
+        }
+    }
+    for (unit, max) in &definition.max_attempts {
+        let pointer = format!("/max_attempts/{unit}");
+        if !(1..=QUOTA_MAX).contains(max) {
+            errors.push((pointer, "is 1 to 1,000,000,000"));
+        } else if *unit == Unit::Season && definition.season.is_none() {
+            errors.push((pointer, "`season` needs the field `season`"));
         }
     }
     errors
@@ -467,10 +499,7 @@ mod tests {
         // The end of the hour, and 48 hours in which an event may be late.
         let last = Timestamp::parse("2026-11-23T06:00:00Z").unwrap();
         assert_eq!(used.expires_at_ms, Some(last.ms()));
-        assert_eq!(
-            board.definition.quotas[0].allowances(&board),
-            [300, 100, 200]
-        );
+        assert_eq!(board.quotas[0].allowances(&board), [300, 100, 200]);
         assert_eq!(uses(&board, &event(None, None), at), Err(Dimension::Voter));
     }
 }

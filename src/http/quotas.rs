@@ -83,7 +83,7 @@ pub struct QuotaStates {
 
 impl QuotaState {
     fn new(board: &Board, used: &QuotaUse, taken: &Taken, now: Timestamp) -> Option<Self> {
-        let quota = board.definition.quotas.get(used.quota)?;
+        let quota = board.quotas.get(used.quota)?;
         let decimals = match quota.measure {
             Measure::Events => crate::domain::score::Decimals::default(),
             Measure::Score => board.definition.decimals,

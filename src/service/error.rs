@@ -155,7 +155,7 @@ impl Error {
         at: Timestamp,
         now: Timestamp,
     ) -> Self {
-        let Some(quota) = board.definition.quotas.get(place) else {
+        let Some(quota) = board.quotas.get(place) else {
             return StoreError::Unexpected("a quota that is not there".into()).into();
         };
         let frees_at = match quota.window {

@@ -42,7 +42,7 @@ pub(super) fn rules(board: &Board) -> Vec<QuotaRule> {
             allowances: quota.allowances(board),
         }
     };
-    definition.quotas.iter().map(rule).collect()
+    board.quotas.iter().map(rule).collect()
 }
 
 /// A use; its keys go behind those that are there.

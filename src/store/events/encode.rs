@@ -132,7 +132,7 @@ impl<'a> Encoder<'a> {
                 fingerprints: Vec::with_capacity(count),
                 on_routes: Vec::with_capacity(count),
                 details: Vec::with_capacity(count),
-                quotas: (!board.definition.quotas.is_empty()).then(|| QuotaArgs {
+                quotas: (!board.quotas.is_empty()).then(|| QuotaArgs {
                     rules: quotas::rules(board),
                     instants: Vec::new(),
                     uses: Vec::new(),

@@ -158,6 +158,39 @@ async fn points_can_be_counted_and_channels_have_allowances_on_top() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_member_has_so_many_attempts_in_a_period() {
+    let world = World::start(NOW).await;
+    let client = world.client();
+    let definition =
+        json!({"windows": ["all"], "update": "max", "max_attempts": {"day": 2, "all": 3}});
+    client.define("votes", definition).await;
+    let attempt = async |at: &str| vote(client, json!({"at": at})).await;
+    taken(attempt("2026-11-20T23:59:59.999Z").await);
+    // The second one improves nothing, and is an attempt all the same.
+    attempt("2026-11-20T13:00:00Z").await.expect(200);
+    let third = refused(attempt("2026-11-20T14:00:00Z").await, "attempts-day");
+    assert_eq!(third, "2026-11-21T00:00:00.000Z");
+    attempt("2026-11-21T00:00:00Z").await.expect(200);
+    refused(attempt("2026-11-21T01:00:00Z").await, "attempts-all");
+    taken(vote(client, json!({"member": "bob"})).await);
+    let left = client.get("/v1/boards/votes/quotas?member=bob").await;
+    let left = &left.expect(200)["quotas"][0];
+    assert_eq!(
+        (&left["name"], &left["left"]),
+        (&json!("attempts-day"), &json!(1))
+    );
+
+    for (attempts, pointer) in [
+        (json!({"day": 0}), "/max_attempts/day"),
+        (json!({"season": 1}), "/max_attempts/season"),
+    ] {
+        let wrong = json!({"windows": ["all"], "max_attempts": attempts});
+        let answer = client.put("/v1/boards/wrong", wrong).await;
+        assert_eq!(answer.expect(422)["errors"][0]["pointer"], pointer);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_repeated_event_takes_nothing_and_is_answered_as_before() {
     let quotas = json!([{"name": "once", "by": ["voter"], "window": "total", "max": 1}]);
     let world = world(quotas).await;
