@@ -96,6 +96,26 @@ local function entries_of(state)
   return states[state]
 end
 
+-- Those of these members, which are loaded, that are not listed.
+local function unlisted(standing, members)
+  local found = {}
+  for _, m in ipairs(members) do
+    if not standing.score[m] then found[#found + 1] = m end
+  end
+  return found
+end
+
+-- The sum of a member over terms, {standing, sign}.
+local function sum_of_terms(layout, terms, m)
+  local sum = 0
+  for _, term in ipairs(terms) do
+    local standing = term.standing
+    if standing.score[m] == nil then load(layout, standing, {m}) end
+    sum = sum + term.sign * (standing.score[m] or 0)
+  end
+  return sum
+end
+
 -- Whether an event of a roll's period can change what a rolling standing holds, or what it is being built from.
 local function concerns(roll, entry)
   return roll.start >= (entry.depends or entry.oldest) and roll.start <= entry.start

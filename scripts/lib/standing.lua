@@ -103,26 +103,6 @@ local function load(layout, standing, members)
   end
 end
 
--- Those of these members, which are loaded, that are not listed.
-local function unlisted(standing, members)
-  local found = {}
-  for _, m in ipairs(members) do
-    if not standing.score[m] then found[#found + 1] = m end
-  end
-  return found
-end
-
--- The sum of a member over terms, {standing, sign}.
-local function sum_of_terms(layout, terms, m)
-  local sum = 0
-  for _, term in ipairs(terms) do
-    local standing = term.standing
-    if standing.score[m] == nil then load(layout, standing, {m}) end
-    sum = sum + term.sign * (standing.score[m] or 0)
-  end
-  return sum
-end
-
 -- Sets a loaded member's score and time; a score of false takes it off the list. Nothing is written yet.
 local function set(standing, m, score, time)
   standing.score[m], standing.time[m] = score, time

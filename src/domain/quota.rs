@@ -15,6 +15,7 @@ use super::board::{AcceptLate, Board, Definition};
 use super::event::{Event, Origin};
 use super::ids::{IdError, Label, MemberId};
 use super::period::Unit;
+use super::score::Decimals;
 use super::time::{Span, Timestamp};
 
 /// The most quotas of a board.
@@ -196,12 +197,17 @@ pub struct QuotaUse {
 }
 
 impl Quota {
+    /// The digits behind the point of what it counts.
+    pub fn decimals(&self, board: &Board) -> Decimals {
+        match self.measure {
+            Measure::Events => Decimals::default(),
+            Measure::Score => board.definition.decimals,
+        }
+    }
+
     /// What its allowances amount to, `max` first: events, or scaled points.
     pub fn allowances(&self, board: &Board) -> Vec<i64> {
-        let scale = match self.measure {
-            Measure::Events => 1,
-            Measure::Score => 10_i64.pow(u32::from(board.definition.decimals.digits())),
-        };
+        let scale = 10_i64.pow(u32::from(self.decimals(board).digits()));
         let all = std::iter::once(self.max).chain(self.extra.iter().map(|extra| extra.max));
         all.map(|max| {
             i64::try_from(max)

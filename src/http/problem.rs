@@ -10,6 +10,7 @@ use crate::domain::board::FieldError;
 use crate::domain::event::Rejection;
 use crate::domain::time::Timestamp;
 use crate::service::Error;
+use crate::service::error::UsedUp;
 use crate::store::StoreError;
 
 /// What clients are told to wait after a 503, in seconds.
@@ -207,7 +208,7 @@ impl IntoResponse for Problem {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S));
         }
         if let Some(quota) = &self.quota {
-            quota.add_headers(headers);
+            add_quota_headers(quota, headers);
         }
         if self.kind == UNAUTHENTICATED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
@@ -217,38 +218,28 @@ impl IntoResponse for Problem {
     }
 }
 
-/// A quota that is used up.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct UsedUp {
-    name: String,
-    max: u64,
-    window_s: Option<u64>,
-    frees_at: Option<Timestamp>,
-    wait_s: Option<u64>,
-}
-
-impl UsedUp {
-    /// `Retry-After`, and the headers of draft-ietf-httpapi-ratelimit-headers.
-    fn add_headers(&self, headers: &mut HeaderMap) {
-        let Self {
-            name,
-            max,
-            window_s,
-            wait_s,
-            ..
-        } = self;
-        let window = window_s.map_or_else(String::new, |window| format!(";w={window}"));
-        let wait = wait_s.map_or_else(String::new, |wait| format!(";t={wait}"));
-        let mut add = |header: HeaderName, text: String| {
-            if let Ok(value) = HeaderValue::try_from(text) {
-                headers.insert(header, value);
-            }
-        };
-        add(RATE_LIMIT_POLICY, format!("\"{name}\";q={max}{window}"));
-        add(RATE_LIMIT, format!("\"{name}\";r=0{wait}"));
-        if let Some(wait_s) = wait_s {
-            add(header::RETRY_AFTER, wait_s.max(&1).to_string());
+/// `Retry-After`, and the headers of draft-ietf-httpapi-ratelimit-headers.
+fn add_quota_headers(quota: &UsedUp, headers: &mut HeaderMap) {
+    let name = &quota.name;
+    let part = |key, seconds: Option<u64>| {
+        seconds.map_or_else(String::new, |seconds| format!(";{key}={seconds}"))
+    };
+    let mut add = |header: HeaderName, text: String| {
+        if let Ok(value) = HeaderValue::try_from(text) {
+            headers.insert(header, value);
         }
+    };
+    let window = part("w", quota.window_s);
+    add(
+        RATE_LIMIT_POLICY,
+        format!("\"{name}\";q={}{window}", quota.max),
+    );
+    add(
+        RATE_LIMIT,
+        format!("\"{name}\";r=0{}", part("t", quota.wait_s)),
+    );
+    if let Some(wait_s) = quota.wait_s {
+        add(header::RETRY_AFTER, wait_s.max(1).to_string());
     }
 }
 
@@ -271,23 +262,9 @@ impl From<Error> for Problem {
                     ..Self::new(SCORE_OUT_OF_RANGE, detail)
                 };
             }
-            Error::QuotaExceeded {
-                name,
-                max,
-                window_s,
-                frees_at,
-                wait_s,
-                ..
-            } => {
-                let quota = UsedUp {
-                    name,
-                    max,
-                    window_s,
-                    frees_at,
-                    wait_s,
-                };
+            Error::QuotaExceeded(quota) => {
                 return Self {
-                    quota: Some(Box::new(quota)),
+                    quota: Some(quota),
                     ..Self::new(QUOTA_EXCEEDED, detail)
                 };
             }

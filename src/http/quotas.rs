@@ -13,7 +13,7 @@ use super::problem::{INVALID_PARAMETER, Problem, ProblemBody};
 use crate::domain::board::Board;
 use crate::domain::event::Origin;
 use crate::domain::ids::{IdError, Label};
-use crate::domain::quota::{Measure, Network, QuotaUse};
+use crate::domain::quota::{Network, QuotaUse};
 use crate::domain::score::{Score, ShownScore};
 use crate::domain::time::Timestamp;
 use crate::service::quotas::{FoundQuotas, QuotasRequest};
@@ -84,10 +84,7 @@ pub struct QuotaStates {
 impl QuotaState {
     fn new(board: &Board, used: &QuotaUse, taken: &Taken, now: Timestamp) -> Option<Self> {
         let quota = board.quotas.get(used.quota)?;
-        let decimals = match quota.measure {
-            Measure::Events => crate::domain::score::Decimals::default(),
-            Measure::Score => board.definition.decimals,
-        };
+        let decimals = quota.decimals(board);
         let show = |amount: i64| Score::from_stored(amount).shown(decimals);
         let allowances = quota.allowances(board);
         let allowance = |place: usize| {

@@ -72,24 +72,28 @@ pub enum Error {
         detail: String,
     },
     /// A quota is used up.
-    #[error("{detail}")]
-    QuotaExceeded {
-        /// Its name.
-        name: String,
-        /// How much it allows, in events or points.
-        max: u64,
-        /// How long its window is, in seconds; `None` for all time.
-        window_s: Option<u64>,
-        /// When an event like this would be taken, if nothing else came in; `None` for never, or not told.
-        frees_at: Option<Timestamp>,
-        /// How long that is from now, in seconds, rounded up.
-        wait_s: Option<u64>,
-        /// The same for people.
-        detail: String,
-    },
+    #[error("{}", .0.detail)]
+    QuotaExceeded(Box<UsedUp>),
     /// Redis failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// A quota that is used up.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct UsedUp {
+    /// Its name.
+    pub name: String,
+    /// How much it allows, in events or points.
+    pub max: u64,
+    /// How long its window is, in seconds; `None` for all time.
+    pub window_s: Option<u64>,
+    /// When an event like this would be taken, if nothing else came in; `None` for never, or not told.
+    pub frees_at: Option<Timestamp>,
+    /// How long that is from now, in seconds, rounded up.
+    pub wait_s: Option<u64>,
+    /// The same for people.
+    pub detail: String,
 }
 
 impl Error {
@@ -172,7 +176,7 @@ impl Error {
         let frees =
             frees_at.map_or_else(String::new, |frees_at| format!("; it frees at {frees_at}"));
         let (name, max, window) = (quota.name.clone(), quota.max, quota.window);
-        Self::QuotaExceeded {
+        Self::QuotaExceeded(Box::new(UsedUp {
             detail: format!(
                 "quota {name} of board {} is used up: {max} {what}, {window}{frees}",
                 board.id
@@ -182,7 +186,7 @@ impl Error {
             window_s: quota.window_s(board, at),
             frees_at,
             wait_s: wait_ms.map(|ms| ms.unsigned_abs().div_ceil(1_000)),
-        }
+        }))
     }
 
     /// The call was begun anew too often.

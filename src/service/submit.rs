@@ -65,8 +65,14 @@ struct Pending<'a> {
     index: usize,
     incoming: &'a Incoming,
     with_history: bool,
-    /// The instant that it counts for and its route, once it is planned.
-    planned: Option<(Timestamp, Arc<Route>)>,
+}
+
+/// An event that is on its way to the store.
+struct Planned<'a> {
+    item: Pending<'a>,
+    /// The instant that it counts for.
+    at: Timestamp,
+    route: Arc<Route>,
 }
 
 /// The events of one board being carried out.
@@ -78,20 +84,12 @@ pub struct Applying {
     pub board: Arc<Board>,
 }
 
-/// Events that go together, and when they were planned.
+/// Events that go together, what they cost, and when they were planned.
 #[derive(Debug)]
 pub struct Group {
     events: Vec<Ready>,
+    load: Load,
     planned_at: Timestamp,
-}
-
-impl Group {
-    fn cost(&self) -> Load {
-        Load {
-            events: self.events.len(),
-            cost_us: self.events.iter().map(Ready::cost_us).sum(),
-        }
-    }
 }
 
 /// What is in a call.
@@ -102,10 +100,15 @@ pub struct Load {
 }
 
 impl Load {
-    /// Whether more goes into the call, which then contains it.
-    fn admit(&mut self, more: Self) -> bool {
-        self.events += more.events;
-        self.cost_us += more.cost_us;
+    fn and(self, more: Self) -> Self {
+        Self {
+            events: self.events + more.events,
+            cost_us: self.cost_us + more.cost_us,
+        }
+    }
+
+    /// Whether it fits into one call.
+    fn fits(self) -> bool {
         self.events <= CALL_EVENTS_MAX && self.cost_us <= CALL_COST_US_MAX
     }
 }
@@ -116,7 +119,8 @@ impl Work for Applying {
     type Load = Load;
 
     fn admit(&self, load: &mut Load, group: &Group) -> bool {
-        load.admit(group.cost())
+        *load = load.and(group.load);
+        load.fits()
     }
 
     async fn call(&self, groups: Vec<Group>) -> Vec<Self::Answer> {
@@ -154,7 +158,6 @@ impl Service {
                 index,
                 incoming,
                 with_history: false,
-                planned: None,
             };
             by_board.entry(&incoming.board).or_default().push(pending);
         }
@@ -203,13 +206,7 @@ impl Service {
         let (items, groups): (Vec<_>, Vec<_>) = plan_groups(live, pending, detail, now, results)
             .into_iter()
             .unzip();
-        let sent = groups.into_iter().map(|events| {
-            let group = Group {
-                events,
-                planned_at: now,
-            };
-            live.applying.submit(group)
-        });
+        let sent = groups.into_iter().map(|group| live.applying.submit(group));
         let replies = join_all(sent).await;
         let mut again = Vec::new();
         let mut failed: Option<(Error, Vec<Pending<'a>>)> = None;
@@ -219,10 +216,12 @@ impl Service {
             let fault = || StoreError::Unexpected("events without their results".into());
             match reply.ok_or_else(fault).flatten() {
                 Ok(Versioned::Current(answers)) => {
-                    for (mut item, answer) in items.into_iter().zip(answers) {
-                        let Some((at, route)) = item.planned.take() else {
-                            continue;
-                        };
+                    for (planned, answer) in items.into_iter().zip(answers) {
+                        let Planned {
+                            mut item,
+                            at,
+                            route,
+                        } = planned;
                         let submitted = |outcome, is_duplicate| {
                             Ok(Submitted {
                                 live: Arc::clone(live),
@@ -253,11 +252,11 @@ impl Service {
                 }
                 Ok(Versioned::Stale) => {
                     is_stale = true;
-                    again.extend(items);
+                    again.extend(items.into_iter().map(|planned| planned.item));
                 }
                 Err(error) => {
                     let (_, left) = failed.get_or_insert_with(|| (error.into(), Vec::new()));
-                    left.extend(items);
+                    left.extend(items.into_iter().map(|planned| planned.item));
                 }
             }
         }
@@ -295,11 +294,10 @@ fn plan_groups<'a>(
     detail: Detail,
     now: Timestamp,
     results: &mut Results,
-) -> Vec<(Vec<Pending<'a>>, Vec<Ready>)> {
+) -> Vec<(Vec<Planned<'a>>, Group)> {
     let board = &live.board;
-    let mut groups: Vec<(Vec<Pending<'a>>, Vec<Ready>)> = Vec::new();
-    let mut load = Load::default();
-    for mut item in pending {
+    let mut groups: Vec<(Vec<Planned<'a>>, Group)> = Vec::new();
+    for item in pending {
         let incoming = item.incoming;
         let score = match Score::parse(&incoming.score, board.definition.decimals) {
             Ok(score) => score,
@@ -329,18 +327,29 @@ fn plan_groups<'a>(
             detail,
             with_history: item.with_history,
         };
-        item.planned = Some((ready.plan.at, Arc::clone(&ready.plan.route)));
+        let planned = Planned {
+            item,
+            at: ready.plan.at,
+            route: Arc::clone(&ready.plan.route),
+        };
         let more = Load {
             events: 1,
             cost_us: ready.cost_us(),
         };
-        if !load.admit(more) || groups.is_empty() {
-            load = more;
-            groups.push((Vec::new(), Vec::new()));
-        }
-        if let Some((items, events)) = groups.last_mut() {
-            items.push(item);
-            events.push(ready);
+        match groups.last_mut() {
+            Some((items, group)) if group.load.and(more).fits() => {
+                items.push(planned);
+                group.events.push(ready);
+                group.load = group.load.and(more);
+            }
+            _ => {
+                let group = Group {
+                    events: vec![ready],
+                    load: more,
+                    planned_at: now,
+                };
+                groups.push((vec![planned], group));
+            }
         }
     }
     groups

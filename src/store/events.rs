@@ -8,7 +8,7 @@ mod encode;
 
 use super::args::pack;
 use super::connection::Store;
-use super::reply::{Reply, unknown_code};
+use super::reply::Reply;
 use super::{StoreError, Versioned, script};
 use crate::domain::board::Board;
 use crate::domain::event::{Detail, Outcome, Rejection};
@@ -85,13 +85,9 @@ impl Store {
         let reply = self
             .write(&board.id, &script::APPLY, keys, vec![pack(&args)?])
             .await?;
-        let (code, mut reply) = match Reply::versioned(reply)? {
-            Versioned::Stale => return Ok(Versioned::Stale),
-            Versioned::Current(current) => current,
+        let Versioned::Current(mut reply) = Reply::answer(reply)? else {
+            return Ok(Versioned::Stale);
         };
-        if code != "OK" {
-            return unknown_code(&code);
-        }
         let mut answers = Vec::with_capacity(events.len());
         for event in events {
             answers.push(decode::answer(board, &event.plan, &reply.next()?)?);

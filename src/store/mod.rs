@@ -43,13 +43,3 @@ pub enum Versioned<T> {
     /// Another version is stored, or none; nothing was read or written.
     Stale,
 }
-
-impl<T> Versioned<T> {
-    /// Turns the answer into something else.
-    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Versioned<U> {
-        match self {
-            Self::Current(answer) => Versioned::Current(change(answer)),
-            Self::Stale => Versioned::Stale,
-        }
-    }
-}

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::args::pack;
 use super::connection::Store;
-use super::reply::{Reply, unknown_code};
+use super::reply::Reply;
 use super::{StoreError, Versioned, keys, script};
 use crate::domain::board::{AcceptLate, Board};
 use crate::domain::event::FUTURE_MS_MAX;
@@ -91,13 +91,9 @@ impl Store {
             rules: rules(board),
         };
         let reply = self.read(&script::QUOTAS, keys, vec![pack(&args)?]).await?;
-        let (code, mut reply) = match Reply::versioned(reply)? {
-            Versioned::Stale => return Ok(Versioned::Stale),
-            Versioned::Current(current) => current,
+        let Versioned::Current(mut reply) = Reply::answer(reply)? else {
+            return Ok(Versioned::Stale);
         };
-        if code != "OK" {
-            return unknown_code(&code);
-        }
         let mut counts = Vec::new();
         while !reply.is_empty() {
             let mut one = reply.list()?;

@@ -60,6 +60,15 @@ impl Reply {
         Self::new(self.next()?)
     }
 
+    /// What follows `OK` in a reply that depends on a board's version and has no other code.
+    pub(super) fn answer(value: Value) -> Result<Versioned<Self>, StoreError> {
+        match Self::versioned(value)? {
+            Versioned::Stale => Ok(Versioned::Stale),
+            Versioned::Current((code, reply)) if code == "OK" => Ok(Versioned::Current(reply)),
+            Versioned::Current((code, _)) => unknown_code(&code),
+        }
+    }
+
     /// The code in front of a reply that depends on a board's version.
     pub(super) fn versioned(value: Value) -> Result<Versioned<(String, Self)>, StoreError> {
         let mut reply = Self::new(value)?;

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::args::{LayoutArgs, pack, ranking_name, shown_score};
 use super::connection::Store;
-use super::reply::{Reply, unknown_code};
+use super::reply::Reply;
 use super::{StoreError, Versioned, keys, script};
 use crate::domain::board::{Board, Ranking, Series, Standing};
 use crate::domain::ids::MemberId;
@@ -230,13 +230,9 @@ impl Store {
         let reply = self
             .read(&script::READ, encoder.keys, vec![pack(&args)?])
             .await?;
-        let (code, mut reply) = match Reply::versioned(reply)? {
-            Versioned::Stale => return Ok(Versioned::Stale),
-            Versioned::Current(current) => current,
+        let Versioned::Current(mut reply) = Reply::answer(reply)? else {
+            return Ok(Versioned::Stale);
         };
-        if code != "OK" {
-            return unknown_code(&code);
-        }
         let answers = queries
             .iter()
             .map(|query| answer(board, query, &mut reply.list()?));
