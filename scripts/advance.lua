@@ -1,18 +1,19 @@
--- advance.lua: takes one standing of a rolling window a bounded step nearer to complete.
+-- advance.lua: takes one standing of a derived series a bounded step nearer to complete.
 --
 -- Begins the standing if it isn't there, and is called again until the reply is DONE. Any number of
 -- callers may do so at once, and any of them may stop half-way: all there is to know lies in the state.
 --
 -- A rolling standing is a sum of terms. If the one before it is complete, it is carried on from that:
 --     S(i) = R(i) + S(i-1) - R(i-N)
--- and otherwise it is built from its periods: S(i) = R(i) + … + R(i-N+1). The members of every term are
+-- and otherwise it is built from its periods: S(i) = R(i) + … + R(i-N+1). With initial scores I it is S(i) = R(i) + I,
+-- built anew for each period. The members of every term are
 -- walked with a cursor (HSCAN, ZSCAN), and those that aren't listed get their sum. A cursor meets every member that
 -- stays what it is; one that has an event meanwhile may be missed, but apply.lua lists it with that event.
 -- So when the walk has ended, all members are listed.
 --
--- KEYS[1]  board, KEYS[2] registry, KEYS[3] state of the rolling window (lib/rolling.lua)
+-- KEYS[1]  board, KEYS[2] registry, KEYS[3] state of the series (lib/derived.lua)
 -- KEYS[4…] the standing's keys (`layout.width`), and then the standings of the periods
---          R(i), R(i-1), … R(i-N), newest first, `layout.width` keys each
+--          R(i), R(i-1), … R(i-N), newest first, or R(i) and I; `layout.width` keys each
 --
 -- ARGV[1]  MessagePack of a map:
 --   version    as in apply.lua
@@ -22,6 +23,8 @@
 --   before     ms: where R(i-N) begins
 --   previous   ms: where the newest period of S(i-1) begins
 --   periods    N
+--   initial    true: with initial scores; then also
+--   floor      the tie key of the period's beginning
 --   keep_from  ms: standings from this `start` on are kept; older ones are dropped when they
 --   cache_ms   ms: have not been needed for so long, or
 --   cache_max  are more than so many
@@ -49,12 +52,6 @@ local function period(back)
   return standing_at(layout, PERIODS + back * layout.width)
 end
 
-local function drop(entry)
-  call('UNLINK', entry.zset)
-  if entry.hash then call('UNLINK', entry.hash) end
-  if entry.dense then call('UNLINK', entry.dense) end
-end
-
 -- Drops what nobody needs: old standings that were built for a read, once they are unused or too many.
 local function retire(entries)
   local needed = {[args.previous] = true}
@@ -69,7 +66,7 @@ local function retire(entries)
     if is_live or (cached <= args.cache_max and entry.used_at + args.cache_ms > args.now) then
       table.insert(kept, entry)
     else
-      drop(entry)
+      drop_entry(entry)
     end
   end
   return kept
@@ -79,15 +76,23 @@ local function begin(entries)
   local target = standing_at(layout, TARGET)
   local entry = {
     start = args.start, oldest = args.oldest, used_at = args.now, done = false,
-    zset = target.zset, hash = target.hash, dense = target.dense,
+    zset = target.zset, hash = target.hash, dense = target.dense, total = target.total,
     walk = {term = 1, cursor = '0'}, terms = {},
   }
-  local function add_term(standing, sign)
-    table.insert(entry.terms, {zset = standing.zset, hash = standing.hash, dense = standing.dense, sign = sign})
+  local function keys_in(standing)
+    return {zset = standing.zset, hash = standing.hash, dense = standing.dense, total = standing.total}
+  end
+  local function add_term(standing, sign, is_initial)
+    local term = keys_in(standing)
+    term.sign, term.is_initial = sign, is_initial
+    table.insert(entry.terms, term)
   end
   add_term(period(0), 1)
   local previous = entry_at(entries, args.previous)
-  if previous and previous.done then
+  if args.initial then
+    entry.depends, entry.events, entry.floor = args.oldest, keys_in(period(0)), args.floor
+    add_term(period(1), 1, true)
+  elseif previous and previous.done then
     entry.from, entry.depends = previous.start, args.before
     add_term(previous, 1)
     add_term(period(args.periods), -1)
@@ -95,9 +100,7 @@ local function begin(entries)
     entry.depends = args.oldest
     for back = 1, args.periods - 1 do add_term(period(back), 1) end
   end
-  for _, key in ipairs({STATE, entry.zset, entry.hash or STATE, entry.dense or STATE}) do
-    call('SADD', REGISTRY, key)
-  end
+  call('SADD', REGISTRY, STATE, unpack(keys_of(entry)))
   return entry
 end
 
@@ -146,7 +149,7 @@ local function unlisted_of(target, ids, scores, times)
 end
 
 -- Lists members with their sums over the terms, those whose sum isn't zero.
-local function settle(terms, walked, target, ids, scores, times)
+local function settle(entry, terms, walked, target, ids, scores, times)
   if #ids == 0 then return end
   local sums, newest = {}, {}
   for index = 1, #ids do sums[index] = 0 end
@@ -156,14 +159,15 @@ local function settle(terms, walked, target, ids, scores, times)
     for index = 1, #ids do
       if term_scores[index] then
         sums[index] = sums[index] + term.sign * term_scores[index]
-        if term.sign > 0 then newest[index] = newest[index] or term_times[index] end
+        if term.sign > 0 and not term.is_initial then newest[index] = newest[index] or term_times[index] end
       end
     end
   end
   for index = 1, #ids do
-    if sums[index] ~= 0 then
+    if sums[index] ~= 0 or args.initial then
+      local time = newest[index] or entry.floor
       names[index] = ids[index]
-      set(target, index, sums[index], newest[index] or layout.hashed and newest_time(ids[index]) or nil)
+      set(target, index, sums[index], time or layout.hashed and newest_time(ids[index]) or nil)
     end
   end
   flush(layout, target)
@@ -179,12 +183,12 @@ local function walk_on(entry, terms, present, target, count)
     ids, scores, times, walk.cursor = scan(walked.standing, walk.cursor, count)
     if walk.cursor == '0' then walk.term = walk.term + 1 end
     count = count - math.max(1, #ids)
-    settle(present, walked, target, unlisted_of(target, ids, scores, times))
+    settle(entry, present, walked, target, unlisted_of(target, ids, scores, times))
   end
   return walk.term > #terms
 end
 
-local entries = rolling_entries(STATE)
+local entries = derived_entries(STATE)
 local entry, place = entry_at(entries, args.start)
 if entry and entry.done then
   if entry.used_at + args.cache_ms / 2 < args.now then
@@ -194,7 +198,7 @@ if entry and entry.done then
   return {'DONE'}
 end
 if entry and entry.from and not (entry_at(entries, entry.from) or {}).done then
-  drop(entry)
+  drop_entry(entry)
   table.remove(entries, place)
   entry = nil
 end
@@ -204,10 +208,10 @@ if not entry then
   table.insert(entries, entry)
 end
 
-local target = open_standing(entry.zset, entry.hash, entry.dense)
+local target = open_standing(entry)
 local terms, present = {}, {}
 for index, term in ipairs(entry.terms) do
-  terms[index] = {standing = open_standing(term.zset, term.hash, term.dense), sign = term.sign}
+  terms[index] = {standing = open_standing(term), sign = term.sign, is_initial = term.is_initial}
   if call('EXISTS', term.zset) == 1 then table.insert(present, terms[index]) end
 end
 local count = math.max(math.min(MEMBERS_MIN, args.budget), math.floor(args.budget / math.max(1, #present)))

@@ -7,7 +7,7 @@
 -- KEYS[1]  board      hash: `version`, `used` (src/store/keys.rs has the form of every key)
 -- KEYS[2]  registry   set: names of the keys that the board's data lies in
 -- KEYS[3…] in any order, named by their index in ARGV[1]: standings (`layout.width` keys each), states of
---          rolling windows (string, see lib/rolling.lua), remembered event ids (string)
+--          derived series (string, see lib/derived.lua), turnouts (string, HyperLogLog), remembered event ids (string)
 --
 -- ARGV[1]  MessagePack of a map:
 --   version     text; what KEYS[1] must hold, or else the reply is STALE
@@ -16,10 +16,13 @@
 --   ranking     'ordinal' | 'competition' | 'dense'
 --   update      'sum' | 'greatest' | 'least' | 'last_greatest' | 'last_least', of stored scores
 --   remember    text; ms for which an event id is remembered
---   rolls       list of {state, code, start (ms: the event's period), base (standing), expires,
+--   sums        list of {state, code, reported (0 | 1), column, start (ms: the event's period), base (standing), expires,
+--                lists_zero: whether it has initial scores,
 --                later = {{start, standing}, …} newest first,
---                history = {standing, …} newest first, empty where it was not sent}
---   routes      list of {writes = list of write, rolls = list of places in `rolls`, members = list of numbers}
+--                history = {standing, …}, what it is the sum of, empty where it was not sent}
+--   turnouts    list of {events, voters (keys), expires}: where the events of a period, and who has sent them, are counted
+--   routes      list of {writes = list of write, sums = list of places in `sums`, turnouts = list of places in
+--                `turnouts`, members = list of numbers}
 --     write     {standing, column in `amounts`, code of the window, reported (0 | 1),
 --                expires (ms since the epoch, 0: never)}
 --   names       ids of the members
@@ -31,6 +34,9 @@
 --   fingerprints
 --   on_routes   places in `routes`
 --   details     0: status alone, 1: standings, 2: with ranks, 3: the event is refused, unless its id is known
+-- and, where voters are counted:
+--   voters      ids, empty for none
+--   by_member   whether they are also counted for each member
 -- and, where the board has quotas, `quotas`:
 --   rules       see lib/quota.lua
 --   instants    of the events, ms since the epoch
@@ -42,9 +48,9 @@
 --   {2}         the id was used with another content
 --   {3}         refused as the caller said, and its id is not known
 --   {4, code}   a score of this window would pass the bound
---   {5}         a rolling standing is not there, and no history was sent: nothing done, send it
+--   {5}         a standing that is a sum is not there, and no history was sent: nothing done, send it
 --   {7, quota, ms}   this quota is used up; when a sliding window would take the event, text, 0: not told
---   {6, code}   ranks were asked for in a rolling standing that is not there: nothing done, complete it
+--   {6, code}   ranks were asked for in a standing that is a sum and is not there: nothing done, complete it
 -- A record is, big-endian: fingerprint (7 bytes), tie key (6), detail + status (applied: 0, unchanged: 4) + (scores
 -- of seven bytes: 8, of four: 0) (1); for each standing that it reports, code + (listed before: 4096) (2), score
 -- (4 or 7), and for updates other than `sum` the score before (4 or 7); then, for detail 2, for each of them rank
@@ -52,7 +58,8 @@
 --
 -- Example: one event of 5 points for `ann` on a board with the window `day` (code 1024), ties by member:
 --   KEYS  st:{b}  st:{b}:1:keys  st:{b}:1:day:2026-11-21  st:{b}:1:e:x1
---   ARGV  {version='1-1', …, rolls={}, routes={{writes={{3, 1, 1024, 1, 0}}, rolls={}, members={1}}}, names={'ann'},
+--   ARGV  {version='1-1', …, sums={}, turnouts={},
+--          routes={{writes={{3, 1, 1024, 1, 0}}, sums={}, turnouts={}, members={1}}}, names={'ann'},
 --          members={1}, ids={4}, amounts={{-5}}, ats={4001000000000}, fingerprints={77}, on_routes={1}, details={1}}
 --   reply {'OK', record}
 
@@ -85,12 +92,10 @@ end
 local states = {}
 local function entries_of(state)
   if not states[state] then
-    states[state] = rolling_entries(KEYS[state])
+    states[state] = derived_entries(KEYS[state])
     for _, entry in ipairs(states[state]) do
-      entry.standing = open_standing(entry.zset, entry.hash, entry.dense)
-      for _, term in ipairs(entry.terms or {}) do
-        term.standing = open_standing(term.zset, term.hash, term.dense)
-      end
+      entry.standing = open_standing(entry)
+      for _, term in ipairs(entry.terms or {}) do term.standing = open_standing(term) end
     end
   end
   return states[state]
@@ -105,26 +110,28 @@ local function unlisted(standing, members)
   return found
 end
 
--- The sum of a member over terms, {standing, sign}.
-local function sum_of_terms(layout, terms, m)
-  local sum = 0
+-- A member's sum over terms, {standing, sign}; false where it is not to be listed with it.
+local function sum_of_terms(sum, terms, m)
+  local score, is_listed = 0, false
   for _, term in ipairs(terms) do
     local standing = term.standing
     if standing.score[m] == nil then load(layout, standing, {m}) end
-    sum = sum + term.sign * (standing.score[m] or 0)
+    if standing.score[m] then
+      score, is_listed = score + term.sign * standing.score[m], true
+    end
   end
-  return sum
+  return (score ~= 0 or (is_listed and sum.lists_zero)) and score
 end
 
--- Whether an event of a roll's period can change what a rolling standing holds, or what it is being built from.
-local function concerns(roll, entry)
-  return roll.start >= (entry.depends or entry.oldest) and roll.start <= entry.start
+-- Whether an event of a sum's period can change what a standing holds, or what it is being built from.
+local function concerns(sum, entry)
+  return sum.start >= (entry.depends or entry.oldest) and sum.start <= entry.start
 end
 
 -- Loads all that the events of a route read, and sorts it by what is to be done with it:
 --   targets   standings that take an amount
---   absent    rolling windows whose standing that ends with the event's period is not there
---   unranked  code of such a window, or of one whose standing isn't complete, so that it has no ranks
+--   absent    sums whose standing that ends with the event's period is not there
+--   unranked  code of one that is to be reported, or whose standing isn't complete, so that it has no ranks
 local function open_route(route)
   local targets, place_of = {}, {}
   route.targets, route.absent = targets, {}
@@ -145,24 +152,28 @@ local function open_route(route)
       place_of[slot] = #targets
     end
   end
-  for _, place in ipairs(route.rolls) do
-    local roll = args.rolls[place]
-    local base, has_own = place_of[roll.base], false
-    for _, entry in ipairs(base and entries_of(roll.state) or {}) do
-      if concerns(roll, entry) then
-        local is_own = entry.start == roll.start
+  for _, place in ipairs(route.sums) do
+    local sum = args.sums[place]
+    local base, has_own, is_reported = place_of[sum.base], false, sum.reported == 1
+    for _, entry in ipairs(base and entries_of(sum.state) or {}) do
+      if concerns(sum, entry) then
+        local is_own = entry.start == sum.start
         has_own = has_own or is_own
         add_target({
-          standing = entry.standing, amounts = args.amounts[1], code = roll.code, is_reported = is_own,
-          roll = roll, entry = entry, base = base,
+          standing = entry.standing, amounts = args.amounts[sum.column], code = sum.code,
+          is_reported = is_reported and is_own, sum = sum, entry = entry, base = base,
         })
-        if is_own and not entry.done then route.unranked = roll.code end
+        if is_reported and is_own and not entry.done then route.unranked = sum.code end
       end
     end
-    if base and not has_own and (roll.expires == 0 or roll.expires > now) then
-      table.insert(route.absent, roll)
-      route.unranked = roll.code
-      for _, slot in ipairs(roll.history) do load(layout, standing_of(slot), route.members) end
+    if base and not has_own and (sum.expires == 0 or sum.expires > now) then
+      table.insert(route.absent, sum)
+      if is_reported then route.unranked = sum.code end
+      sum.terms = {}
+      for place, slot in ipairs(sum.history) do
+        sum.terms[place] = {standing = standing_of(slot), sign = 1}
+        load(layout, standing_of(slot), route.members)
+      end
     end
   end
 end
@@ -188,9 +199,9 @@ local function merge(score, time, amount, at)
   return score, time
 end
 
--- The time of a member in a rolling standing in which it is not listed: of its newest period there.
+-- The time of a member in a standing in which it is not listed: of its newest period there.
 local function newest_time(target, m, base_time)
-  for _, after in ipairs(target.roll.later) do
+  for _, after in ipairs(target.sum.later) do
     if after[1] <= target.entry.start then
       local standing = standing_of(after[2])
       load(layout, standing, {m})
@@ -200,23 +211,17 @@ local function newest_time(target, m, base_time)
   return base_time
 end
 
--- The sum of a member in a rolling standing that is not there.
-local function sum_of_history(roll, m)
-  local sum = 0
-  for _, slot in ipairs(roll.history) do sum = sum + (standing_of(slot).score[m] or 0) end
-  return sum
+-- Puts a new key into the registry, and says when it ends (ms since the epoch, 0: never).
+local function keep_until(key, expires)
+  call('SADD', REGISTRY, key)
+  if expires > 0 then call('PEXPIRE', key, expires - now) end
 end
 
 local function flush_all()
   for _, standing in pairs(opened) do
-    -- The keys of rolling standings were registered when they were begun.
+    -- The keys of derived standings were registered when they were begun.
     if flush(layout, standing) and standing.expires then
-      for _, key in ipairs({standing.zset, standing.hash, standing.dense}) do
-        if key then
-          call('SADD', REGISTRY, key)
-          if standing.expires > 0 then call('PEXPIRE', key, standing.expires - now) end
-        end
-      end
+      for _, key in ipairs(keys_of(standing)) do keep_until(key, standing.expires) end
     end
   end
 end
@@ -235,8 +240,9 @@ local function load_remembered()
   end
 end
 
--- What an event makes of its targets: lists that are used again for every event.
-local new_scores, new_times = {}, {}
+-- What an event makes of its targets, and what its member's score is there before, false where it isn't listed:
+-- lists that are used again for every event.
+local new_scores, new_times, befores = {}, {}, {}
 
 -- The fields of the record that is being made, from the fourth on, how many they are, and whether a score among
 -- them needs seven bytes.
@@ -259,11 +265,6 @@ local function report(code, score, old_score)
   field_count = field_count + REPORT_FIELDS
 end
 
--- Reports a rolling standing, in which a sum of zero isn't listed.
-local function report_sum(code, sum_before, amount)
-  report(code, sum_before + amount, sum_before ~= 0 and sum_before)
-end
-
 local function make_record(fingerprint, at, status, detail)
   local forms = is_wide and wide_forms or narrow_forms
   local form = forms[field_count]
@@ -276,18 +277,21 @@ local function make_record(fingerprint, at, status, detail)
   return struct.pack(form, fingerprint, at, ending, unpack(fields, 1, field_count))
 end
 
--- What an event makes of a member in a rolling standing: the new score, false for not listed, and time.
-local function roll_on(target, m, amount, at, base_time)
-  local standing, entry = target.standing, target.entry
+-- What an event makes of a member in a derived standing: the new score, false for not listed, and time; and the
+-- score before.
+local function add_to_sum(target, m, amount, at, base_time)
+  local standing, entry, sum = target.standing, target.entry, target.sum
   local old_score, old_time = standing.score[m], standing.time[m]
-  local is_within = target.roll.start >= entry.oldest
-  if old_score and not is_within then return old_score, old_time end
-  local score = old_score or (entry.done and 0 or sum_of_terms(layout, entry.terms, m))
+  local is_within = sum.start >= entry.oldest
+  if old_score and not is_within then return old_score, old_time, old_score end
+  local before = old_score
+  if not before and not entry.done then before = sum_of_terms(sum, entry.terms, m) end
+  local score = before or 0
   if is_within then score = score + amount end
-  -- A rolling standing doesn't list a sum of zero.
-  if score == 0 then return false, nil end
-  if old_score then return score, latest(layout, old_time, at) end
-  return score, layout.hashed and newest_time(target, m, base_time) or nil
+  if sum.lists_zero then return score, base_time, before end
+  if score == 0 then return false, nil, before end
+  if old_score then return score, latest(layout, old_time, at), before end
+  return score, layout.hashed and newest_time(target, m, base_time) or nil, before
 end
 
 -- Computes what an event makes of its targets; nothing is changed. Returns the code of a window whose bound it
@@ -299,15 +303,16 @@ local function compute(targets, e, m, at)
     local standing, amount = target.standing, target.amounts[e]
     local old_score, old_time = standing.score[m], standing.time[m]
     local score, time
-    if target.roll then
-      score, time = roll_on(target, m, amount, at, new_times[target.base])
+    local before = old_score
+    if target.sum then
+      score, time, before = add_to_sum(target, m, amount, at, new_times[target.base])
     elseif old_score then
       score, time = merge(old_score, old_time, amount, at)
     else
       score, time = amount, at
     end
     if score and (score > SCORE_MAX or score < -SCORE_MAX) then return target.code end
-    new_scores[place], new_times[place] = score, time
+    new_scores[place], new_times[place], befores[place] = score, time, before
     is_changed = is_changed or score ~= old_score or time ~= old_time
   end
   return nil, is_changed
@@ -326,6 +331,39 @@ local function ranks_of(targets, m)
   return ranks
 end
 
+-- What is counted of the events that this call takes, by place in `args.turnouts`.
+local turnouts = {}
+
+local function count_turnout(route, m, voter)
+  for _, place in ipairs(route.turnouts) do
+    local turnout = turnouts[place] or {events = 0, voters = {}, of_member = {}}
+    turnouts[place] = turnout
+    turnout.events = turnout.events + 1
+    if voter ~= '' then
+      table.insert(turnout.voters, voter)
+      if args.by_member then
+        turnout.of_member[m] = turnout.of_member[m] or {}
+        table.insert(turnout.of_member[m], voter)
+      end
+    end
+  end
+end
+
+local function flush_turnouts()
+  for place, turnout in pairs(turnouts) do
+    local events, voters, expires = unpack(args.turnouts[place])
+    local function add_voters(key, ids)
+      if #ids > 0 and call('PFADD', key, unpack(ids)) == 1 then keep_until(key, expires) end
+    end
+    if expires == 0 or expires > now then
+      local count = call('INCRBY', KEYS[events], turnout.events)
+      if count == turnout.events then keep_until(KEYS[events], expires) end
+      add_voters(KEYS[voters], turnout.voters)
+      for m, ids in pairs(turnout.of_member) do add_voters(KEYS[voters] .. '\31' .. names[m], ids) end
+    end
+  end
+end
+
 local function carry_out(e)
   local m, id_place, detail, route = args.members[e], args.ids[e], args.details[e], args.routes[args.on_routes[e]]
   local fingerprint, at = args.fingerprints[e], args.ats[e]
@@ -342,9 +380,12 @@ local function carry_out(e)
   local beyond, is_changed = compute(targets, e, m, layout.hashed and at or nil)
   if beyond then return {OUT_OF_RANGE, beyond} end
   if detail == WITH_RANKS and route.unranked then return {NO_STANDING, route.unranked} end
-  for _, roll in ipairs(detail ~= STATUS_ALONE and route.absent or {}) do
-    if #roll.history == 0 then return {NO_HISTORY} end
-    if math.abs(sum_of_history(roll, m) + args.amounts[1][e]) > SCORE_MAX then return {OUT_OF_RANGE, roll.code} end
+  for _, sum in ipairs(route.absent) do
+    if #sum.terms == 0 then
+      if sum.reported == 1 and detail ~= STATUS_ALONE then return {NO_HISTORY} end
+    elseif math.abs((sum_of_terms(sum, sum.terms, m) or 0) + args.amounts[sum.column][e]) > SCORE_MAX then
+      return {OUT_OF_RANGE, sum.code}
+    end
   end
 
   if quotas then
@@ -357,20 +398,18 @@ local function carry_out(e)
   local ranks_before = detail == WITH_RANKS and ranks_of(targets, m)
   field_count, is_wide = 0, false
   if detail ~= STATUS_ALONE then
-    for _, roll in ipairs(route.absent) do report_sum(roll.code, sum_of_history(roll, m), args.amounts[1][e]) end
+    for _, sum in ipairs(route.absent) do
+      if sum.reported == 1 then
+        local before = sum_of_terms(sum, sum.terms, m)
+        report(sum.code, (before or 0) + args.amounts[sum.column][e], before)
+      end
+    end
   end
   for place = 1, #targets do
     local target, score, time = targets[place], new_scores[place], new_times[place]
     local standing = target.standing
-    local old_score = standing.score[m]
-    if detail ~= STATUS_ALONE and target.is_reported then
-      if target.roll then
-        report_sum(target.code, (score or 0) - target.amounts[e], target.amounts[e])
-      else
-        report(target.code, score, old_score)
-      end
-    end
-    if score ~= old_score or time ~= standing.time[m] then set(standing, m, score, time) end
+    if detail ~= STATUS_ALONE and target.is_reported then report(target.code, score or 0, befores[place]) end
+    if score ~= standing.score[m] or time ~= standing.time[m] then set(standing, m, score, time) end
   end
 
   local status = (is_sum or is_changed) and APPLIED or UNCHANGED
@@ -382,6 +421,7 @@ local function carry_out(e)
     end
     record = table.concat(packed)
   end
+  if args.voters then count_turnout(route, m, args.voters[e]) end
   if id_key then
     remembered[id_key] = record
     taken[#taken + 1] = id_key
@@ -401,6 +441,7 @@ end
 
 flush_all()
 flush_counts(REGISTRY, now)
+flush_turnouts()
 for _, id_key in ipairs(taken) do call('SET', id_key, remembered[id_key], 'PX', args.remember) end
 if is_used and not board[2] then call('HSET', BOARD, 'used', 1) end
 return reply

@@ -1,30 +1,35 @@
 -- read.lua: pages, members and subsets of a board's standings, all as of one instant.
 --
 -- KEYS[1]  board
--- KEYS[2…] named by their index in ARGV[1]: standings (`layout.width` keys each), states of rolling windows
+-- KEYS[2…] named by their index in ARGV[1]: standings (`layout.width` keys each), states of derived series, numbers of
+--          events
 --
 -- ARGV[1]  MessagePack of a map:
 --   version, layout, ranking   as in apply.lua
---   standings   list of {standing, state (0 if it isn't rolling), start (ms, of its newest period)}
+--   standings   list of {standing, state (0 if it isn't derived), start (ms, of its newest period)}
 --   queries     list of
 --     {1, place in `standings`, offset, count, member (id, or false)}               a page
 --     {2, place in `standings`, member, around (1 or more), place of the one before (0: none)}   a member
 --     {3, place in `standings`, list of members}                                    a subset
+--     {4, place in `standings`, list of numbers of events}                          what a standing amounts to
 --
 -- Reply: {'STALE'}, or {'OK', an answer to each query}:
 --   {-1, start}   a standing that it needs is not complete
---   page     {total, rank of the first entry, entries, {} (not listed) or {rank, score, sorted-set member}}
---   member   {total} (not listed), or
---            {total, place from 0, place of the first entry, its rank, entries, {} or {rank, score} before}
---   subset   {total, for each member {} (not listed) or {place from 0, rank, score, sorted-set member}}
--- Entries are a flat list of sorted-set members and scores. Scores are text.
+--   page     {total, rank of the first entry, entries, {} (no member) or {rank, score, sorted-set member}}
+--   member   {total} (no member), or
+--            {total, place from 0, place of the first entry, its rank, entries, {} or {rank, score} before}, and if it
+--            is behind the last that is listed, with place -1 and the last entries: score, sorted-set member
+--   subset   {total, for each {} (no member) or {place from 0, -1: behind the last, rank, score, sorted-set member}}
+--   amounts  {total, sum of all scores / 2^32, the rest of it, number of events}
+-- Entries are a flat list of sorted-set members and scores. Scores and sums are text. The rank of whoever is behind the
+-- last that is listed is 0.
 --
 -- Example: the first page, with bob's own entry, of a board with ties by member:
 --   KEYS  st:{b}  st:{b}:1:day:2026-11-21
 --   ARGV  {version='1-1', …, standings={{2, 0, 0}}, queries={{1, 1, 0, 10, 'bob'}}}
 --   reply {'OK', {2, 1, {'ann', '-5', 'bob', '-3'}, {2, '-3', 'bob'}}}
 
-local PAGE, MEMBER, SUBSET = 1, 2, 3
+local PAGE, MEMBER, SUBSET, AMOUNTS = 1, 2, 3, 4
 
 if #KEYS < 2 or #ARGV ~= 1 then return redis.error_reply('ERR read.lua: 2 keys or more, 1 argument') end
 local args = cmsgpack.unpack(ARGV[1])
@@ -32,13 +37,13 @@ local layout, ranking = args.layout, args.ranking
 
 if call('HGET', KEYS[1], 'version') ~= args.version then return {'STALE'} end
 
--- Opens the standings; `is_missing` marks one of a rolling window that is not complete.
+-- Opens the standings; `is_missing` marks one that is derived and not complete.
 local standings = {}
 for place, described in ipairs(args.standings) do
   local first, state, start = unpack(described)
   local standing = standing_at(layout, first)
   if state > 0 then
-    local entry = entry_at(rolling_entries(KEYS[state]), start)
+    local entry = entry_at(derived_entries(KEYS[state]), start)
     standing.is_missing = not (entry and entry.done)
   end
   standing.start = start
@@ -46,25 +51,26 @@ for place, described in ipairs(args.standings) do
 end
 
 local function total_of(standing)
-  standing.total = standing.total or call('ZCARD', standing.zset)
-  return standing.total
+  standing.count = standing.count or count_members(layout, standing)
+  return standing.count
 end
 
--- place (from 0), score (text), sorted-set member; nil where the member is not listed.
+-- score (text), place (from 0, -1: behind the last that is listed), sorted-set member; nil where it is no member.
 local function find(standing, id)
-  local member, score = id, nil
-  if layout.prefixed then
+  if layout.hashed then
     local packed = call('HGET', standing.hash, id)
     if not packed then return nil end
-    member, score = string.sub(packed, 1, 6) .. id, number_text(struct.unpack('>d', packed, 7))
+    local member = layout.prefixed and string.sub(packed, 1, 6) .. id or id
+    return number_text(struct.unpack('>d', packed, 7)), call('ZRANK', standing.zset, member) or -1, member
   end
-  local place = call('ZRANK', standing.zset, member)
+  local place = call('ZRANK', standing.zset, id)
   if not place then return nil end
-  return place, score or call('ZSCORE', standing.zset, member), member
+  return call('ZSCORE', standing.zset, id), place, id
 end
 
 -- The rank of an entry at this place with this score.
 local function rank_at(standing, place, score)
+  if place < 0 then return 0 end
   if ranking == 'ordinal' then return place + 1 end
   return count_ahead(standing, ranking, score) + 1
 end
@@ -82,21 +88,26 @@ answers[PAGE] = function(standing, offset, count, id)
   local first_rank, entries = part(standing, offset, offset + count - 1)
   local own = {}
   if id then
-    local place, score, member = find(standing, id)
-    if place then own = {rank_at(standing, place, score), score, member} end
+    local score, place, member = find(standing, id)
+    if score then own = {rank_at(standing, place, score), score, member} end
   end
   return {total_of(standing), first_rank, entries, own}
 end
 
 answers[MEMBER] = function(standing, id, around, before)
-  local place = find(standing, id)
-  if not place then return {total_of(standing)} end
+  local score, place, member = find(standing, id)
+  if not score then return {total_of(standing)} end
   local previous = {}
   if before > 0 then
     local standing_before = standings[before]
     if standing_before.is_missing then return {-1, number_text(standing_before.start)} end
-    local old_place, old_score = find(standing_before, id)
-    if old_place then previous = {rank_at(standing_before, old_place, old_score), old_score} end
+    local old_score, old_place = find(standing_before, id)
+    if old_score then previous = {rank_at(standing_before, old_place, old_score), old_score} end
+  end
+  if place < 0 then
+    local from = math.max(0, call('ZCARD', standing.zset) - around)
+    local first_rank, entries = part(standing, from, -1)
+    return {total_of(standing), place, from, first_rank, entries, previous, score, member}
   end
   local from = math.max(0, place - around)
   local first_rank, entries = part(standing, from, place + around)
@@ -106,10 +117,20 @@ end
 answers[SUBSET] = function(standing, ids)
   local found = {}
   for index, id in ipairs(ids) do
-    local place, score, member = find(standing, id)
-    found[index] = place and {place, rank_at(standing, place, score), score, member} or {}
+    local score, place, member = find(standing, id)
+    found[index] = score and {place, rank_at(standing, place, score), score, member} or {}
   end
   return {total_of(standing), found}
+end
+
+answers[AMOUNTS] = function(standing, counts)
+  local high, low, events = 0, 0, 0
+  if layout.summed then
+    local stored = call('HMGET', standing.total, 'high', 'low')
+    high, low = stored[1] or 0, stored[2] or 0
+  end
+  for _, place in ipairs(counts) do events = events + (call('GET', KEYS[place]) or 0) end
+  return {total_of(standing), number_text(high), number_text(low), number_text(events)}
 end
 
 local reply = {'OK'}

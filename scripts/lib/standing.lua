@@ -1,13 +1,16 @@
 -- lib/standing.lua: reading and changing the members of a standing, many at a time.
 --
--- A standing is one to three keys, by the board's layout (src/domain/board.rs, `Layout`):
+-- A standing is one to four keys, by the board's layout (src/domain/series.rs, `Layout`):
 --   zset   sorted set: score -> member. Scores are integers, negated on boards where the greatest is first,
 --          so that rank 1 always has the smallest. If `prefixed`, a member is six bytes of tie key
 --          (big-endian; src/domain/ties.rs) and the id; otherwise the id alone.
 --   hash   if `hashed`: id -> six bytes of tie key, eight bytes of score (big-endian double).
 --   dense  if `dense`: sorted set of the distinct scores, each a member under its own value.
+--   total  if `summed`: hash of the sum of all scores, `high` × 2^32 + `low`: it can pass 2^53.
+-- If `keep` is not 0, the sorted set lists the best so many, and the hash holds everybody. That takes no search, since
+-- members never get worse on such boards: who is not listed can enter the list only by what it gets itself.
 --
--- layout = {prefixed, hashed, dense: booleans; later: 1 where a greater tie key is a later time, else -1;
+-- layout = {prefixed, hashed, dense, summed: booleans; keep; later: 1 where a greater tie key is a later time, else -1;
 --           width: how many keys a standing has}
 -- `time` is a tie key as a number below 2^48, nil where the layout is not hashed. Lua's `<` on strings
 -- follows the server's locale, so tie keys are never compared as strings.
@@ -21,29 +24,49 @@
 --   old_score[m], old_time[m]   the same as they are stored
 --   touched        numbers of members that may have to be flushed
 
+-- What the two parts of a total are split at: 2^32.
+local LOW = 4294967296
+
 local call = redis.call
 local names = {}
 
 -- The standings that the script works on, by their sorted sets.
 local opened = {}
 
--- The standing with these keys.
-local function open_standing(zset, hash, dense)
-  local standing = opened[zset]
+-- The standing with the keys that these fields of a table hold.
+local function open_standing(keys)
+  local standing = opened[keys.zset]
   if not standing then
     standing = {
-      zset = zset, hash = hash, dense = dense,
+      zset = keys.zset, hash = keys.hash, dense = keys.dense, total = keys.total,
       score = {}, time = {}, old_score = {}, old_time = {}, touched = {},
     }
-    opened[zset] = standing
+    opened[keys.zset] = standing
   end
   return standing
 end
 
 -- The standing whose keys begin at KEYS[first].
 local function standing_at(layout, first)
-  local dense = first + (layout.hashed and 2 or 1)
-  return open_standing(KEYS[first], layout.hashed and KEYS[first + 1], layout.dense and KEYS[dense])
+  local keys, place = {zset = KEYS[first]}, first
+  local function next_key(is_there)
+    if not is_there then return nil end
+    place = place + 1
+    return KEYS[place]
+  end
+  keys.hash = next_key(layout.hashed)
+  keys.dense = next_key(layout.dense)
+  keys.total = next_key(layout.summed)
+  return open_standing(keys)
+end
+
+-- The keys of a standing, in a list.
+local function keys_of(standing)
+  local keys = {standing.zset}
+  keys[#keys + 1] = standing.hash
+  keys[#keys + 1] = standing.dense
+  keys[#keys + 1] = standing.total
+  return keys
 end
 
 -- A score as Redis reads it; the default conversion of Lua keeps 14 digits only.
@@ -119,6 +142,30 @@ local function drop_distinct(standing, scores)
   end
 end
 
+-- Adds to the sum of all scores; `low` may be any number that a double holds exactly.
+local function add_to_total(standing, high, low)
+  local stored = call('HMGET', standing.total, 'high', 'low')
+  low = low + (stored[2] or 0)
+  local carried = math.floor(low / LOW)
+  high, low = high + (stored[1] or 0) + carried, low - carried * LOW
+  call('HSET', standing.total, 'high', number_text(high), 'low', number_text(low))
+end
+
+-- Takes off the list what stands behind the last that is kept.
+local function keep_best(layout, standing)
+  if layout.keep == 0 or call('ZREMRANGEBYRANK', standing.zset, layout.keep, -1) == 0 then return end
+  if layout.dense then
+    local last = call('ZRANGE', standing.zset, -1, -1, 'WITHSCORES')
+    call('ZREMRANGEBYSCORE', standing.dense, '(' .. last[2], '+inf')
+  end
+end
+
+-- How many members a standing has, listed or not.
+local function count_members(layout, standing)
+  if layout.keep > 0 then return call('HLEN', standing.hash) end
+  return call('ZCARD', standing.zset)
+end
+
 -- Writes what has changed. Returns true if the standing had no members before, so that its keys are new.
 local function flush(layout, standing)
   if #standing.touched == 0 then return false end
@@ -126,6 +173,7 @@ local function flush(layout, standing)
   local scores, times, old_scores, old_times = standing.score, standing.time, standing.old_score, standing.old_time
   local gone, scored, packed, left_ids = {}, {}, {}, {}
   local distinct, left, added = {}, {}, 0
+  local high, low = 0, 0
   for _, m in ipairs(standing.touched) do
     local score, time, old_score, old_time = scores[m], times[m], old_scores[m], old_times[m]
     if old_score and (not score or (prefixed and time ~= old_time)) then
@@ -152,6 +200,11 @@ local function flush(layout, standing)
       end
       if old_score then left[#left + 1] = old_score end
     end
+    if layout.summed then
+      local new_high, old_high = math.floor((score or 0) / LOW), math.floor((old_score or 0) / LOW)
+      high = high + new_high - old_high
+      low = low + (score or 0) - new_high * LOW - ((old_score or 0) - old_high * LOW)
+    end
     old_scores[m], old_times[m] = score, time
   end
   standing.touched = {}
@@ -161,7 +214,9 @@ local function flush(layout, standing)
   if hashed and #left_ids > 0 then call('HDEL', standing.hash, unpack(left_ids)) end
   if #distinct > 0 then call('ZADD', standing.dense, unpack(distinct)) end
   drop_distinct(standing, left)
-  return added > 0 and call('ZCARD', standing.zset) == added
+  keep_best(layout, standing)
+  if high ~= 0 or low ~= 0 then add_to_total(standing, high, low) end
+  return added > 0 and count_members(layout, standing) == added
 end
 
 -- How many entries, or distinct scores, are ahead of all that have this score. `ranking`: 'competition', 'dense'.
@@ -170,10 +225,12 @@ local function count_ahead(standing, ranking, score_text)
   return call('ZCOUNT', zset, '-inf', '(' .. score_text)
 end
 
--- The rank of a member that is stored with this score and time.
+-- The rank of a member that is stored with this score and time; 0 if it is behind the last that is listed.
 local function rank_of(layout, ranking, standing, m, score, time)
-  if ranking == 'ordinal' then
-    return call('ZRANK', standing.zset, zmember(layout, m, time)) + 1
+  if ranking == 'ordinal' or layout.keep > 0 then
+    local place = call('ZRANK', standing.zset, zmember(layout, m, time))
+    if not place then return 0 end
+    if ranking == 'ordinal' then return place + 1 end
   end
   return count_ahead(standing, ranking, number_text(score)) + 1
 end

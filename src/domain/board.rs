@@ -1,6 +1,6 @@
-//! A board: what an operator defines, and how its standings are laid out from that.
+//! A board: what an operator defines, and what follows from that.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use chrono_tz::Tz;
@@ -13,10 +13,13 @@ use super::quota::{self, Quota};
 use super::score::{Bound, Decimals, Ratio, Score};
 use super::ties::Ties;
 use super::time::{Span, Timestamp};
+use super::weight::Weights;
 use super::window::Window;
 
 /// The most windows of one board.
 pub const WINDOWS_MAX: usize = 16;
+/// The longest list of a board with `keep_top`.
+pub const KEEP_TOP_MAX: u32 = 100_000;
 /// The longest title, in bytes.
 pub const TITLE_BYTES_MAX: usize = 256;
 /// The shortest time for which event ids are remembered, in milliseconds.
@@ -95,6 +98,16 @@ impl From<WeekStart> for chrono::Weekday {
     }
 }
 
+/// What voters are counted for.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Uniques {
+    /// Each standing.
+    Board,
+    /// Each standing, and each member in it.
+    Member,
+}
+
 /// How old an event may be when it comes in.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum AcceptLate {
@@ -148,7 +161,7 @@ impl<'de> Deserialize<'de> for Zone {
 /// What an operator says of a board. Only `windows` is required.
 ///
 /// `update`, `order`, `decimals`, `ties`, `timezone`, `week_start` and `season` can't change while the
-/// board has events; nor can `ranking` become or stop being `dense`, which is stored with the scores, nor
+/// board has events; nor can `weight`, `initial`, `uniques` and `keep_top`; nor can `ranking` become or stop being `dense`, which is stored with the scores, nor
 /// `carryover` begin or end for a unit that a rolling window counts.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -223,6 +236,27 @@ pub struct Definition {
     #[serde(default)]
     #[schema(value_type = BTreeMap<String, u64>, example = json!({"day": 3}))]
     pub max_attempts: BTreeMap<Unit, u64>,
+    /// How much one event counts in what is shown. The *real* standings, without weights and initial scores, are
+    /// kept beside them: `track=real`. Only with `update: sum`.
+    #[serde(default)]
+    #[schema(value_type = Option<Weights>)]
+    pub weight: Option<Weights>,
+    /// The periods, of those among the windows, in which members have their initial scores from the beginning
+    /// (`PUT /v1/boards/{board}/initial`). Only with `update: sum`; rolling windows don't count them.
+    #[serde(default)]
+    #[schema(value_type = Vec<String>, example = json!(["day", "all"]))]
+    pub initial: BTreeSet<Unit>,
+    /// Whether the distinct voters of each standing, or of each member in it too, are counted: estimates, with a
+    /// standard error of 0.81 %. It is what `GET …/stats` needs.
+    #[serde(default)]
+    pub uniques: Option<Uniques>,
+    /// How many members of a standing are listed, for a board with more members than it will ever show: 1 to
+    /// 100,000; null for all. The totals of the others are kept, and they enter the list with the event that
+    /// takes them there. Only where nobody can fall: `update: sum` with `order: desc` and a `score_min` above 0;
+    /// `max` with `desc` or `min` with `asc`, without `ties: last`; and without rolling windows and carryover.
+    #[serde(default)]
+    #[schema(minimum = 1, maximum = 100_000)]
+    pub keep_top: Option<u32>,
     /// Events with an earlier `at` are refused.
     #[serde(default)]
     #[schema(value_type = Option<String>, format = DateTime)]
@@ -283,6 +317,16 @@ impl FieldError {
             detail: detail.to_string(),
         }
     }
+
+    /// The JSON pointer (RFC 6901) of these steps.
+    pub fn pointer<T: AsRef<str>>(steps: impl IntoIterator<Item = T>) -> String {
+        let mut pointer = String::new();
+        for step in steps {
+            pointer.push('/');
+            pointer.push_str(&step.as_ref().replace('~', "~0").replace('/', "~1"));
+        }
+        pointer
+    }
 }
 
 impl Definition {
@@ -325,6 +369,31 @@ impl Definition {
         for (pointer, detail) in quota::check(self) {
             refuse(pointer, detail);
         }
+        for (pointer, detail) in self.weight.iter().flat_map(Weights::check) {
+            refuse(pointer, detail);
+        }
+        if self.weight.is_some() && self.update != Update::Sum {
+            refuse("/weight".into(), "weights go with `update: sum` only");
+        }
+        for unit in &self.initial {
+            if self.update != Update::Sum {
+                refuse(
+                    "/initial".into(),
+                    "initial scores go with `update: sum` only",
+                );
+            }
+            if !self.windows.contains(&Window::Period(*unit)) {
+                refuse(
+                    "/initial".into(),
+                    &format!("`{unit}` is not among the windows"),
+                );
+            }
+        }
+        if let Some(keep_top) = self.keep_top {
+            for detail in self.check_keep_top(keep_top) {
+                refuse("/keep_top".into(), detail);
+            }
+        }
         for unit in self.carryover.keys() {
             let pointer = || format!("/carryover/{unit}");
             if self.update != Update::Sum {
@@ -361,6 +430,36 @@ impl Definition {
         errors
     }
 
+    /// Why the board can't keep the first alone: where a member could fall, one of those that are not listed would
+    /// have to take its place, and nobody knows which.
+    fn check_keep_top(&self, keep_top: u32) -> Vec<&'static str> {
+        let is_rolling = |window: &Window| matches!(window, Window::Rolling { .. });
+        let min = self.score_min.and_then(|min| min.score(self.decimals).ok());
+        let only_adds = min.is_some_and(|min| min.scaled() > 0);
+        let rises = match (self.update, self.order) {
+            (Update::Sum, Order::Desc) => only_adds,
+            (Update::Max, Order::Desc) | (Update::Min, Order::Asc) => self.ties != Ties::Last,
+            _ => false,
+        };
+        let checks = [
+            (
+                (1..=KEEP_TOP_MAX).contains(&keep_top),
+                "a list keeps 1 to 100,000 members",
+            ),
+            (
+                !self.windows.iter().any(is_rolling),
+                "goes without rolling windows",
+            ),
+            (self.carryover.is_empty(), "goes without `carryover`"),
+            (
+                rises,
+                "nobody may fall: it goes with `update: sum`, `order: desc` and a `score_min` above 0, or with `max` and `desc` or `min` and `asc` without `ties: last`",
+            ),
+        ];
+        let broken = checks.into_iter().filter(|(holds, _)| !holds);
+        broken.map(|(_, detail)| detail).collect()
+    }
+
     /// Whether an event of this score is taken.
     pub fn takes_score(&self, score: Score) -> bool {
         let within = |bound: Option<Bound>, is_within: fn(&Score, &Score) -> bool| {
@@ -387,6 +486,10 @@ impl Definition {
         compare("timezone", self.timezone == other.timezone);
         compare("week_start", self.week_start == other.week_start);
         compare("season", self.season == other.season);
+        compare("weight", self.weight == other.weight);
+        compare("initial", self.initial == other.initial);
+        compare("uniques", self.uniques == other.uniques);
+        compare("keep_top", self.keep_top == other.keep_top);
         let dense = |definition: &Self| definition.ranking == Ranking::Dense;
         compare("ranking", dense(self) == dense(other));
         for unit in Unit::ALL {
@@ -401,7 +504,7 @@ impl Definition {
     }
 
     /// Whether a rolling window counts this unit.
-    fn rolls(&self, unit: Unit) -> bool {
+    pub fn rolls(&self, unit: Unit) -> bool {
         self.longest_rolling(unit) > 0
     }
 
@@ -416,37 +519,6 @@ impl Definition {
         });
         periods.max().unwrap_or(0)
     }
-}
-
-/// One kind of list that a board stores, one standing per period each.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub enum Series {
-    /// The events of a period, with what was carried over into it.
-    Period(Unit),
-    /// The events of a period alone, where a rolling window counts a unit that has carryover.
-    Base(Unit),
-    /// The events of the last N periods.
-    Rolling(Window),
-}
-
-/// One ranked list: a series at a period. The rolling one ends with that period.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct Standing {
-    /// Which list.
-    pub series: Series,
-    /// Which period, or the newest one in it.
-    pub period: Period,
-}
-
-/// How the entries of a board's standings are stored; it follows from the definition's frozen fields.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct Layout {
-    /// Sorted-set members begin with a tie key.
-    pub prefixed: bool,
-    /// A hash holds each member's tie key and score.
-    pub hashed: bool,
-    /// A sorted set holds the distinct scores.
-    pub dense: bool,
 }
 
 /// A board as the service works with it: the definition, and what Redis knows it by.
@@ -534,41 +606,10 @@ impl Board {
         }
     }
 
-    /// How entries are stored.
-    pub fn layout(&self) -> Layout {
-        let prefixed = self.definition.ties != Ties::Member;
-        Layout {
-            prefixed,
-            // Which of two events is the last one can't be told without the time of the first.
-            hashed: prefixed || self.definition.update == Update::Last,
-            dense: self.definition.ranking == Ranking::Dense,
-        }
-    }
-
-    /// The series whose standings a window shows.
-    pub fn series(&self, window: Window) -> Series {
-        match window {
-            Window::Period(unit) => Series::Period(unit),
-            rolling @ Window::Rolling { .. } => Series::Rolling(rolling),
-        }
-    }
-
-    /// The series whose standings a rolling window over this unit adds up.
-    pub fn base(&self, unit: Unit) -> Series {
-        if self.definition.carryover.contains_key(&unit) {
-            Series::Base(unit)
-        } else {
-            Series::Period(unit)
-        }
-    }
-
-    /// The revision at which a series began to be recorded, 0 for the first.
-    pub fn epoch(&self, series: Series) -> u64 {
-        let window = match series {
-            Series::Period(unit) | Series::Base(unit) => Window::Period(unit),
-            Series::Rolling(window) => window,
-        };
-        self.epochs.get(&window).copied().unwrap_or(0)
+    /// The revision at which a window began to be recorded, 0 for the first.
+    pub fn epoch(&self, window: Option<Window>) -> u64 {
+        let epoch = window.and_then(|window| self.epochs.get(&window).copied());
+        epoch.unwrap_or(0)
     }
 
     /// The units whose periods an event is added to: those among the windows, and those that a rolling
@@ -577,17 +618,6 @@ impl Board {
         Unit::ALL.into_iter().filter(|unit| {
             self.definition.windows.contains(&Window::Period(*unit)) || self.definition.rolls(*unit)
         })
-    }
-
-    /// The rolling windows, with their unit and number of periods.
-    pub fn rolling_windows(&self) -> impl Iterator<Item = (Window, Unit, u16)> {
-        self.definition
-            .windows
-            .iter()
-            .filter_map(|window| match *window {
-                Window::Rolling { unit, periods } => Some((*window, unit, periods)),
-                Window::Period(_) => None,
-            })
     }
 
     /// When a period's standing may be dropped, in milliseconds since the epoch: `None` for never.
@@ -639,6 +669,7 @@ mod tests {
             "ranking": "ordinal", "timezone": "UTC", "week_start": "monday", "windows": ["day"],
             "season": null, "carryover": {}, "accept_late": "48h", "idempotency": "1h",
             "retention": {}, "quotas": [], "max_attempts": {}, "score_min": null, "score_max": null,
+            "weight": null, "initial": [], "uniques": null, "keep_top": null,
             "opens_at": null, "closes_at": null
         });
         assert_eq!(shown, expected);
@@ -664,6 +695,22 @@ mod tests {
             ["/windows/0"]
         );
         assert_eq!(pointers(r#"{"windows": ["season"]}"#), ["/windows/0"]);
+        for weight in [r#"{"default": 0}"#, r#"{"default": 1000001}"#] {
+            let json = format!(r#"{{"windows": ["all"], "weight": {weight}}}"#);
+            assert_eq!(pointers(&json), ["/weight/default"]);
+        }
+        assert_eq!(
+            pointers(r#"{"windows": ["all"], "update": "max", "weight": {"members": {"a/b": 0}}}"#),
+            ["/weight/members/a~1b", "/weight"]
+        );
+        assert_eq!(
+            pointers(r#"{"windows": ["all"], "initial": ["day", "all"]}"#),
+            ["/initial"]
+        );
+        assert_eq!(
+            pointers(r#"{"windows": ["all"], "update": "min", "initial": ["all"]}"#),
+            ["/initial"]
+        );
         assert_eq!(
             pointers(r#"{"windows": ["all"], "carryover": {"all": 1}}"#),
             ["/carryover/all"]
@@ -683,6 +730,36 @@ mod tests {
     }
 
     #[test]
+    fn a_list_is_kept_short_only_where_nobody_can_fall() {
+        let errors = |fields: &str| {
+            let json = format!(r#"{{"windows": ["day"], "keep_top": 3, {fields}}}"#);
+            definition(&json).check().len()
+        };
+        for sound in [
+            r#""score_min": 1"#,
+            r#""score_min": 0.01, "decimals": 2, "ties": "last", "ranking": "dense""#,
+            r#""update": "max""#,
+            r#""update": "min", "order": "asc", "ties": "member""#,
+            r#""score_min": 1, "weight": {}, "initial": ["day"]"#,
+        ] {
+            assert_eq!(errors(sound), 0, "{sound}");
+        }
+        for unsound in [
+            r#""update": "sum""#,
+            r#""score_min": 0"#,
+            r#""score_min": 1, "order": "asc""#,
+            r#""score_min": 1, "carryover": {"day": 0.5}"#,
+            r#""update": "max", "order": "asc""#,
+            r#""update": "max", "ties": "last""#,
+            r#""update": "last""#,
+        ] {
+            assert_eq!(errors(unsound), 1, "{unsound}");
+        }
+        let rolling = r#"{"windows": ["last-7-days"], "score_min": 1, "keep_top": 3}"#;
+        assert_eq!(definition(rolling).check()[0].pointer, "/keep_top");
+    }
+
+    #[test]
     fn a_window_that_comes_back_begins_anew() {
         let id = BoardId::parse("b").unwrap();
         let first = Board::new(
@@ -699,10 +776,10 @@ mod tests {
             "the day goes on as the rolling window's base"
         );
         let gone = hidden.replaced(definition(r#"{"windows": ["all"]}"#));
-        assert_eq!(gone.epoch(Series::Period(Unit::All)), 3);
+        assert_eq!(gone.epoch(Some(Window::Period(Unit::All))), 3);
         let back = gone.replaced(definition(r#"{"windows": ["all", "day"]}"#));
-        assert_eq!(back.epoch(Series::Period(Unit::Day)), 4);
-        assert_eq!(back.epoch(Series::Period(Unit::All)), 3);
+        assert_eq!(back.epoch(Some(Window::Period(Unit::Day))), 4);
+        assert_eq!(back.epoch(Some(Window::Period(Unit::All))), 3);
     }
 
     #[test]

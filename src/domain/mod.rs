@@ -10,6 +10,8 @@ pub mod period;
 pub mod plan;
 pub mod quota;
 pub mod score;
+pub mod series;
 pub mod ties;
 pub mod time;
+pub mod weight;
 pub mod window;

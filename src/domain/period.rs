@@ -221,7 +221,8 @@ pub struct Period {
 }
 
 impl Period {
-    const fn endless(unit: Unit) -> Self {
+    /// The one that holds every instant.
+    pub const fn endless(unit: Unit) -> Self {
         Self {
             unit,
             start_ms: i64::MIN,

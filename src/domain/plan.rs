@@ -10,18 +10,19 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::board::{AcceptLate, Board, Series, Standing};
+use super::board::{AcceptLate, Board};
 use super::event::{Event, FUTURE_MS_MAX, Rejection};
 use super::period::{Period, Unit};
 use super::quota::{self, QuotaUse};
 use super::score::Score;
+use super::series::{Derived, List, Series, Standing, Track};
 use super::time::Timestamp;
 use super::window::Window;
 
 /// How many routes of a board are kept for reuse.
 const ROUTES_MAX: usize = 16;
-/// How many periods the rolls of a board that are kept for reuse may name: about 2 MB.
-const ROLL_PERIODS_MAX: usize = 100_000;
+/// How many periods the sums of a board that are kept for reuse may name: about 2 MB.
+const SUM_PERIODS_MAX: usize = 100_000;
 
 /// What to do with one event.
 #[derive(Clone, Debug)]
@@ -34,8 +35,8 @@ pub struct Plan {
     pub rejection: Option<Rejection>,
     /// Where it goes.
     pub route: Arc<Route>,
-    /// The carried amounts, in the order of [`Amount::Carried`].
-    pub carried: Vec<Score>,
+    /// What it adds to the standings, by [`Amount::column`].
+    pub amounts: Vec<Score>,
     /// What it takes of the board's quotas.
     pub quotas: Vec<QuotaUse>,
 }
@@ -49,8 +50,10 @@ pub struct Route {
     now_ms: Range<i64>,
     /// The periods' standings.
     pub writes: Vec<Write>,
-    /// The rolling standings.
-    pub rolls: Vec<Arc<Roll>>,
+    /// The standings that are sums.
+    pub sums: Vec<Arc<Sum>>,
+    /// The periods in which the event and its voter are counted, and when that may be dropped.
+    pub turnouts: Vec<(Period, Option<i64>)>,
     /// What outcomes call the standings that they report.
     names: Vec<(Window, StandingName)>,
 }
@@ -87,32 +90,44 @@ pub struct Write {
     pub expires_at_ms: Option<i64>,
 }
 
-/// Which of an event's amounts a write adds.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Amount {
-    /// The score itself.
-    Score,
-    /// The carried amount with this index in [`Plan::carried`].
-    Carried(usize),
+/// Which of an event's amounts a standing gets.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Amount {
+    /// By the weights, or without them.
+    pub track: Track,
+    /// The share that is carried over, by its place in the board's `carryover`; `None`: the score itself.
+    pub carried: Option<usize>,
 }
 
-/// A rolling window that an event is added to: every standing of it that exists and contains the
-/// event's period.
+impl Amount {
+    /// Its place in [`Plan::amounts`].
+    pub fn column(self, board: &Board) -> usize {
+        let of_track = 1 + board.definition.carryover.len();
+        let first = match self.track {
+            Track::Shown => 0,
+            Track::Real => of_track,
+        };
+        first + self.carried.map_or(0, |place| place + 1)
+    }
+}
+
+/// A derived series that an event is added to: every standing of it that exists and contains the event's period.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Roll {
-    /// The window.
-    pub window: Window,
-    /// The event's period: the outcome reports the rolling standing that ends with it.
+pub struct Sum {
+    /// The series.
+    pub derived: Derived,
+    /// The event's period, or the one that it is carried over to.
     pub period: Period,
-    /// The series whose standings it adds up.
-    pub base: Series,
+    /// What is added.
+    pub amount: Amount,
+    /// Whether the outcome reports the standing that ends with that period.
+    pub is_reported: bool,
     /// The periods after the event's up to the one after the running one, newest first: where a member
     /// whose sum is zero has its latest time.
     pub later: Vec<Period>,
-    /// The window's periods, newest first, `period` among them: what the reported standing is the sum of
-    /// while it is not there itself.
+    /// The periods of that standing, newest first: what it is the sum of while it is not there itself.
     pub history: Vec<Period>,
-    /// Whether the reported standing is likely not there, so that the history should be sent at once.
+    /// Whether that standing is likely not there, so that the history should be sent at once.
     pub is_past: bool,
     /// When the oldest of the history may be dropped; past that the standing is not reported.
     pub expires_at_ms: Option<i64>,
@@ -125,10 +140,10 @@ pub struct Routes(Mutex<Recent>);
 #[derive(Debug, Default)]
 struct Recent {
     routes: VecDeque<Arc<Route>>,
-    /// By window and the starts of the event's and of the running period.
-    rolls: HashMap<(Window, i64, i64), Arc<Roll>>,
-    /// How many periods the rolls name.
-    roll_periods: usize,
+    /// By series, amount, and the starts of the event's and of the running period.
+    sums: HashMap<(Series, Amount, i64, i64), Arc<Sum>>,
+    /// How many periods the sums name.
+    sum_periods: usize,
 }
 
 impl Routes {
@@ -136,9 +151,14 @@ impl Routes {
     pub fn plan(&self, board: &Board, event: Event, now: Timestamp) -> Plan {
         let at = event.at.unwrap_or(now);
         let route = self.0.lock().route(board, at, now);
-        let carryover = board.definition.carryover.values();
-        let carried = carryover.map(|ratio| ratio.of(event.score)).collect();
         let rejection = reject(board, event.score, at, now);
+        let (rejection, amounts) = match amounts(board, &event) {
+            Ok(amounts) => (rejection, amounts),
+            Err(beyond) => {
+                let none = vec![Score::default(); columns(board)];
+                (rejection.or(Some(beyond)), none)
+            }
+        };
         let (rejection, quotas) = match quota::uses(board, &event, at) {
             Ok(quotas) => (rejection, quotas),
             Err(missing) => (rejection.or(Some(Rejection::Missing(missing))), Vec::new()),
@@ -148,7 +168,7 @@ impl Routes {
             at,
             rejection,
             route,
-            carried,
+            amounts,
             quotas,
         }
     }
@@ -169,33 +189,55 @@ impl Recent {
             board,
             at,
             now,
-            |window, period, running, periods| self.roll(board, window, period, running, periods),
+            |derived, period, running, amount| self.sum(board, derived, period, running, amount),
         ));
         self.routes.push_back(Arc::clone(&route));
         route
     }
 
-    fn roll(
+    fn sum(
         &mut self,
         board: &Board,
-        window: Window,
+        derived: Derived,
         period: Period,
         running: Period,
-        periods: u16,
-    ) -> Arc<Roll> {
-        let key = (window, period.start_ms, running.start_ms);
-        if let Some(roll) = self.rolls.get(&key) {
-            return Arc::clone(roll);
+        amount: Amount,
+    ) -> Arc<Sum> {
+        let key = (derived.series, amount, period.start_ms, running.start_ms);
+        if let Some(sum) = self.sums.get(&key) {
+            return Arc::clone(sum);
         }
-        if self.roll_periods > ROLL_PERIODS_MAX {
-            self.rolls.clear();
-            self.roll_periods = 0;
+        if self.sum_periods > SUM_PERIODS_MAX {
+            self.sums.clear();
+            self.sum_periods = 0;
         }
-        let roll = Arc::new(Roll::new(board, window, period, running, periods));
-        self.roll_periods += roll.history.len() + roll.later.len();
-        self.rolls.insert(key, Arc::clone(&roll));
-        roll
+        let sum = Arc::new(Sum::new(board, derived, period, running, amount));
+        self.sum_periods += sum.history.len() + sum.later.len();
+        self.sums.insert(key, Arc::clone(&sum));
+        sum
     }
+}
+
+/// How many amounts an event of the board has.
+pub fn columns(board: &Board) -> usize {
+    board.tracks().len() * (1 + board.definition.carryover.len())
+}
+
+/// What an event adds to standings, by [`Amount::column`].
+fn amounts(board: &Board, event: &Event) -> Result<Vec<Score>, Rejection> {
+    let definition = &board.definition;
+    let mut amounts = Vec::with_capacity(columns(board));
+    for track in board.tracks() {
+        let score = match (track, &definition.weight) {
+            (Track::Shown, Some(weights)) => weights.weigh(&event.member, event.score),
+            _ => Some(event.score),
+        };
+        let beyond = || Rejection::OutOfRange(definition.windows[0]);
+        let score = score.ok_or_else(beyond)?;
+        amounts.push(score);
+        amounts.extend(definition.carryover.values().map(|ratio| ratio.of(score)));
+    }
+    Ok(amounts)
 }
 
 /// Whether the board takes events of that score and instant now.
@@ -223,13 +265,14 @@ impl Route {
         board: &Board,
         at: Timestamp,
         now: Timestamp,
-        mut roll: impl FnMut(Window, Period, Period, u16) -> Arc<Roll>,
+        mut sum: impl FnMut(Derived, Period, Period, Amount) -> Arc<Sum>,
     ) -> Self {
         let mut route = Self {
             at_ms: i64::MIN..i64::MAX,
             now_ms: i64::MIN..i64::MAX,
             writes: Vec::new(),
-            rolls: Vec::new(),
+            sums: Vec::new(),
+            turnouts: Vec::new(),
             names: Vec::new(),
         };
         for window in &board.definition.windows {
@@ -239,13 +282,32 @@ impl Route {
         for unit in board.recorded_units() {
             let period = board.calendar.containing(unit, at);
             route.at_ms = intersection(&route.at_ms, &period);
-            route.add_period(board, period);
+            for track in board.tracks() {
+                route.add_period(board, period, *track);
+            }
+            if board.definition.uniques.is_some() {
+                route.turnouts.push((period, board.expires_at_ms(&period)));
+            }
         }
-        for (window, unit, periods) in board.rolling_windows() {
+        for derived in board.derived() {
+            let unit = derived.window.unit();
             let period = board.calendar.containing(unit, at);
             let running = board.calendar.containing(unit, now);
             route.now_ms = intersection(&route.now_ms, &running);
-            route.rolls.push(roll(window, period, running, periods));
+            let track = derived.series.track;
+            let carried = None;
+            route
+                .sums
+                .push(sum(derived, period, running, Amount { track, carried }));
+            // Rolling windows don't count what is carried over.
+            if derived.has_initial
+                && let Some((carried, next)) = carried_to(board, &period)
+            {
+                let carried = Some(carried);
+                route
+                    .sums
+                    .push(sum(derived, next, running, Amount { track, carried }));
+            }
         }
         route
     }
@@ -260,11 +322,14 @@ impl Route {
         }
     }
 
-    fn add_period(&mut self, board: &Board, period: Period) {
+    fn add_period(&mut self, board: &Board, period: Period, track: Track) {
         let unit = period.unit;
         let window = Window::Period(unit);
-        let shown = Series::Period(unit);
-        let base = board.base(unit);
+        let series = Series {
+            list: List::Period(unit),
+            track,
+        };
+        let base = board.base(unit, track);
         let mut write = |series, period, amount, reported| {
             let expires_at_ms = board.expires_at_ms(&period);
             let standing = Standing { series, period };
@@ -275,29 +340,39 @@ impl Route {
                 expires_at_ms,
             });
         };
-        let reported = board.definition.windows.contains(&window).then_some(window);
-        write(shown, period, Amount::Score, reported);
-        if let Some(index) = board
-            .definition
-            .carryover
-            .keys()
-            .position(|other| *other == unit)
-            && let Some(next) = board.calendar.next(&period)
-        {
-            write(shown, next, Amount::Carried(index), None);
+        let is_shown = board.definition.windows.contains(&window)
+            && series == board.series(window, Track::Shown);
+        let amount = |carried| Amount { track, carried };
+        write(series, period, amount(None), is_shown.then_some(window));
+        if let Some((carried, next)) = carried_to(board, &period) {
+            write(series, next, amount(Some(carried)), None);
         }
-        if base != shown && board.rolling_windows().any(|(_, other, _)| other == unit) {
-            write(base, period, Amount::Score, None);
+        if base != series && board.definition.rolls(unit) {
+            write(base, period, amount(None), None);
         }
     }
 }
 
-impl Roll {
-    fn new(board: &Board, window: Window, period: Period, running: Period, periods: u16) -> Self {
+/// Where a share of a period's scores is carried over to, and its place in the board's `carryover`.
+fn carried_to(board: &Board, period: &Period) -> Option<(usize, Period)> {
+    let mut units = board.definition.carryover.keys();
+    let place = units.position(|unit| *unit == period.unit)?;
+    Some((place, board.calendar.next(period)?))
+}
+
+impl Sum {
+    fn new(
+        board: &Board,
+        derived: Derived,
+        period: Period,
+        running: Period,
+        amount: Amount,
+    ) -> Self {
         let calendar = &board.calendar;
+        let periods = derived.periods;
         let history = stretch(board, period, periods);
         let oldest = history.last().copied().unwrap_or(period);
-        // No rolling standing that contains the event ends later than N − 1 periods after it.
+        // No standing that contains the event ends later than N − 1 periods after it.
         let mut later: Vec<Period> =
             std::iter::successors(calendar.next(&period), |after| calendar.next(after))
                 .take(usize::from(periods) - 1)
@@ -308,9 +383,11 @@ impl Roll {
             .next(&period)
             .is_some_and(|next| next.end_ms <= running.start_ms);
         Self {
-            window,
+            derived,
             period,
-            base: board.base(period.unit),
+            amount,
+            is_reported: amount.carried.is_none()
+                && derived.series == board.series(derived.window, Track::Shown),
             later,
             history,
             is_past,
@@ -373,11 +450,11 @@ mod tests {
         let plan = Routes::default().plan(&board, event(9, now), now);
         assert_eq!(plan.rejection, None);
         assert_eq!(
-            plan.carried
+            plan.amounts
                 .iter()
                 .map(|score| score.scaled())
                 .collect::<Vec<_>>(),
-            [1, 4]
+            [9, 1, 4]
         );
         let writes: Vec<_> = plan
             .route
@@ -388,29 +465,87 @@ mod tests {
                 (
                     write.standing.series,
                     key,
-                    write.amount,
+                    write.amount.column(&board),
                     write.reported.is_some(),
                 )
             })
             .collect();
-        let day = Series::Period(Unit::Day);
-        let week = Series::Period(Unit::Week);
+        let [day, week, all] =
+            [Unit::Day, Unit::Week, Unit::All].map(|unit| Series::shown(List::Period(unit)));
+        let base = Series::shown(List::Base(Unit::Day));
         assert_eq!(
             writes,
             [
-                (day, "2026-11-21".into(), Amount::Score, true),
-                (day, "2026-11-22".into(), Amount::Carried(0), false),
-                (
-                    Series::Base(Unit::Day),
-                    "2026-11-21".into(),
-                    Amount::Score,
-                    false
-                ),
-                (week, "2026-11-16".into(), Amount::Score, true),
-                (week, "2026-11-23".into(), Amount::Carried(1), false),
-                (Series::Period(Unit::All), "all".into(), Amount::Score, true),
+                (day, "2026-11-21".into(), 0, true),
+                (day, "2026-11-22".into(), 1, false),
+                (base, "2026-11-21".into(), 0, false),
+                (week, "2026-11-16".into(), 0, true),
+                (week, "2026-11-23".into(), 2, false),
+                (all, "all".into(), 0, true),
             ]
         );
+    }
+
+    #[test]
+    fn weights_count_on_the_shown_track_and_initial_scores_are_added_there() {
+        let board = board(
+            r#"{"windows": ["day", "last-2-days"], "weight": {"default": 2, "members": {"m": 3}}, "initial": ["day"], "carryover": {"day": 0.5}}"#,
+        );
+        let now = at("2026-11-21T12:00:00Z");
+        let plan = Routes::default().plan(&board, event(5, now), now);
+        let amounts: Vec<_> = plan.amounts.iter().map(|score| score.scaled()).collect();
+        assert_eq!(amounts, [15, 7, 5, 2]);
+        let writes = plan.route.writes.iter();
+        let real: Vec<_> = writes
+            .filter(|write| write.standing.series.track == Track::Real)
+            .map(|write| (write.standing.series.list, write.amount.column(&board)))
+            .collect();
+        let (day, base) = (List::Period(Unit::Day), List::Base(Unit::Day));
+        assert_eq!(real, [(day, 2), (day, 3), (base, 2)]);
+        assert!(
+            plan.route
+                .writes
+                .iter()
+                .all(|write| write.reported.is_none())
+        );
+        let sums: Vec<_> = plan
+            .route
+            .sums
+            .iter()
+            .map(|sum| {
+                let key = board.calendar.key(&sum.period);
+                (
+                    sum.derived.series,
+                    key,
+                    sum.amount.column(&board),
+                    sum.is_reported,
+                )
+            })
+            .collect();
+        let initial = Series::shown(List::Initial(Unit::Day));
+        let rolling = List::Rolling("last-2-days".parse().unwrap());
+        let track = Track::Real;
+        assert_eq!(
+            sums,
+            [
+                (initial, "2026-11-21".into(), 0, true),
+                (initial, "2026-11-22".into(), 1, false),
+                (Series::shown(rolling), "2026-11-21".into(), 0, true),
+                (
+                    Series {
+                        list: rolling,
+                        track
+                    },
+                    "2026-11-21".into(),
+                    2,
+                    false
+                ),
+            ]
+        );
+
+        let too_much = Routes::default().plan(&board, event(1 << 52, now), now);
+        let beyond = Rejection::OutOfRange(Window::Period(Unit::Day));
+        assert_eq!(too_much.rejection, Some(beyond));
     }
 
     #[test]
@@ -423,9 +558,9 @@ mod tests {
                 .map(|period| board.calendar.key(period))
                 .collect()
         };
-        let roll = |text| Recent::default().route(&board, at(text), now).rolls[0].clone();
+        let sum = |text| Recent::default().route(&board, at(text), now).sums[0].clone();
 
-        let today = roll("2026-11-21T00:00:00Z");
+        let today = sum("2026-11-21T00:00:00Z");
         assert_eq!(
             keys(&today.history),
             ["2026-11-21", "2026-11-20", "2026-11-19"]
@@ -433,10 +568,10 @@ mod tests {
         assert_eq!(keys(&today.later), ["2026-11-22"]);
         assert!(!today.is_past);
 
-        let late = roll("2026-11-19T23:59:59Z");
+        let late = sum("2026-11-19T23:59:59Z");
         assert_eq!(keys(&late.later), ["2026-11-21", "2026-11-20"]);
         assert!(late.is_past);
-        assert!(keys(&roll("2026-11-01T00:00:00Z").later) == ["2026-11-03", "2026-11-02"]);
+        assert!(keys(&sum("2026-11-01T00:00:00Z").later) == ["2026-11-03", "2026-11-02"]);
     }
 
     #[test]

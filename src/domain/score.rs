@@ -142,7 +142,7 @@ impl Score {
     /// The score as it is shown on a board that keeps `decimals`.
     pub fn shown(self, decimals: Decimals) -> ShownScore {
         ShownScore {
-            scaled: self.0,
+            scaled: self.0.into(),
             decimals,
         }
     }
@@ -165,11 +165,11 @@ fn length(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX / 4)
 }
 
-/// A score, or a difference of two, with its board's decimals: displays and serialises as an exact JSON
+/// A score, a difference of two, or the sum of many, with its board's decimals: displays and serialises as an exact JSON
 /// number.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ShownScore {
-    scaled: i64,
+    scaled: i128,
     decimals: Decimals,
 }
 
@@ -177,16 +177,21 @@ impl ShownScore {
     /// `a − b`, which may be twice as large as a score can be.
     pub fn difference(a: Score, b: Score, decimals: Decimals) -> Self {
         Self {
-            scaled: a.0 - b.0,
+            scaled: i128::from(a.0) - i128::from(b.0),
             decimals,
         }
+    }
+
+    /// A sum of scores, in scaled units.
+    pub fn sum(scaled: i128, decimals: Decimals) -> Self {
+        Self { scaled, decimals }
     }
 }
 
 impl fmt::Display for ShownScore {
     /// Without trailing zeros: 1.50 is `1.5`, and 2.00 is `2`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scale = 10_u64.pow(u32::from(self.decimals.0));
+        let scale = 10_u128.pow(u32::from(self.decimals.0));
         let size = self.scaled.unsigned_abs();
         if self.scaled < 0 {
             f.write_str("-")?;
@@ -204,7 +209,7 @@ impl fmt::Display for ShownScore {
 impl Serialize for ShownScore {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if self.decimals.0 == 0 {
-            return serializer.serialize_i64(self.scaled);
+            return serializer.serialize_i128(self.scaled);
         }
         RawValue::from_string(self.to_string())
             .map_err(serde::ser::Error::custom)?

@@ -5,12 +5,15 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use axum::body::Body;
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, Request, header};
 use axum::response::{IntoResponse, Response};
 use subtle::ConstantTimeEq;
 use tower_http::validate_request::ValidateRequest;
 
-use super::problem::{FORBIDDEN, Problem, UNAUTHENTICATED};
+use super::problem::{FORBIDDEN, INTERNAL, Problem, UNAUTHENTICATED};
+use crate::domain::series::Track;
 
 /// What a key allows; each role includes those before it.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -91,10 +94,11 @@ impl ApiKeys {
         }
     }
 
-    /// Checks that a request may do what needs this role. Takes the same time for every wrong key.
-    fn check(&self, headers: &HeaderMap, needed: Role) -> Result<(), Problem> {
+    /// Checks that a request may do what needs this role; returns the one it has. Takes the same time for every
+    /// wrong key.
+    fn check(&self, headers: &HeaderMap, needed: Role) -> Result<Role, Problem> {
         if self.is_open() {
-            return Ok(());
+            return Ok(Role::Admin);
         }
         let sent = headers
             .get(header::AUTHORIZATION)
@@ -109,20 +113,45 @@ impl ApiKeys {
             }
         }
         match role {
-            Some(role) if role >= needed => Ok(()),
-            Some(role) => {
-                let detail = format!(
-                    "this needs the role {}; the key has {}",
-                    needed.name(),
-                    role.name()
-                );
-                Err(Problem::new(FORBIDDEN, detail))
-            }
+            Some(role) if role >= needed => Ok(role),
+            Some(role) => Err(too_low(role, needed)),
             None => Err(Problem::new(
                 UNAUTHENTICATED,
                 "send a valid API key: `Authorization: Bearer <key>`",
             )),
         }
+    }
+}
+
+fn too_low(role: Role, needed: Role) -> Problem {
+    let detail = format!(
+        "this needs the role {}; the key has {}",
+        needed.name(),
+        role.name()
+    );
+    Problem::new(FORBIDDEN, detail)
+}
+
+/// The role that a request has, for what needs more than its route.
+#[derive(Clone, Copy, Debug)]
+pub struct Granted(Role);
+
+impl Granted {
+    /// The track that is asked for: the real one is for those who may write.
+    pub fn track(self, track: Option<Track>) -> Result<Track, Problem> {
+        match track {
+            Some(Track::Real) if self.0 < Role::Write => Err(too_low(self.0, Role::Write)),
+            track => Ok(track.unwrap_or_default()),
+        }
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Granted {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let granted = parts.extensions.get::<Self>().copied();
+        granted.ok_or_else(|| Problem::new(INTERNAL, "a route without its guard"))
     }
 }
 
@@ -138,7 +167,9 @@ impl<B> ValidateRequest<B> for Guard {
 
     fn validate(&mut self, request: &mut Request<B>) -> Result<(), Response> {
         let checked = self.keys.check(request.headers(), self.needed);
-        checked.map_err(Problem::into_response)
+        let role = checked.map_err(Problem::into_response)?;
+        request.extensions_mut().insert(Granted(role));
+        Ok(())
     }
 }
 
@@ -155,10 +186,10 @@ mod tests {
             keys.check(&headers, role)
                 .map_err(|problem| problem.kind.name)
         };
-        assert_eq!(check("Bearer r1", Role::Read), Ok(()));
-        assert_eq!(check("bearer r1", Role::Read), Ok(()));
+        assert_eq!(check("Bearer r1", Role::Read), Ok(Role::Read));
+        assert_eq!(check("bearer r1", Role::Read), Ok(Role::Read));
         assert_eq!(check("Bearer r1", Role::Write), Err("forbidden"));
-        assert_eq!(check("Bearer a:1", Role::Admin), Ok(()));
+        assert_eq!(check("Bearer a:1", Role::Read), Ok(Role::Admin));
         for wrong in ["Bearer r", "Bearer r11", "Bearer ", "Basic r1", "r1"] {
             assert_eq!(check(wrong, Role::Read), Err("unauthenticated"), "{wrong}");
         }

@@ -135,18 +135,13 @@ fn without_place(error: &serde_json::Error) -> String {
 
 fn pointer(path: &serde_path_to_error::Path) -> String {
     use serde_path_to_error::Segment;
-    let mut pointer = String::new();
-    for segment in path {
-        let part = match segment {
-            Segment::Seq { index } => index.to_string(),
-            Segment::Map { key } => key.replace('~', "~0").replace('/', "~1"),
-            Segment::Enum { variant } => variant.clone(),
-            Segment::Unknown => continue,
-        };
-        pointer.push('/');
-        pointer.push_str(&part);
-    }
-    pointer
+    let steps = path.iter().filter_map(|segment| match segment {
+        Segment::Seq { index } => Some(index.to_string()),
+        Segment::Map { key } => Some(key.clone()),
+        Segment::Enum { variant } => Some(variant.clone()),
+        Segment::Unknown => None,
+    });
+    FieldError::pointer(steps)
 }
 
 fn check_type(headers: &HeaderMap) -> Result<(), Problem> {

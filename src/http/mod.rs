@@ -5,6 +5,7 @@ pub mod boards;
 pub mod events;
 pub mod extract;
 pub mod health;
+pub mod initial;
 pub mod observe;
 pub mod problem;
 pub mod quotas;
@@ -166,16 +167,19 @@ fn routes(keys: &ApiKeys) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(boards::list))
         .routes(routes!(boards::get))
         .routes(routes!(quotas::get))
+        .routes(routes!(initial::get))
         .routes(routes!(standings::page))
         .routes(routes!(standings::subset))
         .routes(routes!(standings::member))
+        .routes(routes!(standings::stats))
         .routes(routes!(standings::query));
     let write = OpenApiRouter::new()
         .routes(routes!(events::post_one))
         .routes(routes!(events::post_many));
     let admin = OpenApiRouter::new()
         .routes(routes!(boards::put))
-        .routes(routes!(boards::delete));
+        .routes(routes!(boards::delete))
+        .routes(routes!(initial::put));
     let open = OpenApiRouter::new()
         .routes(routes!(health::livez))
         .routes(routes!(health::readyz))

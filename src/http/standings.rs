@@ -1,5 +1,7 @@
 //! Standings: pages, members, subsets, and many of them at once.
 
+pub mod answers;
+
 use std::sync::Arc;
 
 use axum::Json as JsonResponse;
@@ -11,22 +13,24 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use xxhash_rust::xxh3::xxh3_128;
 
+use self::answers::{MemberBody, PageBody, StatsBody, SubsetBody};
 use super::App;
+use super::auth::Granted;
 use super::extract::{Json, Path, Query, board_id, bounded, choice, member_id};
 use super::problem::{INVALID_PARAMETER, Problem, ProblemBody};
 use crate::domain::board::FieldError;
 use crate::domain::ids::MemberId;
-use crate::domain::score::{Decimals, ShownScore};
-use crate::domain::time::Timestamp;
+use crate::domain::series::Track;
 use crate::service::ask::Rendered;
-use crate::service::member::{AROUND_MAX, FoundMember, MemberRequest};
-use crate::service::page::{FoundPage, PAGE_MAX, PAGE_SIZE, PAGE_SIZE_MAX, PageRequest};
+use crate::service::member::{AROUND_MAX, MemberRequest};
+use crate::service::page::{PAGE_MAX, PAGE_SIZE, PAGE_SIZE_MAX, PageRequest};
 use crate::service::period::{Choice, Target};
+use crate::service::stats::StatsRequest;
 use crate::service::subset::{SUBSET_MAX, SubsetRequest};
-use crate::store::standings::Entry;
 
 /// The most queries of one request.
 const QUERIES_MAX: usize = 100;
+
 /// Which page, and of which period.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -47,6 +51,9 @@ pub struct PageParams {
     /// The period that holds this instant; not together with `key`.
     #[param(format = DateTime)]
     at: Option<String>,
+    /// `real`: without weights and initial scores; needs the role `write`.
+    #[param(inline)]
+    track: Option<Track>,
 }
 
 /// Which member, and in which period.
@@ -63,6 +70,9 @@ pub struct MemberParams {
     /// The period that holds this instant; not together with `key`.
     #[param(format = DateTime)]
     at: Option<String>,
+    /// `real`: without weights and initial scores; needs the role `write`.
+    #[param(inline)]
+    track: Option<Track>,
 }
 
 /// Which members, and in which period.
@@ -79,145 +89,25 @@ pub struct SubsetParams {
     /// The period that holds this instant; not together with `key`.
     #[param(format = DateTime)]
     at: Option<String>,
+    /// `real`: without weights and initial scores; needs the role `write`.
+    #[param(inline)]
+    track: Option<Track>,
 }
 
-/// One line of a standing.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Entry)]
-pub struct EntryBody {
-    /// From 1, as the board's `ranking` counts.
-    #[schema(example = 1)]
-    pub rank: u64,
-    /// Who.
-    #[schema(value_type = String, example = "999")]
-    pub member: Arc<str>,
-    /// How much.
-    #[schema(value_type = f64, example = 30)]
-    pub score: ShownScore,
-    /// When that score was reached; not there on boards with `ties: member`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime, example = "2026-11-21T00:30:00.000Z")]
-    pub reached_at: Option<Timestamp>,
-}
-
-/// Which standing an answer is about.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct StandingBody {
-    /// The board.
-    #[schema(example = "run_hero")]
-    pub board: String,
-    /// The window.
-    #[schema(example = "day")]
-    pub window: String,
-    /// The period, by its key; of a rolling window the newest one in it.
-    #[schema(example = "2026-11-21")]
-    pub key: String,
-    /// Where the standing begins; null for `all`.
-    #[schema(format = DateTime, example = "2026-11-20T16:00:00Z")]
-    pub starts_at: Option<String>,
-    /// Where it ends; null for `all`.
-    #[schema(format = DateTime, example = "2026-11-21T16:00:00Z")]
-    pub ends_at: Option<String>,
-    /// How many members it has.
-    #[schema(example = 1234)]
-    pub total: u64,
-}
-
-/// A page of a standing.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Page)]
-pub struct PageBody {
-    /// Which standing.
-    #[serde(flatten)]
-    pub standing: StandingBody,
-    /// The page, from 1.
-    pub page: u64,
-    /// Entries per page.
-    pub size: u64,
-    /// The entries, in order; none behind the last page.
-    pub entries: Vec<EntryBody>,
-    /// The entry of the member that was named; null if none was or it is not listed.
-    pub me: Option<EntryBody>,
-}
-
-/// A neighbour, and how far away it is.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct NeighbourBody {
-    /// Its rank.
-    pub rank: u64,
-    /// Who.
-    #[schema(value_type = String)]
-    pub member: Arc<str>,
-    /// Its score.
-    #[schema(value_type = f64, example = 33)]
-    pub score: ShownScore,
-    /// The distance of the two scores; never negative.
-    #[schema(value_type = f64, minimum = 0, example = 3)]
-    pub gap: ShownScore,
-}
-
-/// Where a member stood the period before.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct PreviousBody {
-    /// The period, by its key.
-    pub key: String,
-    /// Its rank then.
-    pub rank: u64,
-    /// Its score then.
-    #[schema(value_type = f64, example = 18)]
-    pub score: ShownScore,
-    /// How many ranks it has gained since; negative if it has lost.
-    pub rank_change: i64,
-    /// How much its score differs from then.
-    #[schema(value_type = f64, example = 12)]
-    pub score_change: ShownScore,
-}
-
-/// A member of a standing.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Member)]
-pub struct MemberBody {
-    /// Which standing.
-    #[serde(flatten)]
-    pub standing: StandingBody,
-    /// Its entry.
-    #[serde(flatten)]
-    pub entry: EntryBody,
-    /// How many of the others are behind it, in percent with one decimal; 100 for a member alone.
-    #[schema(minimum = 0, maximum = 100, example = 99.5)]
-    pub percentile: f64,
-    /// The next better; null for the first.
-    pub ahead: Option<NeighbourBody>,
-    /// The next worse; null for the last.
-    pub behind: Option<NeighbourBody>,
-    /// With `around`: up to so many before it, itself, and up to so many after it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub around: Option<Vec<EntryBody>>,
-    /// Where it stood the period before; null if it was not listed.
-    pub previous: Option<PreviousBody>,
-}
-
-/// A line of a subset.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct SubsetEntryBody {
-    /// The place in the set, from 1.
-    pub position: u64,
-    /// The entry on the board.
-    #[serde(flatten)]
-    pub entry: EntryBody,
-}
-
-/// Some members of a standing.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Subset)]
-pub struct SubsetBody {
-    /// Which standing.
-    #[serde(flatten)]
-    pub standing: StandingBody,
-    /// Those who are listed, in order.
-    pub entries: Vec<SubsetEntryBody>,
-    /// Those who are not.
-    pub not_found: Vec<String>,
+/// Which period.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct StatsParams {
+    /// The period, by its key; `current` or `previous`.
+    #[param(example = "current")]
+    key: Option<String>,
+    /// The period that holds this instant; not together with `key`.
+    #[param(format = DateTime)]
+    at: Option<String>,
+    /// `real`: without weights and initial scores; needs the role `write`.
+    #[param(inline)]
+    track: Option<Track>,
 }
 
 /// One query: a page, or with `type: member` one member.
@@ -239,6 +129,9 @@ pub enum QueryBody {
         /// As in the route of a page.
         #[serde(default)]
         at: Option<String>,
+        /// As in the route of a page.
+        #[serde(default)]
+        track: Option<Track>,
         /// As in the route of a page.
         #[serde(default)]
         #[schema(minimum = 1, maximum = 1_000_000_000_u64)]
@@ -265,6 +158,9 @@ pub enum QueryBody {
         /// As in the route of a member.
         #[serde(default)]
         at: Option<String>,
+        /// As in the route of a member.
+        #[serde(default)]
+        track: Option<Track>,
         /// Who.
         member: String,
         /// As in the route of a member.
@@ -302,113 +198,6 @@ pub enum QueryResult {
 pub struct QueryResults {
     /// One for each query.
     pub results: Vec<QueryResult>,
-}
-
-impl EntryBody {
-    fn new(entry: &Entry, decimals: Decimals) -> Self {
-        Self {
-            rank: entry.rank,
-            member: Arc::clone(&entry.member),
-            score: entry.score.shown(decimals),
-            reached_at: entry.reached_at,
-        }
-    }
-}
-
-impl StandingBody {
-    fn new(board: &str, target: &Target, total: u64) -> Self {
-        Self {
-            board: board.to_owned(),
-            window: target.window.to_string(),
-            key: target.key.clone(),
-            starts_at: target.starts_at.map(Timestamp::to_rfc3339_seconds),
-            ends_at: target.ends_at.map(Timestamp::to_rfc3339_seconds),
-            total,
-        }
-    }
-}
-
-impl PageBody {
-    fn new(request: &PageRequest, found: &FoundPage) -> Self {
-        let board = &found.live.board;
-        let page = &found.shared.page;
-        let line = |entry: &Entry| EntryBody::new(entry, board.definition.decimals);
-        Self {
-            standing: StandingBody::new(board.id.as_str(), &found.target, page.total),
-            page: request.page,
-            size: request.size,
-            entries: page.entries.iter().map(line).collect(),
-            me: page.me.as_ref().map(line),
-        }
-    }
-}
-
-impl MemberBody {
-    fn new(request: &MemberRequest, found: &FoundMember) -> Self {
-        let board = &found.live.board;
-        let decimals = board.definition.decimals;
-        let around = &found.found;
-        let own = &around.entries[around.index];
-        let neighbour = |entry: &Entry| {
-            let (greater, smaller) = (own.score.max(entry.score), own.score.min(entry.score));
-            NeighbourBody {
-                rank: entry.rank,
-                member: Arc::clone(&entry.member),
-                score: entry.score.shown(decimals),
-                gap: ShownScore::difference(greater, smaller, decimals),
-            }
-        };
-        let ahead = around
-            .index
-            .checked_sub(1)
-            .and_then(|index| around.entries.get(index));
-        let behind = around.entries.get(around.index + 1);
-        let listed = request.around.map(|count| {
-            let count = usize::try_from(count).unwrap_or(usize::MAX);
-            let from = around.index.saturating_sub(count);
-            let to = around
-                .index
-                .saturating_add(count)
-                .saturating_add(1)
-                .min(around.entries.len());
-            around.entries[from..to]
-                .iter()
-                .map(|entry| EntryBody::new(entry, decimals))
-                .collect()
-        });
-        let previous =
-            found
-                .previous
-                .as_ref()
-                .zip(around.previous)
-                .map(|(target, (rank, score))| PreviousBody {
-                    key: target.key.clone(),
-                    rank,
-                    score: score.shown(decimals),
-                    rank_change: rank.cast_signed() - own.rank.cast_signed(),
-                    score_change: ShownScore::difference(own.score, score, decimals),
-                });
-        Self {
-            standing: StandingBody::new(board.id.as_str(), &found.target, around.total),
-            entry: EntryBody::new(own, decimals),
-            percentile: percentile(around.total, around.place),
-            ahead: ahead.map(neighbour),
-            behind: behind.map(neighbour),
-            around: listed,
-            previous,
-        }
-    }
-}
-
-/// 100 · (total − place) / (total − 1), rounded to one decimal, half up; 100 for a member alone.
-fn percentile(total: u64, place: u64) -> f64 {
-    let others = total.saturating_sub(1);
-    if others == 0 {
-        return 100.0;
-    }
-    let behind = total.saturating_sub(place);
-    let tenths = (behind * 2_000 + others) / (others * 2);
-    f64::from(u32::try_from(tenths).unwrap_or(1_000)) / 10.0
 }
 
 /// Writes an answer out, and makes its entity tag.
@@ -466,18 +255,25 @@ fn cacheable(
     (validators, [content_type], body).into_response()
 }
 
-fn page_request(board: &str, window: String, params: PageParams) -> Result<PageRequest, Problem> {
+fn page_request(
+    board: &str,
+    window: String,
+    params: PageParams,
+    granted: Granted,
+) -> Result<PageRequest, Problem> {
     let PageParams {
         page,
         size,
         member,
         key,
         at,
+        track,
     } = params;
     Ok(PageRequest {
         board: board_id(board)?,
         window,
         choice: choice(key.as_deref(), at.as_deref())?,
+        track: granted.track(track)?,
         page: bounded("page", page, 1, 1, PAGE_MAX)?,
         size: bounded("size", size, PAGE_SIZE, 1, PAGE_SIZE_MAX)?,
         member: member.as_deref().map(member_id).transpose()?,
@@ -489,8 +285,14 @@ fn member_request(
     window: String,
     member: &str,
     params: MemberParams,
+    granted: Granted,
 ) -> Result<MemberRequest, Problem> {
-    let MemberParams { around, key, at } = params;
+    let MemberParams {
+        around,
+        key,
+        at,
+        track,
+    } = params;
     let around = around
         .map(|around| bounded("around", Some(around), 0, 0, AROUND_MAX))
         .transpose()?;
@@ -498,6 +300,7 @@ fn member_request(
         board: board_id(board)?,
         window,
         choice: choice(key.as_deref(), at.as_deref())?,
+        track: granted.track(track)?,
         member: member_id(member)?,
         around,
     })
@@ -525,9 +328,10 @@ pub async fn page(
     State(app): State<Arc<App>>,
     Path((board, window)): Path<(String, String)>,
     Query(params): Query<PageParams>,
+    granted: Granted,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let request = page_request(&board, window, params)?;
+    let request = page_request(&board, window, params, granted)?;
     let found = app.service.page(&request).await?;
     let shared = &found.shared.rendered;
     let rendered = if let Some(rendered) = shared.get() {
@@ -568,9 +372,10 @@ pub async fn member(
     State(app): State<Arc<App>>,
     Path((board, window, member)): Path<(String, String, String)>,
     Query(params): Query<MemberParams>,
+    granted: Granted,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let request = member_request(&board, window, &member, params)?;
+    let request = member_request(&board, window, &member, params, granted)?;
     let found = app.service.member(&request).await?;
     let rendered = render(&MemberBody::new(&request, &found))?;
     Ok(cacheable(
@@ -604,6 +409,7 @@ pub async fn subset(
     State(app): State<Arc<App>>,
     Path((board, window)): Path<(String, String)>,
     Query(params): Query<SubsetParams>,
+    granted: Granted,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let mut members: Vec<MemberId> = Vec::new();
@@ -623,28 +429,59 @@ pub async fn subset(
         board: board_id(&board)?,
         window,
         choice: choice(params.key.as_deref(), params.at.as_deref())?,
+        track: granted.track(params.track)?,
         members,
     };
     let found = app.service.subset(&request).await?;
-    let board = &found.live.board;
-    let decimals = board.definition.decimals;
-    let body = SubsetBody {
-        standing: StandingBody::new(board.id.as_str(), &found.target, found.total),
-        entries: (1..)
-            .zip(&found.entries)
-            .map(|(position, entry)| SubsetEntryBody {
-                position,
-                entry: EntryBody::new(entry, decimals),
-            })
-            .collect(),
-        not_found: found.not_found.iter().map(ToString::to_string).collect(),
-    };
     Ok(cacheable(
         &app,
         &headers,
         &request.choice,
         &found.target,
-        render(&body)?,
+        render(&SubsetBody::new(&found))?,
+    ))
+}
+
+/// Read what a standing amounts to.
+///
+/// How many members it has, and on boards with `uniques` how many voters, events and points. The voters are an
+/// estimate, which is read right after the rest.
+#[utoipa::path(
+    get, path = "/v1/boards/{board}/standings/{window}/stats", tag = "standings", operation_id = "get_stats",
+    params(
+        ("board" = String, Path, description = "The board's id", example = "run_hero"),
+        ("window" = String, Path, description = "One of the board's windows", example = "day"),
+        StatsParams,
+        ("If-None-Match" = Option<String>, Header, description = "An `ETag`: 304 if nothing has changed"),
+    ),
+    responses(
+        (status = 200, description = "What it amounts to", body = StatsBody, headers(("ETag" = String, description = "Of this content"), ("Cache-Control" = String, description = "`no-cache` while the standing can change"))),
+        (status = 304, description = "Nothing has changed"),
+        (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "`unknown-window`", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub async fn stats(
+    State(app): State<Arc<App>>,
+    Path((board, window)): Path<(String, String)>,
+    Query(params): Query<StatsParams>,
+    granted: Granted,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let request = StatsRequest {
+        board: board_id(&board)?,
+        window,
+        choice: choice(params.key.as_deref(), params.at.as_deref())?,
+        track: granted.track(params.track)?,
+    };
+    let found = app.service.stats(&request).await?;
+    let rendered = render(&StatsBody::new(&found))?;
+    Ok(cacheable(
+        &app,
+        &headers,
+        &request.choice,
+        &found.target,
+        rendered,
     ))
 }
 
@@ -661,6 +498,7 @@ pub async fn subset(
 )]
 pub async fn query(
     State(app): State<Arc<App>>,
+    granted: Granted,
     Json(Queries { queries }): Json<Queries>,
 ) -> Result<JsonResponse<QueryResults>, Problem> {
     if queries.is_empty() || queries.len() > QUERIES_MAX {
@@ -670,7 +508,12 @@ pub async fn query(
         );
         return Err(Problem::invalid(vec![FieldError::new("/queries", detail)]));
     }
-    let answers = join_all(queries.into_iter().map(|query| answer(&app, query))).await;
+    let answers = join_all(
+        queries
+            .into_iter()
+            .map(|query| answer(&app, query, granted)),
+    )
+    .await;
     let results = answers
         .into_iter()
         .map(|answer| answer.unwrap_or_else(|problem| QueryResult::Problem(problem.body(None))))
@@ -678,13 +521,14 @@ pub async fn query(
     Ok(JsonResponse(QueryResults { results }))
 }
 
-async fn answer(app: &App, query: QueryBody) -> Result<QueryResult, Problem> {
+async fn answer(app: &App, query: QueryBody, granted: Granted) -> Result<QueryResult, Problem> {
     match query {
         QueryBody::Page {
             board,
             window,
             key,
             at,
+            track,
             page,
             size,
             member,
@@ -698,7 +542,9 @@ async fn answer(app: &App, query: QueryBody) -> Result<QueryResult, Problem> {
                     member,
                     key,
                     at,
+                    track,
                 },
+                granted,
             )?;
             let found = app.service.page(&request).await?;
             Ok(QueryResult::Page(Box::new(PageBody::new(&request, &found))))
@@ -708,36 +554,21 @@ async fn answer(app: &App, query: QueryBody) -> Result<QueryResult, Problem> {
             window,
             key,
             at,
+            track,
             member,
             around,
         } => {
-            let request =
-                member_request(&board, window, &member, MemberParams { around, key, at })?;
+            let params = MemberParams {
+                around,
+                key,
+                at,
+                track,
+            };
+            let request = member_request(&board, window, &member, params, granted)?;
             let found = app.service.member(&request).await?;
             Ok(QueryResult::Member(Box::new(MemberBody::new(
                 &request, &found,
             ))))
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::percentile;
-
-    #[test]
-    fn percentiles_have_one_decimal() {
-        let exactly = |total, place, expected: f64| {
-            assert!(
-                (percentile(total, place) - expected).abs() < f64::EPSILON,
-                "{total} {place}"
-            );
-        };
-        exactly(1, 1, 100.0);
-        exactly(2, 1, 100.0);
-        exactly(2, 2, 0.0);
-        exactly(3, 2, 50.0);
-        exactly(1234, 7, 99.5);
-        exactly(7, 2, 83.3);
     }
 }

@@ -6,12 +6,14 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use tokio::sync::OnceCell;
 
 use super::line::Work;
+use super::voters::Voters;
 use super::{Error, LiveBoard, Service};
 use crate::domain::board::Board;
-use crate::domain::window::Window;
-use crate::store::standings::{Answer, Neighbourhood, Page, Query, Subset};
+use crate::domain::series::Series;
+use crate::store::standings::{Amounts, Answer, Neighbourhood, Page, Query, Subset};
 use crate::store::{Store, StoreError, Versioned};
 
 /// For how long the queries of one call may keep Redis busy, in microseconds.
@@ -26,7 +28,9 @@ pub enum Found {
     Member(Option<Arc<Neighbourhood>>),
     /// Some members.
     Subset(Arc<Subset>),
-    /// The rolling standing whose newest period begins here, in milliseconds, has to be completed.
+    /// What a standing amounts to.
+    Amounts(Amounts),
+    /// The derived standing whose newest period begins here, in milliseconds, has to be completed.
     Incomplete(i64),
 }
 
@@ -35,6 +39,8 @@ pub enum Found {
 pub struct SharedPage {
     /// The page.
     pub page: Page,
+    /// The voters of its entries and of its `me`.
+    pub voters: OnceCell<Voters>,
     /// The document that it is sent as, and its tag.
     pub rendered: OnceLock<Rendered>,
 }
@@ -53,10 +59,12 @@ impl From<Answer> for Found {
         match answer {
             Answer::Page(page) => Self::Page(Arc::new(SharedPage {
                 page,
+                voters: OnceCell::new(),
                 rendered: OnceLock::new(),
             })),
             Answer::Member(member) => Self::Member(member.map(Arc::new)),
             Answer::Subset(subset) => Self::Subset(Arc::new(subset)),
+            Answer::Amounts(amounts) => Self::Amounts(amounts),
             Answer::Incomplete(start_ms) => Self::Incomplete(start_ms),
         }
     }
@@ -121,7 +129,7 @@ impl Service {
     pub(super) async fn ask<T>(
         &self,
         live: &LiveBoard,
-        window: Window,
+        series: Series,
         query: Query,
         take: impl FnOnce(Found) -> Option<T>,
     ) -> Result<Option<T>, Error> {
@@ -129,7 +137,7 @@ impl Service {
         let fault = || StoreError::Unexpected("a read without its answer".into());
         match answer.ok_or_else(fault)?? {
             Versioned::Current(Found::Incomplete(start_ms)) => {
-                self.complete_from(live, window, start_ms).await?;
+                self.complete_from(live, series, start_ms).await?;
             }
             Versioned::Current(found) => {
                 return take(found).ok_or_else(fault).map(Some).map_err(Error::from);

@@ -156,7 +156,7 @@ impl Service {
                 Defined::Stored => {
                     let live = self.put_live(board.clone());
                     self.store.announce_board(id, true).await?;
-                    self.begin_rolling(&live).await?;
+                    self.begin_derived(&live).await?;
                     return Ok((board, stored.is_none()));
                 }
                 Defined::Used => return Err(Error::BoardInUse(frozen)),

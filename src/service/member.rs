@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use super::ask::Found;
 use super::period::{Choice, Target};
+use super::voters::Voters;
 use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
 use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::series::Track;
 use crate::store::standings::{Neighbourhood, Query};
 
 /// The most neighbours on each side.
@@ -20,6 +22,8 @@ pub struct MemberRequest {
     pub window: String,
     /// Of which period.
     pub choice: Choice,
+    /// On which track.
+    pub track: Track,
     /// Who.
     pub member: MemberId,
     /// How many neighbours on each side, if any are wanted.
@@ -37,6 +41,8 @@ pub struct FoundMember {
     pub previous: Option<Target>,
     /// What the standing says; at least one neighbour on each side, where there is one.
     pub found: Arc<Neighbourhood>,
+    /// The voters of its entries.
+    pub voters: Voters,
 }
 
 impl Service {
@@ -47,7 +53,7 @@ impl Service {
             let live = self.live_board(&request.board).await?;
             let board = &live.board;
             let now = self.clock.now();
-            let target = Target::find(&live, &request.window, &request.choice, now)?;
+            let target = Target::find(&live, &request.window, request.track, &request.choice, now)?;
             let not_found = || Error::MemberNotFound {
                 board: board.id.clone(),
                 window: target.window.to_string(),
@@ -68,13 +74,20 @@ impl Service {
                 Found::Member(member) => Some(member),
                 _ => None,
             };
-            match self.ask(&live, target.window, query, member).await? {
+            match self
+                .ask(&live, target.standing.series, query, member)
+                .await?
+            {
                 Some(Some(found)) => {
+                    let entries = found.entries.iter();
+                    let voters = self.voters(board, &target, entries).await?;
+                    let live = Arc::clone(&live);
                     return Ok(FoundMember {
                         live,
                         target,
                         previous,
                         found,
+                        voters,
                     });
                 }
                 Some(None) => return Err(not_found()),

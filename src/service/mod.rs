@@ -7,14 +7,17 @@
 pub mod ask;
 pub mod boards;
 pub mod error;
+pub mod initial;
 pub mod line;
 pub mod member;
 pub mod page;
 pub mod period;
 pub mod quotas;
 pub mod rollover;
+pub mod stats;
 pub mod submit;
 pub mod subset;
+pub mod voters;
 
 use std::sync::Arc;
 

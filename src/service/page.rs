@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use super::ask::{Found, SharedPage};
 use super::period::{Choice, Target};
+use super::voters::Voters;
 use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
 use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::series::Track;
 use crate::store::standings::Query;
 
 /// The most entries of a page.
@@ -24,6 +26,8 @@ pub struct PageRequest {
     pub window: String,
     /// Of which period.
     pub choice: Choice,
+    /// On which track.
+    pub track: Track,
     /// From 1.
     pub page: u64,
     /// Entries per page.
@@ -41,6 +45,8 @@ pub struct FoundPage {
     pub target: Target,
     /// What it says.
     pub shared: Arc<SharedPage>,
+    /// The voters of its entries and of its `me`.
+    pub voters: Voters,
 }
 
 impl Service {
@@ -50,12 +56,14 @@ impl Service {
         let offset = (page - 1) * size;
         for _ in 0..ATTEMPTS_MAX {
             let live = self.live_board(&request.board).await?;
-            let target = Target::find(&live, &request.window, &request.choice, self.clock.now())?;
+            let now = self.clock.now();
+            let target = Target::find(&live, &request.window, request.track, &request.choice, now)?;
             if target.is_expired {
                 return Ok(FoundPage {
                     live,
                     target,
                     shared: Arc::default(),
+                    voters: Voters::default(),
                 });
             }
             let query = Query::Page {
@@ -68,11 +76,14 @@ impl Service {
                 Found::Page(page) => Some(page),
                 _ => None,
             };
-            if let Some(shared) = self.ask(&live, target.window, query, page).await? {
+            let series = target.standing.series;
+            if let Some(shared) = self.ask(&live, series, query, page).await? {
+                let voters = self.voters_of_page(&live.board, &target, &shared).await?;
                 return Ok(FoundPage {
                     live,
                     target,
                     shared,
+                    voters,
                 });
             }
         }

@@ -1,9 +1,10 @@
 //! Which standing a read is about.
 
 use super::{Error, LiveBoard};
-use crate::domain::board::{Board, Standing};
+use crate::domain::board::Board;
 use crate::domain::period::Period;
 use crate::domain::plan::stretch;
+use crate::domain::series::{Series, Standing, Track};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 
@@ -45,6 +46,7 @@ impl Target {
     pub fn find(
         live: &LiveBoard,
         window: &str,
+        track: Track,
         choice: &Choice,
         now: Timestamp,
     ) -> Result<Self, Error> {
@@ -67,13 +69,22 @@ impl Target {
             });
         };
         let period = find_period(board, window, choice, now)?;
-        Self::of_period(board, window, period, now)
+        Self::of_period(board, window, board.series(window, track), period, now)
+    }
+
+    /// The periods whose events it holds.
+    pub fn periods(&self, board: &Board) -> Vec<Period> {
+        let periods = match self.window {
+            Window::Period(_) => 1,
+            Window::Rolling { periods, .. } => periods,
+        };
+        stretch(board, self.standing.period, periods)
     }
 
     /// The standing of the period before, `None` where there is none.
     pub fn previous(&self, board: &Board, now: Timestamp) -> Option<Self> {
         let period = board.calendar.previous(&self.standing.period)?;
-        Self::of_period(board, self.window, period, now)
+        Self::of_period(board, self.window, self.standing.series, period, now)
             .ok()
             .filter(|target| !target.is_expired)
     }
@@ -81,36 +92,35 @@ impl Target {
     fn of_period(
         board: &Board,
         window: Window,
+        series: Series,
         period: Period,
         now: Timestamp,
     ) -> Result<Self, Error> {
         let calendar = &board.calendar;
-        let oldest = match window {
-            Window::Period(_) => period,
-            Window::Rolling { unit, periods } => {
-                let running = calendar.containing(unit, now);
+        let derived = board.derived_as(series);
+        let oldest = match derived {
+            None => period,
+            Some(derived) => {
+                let running = calendar.containing(window.unit(), now);
+                // Such a standing would be stored, whatever key was asked for.
                 if period.start_ms > running.end_ms {
                     return Err(invalid_key(
-                        "a rolling window can't end later than with the next period",
+                        "a rolling window, or one with initial scores, can't end later than with the next period",
                     ));
                 }
-                stretch(board, period, periods)
+                stretch(board, period, derived.periods)
                     .last()
                     .copied()
                     .unwrap_or(period)
             }
         };
-        let is_rolling = matches!(window, Window::Rolling { .. });
-        let is_expired = is_rolling
+        let is_expired = derived.is_some()
             && board
                 .expires_at_ms(&oldest)
                 .is_some_and(|expires| expires <= now.ms());
         Ok(Self {
             window,
-            standing: Standing {
-                series: board.series(window),
-                period,
-            },
+            standing: Standing { series, period },
             key: calendar.key(&period),
             starts_at: oldest.start(),
             ends_at: period.end(),

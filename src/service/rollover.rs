@@ -1,4 +1,4 @@
-//! Completing rolling standings: on demand, and ahead of time in the background.
+//! Completing derived standings: on demand, and ahead of time in the background.
 //!
 //! A standing that is not complete is never read. Whoever finds it so completes it, in bounded steps that
 //! any number of instances can take at once; all there is to know lies in Redis. So the background step is
@@ -14,8 +14,8 @@ use parking_lot::Mutex;
 use super::{Error, LiveBoard, Service};
 use crate::domain::ids::BoardId;
 use crate::domain::period::Period;
+use crate::domain::series::{Derived, Series};
 use crate::domain::time::Timestamp;
-use crate::domain::window::Window;
 use crate::store::rollover::STEP_BUDGET;
 use crate::store::{StoreError, Versioned};
 
@@ -27,37 +27,42 @@ const AHEAD_MS_MAX: u64 = 3_600_000;
 /// The pause between two steps in the background, in which other clients have Redis to themselves.
 const BACKGROUND_PAUSE: Duration = Duration::from_millis(1);
 
-/// A rolling standing, by its board's version, its window and where its newest period begins.
-type StandingKey = (BoardId, String, Window, i64);
+/// A derived standing, by its board's version, its series and where its newest period begins.
+type StandingKey = (BoardId, String, Series, i64);
 
 /// What this instance is completing, so that its requests don't all do the same work, and what its
 /// background step has found complete.
 #[derive(Debug, Default)]
 pub struct Completing {
     running: Mutex<HashMap<StandingKey, Arc<tokio::sync::Mutex<()>>>>,
-    found_complete: Mutex<HashMap<(BoardId, Window), (String, i64)>>,
+    found_complete: Mutex<HashMap<(BoardId, Series), (String, i64)>>,
 }
 
 impl Service {
-    /// Completes the rolling standing whose newest period begins at this instant.
+    /// Completes the standing of a derived series whose newest period begins at this instant.
     pub(super) async fn complete_from(
         &self,
         live: &LiveBoard,
-        window: Window,
+        series: Series,
         start_ms: i64,
     ) -> Result<(), Error> {
+        let Some(derived) = live.board.derived_as(series) else {
+            return Ok(());
+        };
         let start = Timestamp::from_ms_clamped(start_ms);
-        let period = live.board.calendar.containing(window.unit(), start);
-        self.complete(live, window, &period, Duration::ZERO).await
+        let unit = derived.window.unit();
+        let period = live.board.calendar.containing(unit, start);
+        self.complete(live, &derived, &period, Duration::ZERO).await
     }
 
-    /// Begins the running period's standing of every rolling window: on a new board it is complete with that.
-    pub(super) async fn begin_rolling(&self, live: &LiveBoard) -> Result<(), Error> {
+    /// Begins the running period's standing of every derived series: on a new board it is complete with that.
+    pub(super) async fn begin_derived(&self, live: &LiveBoard) -> Result<(), Error> {
         let now = self.clock.now();
-        for (window, unit, _) in live.board.rolling_windows() {
+        for derived in live.board.derived() {
+            let unit = derived.window.unit();
             let running = live.board.calendar.containing(unit, now);
             self.store
-                .advance(&live.board, window, &running, &running, now, STEP_BUDGET)
+                .advance(&live.board, &derived, &running, &running, now, STEP_BUDGET)
                 .await?;
         }
         Ok(())
@@ -66,14 +71,14 @@ impl Service {
     async fn complete(
         &self,
         live: &LiveBoard,
-        window: Window,
+        derived: &Derived,
         period: &Period,
         pause: Duration,
     ) -> Result<(), Error> {
         let key = (
             live.board.id.clone(),
             live.board.version(),
-            window,
+            derived.series,
             period.start_ms,
         );
         let turn = Arc::clone(
@@ -84,7 +89,7 @@ impl Service {
                 .or_default(),
         );
         let _turn = turn.lock().await;
-        let result = self.complete_in_turn(live, window, period, pause).await;
+        let result = self.complete_in_turn(live, derived, period, pause).await;
         self.completing.running.lock().remove(&key);
         result
     }
@@ -92,18 +97,19 @@ impl Service {
     async fn complete_in_turn(
         &self,
         live: &LiveBoard,
-        window: Window,
+        derived: &Derived,
         period: &Period,
         pause: Duration,
     ) -> Result<(), Error> {
         let begun = Instant::now();
         while begun.elapsed() < COMPLETE_TIME_MAX || !pause.is_zero() {
             let now = self.clock.now();
-            let running = live.board.calendar.containing(window.unit(), now);
+            let unit = derived.window.unit();
+            let running = live.board.calendar.containing(unit, now);
             counter!("standings_rollover_steps_total").increment(1);
             match self
                 .store
-                .advance(&live.board, window, period, &running, now, STEP_BUDGET)
+                .advance(&live.board, derived, period, &running, now, STEP_BUDGET)
                 .await?
             {
                 Versioned::Current(true) => return Ok(()),
@@ -115,19 +121,20 @@ impl Service {
             }
         }
         let message = format!(
-            "{window} of board {} is still being completed",
-            live.board.id
+            "{} of board {} is still being completed",
+            derived.window, live.board.id
         );
         Err(StoreError::Unavailable(message).into())
     }
 
-    /// The background step: completes the running period's standing of every rolling window, and, near its
+    /// The background step: completes the running period's standing of every derived series, and, near its
     /// end, the next one's. Safe to run at any time, on any number of instances, and to stop half-way.
     pub async fn roll_over(&self) -> Result<(), Error> {
         let mut pending = Vec::new();
         let now = self.clock.now();
         for live in self.live_boards() {
-            for (window, unit, _) in live.board.rolling_windows() {
+            for derived in live.board.derived() {
+                let unit = derived.window.unit();
                 let running = live.board.calendar.containing(unit, now);
                 let ahead_ms = (running.end_ms.abs_diff(running.start_ms) / 4).min(AHEAD_MS_MAX);
                 let next = if running.end_ms.saturating_sub_unsigned(ahead_ms) <= now.ms() {
@@ -136,43 +143,44 @@ impl Service {
                     None
                 };
                 for period in std::iter::once(running).chain(next) {
-                    if !self.was_complete(&live, window, &period) {
-                        pending.push((Arc::clone(&live), window, period));
+                    if !self.was_complete(&live, derived.series, &period) {
+                        pending.push((Arc::clone(&live), derived, period));
                     }
                 }
             }
         }
         #[expect(clippy::cast_precision_loss, reason = "a count of windows")]
         gauge!("standings_rollover_pending").set(pending.len() as f64);
-        for (live, window, period) in pending {
-            self.complete(&live, window, &period, BACKGROUND_PAUSE)
+        for (live, derived, period) in pending {
+            self.complete(&live, &derived, &period, BACKGROUND_PAUSE)
                 .await?;
             let version = (live.board.version(), period.start_ms);
             self.completing
                 .found_complete
                 .lock()
-                .insert((live.board.id.clone(), window), version);
+                .insert((live.board.id.clone(), derived.series), version);
             gauge!("standings_rollover_pending").decrement(1.0);
         }
         Ok(())
     }
 
-    fn was_complete(&self, live: &LiveBoard, window: Window, period: &Period) -> bool {
+    fn was_complete(&self, live: &LiveBoard, series: Series, period: &Period) -> bool {
         let found = self.completing.found_complete.lock();
         found
-            .get(&(live.board.id.clone(), window))
+            .get(&(live.board.id.clone(), series))
             .is_some_and(|(version, start_ms)| {
                 *version == live.board.version() && *start_ms >= period.start_ms
             })
     }
 
-    /// Whether the running period's standing of every rolling window has been found complete.
+    /// Whether the running period's standing of every derived series has been found complete.
     pub fn windows_are_complete(&self) -> bool {
         let now = self.clock.now();
         self.live_boards().iter().all(|live| {
-            live.board.rolling_windows().all(|(window, unit, _)| {
+            live.board.derived().all(|derived| {
+                let unit = derived.window.unit();
                 let running = live.board.calendar.containing(unit, now);
-                self.was_complete(live, window, &running)
+                self.was_complete(live, derived.series, &running)
             })
         })
     }

@@ -16,6 +16,7 @@ use crate::domain::event::{Detail, Event, Origin, Outcome};
 use crate::domain::ids::{BoardId, EventId, MemberId};
 use crate::domain::plan::{Route, StandingName};
 use crate::domain::score::Score;
+use crate::domain::series::Track;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::store::events::{Answer, CALL_COST_US_MAX, CALL_EVENTS_MAX, Ready};
@@ -281,7 +282,8 @@ impl Service {
             self.reload(&live.board.id).await?;
         }
         for (window, at) in incomplete {
-            self.complete_from(live, *window, at.ms()).await?;
+            let series = live.board.series(*window, Track::Shown);
+            self.complete_from(live, series, at.ms()).await?;
         }
         Ok(())
     }

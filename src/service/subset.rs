@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use super::ask::Found;
 use super::period::{Choice, Target};
+use super::voters::Voters;
 use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
 use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::series::Track;
 use crate::store::standings::{Entry, Query, Subset};
 
 /// The most members of a subset.
@@ -20,6 +22,8 @@ pub struct SubsetRequest {
     pub window: String,
     /// Of which period.
     pub choice: Choice,
+    /// On which track.
+    pub track: Track,
     /// Who: each named once.
     pub members: Vec<MemberId>,
 }
@@ -33,8 +37,10 @@ pub struct FoundSubset {
     pub target: Target,
     /// How many members the standing has.
     pub total: u64,
-    /// Those who are listed, in the order of the standing.
+    /// Those who are members, in the order of the standing.
     pub entries: Vec<Entry>,
+    /// Their voters.
+    pub voters: Voters,
     /// Those who are not, in the order in which they were named.
     pub not_found: Vec<MemberId>,
 }
@@ -44,7 +50,8 @@ impl Service {
     pub async fn subset(&self, request: &SubsetRequest) -> Result<FoundSubset, Error> {
         for _ in 0..ATTEMPTS_MAX {
             let live = self.live_board(&request.board).await?;
-            let target = Target::find(&live, &request.window, &request.choice, self.clock.now())?;
+            let now = self.clock.now();
+            let target = Target::find(&live, &request.window, request.track, &request.choice, now)?;
             let subset = if target.is_expired {
                 Arc::new(Subset {
                     total: 0,
@@ -59,7 +66,10 @@ impl Service {
                     Found::Subset(subset) => Some(subset),
                     _ => None,
                 };
-                match self.ask(&live, target.window, query, subset).await? {
+                match self
+                    .ask(&live, target.standing.series, query, subset)
+                    .await?
+                {
                     Some(subset) => subset,
                     None => continue,
                 }
@@ -72,13 +82,15 @@ impl Service {
                     None => not_found.push(member.clone()),
                 }
             }
-            listed.sort_unstable_by_key(|(place, _)| *place);
-            let entries = listed.into_iter().map(|(_, entry)| entry).collect();
+            listed.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+            let entries: Vec<Entry> = listed.into_iter().map(|(_, entry)| entry).collect();
+            let voters = self.voters(&live.board, &target, entries.iter()).await?;
             return Ok(FoundSubset {
                 live,
                 target,
                 total: subset.total,
                 entries,
+                voters,
                 not_found,
             });
         }

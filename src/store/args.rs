@@ -31,10 +31,16 @@ pub(super) fn pack<T: Serialize>(args: &T) -> Result<Value, StoreError> {
 
 /// `layout` in the arguments of the scripts (`scripts/lib/standing.lua`).
 #[derive(Clone, Copy, Serialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "as the scripts take them, most of them keys of a standing"
+)]
 pub(super) struct LayoutArgs {
     prefixed: bool,
     hashed: bool,
     dense: bool,
+    summed: bool,
+    keep: u32,
     later: i8,
     width: usize,
 }
@@ -46,6 +52,8 @@ impl LayoutArgs {
             prefixed: layout.prefixed,
             hashed: layout.hashed,
             dense: layout.dense,
+            summed: layout.summed,
+            keep: layout.keep_top.unwrap_or(0),
             later: if board.definition.ties == Ties::Last {
                 -1
             } else {

@@ -12,7 +12,7 @@ use super::reply::Reply;
 use super::{StoreError, Versioned, script};
 use crate::domain::board::Board;
 use crate::domain::event::{Detail, Outcome, Rejection};
-use crate::domain::plan::{Plan, Roll, Route};
+use crate::domain::plan::{Plan, Route, Sum};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 
@@ -36,25 +36,33 @@ impl Ready {
     /// About how long it keeps Redis busy, in microseconds; measured on one machine, and meant to keep calls
     /// alike in length.
     pub fn cost_us(&self) -> usize {
-        let Route { writes, rolls, .. } = &*self.plan.route;
-        let history = |roll: &Roll| {
-            if self.sends_history(roll) {
-                roll.history.len()
+        let Route {
+            writes,
+            sums,
+            turnouts,
+            ..
+        } = &*self.plan.route;
+        let history = |sum: &Sum| {
+            if self.sends_history(sum) {
+                sum.history.len()
             } else {
                 0
             }
         };
-        let rolls = rolls.iter().map(|roll| 10 + history(roll)).sum::<usize>();
+        let sums = sums.iter().map(|sum| 10 + history(sum)).sum::<usize>();
         let ranks = if self.detail == Detail::Ranks {
             20 * writes.len()
         } else {
             0
         };
-        6 + 6 * writes.len() + rolls + ranks + 6 * self.plan.quotas.len()
+        6 + 6 * writes.len() + sums + ranks + 4 * turnouts.len() + 6 * self.plan.quotas.len()
     }
 
-    fn sends_history(&self, roll: &Roll) -> bool {
-        self.with_history || (roll.is_past && self.detail == Detail::Standings)
+    fn sends_history(&self, sum: &Sum) -> bool {
+        // Of a period and the initial scores it is short, and needed for whoever has an initial score.
+        sum.derived.has_initial
+            || self.with_history
+            || (sum.is_past && self.detail == Detail::Standings)
     }
 }
 

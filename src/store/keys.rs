@@ -11,8 +11,13 @@
 //! | `st:{b}:1:day:2026-11-21` | sorted set | a standing (`scripts/lib/standing.lua` says what is in it) |
 //! | `st:{b}:1:base-day:2026-11-21` | sorted set | the same without what was carried over, for rolling windows |
 //! | `st:{b}:1:last-7-days:2026-11-21` | sorted set | a rolling standing |
-//! | …`:members`, …`:scores` | hash, sorted set | a standing's members and its distinct scores, where its layout has them |
-//! | `st:{b}:1:last-7-days` | string | which standings of a rolling window are there (`scripts/lib/rolling.lua`) |
+//! | `st:{b}:1:initial-day:2026-11-21` | sorted set | a period's standing with the initial scores |
+//! | `st:{b}:1:initial-scores:all` | sorted set | the initial scores |
+//! | `st:{b}:1:real-day:2026-11-21`, … | sorted set | the same as without `real-`, without weights |
+//! | …`:members`, …`:scores`, …`:total` | hash, sorted set, hash | a standing's members, its distinct scores, the sum of its scores, where its layout has them |
+//! | `st:{b}:1:last-7-days`, `st:{b}:1:initial-day` | string | which standings of a derived series are there (`scripts/lib/derived.lua`) |
+//! | `st:{b}:1:events-day:2026-11-21` | integer | how many events were taken in a period, where voters are counted |
+//! | `st:{b}:1:voters-day:2026-11-21`, …`␟alice` | HyperLogLog | who has voted in a period, and for a member |
 //! | `st:{b}:1:e:run-88231` | string | a remembered event id and its outcome; expires |
 //! | `st:{b}:1:q:0:voter-hour:hour:2026-11-21T05:00Z`… | string, sorted set | what was taken of a quota (`scripts/lib/quota.lua`); expires where it can |
 //! | `st:{boards}:live` | sorted set | the ids of all boards, all under score 0 |
@@ -22,9 +27,12 @@
 //!
 //! A window that was taken from a board and added again has its epoch behind its name: `day@5`.
 
-use crate::domain::board::{Board, Layout, Series, Standing};
+use crate::domain::board::Board;
 use crate::domain::ids::{BoardId, EventId};
+use crate::domain::period::Period;
 use crate::domain::quota::Pool;
+use crate::domain::series::{Layout, List, Series, Standing, Track};
+use crate::domain::window::Window;
 
 /// The set of deleted boards whose data is not yet unlinked.
 pub const DELETED: &str = "st:{boards}:deleted";
@@ -57,32 +65,72 @@ pub fn quota(board: &Board, pool: &Pool) -> String {
     format!("st:{{{}}}:{}:q:{}", board.id, board.generation, pool.name)
 }
 
-/// The key of a series: of the state of a rolling window, and the beginning of its standings' keys.
+/// The key of a series: of the state of a derived one, and the beginning of its standings' keys.
 pub fn series(board: &Board, series: Series) -> String {
-    let name = match series {
-        Series::Period(unit) => unit.to_string(),
-        Series::Base(unit) => format!("base-{unit}"),
-        Series::Rolling(window) => window.to_string(),
+    let track = match series.track {
+        Track::Shown => "",
+        Track::Real => "real-",
     };
-    let epoch = match board.epoch(series) {
+    let list = match series.list {
+        List::Period(unit) => unit.to_string(),
+        List::Base(unit) => format!("base-{unit}"),
+        List::Rolling(window) => window.to_string(),
+        List::Initial(unit) => format!("initial-{unit}"),
+        List::InitialScores => "initial-scores".to_owned(),
+    };
+    recorded(board, series.window(), &format!("{track}{list}"))
+}
+
+/// The key of something that is recorded from the epoch of a window on.
+fn recorded(board: &Board, window: Option<Window>, name: &str) -> String {
+    let epoch = match board.epoch(window) {
         0 => String::new(),
         epoch => format!("@{epoch}"),
     };
     format!("st:{{{}}}:{}:{name}{epoch}", board.id, board.generation)
 }
 
-/// How many keys a standing has.
-pub fn width(layout: Layout) -> usize {
-    1 + usize::from(layout.hashed) + usize::from(layout.dense)
+/// The key of the number of events of a period.
+pub fn events(board: &Board, period: &Period) -> String {
+    turnout(board, "events", period)
 }
 
-/// The keys of a standing, [`width`] of them: its sorted set, its members, its distinct scores.
+/// The key of the voters of a period; with a separator and a member's id behind it, of those of the member.
+pub fn voters(board: &Board, period: &Period) -> String {
+    turnout(board, "voters", period)
+}
+
+fn turnout(board: &Board, what: &str, period: &Period) -> String {
+    let unit = period.unit;
+    let series = recorded(board, Some(Window::Period(unit)), &format!("{what}-{unit}"));
+    format!("{series}:{}", board.calendar.key(period))
+}
+
+/// The key of the voters of a member in a period.
+pub fn member_voters(voters: &str, member: &str) -> String {
+    // Ids have no control characters.
+    format!("{voters}\u{1f}{member}")
+}
+
+/// How many keys a standing has.
+pub fn width(layout: Layout) -> usize {
+    1 + [layout.hashed, layout.dense, layout.summed]
+        .map(usize::from)
+        .iter()
+        .sum::<usize>()
+}
+
+/// The keys of a standing, [`width`] of them: its sorted set, its members, its distinct scores, their sum.
 pub fn standing(board: &Board, standing: &Standing) -> impl Iterator<Item = String> + use<> {
     let layout = board.layout();
     let zset = sorted_set(board, standing);
     let members = layout.hashed.then(|| format!("{zset}:members"));
     let scores = layout.dense.then(|| format!("{zset}:scores"));
-    std::iter::once(zset).chain(members).chain(scores)
+    let total = layout.summed.then(|| format!("{zset}:total"));
+    std::iter::once(zset)
+        .chain(members)
+        .chain(scores)
+        .chain(total)
 }
 
 fn sorted_set(board: &Board, standing: &Standing) -> String {
@@ -114,11 +162,12 @@ mod tests {
         )
     }
 
+    fn shown(list: List) -> Series {
+        Series::shown(list)
+    }
+
     fn keys(board: &Board, series: Series, at: &str) -> Vec<String> {
-        let unit = match series {
-            Series::Period(unit) | Series::Base(unit) => unit,
-            Series::Rolling(window) => window.unit(),
-        };
+        let unit = series.window().map_or(Unit::All, Window::unit);
         let period = board
             .calendar
             .containing(unit, Timestamp::parse(at).unwrap());
@@ -139,7 +188,11 @@ mod tests {
             "st:{run_hero}:7:e:run-88231"
         );
         assert_eq!(
-            keys(&first, Series::Period(Unit::Hour), "2026-11-21T00:30:00Z"),
+            keys(
+                &first,
+                shown(List::Period(Unit::Hour)),
+                "2026-11-21T00:30:00Z"
+            ),
             [
                 "st:{run_hero}:7:hour:2026-11-21T00:00Z",
                 "st:{run_hero}:7:hour:2026-11-21T00:00Z:members",
@@ -152,24 +205,58 @@ mod tests {
         );
         let at = "2026-11-21T00:30:00Z";
         assert_eq!(
-            keys(&plain, Series::Period(Unit::Day), at),
+            keys(&plain, shown(List::Period(Unit::Day)), at),
             ["st:{run_hero}:7:day@2:2026-11-21"]
         );
         assert_eq!(
-            keys(&plain, Series::Base(Unit::Day), at),
+            keys(&plain, shown(List::Base(Unit::Day)), at),
             ["st:{run_hero}:7:base-day@2:2026-11-21"]
         );
         assert_eq!(
-            keys(&plain, Series::Rolling(rolling), at),
+            keys(&plain, shown(List::Rolling(rolling)), at),
             ["st:{run_hero}:7:last-7-days@5:2026-11-21"]
         );
         assert_eq!(
-            series(&plain, Series::Rolling(rolling)),
+            series(&plain, shown(List::Rolling(rolling))),
             "st:{run_hero}:7:last-7-days@5"
         );
         assert_eq!(
-            keys(&plain, Series::Period(Unit::All), at),
+            keys(&plain, shown(List::Period(Unit::All)), at),
             ["st:{run_hero}:7:all:all"]
+        );
+        let vote = board(
+            r#"{"windows": ["day"], "ties": "member", "weight": {}, "initial": ["day"], "uniques": "member"}"#,
+            &[(Window::Period(Unit::Day), 2)],
+        );
+        assert_eq!(
+            keys(&vote, shown(List::Initial(Unit::Day)), at),
+            [
+                "st:{run_hero}:7:initial-day@2:2026-11-21",
+                "st:{run_hero}:7:initial-day@2:2026-11-21:total",
+            ]
+        );
+        assert_eq!(
+            keys(
+                &vote,
+                vote.series(Window::Period(Unit::Day), Track::Real),
+                at
+            )[0],
+            "st:{run_hero}:7:real-day@2:2026-11-21"
+        );
+        assert_eq!(
+            standing(&vote, &vote.initial_scores()).next().unwrap(),
+            "st:{run_hero}:7:initial-scores:all"
+        );
+        let period = vote
+            .calendar
+            .containing(Unit::Day, Timestamp::parse(at).unwrap());
+        assert_eq!(
+            events(&vote, &period),
+            "st:{run_hero}:7:events-day@2:2026-11-21"
+        );
+        assert_eq!(
+            member_voters(&voters(&vote, &period), "a"),
+            "st:{run_hero}:7:voters-day@2:2026-11-21\u{1f}a"
         );
         assert_eq!(
             [LIVE, CHANGES, SEQUENCE, GENERATION, DELETED],

@@ -1,4 +1,4 @@
-//! Completing the standings of rolling windows, step by step.
+//! Completing derived standings, step by step.
 
 use serde::Serialize;
 
@@ -6,15 +6,16 @@ use super::args::{LayoutArgs, pack};
 use super::connection::Store;
 use super::reply::{Reply, unknown_code};
 use super::{StoreError, Versioned, keys, script};
-use crate::domain::board::{Board, Series, Standing};
+use crate::domain::board::Board;
 use crate::domain::period::Period;
 use crate::domain::plan::stretch;
+use crate::domain::series::{Derived, Standing};
+use crate::domain::ties::TieKey;
 use crate::domain::time::Timestamp;
-use crate::domain::window::Window;
 
 /// How many members × terms a step should look at: about a millisecond of Redis.
 pub const STEP_BUDGET: u32 = 1_500;
-/// How many standings of past periods a window keeps after they were built for a read.
+/// How many standings of past periods a series keeps after they were built for a read.
 const CACHE_MAX: u32 = 16;
 /// For how long it keeps them unused, in milliseconds.
 const CACHE_MS: u32 = 600_000;
@@ -29,6 +30,8 @@ struct AdvanceArgs {
     before: i64,
     previous: i64,
     periods: usize,
+    initial: bool,
+    floor: Option<u64>,
     keep_from: i64,
     cache_ms: u32,
     cache_max: u32,
@@ -36,20 +39,24 @@ struct AdvanceArgs {
 }
 
 impl Store {
-    /// Takes the rolling standing that ends with `period` a bounded step nearer to complete; returns whether
+    /// Takes the derived standing that ends with `period` a bounded step nearer to complete; returns whether
     /// it is. `running` is the period in which `now` lies; `budget` bounds the step, see [`STEP_BUDGET`].
     pub async fn advance(
         &self,
         board: &Board,
-        window: Window,
+        derived: &Derived,
         period: &Period,
         running: &Period,
         now: Timestamp,
         budget: u32,
     ) -> Result<Versioned<bool>, StoreError> {
-        let Window::Rolling { unit, periods } = window else {
-            return Ok(Versioned::Current(true));
-        };
+        let Derived {
+            series,
+            base,
+            periods,
+            has_initial,
+            ..
+        } = *derived;
         // One more than the window has: what leaves it.
         let history = stretch(board, *period, periods + 1);
         let start_of = |index: usize| {
@@ -69,6 +76,8 @@ impl Store {
             // At the very beginning of time there is nothing to carry on from.
             previous: if has_before { start_of(1) } else { i64::MIN },
             periods,
+            initial: has_initial,
+            floor: board.layout().hashed.then(|| beginning(board, period)),
             keep_from: board
                 .calendar
                 .previous(running)
@@ -77,25 +86,26 @@ impl Store {
             cache_max: CACHE_MAX,
             budget,
         };
-        let series = Series::Rolling(window);
-        let target = Standing {
-            series,
-            period: *period,
-        };
         let mut keys = vec![
             keys::board(&board.id),
             keys::registry(&board.id, board.generation),
             keys::series(board, series),
         ];
-        keys.extend(keys::standing(board, &target));
-        for period in history {
-            keys.extend(keys::standing(
-                board,
-                &Standing {
-                    series: board.base(unit),
-                    period,
-                },
-            ));
+        let target = Standing {
+            series,
+            period: *period,
+        };
+        let of_period = |period| Standing {
+            series: base,
+            period,
+        };
+        let terms = if has_initial {
+            vec![of_period(*period), board.initial_scores()]
+        } else {
+            history.into_iter().map(of_period).collect()
+        };
+        for standing in std::iter::once(target).chain(terms) {
+            keys.extend(keys::standing(board, &standing));
         }
         let reply = self
             .write(&board.id, &script::ADVANCE, keys, vec![pack(&args)?])
@@ -109,4 +119,10 @@ impl Store {
             },
         }
     }
+}
+
+/// The tie key of a period's beginning: the time of initial scores in it.
+fn beginning(board: &Board, period: &Period) -> u64 {
+    let start = period.start().unwrap_or(Timestamp::MIN);
+    TieKey::new(board.definition.ties, start).number()
 }

@@ -42,11 +42,15 @@ macro_rules! scripts {
 
 scripts! {
     /// Carries out the plans of many events.
-    APPLY = "apply", "#!lua", ["standing", "rolling", "quota"];
-    /// Takes a rolling standing a step nearer to complete.
-    ADVANCE = "advance", "#!lua", ["standing", "rolling"];
-    /// Reads pages, members and subsets.
-    READ = "read", "#!lua flags=no-writes", ["standing", "rolling"];
+    APPLY = "apply", "#!lua", ["standing", "derived", "quota"];
+    /// Takes a derived standing a step nearer to complete.
+    ADVANCE = "advance", "#!lua", ["standing", "derived"];
+    /// Sets initial scores.
+    INITIAL = "initial", "#!lua", ["standing", "derived"];
+    /// Reads pages, members, subsets and amounts.
+    READ = "read", "#!lua flags=no-writes", ["standing", "derived"];
+    /// Counts distinct voters.
+    VOTERS = "voters", "#!lua", [];
     /// Reads what was taken of quotas.
     QUOTAS = "quotas", "#!lua flags=no-writes", ["standing", "quota"];
     /// Stores a definition.

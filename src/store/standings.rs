@@ -3,23 +3,26 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde::Serialize;
 
 use super::args::{LayoutArgs, pack, ranking_name, shown_score};
 use super::connection::Store;
 use super::reply::Reply;
 use super::{StoreError, Versioned, keys, script};
-use crate::domain::board::{Board, Ranking, Series, Standing};
+use crate::domain::board::{Board, Order, Ranking};
 use crate::domain::ids::MemberId;
+use crate::domain::period::Period;
 use crate::domain::score::Score;
+use crate::domain::series::Standing;
 use crate::domain::ties::TieKey;
 use crate::domain::time::Timestamp;
 
 /// One line of a standing.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Entry {
-    /// From 1, as the board's ranking counts.
-    pub rank: u64,
+    /// From 1, as the board's ranking counts; `None` behind the last that is listed.
+    pub rank: Option<u64>,
     /// Who.
     pub member: Arc<str>,
     /// How much.
@@ -35,7 +38,7 @@ pub struct Page {
     pub total: u64,
     /// The part.
     pub entries: Vec<Entry>,
-    /// The entry of the member that was asked for, if it is listed.
+    /// The entry of the member that was asked for, if it is one.
     pub me: Option<Entry>,
 }
 
@@ -44,14 +47,14 @@ pub struct Page {
 pub struct Neighbourhood {
     /// How many members the standing has.
     pub total: u64,
-    /// The member's place from 1, ties broken: its ordinal rank.
-    pub place: u64,
-    /// The member and its neighbours on both sides, in order.
+    /// The member's place from 1, ties broken: its ordinal rank; `None` behind the last that is listed.
+    pub place: Option<u64>,
+    /// The member and its neighbours on both sides, in order; or the last that are listed, and then the member.
     pub entries: Vec<Entry>,
     /// Where in `entries` the member is.
     pub index: usize,
     /// Its rank and score in the standing before.
-    pub previous: Option<(u64, Score)>,
+    pub previous: Option<(Option<u64>, Score)>,
 }
 
 /// Some members of a standing.
@@ -59,8 +62,23 @@ pub struct Neighbourhood {
 pub struct Subset {
     /// How many members the standing has.
     pub total: u64,
-    /// For each member that was asked for its ordinal place from 1 and its entry, if it is listed.
-    pub entries: Vec<Option<(u64, Entry)>>,
+    /// For each that was asked for its entry, if it is a member, and what sorts it in the order of the board.
+    pub entries: Vec<Option<(Place, Entry)>>,
+}
+
+/// What sorts entries of a standing in its order: the ordinal place, which is the same for all that are not listed,
+/// then the stored score, and the sorted-set member.
+pub type Place = (u64, i64, Bytes);
+
+/// What a standing amounts to.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Amounts {
+    /// How many members it has.
+    pub members: u64,
+    /// The sum of all scores, scaled.
+    pub score_sum: i128,
+    /// How many events were taken in its periods.
+    pub events: u64,
 }
 
 /// What is asked of a board's standings.
@@ -95,6 +113,13 @@ pub enum Query {
         /// Who.
         members: Vec<MemberId>,
     },
+    /// What a standing amounts to.
+    Amounts {
+        /// This one.
+        standing: Standing,
+        /// The periods whose events are counted.
+        periods: Vec<Period>,
+    },
 }
 
 impl Query {
@@ -104,6 +129,7 @@ impl Query {
             Self::Page { count, .. } => count / 2,
             Self::Member { around, .. } => 5 + around,
             Self::Subset { members, .. } => 3 * members.len() as u64,
+            Self::Amounts { periods, .. } => periods.len() as u64,
         };
         10 + usize::try_from(count).unwrap_or(usize::MAX / 2)
     }
@@ -118,7 +144,9 @@ pub enum Answer {
     Member(Option<Neighbourhood>),
     /// Some members.
     Subset(Subset),
-    /// The rolling standing whose newest period begins here, in milliseconds, has to be completed.
+    /// What the standing amounts to.
+    Amounts(Amounts),
+    /// The derived standing whose newest period begins here, in milliseconds, has to be completed.
     Incomplete(i64),
 }
 
@@ -138,6 +166,7 @@ enum QueryArgs<'a> {
     Page(u8, usize, u64, u64, MemberArg<'a>),
     Member(u8, usize, &'a str, u64, usize),
     Subset(u8, usize, Vec<&'a str>),
+    Amounts(u8, usize, Vec<usize>),
 }
 
 #[derive(Serialize)]
@@ -162,12 +191,11 @@ impl Encoder<'_> {
         }
         let first = self.keys.len() + 1;
         self.keys.extend(keys::standing(self.board, standing));
-        let (state, start) = match standing.series {
-            Series::Rolling(_) => {
-                self.keys.push(keys::series(self.board, standing.series));
-                (self.keys.len(), standing.period.start_ms)
-            }
-            Series::Period(_) | Series::Base(_) => (0, 0),
+        let (state, start) = if self.board.derived_as(standing.series).is_some() {
+            self.keys.push(keys::series(self.board, standing.series));
+            (self.keys.len(), standing.period.start_ms)
+        } else {
+            (0, 0)
         };
         self.standings.push((first, state, start));
         self.places.insert(*standing, self.standings.len());
@@ -201,6 +229,15 @@ impl Encoder<'_> {
             Query::Subset { standing, members } => {
                 let members = members.iter().map(MemberId::as_str).collect();
                 QueryArgs::Subset(3, self.standing(standing), members)
+            }
+            Query::Amounts { standing, periods } => {
+                let place = self.standing(standing);
+                let counts = periods.iter().map(|period| {
+                    self.keys.push(keys::events(self.board, period));
+                    self.keys.len()
+                });
+                let counts = counts.collect();
+                QueryArgs::Amounts(4, place, counts)
             }
         }
     }
@@ -250,7 +287,26 @@ fn answer(board: &Board, query: &Query, reply: &mut Reply) -> Result<Answer, Sto
         Query::Member { .. } if reply.is_empty() => Answer::Member(None),
         Query::Member { .. } => Answer::Member(Some(neighbourhood(board, total, reply)?)),
         Query::Subset { .. } => Answer::Subset(subset(board, total, reply)?),
+        Query::Amounts { .. } => Answer::Amounts(amounts(board, total, reply)?),
     })
+}
+
+fn amounts(board: &Board, members: u64, reply: &mut Reply) -> Result<Amounts, StoreError> {
+    let (high, low) = (reply.integer()?, reply.integer()?);
+    let stored = (i128::from(high) << 32) + i128::from(low);
+    Ok(Amounts {
+        members,
+        score_sum: match board.definition.order {
+            Order::Desc => -stored,
+            Order::Asc => stored,
+        },
+        events: reply.count()?,
+    })
+}
+
+/// A rank as it is sent; 0 stands for none.
+fn rank(reply: &mut Reply) -> Result<Option<u64>, StoreError> {
+    Ok(Some(reply.count()?).filter(|rank| *rank > 0))
 }
 
 fn page(board: &Board, total: u64, offset: u64, reply: &mut Reply) -> Result<Page, StoreError> {
@@ -260,7 +316,7 @@ fn page(board: &Board, total: u64, offset: u64, reply: &mut Reply) -> Result<Pag
     let me = if me.is_empty() {
         None
     } else {
-        let (rank, score) = (me.count()?, me.integer()?);
+        let (rank, score) = (rank(&mut me)?, me.integer()?);
         Some(entry(board, rank, score, &me.bytes()?)?)
     };
     Ok(Page { total, entries, me })
@@ -271,15 +327,23 @@ fn neighbourhood(
     total: u64,
     reply: &mut Reply,
 ) -> Result<Neighbourhood, StoreError> {
-    let (place, from, first_rank) = (reply.count()?, reply.count()?, reply.count()?);
-    let entries = entries(board, from, first_rank, &mut reply.list()?)?;
+    let (place, from, first_rank) = (reply.integer()?, reply.count()?, reply.count()?);
+    let mut entries = entries(board, from, first_rank, &mut reply.list()?)?;
     let mut previous = reply.list()?;
     let previous = if previous.is_empty() {
         None
     } else {
-        Some((previous.count()?, shown_score(board, previous.integer()?)))
+        let rank = rank(&mut previous)?;
+        Some((rank, shown_score(board, previous.integer()?)))
     };
-    let index = usize::try_from(place.saturating_sub(from)).unwrap_or(usize::MAX);
+    let place = u64::try_from(place).ok();
+    let index = if let Some(place) = place {
+        usize::try_from(place.saturating_sub(from)).unwrap_or(usize::MAX)
+    } else {
+        let score = reply.integer()?;
+        entries.push(entry(board, None, score, &reply.bytes()?)?);
+        entries.len() - 1
+    };
     if index >= entries.len() {
         return Err(StoreError::Unexpected(
             "a member outside its neighbourhood".into(),
@@ -287,7 +351,7 @@ fn neighbourhood(
     }
     Ok(Neighbourhood {
         total,
-        place: place + 1,
+        place: place.map(|place| place + 1),
         entries,
         index,
         previous,
@@ -302,15 +366,23 @@ fn subset(board: &Board, total: u64, reply: &mut Reply) -> Result<Subset, StoreE
         entries.push(if one.is_empty() {
             None
         } else {
-            let (place, rank, score) = (one.count()?, one.count()?, one.integer()?);
-            Some((place + 1, entry(board, rank, score, &one.bytes()?)?))
+            // Behind the last that is listed the place is −1.
+            let place = u64::try_from(one.integer()?).unwrap_or(u64::MAX);
+            let (rank, score, member) = (rank(&mut one)?, one.integer()?, one.bytes()?);
+            let entry = entry(board, rank, score, &member)?;
+            Some(((place, score, member), entry))
         });
     }
     Ok(Subset { total, entries })
 }
 
 /// Makes an entry of a sorted-set member and its stored score.
-fn entry(board: &Board, rank: u64, stored: i64, member: &[u8]) -> Result<Entry, StoreError> {
+fn entry(
+    board: &Board,
+    rank: Option<u64>,
+    stored: i64,
+    member: &[u8],
+) -> Result<Entry, StoreError> {
     let malformed = || StoreError::Unexpected("a malformed member of a standing".into());
     let (tie_key, id) = if board.layout().prefixed {
         let (tie_key, id) = TieKey::split(member).ok_or_else(malformed)?;
@@ -334,20 +406,22 @@ fn entries(
     flat: &mut Reply,
 ) -> Result<Vec<Entry>, StoreError> {
     let mut entries: Vec<Entry> = Vec::new();
+    let mut rank = first_rank;
     for place in offset + 1.. {
         if flat.is_empty() {
             break;
         }
         let member = flat.bytes()?;
         let stored = flat.integer()?;
-        let mut entry = entry(board, first_rank, stored, &member)?;
+        let mut entry = entry(board, Some(rank), stored, &member)?;
         if let Some(before) = entries.last() {
             let is_tied = before.score == entry.score;
-            entry.rank = match board.definition.ranking {
-                Ranking::Competition | Ranking::Dense if is_tied => before.rank,
+            rank = match board.definition.ranking {
+                Ranking::Competition | Ranking::Dense if is_tied => rank,
                 Ranking::Ordinal | Ranking::Competition => place,
-                Ranking::Dense => before.rank + 1,
+                Ranking::Dense => rank + 1,
             };
+            entry.rank = Some(rank);
         }
         entries.push(entry);
     }

@@ -20,7 +20,7 @@ async fn run(redis: &RedisServer, script: &Script, keys: &[&str], args: &[&[u8]]
 
 /// What the scripts say of a board, ties by member.
 fn layout() -> Value {
-    json!({"prefixed": false, "hashed": false, "dense": false, "later": 1, "width": 1})
+    json!({"prefixed": false, "hashed": false, "dense": false, "summed": false, "keep": 0, "later": 1, "width": 1})
 }
 
 async fn board(redis: &RedisServer) {
@@ -47,7 +47,8 @@ const AT: u64 = 4_001_000_000_000;
 fn apply_args(version: &str, event: &Event) -> Vec<u8> {
     pack(&json!({
         "version": version, "now": 1000, "layout": layout(), "ranking": "ordinal", "update": "sum", "remember": "60000",
-        "rolls": [], "routes": [{"writes": [[3, 1, 1024, 1, 0]], "rolls": [], "members": [1]}], "names": ["ann"],
+        "sums": [], "turnouts": [],
+        "routes": [{"writes": [[3, 1, 1024, 1, 0]], "sums": [], "turnouts": [], "members": [1]}], "names": ["ann"],
         "members": [1], "ids": [event.id], "amounts": [[event.amount]], "ats": [AT],
         "fingerprints": [event.fingerprint], "on_routes": [1], "details": [event.detail],
     }))
@@ -183,7 +184,7 @@ async fn advance_completes_a_standing_in_bounded_steps() {
     let keys = [&["st:{b}", "st:{b}:1:keys", state, target][..], &days[..]].concat();
     let args = pack(&json!({
         "version": "1-1", "layout": layout(), "now": 21, "start": 21, "oldest": 20, "before": 19, "previous": 20,
-        "periods": 2, "keep_from": 20, "cache_ms": 1000, "cache_max": 4, "budget": 1,
+        "periods": 2, "initial": false, "keep_from": 20, "cache_ms": 1000, "cache_max": 4, "budget": 1,
     }));
     let first_page = json!([1, 1, 0, 10, false]);
     let mut steps = 0;

@@ -69,7 +69,7 @@ fn outcome(board: &Board, plan: &Plan, record: &Value) -> Option<Outcome> {
     );
     let count = record.len() / (report_bytes + ranks_bytes);
     let (mut reports, mut ranks) = record.split_at_checked(count * report_bytes)?;
-    let amount = stored_score(board, plan.event.score);
+    let amount = stored_score(board, *plan.amounts.first()?);
     let mut changes = Vec::with_capacity(count);
     for _ in 0..count {
         let code = reports.try_get_u16().ok()?;

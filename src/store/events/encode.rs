@@ -6,9 +6,11 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::Ready;
-use crate::domain::board::{Board, Order, Series, Standing, Update};
+use crate::domain::board::{Board, Order, Uniques, Update};
+use crate::domain::ids::Label;
 use crate::domain::period::Period;
-use crate::domain::plan::{Amount, Roll, Route, Write};
+use crate::domain::plan::{self, Route, Sum, Write};
+use crate::domain::series::{Series, Standing};
 use crate::domain::ties::TieKey;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
@@ -40,7 +42,8 @@ pub(super) struct ApplyArgs<'a> {
     ranking: &'static str,
     update: &'static str,
     remember: String,
-    rolls: Vec<RollArgs>,
+    sums: Vec<SumArgs>,
+    turnouts: Vec<(usize, usize, i64)>,
     routes: Vec<RouteArgs>,
     names: Vec<&'a str>,
     members: Vec<usize>,
@@ -50,6 +53,8 @@ pub(super) struct ApplyArgs<'a> {
     fingerprints: Vec<u64>,
     on_routes: Vec<usize>,
     details: Vec<u8>,
+    voters: Option<Vec<&'a str>>,
+    by_member: bool,
     quotas: Option<QuotaArgs>,
 }
 
@@ -64,14 +69,18 @@ struct QuotaArgs {
 #[derive(Serialize)]
 struct RouteArgs {
     writes: Vec<(usize, usize, u16, u8, i64)>,
-    rolls: Vec<usize>,
+    sums: Vec<usize>,
+    turnouts: Vec<usize>,
     members: Vec<usize>,
 }
 
 #[derive(Serialize)]
-struct RollArgs {
+struct SumArgs {
     state: usize,
     code: u16,
+    reported: u8,
+    column: usize,
+    lists_zero: bool,
     start: i64,
     base: usize,
     expires: i64,
@@ -85,8 +94,9 @@ struct Encoder<'a> {
     keys: Vec<String>,
     args: ApplyArgs<'a>,
     standings: HashMap<Standing, usize>,
-    states: HashMap<Window, usize>,
-    roll_places: HashMap<(*const Roll, bool), usize>,
+    states: HashMap<Series, usize>,
+    turnouts: HashMap<Period, usize>,
+    sum_places: HashMap<(*const Sum, bool), usize>,
     route_places: HashMap<(*const Route, bool), usize>,
     members: HashMap<&'a str, usize>,
 }
@@ -111,7 +121,7 @@ pub(super) fn call<'a>(
 impl<'a> Encoder<'a> {
     fn new(board: &'a Board, count: usize, now: Timestamp) -> Self {
         let registry = keys::registry(&board.id, board.generation);
-        let columns = 1 + board.definition.carryover.len();
+        let uniques = board.definition.uniques;
         Self {
             board,
             keys: vec![keys::board(&board.id), registry],
@@ -122,16 +132,19 @@ impl<'a> Encoder<'a> {
                 ranking: ranking_name(board),
                 update: update_name(board),
                 remember: board.definition.idempotency.ms().to_string(),
-                rolls: Vec::new(),
+                sums: Vec::new(),
+                turnouts: Vec::new(),
                 routes: Vec::new(),
                 names: Vec::with_capacity(count),
                 members: Vec::with_capacity(count),
                 ids: Vec::with_capacity(count),
-                amounts: vec![Vec::with_capacity(count); columns],
+                amounts: vec![Vec::with_capacity(count); plan::columns(board)],
                 ats: Vec::with_capacity(count),
                 fingerprints: Vec::with_capacity(count),
                 on_routes: Vec::with_capacity(count),
                 details: Vec::with_capacity(count),
+                voters: uniques.map(|_| Vec::with_capacity(count)),
+                by_member: uniques == Some(Uniques::Member),
                 quotas: (!board.quotas.is_empty()).then(|| QuotaArgs {
                     rules: quotas::rules(board),
                     instants: Vec::new(),
@@ -140,7 +153,8 @@ impl<'a> Encoder<'a> {
             },
             standings: HashMap::new(),
             states: HashMap::new(),
-            roll_places: HashMap::new(),
+            turnouts: HashMap::new(),
+            sum_places: HashMap::new(),
             route_places: HashMap::new(),
             members: HashMap::with_capacity(count),
         }
@@ -166,8 +180,10 @@ impl<'a> Encoder<'a> {
         args.on_routes.push(route);
         args.members.push(member);
         args.ids.push(id);
-        let scores = std::iter::once(&event.score).chain(&plan.carried);
-        for (column, score) in args.amounts.iter_mut().zip(scores) {
+        if let Some(voters) = &mut args.voters {
+            voters.push(event.origin.voter.as_ref().map_or("", Label::as_str));
+        }
+        for (column, score) in args.amounts.iter_mut().zip(&plan.amounts) {
             column.push(stored_score(board, *score));
         }
         let at = TieKey::new(board.definition.ties, plan.at);
@@ -202,12 +218,25 @@ impl<'a> Encoder<'a> {
         place
     }
 
-    fn state(&mut self, window: Window) -> usize {
-        if let Some(place) = self.states.get(&window) {
+    fn state(&mut self, series: Series) -> usize {
+        if let Some(place) = self.states.get(&series) {
             return *place;
         }
-        let place = self.key(keys::series(self.board, self.board.series(window)));
-        self.states.insert(window, place);
+        let place = self.key(keys::series(self.board, series));
+        self.states.insert(series, place);
+        place
+    }
+
+    fn turnout(&mut self, period: Period, expires_at_ms: Option<i64>) -> usize {
+        if let Some(place) = self.turnouts.get(&period) {
+            return *place;
+        }
+        let events = self.key(keys::events(self.board, &period));
+        let voters = self.key(keys::voters(self.board, &period));
+        let expires = expires_at_ms.unwrap_or(0);
+        self.args.turnouts.push((events, voters, expires));
+        let place = self.args.turnouts.len();
+        self.turnouts.insert(period, place);
         place
     }
 
@@ -218,14 +247,18 @@ impl<'a> Encoder<'a> {
             return *place;
         }
         let writes = route.writes.iter().map(|write| self.write(write)).collect();
-        let rolls = route
-            .rolls
+        let sums = route
+            .sums
             .iter()
-            .map(|roll| self.roll(roll, ready.sends_history(roll)));
-        let rolls = rolls.collect();
+            .map(|sum| self.sum(sum, ready.sends_history(sum)));
+        let sums = sums.collect();
+        let turnouts = route.turnouts.iter();
+        let turnouts = turnouts.map(|(period, expires)| self.turnout(*period, *expires));
+        let turnouts = turnouts.collect();
         self.args.routes.push(RouteArgs {
             writes,
-            rolls,
+            sums,
+            turnouts,
             members: Vec::new(),
         });
         let place = self.args.routes.len();
@@ -235,10 +268,7 @@ impl<'a> Encoder<'a> {
 
     fn write(&mut self, write: &Write) -> (usize, usize, u16, u8, i64) {
         let Standing { series, period } = write.standing;
-        let column = match write.amount {
-            Amount::Score => 1,
-            Amount::Carried(index) => index + 2,
-        };
+        let column = write.amount.column(self.board) + 1;
         let code = Window::Period(period.unit).code();
         let reported = u8::from(write.reported.is_some());
         let expires = write.expires_at_ms.unwrap_or(0);
@@ -251,35 +281,40 @@ impl<'a> Encoder<'a> {
         )
     }
 
-    fn roll(&mut self, roll: &Arc<Roll>, sends_history: bool) -> usize {
-        let variant = (Arc::as_ptr(roll), sends_history);
-        if let Some(place) = self.roll_places.get(&variant) {
+    fn sum(&mut self, sum: &Arc<Sum>, sends_history: bool) -> usize {
+        let variant = (Arc::as_ptr(sum), sends_history);
+        if let Some(place) = self.sum_places.get(&variant) {
             return *place;
         }
-        let mut base = |period: &Period| self.standing(roll.base, *period);
-        let later = roll
+        let derived = &sum.derived;
+        let mut base = |period: &Period| self.standing(derived.base, *period);
+        let later = sum
             .later
             .iter()
             .map(|period| (period.start_ms, base(period)))
             .collect();
-        let history = if sends_history {
-            &roll.history[..]
-        } else {
-            &[]
-        };
-        let history = history.iter().map(&mut base).collect();
-        let args = RollArgs {
-            code: roll.window.code(),
-            start: roll.period.start_ms,
-            base: base(&roll.period),
-            state: self.state(roll.window),
-            expires: roll.expires_at_ms.unwrap_or(0),
+        let history = if sends_history { &sum.history[..] } else { &[] };
+        let mut history: Vec<usize> = history.iter().map(&mut base).collect();
+        let own = base(&sum.period);
+        if derived.has_initial {
+            let Standing { series, period } = self.board.initial_scores();
+            history.push(self.standing(series, period));
+        }
+        let args = SumArgs {
+            code: derived.window.code(),
+            reported: u8::from(sum.is_reported),
+            column: sum.amount.column(self.board) + 1,
+            lists_zero: derived.has_initial,
+            start: sum.period.start_ms,
+            base: own,
+            state: self.state(derived.series),
+            expires: sum.expires_at_ms.unwrap_or(0),
             later,
             history,
         };
-        self.args.rolls.push(args);
-        let place = self.args.rolls.len();
-        self.roll_places.insert(variant, place);
+        self.args.sums.push(args);
+        let place = self.args.sums.len();
+        self.sum_places.insert(variant, place);
         place
     }
 }

@@ -8,6 +8,7 @@ use futures::future::{join, join_all};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use standings::domain::ids::BoardId;
+use standings::domain::series::Track;
 use standings::domain::time::Timestamp;
 
 use super::answers::{changes, definition, exact, score_text, status, time_text, window_name};
@@ -801,10 +802,13 @@ async fn roll_over_partly(
     let now = service.clock.now();
     let period = board.calendar.containing(window.unit(), start);
     let running = board.calendar.containing(window.unit(), now);
+    let derived = board
+        .derived_as(board.series(window, Track::Shown))
+        .unwrap();
     for _ in 0..times {
         let done = service
             .store
-            .advance(&board, window, &period, &running, now, budget)
+            .advance(&board, &derived, &period, &running, now, budget)
             .await;
         done.map_err(|error| error.to_string())?;
     }

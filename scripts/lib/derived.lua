@@ -1,22 +1,26 @@
--- lib/rolling.lua: which standings of a rolling window are there.
+-- lib/derived.lua: which standings of a derived series are there: of a rolling window, or of one with initial scores.
 --
--- A window's state is one string, MessagePack of a list of entries, one for each standing of it that is
+-- The series' state is one string, MessagePack of a list of entries, one for each standing of it that is
 -- complete or being built; where there is no entry there is no data:
 --   start     ms: where the newest period of the standing begins; tells the entries apart
 --   oldest    ms: where its oldest period begins
 --   done      true: complete: all of its members are listed
---   zset, hash, dense   its keys, as in lib/standing.lua
+--   zset, hash, dense, total   its keys, as in lib/standing.lua
 --   used_at   ms: when it was begun or last needed, by the clock of the service
+-- and with initial scores:
+--   events    {zset, hash, dense, total}: the standing of the period's events
+--   floor     the tie key of the period's beginning, where the layout is hashed: the time of an initial score alone
 -- and while it is being built (advance.lua):
 --   depends   ms: where the oldest period begins that an event can change one of its terms from
---   terms     list of {zset, hash, dense, sign (1 | -1)}: what it is the sum of
+--   terms     list of {zset, hash, dense, total, sign (1 | -1), is_initial}: what it is the sum of
 --   from      the `start` of the standing that it is carried on from, nil if it is built from periods
 --   walk      {term, cursor}: how far the walk over the terms has come
 -- Whoever is listed has its exact sum, at every moment, also in a standing that is being built. Who is not
--- listed has the sum of the terms, or in a complete standing zero.
--- Apart from this file only apply.lua, advance.lua and the scripts that read know of it.
+-- listed has the sum of the terms, or in a complete standing zero. A sum of zero is not listed, except with initial
+-- scores, where whoever one of the terms lists is.
+-- Apart from this file only apply.lua, advance.lua, initial.lua and the scripts that read know of it.
 
-local function rolling_entries(state)
+local function derived_entries(state)
   local packed = redis.call('GET', state)
   return packed and cmsgpack.unpack(packed) or {}
 end
@@ -26,4 +30,8 @@ local function entry_at(entries, start)
   for index, entry in ipairs(entries) do
     if entry.start == start then return entry, index end
   end
+end
+
+local function drop_entry(entry)
+  call('UNLINK', unpack(keys_of(entry)))
 end

@@ -1,0 +1,90 @@
+-- initial.lua: sets the initial scores of some members, or takes them away.
+--
+-- All standings that count them and are there, complete or not, follow at once. Nothing is changed if one of the
+-- scores would pass the bound there.
+--
+-- KEYS[1]  board, KEYS[2] registry
+-- KEYS[3…] the standing of the initial scores (`layout.width` keys), and then the states of the series that count them
+--          (lib/derived.lua)
+--
+-- ARGV[1]  MessagePack of a map:
+--   version, layout   as in apply.lua
+--   names      ids of the members, each named once
+--   scores     their stored scores, false for none
+--   time       a tie key, that of all initial scores
+--
+-- Reply: {'STALE'} | {'OK', how many members have an initial score} | {'OUT_OF_RANGE', place in `names`}
+--
+-- Example: 120 points for ann on a board with `initial: ["day"]`, ties by member:
+--   KEYS  st:{b}  st:{b}:1:keys  st:{b}:1:initial-scores:all  st:{b}:1:initial-day
+--   ARGV  {version='1-1', …, names={'ann'}, scores={-120}, time=0}
+--   reply {'OK', 1}
+
+local SCORE_MAX = 9007199254740991
+
+if #KEYS < 4 or #ARGV ~= 1 then return redis.error_reply('ERR initial.lua: 4 keys or more, 1 argument') end
+local BOARD, REGISTRY, SCORES = KEYS[1], KEYS[2], 3
+local args = cmsgpack.unpack(ARGV[1])
+local layout, scores = args.layout, args.scores
+names = args.names
+
+if call('HGET', BOARD, 'version') ~= args.version then return {'STALE'} end
+
+local members = {}
+for m = 1, #names do members[m] = m end
+
+-- Their own standing lists all of them.
+local own_layout = {}
+for name, value in pairs(layout) do own_layout[name] = value end
+own_layout.keep = 0
+local own = standing_at(own_layout, SCORES)
+load(own_layout, own, members)
+
+-- What has to be set: {standing, m, score, time}. On a list that is kept short nobody may fall: then the standing is
+-- built anew when it is needed.
+local changes, states = {}, {}
+
+-- The place of a member that would pass the bound in an entry's standing, or nil.
+local function look_up(entry)
+  local standing, events = open_standing(entry), open_standing(entry.events)
+  load(layout, standing, members)
+  load(layout, events, members)
+  for m = 1, #names do
+    local score = (events.score[m] or scores[m]) and (events.score[m] or 0) + (scores[m] or 0)
+    if score and math.abs(score) > SCORE_MAX then return m end
+    local old_score = standing.score[m]
+    local falls = old_score and (not score or score > old_score)
+    entry.is_dropped = entry.is_dropped or (falls and layout.keep > 0)
+    table.insert(changes, {entry, standing, m, score, events.time[m] or entry.floor})
+  end
+end
+
+for place = SCORES + layout.width, #KEYS do
+  local entries = derived_entries(KEYS[place])
+  states[KEYS[place]] = entries
+  for _, entry in ipairs(entries) do
+    local beyond = look_up(entry)
+    if beyond then return {'OUT_OF_RANGE', beyond} end
+  end
+end
+
+for _, change in ipairs(changes) do
+  local entry, standing, m, score, time = unpack(change, 1, 5)
+  if not entry.is_dropped then set(standing, m, score, score and time or nil) end
+end
+for state, entries in pairs(states) do
+  local kept = {}
+  for _, entry in ipairs(entries) do
+    if entry.is_dropped then
+      drop_entry(entry)
+    else
+      flush(layout, open_standing(entry))
+      kept[#kept + 1] = entry
+    end
+  end
+  if #kept < #entries then call('SET', state, cmsgpack.pack(kept)) end
+end
+for m = 1, #names do set(own, m, scores[m], scores[m] and layout.hashed and args.time or nil) end
+if flush(own_layout, own) then call('SADD', REGISTRY, unpack(keys_of(own))) end
+call('HSET', BOARD, 'used', 1)
+return {'OK', count_members(own_layout, own)}

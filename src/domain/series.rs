@@ -1,0 +1,229 @@
+//! The ranked lists that a board stores, and which of them are sums of others.
+//!
+//! | list | holds | key |
+//! | --- | --- | --- |
+//! | [`List::Period`] | the events of a period, with what was carried over into it | `day` |
+//! | [`List::Base`] | the same without what was carried over, where a rolling window counts such periods | `base-day` |
+//! | [`List::Rolling`] | derived: the last N of those | `last-7-days` |
+//! | [`List::Initial`] | derived: a period and the initial scores | `initial-day` |
+//! | [`List::InitialScores`] | the initial scores themselves | `initial-scores` |
+//!
+//! A board with weights stores them on two tracks. What a window shows follows from that: see [`Board::series`].
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::board::{Board, Ranking, Update};
+use super::period::{Period, Unit};
+use super::ties::Ties;
+use super::window::Window;
+
+/// Which count of its events a standing shows.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    Deserialize,
+    Eq,
+    Hash,
+    Ord,
+    PartialEq,
+    PartialOrd,
+    Serialize,
+    ToSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Track {
+    /// Scores by the board's weights, with initial scores.
+    #[default]
+    Shown,
+    /// The true count: as if the board had neither weights nor initial scores.
+    Real,
+}
+
+/// One kind of list, of which there is a standing for each period.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum List {
+    /// The events of a period, with what was carried over into it.
+    Period(Unit),
+    /// The events of a period alone, where a rolling window counts a unit that has carryover.
+    Base(Unit),
+    /// The events of the last N periods.
+    Rolling(Window),
+    /// What [`List::Period`] holds, and the initial scores.
+    Initial(Unit),
+    /// The initial scores of a board's members, under the period of all time.
+    InitialScores,
+}
+
+/// A list on one of the tracks.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Series {
+    /// Which list.
+    pub list: List,
+    /// On which track.
+    pub track: Track,
+}
+
+impl Series {
+    /// A list on the track that is shown.
+    pub const fn shown(list: List) -> Self {
+        Self {
+            list,
+            track: Track::Shown,
+        }
+    }
+
+    /// The window whose beginnings and ends its data share; `None` for initial scores, which have none.
+    pub fn window(self) -> Option<Window> {
+        match self.list {
+            List::Period(unit) | List::Base(unit) | List::Initial(unit) => {
+                Some(Window::Period(unit))
+            }
+            List::Rolling(window) => Some(window),
+            List::InitialScores => None,
+        }
+    }
+}
+
+/// One ranked list: a series at a period.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Standing {
+    /// Which list.
+    pub series: Series,
+    /// Which period, or the newest one in it.
+    pub period: Period,
+}
+
+/// A series whose standings are sums of other standings (ARCHITECTURE.md says how they are kept complete).
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Derived {
+    /// The series.
+    pub series: Series,
+    /// The window that shows it.
+    pub window: Window,
+    /// What it is the sum of: standings of this series,
+    pub base: Series,
+    /// so many, the newest of them that of its own period,
+    pub periods: u16,
+    /// and the initial scores.
+    pub has_initial: bool,
+}
+
+/// How the entries of a board's standings are stored; it follows from the definition's frozen fields.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one of a standing's keys"
+)]
+pub struct Layout {
+    /// Sorted-set members begin with a tie key.
+    pub prefixed: bool,
+    /// A hash holds each member's tie key and score.
+    pub hashed: bool,
+    /// A sorted set holds the distinct scores.
+    pub dense: bool,
+    /// A hash holds the sum of all scores.
+    pub summed: bool,
+    /// How many entries the sorted set holds at the most, `None` for all.
+    pub keep_top: Option<u32>,
+}
+
+impl Board {
+    /// The tracks that differ.
+    pub fn tracks(&self) -> &'static [Track] {
+        if self.definition.weight.is_some() {
+            &[Track::Shown, Track::Real]
+        } else {
+            &[Track::Shown]
+        }
+    }
+
+    /// The series that a window shows on a track.
+    pub fn series(&self, window: Window, track: Track) -> Series {
+        let list = match window {
+            Window::Period(unit)
+                if track == Track::Shown && self.definition.initial.contains(&unit) =>
+            {
+                List::Initial(unit)
+            }
+            Window::Period(unit) => List::Period(unit),
+            rolling @ Window::Rolling { .. } => List::Rolling(rolling),
+        };
+        self.on_track(list, track)
+    }
+
+    /// The series whose standings a rolling window over this unit adds up.
+    pub fn base(&self, unit: Unit, track: Track) -> Series {
+        let list = if self.definition.carryover.contains_key(&unit) {
+            List::Base(unit)
+        } else {
+            List::Period(unit)
+        };
+        self.on_track(list, track)
+    }
+
+    fn on_track(&self, list: List, track: Track) -> Series {
+        let has_track = self.tracks().contains(&track);
+        Series {
+            list,
+            track: if has_track { track } else { Track::Shown },
+        }
+    }
+
+    /// The series that are sums.
+    pub fn derived(&self) -> impl Iterator<Item = Derived> {
+        let windows = self.definition.windows.iter();
+        windows.flat_map(|window| {
+            let tracks = self.tracks().iter();
+            tracks.filter_map(|track| self.derived_as(self.series(*window, *track)))
+        })
+    }
+
+    /// How a series is derived; `None` where it isn't.
+    pub fn derived_as(&self, series: Series) -> Option<Derived> {
+        let track = series.track;
+        let (window, base, periods) = match series.list {
+            List::Rolling(window @ Window::Rolling { unit, periods }) => {
+                (window, self.base(unit, track), periods)
+            }
+            List::Initial(unit) => {
+                let list = List::Period(unit);
+                (Window::Period(unit), self.on_track(list, track), 1)
+            }
+            _ => return None,
+        };
+        Some(Derived {
+            series,
+            window,
+            base,
+            periods,
+            has_initial: matches!(series.list, List::Initial(_)),
+        })
+    }
+
+    /// The standing of the initial scores.
+    pub fn initial_scores(&self) -> Standing {
+        Standing {
+            series: Series::shown(List::InitialScores),
+            period: Period::endless(Unit::All),
+        }
+    }
+
+    /// How entries are stored.
+    pub fn layout(&self) -> Layout {
+        let definition = &self.definition;
+        let prefixed = definition.ties != Ties::Member;
+        // Which of two events is the last one can't be told without the time of the first; and who is not listed
+        // has its score in the hash alone.
+        let hashed = prefixed || definition.update == Update::Last || definition.keep_top.is_some();
+        Layout {
+            prefixed,
+            hashed,
+            dense: definition.ranking == Ranking::Dense,
+            summed: definition.uniques.is_some(),
+            keep_top: definition.keep_top,
+        }
+    }
+}

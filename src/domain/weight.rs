@@ -1,0 +1,68 @@
+//! How much one event counts.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::board::FieldError;
+use super::ids::MemberId;
+use super::score::Score;
+
+/// The greatest weight.
+pub const WEIGHT_MAX: u32 = 1_000_000;
+/// The most members with weights of their own.
+pub const MEMBERS_MAX: usize = 10_000;
+
+/// How much one event counts in what a board shows: a score of 2 with a weight of 3 adds 6.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Weight)]
+pub struct Weights {
+    /// For members that are not named.
+    #[serde(default = "one")]
+    #[schema(minimum = 1, maximum = 1_000_000, default = 1)]
+    pub default: u32,
+    /// For members by their ids; up to 10,000.
+    #[serde(default)]
+    #[schema(value_type = BTreeMap<String, u32>, example = json!({"alice": 3}))]
+    pub members: BTreeMap<MemberId, u32>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl Weights {
+    /// What a score counts for a member; `None` if that is out of range.
+    pub fn weigh(&self, member: &MemberId, score: Score) -> Option<Score> {
+        let weight = self.members.get(member).unwrap_or(&self.default);
+        let scaled = score.scaled().checked_mul(i64::from(*weight))?;
+        Score::from_scaled(scaled)
+    }
+
+    /// What is wrong: where, and what.
+    pub fn check(&self) -> Vec<(String, &'static str)> {
+        const RANGE: &str = "a weight is a whole number from 1 to 1,000,000";
+        let is_sound = |weight: u32| (1..=WEIGHT_MAX).contains(&weight);
+        let mut errors = Vec::new();
+        if !is_sound(self.default) {
+            errors.push(("/weight/default".to_owned(), RANGE));
+        }
+        let unsound = self
+            .members
+            .iter()
+            .filter(|(_, weight)| !is_sound(**weight));
+        errors.extend(unsound.map(|(member, _)| {
+            let steps = ["weight", "members", member.as_str()];
+            (FieldError::pointer(steps), RANGE)
+        }));
+        if self.members.len() > MEMBERS_MAX {
+            errors.push((
+                "/weight/members".to_owned(),
+                "up to 10,000 members have weights of their own",
+            ));
+        }
+        errors
+    }
+}

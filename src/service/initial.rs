@@ -1,0 +1,130 @@
+//! Initial scores: setting them, and reading them back.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::ask::{Found, SharedPage};
+use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
+use crate::domain::board::{Board, FieldError};
+use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::score::Score;
+use crate::store::Versioned;
+use crate::store::initial::{CALL_MEMBERS_MAX, Initialized};
+use crate::store::standings::Query;
+
+/// The most members of one request.
+pub const INITIAL_MAX: usize = 10_000;
+
+/// Some of a board's initial scores.
+#[derive(Clone, Debug)]
+pub struct FoundInitial {
+    /// The board.
+    pub live: Arc<LiveBoard>,
+    /// The scores, best first.
+    pub shared: Arc<SharedPage>,
+}
+
+impl Service {
+    /// Sets initial scores (texts of JSON numbers), or takes them away (`None`); returns how many members have one
+    /// then. If one is wrong, nothing is done. Each member's is set in one step, all together are not; to send them
+    /// again is safe.
+    pub async fn set_initial(
+        &self,
+        id: &BoardId,
+        scores: &BTreeMap<MemberId, Option<String>>,
+    ) -> Result<u64, Error> {
+        for _ in 0..ATTEMPTS_MAX {
+            let live = self.live_board(id).await?;
+            let scores = read_scores(&live.board, scores)?;
+            match self.set_all(&live.board, &scores).await? {
+                Versioned::Current(count) => return Ok(count),
+                Versioned::Stale => self.reload(id).await?,
+            }
+        }
+        Err(Error::busy())
+    }
+
+    async fn set_all(
+        &self,
+        board: &Board,
+        scores: &[(MemberId, Option<Score>)],
+    ) -> Result<Versioned<u64>, Error> {
+        let mut count = 0;
+        for some in scores.chunks(CALL_MEMBERS_MAX) {
+            match self.store.set_initial(board, some).await? {
+                Versioned::Current(Initialized::Done(members)) => count = members,
+                Versioned::Current(Initialized::OutOfRange(place)) => {
+                    let beyond = some.get(place).map(|(member, _)| {
+                        FieldError::new(
+                            pointer(member),
+                            "with it a standing would pass ±(2^53 − 1)",
+                        )
+                    });
+                    return Err(Error::Invalid(beyond.into_iter().collect()));
+                }
+                Versioned::Stale => return Ok(Versioned::Stale),
+            }
+        }
+        Ok(Versioned::Current(count))
+    }
+
+    /// Reads initial scores: `size` of them, behind the first `offset`.
+    pub async fn initial_scores(
+        &self,
+        id: &BoardId,
+        offset: u64,
+        size: u64,
+    ) -> Result<FoundInitial, Error> {
+        for _ in 0..ATTEMPTS_MAX {
+            let live = self.live_board(id).await?;
+            let standing = live.board.initial_scores();
+            let query = Query::Page {
+                standing,
+                offset,
+                count: size,
+                member: None,
+            };
+            let page = |found| match found {
+                Found::Page(page) => Some(page),
+                _ => None,
+            };
+            if let Some(shared) = self.ask(&live, standing.series, query, page).await? {
+                return Ok(FoundInitial { live, shared });
+            }
+        }
+        Err(Error::busy())
+    }
+}
+
+fn read_scores(
+    board: &Board,
+    texts: &BTreeMap<MemberId, Option<String>>,
+) -> Result<Vec<(MemberId, Option<Score>)>, Error> {
+    if board.definition.initial.is_empty() {
+        let detail = format!("board {} has no windows with initial scores", board.id);
+        return Err(Error::Invalid(vec![FieldError::new("/scores", detail)]));
+    }
+    let mut scores = Vec::with_capacity(texts.len());
+    let mut errors = Vec::new();
+    for (member, text) in texts {
+        let score = text
+            .as_ref()
+            .map(|text| Score::parse(text, board.definition.decimals));
+        match score.transpose() {
+            Ok(score) => scores.push((member.clone(), score)),
+            Err(error) => {
+                let detail = format!("this score {error}");
+                errors.push(FieldError::new(pointer(member), detail));
+            }
+        }
+    }
+    if errors.is_empty() {
+        Ok(scores)
+    } else {
+        Err(Error::Invalid(errors))
+    }
+}
+
+fn pointer(member: &MemberId) -> String {
+    FieldError::pointer(["scores", member.as_str()])
+}

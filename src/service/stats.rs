@@ -1,0 +1,90 @@
+//! Reading what a standing amounts to: how many took part.
+
+use std::sync::Arc;
+
+use super::ask::Found;
+use super::period::{Choice, Target};
+use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
+use crate::domain::ids::BoardId;
+use crate::domain::series::Track;
+use crate::store::standings::{Amounts, Query};
+
+/// Which standing.
+#[derive(Clone, Debug)]
+pub struct StatsRequest {
+    /// Of which board.
+    pub board: BoardId,
+    /// Of which window.
+    pub window: String,
+    /// Of which period.
+    pub choice: Choice,
+    /// On which track.
+    pub track: Track,
+}
+
+/// What a standing amounts to, and what it was read from.
+#[derive(Clone, Debug)]
+pub struct FoundStats {
+    /// The board.
+    pub live: Arc<LiveBoard>,
+    /// The standing.
+    pub target: Target,
+    /// How many members, events and points; only the members where the board counts no voters.
+    pub amounts: Amounts,
+    /// An estimate of the distinct voters; `None` where the board does not count them.
+    pub voters: Option<u64>,
+}
+
+impl Service {
+    /// Reads what a standing amounts to.
+    pub async fn stats(&self, request: &StatsRequest) -> Result<FoundStats, Error> {
+        let StatsRequest {
+            window,
+            choice,
+            track,
+            ..
+        } = request;
+        for _ in 0..ATTEMPTS_MAX {
+            let live = self.live_board(&request.board).await?;
+            let board = &live.board;
+            let target = Target::find(&live, window, *track, choice, self.clock.now())?;
+            let counts_voters = board.definition.uniques.is_some();
+            let periods = if counts_voters && !target.is_expired {
+                target.periods(board)
+            } else {
+                Vec::new()
+            };
+            let amounts = if target.is_expired {
+                Amounts::default()
+            } else {
+                let query = Query::Amounts {
+                    standing: target.standing,
+                    periods: periods.clone(),
+                };
+                let amounts = |found| match found {
+                    Found::Amounts(amounts) => Some(amounts),
+                    _ => None,
+                };
+                match self
+                    .ask(&live, target.standing.series, query, amounts)
+                    .await?
+                {
+                    Some(amounts) => amounts,
+                    None => continue,
+                }
+            };
+            let voters = if counts_voters {
+                Some(self.store.voters(board, &periods).await?)
+            } else {
+                None
+            };
+            return Ok(FoundStats {
+                live,
+                target,
+                amounts,
+                voters,
+            });
+        }
+        Err(Error::busy())
+    }
+}

@@ -1,0 +1,85 @@
+//! Setting initial scores.
+
+use serde::Serialize;
+
+use super::args::{LayoutArgs, pack, stored_score};
+use super::connection::Store;
+use super::reply::{Reply, unknown_code};
+use super::{StoreError, Versioned, keys, script};
+use crate::domain::board::Board;
+use crate::domain::ids::MemberId;
+use crate::domain::score::Score;
+use crate::domain::ties::TieKey;
+use crate::domain::time::Timestamp;
+
+/// How many members one call may set: about a millisecond of Redis, for each standing that follows.
+pub const CALL_MEMBERS_MAX: usize = 100;
+
+#[derive(Serialize)]
+struct InitialArgs<'a> {
+    version: String,
+    layout: LayoutArgs,
+    names: Vec<&'a str>,
+    scores: Vec<StoredScore>,
+    time: u64,
+}
+
+/// A stored score, or `false`.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum StoredScore {
+    Some(i64),
+    None(bool),
+}
+
+/// What became of a call.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Initialized {
+    /// It is done; so many members have an initial score now.
+    Done(u64),
+    /// Nothing was changed: with this one of the members a standing would pass the bound of scores.
+    OutOfRange(usize),
+}
+
+impl Store {
+    /// Sets the initial scores of members, each named once, in one call: at most [`CALL_MEMBERS_MAX`].
+    pub async fn set_initial(
+        &self,
+        board: &Board,
+        scores: &[(MemberId, Option<Score>)],
+    ) -> Result<Versioned<Initialized>, StoreError> {
+        let stored = |score: &Option<Score>| match score {
+            Some(score) => StoredScore::Some(stored_score(board, *score)),
+            None => StoredScore::None(false),
+        };
+        let args = InitialArgs {
+            version: board.version(),
+            layout: LayoutArgs::new(board),
+            names: scores.iter().map(|(member, _)| member.as_str()).collect(),
+            scores: scores.iter().map(|(_, score)| stored(score)).collect(),
+            time: TieKey::new(board.definition.ties, Timestamp::MIN).number(),
+        };
+        let mut keys = vec![
+            keys::board(&board.id),
+            keys::registry(&board.id, board.generation),
+        ];
+        keys.extend(keys::standing(board, &board.initial_scores()));
+        let derived = board.derived().filter(|derived| derived.has_initial);
+        keys.extend(derived.map(|derived| keys::series(board, derived.series)));
+        let reply = self
+            .write(&board.id, &script::INITIAL, keys, vec![pack(&args)?])
+            .await?;
+        let Versioned::Current((code, mut reply)) = Reply::versioned(reply)? else {
+            return Ok(Versioned::Stale);
+        };
+        let number = reply.count()?;
+        Ok(Versioned::Current(match code.as_str() {
+            "OK" => Initialized::Done(number),
+            "OUT_OF_RANGE" => {
+                let place = usize::try_from(number).unwrap_or(usize::MAX);
+                Initialized::OutOfRange(place.saturating_sub(1))
+            }
+            other => return unknown_code(other),
+        }))
+    }
+}
