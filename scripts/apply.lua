@@ -41,9 +41,11 @@
 --   rules       see lib/quota.lua
 --   instants    of the events, ms since the epoch
 --   uses        of the events, for each a list; see lib/quota.lua
+--   asks        whether it is asked what is left of them: for each event
 --
 -- Reply: {'STALE'}, or {'OK', one for each event}:
 --   record      taken: what is remembered of it
+--   {8, record, left…}   the same, with what is left of each quota, as text
 --   {1, record} duplicate: what was remembered
 --   {2}         the id was used with another content
 --   {3}         refused as the caller said, and its id is not known
@@ -64,6 +66,7 @@
 --   reply {'OK', record}
 
 local DUPLICATE, REUSED, REFUSED, OUT_OF_RANGE, NO_HISTORY, NO_STANDING, NO_QUOTA = 1, 2, 3, 4, 5, 6, 7
+local TAKEN = 8
 local APPLIED, UNCHANGED, WIDE = 0, 4, 8
 local STATUS_ALONE, WITH_RANKS, ONLY_IF_KNOWN = 0, 2, 3
 local LISTED_BEFORE = 4096
@@ -364,6 +367,9 @@ local function flush_turnouts()
   end
 end
 
+-- Whether an event has been taken.
+local is_used = false
+
 local function carry_out(e)
   local m, id_place, detail, route = args.members[e], args.ids[e], args.details[e], args.routes[args.on_routes[e]]
   local fingerprint, at = args.fingerprints[e], args.ats[e]
@@ -388,10 +394,15 @@ local function carry_out(e)
     end
   end
 
+  local lefts
   if quotas then
-    local instant = quotas.instants[e]
-    local pools, used_up, frees = choose_pools(quotas.rules, quotas.uses[e], instant)
+    local rules, uses, instant = quotas.rules, quotas.uses[e], quotas.instants[e]
+    local pools, used_up, frees = choose_pools(rules, uses, instant)
     if not pools then return {NO_QUOTA, used_up, number_text(frees)} end
+    if quotas.asks[e] then
+      lefts = {}
+      for place, use in ipairs(uses) do lefts[place] = number_text(left_of(rules[use[1]], use, instant)) end
+    end
     take_from(pools, instant, now)
   end
 
@@ -426,18 +437,16 @@ local function carry_out(e)
     remembered[id_key] = record
     taken[#taken + 1] = id_key
   end
+  is_used = true
+  if lefts then return {TAKEN, record, unpack(lefts)} end
   return record
 end
 
 load_remembered()
 if quotas then load_counts(quotas.rules, quotas.uses) end
 for _, route in ipairs(args.routes) do open_route(route) end
-local reply, is_used = {'OK'}, false
-for e = 1, #args.members do
-  local result = carry_out(e)
-  reply[e + 1] = result
-  is_used = is_used or type(result) == 'string'
-end
+local reply = {'OK'}
+for e = 1, #args.members do reply[e + 1] = carry_out(e) end
 
 flush_all()
 flush_counts(REGISTRY, now)

@@ -85,6 +85,19 @@ local function log_takes(rule, key, allowance, amount, instant)
   return false, log_frees(rule, allowance, amount, instants, amounts)
 end
 
+-- What is left of a use's pools together, once it has taken its amount.
+local function left_of(rule, use, instant)
+  local left = -use[2]
+  for place, index in ipairs(use[4]) do
+    if index > 0 then
+      local taken = counts[KEYS[index]]
+      if rule.log > 0 then taken = look_up_log(rule, KEYS[index], instant) end
+      left = left + math.max(0, rule.allowances[place] - taken)
+    end
+  end
+  return left
+end
+
 -- For each use the pool that it takes from; or nil, the quota that is used up, and when it frees, 0: not told.
 local function choose_pools(rules, uses, instant)
   local chosen = {}

@@ -99,6 +99,12 @@ impl Timestamp {
         }
     }
 
+    /// How long after another instant it is, in seconds, rounded up; 0 if it is not.
+    pub fn seconds_after(self, other: Self) -> u64 {
+        let ms = self.0.saturating_sub(other.0).max(0);
+        ms.unsigned_abs().div_ceil(1_000)
+    }
+
     /// The instant `span` later, or [`Self::MAX`] if that is later still.
     #[must_use]
     pub fn saturating_add(self, span: Span) -> Self {

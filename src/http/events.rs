@@ -13,6 +13,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::App;
 use super::extract::{JsonBytes, Path, Query, board_id, parse_json};
 use super::problem::{INTERNAL, INVALID_PARAMETER, Problem, ProblemBody, STORE_UNAVAILABLE};
+use super::ratelimit;
 use crate::domain::board::FieldError;
 use crate::domain::event::{Detail, Origin, Status};
 use crate::domain::ids::{BoardId, EventId, Label, MemberId};
@@ -21,7 +22,7 @@ use crate::domain::quota::Network;
 use crate::domain::score::ShownScore;
 use crate::domain::time::Timestamp;
 use crate::service::Error;
-use crate::service::submit::{BATCH_MAX, Incoming, Submitted};
+use crate::service::submit::{Asked, BATCH_MAX, Incoming, Submitted};
 
 /// The header that serves as an event's `id`.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -375,7 +376,9 @@ impl EventResult {
     ),
     request_body = EventSchema,
     responses(
-        (status = 200, description = "Taken, now or before", body = EventResult, example = json!({
+        (status = 200, description = "Taken, now or before", body = EventResult, headers(
+            ("RateLimit" = Option<String>, description = "On boards with quotas, unless it had been taken before: what is left of each, as in draft-ietf-httpapi-ratelimit-headers"),
+            ("RateLimit-Policy" = Option<String>, description = "What each allows")), example = json!({
             "id": "run-88231", "board": "run_hero", "member": "999", "status": "applied", "standings": [
                 {"window": "day", "key": "2026-11-21", "score": 30, "previous_score": 20, "rank": 1, "previous_rank": 4},
                 {"window": "last-7-days", "key": "2026-11-21", "score": 71, "previous_score": 61, "rank": 3, "previous_rank": 3}]})),
@@ -393,7 +396,7 @@ pub async fn post_one(
     Query(params): Query<SubmitParams>,
     headers: HeaderMap,
     body: JsonBytes,
-) -> Result<JsonResponse<EventResult>, Problem> {
+) -> Result<(HeaderMap, JsonResponse<EventResult>), Problem> {
     let board = board_id(&board)?;
     let key = headers
         .get(IDEMPOTENCY_KEY)
@@ -406,9 +409,14 @@ pub async fn post_one(
     })?;
     let incoming = body.parse::<EventBody<'_>>()?.check(Some(&board), key)?;
     let events = [incoming];
-    let mut results = app.service.submit(&events, params.detail()?).await;
+    let asked = Asked {
+        detail: params.detail()?,
+        quotas: true,
+    };
+    let mut results = app.service.submit(&events, asked).await;
     let result = results.pop().unwrap_or(Err(Error::BoardNotFound(board)))?;
-    Ok(JsonResponse(EventResult::taken(&events[0], &result)))
+    let answer = JsonResponse(EventResult::taken(&events[0], &result));
+    Ok((ratelimit::of_quotas(&result.quotas), answer))
 }
 
 /// Send many events.
@@ -445,11 +453,11 @@ pub async fn post_many(
             Ok(sound.len() - 1)
         })
         .collect();
-    let mut results = app
-        .service
-        .submit(&sound, params.detail()?)
-        .await
-        .into_iter();
+    let asked = Asked {
+        detail: params.detail()?,
+        quotas: false,
+    };
+    let mut results = app.service.submit(&sound, asked).await.into_iter();
     let mut answers = Vec::with_capacity(events.len());
     for (raw, checked) in events.iter().zip(checked) {
         let result = match checked {

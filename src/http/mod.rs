@@ -9,6 +9,7 @@ pub mod initial;
 pub mod observe;
 pub mod problem;
 pub mod quotas;
+pub mod ratelimit;
 pub mod standings;
 
 use std::sync::Arc;
@@ -223,8 +224,8 @@ pub fn router(app: App, options: &Options) -> Router {
         .expose_headers([
             header::ETAG,
             header::RETRY_AFTER,
-            problem::RATE_LIMIT,
-            problem::RATE_LIMIT_POLICY,
+            ratelimit::RATE_LIMIT,
+            ratelimit::RATE_LIMIT_POLICY,
             observe::REQUEST_ID,
         ]);
     let routed = table

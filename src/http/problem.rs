@@ -1,11 +1,12 @@
 //! Errors as clients see them: `application/problem+json` (RFC 9457), and the page behind each type.
 
 use axum::extract::Path;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::ratelimit;
 use crate::domain::board::FieldError;
 use crate::domain::event::Rejection;
 use crate::domain::time::Timestamp;
@@ -15,11 +16,6 @@ use crate::store::StoreError;
 
 /// What clients are told to wait after a 503, in seconds.
 const RETRY_AFTER_S: u32 = 1;
-
-/// What is left of a quota (draft-ietf-httpapi-ratelimit-headers).
-pub const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
-/// What a quota allows.
-pub const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
 /// One kind of problem; its name is the end of `type`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -208,38 +204,13 @@ impl IntoResponse for Problem {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S));
         }
         if let Some(quota) = &self.quota {
-            add_quota_headers(quota, headers);
+            ratelimit::of_used_up(quota, headers);
         }
         if self.kind == UNAUTHENTICATED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response.extensions_mut().insert(self);
         response
-    }
-}
-
-/// `Retry-After`, and the headers of draft-ietf-httpapi-ratelimit-headers.
-fn add_quota_headers(quota: &UsedUp, headers: &mut HeaderMap) {
-    let name = &quota.name;
-    let part = |key, seconds: Option<u64>| {
-        seconds.map_or_else(String::new, |seconds| format!(";{key}={seconds}"))
-    };
-    let mut add = |header: HeaderName, text: String| {
-        if let Ok(value) = HeaderValue::try_from(text) {
-            headers.insert(header, value);
-        }
-    };
-    let window = part("w", quota.window_s);
-    add(
-        RATE_LIMIT_POLICY,
-        format!("\"{name}\";q={}{window}", quota.max),
-    );
-    add(
-        RATE_LIMIT,
-        format!("\"{name}\";r=0{}", part("t", quota.wait_s)),
-    );
-    if let Some(wait_s) = quota.wait_s {
-        add(header::RETRY_AFTER, wait_s.max(1).to_string());
     }
 }
 

@@ -168,7 +168,6 @@ impl Error {
             }
             _ => quota.frees_at(board, at),
         };
-        let wait_ms = frees_at.map(|frees_at| frees_at.ms().saturating_sub(now.ms()).max(0));
         let what = match quota.measure {
             Measure::Events => "events",
             Measure::Score => "points",
@@ -185,7 +184,7 @@ impl Error {
             max,
             window_s: quota.window_s(board, at),
             frees_at,
-            wait_s: wait_ms.map(|ms| ms.unsigned_abs().div_ceil(1_000)),
+            wait_s: frees_at.map(|frees_at| frees_at.seconds_after(now)),
         }))
     }
 

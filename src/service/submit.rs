@@ -42,6 +42,15 @@ pub struct Incoming {
     pub origin: Origin,
 }
 
+/// What is asked of events that are taken.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Asked {
+    /// What the outcomes name.
+    pub detail: Detail,
+    /// Whether they tell what is left of the board's quotas.
+    pub quotas: bool,
+}
+
 /// An event that was taken.
 #[derive(Clone, Debug)]
 pub struct Submitted {
@@ -51,7 +60,38 @@ pub struct Submitted {
     pub outcome: Outcome,
     /// Whether it was known already.
     pub is_duplicate: bool,
+    /// What it leaves of the board's quotas, if that was asked.
+    pub quotas: Vec<QuotaLeft>,
     route: Arc<Route>,
+}
+
+/// What an event leaves of a quota.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct QuotaLeft {
+    /// The quota's name.
+    pub name: String,
+    /// How much it allows, in events or points.
+    pub max: u64,
+    /// How long its window is, in seconds; `None` for all time.
+    pub window_s: Option<u64>,
+    /// How much is left, in whole events or points.
+    pub left: u64,
+    /// How long until more is left, in seconds, rounded up; `None` for never, and for sliding windows.
+    pub wait_s: Option<u64>,
+}
+
+impl QuotaLeft {
+    fn new(board: &Board, place: usize, left: i64, at: Timestamp, now: Timestamp) -> Option<Self> {
+        let quota = board.quotas.get(place)?;
+        let point = 10_u64.pow(u32::from(quota.decimals(board).digits()));
+        Some(Self {
+            name: quota.name.clone(),
+            max: quota.max,
+            window_s: quota.window_s(board, at),
+            left: left.max(0).unsigned_abs() / point,
+            wait_s: quota.frees_at(board, at).map(|at| at.seconds_after(now)),
+        })
+    }
 }
 
 impl Submitted {
@@ -147,12 +187,8 @@ impl Work for Applying {
 type Results = Vec<(usize, Result<Submitted, Error>)>;
 
 impl Service {
-    /// Takes events; the results are in their order. `detail`: what the outcomes name.
-    pub async fn submit(
-        &self,
-        events: &[Incoming],
-        detail: Detail,
-    ) -> Vec<Result<Submitted, Error>> {
+    /// Takes events; the results are in their order.
+    pub async fn submit(&self, events: &[Incoming], asked: Asked) -> Vec<Result<Submitted, Error>> {
         let mut by_board: HashMap<&BoardId, Vec<Pending<'_>>> = HashMap::new();
         for (index, incoming) in events.iter().enumerate() {
             let pending = Pending {
@@ -164,7 +200,7 @@ impl Service {
         }
         let boards = by_board
             .into_iter()
-            .map(|(id, pending)| self.submit_to(id, pending, detail));
+            .map(|(id, pending)| self.submit_to(id, pending, asked));
         let mut results: Results = join_all(boards).await.into_iter().flatten().collect();
         results.sort_unstable_by_key(|(index, _)| *index);
         for (_, result) in &results {
@@ -177,7 +213,7 @@ impl Service {
         &self,
         id: &BoardId,
         mut pending: Vec<Pending<'_>>,
-        detail: Detail,
+        asked: Asked,
     ) -> Results {
         let mut results = Results::with_capacity(pending.len());
         for _ in 0..ATTEMPTS_MAX {
@@ -185,7 +221,7 @@ impl Service {
                 Ok(live) => live,
                 Err(error) => return fail(results, &pending, &error),
             };
-            pending = match self.attempt(&live, pending, detail, &mut results).await {
+            pending = match self.attempt(&live, pending, asked, &mut results).await {
                 Ok(left) if left.is_empty() => return results,
                 Ok(left) => left,
                 Err((error, left)) => return fail(results, &left, &error),
@@ -199,12 +235,12 @@ impl Service {
         &self,
         live: &Arc<LiveBoard>,
         pending: Vec<Pending<'a>>,
-        detail: Detail,
+        asked: Asked,
         results: &mut Results,
     ) -> Result<Vec<Pending<'a>>, (Error, Vec<Pending<'a>>)> {
         let board = &live.board;
         let now = self.clock.now();
-        let (items, groups): (Vec<_>, Vec<_>) = plan_groups(live, pending, detail, now, results)
+        let (items, groups): (Vec<_>, Vec<_>) = plan_groups(live, pending, asked, now, results)
             .into_iter()
             .unzip();
         let sent = groups.into_iter().map(|group| live.applying.submit(group));
@@ -223,17 +259,20 @@ impl Service {
                             at,
                             route,
                         } = planned;
-                        let submitted = |outcome, is_duplicate| {
+                        let submitted = |outcome, is_duplicate, lefts: Vec<i64>| {
+                            let lefts = lefts.into_iter().enumerate();
+                            let left = |(place, left)| QuotaLeft::new(board, place, left, at, now);
                             Ok(Submitted {
                                 live: Arc::clone(live),
                                 outcome,
                                 is_duplicate,
+                                quotas: lefts.filter_map(left).collect(),
                                 route,
                             })
                         };
                         let result = match answer {
-                            Answer::Taken(outcome) => submitted(outcome, false),
-                            Answer::Duplicate(outcome) => submitted(outcome, true),
+                            Answer::Taken(outcome, lefts) => submitted(outcome, false, lefts),
+                            Answer::Duplicate(outcome) => submitted(outcome, true, Vec::new()),
                             Answer::Rejected(rejection) => {
                                 Err(Error::rejected(board, rejection, at, now))
                             }
@@ -293,7 +332,7 @@ impl Service {
 fn plan_groups<'a>(
     live: &LiveBoard,
     pending: Vec<Pending<'a>>,
-    detail: Detail,
+    asked: Asked,
     now: Timestamp,
     results: &mut Results,
 ) -> Vec<(Vec<Planned<'a>>, Group)> {
@@ -326,7 +365,8 @@ fn plan_groups<'a>(
         }
         let ready = Ready {
             plan,
-            detail,
+            detail: asked.detail,
+            asks_quotas: asked.quotas,
             with_history: item.with_history,
         };
         let planned = Planned {

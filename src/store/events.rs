@@ -28,6 +28,8 @@ pub struct Ready {
     pub plan: Plan,
     /// What the outcome is to name.
     pub detail: Detail,
+    /// Whether it is asked what is left of the board's quotas.
+    pub asks_quotas: bool,
     /// Whether the history of rolling windows goes along, for those whose standing is not there.
     pub with_history: bool,
 }
@@ -69,8 +71,8 @@ impl Ready {
 /// What became of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// It was taken.
-    Taken(Outcome),
+    /// It was taken; and if that was asked, what is left of each of the board's quotas: events, or scaled points.
+    Taken(Outcome, Vec<i64>),
     /// Its id was known: what became of it the first time.
     Duplicate(Outcome),
     /// It was refused and has changed nothing.

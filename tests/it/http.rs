@@ -7,3 +7,4 @@ mod events;
 mod quotas;
 mod reads;
 mod roles;
+mod votes;

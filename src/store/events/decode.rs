@@ -23,13 +23,17 @@ const WIDE: u8 = 8;
 /// Takes a result apart as apply.lua documents it.
 pub(super) fn answer(board: &Board, plan: &Plan, result: &Value) -> Result<Answer, StoreError> {
     let answer = match result {
-        Value::Array(parts) => refusal(board, plan, parts),
-        record => outcome(board, plan, record).map(Answer::Taken),
+        Value::Array(parts) => with_code(board, plan, parts),
+        record => taken(board, plan, record, Vec::new()),
     };
     answer.ok_or_else(|| StoreError::Unexpected(format!("the result {result:?}")))
 }
 
-fn refusal(board: &Board, plan: &Plan, parts: &[Value]) -> Option<Answer> {
+fn taken(board: &Board, plan: &Plan, record: &Value, lefts: Vec<i64>) -> Option<Answer> {
+    Some(Answer::Taken(outcome(board, plan, record)?, lefts))
+}
+
+fn with_code(board: &Board, plan: &Plan, parts: &[Value]) -> Option<Answer> {
     let (code, rest) = parts.split_first()?;
     let window = || Window::from_code(u16::try_from(rest.first()?.as_i64()?).ok()?);
     Some(match code.as_i64()? {
@@ -43,6 +47,11 @@ fn refusal(board: &Board, plan: &Plan, parts: &[Value]) -> Option<Answer> {
             place: usize::try_from(rest.first()?.as_i64()? - 1).ok()?,
             frees_at_ms: rest.get(1)?.as_i64()?,
         }),
+        8 => {
+            let (record, lefts) = rest.split_first()?;
+            let lefts = lefts.iter().map(Value::as_i64);
+            taken(board, plan, record, lefts.collect::<Option<_>>()?)?
+        }
         _ => return None,
     })
 }

@@ -64,6 +64,7 @@ struct QuotaArgs {
     rules: Vec<QuotaRule>,
     instants: Vec<i64>,
     uses: Vec<Vec<UseArgs>>,
+    asks: Vec<bool>,
 }
 
 #[derive(Serialize)]
@@ -149,6 +150,7 @@ impl<'a> Encoder<'a> {
                     rules: quotas::rules(board),
                     instants: Vec::new(),
                     uses: Vec::new(),
+                    asks: Vec::new(),
                 }),
             },
             standings: HashMap::new(),
@@ -175,6 +177,7 @@ impl<'a> Encoder<'a> {
         if let Some(quotas) = &mut args.quotas {
             quotas.instants.push(plan.at.ms());
             quotas.uses.push(uses);
+            quotas.asks.push(ready.asks_quotas);
         }
         args.routes[route - 1].members.push(member);
         args.on_routes.push(route);

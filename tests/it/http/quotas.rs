@@ -387,3 +387,44 @@ async fn a_definition_of_quotas_is_checked_and_can_change_with_events() {
     taken(vote(client, json!({})).await);
     refused(vote(client, json!({})).await, "q");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_is_taken_says_what_it_leaves() {
+    let quotas = json!([
+        {"name": "minute", "by": ["voter"], "window": "1m", "max": 5},
+        {"name": "points", "by": ["voter"], "window": "hour", "max": 10, "measure": "score",
+         "extra": [{"channel": ["app"], "max": 3}]},
+        {"name": "ever", "by": ["member"], "window": "total", "max": 100}]);
+    let world = world(quotas).await;
+    let client = world.client();
+    let headers = |answer: &Answer| {
+        ["ratelimit-policy", "ratelimit"]
+            .map(|name| answer.headers[name].to_str().unwrap().to_owned())
+    };
+    let event = json!({"score": 2.5, "channel": "app", "id": "x"});
+    let first = vote(client, event.clone()).await;
+    assert_eq!(
+        headers(&first),
+        [
+            "\"minute\";q=5;w=60, \"points\";q=10;w=3600, \"ever\";q=100",
+            "\"minute\";r=4, \"points\";r=10;t=1800, \"ever\";r=99",
+        ]
+    );
+    taken(first);
+    let again = vote(client, event).await;
+    assert!(!again.headers.contains_key("ratelimit"));
+    let web = vote(client, json!({"score": 4})).await;
+    assert_eq!(
+        headers(&web)[1],
+        "\"minute\";r=3, \"points\";r=3;t=1800, \"ever\";r=98"
+    );
+    let plain = json!({"windows": ["all"]});
+    client.define("plain", plain).await;
+    let answer = client
+        .post(
+            "/v1/boards/plain/events",
+            json!({"member": "a", "score": 1}),
+        )
+        .await;
+    assert!(!answer.headers.contains_key("ratelimit"));
+}

@@ -1,0 +1,56 @@
+//! The headers of draft-ietf-httpapi-ratelimit-headers: `RateLimit-Policy` says what quotas allow, `RateLimit` what is
+//! left of them.
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+
+use crate::service::error::UsedUp;
+use crate::service::submit::QuotaLeft;
+
+/// What is left of quotas.
+pub const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+/// What quotas allow.
+pub const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+
+/// What an event that was taken leaves.
+pub fn of_quotas(quotas: &[QuotaLeft]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    if !quotas.is_empty() {
+        let policies = quotas
+            .iter()
+            .map(|quota| policy(&quota.name, quota.max, quota.window_s));
+        let lefts = quotas
+            .iter()
+            .map(|quota| limit(&quota.name, quota.left, quota.wait_s));
+        add(&mut headers, policies.collect(), lefts.collect());
+    }
+    headers
+}
+
+/// That a quota is used up; with `Retry-After`.
+pub fn of_used_up(quota: &UsedUp, headers: &mut HeaderMap) {
+    let policies = vec![policy(&quota.name, quota.max, quota.window_s)];
+    add(headers, policies, vec![limit(&quota.name, 0, quota.wait_s)]);
+    if let Some(wait_s) = quota.wait_s {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(wait_s.max(1)));
+    }
+}
+
+fn policy(name: &str, max: u64, window_s: Option<u64>) -> String {
+    format!("\"{name}\";q={max}{}", parameter("w", window_s))
+}
+
+fn limit(name: &str, left: u64, wait_s: Option<u64>) -> String {
+    format!("\"{name}\";r={left}{}", parameter("t", wait_s))
+}
+
+fn parameter(key: &str, seconds: Option<u64>) -> String {
+    seconds.map_or_else(String::new, |seconds| format!(";{key}={seconds}"))
+}
+
+fn add(headers: &mut HeaderMap, policies: Vec<String>, limits: Vec<String>) {
+    for (name, items) in [(RATE_LIMIT_POLICY, policies), (RATE_LIMIT, limits)] {
+        if let Ok(value) = HeaderValue::try_from(items.join(", ")) {
+            headers.insert(name, value);
+        }
+    }
+}
