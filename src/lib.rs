@@ -29,7 +29,7 @@
 //! - A script checks everything before its first write, and names the version of the definition it is for.
 //! - Scores are integers up to 2^53 − 1, scaled by the board's decimals; no float reaches a user.
 //! - Time is an argument below the entry points; the clock follows Redis' clock.
-//! - A rolling standing that isn't complete is never read; whoever finds it so completes it.
+//! - A derived standing that isn't complete is never read; whoever finds it so completes it.
 
 pub mod clock;
 pub mod config;

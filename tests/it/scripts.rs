@@ -266,6 +266,88 @@ async fn reads_are_one_snapshot_and_name_their_version() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn initial_scores_are_set_in_all_standings_that_are_there() {
+    let redis = RedisServer::start().await;
+    board(&redis).await;
+    let [state, target, scores] = [
+        "st:{b}:1:initial-day",
+        "st:{b}:1:initial-day:21",
+        "st:{b}:1:initial-scores:all",
+    ];
+    redis.run(&[b"ZADD", DAY.as_bytes(), b"-5", b"ann"]).await;
+    let set = async |names: Value, points: Value| {
+        let args = pack(&json!({
+            "version": "1-1", "layout": layout(), "names": names, "scores": points, "time": 0,
+        }));
+        let keys = ["st:{b}", "st:{b}:1:keys", scores, state];
+        run(&redis, &script::INITIAL, &keys, &[&args]).await
+    };
+    let done = |count| Reply::List(vec![Reply::text_of("OK"), Reply::Integer(count)]);
+    assert_eq!(set(json!(["ann", "bob"]), json!([-100, 0])).await, done(2));
+
+    let advance = pack(&json!({
+        "version": "1-1", "layout": layout(), "now": 21, "start": 21, "oldest": 21, "before": 20, "previous": 20,
+        "periods": 1, "initial": true, "keep_from": 20, "cache_ms": 1000, "cache_max": 4, "budget": 100,
+    }));
+    let keys = ["st:{b}", "st:{b}:1:keys", state, target, DAY, scores];
+    let code = run(&redis, &script::ADVANCE, &keys, &[&advance]).await;
+    assert_eq!(code, Reply::texts(&["DONE"]));
+    let entries = async || {
+        let page = read(
+            &redis,
+            &[target, state],
+            (2, 3, 21),
+            &json!([1, 1, 0, 10, false]),
+        )
+        .await;
+        page.list()[2].clone()
+    };
+    assert_eq!(entries().await, Reply::texts(&["ann", "-105", "bob", "0"]));
+
+    assert_eq!(
+        set(json!(["ann", "bob", "cid"]), json!([false, false, -1])).await,
+        done(1)
+    );
+    assert_eq!(entries().await, Reply::texts(&["ann", "-5", "cid", "-1"]));
+    let beyond = set(
+        json!(["cid", "ann"]),
+        json!([-2, -9_007_199_254_740_990_i64]),
+    )
+    .await;
+    assert_eq!(
+        beyond,
+        Reply::List(vec![Reply::text_of("OUT_OF_RANGE"), Reply::Integer(2)])
+    );
+    assert_eq!(entries().await, Reply::texts(&["ann", "-5", "cid", "-1"]));
+    redis.run(&[b"HSET", b"st:{b}", b"version", b"1-2"]).await;
+    assert_eq!(
+        set(json!(["ann"]), json!([1])).await,
+        Reply::texts(&["STALE"])
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn voters_of_several_periods_are_counted_once() {
+    let redis = RedisServer::start().await;
+    let days = ["st:{b}:1:voters-day:20", "st:{b}:1:voters-day:21"];
+    redis
+        .run(&[b"PFADD", days[0].as_bytes(), b"v1", b"v2"])
+        .await;
+    redis
+        .run(&[b"PFADD", days[1].as_bytes(), b"v2", b"v3"])
+        .await;
+    let keys = [
+        "st:{b}",
+        days[0],
+        days[1],
+        days[0],
+        "st:{b}:1:voters-day:22",
+    ];
+    let counts = run(&redis, &script::VOTERS, &keys, &[&pack(&json!([2, 1, 1]))]).await;
+    assert_eq!(counts, Reply::List([3, 2, 0].map(Reply::Integer).to_vec()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn definitions_change_only_from_what_was_seen() {
     let redis = RedisServer::start().await;
     board(&redis).await;
