@@ -52,7 +52,7 @@ async fn scripts_that_redis_forgets_in_the_middle_of_traffic_are_loaded_again() 
     let traffic = stream::iter(0..40)
         .map(async |number: usize| {
             if number.is_multiple_of(5) {
-                world.redis.command("SCRIPT FLUSH").await;
+                world.redis.on_each("SCRIPT FLUSH").await;
             }
             let client = &world.instances[number % 2].client;
             client

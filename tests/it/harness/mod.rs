@@ -1,10 +1,11 @@
-//! A world for one test: a Redis server of its own, a clock that the test sets, and any number of instances
+//! A world for one test: Redis servers of its own, a clock that the test sets, and any number of instances
 //! of the service, each behind a real port.
 
 pub mod client;
 pub mod program;
 pub mod random;
 pub mod redis;
+pub mod servers;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 pub use self::client::Client;
 pub use self::redis::RedisServer;
+use self::servers::RedisServers;
 
 /// The repository's folder.
 pub fn repository() -> PathBuf {
@@ -70,11 +72,11 @@ impl Instance {
     }
 }
 
-/// A Redis server, a clock, and instances of the service.
+/// Redis, a clock, and instances of the service.
 pub struct World {
     pub instances: Vec<Instance>,
     pub clock: Clock,
-    pub redis: RedisServer,
+    pub redis: RedisServers,
 }
 
 impl World {
@@ -88,7 +90,7 @@ impl World {
     }
 
     pub async fn with_keys(count: usize, now: &str, keys: &str) -> Self {
-        let redis = RedisServer::start().await;
+        let redis = RedisServers::start().await;
         let clock = Clock::set_to(Timestamp::parse(now).unwrap());
         let mut instances = Vec::new();
         for _ in 0..count {

@@ -25,14 +25,25 @@ pub async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
 /// The server; it ends with this value.
 pub struct RedisServer {
     directory: TempDir,
+    arguments: Vec<String>,
     child: Child,
 }
 
 impl RedisServer {
     pub async fn start() -> Self {
+        Self::start_with(&["--port", "0"]).await
+    }
+
+    /// Starts it with further arguments.
+    pub async fn start_with(arguments: &[&str]) -> Self {
         let directory = TempDir::new().unwrap();
-        let child = spawn(directory.path());
-        let server = Self { directory, child };
+        let arguments = arguments.iter().copied().map(str::to_owned).collect();
+        let child = spawn(directory.path(), &arguments);
+        let server = Self {
+            directory,
+            arguments,
+            child,
+        };
         server.wait_until_ready().await;
         server
     }
@@ -62,7 +73,7 @@ impl RedisServer {
 
     /// Starts it again.
     pub async fn restart(&mut self) {
-        self.child = spawn(self.directory.path());
+        self.child = spawn(self.directory.path(), &self.arguments);
         self.wait_until_ready().await;
     }
 
@@ -178,22 +189,15 @@ impl Drop for RedisServer {
     }
 }
 
-fn spawn(directory: &Path) -> Child {
+fn spawn(directory: &Path, arguments: &Vec<String>) -> Child {
     let program =
         std::env::var_os("STANDINGS_REDIS_SERVER").unwrap_or_else(|| "redis-server".into());
     Command::new(program)
-        .args([
-            "--port",
-            "0",
-            "--unixsocket",
-            "redis.sock",
-            "--save",
-            "",
-            "--appendonly",
-            "yes",
-        ])
-        .args(["--appendfsync", "no", "--daemonize", "no", "--dir"])
+        .args(["--unixsocket", "redis.sock", "--save", ""])
+        .args(["--appendonly", "yes", "--appendfsync", "no"])
+        .args(["--daemonize", "no", "--dir"])
         .arg(directory)
+        .args(arguments)
         .current_dir(directory)
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -205,10 +205,10 @@ async fn the_data_of_a_deleted_board_is_unlinked_and_a_new_one_is_left_alone() {
         .await
         .expect(200);
     while world.service().purge_deleted().await.unwrap() {}
-    assert_eq!(world.redis.command("KEYS st:{b}:1:*").await, "*0\r\n");
+    assert_eq!(world.redis.keys("st:{b}:1:*").await, [""; 0]);
     let page = client.get("/v1/boards/b/standings/all").await.expect(200);
     assert_eq!(page["entries"][0]["member"], "b");
     client.delete("/v1/boards/b").await.expect(204);
     while world.service().purge_deleted().await.unwrap() {}
-    assert_eq!(world.redis.command("KEYS st:{b}*").await, "*0\r\n");
+    assert_eq!(world.redis.keys("st:{b}*").await, [""; 0]);
 }

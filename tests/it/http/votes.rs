@@ -55,7 +55,7 @@ fn expected(scores: &[(&str, f64)]) -> Vec<(String, f64)> {
 async fn expect_no_traces(world: &World) {
     world.client().delete("/v1/boards/v").await.expect(204);
     while world.service().purge_deleted().await.unwrap() {}
-    assert_eq!(world.redis.command("KEYS st:{v}*").await, "*0\r\n");
+    assert_eq!(world.redis.keys("st:{v}*").await, [""; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -453,14 +453,10 @@ async fn many_voters_are_estimated_within_the_error_of_hyperloglog() {
     );
     assert!(is_near(&page["entries"][1]["voters"], VOTERS / 4), "{page}");
     // All of a period's keys end together.
-    let keys = world.redis.command("KEYS st:{v}:*day:2026-11-21*").await;
-    let keys: Vec<&str> = keys
-        .lines()
-        .filter(|line| line.starts_with("st:"))
-        .collect();
+    let keys = world.redis.keys("st:{v}:*day:2026-11-21*").await;
     assert_eq!(keys.len(), 7, "{keys:?}");
     for key in keys {
-        let ttl = world.redis.run(&[b"PTTL", key.trim().as_bytes()]).await;
+        let ttl = world.redis.run(&[b"PTTL", key.as_bytes()]).await;
         // To the day's end, and a day.
         assert!(
             matches!(ttl, Reply::Integer(ms) if ms > 35 * 3_600_000 && ms <= 36 * 3_600_000),
@@ -594,8 +590,8 @@ async fn a_capped_board_lists_the_first_and_keeps_everybodys_total() {
         .post("/v1/boards/v/events", json!({"member": "a", "score": 0}))
         .await
         .expect_problem(422, "score-out-of-range");
-    let listed = world.redis.command("ZCARD st:{v}:1:day:2026-11-21").await;
-    assert_eq!(listed, ":2\r\n");
+    let listed = world.redis.run(&[b"ZCARD", b"st:{v}:1:day:2026-11-21"]);
+    assert_eq!(listed.await, Reply::Integer(2));
 }
 
 #[tokio::test(flavor = "multi_thread")]

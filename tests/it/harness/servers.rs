@@ -1,0 +1,136 @@
+//! Where a world keeps its data: one Redis server, or a cluster of three primaries.
+//!
+//! With `STANDINGS_TEST_CLUSTER` set, all worlds are clusters, so that the whole suite runs on one.
+
+use std::net::TcpListener;
+
+use futures::future::join_all;
+
+use super::redis::{RedisServer, Reply, eventually};
+
+/// How many primaries a cluster has.
+const PRIMARIES: usize = 3;
+/// How many slots a cluster has.
+const SLOTS: usize = 16_384;
+
+/// The servers; they end with this value.
+pub struct RedisServers {
+    nodes: Vec<RedisServer>,
+    url: String,
+}
+
+impl RedisServers {
+    /// What the environment asks for.
+    pub async fn start() -> Self {
+        if std::env::var_os("STANDINGS_TEST_CLUSTER").is_some() {
+            Self::start_cluster().await
+        } else {
+            let server = RedisServer::start().await;
+            Self {
+                url: server.url(),
+                nodes: vec![server],
+            }
+        }
+    }
+
+    /// A cluster of three primaries, each with a third of the slots.
+    pub async fn start_cluster() -> Self {
+        let ports: Vec<[u16; 2]> = (0..PRIMARIES).map(|_| free_ports()).collect();
+        let nodes = ports.iter().map(|[port, bus]| cluster_node(*port, *bus));
+        let nodes = join_all(nodes).await;
+        for (index, node) in nodes.iter().enumerate() {
+            let [first, behind] = [index, index + 1].map(|index| index * SLOTS / PRIMARIES);
+            for command in [
+                format!("CLUSTER ADDSLOTSRANGE {first} {}", behind - 1),
+                format!("CLUSTER SET-CONFIG-EPOCH {}", index + 1),
+            ] {
+                assert_eq!(node.command(&command).await, "+OK\r\n", "{command}");
+            }
+            let [port, bus] = ports[0];
+            node.command(&format!("CLUSTER MEET 127.0.0.1 {port} {bus}"))
+                .await;
+        }
+        let cluster = Self {
+            nodes,
+            url: format!("redis-cluster://127.0.0.1:{}", ports[0][0]),
+        };
+        cluster.wait_until_ready().await;
+        cluster
+    }
+
+    async fn wait_until_ready(&self) {
+        if self.nodes.len() == 1 {
+            return;
+        }
+        eventually("the cluster is formed", async || {
+            let infos = self.on_each("CLUSTER INFO").await;
+            infos.iter().all(|info| {
+                info.contains("cluster_state:ok")
+                    && info.contains(&format!("cluster_known_nodes:{PRIMARIES}"))
+            })
+        })
+        .await;
+    }
+
+    /// What the service connects to.
+    pub fn url(&self) -> String {
+        self.url.clone()
+    }
+
+    /// Kills all servers without a warning.
+    pub fn kill(&mut self) {
+        self.nodes.iter_mut().for_each(RedisServer::kill);
+    }
+
+    /// Starts them again.
+    pub async fn restart(&mut self) {
+        join_all(self.nodes.iter_mut().map(RedisServer::restart)).await;
+        self.wait_until_ready().await;
+    }
+
+    /// Sends a command to each server and returns the raw replies.
+    pub async fn on_each(&self, command: &str) -> Vec<String> {
+        join_all(self.nodes.iter().map(|node| node.command(command))).await
+    }
+
+    /// The keys that match a pattern, wherever they lie.
+    pub async fn keys(&self, pattern: &str) -> Vec<String> {
+        let mut keys = Vec::new();
+        for node in &self.nodes {
+            let reply = node.run(&[b"KEYS", pattern.as_bytes()]).await;
+            keys.extend(reply.list().iter().map(Reply::text));
+        }
+        keys
+    }
+
+    /// Runs a command of a key, wherever it lies.
+    pub async fn run(&self, words: &[&[u8]]) -> Reply {
+        for node in &self.nodes {
+            match node.run(words).await {
+                Reply::Error(text) if text.starts_with("MOVED") => {}
+                reply => return reply,
+            }
+        }
+        panic!("no server has the slot of {words:?}");
+    }
+}
+
+async fn cluster_node(port: u16, bus: u16) -> RedisServer {
+    let [port, bus] = [port, bus].map(|port| port.to_string());
+    let network = [
+        "--bind",
+        "127.0.0.1",
+        "--port",
+        &port,
+        "--cluster-port",
+        &bus,
+    ];
+    let cluster = ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"];
+    RedisServer::start_with(&[&network[..], &cluster[..]].concat()).await
+}
+
+/// Two ports that nobody listens on.
+fn free_ports() -> [u16; 2] {
+    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    listeners.map(|listener| listener.local_addr().unwrap().port())
+}
