@@ -12,6 +12,11 @@
 --     {2, place in `standings`, member, around (1 or more), place of the one before (0: none)}   a member
 --     {3, place in `standings`, list of members}                                    a subset
 --     {4, place in `standings`, list of numbers of events}                          what a standing amounts to
+--   and of a shard (src/service/merged.rs), where a mark is {score, time (a tie key), id} of a member that may lie in
+--   another shard; an empty id is ahead of all that have this score:
+--     {5, place in `standings`, from, to, count}     about `count` entries, evenly spread between two places
+--     {6, place in `standings`, mark, before, count} `before` entries ahead of a mark and `count` from it on
+--     {7, place in `standings`, list of marks}       how many entries are ahead of each
 --
 -- Reply: {'STALE'}, or {'OK', an answer to each query}:
 --   {-1, start}   a standing that it needs is not complete
@@ -21,6 +26,9 @@
 --            is behind the last that is listed, with place -1 and the last entries: score, sorted-set member
 --   subset   {total, for each {} (no member) or {place from 0, -1: behind the last, rank, score, sorted-set member}}
 --   amounts  {total, sum of all scores / 2^32, the rest of it, number of events}
+--   spread   {total, number of entries, places, entries}
+--   slice    {total, number of entries ahead of the mark, place of the first, entries}
+--   places   {total, places}
 -- Entries are a flat list of sorted-set members and scores. Scores and sums are text. The rank of whoever is behind the
 -- last that is listed is 0.
 --
@@ -29,7 +37,7 @@
 --   ARGV  {version='1-1', …, standings={{2, 0, 0}}, queries={{1, 1, 0, 10, 'bob'}}}
 --   reply {'OK', {2, 1, {'ann', '-5', 'bob', '-3'}, {2, '-3', 'bob'}}}
 
-local PAGE, MEMBER, SUBSET, AMOUNTS = 1, 2, 3, 4
+local PAGE, MEMBER, SUBSET, AMOUNTS, SPREAD, SLICE, PLACES = 1, 2, 3, 4, 5, 6, 7
 
 if #KEYS < 2 or #ARGV ~= 1 then return redis.error_reply('ERR read.lua: 2 keys or more, 1 argument') end
 local args = cmsgpack.unpack(ARGV[1])
@@ -131,6 +139,63 @@ answers[AMOUNTS] = function(standing, counts)
   end
   for _, place in ipairs(counts) do events = events + (call('GET', KEYS[place]) or 0) end
   return {total_of(standing), number_text(high), number_text(low), number_text(events)}
+end
+
+-- Whether the bytes of one text sort before those of another, as Redis sorts them.
+local function is_before(one, other)
+  for index = 1, math.min(#one, #other) do
+    local byte, other_byte = string.byte(one, index), string.byte(other, index)
+    if byte ~= other_byte then return byte < other_byte end
+  end
+  return #one < #other
+end
+
+-- How many entries are ahead of a mark. Where scores are equal it is looked for by halves.
+local function place_of(standing, mark)
+  local score, time, id = number_text(mark[1]), mark[2], mark[3]
+  local low = call('ZCOUNT', standing.zset, '-inf', '(' .. score)
+  if id == '' then return low end
+  local member = layout.prefixed and struct.pack('>I6', time) .. id or id
+  local own = call('ZRANK', standing.zset, member)
+  if own and own >= low then return own end
+  local high = low + call('ZCOUNT', standing.zset, score, score)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if is_before(call('ZRANGE', standing.zset, middle, middle)[1], member) then
+      low = middle + 1
+    else
+      high = middle
+    end
+  end
+  return low
+end
+
+answers[SPREAD] = function(standing, from, to, count)
+  local listed = call('ZCARD', standing.zset)
+  to = math.min(to, listed)
+  local step, places, entries = math.max(1, math.ceil((to - from) / count)), {}, {}
+  for place = from + math.floor(step / 2), to - 1, step do
+    local entry = call('ZRANGE', standing.zset, place, place, 'WITHSCORES')
+    places[#places + 1] = place
+    entries[#entries + 1], entries[#entries + 2] = entry[1], entry[2]
+  end
+  return {total_of(standing), listed, places, entries}
+end
+
+answers[SLICE] = function(standing, mark, before, count)
+  local place = place_of(standing, mark)
+  local from = math.max(0, place - before)
+  local entries = {}
+  if place + count > from then
+    entries = call('ZRANGE', standing.zset, from, place + count - 1, 'WITHSCORES')
+  end
+  return {total_of(standing), place, from, entries}
+end
+
+answers[PLACES] = function(standing, marks)
+  local places = {}
+  for index, mark in ipairs(marks) do places[index] = place_of(standing, mark) end
+  return {total_of(standing), places}
 end
 
 local reply = {'OK'}

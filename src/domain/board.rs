@@ -11,6 +11,7 @@ use super::ids::BoardId;
 use super::period::{Calendar, Period, Season, Unit};
 use super::quota::{self, Quota};
 use super::score::{Bound, Decimals, Ratio, Score};
+use super::shard::{SHARDS_MAX, Shard};
 use super::ties::Ties;
 use super::time::{Span, Timestamp};
 use super::weight::Weights;
@@ -161,7 +162,7 @@ impl<'de> Deserialize<'de> for Zone {
 /// What an operator says of a board. Only `windows` is required.
 ///
 /// `update`, `order`, `decimals`, `ties`, `timezone`, `week_start` and `season` can't change while the
-/// board has events; nor can `weight`, `initial`, `uniques` and `keep_top`; nor can `ranking` become or stop being `dense`, which is stored with the scores, nor
+/// board has events; nor can `weight`, `initial`, `uniques`, `keep_top` and `shards`; nor can `ranking` become or stop being `dense`, which is stored with the scores, nor
 /// `carryover` begin or end for a unit that a rolling window counts.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -257,6 +258,11 @@ pub struct Definition {
     #[serde(default)]
     #[schema(minimum = 1, maximum = 100_000)]
     pub keep_top: Option<u32>,
+    /// Over how many slots of a Redis Cluster the members are spread, 1 to 64: for a board that is too much for one
+    /// node. Reads stay exact. Not with `ranking: dense`, `quotas`, `max_attempts` and `uniques`.
+    #[serde(default = "one")]
+    #[schema(minimum = 1, maximum = 64, default = 1)]
+    pub shards: u16,
     /// Events with an earlier `at` are refused.
     #[serde(default)]
     #[schema(value_type = Option<String>, format = DateTime)]
@@ -285,6 +291,10 @@ pub struct SeasonSchema {
     /// How long each is: a duration of at least one minute.
     #[schema(example = "14d", pattern = r"^[0-9]{1,9}[smhd]$")]
     length: String,
+}
+
+fn one() -> u16 {
+    1
 }
 
 fn utc() -> Zone {
@@ -389,6 +399,9 @@ impl Definition {
                 );
             }
         }
+        for (field, detail) in self.check_shards() {
+            refuse(format!("/{field}"), detail);
+        }
         if let Some(keep_top) = self.keep_top {
             for detail in self.check_keep_top(keep_top) {
                 refuse("/keep_top".into(), detail);
@@ -428,6 +441,24 @@ impl Definition {
             refuse("/closes_at".into(), "a board closes after it opens");
         }
         errors
+    }
+
+    /// What a board of several shards can't have, or not so many of them.
+    fn check_shards(&self) -> Vec<(&'static str, &'static str)> {
+        let alone = [
+            ("ranking", self.ranking == Ranking::Dense),
+            ("quotas", !self.quotas.is_empty()),
+            ("max_attempts", !self.max_attempts.is_empty()),
+            ("uniques", self.uniques.is_some()),
+        ];
+        let refused = alone
+            .into_iter()
+            .filter(|(_, is_set)| *is_set && self.shards > 1);
+        let refused =
+            refused.map(|(field, _)| (field, "a board of several shards can't have this"));
+        let is_sound = (1..=SHARDS_MAX).contains(&self.shards);
+        let count = (!is_sound).then_some(("shards", "a board has 1 to 64 shards"));
+        count.into_iter().chain(refused).collect()
     }
 
     /// Why the board can't keep the first alone: where a member could fall, one of those that are not listed would
@@ -490,6 +521,7 @@ impl Definition {
         compare("initial", self.initial == other.initial);
         compare("uniques", self.uniques == other.uniques);
         compare("keep_top", self.keep_top == other.keep_top);
+        compare("shards", self.shards == other.shards);
         let dense = |definition: &Self| definition.ranking == Ranking::Dense;
         compare("ranking", dense(self) == dense(other));
         for unit in Unit::ALL {
@@ -539,6 +571,8 @@ pub struct Board {
     pub calendar: Calendar,
     /// Its quotas, and those that its `max_attempts` are.
     pub quotas: Vec<Quota>,
+    /// Which of its shards it is about; `None`: all of it.
+    pub shard: Option<Shard>,
 }
 
 impl Board {
@@ -563,6 +597,7 @@ impl Board {
             revision,
             epochs,
             calendar,
+            shard: None,
         }
     }
 
@@ -669,7 +704,7 @@ mod tests {
             "ranking": "ordinal", "timezone": "UTC", "week_start": "monday", "windows": ["day"],
             "season": null, "carryover": {}, "accept_late": "48h", "idempotency": "1h",
             "retention": {}, "quotas": [], "max_attempts": {}, "score_min": null, "score_max": null,
-            "weight": null, "initial": [], "uniques": null, "keep_top": null,
+            "weight": null, "initial": [], "uniques": null, "keep_top": null, "shards": 1,
             "opens_at": null, "closes_at": null
         });
         assert_eq!(shown, expected);
@@ -702,6 +737,16 @@ mod tests {
         assert_eq!(
             pointers(r#"{"windows": ["all"], "update": "max", "weight": {"members": {"a/b": 0}}}"#),
             ["/weight/members/a~1b", "/weight"]
+        );
+        assert_eq!(
+            pointers(r#"{"windows": ["all"], "shards": 0}"#),
+            ["/shards"]
+        );
+        assert_eq!(
+            pointers(
+                r#"{"windows": ["all"], "shards": 2, "ranking": "dense", "uniques": "board"}"#
+            ),
+            ["/ranking", "/uniques"]
         );
         assert_eq!(
             pointers(r#"{"windows": ["all"], "initial": ["day", "all"]}"#),

@@ -11,6 +11,7 @@ pub mod plan;
 pub mod quota;
 pub mod score;
 pub mod series;
+pub mod shard;
 pub mod ties;
 pub mod time;
 pub mod weight;

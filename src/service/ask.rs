@@ -10,10 +10,10 @@ use tokio::sync::OnceCell;
 
 use super::line::Work;
 use super::voters::Voters;
-use super::{Error, LiveBoard, Service};
+use super::{Error, LiveShard, Service};
 use crate::domain::board::Board;
 use crate::domain::series::Series;
-use crate::store::standings::{Amounts, Answer, Neighbourhood, Page, Query, Subset};
+use crate::store::standings::{Amounts, Answer, Neighbourhood, Page, Query, Slice, Spread, Subset};
 use crate::store::{Store, StoreError, Versioned};
 
 /// For how long the queries of one call may keep Redis busy, in microseconds.
@@ -30,6 +30,12 @@ pub enum Found {
     Subset(Arc<Subset>),
     /// What a standing amounts to.
     Amounts(Amounts),
+    /// Some entries of a shard, evenly spread.
+    Spread(Spread),
+    /// Some entries of a shard around a mark.
+    Slice(Arc<Slice>),
+    /// How many entries of a shard are ahead of marks.
+    Places(Arc<[u64]>),
     /// The derived standing whose newest period begins here, in milliseconds, has to be completed.
     Incomplete(i64),
 }
@@ -45,6 +51,16 @@ pub struct SharedPage {
     pub rendered: OnceLock<Rendered>,
 }
 
+impl SharedPage {
+    /// A page of which nothing has been made yet.
+    pub fn new(page: Page) -> Self {
+        Self {
+            page,
+            ..Self::default()
+        }
+    }
+}
+
 /// A document as it is sent.
 #[derive(Clone, Debug)]
 pub struct Rendered {
@@ -57,14 +73,13 @@ pub struct Rendered {
 impl From<Answer> for Found {
     fn from(answer: Answer) -> Self {
         match answer {
-            Answer::Page(page) => Self::Page(Arc::new(SharedPage {
-                page,
-                voters: OnceCell::new(),
-                rendered: OnceLock::new(),
-            })),
+            Answer::Page(page) => Self::Page(Arc::new(SharedPage::new(page))),
             Answer::Member(member) => Self::Member(member.map(Arc::new)),
             Answer::Subset(subset) => Self::Subset(Arc::new(subset)),
             Answer::Amounts(amounts) => Self::Amounts(amounts),
+            Answer::Spread(spread) => Self::Spread(spread),
+            Answer::Slice(slice) => Self::Slice(Arc::new(slice)),
+            Answer::Places(places) => Self::Places(places.into()),
             Answer::Incomplete(start_ms) => Self::Incomplete(start_ms),
         }
     }
@@ -125,24 +140,24 @@ impl Work for Reading {
 }
 
 impl Service {
-    /// Asks for something, and takes the answer, or does what it takes to have one at the next attempt.
+    /// Asks a shard for something, and takes the answer, or does what it takes to have one at the next attempt.
     pub(super) async fn ask<T>(
         &self,
-        live: &LiveBoard,
+        shard: &LiveShard,
         series: Series,
         query: Query,
         take: impl FnOnce(Found) -> Option<T>,
     ) -> Result<Option<T>, Error> {
-        let answer = live.reading.submit(query).await;
+        let answer = shard.reading.submit(query).await;
         let fault = || StoreError::Unexpected("a read without its answer".into());
         match answer.ok_or_else(fault)?? {
             Versioned::Current(Found::Incomplete(start_ms)) => {
-                self.complete_from(live, series, start_ms).await?;
+                self.complete_from(&shard.board, series, start_ms).await?;
             }
             Versioned::Current(found) => {
                 return take(found).ok_or_else(fault).map(Some).map_err(Error::from);
             }
-            Versioned::Stale => self.reload(&live.board.id).await?,
+            Versioned::Stale => self.reload(&shard.board.id).await?,
         }
         Ok(None)
     }

@@ -92,6 +92,21 @@ impl Service {
                 None => self.boards.put(id, None),
             }
         }
+        self.open_shards(id).await
+    }
+
+    /// Tells the shards of a board of the definition that is in memory. It has to be there still when that is done:
+    /// otherwise the shards of a deleted board might come to life again.
+    async fn open_shards(&self, id: &BoardId) -> Result<(), Error> {
+        match self.boards.get(id) {
+            Some(live) if live.shards.len() > 1 => {
+                self.store.open_shards(&live.board).await?;
+                if self.store.load_board(id).await?.is_none() {
+                    self.boards.put(id, None);
+                }
+            }
+            _ => {}
+        }
         Ok(())
     }
 
@@ -155,7 +170,8 @@ impl Service {
             {
                 Defined::Stored => {
                     let live = self.put_live(board.clone());
-                    self.store.announce_board(id, true).await?;
+                    self.open_shards(id).await?;
+                    self.store.announce_board(&board, true).await?;
                     self.begin_derived(&live).await?;
                     return Ok((board, stored.is_none()));
                 }
@@ -178,7 +194,7 @@ impl Service {
             let board = stored.ok_or_else(|| Error::BoardNotFound(id.clone()))?;
             if self.store.delete_board(&board).await? {
                 self.boards.put(id, None);
-                self.store.announce_board(id, false).await?;
+                self.store.announce_board(&board, false).await?;
                 return Ok(());
             }
         }
@@ -204,8 +220,8 @@ impl Service {
     /// Unlinks the data of deleted boards, a bounded part of each; returns whether any is left.
     pub async fn purge_deleted(&self) -> Result<bool, Error> {
         let mut is_more = false;
-        for (generation, id) in self.store.deleted_boards().await? {
-            is_more |= self.store.purge_board(generation, &id).await?;
+        for deleted in self.store.deleted_boards().await? {
+            is_more |= Box::pin(self.store.purge_board(&deleted)).await?;
         }
         Ok(is_more)
     }

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::ask::{Found, SharedPage};
+use futures::future::try_join_all;
+
+use super::ask::SharedPage;
 use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
 use crate::domain::board::{Board, FieldError};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::score::Score;
 use crate::store::Versioned;
 use crate::store::initial::{CALL_MEMBERS_MAX, Initialized};
-use crate::store::standings::Query;
 
 /// The most members of one request.
 pub const INITIAL_MAX: usize = 10_000;
@@ -36,21 +37,32 @@ impl Service {
         for _ in 0..ATTEMPTS_MAX {
             let live = self.live_board(id).await?;
             let scores = read_scores(&live.board, scores)?;
-            match self.set_all(&live.board, &scores).await? {
-                Versioned::Current(count) => return Ok(count),
-                Versioned::Stale => self.reload(id).await?,
+            if !self.note_use(&live).await? {
+                continue;
+            }
+            let mut of_shard = vec![Vec::new(); live.shards.len()];
+            for score in scores {
+                of_shard[live.board.shard_of(&score.0)].push(score);
+            }
+            let shards = live.shards.iter().zip(&of_shard);
+            let set = shards.map(|(shard, scores)| self.set_all(&shard.board, scores));
+            match try_join_all(set).await?.into_iter().sum::<Option<u64>>() {
+                Some(count) => return Ok(count),
+                None => self.reload(id).await?,
             }
         }
         Err(Error::busy())
     }
 
+    /// Sets initial scores of a shard, none too; `None` if the definition has changed.
     async fn set_all(
         &self,
         board: &Board,
         scores: &[(MemberId, Option<Score>)],
-    ) -> Result<Versioned<u64>, Error> {
+    ) -> Result<Option<u64>, Error> {
         let mut count = 0;
-        for some in scores.chunks(CALL_MEMBERS_MAX) {
+        let calls = scores.len().div_ceil(CALL_MEMBERS_MAX).max(1);
+        for some in (0..calls).map(|call| part(scores, call)) {
             match self.store.set_initial(board, some).await? {
                 Versioned::Current(Initialized::Done(members)) => count = members,
                 Versioned::Current(Initialized::OutOfRange(place)) => {
@@ -62,10 +74,10 @@ impl Service {
                     });
                     return Err(Error::Invalid(beyond.into_iter().collect()));
                 }
-                Versioned::Stale => return Ok(Versioned::Stale),
+                Versioned::Stale => return Ok(None),
             }
         }
-        Ok(Versioned::Current(count))
+        Ok(Some(count))
     }
 
     /// Reads initial scores: `size` of them, behind the first `offset`.
@@ -78,22 +90,19 @@ impl Service {
         for _ in 0..ATTEMPTS_MAX {
             let live = self.live_board(id).await?;
             let standing = live.board.initial_scores();
-            let query = Query::Page {
-                standing,
-                offset,
-                count: size,
-                member: None,
-            };
-            let page = |found| match found {
-                Found::Page(page) => Some(page),
-                _ => None,
-            };
-            if let Some(shared) = self.ask(&live, standing.series, query, page).await? {
+            let shared = self.read_page(&live, standing, offset, size, None);
+            if let Some(shared) = shared.await? {
                 return Ok(FoundInitial { live, shared });
             }
         }
         Err(Error::busy())
     }
+}
+
+/// What a call sets.
+fn part(scores: &[(MemberId, Option<Score>)], call: usize) -> &[(MemberId, Option<Score>)] {
+    let from = call * CALL_MEMBERS_MAX;
+    &scores[from..scores.len().min(from + CALL_MEMBERS_MAX)]
 }
 
 fn read_scores(

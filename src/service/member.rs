@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use super::ask::Found;
+use super::merged::Merged;
 use super::period::{Choice, Target};
 use super::voters::Voters;
 use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
 use crate::domain::ids::{BoardId, MemberId};
-use crate::domain::series::Track;
+use crate::domain::series::{Standing, Track};
 use crate::store::standings::{Neighbourhood, Query};
 
 /// The most neighbours on each side.
@@ -64,20 +65,10 @@ impl Service {
                 return Err(not_found());
             }
             let previous = target.previous(board, now);
-            let query = Query::Member {
-                standing: target.standing,
-                previous: previous.as_ref().map(|target| target.standing),
-                member: request.member.clone(),
-                around,
-            };
-            let member = |found| match found {
-                Found::Member(member) => Some(member),
-                _ => None,
-            };
-            match self
-                .ask(&live, target.standing.series, query, member)
-                .await?
-            {
+            let before = previous.as_ref().map(|target| target.standing);
+            let standings = (target.standing, before);
+            let read = self.read_member(&live, standings, &request.member, around);
+            match read.await? {
                 Some(Some(found)) => {
                     let entries = found.entries.iter();
                     let voters = self.voters(board, &target, entries).await?;
@@ -95,5 +86,31 @@ impl Service {
             }
         }
         Err(Error::busy())
+    }
+
+    /// Reads a member of a standing, and where it stood in the one before; `None` if it has to begin anew.
+    async fn read_member(
+        &self,
+        live: &LiveBoard,
+        (standing, before): (Standing, Option<Standing>),
+        member: &MemberId,
+        around: u64,
+    ) -> Result<Option<Option<Arc<Neighbourhood>>>, Error> {
+        let [shard] = &live.shards[..] else {
+            let before = before.map(|before| Merged::new(self, live, before));
+            let merged = Merged::new(self, live, standing);
+            return Box::pin(merged.member(member, around, before.as_ref())).await;
+        };
+        let query = Query::Member {
+            standing,
+            previous: before,
+            member: member.clone(),
+            around,
+        };
+        let member = |found| match found {
+            Found::Member(member) => Some(member),
+            _ => None,
+        };
+        self.ask(shard, standing.series, query, member).await
     }
 }

@@ -10,6 +10,7 @@ pub mod error;
 pub mod initial;
 pub mod line;
 pub mod member;
+mod merged;
 pub mod page;
 pub mod period;
 pub mod quotas;
@@ -20,6 +21,7 @@ pub mod subset;
 pub mod voters;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 pub use error::Error;
 
@@ -28,6 +30,7 @@ use self::line::Line;
 use self::submit::Applying;
 use crate::clock::Clock;
 use crate::domain::board::Board;
+use crate::domain::ids::MemberId;
 use crate::domain::plan::Routes;
 use crate::store::Store;
 
@@ -41,11 +44,40 @@ pub struct LiveBoard {
     pub board: Arc<Board>,
     /// The routes of its latest events.
     pub routes: Routes,
+    /// Its shards, one or more.
+    pub shards: Vec<LiveShard>,
+    /// Whether it is noted that it has events. Of a board with one shard that is done with the event.
+    is_used: AtomicBool,
+}
+
+/// A shard of a board in memory, or the board itself, if it has but one.
+#[derive(Debug)]
+pub struct LiveShard {
+    /// The board as the shard sees it.
+    pub board: Arc<Board>,
     applying: Arc<Line<Applying>>,
     reading: Arc<Line<Reading>>,
 }
 
 impl LiveBoard {
+    fn new(board: Board, store: &Arc<Store>) -> Self {
+        let board = Arc::new(board);
+        let shards = board.shards().into_iter();
+        Self {
+            routes: Routes::default(),
+            shards: shards.map(|shard| LiveShard::new(shard, store)).collect(),
+            is_used: AtomicBool::new(board.definition.shards == 1),
+            board,
+        }
+    }
+
+    /// The shard of a member.
+    fn shard_of(&self, member: &MemberId) -> &LiveShard {
+        &self.shards[self.board.shard_of(member)]
+    }
+}
+
+impl LiveShard {
     fn new(board: Board, store: &Arc<Store>) -> Self {
         let board = Arc::new(board);
         let (store, shared) = (|| Arc::clone(store), || Arc::clone(&board));
@@ -58,7 +90,6 @@ impl LiveBoard {
                 store: store(),
                 board: shared(),
             }),
-            routes: Routes::default(),
             board,
         }
     }

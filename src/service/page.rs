@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use super::ask::{Found, SharedPage};
+use super::merged::Merged;
 use super::period::{Choice, Target};
 use super::voters::Voters;
 use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
 use crate::domain::ids::{BoardId, MemberId};
-use crate::domain::series::Track;
+use crate::domain::series::{Standing, Track};
 use crate::store::standings::Query;
 
 /// The most entries of a page.
@@ -66,18 +67,9 @@ impl Service {
                     voters: Voters::default(),
                 });
             }
-            let query = Query::Page {
-                standing: target.standing,
-                offset,
-                count: size,
-                member: request.member.clone(),
-            };
-            let page = |found| match found {
-                Found::Page(page) => Some(page),
-                _ => None,
-            };
-            let series = target.standing.series;
-            if let Some(shared) = self.ask(&live, series, query, page).await? {
+            let member = request.member.as_ref();
+            let shared = self.read_page(&live, target.standing, offset, size, member);
+            if let Some(shared) = shared.await? {
                 let voters = self.voters_of_page(&live.board, &target, &shared).await?;
                 return Ok(FoundPage {
                     live,
@@ -88,5 +80,33 @@ impl Service {
             }
         }
         Err(Error::busy())
+    }
+
+    /// Reads `count` entries of a standing behind the first `offset`, and the entry of `member`; `None` if it has to
+    /// begin anew.
+    pub(super) async fn read_page(
+        &self,
+        live: &LiveBoard,
+        standing: Standing,
+        offset: u64,
+        count: u64,
+        member: Option<&MemberId>,
+    ) -> Result<Option<Arc<SharedPage>>, Error> {
+        let [shard] = &live.shards[..] else {
+            let merged = Merged::new(self, live, standing);
+            let page = Box::pin(merged.page(offset, count, member)).await?;
+            return Ok(page.map(SharedPage::new).map(Arc::new));
+        };
+        let query = Query::Page {
+            standing,
+            offset,
+            count,
+            member: member.cloned(),
+        };
+        let page = |found| match found {
+            Found::Page(page) => Some(page),
+            _ => None,
+        };
+        self.ask(shard, standing.series, query, page).await
     }
 }

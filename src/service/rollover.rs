@@ -12,7 +12,7 @@ use metrics::{counter, gauge};
 use parking_lot::Mutex;
 
 use super::{Error, LiveBoard, Service};
-use crate::domain::ids::BoardId;
+use crate::domain::board::Board;
 use crate::domain::period::Period;
 use crate::domain::series::{Derived, Series};
 use crate::domain::time::Timestamp;
@@ -27,57 +27,60 @@ const AHEAD_MS_MAX: u64 = 3_600_000;
 /// The pause between two steps in the background, in which other clients have Redis to themselves.
 const BACKGROUND_PAUSE: Duration = Duration::from_millis(1);
 
-/// A derived standing, by its board's version, its series and where its newest period begins.
-type StandingKey = (BoardId, String, Series, i64);
+/// A derived standing, by the tag of its board or shard, the version, its series and where its newest period begins.
+type StandingKey = (String, String, Series, i64);
 
 /// What this instance is completing, so that its requests don't all do the same work, and what its
 /// background step has found complete.
 #[derive(Debug, Default)]
 pub struct Completing {
     running: Mutex<HashMap<StandingKey, Arc<tokio::sync::Mutex<()>>>>,
-    found_complete: Mutex<HashMap<(BoardId, Series), (String, i64)>>,
+    found_complete: Mutex<HashMap<(String, Series), (String, i64)>>,
 }
 
 impl Service {
     /// Completes the standing of a derived series whose newest period begins at this instant.
     pub(super) async fn complete_from(
         &self,
-        live: &LiveBoard,
+        board: &Board,
         series: Series,
         start_ms: i64,
     ) -> Result<(), Error> {
-        let Some(derived) = live.board.derived_as(series) else {
+        let Some(derived) = board.derived_as(series) else {
             return Ok(());
         };
         let start = Timestamp::from_ms_clamped(start_ms);
         let unit = derived.window.unit();
-        let period = live.board.calendar.containing(unit, start);
-        self.complete(live, &derived, &period, Duration::ZERO).await
+        let period = board.calendar.containing(unit, start);
+        self.complete(board, &derived, &period, Duration::ZERO)
+            .await
     }
 
     /// Begins the running period's standing of every derived series: on a new board it is complete with that.
     pub(super) async fn begin_derived(&self, live: &LiveBoard) -> Result<(), Error> {
         let now = self.clock.now();
-        for derived in live.board.derived() {
-            let unit = derived.window.unit();
-            let running = live.board.calendar.containing(unit, now);
-            self.store
-                .advance(&live.board, &derived, &running, &running, now, STEP_BUDGET)
-                .await?;
+        for shard in &live.shards {
+            for derived in shard.board.derived() {
+                let unit = derived.window.unit();
+                let running = shard.board.calendar.containing(unit, now);
+                self.store
+                    .advance(&shard.board, &derived, &running, &running, now, STEP_BUDGET)
+                    .await?;
+            }
         }
         Ok(())
     }
 
     async fn complete(
         &self,
-        live: &LiveBoard,
+        board: &Board,
         derived: &Derived,
         period: &Period,
         pause: Duration,
     ) -> Result<(), Error> {
         let key = (
-            live.board.id.clone(),
-            live.board.version(),
+            board.tag(),
+            board.version(),
             derived.series,
             period.start_ms,
         );
@@ -89,14 +92,14 @@ impl Service {
                 .or_default(),
         );
         let _turn = turn.lock().await;
-        let result = self.complete_in_turn(live, derived, period, pause).await;
+        let result = self.complete_in_turn(board, derived, period, pause).await;
         self.completing.running.lock().remove(&key);
         result
     }
 
     async fn complete_in_turn(
         &self,
-        live: &LiveBoard,
+        board: &Board,
         derived: &Derived,
         period: &Period,
         pause: Duration,
@@ -105,16 +108,16 @@ impl Service {
         while begun.elapsed() < COMPLETE_TIME_MAX || !pause.is_zero() {
             let now = self.clock.now();
             let unit = derived.window.unit();
-            let running = live.board.calendar.containing(unit, now);
+            let running = board.calendar.containing(unit, now);
             counter!("standings_rollover_steps_total").increment(1);
             match self
                 .store
-                .advance(&live.board, derived, period, &running, now, STEP_BUDGET)
+                .advance(board, derived, period, &running, now, STEP_BUDGET)
                 .await?
             {
                 Versioned::Current(true) => return Ok(()),
                 Versioned::Current(false) => {}
-                Versioned::Stale => return self.reload(&live.board.id).await,
+                Versioned::Stale => return self.reload(&board.id).await,
             }
             if !pause.is_zero() {
                 tokio::time::sleep(pause).await;
@@ -122,7 +125,7 @@ impl Service {
         }
         let message = format!(
             "{} of board {} is still being completed",
-            derived.window, live.board.id
+            derived.window, board.id
         );
         Err(StoreError::Unavailable(message).into())
     }
@@ -133,43 +136,37 @@ impl Service {
         let mut pending = Vec::new();
         let now = self.clock.now();
         for live in self.live_boards() {
-            for derived in live.board.derived() {
-                let unit = derived.window.unit();
-                let running = live.board.calendar.containing(unit, now);
-                let ahead_ms = (running.end_ms.abs_diff(running.start_ms) / 4).min(AHEAD_MS_MAX);
-                let next = if running.end_ms.saturating_sub_unsigned(ahead_ms) <= now.ms() {
-                    live.board.calendar.next(&running)
-                } else {
-                    None
-                };
-                for period in std::iter::once(running).chain(next) {
-                    if !self.was_complete(&live, derived.series, &period) {
-                        pending.push((Arc::clone(&live), derived, period));
+            for shard in &live.shards {
+                for derived in shard.board.derived() {
+                    for period in upcoming(&shard.board, &derived, now) {
+                        if !self.was_complete(&shard.board, derived.series, &period) {
+                            pending.push((Arc::clone(&shard.board), derived, period));
+                        }
                     }
                 }
             }
         }
         #[expect(clippy::cast_precision_loss, reason = "a count of windows")]
         gauge!("standings_rollover_pending").set(pending.len() as f64);
-        for (live, derived, period) in pending {
-            self.complete(&live, &derived, &period, BACKGROUND_PAUSE)
+        for (board, derived, period) in pending {
+            self.complete(&board, &derived, &period, BACKGROUND_PAUSE)
                 .await?;
-            let version = (live.board.version(), period.start_ms);
+            let version = (board.version(), period.start_ms);
             self.completing
                 .found_complete
                 .lock()
-                .insert((live.board.id.clone(), derived.series), version);
+                .insert((board.tag(), derived.series), version);
             gauge!("standings_rollover_pending").decrement(1.0);
         }
         Ok(())
     }
 
-    fn was_complete(&self, live: &LiveBoard, series: Series, period: &Period) -> bool {
+    fn was_complete(&self, board: &Board, series: Series, period: &Period) -> bool {
         let found = self.completing.found_complete.lock();
         found
-            .get(&(live.board.id.clone(), series))
+            .get(&(board.tag(), series))
             .is_some_and(|(version, start_ms)| {
-                *version == live.board.version() && *start_ms >= period.start_ms
+                *version == board.version() && *start_ms >= period.start_ms
             })
     }
 
@@ -177,11 +174,22 @@ impl Service {
     pub fn windows_are_complete(&self) -> bool {
         let now = self.clock.now();
         self.live_boards().iter().all(|live| {
-            live.board.derived().all(|derived| {
-                let unit = derived.window.unit();
-                let running = live.board.calendar.containing(unit, now);
-                self.was_complete(live, derived.series, &running)
+            live.shards.iter().all(|shard| {
+                let board = &shard.board;
+                board.derived().all(|derived| {
+                    let running = board.calendar.containing(derived.window.unit(), now);
+                    self.was_complete(board, derived.series, &running)
+                })
             })
         })
     }
+}
+
+/// The running period of a derived series, and near its end the next one.
+fn upcoming(board: &Board, derived: &Derived, now: Timestamp) -> impl Iterator<Item = Period> {
+    let running = board.calendar.containing(derived.window.unit(), now);
+    let ahead_ms = (running.end_ms.abs_diff(running.start_ms) / 4).min(AHEAD_MS_MAX);
+    let is_near = running.end_ms.saturating_sub_unsigned(ahead_ms) <= now.ms();
+    let next = board.calendar.next(&running).filter(|_| is_near);
+    std::iter::once(running).chain(next)
 }

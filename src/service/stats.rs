@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use futures::future::try_join_all;
+
 use super::ask::Found;
 use super::period::{Choice, Target};
 use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
 use crate::domain::ids::BoardId;
-use crate::domain::series::Track;
+use crate::domain::period::Period;
+use crate::domain::series::{Standing, Track};
 use crate::store::standings::{Amounts, Query};
 
 /// Which standing.
@@ -57,18 +60,8 @@ impl Service {
             let amounts = if target.is_expired {
                 Amounts::default()
             } else {
-                let query = Query::Amounts {
-                    standing: target.standing,
-                    periods: periods.clone(),
-                };
-                let amounts = |found| match found {
-                    Found::Amounts(amounts) => Some(amounts),
-                    _ => None,
-                };
-                match self
-                    .ask(&live, target.standing.series, query, amounts)
-                    .await?
-                {
+                let read = self.read_amounts(&live, target.standing, &periods);
+                match read.await? {
                     Some(amounts) => amounts,
                     None => continue,
                 }
@@ -86,5 +79,27 @@ impl Service {
             });
         }
         Err(Error::busy())
+    }
+
+    /// Reads what the shards of a standing amount to together; `None` if it has to begin anew.
+    async fn read_amounts(
+        &self,
+        live: &LiveBoard,
+        standing: Standing,
+        periods: &[Period],
+    ) -> Result<Option<Amounts>, Error> {
+        let amounts = |found| match found {
+            Found::Amounts(amounts) => Some(amounts),
+            _ => None,
+        };
+        let asked = live.shards.iter().map(|shard| {
+            let query = Query::Amounts {
+                standing,
+                periods: periods.to_vec(),
+            };
+            self.ask(shard, standing.series, query, amounts)
+        });
+        let of_shards = try_join_all(asked).await?;
+        Ok(of_shards.into_iter().sum())
     }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use futures::future::join_all;
 use metrics::counter;
@@ -221,6 +222,20 @@ impl Service {
                 Ok(live) => live,
                 Err(error) => return fail(results, &pending, &error),
             };
+            if live.shards.len() > 1 && asked.detail == Detail::Ranks {
+                let refused = Error::InvalidParameter {
+                    name: "ranks",
+                    detail: format!(
+                        "board {id} has several shards, which can't tell ranks in one step"
+                    ),
+                };
+                return fail(results, &pending, &refused);
+            }
+            match self.note_use(&live).await {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(error) => return fail(results, &pending, &error),
+            }
             pending = match self.attempt(&live, pending, asked, &mut results).await {
                 Ok(left) if left.is_empty() => return results,
                 Ok(left) => left,
@@ -228,6 +243,21 @@ impl Service {
             };
         }
         fail(results, &pending, &Error::busy())
+    }
+
+    /// Notes that a board of several shards has events, before it gets the first. Returns whether that is done, or
+    /// the definition has changed.
+    pub(super) async fn note_use(&self, live: &LiveBoard) -> Result<bool, Error> {
+        if live.is_used.load(Ordering::Relaxed) {
+            return Ok(true);
+        }
+        let is_current = self.store.mark_used(&live.board).await? != Versioned::Stale;
+        if is_current {
+            live.is_used.store(true, Ordering::Relaxed);
+        } else {
+            self.reload(&live.board.id).await?;
+        }
+        Ok(is_current)
     }
 
     /// Sends events once; returns those that have to be sent again.
@@ -240,10 +270,11 @@ impl Service {
     ) -> Result<Vec<Pending<'a>>, (Error, Vec<Pending<'a>>)> {
         let board = &live.board;
         let now = self.clock.now();
-        let (items, groups): (Vec<_>, Vec<_>) = plan_groups(live, pending, asked, now, results)
+        let planned = plan_groups(live, pending, asked, now, results);
+        let (items, sent): (Vec<_>, Vec<_>) = planned
             .into_iter()
+            .map(|(shard, items, group)| (items, live.shards[shard].applying.submit(group)))
             .unzip();
-        let sent = groups.into_iter().map(|group| live.applying.submit(group));
         let replies = join_all(sent).await;
         let mut again = Vec::new();
         let mut failed: Option<(Error, Vec<Pending<'a>>)> = None;
@@ -322,22 +353,27 @@ impl Service {
         }
         for (window, at) in incomplete {
             let series = live.board.series(*window, Track::Shown);
-            self.complete_from(live, series, at.ms()).await?;
+            for shard in &live.shards {
+                self.complete_from(&shard.board, series, at.ms()).await?;
+            }
         }
         Ok(())
     }
 }
 
-/// Plans events and puts them into groups of bounded cost. What is refused at once is among the results.
+/// Plans events and puts them into groups of bounded cost, each for the shard that is named with it. What is refused
+/// at once is among the results.
 fn plan_groups<'a>(
     live: &LiveBoard,
     pending: Vec<Pending<'a>>,
     asked: Asked,
     now: Timestamp,
     results: &mut Results,
-) -> Vec<(Vec<Planned<'a>>, Group)> {
+) -> Vec<(usize, Vec<Planned<'a>>, Group)> {
     let board = &live.board;
-    let mut groups: Vec<(Vec<Planned<'a>>, Group)> = Vec::new();
+    let mut groups: Vec<(usize, Vec<Planned<'a>>, Group)> = Vec::new();
+    // The last group of each shard.
+    let mut last_of: Vec<Option<usize>> = vec![None; live.shards.len()];
     for item in pending {
         let incoming = item.incoming;
         let score = match Score::parse(&incoming.score, board.definition.decimals) {
@@ -378,8 +414,9 @@ fn plan_groups<'a>(
             events: 1,
             cost_us: ready.cost_us(),
         };
-        match groups.last_mut() {
-            Some((items, group)) if group.load.and(more).fits() => {
+        let shard = board.shard_of(&incoming.member);
+        match last_of[shard].and_then(|last| groups.get_mut(last)) {
+            Some((_, items, group)) if group.load.and(more).fits() => {
                 items.push(planned);
                 group.events.push(ready);
                 group.load = group.load.and(more);
@@ -390,7 +427,8 @@ fn plan_groups<'a>(
                     load: more,
                     planned_at: now,
                 };
-                groups.push((vec![planned], group));
+                last_of[shard] = Some(groups.len());
+                groups.push((shard, vec![planned], group));
             }
         }
     }
@@ -403,6 +441,10 @@ fn fail(mut results: Results, left: &[Pending<'_>], error: &Error) -> Results {
         let error = match error {
             Error::BoardNotFound(id) => Error::BoardNotFound(id.clone()),
             Error::Store(error) => error.clone().into(),
+            Error::InvalidParameter { name, detail } => Error::InvalidParameter {
+                name,
+                detail: detail.clone(),
+            },
             other => StoreError::Unexpected(other.to_string()).into(),
         };
         (item.index, Err(error))

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use super::ask::Found;
+use super::merged::Merged;
 use super::period::{Choice, Target};
 use super::voters::Voters;
 use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
 use crate::domain::ids::{BoardId, MemberId};
-use crate::domain::series::Track;
+use crate::domain::series::{Standing, Track};
 use crate::store::standings::{Entry, Query, Subset};
 
 /// The most members of a subset.
@@ -58,18 +59,8 @@ impl Service {
                     entries: vec![None; request.members.len()],
                 })
             } else {
-                let query = Query::Subset {
-                    standing: target.standing,
-                    members: request.members.clone(),
-                };
-                let subset = |found| match found {
-                    Found::Subset(subset) => Some(subset),
-                    _ => None,
-                };
-                match self
-                    .ask(&live, target.standing.series, query, subset)
-                    .await?
-                {
+                let read = self.read_subset(&live, target.standing, &request.members);
+                match read.await? {
                     Some(subset) => subset,
                     None => continue,
                 }
@@ -95,5 +86,28 @@ impl Service {
             });
         }
         Err(Error::busy())
+    }
+
+    /// Reads some members of a standing; `None` if it has to begin anew.
+    async fn read_subset(
+        &self,
+        live: &LiveBoard,
+        standing: Standing,
+        members: &[MemberId],
+    ) -> Result<Option<Arc<Subset>>, Error> {
+        let [shard] = &live.shards[..] else {
+            let merged = Merged::new(self, live, standing);
+            let subset = Box::pin(merged.subset(members)).await?;
+            return Ok(subset.map(Arc::new));
+        };
+        let query = Query::Subset {
+            standing,
+            members: members.to_vec(),
+        };
+        let subset = |found| match found {
+            Found::Subset(subset) => Some(subset),
+            _ => None,
+        };
+        self.ask(shard, standing.series, query, subset).await
     }
 }

@@ -1,14 +1,18 @@
 //! Definitions: stored with their board, and announced to all instances.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
 
+use futures::future::try_join_all;
 use serde::{Deserialize, Serialize};
 
 use super::connection::Store;
 use super::reply::{Reply, unknown_code};
-use super::{StoreError, keys, script};
+use super::{StoreError, Versioned, keys, script};
 use crate::domain::board::{Board, Definition};
 use crate::domain::ids::BoardId;
+use crate::domain::shard::Shard;
 use crate::domain::window::Window;
 
 /// The most keys of a deleted board that one call unlinks; unlinking is quick, the memory is freed elsewhere.
@@ -39,7 +43,7 @@ impl Store {
     /// The stored board of that name.
     pub async fn load_board(&self, id: &BoardId) -> Result<Option<Board>, StoreError> {
         let json: Option<String> = self
-            .command("HGET", vec![keys::board(id), "definition".into()])
+            .command("HGET", vec![keys::head(id.as_str()), "definition".into()])
             .await?;
         let Some(json) = json else { return Ok(None) };
         let stored: Stored = serde_json::from_str(&json)
@@ -84,12 +88,7 @@ impl Store {
             json.into(),
         ];
         let reply = self
-            .write(
-                &board.id,
-                &script::DEFINE,
-                vec![keys::board(&board.id)],
-                args,
-            )
+            .write(board, &script::DEFINE, vec![head(board)], args)
             .await?;
         match Reply::new(reply)?.text()?.as_str() {
             "OK" => Ok(Defined::Stored),
@@ -103,16 +102,14 @@ impl Store {
     /// [`Store::purge_board`] before, so that it is never left behind. Returns whether it did.
     pub async fn delete_board(&self, board: &Board) -> Result<bool, StoreError> {
         let () = self
-            .command("SADD", vec![keys::DELETED.into(), deleted_name(board)])
+            .command(
+                "SADD",
+                vec![keys::DELETED.into(), Deleted::new(board).to_string()],
+            )
             .await?;
         let args = vec![board.version().into()];
         let reply = self
-            .write(
-                &board.id,
-                &script::DELETE,
-                vec![keys::board(&board.id)],
-                args,
-            )
+            .write(board, &script::DELETE, vec![head(board)], args)
             .await?;
         match Reply::new(reply)?.text()?.as_str() {
             "OK" => Ok(true),
@@ -127,15 +124,15 @@ impl Store {
     }
 
     /// Tells all instances that a board has changed, come or gone.
-    pub async fn announce_board(&self, id: &BoardId, is_live: bool) -> Result<(), StoreError> {
+    pub async fn announce_board(&self, board: &Board, is_live: bool) -> Result<(), StoreError> {
         let keys = vec![
             keys::LIVE.into(),
             keys::CHANGES.into(),
             keys::SEQUENCE.into(),
         ];
         let is_live = if is_live { "1" } else { "0" };
-        let args = vec![id.as_str().into(), is_live.into()];
-        self.write(id, &script::ANNOUNCE, keys, args)
+        let args = vec![board.id.as_str().into(), is_live.into()];
+        self.write(board, &script::ANNOUNCE, keys, args)
             .await
             .map(drop)
     }
@@ -188,38 +185,114 @@ impl Store {
             .collect())
     }
 
-    /// The deleted boards whose data is not yet unlinked: generation and id.
-    pub async fn deleted_boards(&self) -> Result<Vec<(u64, BoardId)>, StoreError> {
-        let names: Vec<String> = self.command("SMEMBERS", vec![keys::DELETED.into()]).await?;
-        let parsed = names.iter().filter_map(|name| {
-            let (generation, id) = name.split_once(' ')?;
-            Some((generation.parse().ok()?, BoardId::parse(id).ok()?))
+    /// Tells all shards of a board which version of its definition holds. What is older than they know they ignore.
+    pub async fn open_shards(&self, board: &Board) -> Result<(), StoreError> {
+        let shards = board.shards();
+        let opened = shards.iter().map(|shard| {
+            let version = [board.generation, board.revision];
+            let args = version.map(|number| number.to_string().into()).to_vec();
+            self.write(shard, &script::SHARD, vec![head(shard)], args)
         });
-        Ok(parsed.collect())
+        try_join_all(opened).await.map(drop)
+    }
+
+    /// Notes that a board of several shards has events. Returns whether the definition is still this one.
+    pub async fn mark_used(&self, board: &Board) -> Result<Versioned<()>, StoreError> {
+        let args = vec![board.version().into()];
+        let reply = self
+            .write(board, &script::USE, vec![head(board)], args)
+            .await?;
+        Ok(match Reply::answer(reply)? {
+            Versioned::Current(_) => Versioned::Current(()),
+            Versioned::Stale => Versioned::Stale,
+        })
+    }
+
+    /// The deleted boards whose data is not yet unlinked.
+    pub async fn deleted_boards(&self) -> Result<Vec<Deleted>, StoreError> {
+        let names: Vec<String> = self.command("SMEMBERS", vec![keys::DELETED.into()]).await?;
+        Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
     }
 
     /// Unlinks a bounded part of a deleted board's data; returns whether there is more. A board that is not
     /// deleted is left alone.
-    pub async fn purge_board(&self, generation: u64, id: &BoardId) -> Result<bool, StoreError> {
-        let keys = vec![keys::registry(id, generation), keys::board(id)];
-        let args = vec![generation.to_string().into(), PURGE_KEYS.to_string().into()];
-        let reply = self.write(id, &script::PURGE, keys, args).await?;
-        match Reply::new(reply)?.text()?.as_str() {
-            "MORE" => Ok(true),
+    pub async fn purge_board(&self, deleted: &Deleted) -> Result<bool, StoreError> {
+        let stored = self.load_board(&deleted.id).await?;
+        if stored.is_some_and(|board| board.generation == deleted.generation) {
             // Its deletion has not come that far yet, or has failed.
-            "ALIVE" => Ok(false),
-            "DONE" => {
-                let name = format!("{generation} {id}");
-                let () = self
-                    .command("SREM", vec![keys::DELETED.into(), name])
-                    .await?;
-                Ok(false)
-            }
-            other => unknown_code(other),
+            return Ok(false);
         }
+        let purged = deleted.tags().map(async |tag| {
+            let keys = vec![keys::registry(&tag, deleted.generation), keys::head(&tag)];
+            let generation = deleted.generation.to_string();
+            let args = vec![generation.into(), PURGE_KEYS.to_string().into()];
+            let reply = self.write_at(&tag, &script::PURGE, keys, args).await?;
+            match Reply::new(reply)?.text()?.as_str() {
+                "MORE" => Ok(true),
+                "DONE" => Ok(false),
+                other => unknown_code(other),
+            }
+        });
+        let is_more = try_join_all(purged).await?.contains(&true);
+        if !is_more {
+            let () = self
+                .command("SREM", vec![keys::DELETED.into(), deleted.to_string()])
+                .await?;
+        }
+        Ok(is_more)
     }
 }
 
-fn deleted_name(board: &Board) -> String {
-    format!("{} {}", board.generation, board.id)
+/// A board that was deleted.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Deleted {
+    /// Its generation.
+    pub generation: u64,
+    /// Its id, which a newer board may have by now.
+    pub id: BoardId,
+    /// How many shards it had.
+    pub shards: u16,
+}
+
+impl Deleted {
+    fn new(board: &Board) -> Self {
+        Self {
+            generation: board.generation,
+            id: board.id.clone(),
+            shards: board.definition.shards,
+        }
+    }
+
+    /// What its keys have in common, shard by shard.
+    fn tags(&self) -> impl Iterator<Item = String> {
+        let shards = (0..self.shards).map(|index| Shard {
+            index,
+            of: self.shards,
+        });
+        shards.map(|shard| shard.tag(&self.id))
+    }
+}
+
+impl fmt::Display for Deleted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.generation, self.id, self.shards)
+    }
+}
+
+impl FromStr for Deleted {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let mut parts = text.split(' ');
+        let mut part = || parts.next().ok_or(());
+        Ok(Self {
+            generation: part()?.parse().map_err(drop)?,
+            id: BoardId::parse(part()?).map_err(drop)?,
+            shards: part()?.parse().map_err(drop)?,
+        })
+    }
+}
+
+fn head(board: &Board) -> String {
+    keys::head(&board.tag())
 }

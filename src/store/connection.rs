@@ -22,7 +22,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::script::Script;
 use super::{StoreError, script};
-use crate::domain::ids::BoardId;
+use crate::domain::board::Board;
 
 /// Connections for writes: one is kept busy by many tasks, and a second lets a long batch be overtaken.
 const WRITERS: usize = 2;
@@ -166,16 +166,27 @@ impl Store {
         Ok(seconds * 1_000 + micros / 1_000)
     }
 
-    /// Runs a script that writes. Calls for the same board are carried out in the order of their making.
+    /// Runs a script that writes. Calls for the same board, or shard, are carried out in the order of their making.
     pub(super) async fn write(
         &self,
-        board: &BoardId,
+        board: &Board,
+        script: &Script,
+        keys: Vec<String>,
+        args: Vec<Value>,
+    ) -> Result<Value, StoreError> {
+        self.write_at(&board.tag(), script, keys, args).await
+    }
+
+    /// The same for a board, or shard, whose keys have this in common.
+    pub(super) async fn write_at(
+        &self,
+        tag: &str,
         script: &Script,
         keys: Vec<String>,
         args: Vec<Value>,
     ) -> Result<Value, StoreError> {
         let mut hasher = DefaultHasher::new();
-        board.hash(&mut hasher);
+        tag.hash(&mut hasher);
         let index = usize::try_from(hasher.finish() % WRITERS as u64).unwrap_or(0);
         let writer = &self.writers[index];
         let _turn = turn(&writer.in_flight).await?;

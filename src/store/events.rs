@@ -93,7 +93,7 @@ impl Store {
     ) -> Result<Versioned<Vec<Answer>>, StoreError> {
         let (keys, args) = encode::call(board, events, now);
         let reply = self
-            .write(&board.id, &script::APPLY, keys, vec![pack(&args)?])
+            .write(board, &script::APPLY, keys, vec![pack(&args)?])
             .await?;
         let Versioned::Current(mut reply) = Reply::answer(reply)? else {
             return Ok(Versioned::Stale);

@@ -59,15 +59,12 @@ impl Store {
             scores: scores.iter().map(|(_, score)| stored(score)).collect(),
             time: TieKey::new(board.definition.ties, Timestamp::MIN).number(),
         };
-        let mut keys = vec![
-            keys::board(&board.id),
-            keys::registry(&board.id, board.generation),
-        ];
+        let mut keys = keys::head_and_registry(board);
         keys.extend(keys::standing(board, &board.initial_scores()));
         let derived = board.derived().filter(|derived| derived.has_initial);
         keys.extend(derived.map(|derived| keys::series(board, derived.series)));
         let reply = self
-            .write(&board.id, &script::INITIAL, keys, vec![pack(&args)?])
+            .write(board, &script::INITIAL, keys, vec![pack(&args)?])
             .await?;
         let Versioned::Current((code, mut reply)) = Reply::versioned(reply)? else {
             return Ok(Versioned::Stale);

@@ -1,7 +1,7 @@
 //! The form of every key.
 //!
 //! All keys of a board share the hash tag `{board}`, so that they lie in one slot of a cluster and one
-//! script can reach them all. Behind it comes the generation, which tells a board from a deleted one of the
+//! script can reach them all; those of a shard `{board:16:3}`. Behind it comes the generation, which tells a board from a deleted one of the
 //! same name. Periods appear as users read them.
 //!
 //! | key | type | holds |
@@ -20,15 +20,16 @@
 //! | `st:{b}:1:voters-day:2026-11-21`, …`␟alice` | HyperLogLog | who has voted in a period, and for a member |
 //! | `st:{b}:1:e:run-88231` | string | a remembered event id and its outcome; expires |
 //! | `st:{b}:1:q:0:voter-hour:hour:2026-11-21T05:00Z`… | string, sorted set | what was taken of a quota (`scripts/lib/quota.lua`); expires where it can |
+//! | `st:{b:16:3}` | hash | of a shard: `version`, `used` once there are events |
 //! | `st:{boards}:live` | sorted set | the ids of all boards, all under score 0 |
 //! | `st:{boards}:changes` | sorted set | board ids by the sequence number of their last change |
 //! | `st:{boards}:sequence`, `st:{boards}:generation` | integer | the last numbers given out |
-//! | `st:{boards}:deleted` | set | `generation board` of deleted boards whose data is not yet unlinked |
+//! | `st:{boards}:deleted` | set | `generation board shards` of deleted boards whose data is not yet unlinked |
 //!
 //! A window that was taken from a board and added again has its epoch behind its name: `day@5`.
 
 use crate::domain::board::Board;
-use crate::domain::ids::{BoardId, EventId};
+use crate::domain::ids::EventId;
 use crate::domain::period::Period;
 use crate::domain::quota::Pool;
 use crate::domain::series::{Layout, List, Series, Standing, Track};
@@ -45,24 +46,35 @@ pub const SEQUENCE: &str = "st:{boards}:sequence";
 /// The last generation of a board.
 pub const GENERATION: &str = "st:{boards}:generation";
 
-/// The key of a board's definition.
-pub fn board(id: &BoardId) -> String {
-    format!("st:{{{id}}}")
+/// The key of a board's definition; of a shard, of what it knows of it.
+pub fn head(tag: &str) -> String {
+    format!("st:{{{tag}}}")
 }
 
-/// The key of the names of a board's keys.
-pub fn registry(id: &BoardId, generation: u64) -> String {
-    format!("st:{{{id}}}:{generation}:keys")
+/// The key of the names of a board's or a shard's keys.
+pub fn registry(tag: &str, generation: u64) -> String {
+    format!("st:{{{tag}}}:{generation}:keys")
+}
+
+/// The keys that most scripts begin with: the head and the registry.
+pub fn head_and_registry(board: &Board) -> Vec<String> {
+    let tag = board.tag();
+    vec![head(&tag), registry(&tag, board.generation)]
 }
 
 /// The key of a remembered event id.
 pub fn event(board: &Board, id: &EventId) -> String {
-    format!("st:{{{}}}:{}:e:{id}", board.id, board.generation)
+    own(board, &format!("e:{id}"))
 }
 
 /// The key of what was taken of a quota's pool.
 pub fn quota(board: &Board, pool: &Pool) -> String {
-    format!("st:{{{}}}:{}:q:{}", board.id, board.generation, pool.name)
+    own(board, &format!("q:{}", pool.name))
+}
+
+/// A key of the board's data.
+fn own(board: &Board, name: &str) -> String {
+    format!("st:{{{}}}:{}:{name}", board.tag(), board.generation)
 }
 
 /// The key of a series: of the state of a derived one, and the beginning of its standings' keys.
@@ -87,7 +99,7 @@ fn recorded(board: &Board, window: Option<Window>, name: &str) -> String {
         0 => String::new(),
         epoch => format!("@{epoch}"),
     };
-    format!("st:{{{}}}:{}:{name}{epoch}", board.id, board.generation)
+    own(board, &format!("{name}{epoch}"))
 }
 
 /// The key of the number of events of a period.
@@ -146,6 +158,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::domain::ids::BoardId;
     use crate::domain::period::Unit;
     use crate::domain::time::Timestamp;
     use crate::domain::window::Window;
@@ -181,8 +194,8 @@ mod tests {
             r#"{"windows": ["hour"], "ranking": "dense", "timezone": "Asia/Shanghai"}"#,
             &[],
         );
-        assert_eq!(super::board(&first.id), "st:{run_hero}");
-        assert_eq!(registry(&first.id, 7), "st:{run_hero}:7:keys");
+        assert_eq!(head(&first.tag()), "st:{run_hero}");
+        assert_eq!(registry(&first.tag(), 7), "st:{run_hero}:7:keys");
         assert_eq!(
             event(&first, &EventId::parse("run-88231").unwrap()),
             "st:{run_hero}:7:e:run-88231"
@@ -246,6 +259,16 @@ mod tests {
         assert_eq!(
             standing(&vote, &vote.initial_scores()).next().unwrap(),
             "st:{run_hero}:7:initial-scores:all"
+        );
+        let sharded = board(
+            r#"{"windows": ["day"], "shards": 16, "ties": "member"}"#,
+            &[],
+        );
+        let shard = &sharded.shards()[3];
+        assert_eq!(head(&shard.tag()), "st:{run_hero:16:3}");
+        assert_eq!(
+            keys(shard, shown(List::Period(Unit::Day)), at),
+            ["st:{run_hero:16:3}:7:day:2026-11-21"]
         );
         let period = vote
             .calendar

@@ -86,11 +86,8 @@ impl Store {
             cache_max: CACHE_MAX,
             budget,
         };
-        let mut keys = vec![
-            keys::board(&board.id),
-            keys::registry(&board.id, board.generation),
-            keys::series(board, series),
-        ];
+        let mut keys = keys::head_and_registry(board);
+        keys.push(keys::series(board, series));
         let target = Standing {
             series,
             period: *period,
@@ -108,7 +105,7 @@ impl Store {
             keys.extend(keys::standing(board, &standing));
         }
         let reply = self
-            .write(&board.id, &script::ADVANCE, keys, vec![pack(&args)?])
+            .write(board, &script::ADVANCE, keys, vec![pack(&args)?])
             .await?;
         match Reply::versioned(reply)? {
             Versioned::Stale => Ok(Versioned::Stale),

@@ -55,6 +55,10 @@ scripts! {
     QUOTAS = "quotas", "#!lua flags=no-writes", ["standing", "quota"];
     /// Stores a definition.
     DEFINE = "define", "#!lua", [];
+    /// Tells a shard of a definition.
+    SHARD = "shard", "#!lua", [];
+    /// Notes that a board has events.
+    USE = "use", "#!lua", [];
     /// Takes a definition away.
     DELETE = "delete", "#!lua", [];
     /// Tells all instances that a definition has changed.

@@ -1,6 +1,7 @@
 //! Reading standings: many queries are one script call, so that ranks, scores and gaps agree with each other.
 
 use std::collections::HashMap;
+use std::iter::Sum;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -13,7 +14,7 @@ use super::{StoreError, Versioned, keys, script};
 use crate::domain::board::{Board, Order, Ranking};
 use crate::domain::ids::MemberId;
 use crate::domain::period::Period;
-use crate::domain::score::Score;
+use crate::domain::score::{SCORE_MAX, Score};
 use crate::domain::series::Standing;
 use crate::domain::ties::TieKey;
 use crate::domain::time::Timestamp;
@@ -62,13 +63,74 @@ pub struct Neighbourhood {
 pub struct Subset {
     /// How many members the standing has.
     pub total: u64,
-    /// For each that was asked for its entry, if it is a member, and what sorts it in the order of the board.
-    pub entries: Vec<Option<(Place, Entry)>>,
+    /// For each that was asked for where it stands and its entry, if it is a member.
+    pub entries: Vec<Option<(Mark, Entry)>>,
 }
 
-/// What sorts entries of a standing in its order: the ordinal place, which is the same for all that are not listed,
-/// then the stored score, and the sorted-set member.
-pub type Place = (u64, i64, Bytes);
+/// Where an entry stands: marks sort as the entries of a standing do, those of all shards together.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Mark {
+    /// The stored score.
+    pub score: i64,
+    /// The sorted-set member; empty: ahead of all that have this score.
+    pub member: Bytes,
+}
+
+impl Mark {
+    /// Ahead of all.
+    pub const FIRST: Self = Self {
+        score: -SCORE_MAX - 1,
+        member: Bytes::new(),
+    };
+
+    /// Ahead of all that have the same score.
+    #[must_use]
+    pub fn of_score(&self) -> Self {
+        Self {
+            score: self.score,
+            member: Bytes::new(),
+        }
+    }
+
+    /// The entry that stands there.
+    pub fn entry(&self, board: &Board, rank: Option<u64>) -> Result<Entry, StoreError> {
+        entry(board, rank, self.score, &self.member)
+    }
+
+    /// As read.lua takes it.
+    fn args(&self, board: &Board) -> MarkArgs<'_> {
+        let (time, id) = match TieKey::split(&self.member) {
+            Some((tie_key, id)) if board.layout().prefixed => (tie_key.number(), id),
+            _ => (0, &self.member[..]),
+        };
+        // What Redis has as the id of a member was text when it came in.
+        (self.score, time, str::from_utf8(id).unwrap_or(""))
+    }
+}
+
+/// Some entries of a shard, evenly spread.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Spread {
+    /// How many members the standing has.
+    pub total: u64,
+    /// How many of them are listed.
+    pub listed: u64,
+    /// Places, from 0, and what stands there.
+    pub entries: Vec<(u64, Mark)>,
+}
+
+/// Some entries of a shard, around a mark.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Slice {
+    /// How many members the standing has.
+    pub total: u64,
+    /// How many entries are ahead of the mark.
+    pub place: u64,
+    /// The place of the first of the entries, from 0.
+    pub from: u64,
+    /// The entries.
+    pub entries: Vec<Mark>,
+}
 
 /// What a standing amounts to.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -79,6 +141,16 @@ pub struct Amounts {
     pub score_sum: i128,
     /// How many events were taken in its periods.
     pub events: u64,
+}
+
+impl Sum for Amounts {
+    fn sum<I: Iterator<Item = Self>>(amounts: I) -> Self {
+        amounts.fold(Self::default(), |sum, more| Self {
+            members: sum.members + more.members,
+            score_sum: sum.score_sum + more.score_sum,
+            events: sum.events + more.events,
+        })
+    }
 }
 
 /// What is asked of a board's standings.
@@ -120,6 +192,35 @@ pub enum Query {
         /// The periods whose events are counted.
         periods: Vec<Period>,
     },
+    /// About `count` entries, evenly spread between two places.
+    Spread {
+        /// Of this standing.
+        standing: Standing,
+        /// From this place, from 0,
+        from: u64,
+        /// up to before this one.
+        to: u64,
+        /// How many.
+        count: u64,
+    },
+    /// `before` entries ahead of a mark, and `count` from it on.
+    Slice {
+        /// Of this standing.
+        standing: Standing,
+        /// The mark.
+        mark: Mark,
+        /// How many ahead of it.
+        before: u64,
+        /// How many from it on.
+        count: u64,
+    },
+    /// How many entries are ahead of marks.
+    Places {
+        /// Of this standing.
+        standing: Standing,
+        /// The marks.
+        marks: Vec<Mark>,
+    },
 }
 
 impl Query {
@@ -130,6 +231,9 @@ impl Query {
             Self::Member { around, .. } => 5 + around,
             Self::Subset { members, .. } => 3 * members.len() as u64,
             Self::Amounts { periods, .. } => periods.len() as u64,
+            Self::Spread { count, .. } => 2 * count,
+            Self::Slice { before, count, .. } => 10 + (before + count) / 2,
+            Self::Places { marks, .. } => 10 * marks.len() as u64,
         };
         10 + usize::try_from(count).unwrap_or(usize::MAX / 2)
     }
@@ -146,6 +250,12 @@ pub enum Answer {
     Subset(Subset),
     /// What the standing amounts to.
     Amounts(Amounts),
+    /// Some entries, evenly spread.
+    Spread(Spread),
+    /// Some entries around a mark.
+    Slice(Slice),
+    /// How many are ahead of marks.
+    Places(Vec<u64>),
     /// The derived standing whose newest period begins here, in milliseconds, has to be completed.
     Incomplete(i64),
 }
@@ -167,7 +277,13 @@ enum QueryArgs<'a> {
     Member(u8, usize, &'a str, u64, usize),
     Subset(u8, usize, Vec<&'a str>),
     Amounts(u8, usize, Vec<usize>),
+    Spread(u8, usize, u64, u64, u64),
+    Slice(u8, usize, MarkArgs<'a>, u64, u64),
+    Places(u8, usize, Vec<MarkArgs<'a>>),
 }
+
+/// A mark: score, tie key and id of the member.
+type MarkArgs<'a> = (i64, u64, &'a str);
 
 #[derive(Serialize)]
 #[serde(untagged)]
@@ -239,6 +355,28 @@ impl Encoder<'_> {
                 let counts = counts.collect();
                 QueryArgs::Amounts(4, place, counts)
             }
+            Query::Spread {
+                standing,
+                from,
+                to,
+                count,
+            } => QueryArgs::Spread(5, self.standing(standing), *from, *to, *count),
+            Query::Slice {
+                standing,
+                mark,
+                before,
+                count,
+            } => QueryArgs::Slice(
+                6,
+                self.standing(standing),
+                mark.args(self.board),
+                *before,
+                *count,
+            ),
+            Query::Places { standing, marks } => {
+                let marks = marks.iter().map(|mark| mark.args(self.board)).collect();
+                QueryArgs::Places(7, self.standing(standing), marks)
+            }
         }
     }
 }
@@ -252,7 +390,7 @@ impl Store {
     ) -> Result<Versioned<Vec<Answer>>, StoreError> {
         let mut encoder = Encoder {
             board,
-            keys: vec![keys::board(&board.id)],
+            keys: vec![keys::head(&board.tag())],
             standings: Vec::new(),
             places: HashMap::new(),
         };
@@ -288,7 +426,45 @@ fn answer(board: &Board, query: &Query, reply: &mut Reply) -> Result<Answer, Sto
         Query::Member { .. } => Answer::Member(Some(neighbourhood(board, total, reply)?)),
         Query::Subset { .. } => Answer::Subset(subset(board, total, reply)?),
         Query::Amounts { .. } => Answer::Amounts(amounts(board, total, reply)?),
+        Query::Spread { .. } => Answer::Spread(spread(total, reply)?),
+        Query::Slice { .. } => Answer::Slice(Slice {
+            total,
+            place: reply.count()?,
+            from: reply.count()?,
+            entries: marks(&mut reply.list()?)?,
+        }),
+        Query::Places { .. } => {
+            let mut places = reply.list()?;
+            let mut counts = Vec::new();
+            while !places.is_empty() {
+                counts.push(places.count()?);
+            }
+            Answer::Places(counts)
+        }
     })
+}
+
+fn spread(total: u64, reply: &mut Reply) -> Result<Spread, StoreError> {
+    let listed = reply.count()?;
+    let mut places = reply.list()?;
+    let marks = marks(&mut reply.list()?)?.into_iter();
+    let entries = marks.map(|mark| Ok((places.count()?, mark)));
+    Ok(Spread {
+        total,
+        listed,
+        entries: entries.collect::<Result<_, StoreError>>()?,
+    })
+}
+
+/// Makes marks of a flat list of members and scores.
+fn marks(flat: &mut Reply) -> Result<Vec<Mark>, StoreError> {
+    let mut marks = Vec::new();
+    while !flat.is_empty() {
+        let member = flat.bytes()?;
+        let score = flat.integer()?;
+        marks.push(Mark { score, member });
+    }
+    Ok(marks)
 }
 
 fn amounts(board: &Board, members: u64, reply: &mut Reply) -> Result<Amounts, StoreError> {
@@ -366,11 +542,11 @@ fn subset(board: &Board, total: u64, reply: &mut Reply) -> Result<Subset, StoreE
         entries.push(if one.is_empty() {
             None
         } else {
-            // Behind the last that is listed the place is −1.
-            let place = u64::try_from(one.integer()?).unwrap_or(u64::MAX);
+            let _place = one.integer()?;
             let (rank, score, member) = (rank(&mut one)?, one.integer()?, one.bytes()?);
-            let entry = entry(board, rank, score, &member)?;
-            Some(((place, score, member), entry))
+            let mark = Mark { score, member };
+            let entry = mark.entry(board, rank)?;
+            Some((mark, entry))
         });
     }
     Ok(Subset { total, entries })

@@ -50,7 +50,7 @@ impl Store {
     ) -> Result<Vec<u64>, StoreError> {
         let sizes: Vec<usize> = groups.iter().map(Vec::len).collect();
         let voters = groups.iter().flatten().cloned();
-        let keys = std::iter::once(keys::board(&board.id)).chain(voters);
+        let keys = std::iter::once(keys::head(&board.tag())).chain(voters);
         let reply = self
             .read(&script::VOTERS, keys.collect(), vec![pack(&sizes)?])
             .await?;

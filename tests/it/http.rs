@@ -7,4 +7,5 @@ mod events;
 mod quotas;
 mod reads;
 mod roles;
+mod shards;
 mod votes;

@@ -348,6 +348,31 @@ async fn voters_of_several_periods_are_counted_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_shard_knows_the_newest_definition_that_it_was_told_of() {
+    let redis = RedisServer::start().await;
+    let head = "st:{b:4:0}";
+    for (generation, revision, version) in [
+        ("1", "2", "1-2"),
+        ("1", "1", "1-2"),
+        ("1", "10", "1-10"),
+        ("2", "1", "2-1"),
+        ("1", "11", "2-1"),
+    ] {
+        let args = [generation, revision].map(str::as_bytes);
+        let told = run(&redis, &script::SHARD, &[head], &args).await;
+        assert_eq!(told, Reply::texts(&["OK"]));
+        let known = redis.run(&[b"HGET", head.as_bytes(), b"version"]).await;
+        assert_eq!(known.text(), version);
+    }
+    board(&redis).await;
+    let mark =
+        async |version: &str| run(&redis, &script::USE, &["st:{b}"], &[version.as_bytes()]).await;
+    assert_eq!(mark("1-2").await, Reply::texts(&["STALE"]));
+    assert_eq!(mark("1-1").await, Reply::texts(&["OK"]));
+    assert_eq!(redis.run(&[b"HGET", b"st:{b}", b"used"]).await.text(), "1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn definitions_change_only_from_what_was_seen() {
     let redis = RedisServer::start().await;
     board(&redis).await;
@@ -377,7 +402,6 @@ async fn definitions_change_only_from_what_was_seen() {
         )
         .await
     };
-    assert_eq!(purge().await, Reply::texts(&["ALIVE"]));
     let delete =
         async |seen: &str| run(&redis, &script::DELETE, &["st:{b}"], &[seen.as_bytes()]).await;
     assert_eq!(delete("1-2").await, Reply::texts(&["CHANGED"]));

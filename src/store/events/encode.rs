@@ -121,11 +121,10 @@ pub(super) fn call<'a>(
 
 impl<'a> Encoder<'a> {
     fn new(board: &'a Board, count: usize, now: Timestamp) -> Self {
-        let registry = keys::registry(&board.id, board.generation);
         let uniques = board.definition.uniques;
         Self {
             board,
-            keys: vec![keys::board(&board.id), registry],
+            keys: keys::head_and_registry(board),
             args: ApplyArgs {
                 version: board.version(),
                 now: now.ms(),

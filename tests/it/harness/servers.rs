@@ -3,6 +3,7 @@
 //! With `STANDINGS_TEST_CLUSTER` set, all worlds are clusters, so that the whole suite runs on one.
 
 use std::net::TcpListener;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use futures::future::join_all;
 
@@ -129,8 +130,13 @@ async fn cluster_node(port: u16, bus: u16) -> RedisServer {
     RedisServer::start_with(&[&network[..], &cluster[..]].concat()).await
 }
 
+/// The next port to be tried. They lie below those that the system gives to connections.
+static NEXT_PORT: AtomicU16 = AtomicU16::new(20_000);
+
 /// Two ports that nobody listens on.
 fn free_ports() -> [u16; 2] {
-    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    listeners.map(|listener| listener.local_addr().unwrap().port())
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    let mut free =
+        std::iter::repeat_with(|| NEXT_PORT.fetch_add(1, Ordering::SeqCst)).filter(is_free);
+    [(); 2].map(|()| free.next().unwrap())
 }

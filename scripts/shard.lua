@@ -1,0 +1,20 @@
+-- shard.lua: tells a shard of a board which version of its definition holds. One that is older than what it knows is
+-- ignored.
+--
+-- KEYS[1] the shard's head: hash with `version` and, once it has events, `used`
+-- ARGV[1] the generation of the board, ARGV[2] its revision
+--
+-- Reply: {'OK'}
+-- Example: KEYS st:{b:16:3}  ARGV '1' '2'  reply {'OK'}
+
+if #KEYS ~= 1 or #ARGV ~= 2 then return redis.error_reply('ERR shard.lua: 1 key, 2 arguments') end
+local HEAD, generation, revision = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
+
+local known = redis.call('HGET', HEAD, 'version')
+local known_generation, known_revision = string.match(known or '0-0', '^(%d+)-(%d+)$')
+known_generation, known_revision = tonumber(known_generation), tonumber(known_revision)
+if generation > known_generation then redis.call('DEL', HEAD) end
+if generation > known_generation or (generation == known_generation and revision > known_revision) then
+  redis.call('HSET', HEAD, 'version', ARGV[1] .. '-' .. ARGV[2])
+end
+return {'OK'}

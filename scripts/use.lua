@@ -1,0 +1,15 @@
+-- use.lua: notes that a board of several shards has events, before the first of them gets one. From then on its frozen
+-- fields can't change.
+--
+-- KEYS[1] board
+-- ARGV[1] the version of its definition that the events are planned for
+--
+-- Reply: {'OK'} | {'STALE'} another version is there
+-- Example: KEYS st:{b}  ARGV '1-1'  reply {'OK'}
+
+if #KEYS ~= 1 or #ARGV ~= 1 then return redis.error_reply('ERR use.lua: 1 key, 1 argument') end
+local BOARD, version = KEYS[1], ARGV[1]
+
+if redis.call('HGET', BOARD, 'version') ~= version then return {'STALE'} end
+redis.call('HSET', BOARD, 'used', 1)
+return {'OK'}

@@ -1,0 +1,468 @@
+//! Reading a board of several shards: the shards' lists are merged, without fetching more of them than it takes.
+//!
+//! Each shard sorts its own members, and [`Mark`]s of all shards together sort as one list would. So
+//! - the place of a mark is the sum of its places in the shards, each found by counting (`scripts/read.lua`);
+//! - a page asks each shard for its share of it and some more, and those again of whose entries too few came;
+//! - a deep page finds its beginning in a few rounds, by selection from samples: every shard shows some entries spread
+//!   evenly over the part that is in question, which bounds the places of all of them, and leaves a smaller part.
+//!
+//! The answer of one shard is a snapshot, all together are not: between them events go on. What is read at last of a
+//! page, or around a member, is one call to each shard, and is in order in itself.
+
+use std::sync::Arc;
+
+use futures::future::join_all;
+
+use super::ask::Found;
+use super::{Error, LiveBoard, LiveShard, Service};
+use crate::domain::board::Ranking;
+use crate::domain::ids::MemberId;
+use crate::domain::score::Score;
+use crate::domain::series::Standing;
+use crate::store::standings::{Entry, Mark, Neighbourhood, Page, Query, Slice, Spread, Subset};
+
+/// How many entries each shard shows in a round of the search for a page's beginning.
+const SAMPLES: u64 = 16;
+/// A search ends when a page begins no further behind what was found; that much is read in vain.
+const SKIP_MAX: u64 = 64;
+/// The most rounds of a search; each leaves about a tenth.
+const ROUNDS_MAX: usize = 24;
+
+/// A standing of a board of several shards. What it reads is `None` if a shard was not ready: then the work has to
+/// begin anew.
+pub(super) struct Merged<'a> {
+    pub(super) service: &'a Service,
+    pub(super) live: &'a LiveBoard,
+    pub(super) standing: Standing,
+    /// How many entries are listed.
+    pub(super) keep_top: Option<u64>,
+}
+
+/// The part of a shard's list in which a page begins, by places.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    from: u64,
+    to: u64,
+}
+
+/// A sample: where it stands, in which shard and at which place there.
+type Sample = (Mark, usize, u64);
+
+/// Takes what a read found, or returns that it has to begin anew.
+macro_rules! found {
+    ($found:expr) => {
+        match $found {
+            Some(found) => found,
+            None => return Ok(None),
+        }
+    };
+}
+
+impl<'a> Merged<'a> {
+    /// A standing of this board.
+    pub(super) fn new(service: &'a Service, live: &'a LiveBoard, standing: Standing) -> Self {
+        Self {
+            service,
+            live,
+            standing,
+            keep_top: live.board.definition.keep_top.map(u64::from),
+        }
+    }
+
+    /// `count` entries behind the first `offset`, and the entry of `member`.
+    pub(super) async fn page(
+        &self,
+        offset: u64,
+        count: u64,
+        member: Option<&MemberId>,
+    ) -> Result<Option<Page>, Error> {
+        let (total, entries) = found!(self.list(offset, count).await?);
+        let mut page = Page {
+            total,
+            entries,
+            me: None,
+        };
+        if let Some(member) = member {
+            let found = found!(self.subset(std::slice::from_ref(member)).await?);
+            page.me = found.entries.into_iter().flatten().next().map(|(_, me)| me);
+        }
+        Ok(Some(page))
+    }
+
+    /// A member, up to `around` neighbours on each side, and where it stood in `previous`.
+    pub(super) async fn member(
+        &self,
+        member: &MemberId,
+        around: u64,
+        previous: Option<&Self>,
+    ) -> Result<Option<Option<Arc<Neighbourhood>>>, Error> {
+        let Some((mark, is_listed)) = found!(self.find(member).await?) else {
+            return Ok(Some(None));
+        };
+        let previous = match previous {
+            Some(previous) => found!(previous.rank_and_score(member).await?),
+            None => None,
+        };
+        let slices = found!(self.slices(&mark, |_| (around, around + 1)).await?);
+        let total = slices.iter().map(|slice| slice.total).sum();
+        let place: u64 = slices.iter().map(|slice| slice.place).sum();
+        if !is_listed || self.keep_top.is_some_and(|keep_top| place >= keep_top) {
+            let found = found!(self.unlisted(total, &mark, around).await?);
+            return Ok(Some(Some(Arc::new(Neighbourhood { previous, ..found }))));
+        }
+        // What is ahead of the mark, and from it on, with what is beyond the neighbours cut off.
+        let mut ahead: Vec<&Mark> = Vec::new();
+        let mut behind: Vec<&Mark> = Vec::new();
+        for slice in &slices {
+            let ahead_count = usize::try_from(slice.place - slice.from).unwrap_or(usize::MAX);
+            let (first, rest) = slice.entries.split_at(ahead_count.min(slice.entries.len()));
+            ahead.extend(first);
+            behind.extend(rest);
+        }
+        ahead.sort_unstable();
+        behind.sort_unstable();
+        let around = usize::try_from(around).unwrap_or(usize::MAX);
+        let ahead = &ahead[ahead.len().saturating_sub(around)..];
+        behind.truncate(around.saturating_add(1));
+        if behind.first() != Some(&&mark) {
+            // It has moved in between.
+            return Ok(None);
+        }
+        let from = place - ahead.len() as u64;
+        let marks = ahead.iter().chain(&behind).copied();
+        let entries = found!(self.ranked(from, marks).await?);
+        Ok(Some(Some(Arc::new(Neighbourhood {
+            total,
+            place: Some(place + 1),
+            entries,
+            index: ahead.len(),
+            previous,
+        }))))
+    }
+
+    /// Some members.
+    pub(super) async fn subset(&self, members: &[MemberId]) -> Result<Option<Subset>, Error> {
+        let mut places = vec![Vec::new(); self.live.shards.len()];
+        for (place, member) in members.iter().enumerate() {
+            places[self.live.board.shard_of(member)].push(place);
+        }
+        let queries = places.iter().map(|places| Query::Subset {
+            standing: self.standing,
+            members: places.iter().map(|place| members[*place].clone()).collect(),
+        });
+        let subset = |found| match found {
+            Found::Subset(subset) => Some(subset),
+            _ => None,
+        };
+        let of_shards = found!(self.ask_each(queries, subset).await?);
+        let total = of_shards.iter().map(|subset| subset.total).sum();
+        let mut entries = vec![None; members.len()];
+        for (places, subset) in places.iter().zip(&of_shards) {
+            for (place, entry) in places.iter().zip(&subset.entries) {
+                entries[*place].clone_from(entry);
+            }
+        }
+        let listed: Vec<Mark> = entries
+            .iter()
+            .flatten()
+            .filter(|(_, entry): &&(Mark, Entry)| entry.rank.is_some())
+            .map(|(mark, _)| mark.clone())
+            .collect();
+        let mut ranks = found!(self.ranks(&listed).await?).into_iter();
+        for (_, entry) in entries.iter_mut().flatten() {
+            entry.rank = entry.rank.and_then(|_| ranks.next()?);
+        }
+        Ok(Some(Subset { total, entries }))
+    }
+
+    /// A member's rank and score.
+    async fn rank_and_score(
+        &self,
+        member: &MemberId,
+    ) -> Result<Option<Option<(Option<u64>, Score)>>, Error> {
+        let found = found!(self.subset(std::slice::from_ref(member)).await?);
+        let entry = found.entries.into_iter().flatten().next();
+        Ok(Some(entry.map(|(_, entry)| (entry.rank, entry.score))))
+    }
+
+    /// Where a member stands, and whether its shard lists it.
+    async fn find(&self, member: &MemberId) -> Result<Option<Option<(Mark, bool)>>, Error> {
+        let shard = self.live.shard_of(member);
+        let query = Query::Subset {
+            standing: self.standing,
+            members: vec![member.clone()],
+        };
+        let subset = |found| match found {
+            Found::Subset(subset) => Some(subset),
+            _ => None,
+        };
+        let found = found!(self.ask(shard, query, subset).await?);
+        let entry = found.entries.iter().flatten().next();
+        Ok(Some(
+            entry.map(|(mark, entry)| (mark.clone(), entry.rank.is_some())),
+        ))
+    }
+
+    /// A member behind the last that is listed: after those come its own entry.
+    async fn unlisted(
+        &self,
+        total: u64,
+        mark: &Mark,
+        around: u64,
+    ) -> Result<Option<Neighbourhood>, Error> {
+        let keep_top = self.keep_top.unwrap_or(0);
+        let offset = keep_top.saturating_sub(around);
+        let (_, mut entries) = found!(self.list(offset, keep_top - offset).await?);
+        entries.push(mark.entry(&self.live.board, None)?);
+        Ok(Some(Neighbourhood {
+            total,
+            place: None,
+            index: entries.len() - 1,
+            entries,
+            previous: None,
+        }))
+    }
+
+    /// How many members there are, and `count` entries behind the first `offset`.
+    async fn list(&self, offset: u64, count: u64) -> Result<Option<(u64, Vec<Entry>)>, Error> {
+        let count = match self.keep_top {
+            Some(keep_top) => count.min(keep_top.saturating_sub(offset)),
+            None => count,
+        };
+        let begin = found!(self.begin_of(offset).await?);
+        let shards = self.live.shards.len();
+        // At first each shard is asked for its share and some more.
+        let share = (SKIP_MAX.min(offset) + count).div_ceil(shards as u64);
+        let mut wanted = vec![share + share / 4 + 4; shards];
+        loop {
+            let slices = found!(self.slices(&begin, |shard| (0, wanted[shard])).await?);
+            let has_more = |shard: &usize| slices[*shard].entries.len() as u64 >= wanted[*shard];
+            let total = slices.iter().map(|slice| slice.total).sum();
+            let place: u64 = slices.iter().map(|slice| slice.place).sum();
+            let Some(skip) = offset.checked_sub(place) else {
+                // So many have moved ahead in between that the search has to begin anew.
+                return Ok(None);
+            };
+            // Behind the last entry of a shard that has more there may be others.
+            let known_to = (0..shards)
+                .filter(has_more)
+                .filter_map(|shard| slices[shard].entries.last())
+                .min()
+                .cloned();
+            let mut marks: Vec<&Mark> = slices.iter().flat_map(|slice| &slice.entries).collect();
+            if let Some(known_to) = &known_to {
+                marks.retain(|mark| *mark <= known_to);
+            }
+            if known_to.is_none() || marks.len() as u64 >= skip + count {
+                marks.sort_unstable();
+                let skip = usize::try_from(skip).unwrap_or(usize::MAX);
+                let count = usize::try_from(count).unwrap_or(usize::MAX);
+                let page = marks.into_iter().skip(skip).take(count);
+                let entries = found!(self.ranked(offset, page).await?);
+                return Ok(Some((total, entries)));
+            }
+            let short: Vec<usize> = (0..shards)
+                .filter(has_more)
+                .filter(|shard| slices[*shard].entries.last() == known_to.as_ref())
+                .collect();
+            for shard in short {
+                wanted[shard] = (wanted[shard] * 2).min(skip + count);
+            }
+        }
+    }
+
+    /// A mark that lies no further than [`SKIP_MAX`] ahead of the place `offset`.
+    async fn begin_of(&self, offset: u64) -> Result<Option<Mark>, Error> {
+        let mut begin = Mark::FIRST;
+        if offset <= SKIP_MAX {
+            return Ok(Some(begin));
+        }
+        let mut parts = vec![
+            Part {
+                from: 0,
+                to: u64::MAX >> 12,
+            };
+            self.live.shards.len()
+        ];
+        for _ in 0..ROUNDS_MAX {
+            let queries = parts.iter().map(|part| Query::Spread {
+                standing: self.standing,
+                from: part.from,
+                to: part.to,
+                count: SAMPLES,
+            });
+            let spread = |found| match found {
+                Found::Spread(spread) => Some(spread),
+                _ => None,
+            };
+            let spreads: Vec<Spread> = found!(self.ask_each(queries, spread).await?);
+            for (part, spread) in parts.iter_mut().zip(&spreads) {
+                part.to = part.to.min(spread.listed).max(part.from);
+            }
+            if let Some(mark) = narrow(&mut parts, &spreads, offset) {
+                begin = begin.max(mark);
+            } else {
+                break;
+            }
+            let place: u64 = parts.iter().map(|part| part.from).sum();
+            if offset.saturating_sub(place) <= SKIP_MAX {
+                break;
+            }
+        }
+        Ok(Some(begin))
+    }
+
+    /// Entries of these marks, of which the first stands at the place `from`.
+    async fn ranked(
+        &self,
+        from: u64,
+        marks: impl Iterator<Item = &Mark>,
+    ) -> Result<Option<Vec<Entry>>, Error> {
+        let board = &self.live.board;
+        let marks: Vec<&Mark> = marks.collect();
+        let mut rank = from + 1;
+        if let (Some(first), Ranking::Competition) = (marks.first(), board.definition.ranking) {
+            let ahead = found!(self.places(vec![first.of_score()]).await?);
+            rank = ahead.first().map_or(rank, |ahead| ahead + 1);
+        }
+        let mut entries = Vec::with_capacity(marks.len());
+        for (index, mark) in marks.iter().enumerate() {
+            let is_tied = index > 0 && marks[index - 1].score == mark.score;
+            if index > 0 && !(is_tied && board.definition.ranking == Ranking::Competition) {
+                rank = from + 1 + index as u64;
+            }
+            entries.push(mark.entry(board, Some(rank))?);
+        }
+        Ok(Some(entries))
+    }
+
+    /// The ranks of marks, `None` behind the last that is listed.
+    async fn ranks(&self, marks: &[Mark]) -> Result<Option<Vec<Option<u64>>>, Error> {
+        if marks.is_empty() {
+            return Ok(Some(Vec::new()));
+        }
+        let places = found!(self.places(marks.to_vec()).await?);
+        let ranks = match self.live.board.definition.ranking {
+            Ranking::Competition => {
+                let marks = marks.iter().map(Mark::of_score).collect();
+                found!(self.places(marks).await?)
+            }
+            Ranking::Ordinal | Ranking::Dense => places.clone(),
+        };
+        let is_listed = |place: u64| self.keep_top.is_none_or(|keep_top| place < keep_top);
+        let both = places.into_iter().zip(ranks);
+        let ranks = both.map(|(place, rank)| is_listed(place).then_some(rank + 1));
+        Ok(Some(ranks.collect()))
+    }
+
+    /// How many entries are ahead of marks.
+    async fn places(&self, marks: Vec<Mark>) -> Result<Option<Vec<u64>>, Error> {
+        let mut sums = vec![0; marks.len()];
+        let query = Query::Places {
+            standing: self.standing,
+            marks,
+        };
+        let places = |found| match found {
+            Found::Places(places) => Some(places),
+            _ => None,
+        };
+        let queries = self.live.shards.iter().map(|_| query.clone());
+        for places in found!(self.ask_each(queries, places).await?) {
+            for (sum, place) in sums.iter_mut().zip(places.iter()) {
+                *sum += place;
+            }
+        }
+        Ok(Some(sums))
+    }
+
+    /// What lies around a mark in each shard; `count`: how many entries ahead of it and from it on.
+    async fn slices(
+        &self,
+        mark: &Mark,
+        count: impl Fn(usize) -> (u64, u64),
+    ) -> Result<Option<Vec<Slice>>, Error> {
+        let queries = (0..self.live.shards.len()).map(|shard| {
+            let (before, count) = count(shard);
+            Query::Slice {
+                standing: self.standing,
+                mark: mark.clone(),
+                before,
+                count,
+            }
+        });
+        let slice = |found| match found {
+            Found::Slice(slice) => Some(Arc::unwrap_or_clone(slice)),
+            _ => None,
+        };
+        self.ask_each(queries, slice).await
+    }
+
+    /// Asks each shard one query, all at once.
+    async fn ask_each<T>(
+        &self,
+        queries: impl Iterator<Item = Query>,
+        take: impl Fn(Found) -> Option<T> + Copy,
+    ) -> Result<Option<Vec<T>>, Error> {
+        let shards = self.live.shards.iter().zip(queries);
+        let asked = shards.map(|(shard, query)| self.ask(shard, query, take));
+        join_all(asked).await.into_iter().collect()
+    }
+
+    async fn ask<T>(
+        &self,
+        shard: &LiveShard,
+        query: Query,
+        take: impl FnOnce(Found) -> Option<T>,
+    ) -> Result<Option<T>, Error> {
+        let series = self.standing.series;
+        Box::pin(self.service.ask(shard, series, query, take)).await
+    }
+}
+
+/// Leaves of each shard's part what samples show that the place `offset` can lie in. Returns the last sample that is
+/// known to be no further than that place, where all parts begin then; `None` if there is none.
+fn narrow(parts: &mut [Part], spreads: &[Spread], offset: u64) -> Option<Mark> {
+    let mut samples: Vec<Sample> = Vec::new();
+    for (shard, spread) in spreads.iter().enumerate() {
+        let marks = spread.entries.iter();
+        samples.extend(marks.map(|(place, mark)| (mark.clone(), shard, *place)));
+    }
+    samples.sort_unstable();
+    // What is surely ahead of a sample in each shard begins behind the last sample there, …
+    let mut ahead: Vec<u64> = parts.iter().map(|part| part.from).collect();
+    // … and what may be ends with the next.
+    let mut next: Vec<Vec<u64>> = spreads
+        .iter()
+        .zip(&*parts)
+        .map(|(spread, part)| {
+            let places = spread.entries.iter().rev().map(|(place, _)| *place);
+            std::iter::once(part.to).chain(places).collect()
+        })
+        .collect();
+    let mut begin = None;
+    let mut end = None;
+    for (mark, shard, place) in samples {
+        next[shard].pop();
+        ahead[shard] = place;
+        let at_most = |other: usize| {
+            let next = next[other].last().copied();
+            next.filter(|_| other != shard).unwrap_or(place)
+        };
+        let highest: u64 = (0..parts.len()).map(at_most).sum();
+        let lowest: u64 = ahead.iter().sum();
+        if highest <= offset {
+            begin = Some((mark, ahead.clone()));
+        } else if lowest > offset && end.is_none() {
+            end = Some((0..parts.len()).map(at_most).collect::<Vec<u64>>());
+        }
+        ahead[shard] = place + 1;
+    }
+    for (part, to) in parts.iter_mut().zip(end.into_iter().flatten()) {
+        part.to = part.to.min(to);
+    }
+    let (mark, from) = begin?;
+    for (part, from) in parts.iter_mut().zip(from) {
+        part.from = from;
+    }
+    Some(mark)
+}

@@ -1,0 +1,266 @@
+//! Boards of several shards: each answer is that of the same board with one.
+
+use serde_json::{Value, json};
+
+use crate::harness::random::Random;
+use crate::harness::{Client, World};
+
+const NOW: &str = "2026-11-21T12:00:00Z";
+
+/// A board with one shard and the same with several.
+const BOARDS: [(&str, u16); 4] = [("one", 1), ("two", 2), ("seven", 7), ("many", 16)];
+
+async fn world(definition: &Value) -> World {
+    let world = World::with_instances(2, NOW).await;
+    for (board, shards) in BOARDS {
+        let mut definition = definition.clone();
+        definition["shards"] = json!(shards);
+        world.client().define(board, definition).await;
+    }
+    world
+}
+
+/// Sends the same events to all boards, and checks that the same becomes of them.
+async fn send(client: &Client, events: &[Value]) {
+    let mut first: Option<Value> = None;
+    for (board, _) in BOARDS {
+        let events: Vec<Value> = events
+            .iter()
+            .map(|event| {
+                let mut event = event.clone();
+                event["board"] = json!(board);
+                event
+            })
+            .collect();
+        let answer = client
+            .post("/v1/events?standings=false", json!({"events": events}))
+            .await;
+        let results = same(&answer.expect(200).to_string(), board);
+        let first = first.get_or_insert_with(|| results.clone());
+        assert_eq!(results, *first, "{board}");
+    }
+}
+
+/// An answer with the board's name taken out.
+fn same(text: &str, board: &str) -> Value {
+    let text = text.replace(&format!("\"{board}\""), "\"board\"");
+    let text = text.replace(&format!("of board {board}"), "of board board");
+    let mut answer: Value = serde_json::from_str(&text).unwrap();
+    if let Some(fields) = answer.as_object_mut() {
+        fields.remove("request_id");
+    }
+    answer
+}
+
+/// Reads the same of all boards, and returns it.
+async fn read(world: &World, random: &mut Random, what: &str) -> Value {
+    let mut first: Option<Value> = None;
+    for (board, _) in BOARDS {
+        let client = &world.instances[random.below(2)].client;
+        let path = format!("/v1/boards/{board}/standings/{what}");
+        let answer = same(&client.get(&path).await.text, board);
+        let first = first.get_or_insert_with(|| answer.clone());
+        assert!(
+            answer == *first,
+            "{path}\n     got {answer}\nexpected {first}"
+        );
+    }
+    first.unwrap()
+}
+
+/// Many members with few scores and few times, so that most are tied.
+fn events(random: &mut Random, members: usize, count: usize) -> Vec<Value> {
+    let event = |_| {
+        let member = random.below(members);
+        let minute = random.below(4);
+        json!({"member": format!("m{member}"), "score": 1 + random.below(3), "at": format!("2026-11-21T11:5{minute}:00Z")})
+    };
+    (0..count).map(event).collect()
+}
+
+async fn compare_everything(world: &World, random: &mut Random, members: usize, window: &str) {
+    let total = read(world, random, window).await["total"].as_u64().unwrap();
+    for size in [1, 7, 50, 1000] {
+        for _ in 0..4 {
+            let page = 1 + random.below(usize::try_from(total / size).unwrap() + 2);
+            let me = random.below(members);
+            let what = format!("{window}?page={page}&size={size}&member=m{me}");
+            read(world, random, &what).await;
+        }
+    }
+    for around in [0, 1, 5, 100] {
+        for _ in 0..4 {
+            let member = random.below(members + 1);
+            let what = format!("{window}/members/m{member}?around={around}");
+            read(world, random, &what).await;
+        }
+    }
+    let ids: Vec<String> = (0..20)
+        .map(|_| format!("m{}", random.below(members + 5)))
+        .collect();
+    read(
+        world,
+        random,
+        &format!("{window}/members?ids={}", ids.join(",")),
+    )
+    .await;
+    read(world, random, &format!("{window}/stats")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_read_is_that_of_one_list() {
+    for (ties, ranking, order) in [
+        ("first", "ordinal", "desc"),
+        ("member", "competition", "asc"),
+        ("last", "competition", "desc"),
+    ] {
+        let mut random = Random::new(7);
+        let definition = json!({
+            "windows": ["day", "all", "last-2-days"], "ties": ties, "ranking": ranking, "order": order});
+        let world = world(&definition).await;
+        const MEMBERS: usize = 3_000;
+        for _ in 0..6 {
+            send(world.client(), &events(&mut random, MEMBERS, 1_000)).await;
+        }
+        for window in ["day", "last-2-days", "all"] {
+            compare_everything(&world, &mut random, MEMBERS, window).await;
+        }
+        // A rolling standing that nobody has built yet, in any of the shards.
+        world.set_time("2026-11-22T00:00:00Z");
+        compare_everything(&world, &mut random, MEMBERS, "last-2-days").await;
+        let last = read(&world, &mut random, "all?page=1000000000&size=1000").await;
+        assert_eq!(last["entries"], json!([]));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_one_shard_alone_is_found_too() {
+    let world = world(&json!({"windows": ["all"], "ties": "member"})).await;
+    let mut random = Random::new(1);
+    // The best of all lie in one of two shards: their ids are chosen so.
+    let shards = 2;
+    let of_shard = |member: &String| xxhash_rust::xxh3::xxh3_64(member.as_bytes()) % shards;
+    let members: Vec<String> = (0..2_000).map(|number| format!("m{number}")).collect();
+    let events: Vec<Value> = members
+        .iter()
+        .map(|member| json!({"member": member, "score": if of_shard(member) == 0 { 1000 } else { 1 }}))
+        .collect();
+    for events in events.chunks(1_000) {
+        send(world.client(), events).await;
+    }
+    for page in [1, 2, 9, 10, 11, 20, 21] {
+        read(&world, &mut random, &format!("all?page={page}&size=100")).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn weights_initial_scores_and_short_lists_are_those_of_one_list() {
+    let mut random = Random::new(3);
+    let definition = json!({
+        "windows": ["day", "all"], "score_min": 1, "keep_top": 100, "initial": ["day"], "ranking": "competition",
+        "weight": {"default": 2, "members": {"m1": 5}}});
+    let world = world(&definition).await;
+    const MEMBERS: usize = 400;
+    send(world.client(), &events(&mut random, MEMBERS, 1_000)).await;
+    let scores: serde_json::Map<String, Value> = (0..200)
+        .map(|number| (format!("m{}", number * 3), json!(number % 5)))
+        .collect();
+    for (board, _) in BOARDS {
+        let answer = world
+            .client()
+            .put(
+                &format!("/v1/boards/{board}/initial"),
+                json!({"scores": scores}),
+            )
+            .await;
+        assert_eq!(answer.expect(200)["members"], 200);
+        let path = format!("/v1/boards/{board}/initial?page=2&size=30");
+        let initial = world.client().get(&path);
+        assert_eq!(
+            initial.await.expect(200)["entries"]
+                .as_array()
+                .unwrap()
+                .len(),
+            30
+        );
+    }
+    for window in ["day", "all"] {
+        compare_everything(&world, &mut random, 650, window).await;
+        read(&world, &mut random, &format!("{window}?track=real")).await;
+    }
+    world.set_time("2026-11-22T12:00:00Z");
+    compare_everything(&world, &mut random, 650, "day").await;
+    for (board, _) in BOARDS {
+        world
+            .client()
+            .delete(&format!("/v1/boards/{board}"))
+            .await
+            .expect(204);
+    }
+    while world.service().purge_deleted().await.unwrap() {}
+    let keys = world.redis.keys("st:{*").await;
+    let left: Vec<&String> = keys
+        .iter()
+        .filter(|key| !key.starts_with("st:{boards}"))
+        .collect();
+    assert_eq!(left, [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_shards_can_not_do_is_refused_and_definitions_hold_for_all_of_them() {
+    let world = World::with_instances(2, NOW).await;
+    let [client, other] = [&world.instances[0].client, &world.instances[1].client];
+    client
+        .define("b", json!({"windows": ["day"], "shards": 4}))
+        .await;
+    let event = json!({"member": "a", "score": 1, "id": "x"});
+    client
+        .post("/v1/boards/b/events?ranks=true", event.clone())
+        .await
+        .expect_problem(400, "invalid-parameter");
+    other
+        .post("/v1/boards/b/events", event.clone())
+        .await
+        .expect(200);
+    let again = client.post("/v1/boards/b/events", event).await.expect(200);
+    assert_eq!(again["status"], "duplicate");
+    client
+        .put("/v1/boards/b", json!({"windows": ["day"], "shards": 5}))
+        .await
+        .expect_problem(409, "board-in-use");
+    client
+        .put(
+            "/v1/boards/b",
+            json!({"windows": ["day"], "shards": 4, "ranking": "dense"}),
+        )
+        .await
+        .expect_problem(422, "validation-failed");
+    // A change that one instance makes holds for the events of the other at once, in every shard.
+    client
+        .put(
+            "/v1/boards/b",
+            json!({"windows": ["day"], "shards": 4, "score_max": 5}),
+        )
+        .await
+        .expect(200);
+    for member in 0..20 {
+        other
+            .post(
+                "/v1/boards/b/events",
+                json!({"member": member.to_string(), "score": 6}),
+            )
+            .await
+            .expect_problem(422, "score-out-of-range");
+    }
+    client.delete("/v1/boards/b").await.expect(204);
+    client
+        .define("b", json!({"windows": ["day"], "shards": 4}))
+        .await;
+    other
+        .post("/v1/boards/b/events", json!({"member": "a", "score": 4}))
+        .await
+        .expect(200);
+    while world.service().purge_deleted().await.unwrap() {}
+    let page = other.get("/v1/boards/b/standings/day").await.expect(200);
+    assert_eq!(page["entries"][0]["score"], 4);
+}
