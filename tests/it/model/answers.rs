@@ -110,15 +110,23 @@ pub fn definition(board: &Board) -> Value {
         "windows": windows,
         "season": if board.windows.contains(&Window::Period(Unit::Season)) { season } else { Value::Null },
         "carryover": shares.collect::<BTreeMap<_, _>>(),
+        "score_min": board.score_min.map(|min| number(min, board.decimals)),
         "score_max": board.score_max,
         "quotas": (0..).zip(&board.quotas).map(quota).collect::<Vec<_>>(),
         "accept_late": board.accept_late.map_or_else(|| "any".to_owned(), |age| format!("{}s", age / 1000)),
     })
 }
 
+/// A score small enough to be a [`Value`].
+fn number(value: i64, decimals: u32) -> Value {
+    score_text(value, decimals).parse().unwrap()
+}
+
 fn quota((place, quota): (usize, &Quota)) -> Value {
     let by = [(quota.by_voter, "voter"), (quota.by_member, "member")];
     let by = by.iter().filter(|(is_named, _)| *is_named);
+    let extra = quota.extra.iter();
+    let extra = extra.map(|extra| json!({"channel": extra.channels, "max": extra.max}));
     json!({
         "name": format!("q{place}"),
         "by": by.map(|(_, name)| name).collect::<Vec<_>>(),
@@ -129,6 +137,7 @@ fn quota((place, quota): (usize, &Quota)) -> Value {
         },
         "max": quota.max,
         "measure": if quota.counts_points { "score" } else { "events" },
+        "extra": extra.collect::<Vec<_>>(),
     })
 }
 

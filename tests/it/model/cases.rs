@@ -8,11 +8,12 @@ use std::ops::RangeInclusive;
 
 use chrono_tz::Tz;
 use proptest::collection::vec;
+use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
 use super::naive::{
-    Board, DAY, HOUR, Quota, QuotaWindow, Ranking, SCORE_MAX, Ties, Unit, Update, Window,
+    Board, DAY, Extra, HOUR, Quota, QuotaWindow, Ranking, SCORE_MAX, Ties, Unit, Update, Window,
 };
 
 /// Members whose names are easily mixed up, sorted wrongly or cut in the wrong place.
@@ -29,6 +30,18 @@ pub const MEMBERS: [&str; 12] = [
     " ",
     "\u{10ffff}{x}",
     "0",
+];
+
+const CHANNELS: [&str; 3] = ["app", "web", "partner"];
+
+/// Scores so small that no sum of a case is out of range.
+const LARGE: &[i64] = &[100, -100, SCORE_MAX / 1000, -SCORE_MAX / 1000];
+const HUGE: &[i64] = &[
+    SCORE_MAX,
+    -SCORE_MAX,
+    SCORE_MAX / 2 + 1,
+    -SCORE_MAX / 2,
+    SCORE_MAX - 1,
 ];
 
 /// What a test is about.
@@ -121,6 +134,7 @@ pub struct NewEvent {
     pub at: Time,
     /// From 0; `None` where it doesn't tell.
     pub voter: Option<u8>,
+    pub channel: Option<&'static str>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -234,15 +248,17 @@ fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
         -1000..=1000_i64,
         select(vec![1, 45, 24 * 60, 36 * 60, 14 * 24 * 60]),
     );
+    let score_min = prop_oneof![8 => Just(None), 1 => (-2..=1_i64).prop_map(Some)];
     let score_max = select(vec![None, None, None, Some(0), Some(5)]);
     let quotas = prop_oneof![3 => Just(Vec::new()), 1 => vec(quota(), 1..=2)];
     let time = (select(zones), 0..7_i64, season, accept_late);
-    let limits = (score_max, quotas);
+    let limits = (score_min, score_max, quotas);
     let periods = subsequence(theme.units.to_vec(), theme.periods.clone()).prop_shuffle();
     (scores, time, periods, rolling, carryover, limits).prop_map(
-        |(scores, time, periods, rolling, carryover, (score_max, quotas))| {
+        |(scores, time, periods, rolling, carryover, limits)| {
             let (update, descending, decimals, ties, ranking) = scores;
             let (zone, week_start, (season_start, season_length), accept_late) = time;
+            let (score_min, score_max, quotas) = limits;
             let periods = periods.into_iter().map(Window::Period);
             let rolling = rolling
                 .into_iter()
@@ -260,6 +276,7 @@ fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
                 windows: periods.chain(rolling).collect(),
                 carryover: carryover.into_iter().collect(),
                 accept_late,
+                score_min,
                 score_max,
                 quotas,
             }
@@ -279,13 +296,20 @@ fn quota() -> impl Strategy<Value = Quota> {
         QuotaWindow::Period(Unit::Month),
         QuotaWindow::Total,
     ]);
-    (by, window, 1..=6_i64, any::<bool>()).prop_map(
-        |((by_voter, by_member), window, max, counts_points)| Quota {
+    let channels = subsequence(CHANNELS.to_vec(), 1..=2);
+    let extra = (channels, 1..=4_i64).prop_map(|(channels, max)| Extra {
+        channels: channels.into_iter().map(ToOwned::to_owned).collect(),
+        max,
+    });
+    let extra = prop_oneof![2 => Just(Vec::new()), 1 => vec(extra, 1..=2)];
+    (by, window, 1..=6_i64, any::<bool>(), extra).prop_map(
+        |((by_voter, by_member), window, max, counts_points, extra)| Quota {
             by_voter,
             by_member,
             window,
             max,
             counts_points,
+            extra,
         },
     )
 }
@@ -310,13 +334,27 @@ fn make_sound(board: &mut Board) {
             && *unit != Unit::All
             && windows.contains(&Window::Period(*unit))
     });
+    let is_rolling = windows
+        .iter()
+        .any(|window| matches!(window, Window::Rolling(..)));
     board.windows = windows;
+    let (min, point) = (board.score_min, board.point());
+    board
+        .score_max
+        .take_if(|max| min.is_some_and(|min| *max * point < min));
     board.quotas.retain(|quota| match quota.window {
         // What a sliding window counts is kept for as long as an event may be late.
         QuotaWindow::Sliding(_) => board.accept_late.is_some(),
         QuotaWindow::Period(Unit::Hour) => board.zone != Tz::Australia__Lord_Howe,
         _ => true,
     });
+    // What an event takes from depends on those before it. They are carried out in the order of their batch, but
+    // not where some have to wait until a rolling standing is complete.
+    if is_rolling {
+        for quota in &mut board.quotas {
+            quota.extra.clear();
+        }
+    }
 }
 
 fn step(theme: &Theme) -> impl Strategy<Value = Step> + use<> {
@@ -389,44 +427,43 @@ fn batch(events_max: usize, has_huge_scores: bool) -> impl Strategy<Value = Batc
 }
 
 fn event(has_huge_scores: bool) -> impl Strategy<Value = NewEvent> {
-    let small = || select(vec![0, 0, 1, 1, -1, 2, -2, 3, 5, -5, 10]);
-    // Small enough that no sum of a case is out of range.
-    let large = vec![100, -100, SCORE_MAX / 1000, -SCORE_MAX / 1000];
-    let huge = vec![
-        SCORE_MAX,
-        -SCORE_MAX,
-        SCORE_MAX / 2 + 1,
-        -SCORE_MAX / 2,
-        SCORE_MAX - 1,
-    ];
-    let (weight, large) = if has_huge_scores {
-        (40, huge)
+    let score = if has_huge_scores {
+        amount(40, HUGE)
     } else {
-        (2, large)
+        amount(2, LARGE)
     };
-    let score = prop_oneof![
-        20 => small().prop_map(Amount::Scaled),
-        20 => small().prop_map(Amount::Points),
-        1 => Just(Amount::TooFine),
-        1 => Just(Amount::TooLarge),
-        weight => select(large).prop_map(Amount::Scaled),
-    ];
     (
         any::<Pick>(),
         prop::bool::weighted(0.8),
         any::<Pick>(),
         score,
         event_time(),
-        prop_oneof![9 => (0..3_u8).prop_map(Some), 1 => Just(None)],
+        option::weighted(0.9, 0..3_u8),
+        option::weighted(0.7, select(CHANNELS.to_vec())),
     )
-        .prop_map(|(board, has_id, member, score, at, voter)| NewEvent {
-            board,
-            has_id,
-            member,
-            score,
-            at,
-            voter,
-        })
+        .prop_map(
+            |(board, has_id, member, score, at, voter, channel)| NewEvent {
+                board,
+                has_id,
+                member,
+                score,
+                at,
+                voter,
+                channel,
+            },
+        )
+}
+
+/// Small ones, or so often one of the others.
+fn amount(often: u32, others: &'static [i64]) -> impl Strategy<Value = Amount> {
+    let small = || select(vec![0, 0, 1, 1, -1, 2, -2, 3, 5, -5, 10]);
+    prop_oneof![
+        20 => small().prop_map(Amount::Scaled),
+        20 => small().prop_map(Amount::Points),
+        1 => Just(Amount::TooFine),
+        1 => Just(Amount::TooLarge),
+        often => select(others).prop_map(Amount::Scaled),
+    ]
 }
 
 /// What lies before, on and after a boundary.

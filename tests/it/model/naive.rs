@@ -5,6 +5,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::iter;
 
 use chrono::{DateTime, Datelike, Offset, TimeZone, Utc};
 use chrono_tz::Tz;
@@ -76,6 +77,7 @@ pub struct Board {
     pub carryover: BTreeMap<Unit, i64>,
     /// `None` for any age.
     pub accept_late: Option<i64>,
+    pub score_min: Option<i64>,
     /// In whole points.
     pub score_max: Option<i64>,
     pub quotas: Vec<Quota>,
@@ -90,6 +92,14 @@ pub struct Quota {
     pub max: i64,
     /// Whether scores without their signs are counted, rather than events.
     pub counts_points: bool,
+    pub extra: Vec<Extra>,
+}
+
+/// An allowance on top, for events of some channels.
+#[derive(Clone, Debug)]
+pub struct Extra {
+    pub channels: Vec<String>,
+    pub max: i64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -109,6 +119,7 @@ pub struct Event {
     pub score: Option<i64>,
     pub at: Option<i64>,
     pub voter: Option<String>,
+    pub channel: Option<String>,
 }
 
 /// An event that was taken.
@@ -119,6 +130,8 @@ struct Taken {
     at: i64,
     /// The period that it lies in, for each unit.
     periods: [i64; 8],
+    /// What it took from, of each quota: 0 is its `max`, and then come its extra allowances.
+    pools: Vec<usize>,
     /// What its answer said of the standings, as a duplicate has to repeat it.
     standings: Value,
 }
@@ -202,6 +215,11 @@ impl Board {
             Unit::Year => local.format("%Y").to_string(),
             _ => utc(start).format("%Y-%m-%dT%H:%MZ").to_string(),
         }
+    }
+
+    /// A point in the smallest unit.
+    pub fn point(&self) -> i64 {
+        10_i64.pow(self.decimals)
     }
 }
 
@@ -346,8 +364,9 @@ impl Model {
         if self.board.accept_late.is_some_and(|age| at < now - age) {
             return Verdict::Rejected("event-too-late");
         }
-        let point = 10_i64.pow(self.board.decimals);
-        if self.board.score_max.is_some_and(|max| score > max * point) {
+        let max = self.board.score_max.map(|max| max * self.board.point());
+        if self.board.score_min.is_some_and(|min| score < min) || max.is_some_and(|max| score > max)
+        {
             return Verdict::Rejected("score-out-of-range");
         }
         if event.voter.is_none() && self.board.quotas.iter().any(|quota| quota.by_voter) {
@@ -369,57 +388,73 @@ impl Model {
             score,
             at,
             periods,
+            pools: Vec::new(),
             standings: Value::Null,
         });
         if self.is_out_of_range() {
             self.taken.pop();
             return Verdict::Rejected("score-out-of-range");
         }
-        if self.exceeds_a_quota() {
+        let Some(pools) = self.pools() else {
             self.taken.pop();
             return Verdict::Rejected("quota-exceeded");
-        }
+        };
+        self.taken.last_mut().unwrap().pools = pools;
         Verdict::Taken
     }
 
-    /// Whether a quota is exceeded with the latest event.
-    fn exceeds_a_quota(&self) -> bool {
-        let latest = self.taken.last().unwrap();
-        self.board.quotas.iter().any(|quota| {
-            let alike = |taken: &&Taken| {
-                (!quota.by_voter || taken.event.voter == latest.event.voter)
-                    && (!quota.by_member || taken.event.member == latest.event.member)
-            };
-            let amount = |taken: &Taken| {
-                if quota.counts_points {
-                    taken.score.abs()
-                } else {
-                    1
-                }
-            };
-            let point = 10_i64.pow(self.board.decimals);
-            let max = if quota.counts_points {
-                quota.max * point
+    /// What the latest event takes from: of each quota the first pool for it that has enough left; `None` if some
+    /// quota has no such pool.
+    fn pools(&self) -> Option<Vec<usize>> {
+        let channel = self.taken.last().unwrap().event.channel.as_ref();
+        let pool_of = |(place, quota): (usize, &Quota)| {
+            let extra = quota.extra.iter().map(|extra| {
+                let is_for = |channel| extra.channels.contains(channel);
+                channel.is_some_and(is_for).then_some(extra.max)
+            });
+            let mut allowances = (0..).zip(iter::once(Some(quota.max)).chain(extra));
+            allowances.find_map(|(pool, max)| self.has_enough(place, pool, max?).then_some(pool))
+        };
+        (0..).zip(&self.board.quotas).map(pool_of).collect()
+    }
+
+    /// Whether so much in a pool of this quota is enough with the latest event.
+    fn has_enough(&self, quota: usize, pool: usize, max: i64) -> bool {
+        let (latest, earlier) = self.taken.split_last().unwrap();
+        let from_pool = earlier.iter().filter(|taken| taken.pools[quota] == pool);
+        let quota = &self.board.quotas[quota];
+        let alike = |taken: &&Taken| {
+            (!quota.by_voter || taken.event.voter == latest.event.voter)
+                && (!quota.by_member || taken.event.member == latest.event.member)
+        };
+        let counted: Vec<&Taken> = from_pool.filter(alike).chain([latest]).collect();
+        let amount = |taken: &Taken| {
+            if quota.counts_points {
+                taken.score.abs()
             } else {
-                quota.max
-            };
-            let counted: Vec<&Taken> = self.taken.iter().filter(alike).collect();
-            let sum = |is_in: &dyn Fn(&Taken) -> bool| -> i64 {
-                let within = counted.iter().filter(|taken| is_in(taken));
-                within.map(|taken| amount(taken)).sum()
-            };
-            match quota.window {
-                QuotaWindow::Total => sum(&|_| true) > max,
-                QuotaWindow::Period(unit) => {
-                    let unit = unit as usize;
-                    sum(&|taken| taken.periods[unit] == latest.periods[unit]) > max
-                }
-                QuotaWindow::Sliding(length) => counted.iter().any(|first| {
-                    let stretch = first.at..first.at + length;
-                    sum(&|taken| stretch.contains(&taken.at)) > max
-                }),
+                1
             }
-        })
+        };
+        let max = if quota.counts_points {
+            max * self.board.point()
+        } else {
+            max
+        };
+        let sum = |is_in: &dyn Fn(&Taken) -> bool| -> i64 {
+            let within = counted.iter().filter(|taken| is_in(taken));
+            within.map(|taken| amount(taken)).sum()
+        };
+        match quota.window {
+            QuotaWindow::Total => sum(&|_| true) <= max,
+            QuotaWindow::Period(unit) => {
+                let unit = unit as usize;
+                sum(&|taken| taken.periods[unit] == latest.periods[unit]) <= max
+            }
+            QuotaWindow::Sliding(length) => counted.iter().all(|first| {
+                let stretch = first.at..first.at + length;
+                sum(&|taken| stretch.contains(&taken.at)) <= max
+            }),
+        }
     }
 
     /// Keeps what was answered to the latest event.

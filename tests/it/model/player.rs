@@ -13,7 +13,7 @@ use standings::domain::time::Timestamp;
 
 use super::answers::{changes, definition, exact, score_text, status, time_text, window_name};
 use super::cases::{Amount, Batch, Case, Detail, MEMBERS, NewEvent, Pick, Sending, Step, Time};
-use super::naive::{Event, Model, SCORE_MAX, Unit, Verdict, Window, utc};
+use super::naive::{Board, Event, Model, SCORE_MAX, Unit, Verdict, Window, utc};
 use super::reads::{ask, queries};
 use crate::harness::random::Random;
 use crate::harness::{Instance, World};
@@ -52,7 +52,7 @@ struct Game<'a> {
 struct Sent {
     board: usize,
     event: Event,
-    /// The score as a JSON number.
+    /// The JSON number in the place of a score, if it is none.
     number: String,
 }
 
@@ -78,7 +78,8 @@ struct Search {
     now: i64,
     detail: Detail,
     tries: usize,
-    /// Which events can't be left at the end: by the law it doesn't matter how it came to that.
+    /// Which events can't be left at the end: by the law it doesn't matter how it came to that. It does with extra
+    /// allowances, but there the order of the batch is right, which is tried first.
     dead_ends: HashSet<Vec<usize>>,
     /// What doesn't fit where the fewest events are left, and how many that are.
     why_not: Option<(usize, String)>,
@@ -191,6 +192,16 @@ fn pick(pick: Pick, count: usize) -> usize {
     usize::from(pick) % count
 }
 
+/// A score of this board, or else the JSON number that is none.
+fn read_amount(amount: Amount, board: &Board) -> Result<i64, String> {
+    match amount {
+        Amount::Scaled(value) => Ok(value),
+        Amount::Points(points) => Ok(points * board.point()),
+        Amount::TooFine => Err(score_text(1, board.decimals + 1)),
+        Amount::TooLarge => Err(score_text(SCORE_MAX + 1, board.decimals)),
+    }
+}
+
 pub fn expect_equal<T: PartialEq + std::fmt::Debug>(
     what: &str,
     got: &T,
@@ -242,7 +253,7 @@ impl Game<'_> {
                 self.set_clock(to.max(self.now));
                 Ok(())
             }
-            Step::Send(batches) if batches.len() == 1 || self.has_huge_scores => {
+            Step::Send(batches) if batches.len() == 1 || self.needs_order() => {
                 for batch in batches {
                     self.send(batch).await?;
                 }
@@ -295,6 +306,15 @@ impl Game<'_> {
             }
             Step::Read { count } => self.read_some(*count).await,
         }
+    }
+
+    /// Whether it depends on the order of some events which of them are taken.
+    fn needs_order(&self) -> bool {
+        let has_extra = |(_, model): &(String, Model)| {
+            let quotas = &model.board.quotas;
+            quotas.iter().any(|quota| !quota.extra.is_empty())
+        };
+        self.has_huge_scores || self.boards.iter().any(has_extra)
     }
 
     fn time(&mut self, board: usize, time: Time) -> Option<i64> {
@@ -519,24 +539,19 @@ impl Game<'_> {
             0 => format!("é {{{}}}:x", self.ids),
             _ => format!("e{}", self.ids),
         };
-        let decimals = self.boards[board].1.board.decimals;
-        let (score, number) = match new.score {
-            Amount::Scaled(value) => (Some(value), String::new()),
-            Amount::Points(points) => (Some(points * 10_i64.pow(decimals)), String::new()),
-            Amount::TooFine => (None, score_text(1, decimals + 1)),
-            Amount::TooLarge => (None, score_text(SCORE_MAX + 1, decimals)),
-        };
+        let score = read_amount(new.score, &self.boards[board].1.board);
         let event = Event {
             id: new.has_id.then_some(id),
             member: MEMBERS[pick(new.member, self.members)].to_owned(),
-            score,
+            score: score.clone().ok(),
             at,
             voter: new.voter.map(|voter| format!("voter {voter}")),
+            channel: new.channel.map(ToOwned::to_owned),
         };
         Sent {
             board,
             event,
-            number,
+            number: score.err().unwrap_or_default(),
         }
     }
 
@@ -561,6 +576,9 @@ impl Game<'_> {
         }
         if let Some(voter) = &sent.event.voter {
             fields.push(format!("\"voter\": {}", json!(voter)));
+        }
+        if let Some(channel) = &sent.event.channel {
+            fields.push(format!("\"channel\": {}", json!(channel)));
         }
         if let Some(at) = sent.event.at {
             let offset = FixedOffset::east_opt([0, 19_800, -12_600][self.random.below(3)]).unwrap();
