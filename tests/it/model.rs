@@ -2,7 +2,8 @@
 //! it.** Random boards and random events, repeated, in any order, cut into random batches and sent through
 //! random instances of the service on one Redis, side by side or one after another, while the clock moves over
 //! the boundaries of periods and daylight saving, and the background step runs at random moments, twice,
-//! half-way, or never. At every moment each answer must be what a naive model says, number by number.
+//! half-way, or never. Initial scores are set in between. At every moment each answer, on either track, must
+//! be what a naive model says, number by number.
 //!
 //! - `naive.rs` is the model: an event is a line in a list, and a standing is a filter and a fold over it.
 //! - `answers.rs` says it in JSON. `cases.rs` makes the random cases, `player.rs` plays them.
@@ -107,6 +108,7 @@ const EVERYTHING: Theme = Theme {
     begins: ZONES,
     has_huge_scores: false,
     is_half_way: false,
+    votes: 0.08,
     steps: 1..=16,
 };
 
@@ -145,6 +147,7 @@ fn half_built_standings_follow_the_law() {
         periods: 0..=1,
         rolling: 1..=2,
         is_half_way: true,
+        votes: 0.25,
         steps: 4..=40,
         ..EVERYTHING
     };
@@ -169,6 +172,19 @@ fn the_law_holds_when_clocks_change() {
 #[test]
 fn several_boards_follow_the_law() {
     play("boards", &EVERYTHING);
+}
+
+#[test]
+fn votes_follow_the_law() {
+    let theme = Theme {
+        boards: 1,
+        periods: 1..=4,
+        rolling: 0..=2,
+        votes: 0.6,
+        steps: 4..=24,
+        ..EVERYTHING
+    };
+    play("votes", &theme);
 }
 
 /// Without rolling windows: their standings that nobody has asked for yet are not looked at when an event comes

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use super::cases::Detail;
 use super::naive::{
-    Board, Entry, Event, Model, Quota, QuotaWindow, Ranking, Ties, Unit, Update, Window, utc,
+    Board, Entry, Event, Model, Quota, QuotaWindow, Ranking, Ties, Uniques, Unit, Update, Weight,
+    Window, utc,
 };
 
 /// The JSON with every number as a string of its digits.
@@ -86,7 +87,7 @@ pub fn definition(board: &Board) -> Value {
         "start": time_text(board.season_start),
         "length": format!("{}m", board.season_length / 60_000),
     });
-    json!({
+    let mut definition = json!({
         "update": match board.update {
             Update::Sum => "sum",
             Update::Max => "max",
@@ -114,7 +115,25 @@ pub fn definition(board: &Board) -> Value {
         "score_max": board.score_max,
         "quotas": (0..).zip(&board.quotas).map(quota).collect::<Vec<_>>(),
         "accept_late": board.accept_late.map_or_else(|| "any".to_owned(), |age| format!("{}s", age / 1000)),
-    })
+    });
+    // What few boards have.
+    if let Some(Weight { default, members }) = &board.weight {
+        definition["weight"] = json!({"default": default, "members": members});
+    }
+    if !board.initial.is_empty() {
+        let units = board.initial.iter().copied();
+        definition["initial"] = units.map(unit_name).collect();
+    }
+    if let Some(uniques) = board.uniques {
+        definition["uniques"] = match uniques {
+            Uniques::Board => json!("board"),
+            Uniques::Member => json!("member"),
+        };
+    }
+    if let Some(top) = board.keep_top {
+        definition["keep_top"] = json!(top);
+    }
+    definition
 }
 
 /// A score small enough to be a [`Value`].
@@ -157,7 +176,7 @@ pub fn changes(before: &Model, after: &Model, event: &Event, now: i64, detail: D
             standing
                 .iter()
                 .find(|entry| entry.member == event.member)
-                .map(|entry| entry.rank.to_string())
+                .and_then(|entry| rank_text(entry.rank))
         };
         let mut change = json!({
             "window": window_name(*window),
@@ -220,29 +239,35 @@ impl<'a> View<'a> {
         score_text(value, self.model.board.decimals)
     }
 
+    /// The service has an estimate, which is exact for as few voters as there are.
+    fn voters(&self, member: Option<&str>) -> String {
+        let count = self.model.voter_count(self.window, self.period, member);
+        count.to_string()
+    }
+
     fn entry(&self, entry: &Entry) -> Value {
         let mut json = json!({
-            "rank": entry.rank.to_string(),
+            "rank": rank_text(entry.rank),
             "member": entry.member,
             "score": self.score(entry.score.value),
         });
         if self.model.board.ties != Ties::Member {
             json["reached_at"] = json!(time_text(entry.score.at));
         }
+        if self.model.board.uniques == Some(Uniques::Member) {
+            json["voters"] = json!(self.voters(Some(&entry.member)));
+        }
         json
     }
 
-    fn place(&self, member: &str) -> Option<usize> {
-        self.entries.iter().position(|entry| entry.member == member)
+    fn find(&self, member: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.member == member)
     }
 
     /// What every answer says of its standing.
     fn head(&self) -> Value {
         let (board, unit) = (&self.model.board, self.window.unit());
-        let oldest = match self.window {
-            Window::Period(_) => self.period,
-            Window::Rolling(_, count) => self.period - count + 1,
-        };
+        let oldest = self.period - self.window.length() + 1;
         let start = |period| {
             board
                 .start(unit, period)
@@ -254,8 +279,14 @@ impl<'a> View<'a> {
             "key": board.key(unit, self.period),
             "starts_at": start(oldest),
             "ends_at": start(self.period + 1),
-            "total": self.total().to_string(),
         })
+    }
+
+    /// The same with how many members it has.
+    fn head_with_total(&self) -> Value {
+        let mut json = self.head();
+        json["total"] = json!(self.total().to_string());
+        json
     }
 
     /// A page, from 1.
@@ -263,26 +294,33 @@ impl<'a> View<'a> {
         let entries = self
             .entries
             .iter()
+            .filter(|entry| entry.rank.is_some())
             .skip((page - 1) * size)
             .take(size)
             .map(|entry| self.entry(entry));
-        let mut json = self.head();
+        let mut json = self.head_with_total();
         json["page"] = json!(page.to_string());
         json["size"] = json!(size.to_string());
         json["entries"] = entries.collect();
         json["me"] = me
-            .and_then(|me| self.place(me))
-            .map_or(Value::Null, |place| self.entry(&self.entries[place]));
+            .and_then(|me| self.find(me))
+            .map_or(Value::Null, |entry| self.entry(entry));
         json
     }
 
-    /// A member; `None` where it is not listed.
+    /// A member; `None` where it has no score.
     pub fn member(&self, member: &str, around: Option<usize>) -> Option<Value> {
-        let place = self.place(member)?;
-        let own = &self.entries[place];
+        // Who is not listed stands behind those who are.
+        let list: Vec<&Entry> = self
+            .entries
+            .iter()
+            .filter(|entry| entry.rank.is_some() || entry.member == member)
+            .collect();
+        let place = list.iter().position(|entry| entry.member == member)?;
+        let own = list[place];
         let neighbour = |other: &Entry| {
             json!({
-                "rank": other.rank.to_string(),
+                "rank": rank_text(other.rank),
                 "member": other.member,
                 "score": self.score(other.score.value),
                 "gap": self.score((other.score.value - own.score.value).abs()),
@@ -291,34 +329,30 @@ impl<'a> View<'a> {
         let before = (self.window.unit() != Unit::All)
             .then(|| Self::new(self.model, self.id, self.window, self.period - 1));
         let previous = before.and_then(|before| {
-            let old = &before.entries[before.place(member)?];
+            let old = before.find(member)?;
+            let change = |(old, own): (usize, usize)| old.cast_signed() - own.cast_signed();
             Some(json!({
                 "key": before.head()["key"],
-                "rank": old.rank.to_string(),
+                "rank": rank_text(old.rank),
                 "score": self.score(old.score.value),
-                "rank_change": (old.rank.cast_signed() - own.rank.cast_signed()).to_string(),
+                "rank_change": old.rank.zip(own.rank).map(|ranks| change(ranks).to_string()),
                 "score_change": self.score(own.score.value - old.score.value),
             }))
         });
-        let mut json = self.head();
+        let mut json = self.head_with_total();
         json.as_object_mut()
             .unwrap()
             .extend(self.entry(own).as_object().unwrap().clone());
-        json["percentile"] = json!(percentile(self.total(), place + 1));
-        json["ahead"] = json!(
-            place
-                .checked_sub(1)
-                .map(|index| neighbour(&self.entries[index]))
-        );
-        json["behind"] = json!(self.entries.get(place + 1).map(neighbour));
+        json["percentile"] = json!(own.rank.map(|_| percentile(self.total(), place + 1)));
+        json["ahead"] = json!(place.checked_sub(1).map(|index| neighbour(list[index])));
+        json["behind"] = json!(list.get(place + 1).map(|entry| neighbour(entry)));
         json["previous"] = json!(previous);
         if let Some(around) = around {
-            let listed = self
-                .entries
+            let near = list
                 .iter()
                 .enumerate()
                 .filter(|(other, _)| other.abs_diff(place) <= around);
-            json["around"] = listed.map(|(_, entry)| self.entry(entry)).collect();
+            json["around"] = near.map(|(_, entry)| self.entry(entry)).collect();
         }
         Some(json)
     }
@@ -333,15 +367,31 @@ impl<'a> View<'a> {
             json["position"] = json!(position.to_string());
             json
         });
-        let mut json = self.head();
+        let mut json = self.head_with_total();
         json["entries"] = entries.collect();
         json["not_found"] = members
             .iter()
             .copied()
-            .filter(|member| self.place(member).is_none())
+            .filter(|member| self.find(member).is_none())
             .collect();
         json
     }
+
+    pub fn stats(&self) -> Value {
+        let is_counted = self.model.board.uniques.is_some();
+        let events = self.model.event_count(self.window, self.period);
+        let sum = self.entries.iter().map(|entry| entry.score.value).sum();
+        let mut json = self.head();
+        json["members"] = json!(self.total().to_string());
+        json["voters"] = json!(is_counted.then(|| self.voters(None)));
+        json["events"] = json!(is_counted.then(|| events.to_string()));
+        json["score_sum"] = json!(is_counted.then(|| self.score(sum)));
+        json
+    }
+}
+
+fn rank_text(rank: Option<usize>) -> Option<String> {
+    rank.map(|rank| rank.to_string())
 }
 
 /// 100 · (total − place) / (total − 1) to the nearest tenth; 100 for a member alone.

@@ -7,13 +7,14 @@
 use std::ops::RangeInclusive;
 
 use chrono_tz::Tz;
-use proptest::collection::vec;
+use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
 use super::naive::{
-    Board, DAY, Extra, HOUR, Quota, QuotaWindow, Ranking, SCORE_MAX, Ties, Unit, Update, Window,
+    Board, DAY, Extra, HOUR, Quota, QuotaWindow, Ranking, SCORE_MAX, Ties, Uniques, Unit, Update,
+    Weight, Window,
 };
 
 /// Members whose names are easily mixed up, sorted wrongly or cut in the wrong place.
@@ -60,6 +61,8 @@ pub struct Theme {
     /// Whether most of the time some standing is half built: small steps towards it alternate with events,
     /// and little is read, since a read builds what it needs.
     pub is_half_way: bool,
+    /// How likely a board has each of what votes need: weights, initial scores, unique voters, a list that ends.
+    pub votes: f64,
     pub steps: RangeInclusive<usize>,
 }
 
@@ -84,6 +87,12 @@ pub enum Step {
     Advance { board: Pick, to: Time },
     /// Several batches are sent side by side.
     Send(Vec<Batch>),
+    /// Initial scores are set, or taken away.
+    SetInitialScores {
+        instance: Pick,
+        board: Pick,
+        scores: Vec<(Pick, Option<Amount>)>,
+    },
     /// The background step.
     RollOver { instance: Pick },
     /// A part of the background step, for the period that lies so many after the running one.
@@ -253,12 +262,24 @@ fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
     let quotas = prop_oneof![3 => Just(Vec::new()), 1 => vec(quota(), 1..=2)];
     let time = (select(zones), 0..7_i64, season, accept_late);
     let limits = (score_min, score_max, quotas);
+    let units = theme.units;
+    let initial = subsequence(units.to_vec(), 1..=units.len());
+    let uniques = select(vec![Uniques::Board, Uniques::Member]);
+    let votes = (
+        option::weighted(theme.votes, weight()),
+        option::weighted(theme.votes, initial),
+        option::weighted(theme.votes, uniques),
+        option::weighted(theme.votes, 1..=5_usize),
+    );
     let periods = subsequence(theme.units.to_vec(), theme.periods.clone()).prop_shuffle();
-    (scores, time, periods, rolling, carryover, limits).prop_map(
-        |(scores, time, periods, rolling, carryover, limits)| {
+    // The contract doesn't say what becomes of an initial score and events that pass the bound together.
+    let has_initial = !theme.has_huge_scores;
+    (scores, time, periods, rolling, carryover, limits, votes).prop_map(
+        move |(scores, time, periods, rolling, carryover, limits, votes)| {
             let (update, descending, decimals, ties, ranking) = scores;
             let (zone, week_start, (season_start, season_length), accept_late) = time;
             let (score_min, score_max, quotas) = limits;
+            let (weight, initial, uniques, keep_top) = votes;
             let periods = periods.into_iter().map(Window::Period);
             let rolling = rolling
                 .into_iter()
@@ -279,9 +300,21 @@ fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
                 score_min,
                 score_max,
                 quotas,
+                weight,
+                initial: initial.filter(|_| has_initial).unwrap_or_default(),
+                uniques,
+                keep_top,
             }
         },
     )
+}
+
+fn weight() -> impl Strategy<Value = Weight> {
+    // Those before the last keep all sums of a case within the bound; with the last a large score passes it alone.
+    let factor = || select(vec![1, 2, 3, 7, 1_000_000]);
+    let member = select(&MEMBERS[..4]).prop_map(ToOwned::to_owned);
+    (factor(), btree_map(member, factor(), 0..=4))
+        .prop_map(|(default, members)| Weight { default, members })
 }
 
 fn quota() -> impl Strategy<Value = Quota> {
@@ -329,19 +362,34 @@ fn make_sound(board: &mut Board) {
     if windows.is_empty() {
         windows.push(Window::Period(Unit::All));
     }
-    board.carryover.retain(|unit, _| {
-        board.update == Update::Sum
-            && *unit != Unit::All
-            && windows.contains(&Window::Period(*unit))
-    });
+    let is_sum = board.update == Update::Sum;
     let is_rolling = windows
         .iter()
         .any(|window| matches!(window, Window::Rolling(..)));
-    board.windows = windows;
+    if is_rolling || board.update == Update::Last {
+        board.keep_top = None;
+    }
+    if board.keep_top.is_some() {
+        // No member may fall.
+        board.descending = board.update != Update::Min;
+        board.carryover.clear();
+        if is_sum {
+            board.score_min = Some(1);
+        } else if board.ties == Ties::Last {
+            board.ties = Ties::First;
+        }
+    }
     let (min, point) = (board.score_min, board.point());
     board
         .score_max
         .take_if(|max| min.is_some_and(|min| *max * point < min));
+    let has_sums = |unit: &Unit| is_sum && windows.contains(&Window::Period(*unit));
+    board
+        .carryover
+        .retain(|unit, _| *unit != Unit::All && has_sums(unit));
+    board.initial.retain(has_sums);
+    board.weight.take_if(|_| !is_sum);
+    board.windows = windows;
     board.quotas.retain(|quota| match quota.window {
         // What a sliding window counts is kept for as long as an event may be late.
         QuotaWindow::Sliding(_) => board.accept_late.is_some(),
@@ -361,6 +409,7 @@ fn step(theme: &Theme) -> impl Strategy<Value = Step> + use<> {
     let Theme {
         has_huge_scores,
         is_half_way,
+        votes,
         ..
     } = *theme;
     let events_max = if is_half_way { 5 } else { 12 };
@@ -385,6 +434,18 @@ fn step(theme: &Theme) -> impl Strategy<Value = Step> + use<> {
                 times,
             },
         );
+    let scores = vec(
+        (any::<Pick>(), option::weighted(0.8, amount(2, LARGE))),
+        1..=4,
+    );
+    let set_initial_scores =
+        (any::<Pick>(), any::<Pick>(), scores).prop_map(|(instance, board, scores)| {
+            Step::SetInitialScores {
+                instance,
+                board,
+                scores,
+            }
+        });
     let [alone, side_by_side, advance, partly_often, read] = if is_half_way {
         [16, 2, 5, 16, 1]
     } else {
@@ -395,6 +456,7 @@ fn step(theme: &Theme) -> impl Strategy<Value = Step> + use<> {
         side_by_side => vec(batch(), 2..=3).prop_map(Step::Send),
         advance => (any::<Pick>(), self::advance()).prop_map(|(board, to)| Step::Advance { board, to }),
         1 => any::<Pick>().prop_map(|instance| Step::RollOver { instance }),
+        if votes > 0.1 { 3 } else { 1 } => set_initial_scores,
         partly_often => partly,
         read => (1..=4_usize).prop_map(|count| Step::Read { count }),
     ]

@@ -4,7 +4,7 @@
 //! All times are milliseconds since the epoch, and all scores are in the smallest unit of their board.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
 
 use chrono::{DateTime, Datelike, Offset, TimeZone, Utc};
@@ -18,6 +18,8 @@ pub const HOUR: i64 = 60 * MINUTE;
 pub const DAY: i64 = 24 * HOUR;
 /// Longer than half the time that any test is about: [`Board::start`] looks so far around 2026.
 const LONG: i64 = 1 << 41;
+/// 1900, when scores were reached that were there from the beginning of `all`.
+const BEGINNING: i64 = -2_208_988_800_000;
 
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Unit {
@@ -81,6 +83,27 @@ pub struct Board {
     /// In whole points.
     pub score_max: Option<i64>,
     pub quotas: Vec<Quota>,
+    pub weight: Option<Weight>,
+    /// Whose standings open with the initial scores.
+    pub initial: Vec<Unit>,
+    pub uniques: Option<Uniques>,
+    /// How many members of a standing are listed; `None` for all.
+    pub keep_top: Option<usize>,
+}
+
+/// What the scores of these members, and of all others, are multiplied by.
+#[derive(Clone, Debug)]
+pub struct Weight {
+    pub default: i64,
+    pub members: BTreeMap<String, i64>,
+}
+
+/// Where different voters are counted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Uniques {
+    Board,
+    /// And for each member.
+    Member,
 }
 
 /// How much is taken of events with the same voter, the same member, or both.
@@ -145,7 +168,8 @@ pub struct Score {
 
 #[derive(Clone, Debug)]
 pub struct Entry {
-    pub rank: usize,
+    /// `None` where it is not listed.
+    pub rank: Option<usize>,
     pub member: String,
     pub score: Score,
 }
@@ -164,6 +188,22 @@ impl Window {
     pub fn unit(self) -> Unit {
         let (Self::Period(unit) | Self::Rolling(unit, _)) = self;
         unit
+    }
+
+    /// How many periods it shows.
+    pub fn length(self) -> i64 {
+        match self {
+            Self::Period(_) => 1,
+            Self::Rolling(_, count) => count,
+        }
+    }
+}
+
+impl Taken {
+    /// Whether it happened in a standing's periods.
+    fn lies_in(&self, window: Window, period: i64) -> bool {
+        let own = self.periods[window.unit() as usize];
+        (own..own + window.length()).contains(&period)
     }
 }
 
@@ -217,9 +257,22 @@ impl Board {
         }
     }
 
+    /// Whether a window's standings are built when their time comes, so that there is none beyond the next period.
+    pub fn is_built(&self, window: Window) -> bool {
+        match window {
+            Window::Rolling(..) => true,
+            Window::Period(unit) => self.initial.contains(&unit),
+        }
+    }
+
     /// A point in the smallest unit.
     pub fn point(&self) -> i64 {
         10_i64.pow(self.decimals)
+    }
+
+    fn weight(&self, member: &str) -> i64 {
+        let of_member = |weight: &Weight| *weight.members.get(member).unwrap_or(&weight.default);
+        self.weight.as_ref().map_or(1, of_member)
     }
 }
 
@@ -231,6 +284,7 @@ pub fn utc(at: i64) -> DateTime<Utc> {
 pub struct Model {
     pub board: Board,
     taken: Vec<Taken>,
+    initial_scores: BTreeMap<String, i64>,
 }
 
 impl Model {
@@ -238,7 +292,16 @@ impl Model {
         Self {
             board,
             taken: Vec::new(),
+            initial_scores: BTreeMap::new(),
         }
+    }
+
+    /// The real track: the same events on the board without weights and initial scores.
+    pub fn real(&self) -> Self {
+        let mut real = self.clone();
+        real.board.weight = None;
+        real.board.initial.clear();
+        real
     }
 
     /// The instants of all events that were taken.
@@ -246,20 +309,38 @@ impl Model {
         self.taken.iter().map(|taken| taken.at)
     }
 
+    /// The events that happened in a standing's periods.
+    fn events(&self, window: Window, period: i64) -> impl Iterator<Item = &Taken> {
+        let events = self.taken.iter();
+        events.filter(move |taken| taken.lies_in(window, period))
+    }
+
+    pub fn event_count(&self, window: Window, period: i64) -> usize {
+        self.events(window, period).count()
+    }
+
+    /// How many different voters there are, for one member or for all.
+    pub fn voter_count(&self, window: Window, period: i64, member: Option<&str>) -> usize {
+        self.events(window, period)
+            .filter(|taken| member.is_none_or(|member| taken.event.member == member))
+            .filter_map(|taken| taken.event.voter.as_ref())
+            .collect::<BTreeSet<_>>()
+            .len()
+    }
+
     /// What an event adds to a standing, or sets there; `None` if it is no part of it.
     fn amount(&self, taken: &Taken, window: Window, period: i64) -> Option<i64> {
-        let own = taken.periods[window.unit() as usize];
+        let score = taken.score * self.board.weight(&taken.event.member);
+        if taken.lies_in(window, period) {
+            return Some(score);
+        }
         match window {
-            Window::Rolling(_, count) => {
-                (own <= period && period < own + count).then_some(taken.score)
-            }
-            Window::Period(_) if own == period => Some(taken.score),
-            Window::Period(unit) if own + 1 == period => {
+            Window::Period(unit) if taken.lies_in(window, period - 1) => {
                 let millionths = i128::from(*self.board.carryover.get(&unit)?);
-                let carried = (i128::from(taken.score) * millionths).div_euclid(1_000_000);
+                let carried = (i128::from(score) * millionths).div_euclid(1_000_000);
                 Some(i64::try_from(carried).unwrap())
             }
-            Window::Period(_) => None,
+            _ => None,
         }
     }
 
@@ -291,18 +372,26 @@ impl Model {
                     .or_insert(new);
             }
         }
-        if matches!(window, Window::Rolling(..)) {
-            scores.retain(|_, score| score.value != 0);
+        match window {
+            Window::Rolling(..) => scores.retain(|_, score| score.value != 0),
+            Window::Period(unit) if self.board.initial.contains(&unit) => {
+                let at = self.board.start(unit, period).unwrap_or(BEGINNING);
+                for (member, value) in &self.initial_scores {
+                    let score = scores.entry(member).or_insert(Score { value: 0, at });
+                    score.value += value;
+                }
+            }
+            Window::Period(_) => {}
         }
         scores
     }
 
-    /// A member's score; `None` where it is not listed.
+    /// A member's score, listed or not.
     pub fn score(&self, window: Window, period: i64, member: &str) -> Option<Score> {
         self.scores(window, period).get(member).copied()
     }
 
-    /// A standing, first rank first.
+    /// A standing, first rank first, and those behind its end.
     pub fn standing(&self, window: Window, period: i64) -> Vec<Entry> {
         // Where it sorts: a score that is better is smaller.
         let better = |score: Score| {
@@ -328,20 +417,28 @@ impl Model {
         let rank = |place: usize, score: Score| match self.board.ranking {
             Ranking::Ordinal => place,
             Ranking::Competition => 1 + ahead(score).count(),
-            Ranking::Dense => {
-                1 + ahead(score)
-                    .collect::<std::collections::BTreeSet<_>>()
-                    .len()
-            }
+            Ranking::Dense => 1 + ahead(score).collect::<BTreeSet<_>>().len(),
         };
-        let listed = (1..).zip(&scores);
-        listed
+        let is_listed = |place: usize| self.board.keep_top.is_none_or(|top| place <= top);
+        (1..)
+            .zip(&scores)
             .map(|(place, (member, score))| Entry {
-                rank: rank(place, *score),
+                rank: is_listed(place).then(|| rank(place, *score)),
                 member: (*member).to_owned(),
                 score: *score,
             })
             .collect()
+    }
+
+    /// Sets initial scores, or takes them away; returns how many there are now.
+    pub fn set_initial_scores(&mut self, scores: BTreeMap<String, Option<i64>>) -> usize {
+        for (member, score) in scores {
+            match score {
+                Some(score) => self.initial_scores.insert(member, score),
+                None => self.initial_scores.remove(&member),
+            };
+        }
+        self.initial_scores.len()
     }
 
     /// What has to become of an event that comes in now; if it is to be taken, it is.
@@ -365,7 +462,10 @@ impl Model {
             return Verdict::Rejected("event-too-late");
         }
         let max = self.board.score_max.map(|max| max * self.board.point());
-        if self.board.score_min.is_some_and(|min| score < min) || max.is_some_and(|max| score > max)
+        let weighted = i128::from(score) * i128::from(self.board.weight(&event.member));
+        if self.board.score_min.is_some_and(|min| score < min)
+            || max.is_some_and(|max| score > max)
+            || weighted.abs() > SCORE_MAX.into()
         {
             return Verdict::Rejected("score-out-of-range");
         }

@@ -1,11 +1,11 @@
 //! Plays a case against the service and the model side by side, and compares every answer.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use chrono::{FixedOffset, SecondsFormat};
 use futures::future::{join, join_all};
-use reqwest::StatusCode;
+use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use standings::domain::ids::BoardId;
 use standings::domain::series::Track;
@@ -16,7 +16,7 @@ use super::cases::{Amount, Batch, Case, Detail, MEMBERS, NewEvent, Pick, Sending
 use super::naive::{Board, Event, Model, SCORE_MAX, Unit, Verdict, Window, utc};
 use super::reads::{ask, queries};
 use crate::harness::random::Random;
-use crate::harness::{Instance, World};
+use crate::harness::{Client, Instance, World};
 
 /// The times of a case stay between 2010 and 2080, whatever its years add up to.
 const TIME_MIN: i64 = 1_262_304_000_000;
@@ -276,19 +276,18 @@ impl Game<'_> {
             } => {
                 let instance = pick(*instance, self.world.instances.len());
                 let (id, model) = &self.boards[pick(*board, self.boards.len())];
-                let is_rolling = |window: &Window| matches!(window, Window::Rolling(..));
                 let windows: Vec<Window> = model
                     .board
                     .windows
                     .iter()
                     .copied()
-                    .filter(is_rolling)
+                    .filter(|window| model.board.is_built(*window))
                     .collect();
                 let Some(window) = windows.get(pick(*window, windows.len().max(1))).copied() else {
                     return Ok(());
                 };
                 let period = model.board.period(window.unit(), self.now) + ahead;
-                let at = model.board.start(window.unit(), period).unwrap();
+                let at = model.board.start(window.unit(), period).unwrap_or(self.now);
                 self.log.push(format!(
                     "instance {instance} takes {times} steps of {budget} on {} {} of {id}",
                     window_name(window),
@@ -304,6 +303,11 @@ impl Game<'_> {
                 )
                 .await
             }
+            Step::SetInitialScores {
+                instance,
+                board,
+                scores,
+            } => self.set_initial_scores(*instance, *board, scores).await,
             Step::Read { count } => self.read_some(*count).await,
         }
     }
@@ -315,6 +319,56 @@ impl Game<'_> {
             quotas.iter().any(|quota| !quota.extra.is_empty())
         };
         self.has_huge_scores || self.boards.iter().any(has_extra)
+    }
+
+    /// Sets initial scores: of all members that are named, or, if one is no score or the board has no place for
+    /// them, of none.
+    async fn set_initial_scores(
+        &mut self,
+        instance: Pick,
+        board: Pick,
+        scores: &[(Pick, Option<Amount>)],
+    ) -> Result<(), String> {
+        let instance = pick(instance, self.world.instances.len());
+        let board = pick(board, self.boards.len());
+        let (id, model) = &mut self.boards[board];
+        let decimals = model.board.decimals;
+        let scores: BTreeMap<&str, Option<Result<i64, String>>> = scores
+            .iter()
+            .map(|(member, amount)| {
+                let score = amount.map(|amount| read_amount(amount, &model.board));
+                (MEMBERS[pick(*member, self.members)], score)
+            })
+            .collect();
+        let fields = scores.iter().map(|(member, score)| {
+            let number = match score {
+                None => "null".to_owned(),
+                Some(Ok(score)) => score_text(*score, decimals),
+                Some(Err(number)) => number.clone(),
+            };
+            format!("{}: {number}", json!(member))
+        });
+        let fields = fields.collect::<Vec<_>>().join(", ");
+        self.log
+            .push(format!("instance {instance} sets scores of {id}: {fields}"));
+        let request = self.world.instances[instance]
+            .client
+            .builder(Method::PUT, &format!("/v1/boards/{id}/initial"))
+            .header("content-type", "application/json")
+            .body(format!("{{\"scores\": {{{fields}}}}}"));
+        let answer = Client::send(request).await;
+        let answered = exact(&answer.text);
+        let scores = scores
+            .into_iter()
+            .map(|(member, score)| Ok((member.to_owned(), score.transpose()?)));
+        let has_initial = !model.board.initial.is_empty();
+        if let (Ok(scores), true) = (scores.collect::<Result<_, String>>(), has_initial) {
+            let members = model.set_initial_scores(scores).to_string();
+            expect_equal(&fields, &answered, &json!({"members": members}))
+        } else {
+            let problem = json!("/problems/validation-failed");
+            expect_equal(&fields, &answered["type"], &problem)
+        }
     }
 
     fn time(&mut self, board: usize, time: Time) -> Option<i64> {
@@ -802,8 +856,8 @@ fn rejected(problem: &Value) -> Outcome {
     }
 }
 
-/// Takes so many small steps towards the rolling standing whose newest period begins then: what is left of a
-/// background step that has died.
+/// Takes so many small steps towards the standing whose newest period begins then: what is left of a background
+/// step that has died.
 async fn roll_over_partly(
     instance: &Instance,
     id: &str,

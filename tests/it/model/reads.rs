@@ -27,6 +27,7 @@ enum Kind {
     Page,
     Member(&'static str),
     Subset,
+    Stats,
 }
 
 enum Expected {
@@ -34,7 +35,7 @@ enum Expected {
     Problem(u16, &'static str),
 }
 
-/// All pages of a standing, two of its members, and some of them together.
+/// All pages of a standing, two of its members, some of them together, and its figures, all on one track.
 pub fn queries(
     random: &mut Random,
     id: &str,
@@ -43,15 +44,22 @@ pub fn queries(
     period: i64,
     now: i64,
 ) -> Vec<Query> {
-    let view = View::new(model, id, window, period);
-    let running = model.board.period(window.unit(), now);
-    let is_refused = matches!(window, Window::Rolling(..)) && period > running + 1;
-    let choice = choose(random, &model.board, window, period, now);
+    let track = [None, Some("shown"), Some("real")][random.below(3)];
+    let on_track = match track {
+        Some("real") => &model.real(),
+        _ => model,
+    };
+    let view = View::new(on_track, id, window, period);
+    let board = &on_track.board;
+    let running = board.period(window.unit(), now);
+    let is_refused = board.is_built(window) && period > running + 1;
+    let choice = choose(random, board, window, period, now);
     let query = |kind: Kind, parameters: Value, expected: Option<Value>| {
         let Value::Object(mut parameters) = parameters else {
             unreachable!()
         };
         parameters.extend(choice.clone());
+        parameters.extend(track.map(|track| ("track".to_owned(), json!(track))));
         let expected = match expected {
             _ if is_refused => Expected::Problem(400, "invalid-parameter"),
             Some(body) => Expected::Body(body),
@@ -100,6 +108,7 @@ pub fn queries(
     members.truncate(1 + random.below(members.len()));
     let parameters = json!({"ids": members.join(",")});
     queries.push(query(Kind::Subset, parameters, Some(view.subset(&members))));
+    queries.push(query(Kind::Stats, json!({}), Some(view.stats())));
     queries
 }
 
@@ -150,6 +159,7 @@ impl Query {
             Kind::Page => String::new(),
             Kind::Member(member) => format!("/members/{}", encode(member)),
             Kind::Subset => "/members".to_owned(),
+            Kind::Stats => "/stats".to_owned(),
         };
         format!("/v1/boards/{board}/standings/{window}{what}?{parameters}")
     }
@@ -192,7 +202,7 @@ pub async fn ask(
     mut queries: Vec<Query>,
 ) -> Result<(), String> {
     random.shuffle(&mut queries);
-    let is_at_once = |query: &Query| !matches!(query.kind, Kind::Subset);
+    let is_at_once = |query: &Query| matches!(query.kind, Kind::Page | Kind::Member(_));
     let (at_once, by_one): (Vec<Query>, Vec<Query>) = match random.below(4) {
         0 => (Vec::new(), queries),
         _ => queries.into_iter().partition(is_at_once),
