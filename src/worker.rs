@@ -59,7 +59,8 @@ impl Step {
 pub async fn repeat(step: Step, service: Arc<Service>, cancelled: CancellationToken) {
     let mut pause = step.interval();
     loop {
-        match cancelled.run_until_cancelled(step.run(&service)).await {
+        let run = Box::pin(step.run(&service));
+        match cancelled.run_until_cancelled(run).await {
             None => return,
             Some(Ok(())) => pause = step.interval(),
             Some(Err(error)) => {

@@ -203,7 +203,8 @@ local function flush(layout, standing)
     if layout.summed then
       local new_high, old_high = math.floor((score or 0) / LOW), math.floor((old_score or 0) / LOW)
       high = high + new_high - old_high
-      low = low + (score or 0) - new_high * LOW - ((old_score or 0) - old_high * LOW)
+      -- Each difference by itself is exact.
+      low = low + ((score or 0) - new_high * LOW) - ((old_score or 0) - old_high * LOW)
     end
     old_scores[m], old_times[m] = score, time
   end

@@ -109,6 +109,7 @@ async fn compare_everything(world: &World, random: &mut Random, members: usize, 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_read_is_that_of_one_list() {
+    let members = 3_000;
     for (ties, ranking, order) in [
         ("first", "ordinal", "desc"),
         ("member", "competition", "asc"),
@@ -118,16 +119,15 @@ async fn every_read_is_that_of_one_list() {
         let definition = json!({
             "windows": ["day", "all", "last-2-days"], "ties": ties, "ranking": ranking, "order": order});
         let world = world(&definition).await;
-        const MEMBERS: usize = 3_000;
         for _ in 0..6 {
-            send(world.client(), &events(&mut random, MEMBERS, 1_000)).await;
+            send(world.client(), &events(&mut random, members, 1_000)).await;
         }
         for window in ["day", "last-2-days", "all"] {
-            compare_everything(&world, &mut random, MEMBERS, window).await;
+            compare_everything(&world, &mut random, members, window).await;
         }
         // A rolling standing that nobody has built yet, in any of the shards.
         world.set_time("2026-11-22T00:00:00Z");
-        compare_everything(&world, &mut random, MEMBERS, "last-2-days").await;
+        compare_everything(&world, &mut random, members, "last-2-days").await;
         let last = read(&world, &mut random, "all?page=1000000000&size=1000").await;
         assert_eq!(last["entries"], json!([]));
     }
@@ -160,8 +160,8 @@ async fn weights_initial_scores_and_short_lists_are_those_of_one_list() {
         "windows": ["day", "all"], "score_min": 1, "keep_top": 100, "initial": ["day"], "ranking": "competition",
         "weight": {"default": 2, "members": {"m1": 5}}});
     let world = world(&definition).await;
-    const MEMBERS: usize = 400;
-    send(world.client(), &events(&mut random, MEMBERS, 1_000)).await;
+    let members = 400;
+    send(world.client(), &events(&mut random, members, 1_000)).await;
     let scores: serde_json::Map<String, Value> = (0..200)
         .map(|number| (format!("m{}", number * 3), json!(number % 5)))
         .collect();

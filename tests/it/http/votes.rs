@@ -295,7 +295,7 @@ async fn wrong_initial_scores_are_refused_and_change_nothing() {
         .expect_problem(422, "validation-failed");
     assert_eq!(read(client, "day").await["total"], 0);
 
-    vote(client, "a", json!({"score": 90_071_992_547_409.91})).await;
+    vote(client, "a", json!({"score": 90_071_992_547_409.9})).await;
     let beyond = put("v", json!({"scores": {"b": 1, "a": 0.05}})).await;
     assert_eq!(
         beyond.json["errors"][0]["pointer"], "/scores/a",
@@ -368,7 +368,7 @@ async fn voters_are_counted_once_in_each_standing() {
     vote(client, "carol", json!({"at": today})).await;
 
     let stats = async |what: &str| {
-        let stats = read(client, &format!("{what}")).await;
+        let stats = read(client, what).await;
         ["members", "voters", "events", "score_sum"].map(|name| stats[name].clone())
     };
     assert_eq!(
