@@ -6,7 +6,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::Result;
 use crate::bare::Bare;
-use crate::boards::{Board, SMALL};
+use crate::boards::Board;
 use crate::http::Connection;
 use crate::load::Sample;
 use crate::reference::Script;
@@ -35,9 +35,8 @@ pub enum Beside {
         /// What a call of the script counts for.
         theirs: usize,
     },
-    /// The service itself, with the same load on a board of a thousand members, which is the one that is
-    /// compared with the big board.
-    Small,
+    /// The service itself, with the same load on another board.
+    Board(&'static Board),
 }
 
 impl Beside {
@@ -63,7 +62,7 @@ impl Session {
                 ours,
                 theirs,
             } => self.beside_script(workload, script, (ours, theirs)).await,
-            Beside::Small => self.beside_small(workload).await,
+            Beside::Board(board) => self.beside_board(workload, board).await,
         }
     }
 
@@ -104,17 +103,14 @@ impl Session {
         self.in_turn(ours, theirs).await
     }
 
-    async fn beside_small(&self, big: Workload) -> Result<Measured> {
-        let small = Workload {
-            board: &SMALL,
-            ..big
-        };
-        self.ready(small.board).await?;
+    async fn beside_board(&self, workload: Workload, board: &'static Board) -> Result<Measured> {
+        let other = Workload { board, ..workload };
+        self.ready(board).await?;
         let load = async |workload: Workload| {
             let form = workload.form(&self.service).await?;
             self.load(workload, &form, self.extent.load).await
         };
-        self.in_turn(async || load(small).await, async || load(big).await)
+        self.in_turn(async || load(workload).await, async || load(other).await)
             .await
     }
 
@@ -152,7 +148,7 @@ impl Session {
     fn spawn_writer(&self, board: &Board) -> AbortOnDropHandle<Result<()>> {
         let members = Members::Random(self.members(board));
         let series = self.take_series(1);
-        let mut requests = Requests::new(&requests::single(board.name), members, series);
+        let mut requests = Requests::new(&requests::single(board), members, series);
         let address = self.service.address();
         AbortOnDropHandle::new(tokio::spawn(async move {
             let mut connection = Connection::open(address).await?;

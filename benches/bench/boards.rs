@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::Result;
 use crate::http;
@@ -23,6 +23,8 @@ pub struct Board {
     pub ties: &'static str,
     /// How many members it has.
     pub size: Size,
+    /// What it has to do with votes.
+    pub voting: Voting,
 }
 
 /// How many members a board has.
@@ -32,6 +34,17 @@ pub enum Size {
     Big,
     /// So many.
     Fixed(usize),
+}
+
+/// What a board has to do with votes: events that say who sends them, and which way they come.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Voting {
+    /// Nothing.
+    None,
+    /// Its events are votes, which it takes like any events.
+    Free,
+    /// Its events are votes, of which it has four quotas, and counts the voters of each member.
+    Limited,
 }
 
 const ROLLING: &[&str] = &["last-7-days"];
@@ -92,6 +105,13 @@ pub const REMEMBERED: Board = fixed(
     100_000,
 );
 
+/// A vote with quotas.
+pub const VOTE: Board = vote("vote", Voting::Limited);
+/// The same without.
+pub const VOTE_FREE: Board = vote("vote-free", Voting::Free);
+
+/// How much each quota of a vote allows: more than a run sends, so that every event is taken.
+const QUOTA_MAX: u32 = 100_000_000;
 /// How many events one request of a filling has.
 const FILL_BATCH: usize = 1_000;
 /// On how many connections a board is filled.
@@ -105,6 +125,7 @@ const fn big(name: &'static str, windows: &'static [&'static str], ties: &'stati
         windows,
         ties,
         size: Size::Big,
+        voting: Voting::None,
     }
 }
 
@@ -114,6 +135,14 @@ const fn fixed(name: &'static str, windows: &'static [&'static str], members: us
         windows,
         ties: "first",
         size: Size::Fixed(members),
+        voting: Voting::None,
+    }
+}
+
+const fn vote(name: &'static str, voting: Voting) -> Board {
+    Board {
+        voting,
+        ..fixed(name, DAY_AND_ALL, 500)
     }
 }
 
@@ -145,12 +174,15 @@ impl Board {
     }
 
     async fn define(&self, service: &Service) -> Result<()> {
+        let is_limited = self.voting == Voting::Limited;
         let definition = json!({
             "windows": self.windows,
             "ties": self.ties,
             "timezone": timezone(),
             "accept_late": "10d",
             "season": self.windows.contains(&"season").then(season),
+            "quotas": if is_limited { quotas() } else { json!([]) },
+            "uniques": is_limited.then_some("member"),
         });
         let path = format!("/v1/boards/{}", self.name);
         let put = http::with_json("PUT", &path, &definition.to_string());
@@ -158,8 +190,8 @@ impl Board {
         Ok(())
     }
 
-    /// Gives each of so many members one event of this time, or of now. They are a thousand times some
-    /// number.
+    /// Gives each of so many members one event of this time, or of now. They are at most a thousand, or a
+    /// multiple of it.
     pub async fn fill(&self, service: &Service, members: usize, at: Option<&str>) -> Result<()> {
         let size = FILL_BATCH.min(members);
         let load = Load {
@@ -172,7 +204,7 @@ impl Board {
             },
             watched: Watched::default(),
         };
-        let form = requests::filling(self.name, at, size);
+        let form = requests::filling(self, at, size);
         let next = Arc::new(AtomicUsize::new(0));
         let series = (0..FILL_CONNECTIONS).map(|connection| {
             let each = Members::Each(Arc::clone(&next), members);
@@ -195,6 +227,15 @@ fn timezone() -> String {
     }
 }
 
-fn season() -> serde_json::Value {
+fn season() -> Value {
     json!({"start": "2026-01-05T00:00:00Z", "length": "14d"})
+}
+
+fn quotas() -> Value {
+    json!([
+        {"name": "voter-minute", "by": ["voter"], "window": "1m", "max": QUOTA_MAX},
+        {"name": "voter-hour", "by": ["voter"], "window": "hour", "max": QUOTA_MAX},
+        {"name": "voter-member-day", "by": ["voter", "member"], "window": "day", "max": QUOTA_MAX},
+        {"name": "member-second", "by": ["member"], "window": "1s", "max": QUOTA_MAX},
+    ])
 }

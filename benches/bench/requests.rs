@@ -3,14 +3,19 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::boards::{Board, Voting};
 use crate::http;
 
 /// Stands for an event id in a request; ids have this width.
 pub const ID: &str = "<---- id ---->";
 /// Stands for a member in a request; members have this width.
 pub const MEMBER: &str = "<-- member -->";
+/// Stands for a voter in a request; voters have this width.
+const VOTER: &str = "<-- voter --->";
 /// Stands for a score.
 const SCORE: &str = "<scor>";
+/// How many voters there are.
+const VOTERS: u64 = 100_000;
 
 /// How many entries a page has.
 pub const PAGE_SIZE: usize = 50;
@@ -40,6 +45,7 @@ pub struct Requests {
     bytes: Vec<u8>,
     ids: Vec<usize>,
     members: Vec<usize>,
+    voters: Vec<usize>,
     scores: Vec<usize>,
     choice: Members,
     next_id: u64,
@@ -47,13 +53,14 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Requests of this form, in which [`ID`] and [`MEMBER`] stand for what changes. `series` makes the ids
-    /// differ from those of other requests; it is below 100,000.
+    /// Requests of this form, in which [`ID`], [`MEMBER`] and the like stand for what changes. `series` makes
+    /// the ids differ from those of other requests; it is below 100,000.
     pub fn new(form: &str, choice: Members, series: u64) -> Self {
         Self {
             bytes: form.into(),
             ids: places(form, ID),
             members: places(form, MEMBER),
+            voters: places(form, VOTER),
             scores: places(form, SCORE),
             choice,
             next_id: series * 100_000_000,
@@ -81,6 +88,11 @@ impl Requests {
             member[..2].copy_from_slice(b"m:");
             write_digits(&mut member[2..], number as u64);
         }
+        for &place in &self.voters {
+            let voter = &mut self.bytes[place..place + VOTER.len()];
+            voter[..2].copy_from_slice(b"v:");
+            write_digits(&mut voter[2..], self.random.u64(..VOTERS));
+        }
         for &place in &self.scores {
             let score = &mut self.bytes[place..place + SCORE.len()];
             write_digits(score, self.random.u64(100_000..1_000_000));
@@ -90,22 +102,34 @@ impl Requests {
 }
 
 /// One event on a board.
-pub fn single(board: &str) -> String {
-    let body = format!(r#"{{"id":"{ID}","member":"{MEMBER}","score":7}}"#);
-    http::with_json("POST", &format!("/v1/boards/{board}/events"), &body)
+pub fn single(board: &Board) -> String {
+    let origin = origin(board);
+    let body = format!(r#"{{"id":"{ID}","member":"{MEMBER}","score":7{origin}}}"#);
+    http::with_json("POST", &format!("/v1/boards/{}/events", board.name), &body)
 }
 
 /// Many events on a board.
-pub fn batch(board: &str, query: &str, size: usize) -> String {
-    let event = format!(r#"{{"board":"{board}","id":"{ID}","member":"{MEMBER}","score":7}}"#);
+pub fn batch(board: &Board, query: &str, size: usize) -> String {
+    let (name, origin) = (board.name, origin(board));
+    let event =
+        format!(r#"{{"board":"{name}","id":"{ID}","member":"{MEMBER}","score":7{origin}}}"#);
     batch_of(&event, query, size)
 }
 
 /// Many events that only fill a board, so that the benchmark is over soon: `at` is a time or nothing.
-pub fn filling(board: &str, at: Option<&str>, size: usize) -> String {
+pub fn filling(board: &Board, at: Option<&str>, size: usize) -> String {
+    let (name, origin) = (board.name, origin(board));
     let at = at.map_or(String::new(), |at| format!(r#","at":"{at}""#));
-    let event = format!(r#"{{"board":"{board}","member":"{MEMBER}","score":{SCORE}{at}}}"#);
+    let event = format!(r#"{{"board":"{name}","member":"{MEMBER}","score":{SCORE}{at}{origin}}}"#);
     batch_of(&event, "?standings=false", size)
+}
+
+/// What the events of a board say of where they come from.
+fn origin(board: &Board) -> String {
+    match board.voting {
+        Voting::None => String::new(),
+        Voting::Free | Voting::Limited => format!(r#","voter":"{VOTER}","channel":"web""#),
+    }
 }
 
 fn batch_of(event: &str, query: &str, size: usize) -> String {

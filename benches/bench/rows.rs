@@ -1,7 +1,9 @@
 //! What is measured: the rows of the table, in its order.
 
 use crate::beside::Beside;
-use crate::boards::{Board, LIVE, ONE, ROLLING_FIRST, ROLLING_MEMBER, SIX_FIRST, SIX_MEMBER};
+use crate::boards::{
+    Board, LIVE, ONE, ROLLING_FIRST, ROLLING_MEMBER, SIX_FIRST, SIX_MEMBER, SMALL, VOTE, VOTE_FREE,
+};
 use crate::load::Sample;
 use crate::reference::Script;
 use crate::workload::{Kind, Workload};
@@ -82,6 +84,9 @@ const SIX_WRITES: Beside = Beside::Script {
     ours: 6,
     theirs: 3,
 };
+
+/// A vote that takes everything, and counts no voters.
+const WITHOUT_QUOTAS: Beside = Beside::Board(&VOTE_FREE);
 
 /// All rows.
 pub const ROWS: &[Row] = &[
@@ -186,6 +191,22 @@ pub const ROWS: &[Row] = &[
         Kind::Single,
     ),
     size("size-page", "a page, the same", "requests/s", Kind::Page),
+    load(
+        "vote-batch",
+        "batches of votes, four quotas and `uniques: member`, over the same without",
+        "events/s",
+        (&VOTE, Kind::BATCH),
+        WITHOUT_QUOTAS,
+        None,
+    ),
+    load(
+        "vote-single",
+        "single votes, the same",
+        "requests/s",
+        (&VOTE, Kind::Single),
+        WITHOUT_QUOTAS,
+        None,
+    ),
     row(
         "memory-member",
         "memory of an entry, `ties: member`",
@@ -284,7 +305,7 @@ const fn load(
 }
 
 const fn size(name: &'static str, title: &'static str, unit: &'static str, kind: Kind) -> Row {
-    let workload = Workload { board: &LIVE, kind };
-    let measure = Measure::Load(workload, Beside::Small);
+    let board = &SMALL;
+    let measure = Measure::Load(Workload { board, kind }, Beside::Board(&LIVE));
     row(name, title, unit, measure, Some(Goal::RatioMax(2.0)))
 }

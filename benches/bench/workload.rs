@@ -96,17 +96,17 @@ impl Workload {
 
     /// The form of the requests.
     pub async fn form(self, service: &Service) -> Result<String> {
-        let board = self.board.name;
+        let board = self.board;
         Ok(match self.kind {
             Kind::Single => requests::single(board),
             Kind::Batch { query, size, .. } => requests::batch(board, query, size),
-            Kind::Page => requests::page(board, WINDOW, ""),
+            Kind::Page => requests::page(board.name, WINDOW, ""),
             Kind::PageUnchanged => {
-                let page = requests::page(board, WINDOW, "");
+                let page = requests::page(board.name, WINDOW, "");
                 let etag = service.call(&page, &[200]).await?.header("etag")?;
-                requests::page(board, WINDOW, &format!("If-None-Match: {etag}\r\n"))
+                requests::page(board.name, WINDOW, &format!("If-None-Match: {etag}\r\n"))
             }
-            Kind::Member => requests::member(board, WINDOW),
+            Kind::Member => requests::member(board.name, WINDOW),
         })
     }
 
