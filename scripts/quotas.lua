@@ -27,10 +27,10 @@ for place, use in ipairs(args.uses) do
     elseif rule.log == 0 then
       taken[pool] = number_text(counts[key])
     else
-      local fullest, instants, amounts = look_up_log(rule, key, instant)
+      local fullest, instants, amounts = fullest_of_log(rule, key, instant)
       taken[pool] = number_text(fullest)
       if pool == 1 and fullest >= rule.allowances[1] then
-        frees = log_frees(rule, rule.allowances[1], 1, instants, amounts)
+        frees = log_frees(rule, key, rule.allowances[1], 1, instant, instants, amounts)
       end
     end
   end

@@ -66,8 +66,33 @@ local function look_up_log(rule, key, instant)
   return fullest, instants, amounts
 end
 
+-- The same for a log of events, by counting, since it may hold many: the fullest stretch ends with `instant`, or with
+-- an entry behind it, of which there are few.
+local function count_log(rule, key, instant)
+  local function count_until(last)
+    return call('ZCOUNT', key, '(' .. number_text(last - rule.log), number_text(last))
+  end
+  local fullest = count_until(instant)
+  local behind = log_entries(key, '(' .. number_text(instant), '(' .. number_text(instant + rule.log))
+  for _, last in ipairs(behind) do fullest = math.max(fullest, count_until(last)) end
+  return fullest
+end
+
+local function fullest_of_log(rule, key, instant)
+  local count = rule.is_points and look_up_log or count_log
+  return count(rule, key, instant)
+end
+
+-- When a log of events takes one more.
+local function count_frees(rule, key, allowance, instant)
+  local from, to = '(' .. number_text(instant - rule.log), '(' .. number_text(instant + rule.log)
+  local last = call('ZRANGE', key, to, from, 'BYSCORE', 'REV', 'LIMIT', allowance - 1, 1, 'WITHSCORES')[2]
+  return last and tonumber(last) + rule.log or 0
+end
+
 -- When a log takes an amount, if nothing else comes in; 0: at once, or never.
-local function log_frees(rule, allowance, amount, instants, amounts)
+local function log_frees(rule, key, allowance, amount, instant, instants, amounts)
+  if not rule.is_points then return count_frees(rule, key, allowance, instant) end
   local left = amount
   for index = #instants, 1, -1 do
     left = left + amounts[index]
@@ -80,9 +105,9 @@ end
 local function log_takes(rule, key, allowance, amount, instant)
   local from, to = '(' .. number_text(instant - rule.log), '(' .. number_text(instant + rule.log)
   if not rule.is_points and call('ZCOUNT', key, from, to) + amount <= allowance then return true end
-  local fullest, instants, amounts = look_up_log(rule, key, instant)
+  local fullest, instants, amounts = fullest_of_log(rule, key, instant)
   if fullest + amount <= allowance then return true end
-  return false, log_frees(rule, allowance, amount, instants, amounts)
+  return false, log_frees(rule, key, allowance, amount, instant, instants, amounts)
 end
 
 -- What is left of a use's pools together, once it has taken its amount.
@@ -91,7 +116,7 @@ local function left_of(rule, use, instant)
   for place, index in ipairs(use[4]) do
     if index > 0 then
       local taken = counts[KEYS[index]]
-      if rule.log > 0 then taken = look_up_log(rule, KEYS[index], instant) end
+      if rule.log > 0 then taken = fullest_of_log(rule, KEYS[index], instant) end
       left = left + math.max(0, rule.allowances[place] - taken)
     end
   end

@@ -123,7 +123,9 @@ impl<'a> Merged<'a> {
         behind.sort_unstable();
         let around = usize::try_from(around).unwrap_or(usize::MAX);
         let ahead = &ahead[ahead.len().saturating_sub(around)..];
-        behind.truncate(around.saturating_add(1));
+        let listed = self.keep_top.map_or(u64::MAX, |keep_top| keep_top - place);
+        let listed = usize::try_from(listed).unwrap_or(usize::MAX);
+        behind.truncate(around.saturating_add(1).min(listed));
         if behind.first() != Some(&&mark) {
             // It has moved in between.
             return Ok(None);

@@ -109,6 +109,7 @@ const EVERYTHING: Theme = Theme {
     has_huge_scores: false,
     is_half_way: false,
     votes: 0.08,
+    shards: 0.1,
     steps: 1..=16,
 };
 
@@ -185,6 +186,17 @@ fn votes_follow_the_law() {
         ..EVERYTHING
     };
     play("votes", &theme);
+}
+
+#[test]
+fn boards_of_several_shards_follow_the_law() {
+    let theme = Theme {
+        votes: 0.2,
+        shards: 0.95,
+        steps: 4..=24,
+        ..EVERYTHING
+    };
+    play("shards", &theme);
 }
 
 /// Without rolling windows: their standings that nobody has asked for yet are not looked at when an event comes

@@ -130,6 +130,9 @@ pub fn definition(board: &Board) -> Value {
             Uniques::Member => json!("member"),
         };
     }
+    if board.shards > 1 {
+        definition["shards"] = json!(board.shards);
+    }
     if let Some(top) = board.keep_top {
         definition["keep_top"] = json!(top);
     }

@@ -63,6 +63,8 @@ pub struct Theme {
     pub is_half_way: bool,
     /// How likely a board has each of what votes need: weights, initial scores, unique voters, a list that ends.
     pub votes: f64,
+    /// How likely a board has several shards.
+    pub shards: f64,
     pub steps: RangeInclusive<usize>,
 }
 
@@ -270,6 +272,7 @@ fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
         option::weighted(theme.votes, initial),
         option::weighted(theme.votes, uniques),
         option::weighted(theme.votes, 1..=5_usize),
+        option::weighted(theme.shards, select(vec![2, 7, 16])),
     );
     let periods = subsequence(theme.units.to_vec(), theme.periods.clone()).prop_shuffle();
     // The contract doesn't say what becomes of an initial score and events that pass the bound together.
@@ -279,7 +282,7 @@ fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
             let (update, descending, decimals, ties, ranking) = scores;
             let (zone, week_start, (season_start, season_length), accept_late) = time;
             let (score_min, score_max, quotas) = limits;
-            let (weight, initial, uniques, keep_top) = votes;
+            let (weight, initial, uniques, keep_top, shards) = votes;
             let periods = periods.into_iter().map(Window::Period);
             let rolling = rolling
                 .into_iter()
@@ -304,6 +307,7 @@ fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
                 initial: initial.filter(|_| has_initial).unwrap_or_default(),
                 uniques,
                 keep_top,
+                shards: shards.unwrap_or(1),
             }
         },
     )
@@ -377,6 +381,13 @@ fn make_sound(board: &mut Board) {
             board.score_min = Some(1);
         } else if board.ties == Ties::Last {
             board.ties = Ties::First;
+        }
+    }
+    if board.shards > 1 {
+        board.quotas.clear();
+        board.uniques = None;
+        if board.ranking == Ranking::Dense {
+            board.ranking = Ranking::Competition;
         }
     }
     let (min, point) = (board.score_min, board.point());

@@ -89,6 +89,8 @@ pub struct Board {
     pub uniques: Option<Uniques>,
     /// How many members of a standing are listed; `None` for all.
     pub keep_top: Option<usize>,
+    /// Shows nowhere.
+    pub shards: u16,
 }
 
 /// What the scores of these members, and of all others, are multiplied by.

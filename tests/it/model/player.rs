@@ -531,13 +531,23 @@ impl Game<'_> {
             self.send_request(Request {
                 instance,
                 is_single: false,
-                detail: Detail::Ranks,
+                detail: self.possible(Detail::Ranks, &events),
                 events,
                 bodies,
             })
             .await?;
         }
         Ok(())
+    }
+
+    /// What can be asked of these events: of several shards no ranks.
+    fn possible(&self, detail: Detail, events: &[Sent]) -> Detail {
+        let is_sharded = |sent: &Sent| self.boards[sent.board].1.board.shards > 1;
+        if detail == Detail::Ranks && events.iter().any(is_sharded) {
+            Detail::Standings
+        } else {
+            detail
+        }
     }
 
     fn prepare(&mut self, batch: &Batch) -> Request {
@@ -565,6 +575,10 @@ impl Game<'_> {
                         let mut sent = self.new_event(event);
                         sent.board = first.board;
                         sent.event.id = first.event.id;
+                        if self.boards[sent.board].1.board.shards > 1 {
+                            // Each shard knows the ids of its own members.
+                            sent.event.member = first.event.member;
+                        }
                         // What is no score at all is refused whatever its id is.
                         sent.event.score.get_or_insert(1);
                         sent
@@ -579,7 +593,7 @@ impl Game<'_> {
         Request {
             instance: pick(batch.instance, self.world.instances.len()),
             is_single: batch.is_single,
-            detail: batch.detail,
+            detail: self.possible(batch.detail, &events),
             events,
             bodies,
         }
@@ -879,12 +893,14 @@ async fn roll_over_partly(
     let derived = board
         .derived_as(board.series(window, Track::Shown))
         .unwrap();
-    for _ in 0..times {
-        let done = service
-            .store
-            .advance(&board, &derived, &period, &running, now, budget)
-            .await;
-        done.map_err(|error| error.to_string())?;
+    for shard in board.shards() {
+        for _ in 0..times {
+            let done = service
+                .store
+                .advance(&shard, &derived, &period, &running, now, budget)
+                .await;
+            done.map_err(|error| error.to_string())?;
+        }
     }
     Ok(())
 }
