@@ -15,6 +15,7 @@ run: ## Get what is missing, build, and serve on http://127.0.0.1:8080 with a pr
 
 test: setup lint ## Do all that CI does: get what is missing, check format, lints and docs, run every test
 	PATH="$(CURDIR)/.tools:$$PATH" cargo test --locked
+	PATH="$(CURDIR)/.tools:$$PATH" STANDINGS_TEST_CLUSTER=1 cargo test --locked --test it -- --test-threads 6
 
 lint: ## Check the format, the lints and the documentation
 	cargo fmt --check

@@ -201,7 +201,7 @@ async fn advance_completes_a_standing_in_bounded_steps() {
             Reply::List(vec![Reply::Integer(-1), Reply::text_of("21")])
         );
     }
-    assert!(steps > 2, "one member a step");
+    assert!(steps > 1, "at most a bucket of members a step");
     let page = read(&redis, &[target, state], (2, 3, 21), &first_page).await;
     let entries = Reply::texts(&["a", "-3", "b", "-3"]);
     assert_eq!(page.list()[2], entries);
