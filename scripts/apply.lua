@@ -16,6 +16,8 @@
 --   ranking     'ordinal' | 'competition' | 'dense'
 --   update      'sum' | 'greatest' | 'least' | 'last_greatest' | 'last_least', of stored scores
 --   remember    text; ms for which an event id is remembered
+--   confirm     true: it is waited for replicas after this call: what a duplicate tells is written again, so that they
+--               have it too, wherever it was written first
 --   sums        list of {state, code, reported (0 | 1), column, start (ms: the event's period), base (standing), expires,
 --                lists_zero: whether it has initial scores,
 --                later = {{start, standing}, …} newest first,
@@ -77,6 +79,8 @@ local BOARD, REGISTRY = KEYS[1], KEYS[2]
 local args = cmsgpack.unpack(ARGV[1])
 local layout, ranking, update, now = args.layout, args.ranking, args.update, args.now
 local quotas, is_sum = args.quotas, update == 'sum'
+-- Otherwise times are kept in some layouts, but no answer depends on them.
+local shows_times = layout.prefixed or update == 'last_greatest' or update == 'last_least'
 names = args.names
 
 local board = call('HMGET', BOARD, 'version', 'used')
@@ -316,7 +320,7 @@ local function compute(targets, e, m, at)
     end
     if score and (score > SCORE_MAX or score < -SCORE_MAX) then return target.code end
     new_scores[place], new_times[place], befores[place] = score, time, before
-    is_changed = is_changed or score ~= old_score or time ~= old_time
+    is_changed = is_changed or score ~= old_score or (shows_times and time ~= old_time)
   end
   return nil, is_changed
 end
@@ -377,6 +381,7 @@ local function carry_out(e)
   local known = id_key and remembered[id_key]
   if known then
     if struct.unpack('>I7', known) ~= fingerprint then return {REUSED} end
+    if args.confirm then call('SET', id_key, known, 'KEEPTTL', 'XX') end
     return {DUPLICATE, known}
   end
   if detail == ONLY_IF_KNOWN then return {REFUSED} end

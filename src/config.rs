@@ -62,6 +62,10 @@ pub struct ServeArgs {
     /// unix:///path. Without one the service runs a private server of its own.
     #[arg(long, env = "STANDINGS_REDIS_URL", hide_env_values = true)]
     pub redis_url: Option<Secret>,
+    /// How many replicas must have a write before it is acknowledged; otherwise the answer is 503, and a retry with
+    /// the same id is safe. Not with the private server, which has none.
+    #[arg(long, env = "STANDINGS_MIN_REPLICAS", default_value_t = 0)]
+    pub min_replicas: u8,
     /// Where the private server keeps its data.
     #[arg(long, env = "STANDINGS_DATA_DIR", default_value = "./data")]
     pub data_dir: PathBuf,
@@ -121,6 +125,11 @@ pub enum ConfigError {
     /// There is no server to work on.
     #[error("a worker shares the Redis server of the serving instances: set STANDINGS_REDIS_URL")]
     NoRedis,
+    /// The private server has no replicas.
+    #[error(
+        "the private server has no replicas: STANDINGS_MIN_REPLICAS goes with STANDINGS_REDIS_URL"
+    )]
+    NoReplicas,
 }
 
 impl ServeArgs {
@@ -132,6 +141,9 @@ impl ServeArgs {
         };
         if self.api_keys.is_open() && !is_loopback && !self.allow_open {
             return Err(ConfigError::OpenToTheNetwork(self.listen));
+        }
+        if self.min_replicas > 0 && self.redis_url().is_none() {
+            return Err(ConfigError::NoReplicas);
         }
         Ok(())
     }
@@ -170,6 +182,14 @@ mod tests {
             parse(&["--listen", "0.0.0.0:1", "--api-keys", "admin:k"]).check(),
             Ok(())
         );
+    }
+
+    #[test]
+    fn replicas_go_with_a_server_that_can_have_them() {
+        let alone = parse(&["--min-replicas", "1"]);
+        assert_eq!(alone.check(), Err(ConfigError::NoReplicas));
+        let with_server = parse(&["--min-replicas", "1", "--redis-url", "redis://h"]);
+        assert_eq!(with_server.check(), Ok(()));
     }
 
     #[test]

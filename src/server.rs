@@ -89,7 +89,8 @@ async fn serve_on(
         (Some(server), _) => Address::Socket(server.socket().to_owned()),
         (None, url) => Address::parse(url.ok_or(ConfigError::NoRedis)?),
     };
-    let service = Service::new(Store::connect(&address)?, Clock::system());
+    let store = Store::connect(&address)?.with_min_replicas(args.min_replicas);
+    let service = Service::new(store, Clock::system());
     first_contact(&service).await;
     let mut loops = Loops::default();
     loops.repeat(&Step::OF_EVERY_INSTANCE, &service);
@@ -141,7 +142,8 @@ async fn serve_on(
 /// Does the background work until `stop` ends.
 pub async fn work(args: ServeArgs, stop: impl Future<Output = ()>) -> Result<(), ServerError> {
     let url = args.redis_url().ok_or(ConfigError::NoRedis)?;
-    let service = Service::new(Store::connect(&Address::parse(url))?, Clock::system());
+    let store = Store::connect(&Address::parse(url))?.with_min_replicas(args.min_replicas);
+    let service = Service::new(store, Clock::system());
     first_contact(&service).await;
     let mut loops = Loops::default();
     loops.repeat(&Step::OF_EVERY_INSTANCE, &service);

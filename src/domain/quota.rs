@@ -18,6 +18,8 @@ use super::period::Unit;
 use super::score::Decimals;
 use super::time::{Span, Timestamp};
 
+/// How long a period's counts are kept for events that are on their way, in milliseconds: longer than any call may take.
+const COUNT_SLACK_MS: i64 = 60_000;
 /// The most quotas of a board.
 pub const QUOTAS_MAX: usize = 8;
 /// The most extra allowances of a quota.
@@ -262,7 +264,10 @@ impl Quota {
             quota,
             amount: 0,
             pools: pools.collect(),
-            expires_at_ms: period.and_then(|period| board.last_event_ms(&period)),
+            expires_at_ms: period
+                .and_then(|period| board.last_event_ms(&period))
+                // An event that was planned just before may come to Redis just after.
+                .map(|ms| ms.saturating_add(COUNT_SLACK_MS)),
         })
     }
 
@@ -504,7 +509,7 @@ mod tests {
         );
         // The end of the hour, and 48 hours in which an event may be late.
         let last = Timestamp::parse("2026-11-23T06:00:00Z").unwrap();
-        assert_eq!(used.expires_at_ms, Some(last.ms()));
+        assert_eq!(used.expires_at_ms, Some(last.ms() + COUNT_SLACK_MS));
         assert_eq!(board.quotas[0].allowances(&board), [300, 100, 200]);
         assert_eq!(uses(&board, &event(None, None), at), Err(Dimension::Voter));
     }

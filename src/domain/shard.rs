@@ -80,7 +80,7 @@ mod tests {
             "{counts:?}"
         );
         let shard_of = |member| board.shard_of(&MemberId::parse(member).unwrap());
-        assert_eq!(["alice", "bob", "é"].map(shard_of), [0, 0, 0]);
+        assert_eq!(["alice", "bob", "é"].map(shard_of), [0, 5, 3]);
         let tags: Vec<String> = board.shards().iter().map(Board::tag).collect();
         assert_eq!((tags.len(), &*tags[3]), (16, "b:16:3"));
     }

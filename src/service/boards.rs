@@ -150,7 +150,11 @@ impl Service {
                 board.definition.frozen_changes(&definition)
             });
             let board = match &stored {
-                Some(board) if board.definition == definition => return Ok((board.clone(), false)),
+                Some(board) if board.definition == definition => {
+                    // It may have been stored by a request that failed after that: what follows is done again.
+                    self.store.announce_board(board, true).await?;
+                    return Ok((board.clone(), false));
+                }
                 Some(board) => board.replaced(definition.clone()),
                 None => {
                     let generation = self.store.next_generation().await?;

@@ -325,7 +325,8 @@ impl<'a> Merged<'a> {
         let mut rank = from + 1;
         if let (Some(first), Ranking::Competition) = (marks.first(), board.definition.ranking) {
             let ahead = found!(self.places(vec![first.of_score()]).await?);
-            rank = ahead.first().map_or(rank, |ahead| ahead + 1);
+            // It is read after the entries: who has come ahead meanwhile does not count.
+            rank = ahead.first().map_or(rank, |ahead| rank.min(ahead + 1));
         }
         let mut entries = Vec::with_capacity(marks.len());
         for (index, mark) in marks.iter().enumerate() {

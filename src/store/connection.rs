@@ -44,6 +44,8 @@ const RECONNECT: (u32, u32, u32, u32) = (0, 50, 1_000, 2);
 const WRITES_IN_FLIGHT_MAX: usize = 4;
 /// Reads that may be under way at one time.
 const READS_IN_FLIGHT_MAX: usize = 1_024;
+/// The longest wait for replicas to have a write, in milliseconds.
+const CONFIRM_MS_MAX: u32 = 2_000;
 /// The longest wait for a turn.
 const TURN_TIMEOUT: Duration = Duration::from_secs(10);
 /// The first release whose scripts can begin with `#!lua`.
@@ -56,6 +58,7 @@ pub struct Store {
     readers: Vec<Client>,
     next_reader: AtomicUsize,
     reads_in_flight: Semaphore,
+    min_replicas: u8,
     _watchdogs: Vec<AbortOnDropHandle<()>>,
 }
 
@@ -116,8 +119,23 @@ impl Store {
             readers,
             next_reader: AtomicUsize::new(0),
             reads_in_flight: Semaphore::new(READS_IN_FLIGHT_MAX),
+            min_replicas: 0,
             _watchdogs: watchdogs,
         })
+    }
+
+    /// The same, where a write is done once so many replicas have it too.
+    #[must_use]
+    pub fn with_min_replicas(self, min_replicas: u8) -> Self {
+        Self {
+            min_replicas,
+            ..self
+        }
+    }
+
+    /// Whether writes wait for replicas.
+    pub(super) fn waits_for_replicas(&self) -> bool {
+        self.min_replicas > 0
     }
 
     /// Checks that Redis answers, is new enough, and knows the scripts; loads them where it doesn't.
@@ -185,12 +203,52 @@ impl Store {
         keys: Vec<String>,
         args: Vec<Value>,
     ) -> Result<Value, StoreError> {
+        let slot = keys
+            .first()
+            .map(|key| Key::from(key.as_str()).cluster_hash());
+        let writer = self.writer(tag);
+        let _turn = turn(&writer.in_flight).await?;
+        let reply = run(&writer.client, script, keys, args).await?;
+        if self.waits_for_replicas() {
+            self.confirm(&writer.client, slot).await?;
+        }
+        Ok(reply)
+    }
+
+    /// Runs a script that writes what can be made again from other data: it does not wait for replicas.
+    pub(super) async fn derive(
+        &self,
+        board: &Board,
+        script: &Script,
+        keys: Vec<String>,
+        args: Vec<Value>,
+    ) -> Result<Value, StoreError> {
+        let writer = self.writer(&board.tag());
+        let _turn = turn(&writer.in_flight).await?;
+        run(&writer.client, script, keys, args).await
+    }
+
+    fn writer(&self, tag: &str) -> &Writer {
         let mut hasher = DefaultHasher::new();
         tag.hash(&mut hasher);
         let index = usize::try_from(hasher.finish() % WRITERS as u64).unwrap_or(0);
-        let writer = &self.writers[index];
-        let _turn = turn(&writer.in_flight).await?;
-        run(&writer.client, script, keys, args).await
+        &self.writers[index]
+    }
+
+    /// Waits until enough replicas have all that this connection has written, on a cluster to the node of this slot.
+    async fn confirm(&self, client: &Client, slot: Option<u16>) -> Result<(), StoreError> {
+        let command = CustomCommand::new_static("WAIT", slot, false);
+        let args = vec![self.min_replicas.to_string(), CONFIRM_MS_MAX.to_string()];
+        let reply = client.custom(command, args).await;
+        let confirmed: u64 = reply.map_err(|error| store_error(&error))?;
+        if confirmed >= u64::from(self.min_replicas) {
+            return Ok(());
+        }
+        let message = format!(
+            "a write is with {confirmed} replicas, not with {}",
+            self.min_replicas
+        );
+        Err(StoreError::Unavailable(message))
     }
 
     /// Runs a script that reads.

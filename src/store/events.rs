@@ -91,7 +91,7 @@ impl Store {
         events: &[Ready],
         now: Timestamp,
     ) -> Result<Versioned<Vec<Answer>>, StoreError> {
-        let (keys, args) = encode::call(board, events, now);
+        let (keys, args) = encode::call(board, events, now, self.waits_for_replicas());
         let reply = self
             .write(board, &script::APPLY, keys, vec![pack(&args)?])
             .await?;

@@ -105,7 +105,7 @@ impl Store {
             keys.extend(keys::standing(board, &standing));
         }
         let reply = self
-            .write(board, &script::ADVANCE, keys, vec![pack(&args)?])
+            .derive(board, &script::ADVANCE, keys, vec![pack(&args)?])
             .await?;
         match Reply::versioned(reply)? {
             Versioned::Stale => Ok(Versioned::Stale),

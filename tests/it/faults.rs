@@ -5,10 +5,14 @@ use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
 use serde_json::{Value, json};
+use standings::clock::Clock;
+use standings::domain::time::Timestamp;
+use standings::store::{Address, Store};
 
 use crate::harness::program::Program;
-use crate::harness::redis::{self, eventually};
-use crate::harness::{Client, World};
+use crate::harness::redis::{self, RedisServer, Reply, eventually};
+use crate::harness::servers::free_ports;
+use crate::harness::{Client, Instance, World};
 
 const NOW: &str = "2026-11-21T12:00:00Z";
 
@@ -134,6 +138,66 @@ async fn a_service_that_is_killed_half_way_through_a_batch_can_be_sent_it_again(
         assert_eq!(sum(&client).await, total);
         program.stop().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_acknowledged_that_no_replica_has() {
+    let [port, _] = free_ports();
+    let port = port.to_string();
+    let network = ["--bind", "127.0.0.1", "--port", &port];
+    let at_once = ["--repl-diskless-sync-delay", "0"];
+    let primary = RedisServer::start_with(&[&network[..], &at_once].concat()).await;
+    let follow = ["--port", "0", "--replicaof", "127.0.0.1", &port];
+    let mut replica = RedisServer::start_with(&follow).await;
+    let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
+    let store = Store::connect(&Address::parse(&primary.url())).unwrap();
+    let instance = Instance::start_on(store.with_min_replicas(1), clock, "").await;
+    let client = &instance.client;
+    eventually("the replica follows", async || {
+        let definition = json!({"windows": ["all"]});
+        client
+            .put("/v1/boards/b", definition)
+            .await
+            .status
+            .is_success()
+    })
+    .await;
+    let event = |id: &str| json!({"id": id, "member": "a", "score": 1});
+    let send = async |id: &str| client.post("/v1/boards/b/events", event(id)).await;
+    for id in ["1", "2"] {
+        assert_eq!(send(id).await.expect(200)["status"], "applied");
+    }
+    let length = [b"HSTRLEN", &b"st:{b}:1:all:all:members"[..], b"a"];
+    let length = replica.run(&length).await;
+    assert_eq!(length, Reply::Integer(14), "the replica has it");
+
+    replica.kill();
+    let begun = std::time::Instant::now();
+    for _ in 0..2 {
+        let answer = send("3").await;
+        assert_eq!(answer.headers["retry-after"], "1");
+        answer.expect_problem(503, "store-unavailable");
+    }
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    replica.restart().await;
+    let answer = client
+        .post_until_taken("/v1/boards/b/events", &event("3"))
+        .await;
+    assert_eq!(answer["status"], "duplicate");
+    let page = client.get("/v1/boards/b/standings/all").await.expect(200);
+    assert_eq!(page["entries"][0]["score"], 3);
+
+    // The replica takes over, with all that was acknowledged.
+    drop(primary);
+    replica.command("REPLICAOF NO ONE").await;
+    let url = replica.url();
+    let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
+    let survivor = Instance::start(&url, clock, "").await;
+    let again = survivor
+        .client
+        .post("/v1/boards/b/events", event("3"))
+        .await;
+    assert_eq!(again.expect(200)["status"], "duplicate");
 }
 
 #[tokio::test(flavor = "multi_thread")]

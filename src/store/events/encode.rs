@@ -42,6 +42,7 @@ pub(super) struct ApplyArgs<'a> {
     ranking: &'static str,
     update: &'static str,
     remember: String,
+    confirm: bool,
     sums: Vec<SumArgs>,
     turnouts: Vec<(usize, usize, i64)>,
     routes: Vec<RouteArgs>,
@@ -102,13 +103,16 @@ struct Encoder<'a> {
     members: HashMap<&'a str, usize>,
 }
 
-/// The keys and arguments of a call that carries out these events.
+/// The keys and arguments of a call that carries out these events. `confirm`: whether it is waited for replicas after
+/// it.
 pub(super) fn call<'a>(
     board: &'a Board,
     events: &'a [Ready],
     now: Timestamp,
+    confirm: bool,
 ) -> (Vec<String>, ApplyArgs<'a>) {
     let mut encoder = Encoder::new(board, events.len(), now);
+    encoder.args.confirm = confirm;
     for ready in events {
         encoder.event(ready);
     }
@@ -132,6 +136,7 @@ impl<'a> Encoder<'a> {
                 ranking: ranking_name(board),
                 update: update_name(board),
                 remember: board.definition.idempotency.ms().to_string(),
+                confirm: false,
                 sums: Vec::new(),
                 turnouts: Vec::new(),
                 routes: Vec::new(),

@@ -38,13 +38,19 @@ pub struct Instance {
 
 impl Instance {
     pub async fn start(redis_url: &str, clock: Clock, keys: &str) -> Self {
+        let store = Store::connect(&Address::parse(redis_url)).unwrap();
+        Self::start_on(store, clock, keys).await
+    }
+
+    /// Starts it on a store that is set up already.
+    pub async fn start_on(store: Store, clock: Clock, keys: &str) -> Self {
         client::install_tls_provider();
         // A failing test shows what was logged.
         let _ = tracing_subscriber::fmt()
             .with_env_filter("info,fred=off")
             .with_test_writer()
             .try_init();
-        let service = Service::new(Store::connect(&Address::parse(redis_url)).unwrap(), clock);
+        let service = Service::new(store, clock);
         redis::eventually("the instance reaches redis", async || {
             service.store.prepare().await.is_ok() && service.store.check().await.is_ok()
         })

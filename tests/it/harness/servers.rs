@@ -134,7 +134,7 @@ async fn cluster_node(port: u16, bus: u16) -> RedisServer {
 static NEXT_PORT: AtomicU16 = AtomicU16::new(20_000);
 
 /// Two ports that nobody listens on.
-fn free_ports() -> [u16; 2] {
+pub fn free_ports() -> [u16; 2] {
     let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
     let mut free =
         std::iter::repeat_with(|| NEXT_PORT.fetch_add(1, Ordering::SeqCst)).filter(is_free);

@@ -665,3 +665,16 @@ async fn a_gap_to_the_next_is_never_negative() {
     };
     futures::future::join(writes, reads).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_time_that_no_answer_shows_changes_nothing() {
+    let world =
+        world(json!({"windows": ["day"], "keep_top": 2, "update": "max", "ties": "member"})).await;
+    let client = world.client();
+    let at = |at: &str| json!({"score": 5, "at": format!("2026-11-21T{at}Z")});
+    assert_eq!(vote(client, "a", at("11:00:00")).await["status"], "applied");
+    assert_eq!(
+        vote(client, "a", at("10:00:00")).await["status"],
+        "unchanged"
+    );
+}

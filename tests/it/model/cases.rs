@@ -237,12 +237,12 @@ fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
         select(vec![Ties::First, Ties::Last, Ties::Member]),
         select(vec![Ranking::Ordinal, Ranking::Competition, Ranking::Dense]),
     );
-    let shares = select(vec![1_i64, 200_000, 333_333, 500_000, 999_999, 1_000_000]);
+    let carried = select(vec![1_i64, 200_000, 333_333, 500_000, 999_999, 1_000_000]);
     let carryover = subsequence(theme.units.to_vec(), 0..=theme.units.len().min(4)).prop_flat_map(
         move |units| {
             units
                 .into_iter()
-                .map(|unit| (Just(unit), shares.clone()))
+                .map(|unit| (Just(unit), carried.clone()))
                 .collect::<Vec<_>>()
         },
     );
