@@ -58,13 +58,20 @@ local function retire(entries)
   for _, entry in ipairs(entries) do
     if not entry.done and entry.from then needed[entry.from] = true end
   end
-  table.sort(entries, function(a, b) return a.used_at > b.used_at end)
+  local places = {}
+  for place, entry in ipairs(entries) do places[entry] = place end
+  -- Those last that were needed last; the list keeps that order.
+  table.sort(entries, function(a, b)
+    if a.used_at ~= b.used_at then return a.used_at < b.used_at end
+    return places[a] < places[b]
+  end)
   local kept, cached = {}, 0
-  for _, entry in ipairs(entries) do
+  for place = #entries, 1, -1 do
+    local entry = entries[place]
     local is_live = entry.start >= args.keep_from or needed[entry.start]
     if not is_live then cached = cached + 1 end
     if is_live or (cached <= args.cache_max and entry.used_at + args.cache_ms > args.now) then
-      table.insert(kept, entry)
+      table.insert(kept, 1, entry)
     else
       drop_entry(entry)
     end

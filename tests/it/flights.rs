@@ -103,7 +103,7 @@ async fn check(world: &World, expected: &Value) {
     }
 }
 
-async fn replay(events: PathBuf, expected: PathBuf, seed: u64) {
+async fn replay(events: PathBuf, expected: PathBuf, shards: u16) {
     let expected = read_json(&expected);
     let windows: BTreeSet<&str> = expected["standings"]
         .as_array()
@@ -114,11 +114,11 @@ async fn replay(events: PathBuf, expected: PathBuf, seed: u64) {
     let world = World::with_instances(2, NOW).await;
     let definition = json!({
         "windows": windows, "timezone": expected["timezone"], "week_start": expected["week_start"],
-        "ties": expected["ties"], "accept_late": "any",
+        "ties": expected["ties"], "accept_late": "any", "shards": shards,
     });
     world.client().define("flights", definition).await;
 
-    let mut random = Random::new(seed);
+    let mut random = Random::new(shards.into());
     let mut events = read_events(&events, "flights");
     let repeated: Vec<Value> = events
         .iter()
@@ -135,19 +135,38 @@ async fn replay(events: PathBuf, expected: PathBuf, seed: u64) {
     check(&world, &expected).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_month_in_any_order_and_partly_twice_is_exact() {
+async fn replay_month(shards: u16) {
     let fixtures = repository().join("tests/fixtures");
     let events = fixtures.join("flights-2013-03.csv.gz");
-    replay(events, fixtures.join("flights-2013-03.expected.json"), 1).await;
+    let expected = fixtures.join("flights-2013-03.expected.json");
+    replay(events, expected, shards).await;
 }
 
 /// The whole year, where its file lies beside the repository.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_year_in_any_order_and_partly_twice_is_exact() {
+async fn replay_year(shards: u16) {
     let data = repository().join("../shared/data");
     let events = data.join("flights-2013.csv.gz");
     if events.exists() {
-        replay(events, data.join("flights-2013.expected.json"), 2).await;
+        replay(events, data.join("flights-2013.expected.json"), shards).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_month_in_any_order_and_partly_twice_is_exact() {
+    replay_month(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_month_on_many_shards_is_exact() {
+    replay_month(16).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_year_in_any_order_and_partly_twice_is_exact() {
+    replay_year(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_year_on_several_shards_is_exact() {
+    replay_year(7).await;
 }

@@ -168,3 +168,30 @@ async fn bulk_loads_can_do_without_the_standings() {
         .expect(200);
     assert_eq!(page["entries"][0]["score"], 5);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ranks_in_many_past_standings_at_once_are_told() {
+    let world = World::start(NOW).await;
+    let client = world.client();
+    client
+        .define(
+            "b",
+            json!({"windows": ["last-6-hours"], "accept_late": "any"}),
+        )
+        .await;
+    // More than a window keeps of those that were built for a read.
+    let events: Vec<Value> = (10..40)
+        .map(|hours| {
+            let day = 21 - hours / 24;
+            let hour = 23 - hours % 24;
+            json!({"board": "b", "member": "a", "score": 1, "at": format!("2026-10-{day:02}T{hour:02}:00:00Z")})
+        })
+        .collect();
+    let answer = client
+        .post("/v1/events?ranks=true", json!({"events": events}))
+        .await
+        .expect(200);
+    for result in answer["results"].as_array().unwrap() {
+        assert_eq!(result["standings"][0]["rank"], 1, "{result}");
+    }
+}
