@@ -11,7 +11,7 @@ use standings::store::{Address, Store};
 
 use crate::harness::program::Program;
 use crate::harness::redis::{self, RedisServer, Reply, eventually};
-use crate::harness::servers::free_ports;
+use crate::harness::servers::{RedisServers, free_ports};
 use crate::harness::{Client, Instance, World};
 
 const NOW: &str = "2026-11-21T12:00:00Z";
@@ -198,6 +198,43 @@ async fn nothing_is_acknowledged_that_no_replica_has() {
         .post("/v1/boards/b/events", event("3"))
         .await;
     assert_eq!(again.expect(200)["status"], "duplicate");
+}
+
+/// Each event is sent until it is acknowledged, while the primary of some shards dies and its replica takes over.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_primary_of_a_cluster_that_dies_loses_and_doubles_nothing() {
+    let mut servers = RedisServers::start_cluster_with_replicas().await;
+    let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
+    let mut instances = Vec::new();
+    for _ in 0..2 {
+        let store = Store::connect(&Address::parse(&servers.url())).unwrap();
+        instances.push(Instance::start_on(store.with_min_replicas(1), clock.clone(), "").await);
+    }
+    let client = &instances[0].client;
+    client
+        .define("b", json!({"windows": ["all"], "shards": 8}))
+        .await;
+    let traffic: Vec<_> = (0..4)
+        .map(|task| {
+            let client = instances[task % 2].client.clone();
+            tokio::spawn(async move {
+                for number in (task..40).step_by(4) {
+                    send_until_taken(&client, &batch(number * 50, 50)).await;
+                }
+            })
+        })
+        .collect();
+    // Wherever the traffic is by then.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    servers.fail_over(1).await;
+    for task in traffic {
+        task.await.unwrap();
+    }
+    eventually("all can be read", async || {
+        client.get("/v1/boards/b/standings/all").await.status == 200
+    })
+    .await;
+    assert_eq!(sum(client).await, 2_000);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -34,6 +34,52 @@ impl RedisServers {
         }
     }
 
+    /// A cluster of three primaries, each with a replica that takes over when it is gone.
+    pub async fn start_cluster_with_replicas() -> Self {
+        let mut cluster = Self::start_cluster().await;
+        let ids = cluster.on_each("CLUSTER MYID").await;
+        let seed = cluster.url.rsplit(':').next().unwrap().to_owned();
+        let bus = cluster.nodes[0]
+            .run(&[b"CONFIG", b"GET", b"cluster-port"])
+            .await
+            .list()[1]
+            .text();
+        for id in ids {
+            // The reply is a length, and then the id.
+            let id = id.lines().nth(1).unwrap().to_owned();
+            let [own_port, own_bus] = free_ports();
+            let replica = cluster_node(own_port, own_bus).await;
+            replica
+                .command(&format!("CLUSTER MEET 127.0.0.1 {seed} {bus}"))
+                .await;
+            eventually("the replica knows its primary", async || {
+                replica.command(&format!("CLUSTER REPLICATE {id}")).await == "+OK\r\n"
+            })
+            .await;
+            eventually("the replica follows", async || {
+                replica
+                    .command("INFO replication")
+                    .await
+                    .contains("master_link_status:up")
+            })
+            .await;
+            cluster.nodes.push(replica);
+        }
+        cluster.wait_until_ready().await;
+        cluster
+    }
+
+    /// Kills one of the primaries without a warning, and starts it again once its replica has taken over.
+    pub async fn fail_over(&mut self, primary: usize) {
+        self.nodes[primary].kill();
+        let replica = &self.nodes[PRIMARIES + primary];
+        eventually("the replica takes over", async || {
+            replica.command("ROLE").await.contains("master")
+        })
+        .await;
+        self.nodes[primary].restart().await;
+    }
+
     /// A cluster of three primaries, each with a third of the slots.
     pub async fn start_cluster() -> Self {
         let ports: Vec<[u16; 2]> = (0..PRIMARIES).map(|_| free_ports()).collect();
@@ -67,7 +113,7 @@ impl RedisServers {
             let infos = self.on_each("CLUSTER INFO").await;
             infos.iter().all(|info| {
                 info.contains("cluster_state:ok")
-                    && info.contains(&format!("cluster_known_nodes:{PRIMARIES}"))
+                    && info.contains(&format!("cluster_known_nodes:{}", self.nodes.len()))
             })
         })
         .await;
@@ -127,7 +173,8 @@ async fn cluster_node(port: u16, bus: u16) -> RedisServer {
         &bus,
     ];
     let cluster = ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"];
-    RedisServer::start_with(&[&network[..], &cluster[..]].concat()).await
+    let at_once = ["--repl-diskless-sync-delay", "0"];
+    RedisServer::start_with(&[&network[..], &cluster, &at_once].concat()).await
 }
 
 /// The next port to be tried. They lie below those that the system gives to connections.
