@@ -52,20 +52,21 @@ impl Service {
             let board = &live.board;
             let target = Target::find(&live, window, *track, choice, self.clock.now())?;
             let counts_voters = board.definition.uniques.is_some();
-            let periods = if counts_voters && !target.is_expired {
+            if target.is_expired {
+                return Ok(FoundStats {
+                    live,
+                    target,
+                    amounts: Amounts::default(),
+                    voters: counts_voters.then_some(0),
+                });
+            }
+            let periods = if counts_voters {
                 target.periods(board)
             } else {
                 Vec::new()
             };
-            let amounts = if target.is_expired {
-                Amounts::default()
-            } else {
-                let read = self.read_amounts(&live, target.standing, &periods);
-                match read.await? {
-                    Some(amounts) => amounts,
-                    None => continue,
-                }
-            };
+            let read = self.read_amounts(&live, target.standing, &periods);
+            let Some(amounts) = read.await? else { continue };
             let voters = if counts_voters {
                 Some(self.store.voters(board, &periods).await?)
             } else {

@@ -421,6 +421,16 @@ async fn voters_are_counted_once_in_each_standing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_standing_whose_history_is_gone_amounts_to_nothing() {
+    let world =
+        world(json!({"windows": ["last-2-days"], "uniques": "board", "retention": {"day": "1d"}}))
+            .await;
+    let stats = read(world.client(), "last-2-days/stats?key=2026-01-01").await;
+    let amounts = ["members", "voters", "events", "score_sum"].map(|name| stats[name].clone());
+    assert_eq!(amounts, [0, 0, 0, 0].map(Value::from));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn many_voters_are_estimated_within_the_error_of_hyperloglog() {
     const VOTERS: u32 = 20_000;
     let world =
