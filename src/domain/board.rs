@@ -161,9 +161,9 @@ impl<'de> Deserialize<'de> for Zone {
 
 /// What an operator says of a board. Only `windows` is required.
 ///
-/// `update`, `order`, `decimals`, `ties`, `timezone`, `week_start` and `season` can't change while the
-/// board has events; nor can `weight`, `initial`, `uniques`, `keep_top` and `shards`; nor can `ranking` become or stop being `dense`, which is stored with the scores, nor
-/// `carryover` begin or end for a unit that a rolling window counts.
+/// `update`, `order`, `decimals`, `ties`, `timezone`, `week_start`, `season`, `weight`, `initial`, `uniques`, `keep_top`
+/// and `shards` can't change while the board has events; nor can `ranking` become or stop being `dense`, which is
+/// stored with the scores, nor `carryover` begin or end for a unit that a rolling window counts.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {

@@ -17,7 +17,6 @@ use super::ask::Found;
 use super::{Error, LiveBoard, LiveShard, Service};
 use crate::domain::board::Ranking;
 use crate::domain::ids::MemberId;
-use crate::domain::score::Score;
 use crate::domain::series::Standing;
 use crate::store::standings::{Entry, Mark, Neighbourhood, Page, Query, Slice, Spread, Subset};
 
@@ -83,8 +82,7 @@ impl<'a> Merged<'a> {
             me: None,
         };
         if let Some(member) = member {
-            let found = found!(self.subset(std::slice::from_ref(member)).await?);
-            page.me = found.entries.into_iter().flatten().next().map(|(_, me)| me);
+            page.me = found!(self.own(member).await?);
         }
         Ok(Some(page))
     }
@@ -100,9 +98,10 @@ impl<'a> Merged<'a> {
             return Ok(Some(None));
         };
         let previous = match previous {
-            Some(previous) => found!(previous.rank_and_score(member).await?),
+            Some(previous) => found!(previous.own(member).await?),
             None => None,
         };
+        let previous = previous.map(|entry| (entry.rank, entry.score));
         let slices = found!(self.slices(&mark, |_| (around, around + 1)).await?);
         let total = slices.iter().map(|slice| slice.total).sum();
         let place: u64 = slices.iter().map(|slice| slice.place).sum();
@@ -177,14 +176,11 @@ impl<'a> Merged<'a> {
         Ok(Some(Subset { total, entries }))
     }
 
-    /// A member's rank and score.
-    async fn rank_and_score(
-        &self,
-        member: &MemberId,
-    ) -> Result<Option<Option<(Option<u64>, Score)>>, Error> {
+    /// A member's own entry.
+    async fn own(&self, member: &MemberId) -> Result<Option<Option<Entry>>, Error> {
         let found = found!(self.subset(std::slice::from_ref(member)).await?);
         let entry = found.entries.into_iter().flatten().next();
-        Ok(Some(entry.map(|(_, entry)| (entry.rank, entry.score))))
+        Ok(Some(entry.map(|(_, entry)| entry)))
     }
 
     /// Where a member stands, and whether its shard lists it.

@@ -203,16 +203,8 @@ impl Store {
         keys: Vec<String>,
         args: Vec<Value>,
     ) -> Result<Value, StoreError> {
-        let slot = keys
-            .first()
-            .map(|key| Key::from(key.as_str()).cluster_hash());
-        let writer = self.writer(tag);
-        let _turn = turn(&writer.in_flight).await?;
-        let reply = run(&writer.client, script, keys, args).await?;
-        if self.waits_for_replicas() {
-            self.confirm(&writer.client, slot).await?;
-        }
-        Ok(reply)
+        self.run_in_turn(tag, script, keys, args, self.waits_for_replicas())
+            .await
     }
 
     /// Runs a script that writes what can be made again from other data: it does not wait for replicas.
@@ -223,9 +215,29 @@ impl Store {
         keys: Vec<String>,
         args: Vec<Value>,
     ) -> Result<Value, StoreError> {
-        let writer = self.writer(&board.tag());
+        self.run_in_turn(&board.tag(), script, keys, args, false)
+            .await
+    }
+
+    async fn run_in_turn(
+        &self,
+        tag: &str,
+        script: &Script,
+        keys: Vec<String>,
+        args: Vec<Value>,
+        confirms: bool,
+    ) -> Result<Value, StoreError> {
+        let writer = self.writer(tag);
         let _turn = turn(&writer.in_flight).await?;
-        run(&writer.client, script, keys, args).await
+        if !confirms {
+            return run(&writer.client, script, keys, args).await;
+        }
+        let slot = keys
+            .first()
+            .map(|key| Key::from(key.as_str()).cluster_hash());
+        let reply = run(&writer.client, script, keys, args).await?;
+        self.confirm(&writer.client, slot).await?;
+        Ok(reply)
     }
 
     fn writer(&self, tag: &str) -> &Writer {

@@ -111,8 +111,7 @@ pub(super) fn call<'a>(
     now: Timestamp,
     confirm: bool,
 ) -> (Vec<String>, ApplyArgs<'a>) {
-    let mut encoder = Encoder::new(board, events.len(), now);
-    encoder.args.confirm = confirm;
+    let mut encoder = Encoder::new(board, events.len(), now, confirm);
     for ready in events {
         encoder.event(ready);
     }
@@ -124,7 +123,7 @@ pub(super) fn call<'a>(
 }
 
 impl<'a> Encoder<'a> {
-    fn new(board: &'a Board, count: usize, now: Timestamp) -> Self {
+    fn new(board: &'a Board, count: usize, now: Timestamp, confirm: bool) -> Self {
         let uniques = board.definition.uniques;
         Self {
             board,
@@ -136,7 +135,7 @@ impl<'a> Encoder<'a> {
                 ranking: ranking_name(board),
                 update: update_name(board),
                 remember: board.definition.idempotency.ms().to_string(),
-                confirm: false,
+                confirm,
                 sums: Vec::new(),
                 turnouts: Vec::new(),
                 routes: Vec::new(),
