@@ -45,7 +45,10 @@ local args = cmsgpack.unpack(ARGV[1])
 local layout = args.layout
 local PERIODS = TARGET + layout.width
 
-if call('HGET', BOARD, 'version') ~= args.version then return {'STALE'} end
+local board = call('HMGET', BOARD, 'version', 'moving')
+if board[1] ~= args.version then return {'STALE'} end
+-- What it lists is in standings that are not complete, and those are not copied.
+if board[2] then note_drops(REGISTRY) end
 
 -- The standing of the period that lies `back` periods before the newest.
 local function period(back)

@@ -4,10 +4,10 @@
 -- left; one that is refused changes nothing, and the others go on. Everything of an event, and the memory of
 -- its id, happens in this call. All reading and checking comes before the first write.
 --
--- KEYS[1]  board      hash: `version`, `used` (src/store/keys.rs has the form of every key)
+-- KEYS[1]  board      hash: `version`, `used`, `moving` (src/store/keys.rs has the form of every key)
 -- KEYS[2]  registry   set: names of the keys that the board's data lies in
 -- KEYS[3…] in any order, named by their index in ARGV[1]: standings (`layout.width` keys each), states of
---          derived series (string, see lib/derived.lua), turnouts (string, HyperLogLog), remembered event ids (string)
+--          derived series (string, see lib/derived.lua), turnouts (hash, HyperLogLog), remembered event ids (string)
 --
 -- ARGV[1]  MessagePack of a map:
 --   version     text; what KEYS[1] must hold, or else the reply is STALE
@@ -23,6 +23,7 @@
 --                later = {{start, standing}, …} newest first,
 --                history = {standing, …}, what it is the sum of, empty where it was not sent}
 --   turnouts    list of {events, voters (keys), expires}: where the events of a period, and who has sent them, are counted
+--   tag         of the shard: under which it counts events
 --   routes      list of {writes = list of write, sums = list of places in `sums`, turnouts = list of places in
 --                `turnouts`, members = list of numbers}
 --     write     {standing, column in `amounts`, code of the window, reported (0 | 1),
@@ -44,6 +45,7 @@
 --   instants    of the events, ms since the epoch
 --   uses        of the events, for each a list; see lib/quota.lua
 --   asks        whether it is asked what is left of them: for each event
+--   registry    key index of the set with the names of counts that don't expire
 --
 -- Reply: {'STALE'}, or {'OK', one for each event}:
 --   record      taken: what is remembered of it
@@ -83,8 +85,9 @@ local quotas, is_sum = args.quotas, update == 'sum'
 local shows_times = layout.prefixed or update == 'last_greatest' or update == 'last_least'
 names = args.names
 
-local board = call('HMGET', BOARD, 'version', 'used')
+local board = call('HMGET', BOARD, 'version', 'used', 'moving')
 if board[1] ~= args.version then return {'STALE'} end
+if board[3] then note_changes(REGISTRY) end
 
 local standings = {}
 local function standing_of(first)
@@ -360,11 +363,15 @@ local function flush_turnouts()
   for place, turnout in pairs(turnouts) do
     local events, voters, expires = unpack(args.turnouts[place])
     local function add_voters(key, ids)
-      if #ids > 0 and call('PFADD', key, unpack(ids)) == 1 then keep_until(key, expires) end
+      if #ids > 0 and call('PFADD', key, unpack(ids)) == 1 then
+        keep_until(key, expires)
+        has_changed(key)
+      end
     end
     if expires == 0 or expires > now then
-      local count = call('INCRBY', KEYS[events], turnout.events)
+      local count = call('HINCRBY', KEYS[events], args.tag, turnout.events)
       if count == turnout.events then keep_until(KEYS[events], expires) end
+      has_changed(KEYS[events])
       add_voters(KEYS[voters], turnout.voters)
       for m, ids in pairs(turnout.of_member) do add_voters(KEYS[voters] .. '\31' .. names[m], ids) end
     end
@@ -454,7 +461,7 @@ local reply = {'OK'}
 for e = 1, #args.members do reply[e + 1] = carry_out(e) end
 
 flush_all()
-flush_counts(REGISTRY, now)
+if quotas then flush_counts(KEYS[quotas.registry], now) end
 flush_turnouts()
 for _, id_key in ipairs(taken) do call('SET', id_key, remembered[id_key], 'PX', args.remember) end
 if is_used and not board[2] then call('HSET', BOARD, 'used', 1) end

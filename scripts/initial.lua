@@ -28,7 +28,9 @@ local args = cmsgpack.unpack(ARGV[1])
 local layout, scores = args.layout, args.scores
 names = args.names
 
-if call('HGET', BOARD, 'version') ~= args.version then return {'STALE'} end
+local board = call('HMGET', BOARD, 'version', 'moving')
+if board[1] ~= args.version then return {'STALE'} end
+if board[2] then note_changes(REGISTRY) end
 
 local members = {}
 for m = 1, #names do members[m] = m end

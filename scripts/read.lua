@@ -137,7 +137,9 @@ answers[AMOUNTS] = function(standing, counts)
     local stored = call('HMGET', standing.total, 'high', 'low')
     high, low = stored[1] or 0, stored[2] or 0
   end
-  for _, place in ipairs(counts) do events = events + (call('GET', KEYS[place]) or 0) end
+  for _, place in ipairs(counts) do
+    for _, count in ipairs(call('HVALS', KEYS[place])) do events = events + count end
+  end
   return {total_of(standing), number_text(high), number_text(low), number_text(events)}
 end
 

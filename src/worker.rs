@@ -22,7 +22,9 @@ pub enum Step {
     Clock,
     /// Completing rolling windows ahead of time.
     Rollover,
-    /// Unlinking the data of deleted boards.
+    /// Moving boards to another number of shards.
+    Reshard,
+    /// Unlinking data that is not needed any more.
     Purge,
 }
 
@@ -30,14 +32,14 @@ impl Step {
     /// What every instance needs, to keep its memory and its clock right.
     pub const OF_EVERY_INSTANCE: [Self; 2] = [Self::Boards, Self::Clock];
     /// What one instance is enough for.
-    pub const IN_BACKGROUND: [Self; 2] = [Self::Rollover, Self::Purge];
+    pub const IN_BACKGROUND: [Self; 3] = [Self::Rollover, Self::Reshard, Self::Purge];
 
     /// How long the loop sleeps between two steps.
     fn interval(self) -> Duration {
         match self {
             Self::Boards => Duration::from_millis(250),
             Self::Rollover => Duration::from_millis(500),
-            Self::Clock | Self::Purge => Duration::from_secs(1),
+            Self::Clock | Self::Reshard | Self::Purge => Duration::from_secs(1),
         }
     }
 
@@ -47,6 +49,7 @@ impl Step {
             Self::Boards => service.refresh_boards().await,
             Self::Clock => follow_clock(service).await,
             Self::Rollover => service.roll_over().await,
+            Self::Reshard => service.reshard_boards().await,
             Self::Purge => {
                 while service.purge_deleted().await? {}
                 Ok(())

@@ -206,6 +206,7 @@ local function flush(layout, standing)
       -- Each difference by itself is exact.
       low = low + ((score or 0) - new_high * LOW) - ((old_score or 0) - old_high * LOW)
     end
+    if score ~= old_score or time ~= old_time then has_changed(standing.zset .. '\31' .. names[m]) end
     old_scores[m], old_times[m] = score, time
   end
   standing.touched = {}

@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 
 use super::ids::BoardId;
 use super::period::{Calendar, Period, Season, Unit};
+use super::placement::Placement;
 use super::quota::{self, Quota};
 use super::score::{Bound, Decimals, Ratio, Score};
 use super::shard::{SHARDS_MAX, Shard};
@@ -161,8 +162,8 @@ impl<'de> Deserialize<'de> for Zone {
 
 /// What an operator says of a board. Only `windows` is required.
 ///
-/// `update`, `order`, `decimals`, `ties`, `timezone`, `week_start`, `season`, `weight`, `initial`, `uniques`, `keep_top`
-/// and `shards` can't change while the board has events; nor can `ranking` become or stop being `dense`, which is
+/// `update`, `order`, `decimals`, `ties`, `timezone`, `week_start`, `season`, `weight`, `initial`, `uniques` and
+/// `keep_top` can't change while the board has events; nor can `ranking` become or stop being `dense`, which is
 /// stored with the scores, nor `carryover` begin or end for a unit that a rolling window counts.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -521,7 +522,6 @@ impl Definition {
         compare("initial", self.initial == other.initial);
         compare("uniques", self.uniques == other.uniques);
         compare("keep_top", self.keep_top == other.keep_top);
-        compare("shards", self.shards == other.shards);
         let dense = |definition: &Self| definition.ranking == Ranking::Dense;
         compare("ranking", dense(self) == dense(other));
         for unit in Unit::ALL {
@@ -571,12 +571,14 @@ pub struct Board {
     pub calendar: Calendar,
     /// Its quotas, and those that its `max_attempts` are.
     pub quotas: Vec<Quota>,
+    /// Where its data lies.
+    pub placement: Placement,
     /// Which of its shards it is about; `None`: all of it.
     pub shard: Option<Shard>,
 }
 
 impl Board {
-    /// Puts a board together. The definition was checked before.
+    /// Puts a new board together. The definition was checked before.
     pub fn new(
         id: BoardId,
         definition: Definition,
@@ -592,6 +594,7 @@ impl Board {
         Self {
             id,
             quotas: quota::all(&definition),
+            placement: Placement::first(definition.shards),
             definition,
             generation,
             revision,
@@ -602,7 +605,7 @@ impl Board {
     }
 
     /// The next revision of this board with another definition: windows that it begins to record get
-    /// the new revision as their epoch.
+    /// the new revision as their epoch, and to another number of shards it sets out.
     #[must_use]
     pub fn replaced(&self, definition: Definition) -> Self {
         let revision = self.revision + 1;
@@ -619,13 +622,22 @@ impl Board {
                 epoch.map(|epoch| (window, epoch))
             })
             .collect();
-        Self::new(
-            self.id.clone(),
-            definition,
-            self.generation,
-            revision,
-            epochs,
-        )
+        let placement = self.placement.towards(definition.shards);
+        let id = self.id.clone();
+        Self {
+            placement,
+            ..Self::new(id, definition, self.generation, revision, epochs)
+        }
+    }
+
+    /// The next revision of this board with its data elsewhere.
+    #[must_use]
+    pub fn placed(&self, placement: Placement) -> Self {
+        Self {
+            revision: self.revision + 1,
+            placement,
+            ..self.clone()
+        }
     }
 
     /// What changes with every change of the definition, and names no earlier board.

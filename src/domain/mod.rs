@@ -7,6 +7,7 @@ pub mod board;
 pub mod event;
 pub mod ids;
 pub mod period;
+pub mod placement;
 pub mod plan;
 pub mod quota;
 pub mod score;

@@ -2,7 +2,13 @@
 //!
 //! For the store a shard is a board of its own: it has its own keys, and its members' events, ids and initial scores.
 //! What makes one board of them again are the reads (`service/merged.rs`).
+//!
+//! A board can be spread anew, see [`super::placement`]. Each [`Sharding`] that it has had has its own keys.
 
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::board::Board;
@@ -11,33 +17,87 @@ use super::ids::{BoardId, MemberId};
 /// The most shards of a board.
 pub const SHARDS_MAX: u16 = 64;
 
-/// One shard of so many.
+/// One shard of a sharding.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Shard {
     /// Which one, from 0.
     pub index: u16,
-    /// Of how many.
-    pub of: u16,
+    /// Of which.
+    pub of: Sharding,
+}
+
+/// A way in which a board's members are spread over slots.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub struct Sharding {
+    /// Over how many shards.
+    pub shards: u16,
+    /// Tells it from the board's other shardings; 0 for the first.
+    pub epoch: u32,
+}
+
+impl Sharding {
+    /// That of a new board.
+    pub fn first(shards: u16) -> Self {
+        Self { shards, epoch: 0 }
+    }
+
+    /// Whether all data lies with the definition, under the board's own tag.
+    pub fn is_together(self) -> bool {
+        self == Self::first(1)
+    }
+
+    /// Its shards.
+    pub fn all(self) -> impl Iterator<Item = Shard> {
+        (0..self.shards).map(move |index| Shard { index, of: self })
+    }
+
+    /// In which of its shards a member lies. It stays the same for ever.
+    pub fn place_of(self, member: &MemberId) -> usize {
+        let hash = xxh3_64(member.as_str().as_bytes());
+        usize::try_from(hash % u64::from(self.shards)).unwrap_or(0)
+    }
+}
+
+/// As `16`, or of a later epoch `16.1`.
+impl fmt::Display for Sharding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.epoch {
+            0 => write!(f, "{}", self.shards),
+            epoch => write!(f, "{}.{epoch}", self.shards),
+        }
+    }
+}
+
+impl FromStr for Sharding {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (shards, epoch) = text.split_once('.').unwrap_or((text, "0"));
+        Ok(Self {
+            shards: shards.parse()?,
+            epoch: epoch.parse()?,
+        })
+    }
 }
 
 impl Board {
-    /// The board's shards as the store sees them; itself, if it has but one.
+    /// The board's shards as the store sees them; itself, if all its data lies together.
     pub fn shards(&self) -> Vec<Self> {
-        let of = self.definition.shards;
-        if of == 1 {
-            return vec![self.clone()];
-        }
-        let shards = (0..of).map(|index| Self {
-            shard: Some(Shard { index, of }),
+        self.shards_of(self.placement.current)
+    }
+
+    /// The same for another of its shardings.
+    pub fn shards_of(&self, sharding: Sharding) -> Vec<Self> {
+        let shards = sharding.all().map(|shard| Self {
+            shard: (!sharding.is_together()).then_some(shard),
             ..self.clone()
         });
         shards.collect()
     }
 
-    /// In which of its shards a member lies. It stays the same for ever.
+    /// In which of its shards a member lies.
     pub fn shard_of(&self, member: &MemberId) -> usize {
-        let hash = xxh3_64(member.as_str().as_bytes());
-        usize::try_from(hash % u64::from(self.definition.shards)).unwrap_or(0)
+        self.placement.current.place_of(member)
     }
 
     /// What its keys have in common, and what decides on their slot: `run_hero`, or of a shard `run_hero:16:3`. Ids
@@ -53,9 +113,11 @@ impl Board {
 impl Shard {
     /// What the keys of this shard of a board have in common.
     pub fn tag(self, id: &BoardId) -> String {
-        match self.of {
-            1 => id.to_string(),
-            of => format!("{id}:{of}:{}", self.index),
+        let Self { index, of } = self;
+        match of {
+            of if of.is_together() => id.to_string(),
+            Sharding { shards, epoch: 0 } => format!("{id}:{shards}:{index}"),
+            Sharding { shards, epoch } => format!("{id}:{shards}:{index}:{epoch}"),
         }
     }
 }
@@ -66,11 +128,20 @@ mod tests {
 
     use super::*;
 
+    fn board(shards: u16) -> Board {
+        let json = format!(r#"{{"windows": ["all"], "shards": {shards}}}"#);
+        let definition = serde_json::from_str(&json).unwrap();
+        let id = BoardId::parse("b").unwrap();
+        Board::new(id, definition, 1, 1, BTreeMap::new())
+    }
+
+    fn tags(board: &Board) -> Vec<String> {
+        board.shards().iter().map(Board::tag).collect()
+    }
+
     #[test]
     fn every_member_has_one_shard_for_ever_and_the_shards_are_about_alike() {
-        let definition = serde_json::from_str(r#"{"windows": ["all"], "shards": 16}"#).unwrap();
-        let id = BoardId::parse("b").unwrap();
-        let board = Board::new(id, definition, 1, 1, BTreeMap::new());
+        let board = board(16);
         let mut counts = [0; 16];
         for number in 0..16_000 {
             counts[board.shard_of(&MemberId::parse(&number.to_string()).unwrap())] += 1;
@@ -81,7 +152,6 @@ mod tests {
         );
         let shard_of = |member| board.shard_of(&MemberId::parse(member).unwrap());
         assert_eq!(["alice", "bob", "é"].map(shard_of), [0, 5, 3]);
-        let tags: Vec<String> = board.shards().iter().map(Board::tag).collect();
-        assert_eq!((tags.len(), &*tags[3]), (16, "b:16:3"));
+        assert_eq!((tags(&board).len(), &*tags(&board)[3]), (16, "b:16:3"));
     }
 }

@@ -3,17 +3,23 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
-use crate::domain::board::{Board, Definition};
+use crate::domain::board::{Board, Definition, FieldError};
 use crate::domain::ids::BoardId;
+use crate::store::StoreError;
 use crate::store::boards::Defined;
 
 /// How many definitions are read side by side.
 const LOADS_MAX: usize = 64;
+/// How long events and reads wait for a board that is just going to other shards.
+const CLOSED_TIME_MAX: Duration = Duration::from_secs(8);
+/// How often they look whether it has.
+const CLOSED_LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The boards in memory.
 #[derive(Debug, Default)]
@@ -82,9 +88,28 @@ impl Service {
         live
     }
 
+    /// The stored board, once it is not just going to other shards.
+    async fn load_placed(&self, id: &BoardId) -> Result<Option<Board>, Error> {
+        let begun = Instant::now();
+        loop {
+            let stored = self.store.load_board(id).await?;
+            if !stored
+                .as_ref()
+                .is_some_and(|board| board.placement.is_closing())
+            {
+                return Ok(stored);
+            }
+            if begun.elapsed() > CLOSED_TIME_MAX {
+                let message = format!("board {id} is just moving to other shards");
+                return Err(StoreError::Unavailable(message).into());
+            }
+            tokio::time::sleep(CLOSED_LOOK_INTERVAL).await;
+        }
+    }
+
     /// Reads a definition into memory again.
     pub(super) async fn reload(&self, id: &BoardId) -> Result<(), Error> {
-        let stored = self.store.load_board(id).await?;
+        let stored = self.load_placed(id).await?;
         let known = self.boards.get(id);
         if known.as_ref().map(|live| &*live.board) != stored.as_ref() {
             match stored {
@@ -99,7 +124,7 @@ impl Service {
     /// otherwise the shards of a deleted board might come to life again.
     async fn open_shards(&self, id: &BoardId) -> Result<(), Error> {
         match self.boards.get(id) {
-            Some(live) if live.shards.len() > 1 => {
+            Some(live) if !live.board.placement.current.is_together() => {
                 self.store.open_shards(&live.board).await?;
                 if self.store.load_board(id).await?.is_none() {
                     self.boards.put(id, None);
@@ -144,8 +169,15 @@ impl Service {
             return Err(Error::Invalid(errors));
         }
         for _ in 0..ATTEMPTS_MAX {
-            let stored = self.store.load_board(id).await?;
+            let stored = self.load_placed(id).await?;
             precondition.check(stored.as_ref())?;
+            if stored
+                .as_ref()
+                .is_some_and(|board| moves_elsewhere(board, &definition))
+            {
+                let detail = "can't change again before the board has moved to so many shards";
+                return Err(Error::BoardInUse(vec![FieldError::new("/shards", detail)]));
+            }
             let frozen = stored.as_ref().map_or_else(Vec::new, |board| {
                 board.definition.frozen_changes(&definition)
             });
@@ -221,11 +253,11 @@ impl Service {
         Ok(())
     }
 
-    /// Unlinks the data of deleted boards, a bounded part of each; returns whether any is left.
+    /// Unlinks data that is not needed any more, a bounded part of each; returns whether any is left.
     pub async fn purge_deleted(&self) -> Result<bool, Error> {
         let mut is_more = false;
-        for deleted in self.store.deleted_boards().await? {
-            is_more |= Box::pin(self.store.purge_board(&deleted)).await?;
+        for unneeded in self.store.unneeded().await? {
+            is_more |= Box::pin(self.store.purge(&unneeded)).await?;
         }
         Ok(is_more)
     }
@@ -234,4 +266,10 @@ impl Service {
     pub(super) fn live_boards(&self) -> Vec<Arc<LiveBoard>> {
         self.boards.live.load().values().cloned().collect()
     }
+}
+
+/// Whether a board is on its way to another number of shards than this definition asks for.
+fn moves_elsewhere(board: &Board, definition: &Definition) -> bool {
+    let next = board.placement.next;
+    next.is_some_and(|next| next.to.shards != definition.shards)
 }

@@ -14,6 +14,8 @@ mod merged;
 pub mod page;
 pub mod period;
 pub mod quotas;
+pub mod recall;
+pub mod reshard;
 pub mod rollover;
 pub mod stats;
 pub mod submit;
@@ -27,6 +29,7 @@ pub use error::Error;
 
 use self::ask::Reading;
 use self::line::Line;
+use self::recall::FormerShards;
 use self::submit::Applying;
 use crate::clock::Clock;
 use crate::domain::board::Board;
@@ -44,9 +47,11 @@ pub struct LiveBoard {
     pub board: Arc<Board>,
     /// The routes of its latest events.
     pub routes: Routes,
-    /// Its shards, one or more.
+    /// Its shards, one or more, which are in use.
     pub shards: Vec<LiveShard>,
-    /// Whether it is noted that it has events. Of a board with one shard that is done with the event.
+    /// Those that it has moved away from.
+    former: Vec<FormerShards>,
+    /// Whether it is noted that it has events. Where its data lies together that is done with the event.
     is_used: AtomicBool,
 }
 
@@ -66,7 +71,8 @@ impl LiveBoard {
         Self {
             routes: Routes::default(),
             shards: shards.map(|shard| LiveShard::new(shard, store)).collect(),
-            is_used: AtomicBool::new(board.definition.shards == 1),
+            former: FormerShards::of(&board),
+            is_used: AtomicBool::new(board.placement.current.is_together()),
             board,
         }
     }

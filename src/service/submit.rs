@@ -103,18 +103,62 @@ impl Submitted {
 }
 
 /// An event on its way.
-struct Pending<'a> {
+pub(super) struct Pending<'a> {
     index: usize,
     incoming: &'a Incoming,
     with_history: bool,
 }
 
 /// An event that is on its way to the store.
-struct Planned<'a> {
+pub(super) struct Planned<'a> {
     item: Pending<'a>,
     /// The instant that it counts for.
     at: Timestamp,
     route: Arc<Route>,
+}
+
+impl<'a> Planned<'a> {
+    /// What became of it; or what has to be sent again, and the standing that has to be completed before.
+    pub(super) fn result(
+        self,
+        live: &Arc<LiveBoard>,
+        answer: Answer,
+        now: Timestamp,
+    ) -> Result<(usize, Result<Submitted, Error>), (Pending<'a>, Option<(Window, Timestamp)>)> {
+        let Self {
+            mut item,
+            at,
+            route,
+        } = self;
+        let board = &live.board;
+        let submitted = |outcome, is_duplicate, lefts: Vec<i64>| {
+            let lefts = lefts.into_iter().enumerate();
+            let left = |(place, left)| QuotaLeft::new(board, place, left, at, now);
+            Ok(Submitted {
+                live: Arc::clone(live),
+                outcome,
+                is_duplicate,
+                quotas: lefts.filter_map(left).collect(),
+                route,
+            })
+        };
+        let result = match answer {
+            Answer::Taken(outcome, lefts) => submitted(outcome, false, lefts),
+            Answer::Duplicate(outcome) => submitted(outcome, true, Vec::new()),
+            Answer::Rejected(rejection) => Err(Error::rejected(board, rejection, at, now)),
+            Answer::NeedsHistory => {
+                item.with_history = true;
+                return Err((item, None));
+            }
+            Answer::NeedsStanding(window) => return Err((item, Some((window, at)))),
+        };
+        Ok((item.index, result))
+    }
+
+    /// What has to be sent again.
+    pub(super) fn into_pending(self) -> Pending<'a> {
+        self.item
+    }
 }
 
 /// The events of one board being carried out.
@@ -185,7 +229,7 @@ impl Work for Applying {
     }
 }
 
-type Results = Vec<(usize, Result<Submitted, Error>)>;
+pub(super) type Results = Vec<(usize, Result<Submitted, Error>)>;
 
 impl Service {
     /// Takes events; the results are in their order.
@@ -268,10 +312,10 @@ impl Service {
         asked: Asked,
         results: &mut Results,
     ) -> Result<Vec<Pending<'a>>, (Error, Vec<Pending<'a>>)> {
-        let board = &live.board;
         let now = self.clock.now();
-        let planned = plan_groups(live, pending, asked, now, results);
-        let (items, sent): (Vec<_>, Vec<_>) = planned
+        let planned = plan_all(live, pending, asked, now, results);
+        let planned = self.recall(live, planned, now, results).await?;
+        let (items, sent): (Vec<_>, Vec<_>) = group(live, planned, now)
             .into_iter()
             .map(|(shard, items, group)| (items, live.shards[shard].applying.submit(group)))
             .unzip();
@@ -285,40 +329,13 @@ impl Service {
             match reply.ok_or_else(fault).flatten() {
                 Ok(Versioned::Current(answers)) => {
                     for (planned, answer) in items.into_iter().zip(answers) {
-                        let Planned {
-                            mut item,
-                            at,
-                            route,
-                        } = planned;
-                        let submitted = |outcome, is_duplicate, lefts: Vec<i64>| {
-                            let lefts = lefts.into_iter().enumerate();
-                            let left = |(place, left)| QuotaLeft::new(board, place, left, at, now);
-                            Ok(Submitted {
-                                live: Arc::clone(live),
-                                outcome,
-                                is_duplicate,
-                                quotas: lefts.filter_map(left).collect(),
-                                route,
-                            })
-                        };
-                        let result = match answer {
-                            Answer::Taken(outcome, lefts) => submitted(outcome, false, lefts),
-                            Answer::Duplicate(outcome) => submitted(outcome, true, Vec::new()),
-                            Answer::Rejected(rejection) => {
-                                Err(Error::rejected(board, rejection, at, now))
-                            }
-                            Answer::NeedsHistory => {
-                                item.with_history = true;
+                        match planned.result(live, answer, now) {
+                            Ok(result) => results.push(result),
+                            Err((item, missing)) => {
                                 again.push(item);
-                                continue;
+                                incomplete.extend(missing);
                             }
-                            Answer::NeedsStanding(window) => {
-                                incomplete.push((window, at));
-                                again.push(item);
-                                continue;
-                            }
-                        };
-                        results.push((item.index, result));
+                        }
                     }
                 }
                 Ok(Versioned::Stale) => {
@@ -361,19 +378,19 @@ impl Service {
     }
 }
 
-/// Plans events and puts them into groups of bounded cost, each for the shard that is named with it. What is refused
-/// at once is among the results.
-fn plan_groups<'a>(
+/// An event that is planned, and what of it goes to the store.
+pub(super) type Way<'a> = (Planned<'a>, Ready);
+
+/// Plans events. What is refused at once is among the results.
+fn plan_all<'a>(
     live: &LiveBoard,
     pending: Vec<Pending<'a>>,
     asked: Asked,
     now: Timestamp,
     results: &mut Results,
-) -> Vec<(usize, Vec<Planned<'a>>, Group)> {
+) -> Vec<Way<'a>> {
     let board = &live.board;
-    let mut groups: Vec<(usize, Vec<Planned<'a>>, Group)> = Vec::new();
-    // The last group of each shard.
-    let mut last_of: Vec<Option<usize>> = vec![None; live.shards.len()];
+    let mut planned = Vec::with_capacity(pending.len());
     for item in pending {
         let incoming = item.incoming;
         let score = match Score::parse(&incoming.score, board.definition.decimals) {
@@ -405,16 +422,31 @@ fn plan_groups<'a>(
             asks_quotas: asked.quotas,
             with_history: item.with_history,
         };
-        let planned = Planned {
+        let way = Planned {
             item,
             at: ready.plan.at,
             route: Arc::clone(&ready.plan.route),
         };
+        planned.push((way, ready));
+    }
+    planned
+}
+
+/// Puts events into groups of bounded cost, each for the shard that is named with it.
+fn group<'a>(
+    live: &LiveBoard,
+    planned: Vec<Way<'a>>,
+    now: Timestamp,
+) -> Vec<(usize, Vec<Planned<'a>>, Group)> {
+    let mut groups: Vec<(usize, Vec<Planned<'a>>, Group)> = Vec::new();
+    // The last group of each shard.
+    let mut last_of: Vec<Option<usize>> = vec![None; live.shards.len()];
+    for (planned, ready) in planned {
         let more = Load {
             events: 1,
             cost_us: ready.cost_us(),
         };
-        let shard = board.shard_of(&incoming.member);
+        let shard = live.board.shard_of(&ready.plan.event.member);
         match last_of[shard].and_then(|last| groups.get_mut(last)) {
             Some((_, items, group)) if group.load.and(more).fits() => {
                 items.push(planned);

@@ -21,6 +21,20 @@ pub(super) fn shown_score(board: &Board, stored: i64) -> Score {
     Score::from_stored(stored_score(board, Score::from_stored(stored)))
 }
 
+/// A stored score, or `false` for none.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum StoredScore {
+    Some(i64),
+    None(bool),
+}
+
+impl From<Option<i64>> for StoredScore {
+    fn from(score: Option<i64>) -> Self {
+        score.map_or(Self::None(false), Self::Some)
+    }
+}
+
 /// Packs the arguments of a script.
 pub(super) fn pack<T: Serialize>(args: &T) -> Result<Value, StoreError> {
     let packed = rmp_serde::to_vec_named(args).map_err(|error| {

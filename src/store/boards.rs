@@ -1,8 +1,6 @@
 //! Definitions: stored with their board, and announced to all instances.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
 
 use futures::future::try_join_all;
 use serde::{Deserialize, Serialize};
@@ -12,11 +10,9 @@ use super::reply::{Reply, unknown_code};
 use super::{StoreError, Versioned, keys, script};
 use crate::domain::board::{Board, Definition};
 use crate::domain::ids::BoardId;
-use crate::domain::shard::Shard;
+use crate::domain::placement::Placement;
+use crate::domain::shard::Sharding;
 use crate::domain::window::Window;
-
-/// The most keys of a deleted board that one call unlinks; unlinking is quick, the memory is freed elsewhere.
-const PURGE_KEYS: u32 = 200;
 
 /// What the field `definition` of a board's key holds.
 #[derive(Deserialize, Serialize)]
@@ -25,6 +21,7 @@ struct Stored {
     revision: u64,
     #[serde(default)]
     epochs: BTreeMap<Window, u64>,
+    placement: Placement,
     definition: Definition,
 }
 
@@ -52,15 +49,13 @@ impl Store {
             generation,
             revision,
             epochs,
+            placement,
             definition,
         } = stored;
-        Ok(Some(Board::new(
-            id.clone(),
-            definition,
-            generation,
-            revision,
-            epochs,
-        )))
+        Ok(Some(Board {
+            placement,
+            ..Board::new(id.clone(), definition, generation, revision, epochs)
+        }))
     }
 
     /// Stores a board if its stored version is the one that was `seen`, and, with `only_unused`, if it has
@@ -75,6 +70,7 @@ impl Store {
             generation: board.generation,
             revision: board.revision,
             epochs: board.epochs.clone(),
+            placement: board.placement.clone(),
             definition: board.definition.clone(),
         };
         let json = serde_json::to_string(&stored)
@@ -99,14 +95,11 @@ impl Store {
     }
 
     /// Takes a board's definition away if its stored version is this one. Its data is marked for
-    /// [`Store::purge_board`] before, so that it is never left behind. Returns whether it did.
+    /// [`Store::purge`] before, so that it is never left behind. Returns whether it did.
     pub async fn delete_board(&self, board: &Board) -> Result<bool, StoreError> {
-        let () = self
-            .command(
-                "SADD",
-                vec![keys::DELETED.into(), Deleted::new(board).to_string()],
-            )
-            .await?;
+        for sharding in board.placement.all() {
+            self.mark_unneeded(board, sharding).await?;
+        }
         let args = vec![board.version().into()];
         let reply = self
             .write(board, &script::DELETE, vec![head(board)], args)
@@ -187,13 +180,24 @@ impl Store {
 
     /// Tells all shards of a board which version of its definition holds. What is older than they know they ignore.
     pub async fn open_shards(&self, board: &Board) -> Result<(), StoreError> {
-        let shards = board.shards();
-        let opened = shards.iter().map(|shard| {
-            let version = [board.generation, board.revision];
+        self.tell_version(board, board.placement.current, board.revision)
+            .await
+    }
+
+    /// The same for shards of another sharding, or another revision.
+    pub(super) async fn tell_version(
+        &self,
+        board: &Board,
+        sharding: Sharding,
+        revision: u64,
+    ) -> Result<(), StoreError> {
+        let shards = board.shards_of(sharding);
+        let told = shards.iter().map(|shard| {
+            let version = [board.generation, revision];
             let args = version.map(|number| number.to_string().into()).to_vec();
             self.write(shard, &script::SHARD, vec![head(shard)], args)
         });
-        try_join_all(opened).await.map(drop)
+        try_join_all(told).await.map(drop)
     }
 
     /// Notes that a board of several shards has events. Returns whether the definition is still this one.
@@ -205,90 +209,6 @@ impl Store {
         Ok(match Reply::answer(reply)? {
             Versioned::Current(_) => Versioned::Current(()),
             Versioned::Stale => Versioned::Stale,
-        })
-    }
-
-    /// The deleted boards whose data is not yet unlinked.
-    pub async fn deleted_boards(&self) -> Result<Vec<Deleted>, StoreError> {
-        let names: Vec<String> = self.command("SMEMBERS", vec![keys::DELETED.into()]).await?;
-        Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
-    }
-
-    /// Unlinks a bounded part of a deleted board's data; returns whether there is more. A board that is not
-    /// deleted is left alone.
-    pub async fn purge_board(&self, deleted: &Deleted) -> Result<bool, StoreError> {
-        let stored = self.load_board(&deleted.id).await?;
-        if stored.is_some_and(|board| board.generation == deleted.generation) {
-            // Its deletion has not come that far yet, or has failed.
-            return Ok(false);
-        }
-        let purged = deleted.tags().map(async |tag| {
-            let keys = vec![keys::registry(&tag, deleted.generation), keys::head(&tag)];
-            let generation = deleted.generation.to_string();
-            let args = vec![generation.into(), PURGE_KEYS.to_string().into()];
-            let reply = self.write_at(&tag, &script::PURGE, keys, args).await?;
-            match Reply::new(reply)?.text()?.as_str() {
-                "MORE" => Ok(true),
-                "DONE" => Ok(false),
-                other => unknown_code(other),
-            }
-        });
-        let is_more = try_join_all(purged).await?.contains(&true);
-        if !is_more {
-            let () = self
-                .command("SREM", vec![keys::DELETED.into(), deleted.to_string()])
-                .await?;
-        }
-        Ok(is_more)
-    }
-}
-
-/// A board that was deleted.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Deleted {
-    /// Its generation.
-    pub generation: u64,
-    /// Its id, which a newer board may have by now.
-    pub id: BoardId,
-    /// How many shards it had.
-    pub shards: u16,
-}
-
-impl Deleted {
-    fn new(board: &Board) -> Self {
-        Self {
-            generation: board.generation,
-            id: board.id.clone(),
-            shards: board.definition.shards,
-        }
-    }
-
-    /// What its keys have in common, shard by shard.
-    fn tags(&self) -> impl Iterator<Item = String> {
-        let shards = (0..self.shards).map(|index| Shard {
-            index,
-            of: self.shards,
-        });
-        shards.map(|shard| shard.tag(&self.id))
-    }
-}
-
-impl fmt::Display for Deleted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}", self.generation, self.id, self.shards)
-    }
-}
-
-impl FromStr for Deleted {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let mut parts = text.split(' ');
-        let mut part = || parts.next().ok_or(());
-        Ok(Self {
-            generation: part()?.parse().map_err(drop)?,
-            id: BoardId::parse(part()?).map_err(drop)?,
-            shards: part()?.parse().map_err(drop)?,
         })
     }
 }

@@ -6,10 +6,13 @@
 mod decode;
 mod encode;
 
+use fred::types::Value;
+use serde::Serialize;
+
 use super::args::pack;
 use super::connection::Store;
 use super::reply::Reply;
-use super::{StoreError, Versioned, script};
+use super::{StoreError, Versioned, keys, script};
 use crate::domain::board::Board;
 use crate::domain::event::{Detail, Outcome, Rejection};
 use crate::domain::plan::{Plan, Route, Sum};
@@ -83,7 +86,39 @@ pub enum Answer {
     NeedsStanding(Window),
 }
 
+#[derive(Serialize)]
+struct RecallArgs {
+    fingerprints: Vec<u64>,
+    confirm: bool,
+}
+
 impl Store {
+    /// What became of events the first time that were taken in a shard from which their board has moved away; `None`
+    /// for those that are not remembered there. All have an id.
+    pub async fn recall(
+        &self,
+        shard: &Board,
+        plans: Vec<&Plan>,
+    ) -> Result<Vec<Option<Answer>>, StoreError> {
+        let ids = plans.iter().filter_map(|plan| plan.event.id.as_ref());
+        let keys = ids.map(|id| keys::event(shard, id)).collect();
+        let fingerprints = plans.iter().map(|plan| plan.event.fingerprint());
+        let args = RecallArgs {
+            fingerprints: fingerprints.collect(),
+            confirm: self.waits_for_replicas(),
+        };
+        let reply = self.write(shard, &script::RECALL, keys, vec![pack(&args)?]);
+        let mut reply = Reply::new(reply.await?)?;
+        let mut answers = Vec::with_capacity(plans.len());
+        for plan in plans {
+            let result = reply.next()?;
+            let is_known = matches!(result, Value::Array(_));
+            let answer = is_known.then(|| decode::answer(shard, plan, &result));
+            answers.push(answer.transpose()?);
+        }
+        Ok(answers)
+    }
+
     /// Carries out events of one board, in one call: see [`CALL_COST_US_MAX`]. The answers are in their order.
     pub async fn apply(
         &self,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::args::{LayoutArgs, pack, stored_score};
+use super::args::{LayoutArgs, StoredScore, pack, stored_score};
 use super::connection::Store;
 use super::reply::{Reply, unknown_code};
 use super::{StoreError, Versioned, keys, script};
@@ -24,14 +24,6 @@ struct InitialArgs<'a> {
     time: u64,
 }
 
-/// A stored score, or `false`.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum StoredScore {
-    Some(i64),
-    None(bool),
-}
-
 /// What became of a call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Initialized {
@@ -48,9 +40,9 @@ impl Store {
         board: &Board,
         scores: &[(MemberId, Option<Score>)],
     ) -> Result<Versioned<Initialized>, StoreError> {
-        let stored = |score: &Option<Score>| match score {
-            Some(score) => StoredScore::Some(stored_score(board, *score)),
-            None => StoredScore::None(false),
+        let stored = |score: &Option<Score>| {
+            let stored = score.map(|score| stored_score(board, score));
+            stored.into()
         };
         let args = InitialArgs {
             version: board.version(),

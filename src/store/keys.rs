@@ -16,15 +16,17 @@
 //! | `st:{b}:1:real-day:2026-11-21`, … | sorted set | the same as without `real-`, without weights |
 //! | …`:members`, …`:scores`, …`:total` | hash, sorted set, hash | a standing's members, its distinct scores, the sum of its scores, where its layout has them |
 //! | `st:{b}:1:last-7-days`, `st:{b}:1:initial-day` | string | which standings of a derived series are there (`scripts/lib/derived.lua`) |
-//! | `st:{b}:1:events-day:2026-11-21` | integer | how many events were taken in a period, where voters are counted |
+//! | `st:{b}:1:events-day:2026-11-21` | hash | how many events were taken in a period, where voters are counted, by the tag of the shard that took them |
 //! | `st:{b}:1:voters-day:2026-11-21`, …`␟alice` | HyperLogLog | who has voted in a period, and for a member |
 //! | `st:{b}:1:e:run-88231` | string | a remembered event id and its outcome; expires |
 //! | `st:{b}:1:q:0:voter-hour:hour:2026-11-21T05:00Z`… | string, sorted set | what was taken of a quota (`scripts/lib/quota.lua`); expires where it can |
-//! | `st:{b:16:3}` | hash | of a shard: `version`, `used` once there are events |
+//! | `st:{b}:1:quotas` | set | the names of those that don't expire, for deletion |
+//! | `st:{b:16:3}` | hash | of a shard: `version`, `used` once there are events; of a later sharding `st:{b:16:3:1}` |
+//! | `st:{b}:1:changes`, `st:{b}:1:copied` | hash | what has changed, and what was copied, of a shard that moves away (`scripts/lib/moving.lua`) |
 //! | `st:{boards}:live` | sorted set | the ids of all boards, all under score 0 |
 //! | `st:{boards}:changes` | sorted set | board ids by the sequence number of their last change |
 //! | `st:{boards}:sequence`, `st:{boards}:generation` | integer | the last numbers given out |
-//! | `st:{boards}:deleted` | set | `generation board shards` of deleted boards whose data is not yet unlinked |
+//! | `st:{boards}:unneeded` | set | `generation board sharding` whose data is to be unlinked once nothing needs it |
 //!
 //! A window that was taken from a board and added again has its epoch behind its name: `day@5`.
 
@@ -35,8 +37,8 @@ use crate::domain::quota::Pool;
 use crate::domain::series::{Layout, List, Series, Standing, Track};
 use crate::domain::window::Window;
 
-/// The set of deleted boards whose data is not yet unlinked.
-pub const DELETED: &str = "st:{boards}:deleted";
+/// The set of shardings of boards whose data is to be unlinked.
+pub const UNNEEDED: &str = "st:{boards}:unneeded";
 /// The ids of all boards.
 pub const LIVE: &str = "st:{boards}:live";
 /// Board ids by the sequence number of their last change.
@@ -45,6 +47,10 @@ pub const CHANGES: &str = "st:{boards}:changes";
 pub const SEQUENCE: &str = "st:{boards}:sequence";
 /// The last generation of a board.
 pub const GENERATION: &str = "st:{boards}:generation";
+/// What the keys of a standing end with beside that of its sorted set: members, distinct scores, their sum.
+const PARTS: [&str; 3] = [":members", ":scores", ":total"];
+/// Stands before the id of a member in a key. Ids have no control characters.
+const SEPARATOR: char = '\u{1f}';
 
 /// The key of a board's definition; of a shard, of what it knows of it.
 pub fn head(tag: &str) -> String {
@@ -54,6 +60,93 @@ pub fn head(tag: &str) -> String {
 /// The key of the names of a board's or a shard's keys.
 pub fn registry(tag: &str, generation: u64) -> String {
     format!("st:{{{tag}}}:{generation}:keys")
+}
+
+/// The key of the names of a shard's counts of quotas that don't expire. They stay where they are when the board moves.
+pub fn quotas_registry(tag: &str, generation: u64) -> String {
+    format!("st:{{{tag}}}:{generation}:quotas")
+}
+
+/// The key of what has changed in a shard that moves away.
+pub fn changes(board: &Board) -> String {
+    own(board, "changes")
+}
+
+/// The key of what was copied of it.
+pub fn copied(board: &Board) -> String {
+    own(board, "copied")
+}
+
+/// A key for the use of one script call.
+pub fn scratch(board: &Board) -> String {
+    own(board, "scratch")
+}
+
+/// What a name in a registry is the key of, as far as it is copied to other shards.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Named<'a> {
+    /// A standing's sorted set.
+    Standing {
+        /// Whether it is a sum of others.
+        is_derived: bool,
+        /// Whether it lists all members whatever the layout says.
+        lists_all: bool,
+    },
+    /// The number of events of a period.
+    Events,
+    /// The voters of a period, or of a member in it.
+    Voters(Option<&'a str>),
+}
+
+/// What a name in the registry of a shard is the key of; `None` for what is not copied by itself.
+pub fn named<'a>(board: &Board, name: &'a str) -> Option<Named<'a>> {
+    let (series, rest) = name.strip_prefix(&own(board, ""))?.split_once(':')?;
+    let list = series.strip_prefix("real-").unwrap_or(series);
+    if list.starts_with("events-") {
+        return Some(Named::Events);
+    }
+    if list.starts_with("voters-") {
+        let member = rest.split_once(SEPARATOR).map(|(_, member)| member);
+        return Some(Named::Voters(member));
+    }
+    if PARTS.iter().any(|part| rest.ends_with(part)) {
+        return None;
+    }
+    let lists_all = list == "initial-scores";
+    Some(Named::Standing {
+        is_derived: !lists_all && (list.starts_with("last-") || list.starts_with("initial-")),
+        lists_all,
+    })
+}
+
+/// The same key of another shard of the board.
+pub fn moved(name: &str, from: &Board, to: &Board) -> Option<String> {
+    let name = name.strip_prefix(&own(from, ""))?;
+    Some(own(to, name))
+}
+
+/// The keys of the standing with this sorted set, [`width`] of them.
+pub fn of_sorted_set(zset: String, layout: Layout) -> impl Iterator<Item = String> {
+    let [members, scores, total] = PARTS;
+    let parts = [
+        (members, layout.hashed),
+        (scores, layout.dense),
+        (total, layout.summed),
+    ];
+    let parts = parts.into_iter().filter(|(_, is_there)| *is_there);
+    let parts: Vec<String> = parts.map(|(part, _)| format!("{zset}{part}")).collect();
+    std::iter::once(zset).chain(parts)
+}
+
+/// The hash of the members of the standing with this sorted set, where its layout has one.
+pub fn members(zset: &str) -> String {
+    let [members, _, _] = PARTS;
+    format!("{zset}{members}")
+}
+
+/// The sorted set and the member that a change of a standing names.
+pub fn member_of(change: &str) -> Option<(&str, &str)> {
+    change.split_once(SEPARATOR)
 }
 
 /// The keys that most scripts begin with: the head and the registry.
@@ -120,8 +213,7 @@ fn turnout(board: &Board, what: &str, period: &Period) -> String {
 
 /// The key of the voters of a member in a period.
 pub fn member_voters(voters: &str, member: &str) -> String {
-    // Ids have no control characters.
-    format!("{voters}\u{1f}{member}")
+    format!("{voters}{SEPARATOR}{member}")
 }
 
 /// How many keys a standing has.
@@ -134,15 +226,7 @@ pub fn width(layout: Layout) -> usize {
 
 /// The keys of a standing, [`width`] of them: its sorted set, its members, its distinct scores, their sum.
 pub fn standing(board: &Board, standing: &Standing) -> impl Iterator<Item = String> + use<> {
-    let layout = board.layout();
-    let zset = sorted_set(board, standing);
-    let members = layout.hashed.then(|| format!("{zset}:members"));
-    let scores = layout.dense.then(|| format!("{zset}:scores"));
-    let total = layout.summed.then(|| format!("{zset}:total"));
-    std::iter::once(zset)
-        .chain(members)
-        .chain(scores)
-        .chain(total)
+    of_sorted_set(sorted_set(board, standing), board.layout())
 }
 
 fn sorted_set(board: &Board, standing: &Standing) -> String {
@@ -282,8 +366,8 @@ mod tests {
             "st:{run_hero}:7:voters-day@2:2026-11-21\u{1f}a"
         );
         assert_eq!(
-            [LIVE, CHANGES, SEQUENCE, GENERATION, DELETED],
-            ["live", "changes", "sequence", "generation", "deleted"]
+            [LIVE, CHANGES, SEQUENCE, GENERATION, UNNEEDED],
+            ["live", "changes", "sequence", "generation", "unneeded"]
                 .map(|name| format!("st:{{boards}}:{name}"))
         );
     }

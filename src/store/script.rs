@@ -42,23 +42,33 @@ macro_rules! scripts {
 
 scripts! {
     /// Carries out the plans of many events.
-    APPLY = "apply", "#!lua", ["standing", "derived", "quota"];
+    APPLY = "apply", "#!lua", ["moving", "standing", "derived", "quota"];
     /// Takes a derived standing a step nearer to complete.
-    ADVANCE = "advance", "#!lua", ["standing", "derived"];
+    ADVANCE = "advance", "#!lua", ["moving", "standing", "derived"];
     /// Sets initial scores.
-    INITIAL = "initial", "#!lua", ["standing", "derived"];
+    INITIAL = "initial", "#!lua", ["moving", "standing", "derived"];
     /// Reads pages, members, subsets and amounts.
-    READ = "read", "#!lua flags=no-writes", ["standing", "derived"];
+    READ = "read", "#!lua flags=no-writes", ["moving", "standing", "derived"];
     /// Counts distinct voters.
     VOTERS = "voters", "#!lua", [];
     /// Reads what was taken of quotas.
-    QUOTAS = "quotas", "#!lua flags=no-writes", ["standing", "quota"];
+    QUOTAS = "quotas", "#!lua flags=no-writes", ["moving", "standing", "quota"];
     /// Stores a definition.
     DEFINE = "define", "#!lua", [];
     /// Tells a shard of a definition.
     SHARD = "shard", "#!lua", [];
     /// Notes that a board has events.
     USE = "use", "#!lua", [];
+    /// Makes one instance the one that moves a board's data.
+    LEASE = "lease", "#!lua", [];
+    /// Has a shard note what changes.
+    TRACK = "track", "#!lua", [];
+    /// Tells what has changed in a shard.
+    CHANGES = "changes", "#!lua", ["moving", "standing"];
+    /// Takes over data from other shards.
+    ADOPT = "adopt", "#!lua", ["moving", "standing"];
+    /// Tells what a former shard remembers.
+    RECALL = "recall", "#!lua", [];
     /// Takes a definition away.
     DELETE = "delete", "#!lua", [];
     /// Tells all instances that a definition has changed.

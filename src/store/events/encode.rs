@@ -45,6 +45,7 @@ pub(super) struct ApplyArgs<'a> {
     confirm: bool,
     sums: Vec<SumArgs>,
     turnouts: Vec<(usize, usize, i64)>,
+    tag: String,
     routes: Vec<RouteArgs>,
     names: Vec<&'a str>,
     members: Vec<usize>,
@@ -62,6 +63,7 @@ pub(super) struct ApplyArgs<'a> {
 /// What goes along where the board has quotas.
 #[derive(Serialize)]
 struct QuotaArgs {
+    registry: usize,
     rules: Vec<QuotaRule>,
     instants: Vec<i64>,
     uses: Vec<Vec<UseArgs>>,
@@ -125,9 +127,20 @@ pub(super) fn call<'a>(
 impl<'a> Encoder<'a> {
     fn new(board: &'a Board, count: usize, now: Timestamp, confirm: bool) -> Self {
         let uniques = board.definition.uniques;
+        let mut keys = keys::head_and_registry(board);
+        let quotas = (!board.quotas.is_empty()).then(|| {
+            keys.push(keys::quotas_registry(&board.tag(), board.generation));
+            QuotaArgs {
+                registry: keys.len(),
+                rules: quotas::rules(board),
+                instants: Vec::new(),
+                uses: Vec::new(),
+                asks: Vec::new(),
+            }
+        });
         Self {
             board,
-            keys: keys::head_and_registry(board),
+            keys,
             args: ApplyArgs {
                 version: board.version(),
                 now: now.ms(),
@@ -138,6 +151,7 @@ impl<'a> Encoder<'a> {
                 confirm,
                 sums: Vec::new(),
                 turnouts: Vec::new(),
+                tag: board.tag(),
                 routes: Vec::new(),
                 names: Vec::with_capacity(count),
                 members: Vec::with_capacity(count),
@@ -149,12 +163,7 @@ impl<'a> Encoder<'a> {
                 details: Vec::with_capacity(count),
                 voters: uniques.map(|_| Vec::with_capacity(count)),
                 by_member: uniques == Some(Uniques::Member),
-                quotas: (!board.quotas.is_empty()).then(|| QuotaArgs {
-                    rules: quotas::rules(board),
-                    instants: Vec::new(),
-                    uses: Vec::new(),
-                    asks: Vec::new(),
-                }),
+                quotas,
             },
             standings: HashMap::new(),
             states: HashMap::new(),

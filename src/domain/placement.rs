@@ -1,0 +1,158 @@
+//! Where a board's data lies, and where it is on its way to (`service/reshard.rs` moves it).
+
+use serde::{Deserialize, Serialize};
+
+use super::shard::Sharding;
+
+/// Where a board's data lies.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Placement {
+    /// What events go to and reads come from.
+    pub current: Sharding,
+    /// What the data is on its way to.
+    pub next: Option<Resharding>,
+    /// Those before, the oldest first.
+    pub former: Vec<Former>,
+}
+
+/// A move of a board's data.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Resharding {
+    /// Where to.
+    pub to: Sharding,
+    /// Whether what is left is so little that events and reads wait for it.
+    pub is_closing: bool,
+}
+
+/// A sharding that a board had.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Former {
+    /// Which.
+    pub sharding: Sharding,
+    /// Until when event ids are remembered there, in milliseconds since the epoch.
+    pub ids_until_ms: i64,
+}
+
+impl Placement {
+    /// That of a new board.
+    pub fn first(shards: u16) -> Self {
+        Self {
+            current: Sharding::first(shards),
+            next: None,
+            former: Vec::new(),
+        }
+    }
+
+    /// The sharding that the board began with. What does not go by members stays in its slots.
+    pub fn home(&self) -> Sharding {
+        self.former
+            .first()
+            .map_or(self.current, |former| former.sharding)
+    }
+
+    /// Over how many shards the board is to be spread.
+    pub fn wanted(&self) -> u16 {
+        self.next.map_or(self.current, |next| next.to).shards
+    }
+
+    /// Whether events and reads wait for a move to end.
+    pub fn is_closing(&self) -> bool {
+        self.next.is_some_and(|next| next.is_closing)
+    }
+
+    /// The same, on its way to so many shards.
+    #[must_use]
+    pub fn towards(&self, shards: u16) -> Self {
+        let mut placement = self.clone();
+        if shards != self.wanted() {
+            let epoch = self.current.epoch + 1;
+            placement.next = Some(Resharding {
+                to: Sharding { shards, epoch },
+                is_closing: false,
+            });
+        }
+        placement
+    }
+
+    /// The same with what is left being moved while events and reads wait.
+    #[must_use]
+    pub fn closing(&self) -> Self {
+        let next = self.next.map(|next| Resharding {
+            is_closing: true,
+            ..next
+        });
+        Self {
+            next,
+            ..self.clone()
+        }
+    }
+
+    /// The same after the move. `ids_until_ms`: until when the ids of events that came in before are remembered.
+    #[must_use]
+    pub fn moved(&self, ids_until_ms: i64) -> Self {
+        let Some(Resharding { to, .. }) = self.next else {
+            return self.clone();
+        };
+        let mut former = self.former.clone();
+        former.push(Former {
+            sharding: self.current,
+            ids_until_ms,
+        });
+        Self {
+            current: to,
+            next: None,
+            former,
+        }
+    }
+
+    /// All shardings that may have left data.
+    pub fn all(&self) -> impl Iterator<Item = Sharding> {
+        let former = self.former.iter().map(|former| former.sharding);
+        former
+            .chain([self.current])
+            .chain(self.next.map(|next| next.to))
+    }
+
+    /// Whether the data of a sharding is needed.
+    pub fn needs(&self, sharding: Sharding) -> bool {
+        sharding == self.current || self.next.is_some_and(|next| next.to == sharding)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::domain::board::Board;
+    use crate::domain::ids::BoardId;
+
+    #[test]
+    fn no_two_shardings_of_a_board_share_a_tag() {
+        let definition = serde_json::from_str(r#"{"windows": ["all"]}"#).unwrap();
+        let id = BoardId::parse("b").unwrap();
+        let mut board = Board::new(id, definition, 1, 1, BTreeMap::new());
+        let tags = |board: &Board| board.shards().iter().map(Board::tag).collect::<Vec<_>>();
+        let mut seen = tags(&board);
+        assert_eq!(seen, ["b"]);
+        for shards in [4, 1, 4, 2] {
+            let placement = board.placement.towards(shards);
+            assert_eq!(placement.towards(shards), placement);
+            assert_eq!(placement.wanted(), shards);
+            assert!(placement.closing().is_closing());
+            board.placement = placement.closing().moved(7);
+            assert_eq!(board.placement.home(), Sharding::first(1));
+            for tag in tags(&board) {
+                assert!(!seen.contains(&tag), "{tag}");
+                seen.push(tag);
+            }
+        }
+        assert_eq!(seen[1], "b:4:0:1");
+        let shardings = board.placement.all().map(|sharding| sharding.to_string());
+        let shardings: Vec<String> = shardings.collect();
+        assert_eq!(shardings, ["1", "4.1", "1.2", "4.3", "2.4"]);
+        for (text, sharding) in shardings.iter().zip(board.placement.all()) {
+            assert_eq!(text.parse(), Ok(sharding));
+        }
+    }
+}

@@ -1,0 +1,489 @@
+//! Spreading a board over another number of shards, while events and reads go on.
+//!
+//! ```text
+//! track ─▶ copy every standing ─▶ copy what has changed ─▶ close ─▶ copy the rest ─▶ open, flip ─▶ unlink
+//!          └──────── again, while there is much ────────┘
+//! ```
+//!
+//! - Until the flip the old shards are in use. From the first step on they note each change in the step that makes it
+//!   (`scripts/lib/moving.lua`), so that what was copied before is copied again. Entries are copied as they are, never
+//!   added: to copy twice does no harm.
+//! - When little is left the board is *closed*, by a new version of its definition: events and reads wait, for
+//!   some hundredths of a second, and then go to the new shards.
+//! - All there is to know lies in Redis. One instance does it at a time (`scripts/lease.lua`); when it is gone, another
+//!   goes on. New shards refuse what an earlier one had under way.
+//! - Remembered event ids are not copied. They stay where they are until they expire, and are looked up there
+//!   ([`Service::recall`]). What does not go by members stays too, for good: the counts of quotas.
+
+use std::collections::{BTreeMap, HashSet};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures::future::try_join_all;
+use futures::stream::{self, StreamExt, TryStreamExt};
+
+use super::{Error, Service};
+use crate::domain::board::Board;
+use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::series::{Derived, Series};
+use crate::domain::shard::Sharding;
+use crate::store::boards::Defined;
+use crate::store::keys::{self, Named};
+use crate::store::reshard::{Adopted, Adoption, Change, Changed, DerivedEntry};
+use crate::store::{Store, StoreError};
+
+/// For how long an instance that does not answer keeps others from going on.
+const LEASE: Duration = Duration::from_secs(5);
+/// How many changes may be left when the board is closed, in each shard: some milliseconds of work.
+const LEFT_MAX: u64 = 300;
+/// How many old shards are read side by side.
+const SHARDS_AT_ONCE: usize = 4;
+
+/// How a board is spread.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Progress {
+    /// Over how many shards.
+    pub shards: u16,
+    /// Over how many it is going to be, if it is on the way.
+    pub moving_to: Option<u16>,
+    /// How many entries have been copied on that way, some of them again.
+    pub copied: u64,
+}
+
+/// Whether a step was done; otherwise another instance has taken over, and this one stops.
+enum Step {
+    Done,
+    Lost,
+}
+
+/// Goes on if a step was done.
+macro_rules! done {
+    ($step:expr) => {
+        if let Step::Lost = $step {
+            return Ok(Step::Lost);
+        }
+    };
+}
+
+impl Service {
+    /// The background step: moves the boards that are to be spread anew. Safe to run on any number of instances.
+    pub async fn reshard_boards(&self) -> Result<(), Error> {
+        for live in self.live_boards() {
+            if live.board.placement.next.is_some() {
+                Box::pin(self.reshard(&live.board.id)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How a board is spread, and how far a move has come.
+    pub async fn reshard_progress(&self, id: &BoardId) -> Result<Progress, Error> {
+        let board = self.board(id).await?;
+        let next = board.placement.next;
+        let copied = match next {
+            Some(_) => self.store.copied_count(&board).await?,
+            None => 0,
+        };
+        Ok(Progress {
+            shards: board.placement.current.shards,
+            moving_to: next.map(|next| next.to.shards),
+            copied,
+        })
+    }
+
+    async fn reshard(&self, id: &BoardId) -> Result<(), Error> {
+        let Some(board) = self.store.load_board(id).await? else {
+            return Ok(());
+        };
+        let Some(next) = board.placement.next else {
+            return self.reload(id).await;
+        };
+        let holder = format!("{:016x}", RandomState::new().build_hasher().finish());
+        let lease = self.store.lease(&board, &holder, lease_ms(), 0).await?;
+        let Some(lease) = lease else { return Ok(()) };
+        let mover = Mover {
+            service: self,
+            store: &self.store,
+            from: board.placement.current,
+            to: next.to,
+            old: board.shards(),
+            new: board.shards_of(next.to),
+            copied: AtomicU64::new(0),
+            holder,
+            lease,
+        };
+        let moved = mover.run(board.clone()).await;
+        let copied = mover.copied.load(Ordering::Relaxed);
+        let given_back = self.store.lease(&board, &mover.holder, 0, copied).await;
+        moved?;
+        given_back?;
+        Ok(())
+    }
+}
+
+fn lease_ms() -> u64 {
+    u64::try_from(LEASE.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A move under way.
+struct Mover<'a> {
+    service: &'a Service,
+    store: &'a Store,
+    from: Sharding,
+    to: Sharding,
+    old: Vec<Board>,
+    new: Vec<Board>,
+    copied: AtomicU64,
+    holder: String,
+    lease: u64,
+}
+
+impl Mover<'_> {
+    async fn run(&self, board: Board) -> Result<Step, Error> {
+        self.store.announce_shards(&board, self.to).await?;
+        // From now on what an earlier holder of the lease has under way is refused.
+        let fences = self
+            .new
+            .iter()
+            .map(|shard| Adoption::new(shard, self.lease));
+        done!(self.adopt_all(fences.collect(), true).await?);
+        let board = if board.placement.is_closing() {
+            board
+        } else {
+            done!(self.copy(&board).await?);
+            let closed = board.placed(board.placement.closing());
+            self.store.mark_unneeded(&board, self.from).await?;
+            match self
+                .store
+                .define_board(&closed, Some(&board), false)
+                .await?
+            {
+                Defined::Stored => closed,
+                // The definition has changed meanwhile: the next run closes that one.
+                Defined::Changed | Defined::Used => return Ok(Step::Lost),
+            }
+        };
+        self.finish(&board).await
+    }
+
+    /// Copies all that there is, and what has changed meanwhile, until little is left.
+    async fn copy(&self, board: &Board) -> Result<Step, Error> {
+        try_join_all(self.old.iter().map(|old| self.store.track(old))).await?;
+        loop {
+            let copied: Vec<_> = self
+                .old
+                .iter()
+                .map(|old| self.copy_shard(board, old))
+                .collect();
+            let copied = stream::iter(copied).buffer_unordered(SHARDS_AT_ONCE);
+            let copied: Vec<Option<u64>> = copied.try_collect().await?;
+            let Some(fresh) = copied.into_iter().sum::<Option<u64>>() else {
+                return Ok(Step::Lost);
+            };
+            if fresh == 0 {
+                return Ok(Step::Done);
+            }
+        }
+    }
+
+    /// Copies what of a shard has not been copied yet, and most of what has changed. Returns how many standings there
+    /// were; `None` if the lease is lost.
+    async fn copy_shard(&self, board: &Board, old: &Board) -> Result<Option<u64>, Error> {
+        let mut known = self.store.copied(old).await?;
+        let complete = self.complete_standings(board, old).await?;
+        let mut turnouts = Vec::new();
+        let (mut cursor, mut fresh) = ("0".to_owned(), 0);
+        loop {
+            let (next, names) = self.store.names(old, &cursor).await?;
+            for name in names {
+                let Some(named) = keys::named(old, &name) else {
+                    continue;
+                };
+                let is_ready = match named {
+                    Named::Standing { is_derived, .. } => !is_derived || complete.contains(&name),
+                    Named::Events | Named::Voters(_) => true,
+                };
+                if !is_ready || known.contains_key(&name) {
+                    continue;
+                }
+                if let Named::Standing { lists_all, .. } = named {
+                    if let Step::Lost = self.copy_standing(old, &name, lists_all).await? {
+                        return Ok(None);
+                    }
+                    fresh += 1;
+                } else {
+                    turnouts.push(name.clone());
+                }
+                self.store.mark_copied(old, &name).await?;
+                known.insert(name, true);
+            }
+            if let Step::Lost = self.copy_changes(old, &turnouts, LEFT_MAX).await? {
+                return Ok(None);
+            }
+            turnouts.clear();
+            cursor = next;
+            if cursor == "0" {
+                return Ok(Some(fresh));
+            }
+        }
+    }
+
+    /// The sorted sets of a shard's derived standings that are complete.
+    async fn complete_standings(
+        &self,
+        board: &Board,
+        old: &Board,
+    ) -> Result<HashSet<String>, Error> {
+        let mut complete = HashSet::new();
+        for derived in board.derived() {
+            let entries = self.store.derived_entries(old, derived.series).await?;
+            let done = entries.iter().filter(|entry| entry.done);
+            complete.extend(done.map(|entry| entry.zset().to_owned()));
+        }
+        Ok(complete)
+    }
+
+    async fn copy_standing(&self, old: &Board, zset: &str, lists_all: bool) -> Result<Step, Error> {
+        let expires_at_ms = self.store.expires_at_ms(zset).await?;
+        let mut cursor = "0".to_owned();
+        loop {
+            let (next, members) = self.store.scan_members(old, zset, &cursor).await?;
+            let mut of_new = vec![Vec::new(); self.new.len()];
+            for member in members {
+                of_new[self.place_of(&member.id)?].push(member);
+            }
+            let mut adoptions = self.adoptions();
+            for (place, members) in of_new.into_iter().enumerate() {
+                if !members.is_empty() {
+                    let zset = self.moved(zset, old, place)?;
+                    adoptions[place].members(zset, expires_at_ms, lists_all, members);
+                }
+            }
+            done!(self.adopt_all(adoptions, false).await?);
+            cursor = next;
+            if cursor == "0" {
+                return Ok(Step::Done);
+            }
+        }
+    }
+
+    /// Copies what has changed in a shard, and these things too, until no more than so much is left.
+    async fn copy_changes(&self, old: &Board, noted: &[String], left: u64) -> Result<Step, Error> {
+        let mut changed = self.store.changes(old, noted, &[]).await?;
+        while changed.0 > left {
+            let mut adoptions = self.adoptions();
+            for change in &changed.1 {
+                self.add_change(&mut adoptions, old, change)?;
+            }
+            done!(self.adopt_all(adoptions, false).await?);
+            let settled: Vec<_> = changed.1.into_iter().map(|change| change.noted).collect();
+            changed = self.store.changes(old, &[], &settled).await?;
+        }
+        Ok(Step::Done)
+    }
+
+    fn add_change(
+        &self,
+        adoptions: &mut [Adoption<'_>],
+        old: &Board,
+        change: &Change,
+    ) -> Result<(), Error> {
+        let Change {
+            noted: (what, _),
+            expires_at_ms,
+            now,
+        } = change;
+        let at = *expires_at_ms;
+        match now {
+            Changed::Member(zset, member) => {
+                let lists_all = matches!(
+                    keys::named(old, zset),
+                    Some(Named::Standing {
+                        lists_all: true,
+                        ..
+                    })
+                );
+                let place = self.place_of(&member.id)?;
+                let zset = self.moved(zset, old, place)?;
+                adoptions[place].members(zset, at, lists_all, vec![member.clone()]);
+            }
+            Changed::Events(counts) => {
+                let place = self.place_of_shard(old);
+                for (tag, count) in counts {
+                    let key = self.moved(what, old, place)?;
+                    adoptions[place].events(key, at, tag.clone(), *count);
+                }
+            }
+            Changed::Voters(member, voters) => {
+                let place = match member {
+                    Some(member) => self.place_of(member)?,
+                    None => self.place_of_shard(old),
+                };
+                if let Some(voters) = voters {
+                    let key = self.moved(what, old, place)?;
+                    adoptions[place].voters(key, at, voters.clone());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// With events and reads waiting: copies the rest, and lets them go to the new shards.
+    async fn finish(&self, board: &Board) -> Result<Step, Error> {
+        self.store.retire_shards(board, self.from).await?;
+        let rest = self.old.iter().map(|old| self.copy_changes(old, &[], 0));
+        for step in try_join_all(rest).await? {
+            done!(step);
+        }
+        done!(self.hand_over_derived(board).await?);
+        let remembered = board.definition.idempotency.ms();
+        let ids_until_ms = self
+            .service
+            .clock
+            .now()
+            .ms()
+            .saturating_add_unsigned(remembered);
+        let moved = board.placed(board.placement.moved(ids_until_ms));
+        self.store.open_sharding(&moved, self.to).await?;
+        if self.store.define_board(&moved, Some(board), false).await? != Defined::Stored {
+            return Ok(Step::Lost);
+        }
+        self.service.reload(&moved.id).await?;
+        self.store.announce_board(&moved, true).await?;
+        Ok(Step::Done)
+    }
+
+    /// Makes the derived standings known in the new shards that are complete in all old ones; what there is of others
+    /// goes.
+    async fn hand_over_derived(&self, board: &Board) -> Result<Step, Error> {
+        let mut of_new: Vec<(Adoption<'_>, HashSet<String>)> = self
+            .adoptions()
+            .into_iter()
+            .map(|adoption| (adoption, HashSet::new()))
+            .collect();
+        for derived in board.derived() {
+            let Some((first, complete)) = self.complete_everywhere(&derived).await? else {
+                continue;
+            };
+            for (new, (adoption, kept)) in self.new.iter().zip(&mut of_new) {
+                let entries = complete.iter().map(|entry| entry.moved(first, new));
+                let entries: Option<Vec<DerivedEntry>> = entries.collect();
+                let entries = entries.ok_or_else(unexpected_key)?;
+                kept.extend(entries.iter().map(|entry| entry.zset().to_owned()));
+                adoption.state(derived.series, &entries)?;
+            }
+        }
+        for (new, (adoption, kept)) in self.new.iter().zip(&mut of_new) {
+            for zset in self.derived_names(new).await? {
+                if !kept.contains(&zset) {
+                    adoption.drop_standing(zset);
+                }
+            }
+        }
+        let adoptions = of_new.into_iter().map(|(adoption, _)| adoption).collect();
+        self.adopt_all(adoptions, false).await
+    }
+
+    /// The standings of a derived series that are complete in all old shards and copied from there, as they are in one
+    /// of these.
+    async fn complete_everywhere(
+        &self,
+        derived: &Derived,
+    ) -> Result<Option<(&Board, Vec<DerivedEntry>)>, Error> {
+        let mut common: Option<(&Board, Vec<DerivedEntry>)> = None;
+        for old in &self.old {
+            let complete = self.copied_entries(old, derived.series).await?;
+            match &mut common {
+                None => common = Some((old, complete.into_values().collect())),
+                Some((_, entries)) => entries.retain(|entry| complete.contains_key(&entry.start)),
+            }
+        }
+        Ok(common)
+    }
+
+    async fn copied_entries(
+        &self,
+        old: &Board,
+        series: Series,
+    ) -> Result<BTreeMap<i64, DerivedEntry>, Error> {
+        let copied = self.store.copied(old).await?;
+        let entries = self.store.derived_entries(old, series).await?;
+        let is_whole = |entry: &DerivedEntry| entry.done && copied.get(entry.zset()) == Some(&true);
+        let entries = entries.into_iter().filter(is_whole);
+        Ok(entries.map(|entry| (entry.start, entry)).collect())
+    }
+
+    /// The sorted sets of the derived standings of which a new shard has something.
+    async fn derived_names(&self, new: &Board) -> Result<Vec<String>, Error> {
+        let (mut cursor, mut found) = ("0".to_owned(), Vec::new());
+        loop {
+            let (next, names) = self.store.names(new, &cursor).await?;
+            let is_derived = |name: &String| {
+                let named = keys::named(new, name);
+                matches!(
+                    named,
+                    Some(Named::Standing {
+                        is_derived: true,
+                        ..
+                    })
+                )
+            };
+            found.extend(names.into_iter().filter(is_derived));
+            cursor = next;
+            if cursor == "0" {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// An empty adoption for each new shard.
+    fn adoptions(&self) -> Vec<Adoption<'_>> {
+        let adoption = |shard| Adoption::new(shard, self.lease);
+        self.new.iter().map(adoption).collect()
+    }
+
+    /// Has the new shards take data over, those for which there is something or all, and keeps the lease.
+    async fn adopt_all(&self, adoptions: Vec<Adoption<'_>>, all: bool) -> Result<Step, Error> {
+        let entries: usize = adoptions.iter().map(Adoption::entries).sum();
+        let copied = self.copied.fetch_add(entries as u64, Ordering::Relaxed);
+        let adoptions = adoptions
+            .into_iter()
+            .filter(|adoption| all || adoption.entries() > 0);
+        let adopted = adoptions.map(|adoption| self.store.adopt(adoption));
+        if try_join_all(adopted).await?.contains(&Adopted::Fenced) {
+            return Ok(Step::Lost);
+        }
+        let board = &self.old[0];
+        let lease = self
+            .store
+            .lease(board, &self.holder, lease_ms(), copied)
+            .await?;
+        Ok(if lease == Some(self.lease) {
+            Step::Done
+        } else {
+            Step::Lost
+        })
+    }
+
+    /// The new shard of a member.
+    fn place_of(&self, member: &str) -> Result<usize, Error> {
+        let member = MemberId::parse(member)
+            .map_err(|error| StoreError::Unexpected(format!("a member that is stored: {error}")))?;
+        Ok(self.to.place_of(&member))
+    }
+
+    /// The new shard of what an old one has for all of its members together.
+    fn place_of_shard(&self, old: &Board) -> usize {
+        let index = old.shard.map_or(0, |shard| usize::from(shard.index));
+        index % self.new.len()
+    }
+
+    fn moved(&self, key: &str, old: &Board, place: usize) -> Result<String, Error> {
+        keys::moved(key, old, &self.new[place]).ok_or_else(unexpected_key)
+    }
+}
+
+fn unexpected_key() -> Error {
+    StoreError::Unexpected("a key of another shard".into()).into()
+}

@@ -1,0 +1,510 @@
+//! Moving a board's data to other shards.
+
+use std::collections::HashMap;
+
+use bytes::{Buf, Bytes};
+use fred::types::Value;
+use serde::{Deserialize, Serialize};
+
+use super::args::{LayoutArgs, StoredScore, pack};
+use super::connection::Store;
+use super::reply::{Reply, unknown_code};
+use super::{StoreError, keys, script};
+use crate::domain::board::Board;
+use crate::domain::series::Series;
+use crate::domain::shard::Sharding;
+
+/// How many entries one call reads or writes: less than a millisecond of Redis.
+const CALL_ENTRIES_MAX: u32 = 300;
+/// The revision that shards are told from which a board has moved away: no definition has it, and none is newer.
+const RETIRED: u64 = (1 << 53) - 1;
+/// The revision of shards that have not been opened yet.
+const NOT_OPEN: u64 = 0;
+/// What stands in `copied` for what was copied, and not dropped afterwards.
+const DONE: &str = "done";
+
+/// A member of a standing, as it is stored.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct StoredMember {
+    /// Its id.
+    pub id: String,
+    /// Its stored score; `None` where it is not listed.
+    pub score: Option<i64>,
+    /// Its tie key, 0 where the layout has none.
+    pub time: u64,
+}
+
+/// Something that has changed in a shard that is being copied.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// What, and how often that was noted.
+    pub noted: (String, String),
+    /// When its key expires, in milliseconds since the epoch; 0 for never.
+    pub expires_at_ms: i64,
+    /// How it is now.
+    pub now: Changed,
+}
+
+/// How something is that has changed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Changed {
+    /// A member of the standing with this sorted set.
+    Member(String, StoredMember),
+    /// The events of a period, by the tags of those who have counted them.
+    Events(Vec<(String, i64)>),
+    /// The voters of a period, or of this member in it, if there are any.
+    Voters(Option<String>, Option<Bytes>),
+}
+
+/// What an adoption came to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Adopted {
+    /// It is done.
+    Done,
+    /// Another instance has taken over, or the board was deleted.
+    Fenced,
+    /// The shard has been opened: it had everything.
+    Open,
+}
+
+/// A standing of a derived series, as `scripts/lib/derived.lua` describes it; complete ones alone are taken along.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct DerivedEntry {
+    /// Where its newest period begins, in milliseconds since the epoch.
+    pub start: i64,
+    oldest: i64,
+    /// Whether all of its members are listed.
+    pub done: bool,
+    used_at: i64,
+    #[serde(flatten)]
+    own: StandingKeys,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    events: Option<StandingKeys>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    floor: Option<u64>,
+}
+
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+struct StandingKeys {
+    zset: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    hash: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    dense: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    total: Option<String>,
+}
+
+impl StandingKeys {
+    fn moved(&self, from: &Board, to: &Board) -> Option<Self> {
+        let optional = |key: &Option<String>| match key {
+            Some(key) => keys::moved(key, from, to).map(Some),
+            None => Some(None),
+        };
+        Some(Self {
+            zset: keys::moved(&self.zset, from, to)?,
+            hash: optional(&self.hash)?,
+            dense: optional(&self.dense)?,
+            total: optional(&self.total)?,
+        })
+    }
+}
+
+impl DerivedEntry {
+    /// Its sorted set.
+    pub fn zset(&self) -> &str {
+        &self.own.zset
+    }
+
+    /// The same in another shard.
+    pub fn moved(&self, from: &Board, to: &Board) -> Option<Self> {
+        let events = match &self.events {
+            Some(events) => Some(events.moved(from, to)?),
+            None => None,
+        };
+        Some(Self {
+            own: self.own.moved(from, to)?,
+            events,
+            ..self.clone()
+        })
+    }
+}
+
+/// Data for one new shard: the keys and arguments of adopt.lua as they come together.
+pub struct Adoption<'a> {
+    shard: &'a Board,
+    keys: Vec<String>,
+    args: AdoptArgs,
+    strings: Vec<Bytes>,
+    entries: usize,
+}
+
+#[derive(Serialize)]
+struct AdoptArgs {
+    generation: String,
+    lease: u64,
+    layout: LayoutArgs,
+    standings: Vec<(usize, i64, bool, Vec<String>, Vec<StoredScore>, Vec<u64>)>,
+    events: Vec<(usize, i64, String, i64)>,
+    voters: Vec<(usize, i64, usize)>,
+    states: Vec<(usize, usize)>,
+    dropped: Vec<usize>,
+}
+
+impl<'a> Adoption<'a> {
+    /// Nothing yet, for this shard, read under this lease.
+    pub fn new(shard: &'a Board, lease: u64) -> Self {
+        let mut keys = keys::head_and_registry(shard);
+        keys.push(keys::scratch(shard));
+        Self {
+            shard,
+            keys,
+            args: AdoptArgs {
+                generation: shard.generation.to_string(),
+                lease,
+                layout: LayoutArgs::new(shard),
+                standings: Vec::new(),
+                events: Vec::new(),
+                voters: Vec::new(),
+                states: Vec::new(),
+                dropped: Vec::new(),
+            },
+            strings: Vec::new(),
+            entries: 0,
+        }
+    }
+
+    /// How many entries are in it.
+    pub fn entries(&self) -> usize {
+        self.entries
+    }
+
+    fn key(&mut self, key: String) -> usize {
+        self.keys.push(key);
+        self.keys.len()
+    }
+
+    fn string(&mut self, string: Bytes) -> usize {
+        self.strings.push(string);
+        self.strings.len() + 1
+    }
+
+    /// Members of the standing with this sorted set.
+    pub fn members(
+        &mut self,
+        zset: String,
+        expires_at_ms: i64,
+        lists_all: bool,
+        members: Vec<StoredMember>,
+    ) {
+        let first = self.keys.len() + 1;
+        for key in keys::of_sorted_set(zset, self.shard.layout()) {
+            self.key(key);
+        }
+        self.entries += members.len();
+        let score = |member: &StoredMember| member.score.into();
+        let scores = members.iter().map(score).collect();
+        let times = members.iter().map(|member| member.time).collect();
+        let names = members.into_iter().map(|member| member.id).collect();
+        let standing = (first, expires_at_ms, lists_all, names, scores, times);
+        self.args.standings.push(standing);
+    }
+
+    /// How many events a shard with this tag has counted.
+    pub fn events(&mut self, key: String, expires_at_ms: i64, tag: String, count: i64) {
+        let place = self.key(key);
+        self.entries += 1;
+        self.args.events.push((place, expires_at_ms, tag, count));
+    }
+
+    /// Voters.
+    pub fn voters(&mut self, key: String, expires_at_ms: i64, voters: Bytes) {
+        let (place, voters) = (self.key(key), self.string(voters));
+        self.entries += 1;
+        self.args.voters.push((place, expires_at_ms, voters));
+    }
+
+    /// Which standings of a derived series are there.
+    pub fn state(&mut self, series: Series, entries: &[DerivedEntry]) -> Result<(), StoreError> {
+        let packed = rmp_serde::to_vec_named(entries)
+            .map_err(|error| StoreError::Unexpected(error.to_string()))?;
+        let place = self.key(keys::series(self.shard, series));
+        let packed = self.string(packed.into());
+        self.entries += 1;
+        self.args.states.push((place, packed));
+        Ok(())
+    }
+
+    /// A standing that is not to be there.
+    pub fn drop_standing(&mut self, zset: String) {
+        for key in keys::of_sorted_set(zset, self.shard.layout()) {
+            let place = self.key(key);
+            self.entries += 1;
+            self.args.dropped.push(place);
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ChangesArgs<'a> {
+    layout: LayoutArgs,
+    noted: &'a [String],
+    settled: &'a [(String, String)],
+    count: u32,
+}
+
+impl Store {
+    /// Makes a holder the one that moves a board's data for so many milliseconds, or for as many more; 0 gives that
+    /// back. Returns the number of its lease; `None` if there is another, or no such board.
+    pub async fn lease(
+        &self,
+        board: &Board,
+        holder: &str,
+        duration_ms: u64,
+        copied: u64,
+    ) -> Result<Option<u64>, StoreError> {
+        let args = [
+            board.generation.to_string(),
+            holder.to_owned(),
+            duration_ms.to_string(),
+            copied.to_string(),
+        ];
+        let head = vec![keys::head(board.id.as_str())];
+        let args = args.map(Value::from).to_vec();
+        let reply = self.write(board, &script::LEASE, head, args).await?;
+        let mut reply = Reply::new(reply)?;
+        match reply.text()?.as_str() {
+            "OK" => reply.count().map(Some),
+            "HELD" | "STALE" => Ok(None),
+            other => unknown_code(other),
+        }
+    }
+
+    /// How many entries those who move a board's data have copied so far.
+    pub async fn copied_count(&self, board: &Board) -> Result<u64, StoreError> {
+        let head = keys::head(board.id.as_str());
+        let copied: Option<u64> = self.command("HGET", vec![head, "copied".into()]).await?;
+        Ok(copied.unwrap_or(0))
+    }
+
+    /// Makes the shards of a sharding known that is not in use yet.
+    pub async fn announce_shards(&self, board: &Board, to: Sharding) -> Result<(), StoreError> {
+        self.tell_version(board, to, NOT_OPEN).await
+    }
+
+    /// Has shards take nothing in and show nothing any more, for ever.
+    pub async fn retire_shards(&self, board: &Board, from: Sharding) -> Result<(), StoreError> {
+        if from.is_together() {
+            // The head is the board's own: what was planned for an older definition is refused anyway.
+            return Ok(());
+        }
+        self.tell_version(board, from, RETIRED).await
+    }
+
+    /// Opens the shards of a sharding for this revision of the board.
+    pub async fn open_sharding(&self, board: &Board, to: Sharding) -> Result<(), StoreError> {
+        self.tell_version(board, to, board.revision).await
+    }
+
+    /// Has a shard note what changes from now on.
+    pub async fn track(&self, shard: &Board) -> Result<(), StoreError> {
+        let mut keys = keys::head_and_registry(shard);
+        keys.extend([keys::changes(shard), keys::copied(shard)]);
+        let args = vec![shard.generation.to_string().into()];
+        let reply = self.write(shard, &script::TRACK, keys, args).await?;
+        match Reply::new(reply)?.text()?.as_str() {
+            "OK" | "STALE" => Ok(()),
+            other => unknown_code(other),
+        }
+    }
+
+    /// A part of the names of a shard's keys, and the cursor of the next, `0` at the end. Names may come twice.
+    pub async fn names(
+        &self,
+        shard: &Board,
+        cursor: &str,
+    ) -> Result<(String, Vec<String>), StoreError> {
+        let registry = keys::registry(&shard.tag(), shard.generation);
+        let count = CALL_ENTRIES_MAX.to_string();
+        let args = vec![registry, cursor.into(), "COUNT".into(), count];
+        self.command("SSCAN", args).await
+    }
+
+    /// What of a shard was copied, and has not been dropped since.
+    pub async fn copied(&self, shard: &Board) -> Result<HashMap<String, bool>, StoreError> {
+        let copied: HashMap<String, String> =
+            self.command("HGETALL", vec![keys::copied(shard)]).await?;
+        let copied = copied.into_iter().map(|(name, how)| (name, how == DONE));
+        Ok(copied.collect())
+    }
+
+    /// Notes that something was copied.
+    pub async fn mark_copied(&self, shard: &Board, name: &str) -> Result<(), StoreError> {
+        let args = vec![keys::copied(shard), name.into(), DONE.into()];
+        let _is_new: i64 = self.command("HSETNX", args).await?;
+        Ok(())
+    }
+
+    /// When a key expires, in milliseconds since the epoch; 0 for never.
+    pub async fn expires_at_ms(&self, key: &str) -> Result<i64, StoreError> {
+        let expires: i64 = self.command("PEXPIRETIME", vec![key.into()]).await?;
+        Ok(expires.max(0))
+    }
+
+    /// A part of the members of the standing with this sorted set, and the cursor of the next, `0` at the end.
+    pub async fn scan_members(
+        &self,
+        shard: &Board,
+        zset: &str,
+        cursor: &str,
+    ) -> Result<(String, Vec<StoredMember>), StoreError> {
+        let is_hashed = shard.layout().hashed;
+        let (name, key) = if is_hashed {
+            ("HSCAN", keys::members(zset))
+        } else {
+            ("ZSCAN", zset.to_owned())
+        };
+        let count = CALL_ENTRIES_MAX.to_string();
+        let args = vec![key, cursor.into(), "COUNT".into(), count];
+        let mut reply = Reply::new(self.command(name, args).await?)?;
+        let cursor = reply.text()?;
+        let mut flat = reply.list()?;
+        let mut members = Vec::new();
+        while !flat.is_empty() {
+            let id = flat.text()?;
+            let stored = flat.next()?;
+            let member = if is_hashed {
+                packed_member(id, &stored)
+            } else {
+                plain_member(id, &stored)
+            };
+            members.push(member.ok_or_else(|| {
+                StoreError::Unexpected(format!("a member that is stored as {stored:?}"))
+            })?);
+        }
+        Ok((cursor, members))
+    }
+
+    /// What has changed in a shard: how much in all, and how a part of it is now. `noted` is noted before as changed,
+    /// and `settled` was copied as it is, unless it was noted again since.
+    pub async fn changes(
+        &self,
+        shard: &Board,
+        noted: &[String],
+        settled: &[(String, String)],
+    ) -> Result<(u64, Vec<Change>), StoreError> {
+        let args = ChangesArgs {
+            layout: LayoutArgs::new(shard),
+            noted,
+            settled,
+            count: CALL_ENTRIES_MAX,
+        };
+        let keys = vec![keys::changes(shard)];
+        let reply = self.write(shard, &script::CHANGES, keys, vec![pack(&args)?]);
+        let mut reply = Reply::new(reply.await?)?;
+        let left = reply.count()?;
+        let mut changes = Vec::new();
+        while !reply.is_empty() {
+            changes.push(change(shard, reply.list()?)?);
+        }
+        Ok((left, changes))
+    }
+
+    /// The standings of a derived series that are there.
+    pub async fn derived_entries(
+        &self,
+        shard: &Board,
+        series: Series,
+    ) -> Result<Vec<DerivedEntry>, StoreError> {
+        let key = keys::series(shard, series);
+        let state: Option<Bytes> = self.command("GET", vec![key]).await?;
+        let entries = state.map(|state| rmp_serde::from_slice(&state)).transpose();
+        entries
+            .map(Option::unwrap_or_default)
+            .map_err(|error| StoreError::Unexpected(format!("a state of {series:?}: {error}")))
+    }
+
+    /// Has a shard take data over.
+    pub async fn adopt(&self, adoption: Adoption<'_>) -> Result<Adopted, StoreError> {
+        let Adoption {
+            shard,
+            keys,
+            args,
+            strings,
+            ..
+        } = adoption;
+        let mut values = vec![pack(&args)?];
+        values.extend(strings.into_iter().map(Value::Bytes));
+        let reply = self.write(shard, &script::ADOPT, keys, values).await?;
+        match Reply::new(reply)?.text()?.as_str() {
+            "OK" => Ok(Adopted::Done),
+            "FENCED" => Ok(Adopted::Fenced),
+            "OPEN" => Ok(Adopted::Open),
+            other => unknown_code(other),
+        }
+    }
+}
+
+/// A member as a standing's hash holds it: its tie key and its score.
+fn packed_member(id: String, stored: &Value) -> Option<StoredMember> {
+    let mut packed = stored.as_bytes()?;
+    let time = packed.try_get_uint(6).ok()?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "stored scores are whole numbers"
+    )]
+    let score = packed.try_get_f64().ok()? as i64;
+    Some(StoredMember {
+        id,
+        score: Some(score),
+        time,
+    })
+}
+
+/// A member as a sorted set alone holds it: its score, as text.
+fn plain_member(id: String, stored: &Value) -> Option<StoredMember> {
+    Some(StoredMember {
+        id,
+        score: Some(stored.as_i64()?),
+        time: 0,
+    })
+}
+
+fn change(shard: &Board, mut reply: Reply) -> Result<Change, StoreError> {
+    let (what, times) = (reply.text()?, reply.text()?);
+    let expires_at_ms = reply.integer()?;
+    let now = match keys::named(shard, &what) {
+        Some(keys::Named::Events) => {
+            let mut counts = Vec::new();
+            while !reply.is_empty() {
+                counts.push((reply.text()?, reply.integer()?));
+            }
+            Changed::Events(counts)
+        }
+        Some(keys::Named::Voters(member)) => {
+            let voters = reply.bytes()?;
+            let member = member.map(str::to_owned);
+            Changed::Voters(member, Some(voters).filter(|voters| !voters.is_empty()))
+        }
+        Some(keys::Named::Standing { .. }) | None => {
+            let (zset, id) = keys::member_of(&what)
+                .ok_or_else(|| StoreError::Unexpected(format!("a change of {what:?}")))?;
+            let score = match reply.next()? {
+                Value::String(text) if text.is_empty() => None,
+                Value::Bytes(bytes) if bytes.is_empty() => None,
+                score => score.as_i64(),
+            };
+            let member = StoredMember {
+                id: id.to_owned(),
+                score,
+                time: reply.count()?,
+            };
+            Changed::Member(zset.to_owned(), member)
+        }
+    };
+    Ok(Change {
+        noted: (what, times),
+        expires_at_ms,
+        now,
+    })
+}
