@@ -1,6 +1,6 @@
 -- recall.lua: what is remembered of events in a shard from which the board has moved away. It does not change there.
 --
--- KEYS[1…] event ids
+-- KEYS[1], KEYS[2], …   event ids
 -- ARGV[1]  MessagePack of a map:
 --   fingerprints   of the events
 --   confirm        as in apply.lua

@@ -10,6 +10,7 @@ use thiserror::Error;
 
 use crate::http::auth::ApiKeys;
 use crate::import::ImportArgs;
+use crate::reshard::ReshardArgs;
 
 /// Exact leaderboards and vote rankings over HTTP, on Redis.
 #[derive(Debug, Parser)]
@@ -32,6 +33,8 @@ pub enum Command {
     Worker(Box<ServeArgs>),
     /// Send a file of events to a service.
     Import(Box<ImportArgs>),
+    /// Spread a board over another number of shards, while events and reads go on.
+    Reshard(Box<ReshardArgs>),
     /// Print the OpenAPI document.
     Openapi,
     /// Ask a service whether it is ready; the exit status says so.

@@ -22,7 +22,8 @@
 //! | [`http`] | one table of routes, problems, API keys, the `OpenAPI` document |
 //! | [`worker`] | loops that sleep and call one step of the service |
 //! | [`server`] | puts it together, runs it, ends it |
-//! | [`config`], [`clock`], [`import`] | settings; the time all instances agree on; the import command |
+//! | [`config`], [`clock`] | settings; the time all instances agree on |
+//! | [`import`], [`reshard`] | commands that are clients of a service |
 //!
 //! Invariants:
 //! - Every write is one Lua script in one slot: all of an event's changes and the memory of its id, or nothing.
@@ -36,6 +37,7 @@ pub mod config;
 pub mod domain;
 pub mod http;
 pub mod import;
+pub mod reshard;
 pub mod server;
 pub mod service;
 pub mod store;

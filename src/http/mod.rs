@@ -10,6 +10,7 @@ pub mod observe;
 pub mod problem;
 pub mod quotas;
 pub mod ratelimit;
+pub mod shards;
 pub mod standings;
 
 use std::sync::Arc;
@@ -167,6 +168,7 @@ fn routes(keys: &ApiKeys) -> OpenApiRouter<Arc<App>> {
     let read = OpenApiRouter::new()
         .routes(routes!(boards::list))
         .routes(routes!(boards::get))
+        .routes(routes!(shards::get))
         .routes(routes!(quotas::get))
         .routes(routes!(initial::get))
         .routes(routes!(standings::page))

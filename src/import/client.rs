@@ -536,7 +536,7 @@ fn or_default<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Problem<'de>
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
-fn parse_url(text: &str) -> Result<Url, ServiceError> {
+pub(crate) fn parse_url(text: &str) -> Result<Url, ServiceError> {
     let setting = |detail: &str| ServiceError::Setting(format!("--url: {detail}"));
     let url = Url::parse(text).map_err(|error| setting(&error.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
@@ -555,11 +555,14 @@ fn parse_url(text: &str) -> Result<Url, ServiceError> {
     Ok(url)
 }
 
-fn http_client(url: &Url, key: Option<&Secret>) -> Result<reqwest::Client, ServiceError> {
+pub(crate) fn http_client(
+    url: &Url,
+    key: Option<&Secret>,
+) -> Result<reqwest::Client, ServiceError> {
     // It fails if the process has a provider already, which serves as well.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut builder = reqwest::Client::builder()
-        .user_agent(concat!("standings-import/", env!("CARGO_PKG_VERSION")))
+        .user_agent(concat!("standings/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(CONNECT_TIMEOUT)
         .timeout(REQUEST_TIMEOUT)
         // A redirected POST becomes a GET: better to be told of the right address.

@@ -44,6 +44,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::checkpoint::CheckpointError;
 pub use self::client::ServiceError;
+pub(crate) use self::client::{http_client, parse_url};
 pub use self::input::InputError;
 pub use self::summary::{Example, Rejected, Summary, Tally};
 

@@ -1,11 +1,16 @@
 //! Boards that are spread anew: nothing of it shows in any answer.
 
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
+
+use futures::future::join_all;
 use serde_json::{Value, json};
 use standings::domain::ids::BoardId;
 
 use super::shards::{compare_all_of, events, read_of, send_to};
-use crate::harness::World;
 use crate::harness::random::Random;
+use crate::harness::redis::eventually;
+use crate::harness::{Client, World};
 
 const NOW: &str = "2026-11-21T12:00:00Z";
 /// A board that stays as it is, and others that move.
@@ -125,4 +130,162 @@ async fn a_board_that_moves_again_and_again_shows_what_one_that_stays_does() {
         let left: Vec<&String> = left.iter().filter(is_left).collect();
         assert_eq!(left, [""; 0]);
     }
+}
+
+/// Sends events, each of them twice, until it is told to stop.
+async fn keep_sending(client: &Client, who: usize, acknowledged: &AtomicI64, stop: &AtomicBool) {
+    let mut random = Random::new(u64::try_from(who).unwrap());
+    let mut number = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let events: Vec<Value> = (number..number + 10)
+            .map(|number| {
+                let member = format!("m{}", random.below(200));
+                json!({"board": "b", "id": format!("{who}-{number}"), "member": member, "score": 1})
+            })
+            .collect();
+        number += 10;
+        let body = json!({"events": events});
+        for repeated in 0..2 {
+            let answer = client.post_until_taken("/v1/events", &body).await;
+            for result in answer["results"].as_array().unwrap() {
+                let expected = if repeated == 0 {
+                    "applied"
+                } else {
+                    "duplicate"
+                };
+                assert_eq!(result["status"], expected, "{result}");
+            }
+            if repeated == 0 {
+                acknowledged.fetch_add(10, Ordering::SeqCst);
+            }
+        }
+    }
+}
+
+async fn sum(client: &Client, window: &str) -> i64 {
+    let path = format!("/v1/boards/b/standings/{window}?size=1000");
+    let page = client.get(&path).await.expect(200);
+    let entries = page["entries"].as_array().unwrap().iter();
+    entries.map(|entry| entry["score"].as_i64().unwrap()).sum()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_move_under_load_that_is_interrupted_goes_on_and_no_read_is_wrong() {
+    let world = World::with_instances(2, NOW).await;
+    let definition = json!({"windows": ["day", "all", "last-2-days"]});
+    define(&world, "b", &definition, 1).await;
+    let id = BoardId::parse("b").unwrap();
+    let history: Vec<Value> = (0..6_000)
+        .map(|number| json!({"board": "b", "member": format!("m{number}"), "score": 1, "id": number.to_string()}))
+        .collect();
+    for events in history.chunks(1_000) {
+        let body = json!({"events": events});
+        world.client().post_until_taken("/v1/events", &body).await;
+    }
+    let (acknowledged, stop) = (AtomicI64::new(0), AtomicBool::new(false));
+    let senders = (0..4).map(|who| {
+        let client = &world.instances[who % 2].client;
+        keep_sending(client, who, &acknowledged, &stop)
+    });
+    let reader = async {
+        while !stop.load(Ordering::Relaxed) {
+            for instance in &world.instances {
+                let told = acknowledged.load(Ordering::SeqCst);
+                for window in ["day", "last-2-days"] {
+                    let path = format!("/v1/boards/b/standings/{window}/stats");
+                    let stats = instance.client.get(&path).await.expect(200);
+                    assert_eq!(stats["members"], 6_000);
+                    // Those to whom events are sent are ahead of the others, and these have a point each.
+                    assert!(sum(&instance.client, window).await >= 1_000 + told);
+                }
+            }
+        }
+    };
+    let mover = async {
+        for (round, shards) in [4, 2, 1].into_iter().enumerate() {
+            define(&world, "b", &definition, shards).await;
+            // It is broken off at some moment, as if the instance were killed.
+            let broken = world.instances[1].service.reshard_boards();
+            let _ = tokio::time::timeout(Duration::from_millis(7 << (2 * round)), broken).await;
+            eventually("the board has moved", async || {
+                world.service().reshard_boards().await.unwrap();
+                let progress = world.service().reshard_progress(&id).await.unwrap();
+                progress.moving_to.is_none() && progress.shards == shards
+            })
+            .await;
+        }
+        stop.store(true, Ordering::Relaxed);
+    };
+    tokio::join!(mover, reader, join_all(senders));
+    let told = acknowledged.load(Ordering::SeqCst);
+    for window in ["day", "all", "last-2-days"] {
+        let (mut total, mut page) = (0, 1);
+        loop {
+            let path = format!("/v1/boards/b/standings/{window}?size=1000&page={page}");
+            let answer = world.client().get(&path).await.expect(200);
+            let entries = answer["entries"].as_array().unwrap();
+            if entries.is_empty() {
+                break;
+            }
+            total += entries
+                .iter()
+                .map(|entry| entry["score"].as_i64().unwrap())
+                .sum::<i64>();
+            page += 1;
+        }
+        assert_eq!(total, 6_000 + told, "{window}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_move_can_be_watched_and_not_turned_round_half_way() {
+    let world = World::start(NOW).await;
+    let definition = json!({"windows": ["all"]});
+    let client = world.client();
+    define(&world, "stays", &definition, 1).await;
+    let spread = client.get("/v1/boards/stays/shards").await.expect(200);
+    assert_eq!(spread, json!({"shards": 1, "moving_to": null, "copied": 0}));
+    send_to(client, &["stays"], &events(&mut Random::new(1), 50, 100)).await;
+    define(&world, "stays", &definition, 5).await;
+    let spread = client.get("/v1/boards/stays/shards").await.expect(200);
+    assert_eq!(spread, json!({"shards": 1, "moving_to": 5, "copied": 0}));
+    let back = json!({"windows": ["all"], "shards": 1});
+    let refused = client.put("/v1/boards/stays", back).await;
+    refused.expect_problem(409, "board-in-use");
+    // Another change is possible, and holds in the new shards too.
+    let other = json!({"windows": ["all"], "shards": 5, "score_max": 3, "title": "moved"});
+    client.put("/v1/boards/stays", other).await.expect(200);
+    world.service().reshard_boards().await.unwrap();
+    let spread = client.get("/v1/boards/stays/shards").await.expect(200);
+    assert_eq!(spread, json!({"shards": 5, "moving_to": null, "copied": 0}));
+    let board = client.get("/v1/boards/stays").await.expect(200);
+    assert_eq!(
+        (&board["title"], &board["shards"]),
+        (&json!("moved"), &json!(5))
+    );
+    let event = json!({"member": "m1", "score": 4});
+    let refused = client.post("/v1/boards/stays/events", event).await;
+    refused.expect_problem(422, "score-out-of-range");
+    client
+        .get("/v1/boards/none/shards")
+        .await
+        .expect_problem(404, "board-not-found");
+    // A board that is deleted on its way leaves nothing behind.
+    define(&world, "also", &definition, 2).await;
+    send_to(client, &["also"], &events(&mut Random::new(1), 50, 100)).await;
+    define(&world, "also", &definition, 3).await;
+    for board in ["also", "stays"] {
+        client
+            .delete(&format!("/v1/boards/{board}"))
+            .await
+            .expect(204);
+    }
+    world.service().reshard_boards().await.unwrap();
+    while world.service().purge_deleted().await.unwrap() {}
+    let left = world.redis.keys("st:{*").await;
+    let left: Vec<&String> = left
+        .iter()
+        .filter(|key| !key.starts_with("st:{boards}"))
+        .collect();
+    assert_eq!(left, [""; 0]);
 }
