@@ -55,6 +55,14 @@ impl Clock {
         Utc::now().timestamp_millis()
     }
 
+    /// What Redis' clock shows, by which keys expire: the time now, unless a test has set that.
+    pub fn redis_now(&self) -> Timestamp {
+        match &self.0 {
+            Kind::System { .. } => self.now(),
+            Kind::Set { .. } => Timestamp::from_ms_clamped(Self::local_ms()),
+        }
+    }
+
     /// The time now.
     pub fn now(&self) -> Timestamp {
         let ms = match &self.0 {

@@ -43,7 +43,7 @@ impl Service {
         results: &mut Results,
     ) -> Result<Vec<Way<'a>>, (Error, Vec<Pending<'a>>)> {
         for former in &live.former {
-            if now.ms() > former.ids_until_ms {
+            if self.clock.redis_now().ms() > former.ids_until_ms {
                 continue;
             }
             let answers = match self.recall_from(former, &planned).await {

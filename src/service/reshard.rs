@@ -341,7 +341,7 @@ impl Mover<'_> {
         let ids_until_ms = self
             .service
             .clock
-            .now()
+            .redis_now()
             .ms()
             .saturating_add_unsigned(remembered);
         let moved = board.placed(board.placement.moved(ids_until_ms));

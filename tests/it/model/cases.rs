@@ -106,6 +106,13 @@ pub enum Step {
         budget: u32,
         times: usize,
     },
+    /// A board of several shards gets another number of them, and perhaps its data moves there while a batch is sent.
+    Reshard {
+        instance: Pick,
+        board: Pick,
+        shards: u16,
+        during: Option<Batch>,
+    },
     /// Some standings are read.
     Read { count: usize },
 }
@@ -421,6 +428,7 @@ fn step(theme: &Theme) -> impl Strategy<Value = Step> + use<> {
         has_huge_scores,
         is_half_way,
         votes,
+        shards,
         ..
     } = *theme;
     let events_max = if is_half_way { 5 } else { 12 };
@@ -457,6 +465,16 @@ fn step(theme: &Theme) -> impl Strategy<Value = Step> + use<> {
                 scores,
             }
         });
+    let number = select(vec![1, 2, 7, 16]);
+    let during = option::weighted(0.8, batch());
+    let reshard = (any::<Pick>(), any::<Pick>(), number, during).prop_map(
+        |(instance, board, shards, during)| Step::Reshard {
+            instance,
+            board,
+            shards,
+            during,
+        },
+    );
     let [alone, side_by_side, advance, partly_often, read] = if is_half_way {
         [16, 2, 5, 16, 1]
     } else {
@@ -469,6 +487,7 @@ fn step(theme: &Theme) -> impl Strategy<Value = Step> + use<> {
         1 => any::<Pick>().prop_map(|instance| Step::RollOver { instance }),
         if votes > 0.1 { 3 } else { 1 } => set_initial_scores,
         partly_often => partly,
+        if shards > 0.5 { 4 } else { 1 } => reshard,
         read => (1..=4_usize).prop_map(|count| Step::Read { count }),
     ]
 }

@@ -308,8 +308,49 @@ impl Game<'_> {
                 board,
                 scores,
             } => self.set_initial_scores(*instance, *board, scores).await,
+            Step::Reshard {
+                instance,
+                board,
+                shards,
+                during,
+            } => {
+                self.reshard(*instance, *board, *shards, during.as_ref())
+                    .await
+            }
             Step::Read { count } => self.read_some(*count).await,
         }
+    }
+
+    /// Has a board of several shards spread anew. What has one shard stays so, since more can be asked of it.
+    async fn reshard(
+        &mut self,
+        instance: Pick,
+        board: Pick,
+        shards: u16,
+        during: Option<&Batch>,
+    ) -> Result<(), String> {
+        let instance = &self.world.instances[pick(instance, self.world.instances.len())];
+        let (id, model) = &self.boards[pick(board, self.boards.len())];
+        if model.board.shards == 1 {
+            return Ok(());
+        }
+        let mut definition = definition(&model.board);
+        definition["shards"] = json!(shards);
+        let path = format!("/v1/boards/{id}");
+        let answer = instance.client.put(&path, definition).await;
+        self.log.push(format!(
+            "{id} is to have {shards} shards: {}",
+            answer.status
+        ));
+        if answer.status != 200 {
+            // It is on its way to another number of them.
+            answer.expect_problem(409, "board-in-use");
+        }
+        let Some(batch) = during else { return Ok(()) };
+        let (moved, sent) = tokio::join!(instance.service.reshard_boards(), self.send(batch));
+        self.log.push("until then its data moves".to_owned());
+        moved.map_err(|error| error.to_string())?;
+        sent
     }
 
     /// Whether it depends on the order of some events which of them are taken.
