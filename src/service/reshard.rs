@@ -18,10 +18,11 @@
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::future::try_join_all;
 use futures::stream::{self, StreamExt, TryStreamExt};
+use parking_lot::Mutex;
 
 use super::{Error, Service};
 use crate::domain::board::Board;
@@ -35,6 +36,8 @@ use crate::store::{Store, StoreError};
 
 /// For how long an instance that does not answer keeps others from going on.
 const LEASE: Duration = Duration::from_secs(5);
+/// How often its holder renews a lease.
+const RENEWAL_INTERVAL: Duration = Duration::from_secs(1);
 /// How many changes may be left when the board is closed, in each shard: some milliseconds of work.
 const LEFT_MAX: u64 = 300;
 /// How many old shards are read side by side.
@@ -110,6 +113,7 @@ impl Service {
             old: board.shards(),
             new: board.shards_of(next.to),
             copied: AtomicU64::new(0),
+            renewed: Mutex::new(Instant::now()),
             holder,
             lease,
         };
@@ -135,6 +139,7 @@ struct Mover<'a> {
     old: Vec<Board>,
     new: Vec<Board>,
     copied: AtomicU64,
+    renewed: Mutex<Instant>,
     holder: String,
     lease: u64,
 }
@@ -454,11 +459,12 @@ impl Mover<'_> {
         if try_join_all(adopted).await?.contains(&Adopted::Fenced) {
             return Ok(Step::Lost);
         }
-        let board = &self.old[0];
-        let lease = self
-            .store
-            .lease(board, &self.holder, lease_ms(), copied)
-            .await?;
+        if self.renewed.lock().elapsed() < RENEWAL_INTERVAL {
+            return Ok(Step::Done);
+        }
+        *self.renewed.lock() = Instant::now();
+        let (board, holder) = (&self.old[0], &self.holder);
+        let lease = self.store.lease(board, holder, lease_ms(), copied).await?;
         Ok(if lease == Some(self.lease) {
             Step::Done
         } else {

@@ -438,3 +438,107 @@ async fn definitions_change_only_from_what_was_seen() {
         "2"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_holder_at_a_time_has_the_lease_of_a_board() {
+    let redis = RedisServer::start().await;
+    board(&redis).await;
+    let lease = async |generation: &str, holder: &str, ms: &str| {
+        let args = [generation, holder, ms, "0"].map(str::as_bytes);
+        run(&redis, &script::LEASE, &["st:{b}"], &args).await
+    };
+    let held = |number| Reply::List(vec![Reply::Text(b"OK".to_vec()), Reply::Integer(number)]);
+    assert_eq!(lease("1", "x", "60000").await, held(1));
+    assert_eq!(lease("1", "y", "60000").await, Reply::texts(&["HELD"]));
+    assert_eq!(lease("1", "x", "0").await, held(1), "given back");
+    assert_eq!(lease("1", "y", "60000").await, held(2));
+    assert_eq!(lease("2", "z", "60000").await, Reply::texts(&["STALE"]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_changes_while_a_shard_is_copied_is_noted_and_taken_over() {
+    let redis = RedisServer::start().await;
+    board(&redis).await;
+    let old = [
+        "st:{b}",
+        "st:{b}:1:keys",
+        "st:{b}:1:changes",
+        "st:{b}:1:copied",
+    ];
+    let track = async |generation: &[u8]| run(&redis, &script::TRACK, &old, &[generation]).await;
+    assert_eq!(track(b"2").await, Reply::texts(&["STALE"]));
+    assert_eq!(track(b"1").await, Reply::texts(&["OK"]));
+    let event = Event {
+        id: 4,
+        amount: -5,
+        fingerprint: 77,
+        detail: 0,
+    };
+    apply(&redis, "1-1", &event).await;
+    apply(&redis, "1-1", &event).await;
+    let changes = async |settled: Value| {
+        let args = pack(&json!({"layout": layout(), "noted": [], "settled": settled, "count": 10}));
+        run(&redis, &script::CHANGES, &old[2..3], &[&args]).await
+    };
+    let what = format!("{DAY}\u{1f}ann");
+    let texts = Reply::texts(&[&what, "1", "0", "-5", "0"]);
+    let noted = Reply::List(vec![Reply::Integer(1), texts]);
+    assert_eq!(
+        changes(json!([])).await,
+        noted,
+        "the repeated event has changed nothing"
+    );
+    assert_eq!(
+        changes(json!([[what, "2"]])).await,
+        noted,
+        "it was noted once"
+    );
+    assert_eq!(
+        changes(json!([[what, "1"]])).await,
+        Reply::List(vec![Reply::Integer(0)])
+    );
+
+    let head = "st:{b:2:0:1}";
+    let tell =
+        async |revision: &[u8]| run(&redis, &script::SHARD, &[head], &[b"1", revision]).await;
+    let day = "st:{b:2:0:1}:1:day:2026-11-21";
+    let adopt = async |lease: u64, score: Value| {
+        let keys = [head, "st:{b:2:0:1}:1:keys", "st:{b:2:0:1}:1:scratch", day];
+        let args = pack(&json!({
+            "generation": "1", "lease": lease, "layout": layout(), "events": [], "voters": [], "states": [],
+            "dropped": [], "standings": [[4, 0, false, ["ann"], [score], [0]]]}));
+        run(&redis, &script::ADOPT, &keys, &[&args]).await
+    };
+    assert_eq!(
+        adopt(1, json!(-5)).await,
+        Reply::texts(&["FENCED"]),
+        "nobody knows the shard"
+    );
+    tell(b"0").await;
+    assert_eq!(adopt(1, json!(-4)).await, Reply::texts(&["OK"]));
+    assert_eq!(adopt(2, json!(-5)).await, Reply::texts(&["OK"]));
+    assert_eq!(
+        adopt(1, json!(-4)).await,
+        Reply::texts(&["FENCED"]),
+        "it comes in late"
+    );
+    let score = async || redis.run(&[b"ZSCORE", day.as_bytes(), b"ann"]).await;
+    assert_eq!(score().await.text(), "-5");
+    assert_eq!(adopt(2, json!(false)).await, Reply::texts(&["OK"]));
+    assert_eq!(score().await, Reply::Nil);
+    tell(b"3").await;
+    assert_eq!(adopt(2, json!(-6)).await, Reply::texts(&["OPEN"]));
+
+    let recall = async |fingerprint: u64| {
+        let args = pack(&json!({"fingerprints": [fingerprint, 1], "confirm": true}));
+        let keys = [EVENT, "st:{b}:1:e:other"];
+        run(&redis, &script::RECALL, &keys, &[&args])
+            .await
+            .list()
+            .to_vec()
+    };
+    let known = Reply::List(vec![Reply::Integer(1), Reply::Text(record(77, 0, &[]))]);
+    let unknown = Reply::Text(Vec::new());
+    assert_eq!(recall(77).await, [known, unknown]);
+    assert_eq!(recall(78).await[0], Reply::List(vec![Reply::Integer(2)]));
+}
