@@ -7,6 +7,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::board::Board;
 use super::ids::{BoardId, MemberId};
+use super::quota::QuotaUse;
 
 /// The most shards of a board.
 pub const SHARDS_MAX: u16 = 64;
@@ -38,6 +39,20 @@ impl Board {
     pub fn shard_of(&self, member: &MemberId) -> usize {
         let hash = xxh3_64(member.as_str().as_bytes());
         usize::try_from(hash % u64::from(self.definition.shards)).unwrap_or(0)
+    }
+
+    /// In which of its shards the counts of a use lie: all its pools together, wherever the members lie that events
+    /// are for. It stays the same for ever.
+    pub fn home_of(&self, used: &QuotaUse) -> usize {
+        // The first pool is that of `max`, which all events of the use have in common.
+        let name = used.pools.first().map_or("", |pool| &pool.name);
+        let hash = xxh3_64(name.as_bytes());
+        usize::try_from(hash % u64::from(self.definition.shards)).unwrap_or(0)
+    }
+
+    /// Whether an event is taken in steps: where the counts of its quotas may lie in other slots than its member.
+    pub fn reserves(&self) -> bool {
+        self.definition.shards > 1 && !self.quotas.is_empty()
     }
 
     /// What its keys have in common, and what decides on their slot: `run_hero`, or of a shard `run_hero:16:3`. Ids

@@ -14,6 +14,7 @@ mod merged;
 pub mod page;
 pub mod period;
 pub mod quotas;
+pub mod reserve;
 pub mod rollover;
 pub mod stats;
 pub mod submit;
@@ -27,6 +28,7 @@ pub use error::Error;
 
 use self::ask::Reading;
 use self::line::Line;
+use self::reserve::{Reserving, Settling};
 use self::submit::Applying;
 use crate::clock::Clock;
 use crate::domain::board::Board;
@@ -57,6 +59,8 @@ pub struct LiveShard {
     pub board: Arc<Board>,
     applying: Arc<Line<Applying>>,
     reading: Arc<Line<Reading>>,
+    reserving: Arc<Line<Reserving>>,
+    settling: Arc<Line<Settling>>,
 }
 
 impl LiveBoard {
@@ -87,6 +91,14 @@ impl LiveShard {
                 board: shared(),
             }),
             reading: Line::new(Reading {
+                store: store(),
+                board: shared(),
+            }),
+            reserving: Line::new(Reserving {
+                store: store(),
+                board: shared(),
+            }),
+            settling: Line::new(Settling {
                 store: store(),
                 board: shared(),
             }),

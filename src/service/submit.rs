@@ -6,12 +6,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use futures::future::join_all;
 use metrics::counter;
 
 use super::line::Work;
-use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
+use super::{ATTEMPTS_MAX, Error, LiveBoard, Service, reserve};
 use crate::domain::board::Board;
 use crate::domain::event::{Detail, Event, Origin, Outcome};
 use crate::domain::ids::{BoardId, EventId, MemberId};
@@ -25,6 +26,11 @@ use crate::store::{Store, StoreError, Versioned};
 
 /// The most events of one request.
 pub const BATCH_MAX: usize = 1_000;
+/// The pauses of events that wait for others on their way double from the one to the other, in milliseconds.
+const PAUSE_MS_MIN: u64 = 5;
+const PAUSE_MS_MAX: u64 = 100;
+/// How many pauses there are: two seconds in all.
+const PAUSES_MAX: usize = 23;
 
 /// An event as it came in: its score is not read yet, since that takes the board's decimals.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -107,15 +113,27 @@ struct Pending<'a> {
     index: usize,
     incoming: &'a Incoming,
     with_history: bool,
+    /// Whether it has to wait until others that are on their way have come to their end.
+    is_waiting: bool,
 }
 
 /// An event that is on its way to the store.
-struct Planned<'a> {
+pub(super) struct Planned<'a> {
     item: Pending<'a>,
     /// The instant that it counts for.
     at: Timestamp,
     route: Arc<Route>,
 }
+
+impl Planned<'_> {
+    /// Where it stands in its request.
+    pub(super) fn place(&self) -> usize {
+        self.item.index
+    }
+}
+
+/// What became of events that went together.
+pub(super) type Reply = Result<Versioned<Vec<Answer>>, StoreError>;
 
 /// The events of one board being carried out.
 #[derive(Debug)]
@@ -185,6 +203,91 @@ impl Work for Applying {
     }
 }
 
+/// Events, each with something of the caller's, in groups of bounded cost for each shard.
+pub(super) struct Groups<T> {
+    groups: Vec<(usize, Vec<T>, Group)>,
+    /// The last group of each shard.
+    last_of: Vec<Option<usize>>,
+    planned_at: Timestamp,
+}
+
+impl<T> Groups<T> {
+    /// None yet, of events that are planned at `now`.
+    pub(super) fn new(live: &LiveBoard, now: Timestamp) -> Self {
+        Self {
+            groups: Vec::new(),
+            last_of: vec![None; live.shards.len()],
+            planned_at: now,
+        }
+    }
+
+    /// Puts an event behind the others of its shard.
+    pub(super) fn push(&mut self, shard: usize, item: T, ready: Ready) {
+        let more = Load {
+            events: 1,
+            cost_us: ready.cost_us(),
+        };
+        match self.last_of[shard].and_then(|last| self.groups.get_mut(last)) {
+            Some((_, items, group)) if group.load.and(more).fits() => {
+                items.push(item);
+                group.events.push(ready);
+                group.load = group.load.and(more);
+            }
+            _ => {
+                let group = Group {
+                    events: vec![ready],
+                    load: more,
+                    planned_at: self.planned_at,
+                };
+                self.last_of[shard] = Some(self.groups.len());
+                self.groups.push((shard, vec![item], group));
+            }
+        }
+    }
+
+    /// Sends all of them side by side.
+    pub(super) async fn send(self, live: &LiveBoard) -> Vec<(Vec<T>, Reply)> {
+        let groups = self.groups.into_iter();
+        let (items, sent): (Vec<_>, Vec<_>) = groups
+            .map(|(shard, items, group)| (items, live.shards[shard].applying.submit(group)))
+            .unzip();
+        let fault = || StoreError::Unexpected("events without their results".into());
+        let replies = join_all(sent).await.into_iter();
+        let replies = replies.map(|reply| reply.ok_or_else(fault).flatten());
+        items.into_iter().zip(replies).collect()
+    }
+}
+
+/// How often events are sent again. Those that wait for others on their way are so for as long as some get on, and then
+/// a little longer.
+#[derive(Default)]
+struct Attempts {
+    count: usize,
+    /// The pauses since some have got on.
+    pauses: usize,
+}
+
+impl Attempts {
+    /// Prepares the next attempt, of `left` events of `before`; returns whether there is one.
+    async fn next(&mut self, before: usize, left: &[Pending<'_>]) -> bool {
+        if !left.iter().any(|item| item.is_waiting) {
+            self.count += 1;
+            return self.count < ATTEMPTS_MAX;
+        }
+        if left.len() < before {
+            self.pauses = 0;
+            return true;
+        }
+        if self.pauses == PAUSES_MAX {
+            return false;
+        }
+        let pause_ms = (PAUSE_MS_MIN << self.pauses).min(PAUSE_MS_MAX);
+        self.pauses += 1;
+        tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+        true
+    }
+}
+
 type Results = Vec<(usize, Result<Submitted, Error>)>;
 
 impl Service {
@@ -196,6 +299,7 @@ impl Service {
                 index,
                 incoming,
                 with_history: false,
+                is_waiting: false,
             };
             by_board.entry(&incoming.board).or_default().push(pending);
         }
@@ -217,7 +321,8 @@ impl Service {
         asked: Asked,
     ) -> Results {
         let mut results = Results::with_capacity(pending.len());
-        for _ in 0..ATTEMPTS_MAX {
+        let mut attempts = Attempts::default();
+        loop {
             let live = match self.live_board(id).await {
                 Ok(live) => live,
                 Err(error) => return fail(results, &pending, &error),
@@ -236,13 +341,20 @@ impl Service {
                 Ok(false) => continue,
                 Err(error) => return fail(results, &pending, &error),
             }
-            pending = match self.attempt(&live, pending, asked, &mut results).await {
+            let before = pending.len();
+            let is_careful = attempts.pauses > 0;
+            pending = match self
+                .attempt(&live, pending, asked, is_careful, &mut results)
+                .await
+            {
                 Ok(left) if left.is_empty() => return results,
                 Ok(left) => left,
                 Err((error, left)) => return fail(results, &left, &error),
             };
+            if !attempts.next(before, &pending).await {
+                return fail(results, &pending, &Error::busy());
+            }
         }
-        fail(results, &pending, &Error::busy())
     }
 
     /// Notes that a board of several shards has events, before it gets the first. Returns whether that is done, or
@@ -266,23 +378,23 @@ impl Service {
         live: &Arc<LiveBoard>,
         pending: Vec<Pending<'a>>,
         asked: Asked,
+        is_careful: bool,
         results: &mut Results,
     ) -> Result<Vec<Pending<'a>>, (Error, Vec<Pending<'a>>)> {
         let board = &live.board;
         let now = self.clock.now();
-        let planned = plan_groups(live, pending, asked, now, results);
-        let (items, sent): (Vec<_>, Vec<_>) = planned
-            .into_iter()
-            .map(|(shard, items, group)| (items, live.shards[shard].applying.submit(group)))
-            .unzip();
-        let replies = join_all(sent).await;
+        let planned = plan_events(live, pending, asked, now, results);
+        let replies = if board.reserves() {
+            reserve::send(live, planned, is_careful, now).await
+        } else {
+            send(live, planned, now).await
+        };
         let mut again = Vec::new();
         let mut failed: Option<(Error, Vec<Pending<'a>>)> = None;
         let mut incomplete = Vec::new();
         let mut is_stale = false;
-        for (items, reply) in items.into_iter().zip(replies) {
-            let fault = || StoreError::Unexpected("events without their results".into());
-            match reply.ok_or_else(fault).flatten() {
+        for (items, reply) in replies {
+            match reply {
                 Ok(Versioned::Current(answers)) => {
                     for (planned, answer) in items.into_iter().zip(answers) {
                         let Planned {
@@ -290,6 +402,7 @@ impl Service {
                             at,
                             route,
                         } = planned;
+                        item.is_waiting = false;
                         let submitted = |outcome, is_duplicate, lefts: Vec<i64>| {
                             let lefts = lefts.into_iter().enumerate();
                             let left = |(place, left)| QuotaLeft::new(board, place, left, at, now);
@@ -309,6 +422,15 @@ impl Service {
                             }
                             Answer::NeedsHistory => {
                                 item.with_history = true;
+                                again.push(item);
+                                continue;
+                            }
+                            Answer::Waits => {
+                                item.is_waiting = true;
+                                again.push(item);
+                                continue;
+                            }
+                            Answer::Void => {
                                 again.push(item);
                                 continue;
                             }
@@ -361,19 +483,30 @@ impl Service {
     }
 }
 
-/// Plans events and puts them into groups of bounded cost, each for the shard that is named with it. What is refused
-/// at once is among the results.
-fn plan_groups<'a>(
+/// Sends planned events to the shards of their members.
+async fn send<'a>(
+    live: &LiveBoard,
+    planned: Vec<(Planned<'a>, Ready)>,
+    now: Timestamp,
+) -> Vec<(Vec<Planned<'a>>, Reply)> {
+    let mut groups = Groups::new(live, now);
+    for (planned, ready) in planned {
+        let shard = live.board.shard_of(&planned.item.incoming.member);
+        groups.push(shard, planned, ready);
+    }
+    groups.send(live).await
+}
+
+/// Plans events. What is refused at once is among the results.
+fn plan_events<'a>(
     live: &LiveBoard,
     pending: Vec<Pending<'a>>,
     asked: Asked,
     now: Timestamp,
     results: &mut Results,
-) -> Vec<(usize, Vec<Planned<'a>>, Group)> {
+) -> Vec<(Planned<'a>, Ready)> {
     let board = &live.board;
-    let mut groups: Vec<(usize, Vec<Planned<'a>>, Group)> = Vec::new();
-    // The last group of each shard.
-    let mut last_of: Vec<Option<usize>> = vec![None; live.shards.len()];
+    let mut all = Vec::with_capacity(pending.len());
     for item in pending {
         let incoming = item.incoming;
         let score = match Score::parse(&incoming.score, board.definition.decimals) {
@@ -404,35 +537,16 @@ fn plan_groups<'a>(
             detail: asked.detail,
             asks_quotas: asked.quotas,
             with_history: item.with_history,
+            token: None,
         };
         let planned = Planned {
             item,
             at: ready.plan.at,
             route: Arc::clone(&ready.plan.route),
         };
-        let more = Load {
-            events: 1,
-            cost_us: ready.cost_us(),
-        };
-        let shard = board.shard_of(&incoming.member);
-        match last_of[shard].and_then(|last| groups.get_mut(last)) {
-            Some((_, items, group)) if group.load.and(more).fits() => {
-                items.push(planned);
-                group.events.push(ready);
-                group.load = group.load.and(more);
-            }
-            _ => {
-                let group = Group {
-                    events: vec![ready],
-                    load: more,
-                    planned_at: now,
-                };
-                last_of[shard] = Some(groups.len());
-                groups.push((shard, vec![planned], group));
-            }
-        }
+        all.push((planned, ready));
     }
-    groups
+    all
 }
 
 /// Gives all that are left the same result.

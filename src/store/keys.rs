@@ -20,6 +20,10 @@
 //! | `st:{b}:1:voters-day:2026-11-21`, …`␟alice` | HyperLogLog | who has voted in a period, and for a member |
 //! | `st:{b}:1:e:run-88231` | string | a remembered event id and its outcome; expires |
 //! | `st:{b}:1:q:0:voter-hour:hour:2026-11-21T05:00Z`… | string, sorted set | what was taken of a quota (`scripts/lib/quota.lua`); expires where it can |
+//! | `st:{b:16:3}:1:reserved` | hash | of a shard: what is reserved of the quotas whose counts lie there, by tokens (`scripts/reserve.lua`) |
+//! | `st:{b:16:3}:1:reserving` | hash | pool → how many reservations of it are open |
+//! | `st:{b:16:3}:1:t:`token | string | the outcome of an event without id, remembered under the token of its reservation; expires |
+//! | `st:{b:16:3}:1:f:`token | string | events with the reservation of this token are void (`scripts/fence.lua`); expires |
 //! | `st:{b:16:3}` | hash | of a shard: `version`, `used` once there are events |
 //! | `st:{boards}:live` | sorted set | the ids of all boards, all under score 0 |
 //! | `st:{boards}:changes` | sorted set | board ids by the sequence number of their last change |
@@ -28,6 +32,7 @@
 //!
 //! A window that was taken from a board and added again has its epoch behind its name: `day@5`.
 
+use super::reservations::Token;
 use crate::domain::board::Board;
 use crate::domain::ids::EventId;
 use crate::domain::period::Period;
@@ -70,6 +75,26 @@ pub fn event(board: &Board, id: &EventId) -> String {
 /// The key of what was taken of a quota's pool.
 pub fn quota(board: &Board, pool: &Pool) -> String {
     own(board, &format!("q:{}", pool.name))
+}
+
+/// The key of what is reserved of the quotas whose counts lie in this shard.
+pub fn reserved(board: &Board) -> String {
+    own(board, "reserved")
+}
+
+/// The key of how many reservations are open of each pool in this shard.
+pub fn reserving(board: &Board) -> String {
+    own(board, "reserving")
+}
+
+/// The key under which an event without id is remembered by the token of its reservation.
+pub fn event_of(board: &Board, token: Token) -> String {
+    own(board, &format!("t:{token}"))
+}
+
+/// The key that makes events void that come with this token.
+pub fn fence(board: &Board, token: Token) -> String {
+    own(board, &format!("f:{token}"))
 }
 
 /// A key of the board's data.
@@ -269,6 +294,17 @@ mod tests {
         assert_eq!(
             keys(shard, shown(List::Period(Unit::Day)), at),
             ["st:{run_hero:16:3}:7:day:2026-11-21"]
+        );
+        let token = Token::from_bits(0x12_34ab);
+        assert_eq!(
+            [
+                reserved(shard),
+                reserving(shard),
+                event_of(shard, token),
+                fence(shard, token)
+            ],
+            ["reserved", "reserving", "t:rSEAAAAAAAA", "f:rSEAAAAAAAA"]
+                .map(|name| format!("st:{{run_hero:16:3}}:7:{name}"))
         );
         let period = vote
             .calendar
