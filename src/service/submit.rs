@@ -205,7 +205,7 @@ impl Work for Applying {
 
 /// Events, each with something of the caller's, in groups of bounded cost for each shard.
 pub(super) struct Groups<T> {
-    groups: Vec<(usize, Vec<T>, Group)>,
+    all: Vec<(usize, Vec<T>, Group)>,
     /// The last group of each shard.
     last_of: Vec<Option<usize>>,
     planned_at: Timestamp,
@@ -215,7 +215,7 @@ impl<T> Groups<T> {
     /// None yet, of events that are planned at `now`.
     pub(super) fn new(live: &LiveBoard, now: Timestamp) -> Self {
         Self {
-            groups: Vec::new(),
+            all: Vec::new(),
             last_of: vec![None; live.shards.len()],
             planned_at: now,
         }
@@ -227,7 +227,7 @@ impl<T> Groups<T> {
             events: 1,
             cost_us: ready.cost_us(),
         };
-        match self.last_of[shard].and_then(|last| self.groups.get_mut(last)) {
+        match self.last_of[shard].and_then(|last| self.all.get_mut(last)) {
             Some((_, items, group)) if group.load.and(more).fits() => {
                 items.push(item);
                 group.events.push(ready);
@@ -239,15 +239,15 @@ impl<T> Groups<T> {
                     load: more,
                     planned_at: self.planned_at,
                 };
-                self.last_of[shard] = Some(self.groups.len());
-                self.groups.push((shard, vec![item], group));
+                self.last_of[shard] = Some(self.all.len());
+                self.all.push((shard, vec![item], group));
             }
         }
     }
 
     /// Sends all of them side by side.
     pub(super) async fn send(self, live: &LiveBoard) -> Vec<(Vec<T>, Reply)> {
-        let groups = self.groups.into_iter();
+        let groups = self.all.into_iter();
         let (items, sent): (Vec<_>, Vec<_>) = groups
             .map(|(shard, items, group)| (items, live.shards[shard].applying.submit(group)))
             .unzip();

@@ -6,6 +6,7 @@ mod errors;
 mod events;
 mod quotas;
 mod reads;
+mod reservations;
 mod roles;
 mod shards;
 mod votes;
