@@ -389,10 +389,10 @@ local function carry_out(e)
   local known = id_key and remembered[id_key]
   local token = args.tokens and args.tokens[e] ~= '' and args.tokens[e]
   if known then
-    -- The same call once more: it was repeated on the way.
-    if token and string.sub(known, -#token) == token then return known end
     if struct.unpack('>I7', known) ~= fingerprint then return {REUSED} end
     if args.confirm then call('SET', id_key, known, 'KEEPTTL', 'XX') end
+    -- The same call once more: it was repeated on the way.
+    if token and string.sub(known, -#token) == token then return known end
     return {DUPLICATE, known}
   end
   if detail == ONLY_IF_KNOWN then return {REFUSED} end

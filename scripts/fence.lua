@@ -18,6 +18,10 @@ local BOARD, RECORD, FENCE, version, token, ms = KEYS[1], KEYS[2], KEYS[3], ARGV
 
 if redis.call('HGET', BOARD, 'version') ~= version then return {'STALE'} end
 local record = redis.call('GET', RECORD)
-if record and string.sub(record, -#token) == token then return {'APPLIED'} end
+if record and string.sub(record, -#token) == token then
+  -- If it is waited for replicas after this call, they have it too.
+  redis.call('SET', RECORD, record, 'KEEPTTL')
+  return {'APPLIED'}
+end
 redis.call('SET', FENCE, '1', 'PX', ms)
 return {'VOID'}

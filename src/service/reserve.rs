@@ -243,7 +243,7 @@ impl Taking {
     fn settled(&self) -> Option<Settled> {
         let was_sent = self.ready.is_none();
         let is_kept = match &self.end {
-            Some(Err(_)) if was_sent => return None,
+            Some(Err(_)) if was_sent && self.refusal.is_none() => return None,
             Some(Ok(Versioned::Current(Answer::Taken(..)))) => true,
             _ => false,
         };

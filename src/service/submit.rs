@@ -286,6 +286,16 @@ impl Attempts {
         tokio::time::sleep(Duration::from_millis(pause_ms)).await;
         true
     }
+
+    /// Why there is no further one.
+    fn given_up(&self) -> Error {
+        if self.count < ATTEMPTS_MAX {
+            let message = "whether a quota is used up depends on events that are on their way";
+            StoreError::Unavailable(message.into()).into()
+        } else {
+            Error::busy()
+        }
+    }
 }
 
 type Results = Vec<(usize, Result<Submitted, Error>)>;
@@ -352,7 +362,7 @@ impl Service {
                 Err((error, left)) => return fail(results, &left, &error),
             };
             if !attempts.next(before, &pending).await {
-                return fail(results, &pending, &Error::busy());
+                return fail(results, &pending, &attempts.given_up());
             }
         }
     }

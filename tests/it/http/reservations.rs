@@ -225,6 +225,25 @@ async fn retries_side_by_side_count_once_and_leave_nothing_reserved() {
     assert_nothing_is_open(&world).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_goes_away_leaves_nothing_reserved() {
+    let world = world().await;
+    define(&world).await;
+    for number in 0..60 {
+        let client = world.client().clone();
+        let voter = format!("v{}", number % 30);
+        let body = json!({"member": "m", "score": 1, "voter": voter, "device": voter});
+        let path = "/v1/boards/b/events";
+        let sent = tokio::spawn(async move { client.post(path, body).await });
+        tokio::time::sleep(Duration::from_micros(number * 50)).await;
+        sent.abort();
+    }
+    eventually("nothing is open", async || {
+        world.redis.keys("st:*:reserv*").await.is_empty()
+    })
+    .await;
+}
+
 /// Votes of twenty voters, ten each at a board that takes three of them; how many each got through.
 async fn hammer(clients: Vec<Client>) -> Vec<usize> {
     let votes = (0..20).map(async |voter: usize| {
