@@ -325,7 +325,7 @@ mod tests {
                 event_of(shard, token),
                 fence(shard, token)
             ],
-            ["reserved", "reserving", "t:rSEAAAAAAAA", "f:rSEAAAAAAAA"]
+            ["reserved", "reserving", "t:rSjEAAAAAAA", "f:rSEAAAAAAAA"]
                 .map(|name| format!("st:{{run_hero:16:3}}:7:{name}"))
         );
     }
