@@ -271,8 +271,7 @@ impl Attempts {
     /// Prepares the next attempt, of `left` events of `before`; returns whether there is one.
     async fn next(&mut self, before: usize, left: &[Pending<'_>]) -> bool {
         if !left.iter().any(|item| item.is_waiting) {
-            self.count += 1;
-            return self.count < ATTEMPTS_MAX;
+            return self.begin_anew();
         }
         if left.len() < before {
             self.pauses = 0;
@@ -285,6 +284,12 @@ impl Attempts {
         self.pauses += 1;
         tokio::time::sleep(Duration::from_millis(pause_ms)).await;
         true
+    }
+
+    /// Counts one that has to begin anew; returns whether there is another one.
+    fn begin_anew(&mut self) -> bool {
+        self.count += 1;
+        self.count < ATTEMPTS_MAX
     }
 
     /// Why there is no further one.
@@ -348,7 +353,8 @@ impl Service {
             }
             match self.note_use(&live).await {
                 Ok(true) => {}
-                Ok(false) => continue,
+                Ok(false) if attempts.begin_anew() => continue,
+                Ok(false) => return fail(results, &pending, &Error::busy()),
                 Err(error) => return fail(results, &pending, &error),
             }
             let before = pending.len();
@@ -412,7 +418,6 @@ impl Service {
                             at,
                             route,
                         } = planned;
-                        item.is_waiting = false;
                         let submitted = |outcome, is_duplicate, lefts: Vec<i64>| {
                             let lefts = lefts.into_iter().enumerate();
                             let left = |(place, left)| QuotaLeft::new(board, place, left, at, now);
@@ -517,7 +522,8 @@ fn plan_events<'a>(
 ) -> Vec<(Planned<'a>, Ready)> {
     let board = &live.board;
     let mut all = Vec::with_capacity(pending.len());
-    for item in pending {
+    for mut item in pending {
+        item.is_waiting = false;
         let incoming = item.incoming;
         let score = match Score::parse(&incoming.score, board.definition.decimals) {
             Ok(score) => score,

@@ -325,7 +325,7 @@ mod tests {
                 event_of(shard, token),
                 fence(shard, token)
             ],
-            ["reserved", "reserving", "t:rSjEAAAAAAA", "f:rSEAAAAAAAA"]
+            ["reserved", "reserving", "t:rSjEAAAAAAA", "f:rSjEAAAAAAA"]
                 .map(|name| format!("st:{{run_hero:16:3}}:7:{name}"))
         );
     }
