@@ -36,7 +36,8 @@
 --   ats         tie keys
 --   fingerprints
 --   on_routes   places in `routes`
---   details     0: status alone, 1: standings, 2: with ranks, 3: the event is refused, unless its id is known
+--   details     0: status alone, 1: standings, 2: with ranks, 3: the event is refused, unless its id is known,
+--               4: the same, unless a score would pass the bound too
 -- and, where voters are counted:
 --   voters      ids, empty for none
 --   by_member   whether they are also counted for each member
@@ -46,6 +47,9 @@
 --   uses        of the events, for each a list; see lib/quota.lua
 --   asks        whether it is asked what is left of them: for each event
 --   registry    key index of the set with the names of counts that don't expire
+-- and, where the counts of quotas lie in other slots (see reserve.lua):
+--   tokens      of the events' reservations, eleven bytes each, empty for none
+--   fences      key indexes of what makes an event void (see fence.lua), 0: none
 --
 -- Reply: {'STALE'}, or {'OK', one for each event}:
 --   record      taken: what is remembered of it
@@ -56,11 +60,12 @@
 --   {4, code}   a score of this window would pass the bound
 --   {5}         a standing that is a sum is not there, and no history was sent: nothing done, send it
 --   {7, quota, ms}   this quota is used up; when a sliding window would take the event, text, 0: not told
+--   {9}         the event's reservation is void: nothing done, reserve again
 --   {6, code}   ranks were asked for in a standing that is a sum and is not there: nothing done, complete it
 -- A record is, big-endian: fingerprint (7 bytes), tie key (6), detail + status (applied: 0, unchanged: 4) + (scores
--- of seven bytes: 8, of four: 0) (1); for each standing that it reports, code + (listed before: 4096) (2), score
+-- of seven bytes: 8, of four: 0) + (with a token: 16) (1); for each standing that it reports, code + (listed before: 4096) (2), score
 -- (4 or 7), and for updates other than `sum` the score before (4 or 7); then, for detail 2, for each of them rank
--- and rank before, 0: not listed (4 each).
+-- and rank before, 0: not listed (4 each); and the token of the event's reservation, if it had one (11).
 --
 -- Example: one event of 5 points for `ann` on a board with the window `day` (code 1024), ties by member:
 --   KEYS  st:{b}  st:{b}:1:keys  st:{b}:1:day:2026-11-21  st:{b}:1:e:x1
@@ -70,9 +75,9 @@
 --   reply {'OK', record}
 
 local DUPLICATE, REUSED, REFUSED, OUT_OF_RANGE, NO_HISTORY, NO_STANDING, NO_QUOTA = 1, 2, 3, 4, 5, 6, 7
-local TAKEN = 8
-local APPLIED, UNCHANGED, WIDE = 0, 4, 8
-local STATUS_ALONE, WITH_RANKS, ONLY_IF_KNOWN = 0, 2, 3
+local TAKEN, VOID = 8, 9
+local APPLIED, UNCHANGED, WIDE, WITH_TOKEN = 0, 4, 8, 16
+local STATUS_ALONE, WITH_RANKS, ONLY_IF_KNOWN, ONLY_IF_BEYOND = 0, 2, 3, 4
 local LISTED_BEFORE = 4096
 local SCORE_MAX = 9007199254740991
 
@@ -238,15 +243,18 @@ end
 
 -- Event ids' records by their keys, and the keys of those that this call has taken.
 local remembered, taken = {}, {}
+-- Fences that are there, by their keys.
+local fenced = {}
 
-local function load_remembered()
+-- The values that are there under the keys of these indexes, by their keys.
+local function load_values(places, values)
   local keys = {}
-  for _, place in ipairs(args.ids) do
+  for _, place in ipairs(places) do
     if place > 0 then keys[#keys + 1] = KEYS[place] end
   end
   if #keys == 0 then return end
-  for index, record in ipairs(call('MGET', unpack(keys))) do
-    if record then remembered[keys[index]] = record end
+  for index, value in ipairs(call('MGET', unpack(keys))) do
+    if value then values[keys[index]] = value end
   end
 end
 
@@ -275,7 +283,7 @@ local function report(code, score, old_score)
   field_count = field_count + REPORT_FIELDS
 end
 
-local function make_record(fingerprint, at, status, detail)
+local function make_record(fingerprint, at, status, detail, token)
   local forms = is_wide and wide_forms or narrow_forms
   local form = forms[field_count]
   if not form then
@@ -283,7 +291,7 @@ local function make_record(fingerprint, at, status, detail)
     form = '>I7I6B' .. string.rep('H' .. string.rep(score_form, REPORT_FIELDS - 1), field_count / REPORT_FIELDS)
     forms[field_count] = form
   end
-  local ending = detail + status + (is_wide and WIDE or 0)
+  local ending = detail + status + (is_wide and WIDE or 0) + (token and WITH_TOKEN or 0)
   return struct.pack(form, fingerprint, at, ending, unpack(fields, 1, field_count))
 end
 
@@ -386,12 +394,16 @@ local function carry_out(e)
   local fingerprint, at = args.fingerprints[e], args.ats[e]
   local id_key = id_place > 0 and KEYS[id_place]
   local known = id_key and remembered[id_key]
+  local token = args.tokens and args.tokens[e] ~= '' and args.tokens[e]
   if known then
     if struct.unpack('>I7', known) ~= fingerprint then return {REUSED} end
     if args.confirm then call('SET', id_key, known, 'KEEPTTL', 'XX') end
+    -- The same call once more: it was repeated on the way.
+    if token and string.sub(known, -#token) == token then return known end
     return {DUPLICATE, known}
   end
   if detail == ONLY_IF_KNOWN then return {REFUSED} end
+  if token and fenced[KEYS[args.fences[e]]] then return {VOID} end
 
   -- Everything is computed and checked before anything is changed.
   local targets = route.targets
@@ -406,15 +418,14 @@ local function carry_out(e)
     end
   end
 
+  if detail == ONLY_IF_BEYOND then return {REFUSED} end
+
   local lefts
   if quotas then
     local rules, uses, instant = quotas.rules, quotas.uses[e], quotas.instants[e]
-    local pools, used_up, frees = choose_pools(rules, uses, instant)
+    local pools, used_up, frees = choose_pools(rules, uses, instant, {})
     if not pools then return {NO_QUOTA, used_up, number_text(frees)} end
-    if quotas.asks[e] then
-      lefts = {}
-      for place, use in ipairs(uses) do lefts[place] = number_text(left_of(rules[use[1]], use, instant)) end
-    end
+    if quotas.asks[e] then lefts = lefts_of(rules, uses, instant) end
     take_from(pools, instant, now)
   end
 
@@ -436,7 +447,7 @@ local function carry_out(e)
   end
 
   local status = (is_sum or is_changed) and APPLIED or UNCHANGED
-  local record = make_record(fingerprint, at, status, detail)
+  local record = make_record(fingerprint, at, status, detail, token)
   if ranks_before then
     local ranks, packed = ranks_of(targets, m), {record}
     for place, target in ipairs(targets) do
@@ -444,6 +455,7 @@ local function carry_out(e)
     end
     record = table.concat(packed)
   end
+  if token then record = record .. token end
   if args.voters then count_turnout(route, m, args.voters[e]) end
   if id_key then
     remembered[id_key] = record
@@ -454,7 +466,8 @@ local function carry_out(e)
   return record
 end
 
-load_remembered()
+load_values(args.ids, remembered)
+if args.tokens then load_values(args.fences, fenced) end
 if quotas then load_counts(quotas.rules, quotas.uses) end
 for _, route in ipairs(args.routes) do open_route(route) end
 local reply = {'OK'}

@@ -8,6 +8,7 @@ use metrics::gauge;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
+use crate::service::reserve::LEFT_BEHIND;
 use crate::service::{Error, Service};
 
 /// The longest pause after failures; they double the interval up to it.
@@ -26,20 +27,29 @@ pub enum Step {
     Reshard,
     /// Unlinking data that is not needed any more.
     Purge,
+    /// Settling what was reserved of quotas for events that nobody brought to their end.
+    Reservations,
 }
 
 impl Step {
     /// What every instance needs, to keep its memory and its clock right.
     pub const OF_EVERY_INSTANCE: [Self; 2] = [Self::Boards, Self::Clock];
     /// What one instance is enough for.
-    pub const IN_BACKGROUND: [Self; 3] = [Self::Rollover, Self::Reshard, Self::Purge];
+    pub const IN_BACKGROUND: [Self; 4] = [
+        Self::Rollover,
+        Self::Reshard,
+        Self::Purge,
+        Self::Reservations,
+    ];
 
     /// How long the loop sleeps between two steps.
     fn interval(self) -> Duration {
         match self {
             Self::Boards => Duration::from_millis(250),
             Self::Rollover => Duration::from_millis(500),
-            Self::Clock | Self::Reshard | Self::Purge => Duration::from_secs(1),
+            Self::Clock | Self::Reshard | Self::Purge | Self::Reservations => {
+                Duration::from_secs(1)
+            }
         }
     }
 
@@ -54,6 +64,7 @@ impl Step {
                 while service.purge_deleted().await? {}
                 Ok(())
             }
+            Self::Reservations => service.settle_reservations(LEFT_BEHIND).await,
         }
     }
 }

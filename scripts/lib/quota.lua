@@ -5,7 +5,7 @@
 -- apart:
 --   of a period, or in total   string: the sum
 --   of a sliding window        sorted set, the log: ms since the epoch -> `ms:n:amount`, n telling apart those of one
---                              millisecond; what can't matter any more is dropped
+--                              millisecond, on boards of several shards by a token; what can't matter any more is dropped
 --
 -- rules = list of {log = length of the sliding window in ms, 0: none; keep = ms for which a log is kept;
 --                  is_points: whether amounts other than 1 are counted; allowances = list, one for each pool}
@@ -123,39 +123,55 @@ local function left_of(rule, use, instant)
   return left
 end
 
--- For each use the pool that it takes from; or nil, the quota that is used up, and when it frees, 0: not told.
-local function choose_pools(rules, uses, instant)
+-- The pool that a use takes from; or nil and when it frees, 0: not told. `reserving` tells of which pools reservations
+-- are open: if one of those has too little left, it is not known yet, nil and nil.
+local function choose_pool(rule, use, instant, reserving)
+  local amount, frees = use[2], 0
+  for place, index in ipairs(use[4]) do
+    if index > 0 then
+      local key, allowance, takes, later = KEYS[index], rule.allowances[place], nil, 0
+      if rule.log > 0 then
+        takes, later = log_takes(rule, key, allowance, amount, instant)
+      else
+        takes = counts[key] + amount <= allowance
+      end
+      if takes then return {rule = rule, key = key, amount = amount, expires = use[3]} end
+      if reserving[key] then return nil, nil end
+      if frees == 0 then frees = later end
+    end
+  end
+  return nil, frees
+end
+
+-- For each use the pool that it takes from; or nil, the quota that is used up, and when it frees, 0: not told, nil: not
+-- known yet.
+local function choose_pools(rules, uses, instant, reserving)
   local chosen = {}
   for _, use in ipairs(uses) do
-    local rule, amount, pool, frees = rules[use[1]], use[2], nil, 0
-    for place, index in ipairs(use[4]) do
-      if index > 0 and not pool then
-        local key, allowance, takes, later = KEYS[index], rule.allowances[place], nil, 0
-        if rule.log > 0 then
-          takes, later = log_takes(rule, key, allowance, amount, instant)
-        else
-          takes = counts[key] + amount <= allowance
-        end
-        if takes then
-          pool = {rule = rule, key = key, amount = amount, expires = use[3]}
-        elseif frees == 0 then
-          frees = later
-        end
-      end
-    end
+    local pool, frees = choose_pool(rules[use[1]], use, instant, reserving)
     if not pool then return nil, use[1], frees end
     chosen[#chosen + 1] = pool
   end
   return chosen
 end
 
-local function take_from(pools, instant, now)
+-- What is left of each use, once they have taken their amounts, as text.
+local function lefts_of(rules, uses, instant)
+  local lefts = {}
+  for place, use in ipairs(uses) do lefts[place] = number_text(left_of(rules[use[1]], use, instant)) end
+  return lefts
+end
+
+-- Takes from the pools that were chosen. `name` tells the event's entries in logs apart from others of one millisecond,
+-- where they may go again; otherwise they are numbered.
+local function take_from(pools, instant, now, name)
   for _, pool in ipairs(pools) do
     local key, rule = pool.key, pool.rule
     if rule.log > 0 then
       local at = number_text(instant)
-      local number = call('ZCOUNT', key, at, at)
-      call('ZADD', key, at, at .. ':' .. number .. ':' .. number_text(pool.amount))
+      local entry = at .. ':' .. (name or call('ZCOUNT', key, at, at)) .. ':' .. number_text(pool.amount)
+      call('ZADD', key, at, entry)
+      pool.entry = entry
       call('ZREMRANGEBYSCORE', key, '-inf', '(' .. number_text(now - rule.keep))
       call('PEXPIRE', key, number_text(rule.keep))
     else

@@ -260,7 +260,7 @@ pub struct Definition {
     #[schema(minimum = 1, maximum = 100_000)]
     pub keep_top: Option<u32>,
     /// Over how many slots of a Redis Cluster the members are spread, 1 to 64: for a board that is too much for one
-    /// node. Reads stay exact. Not with `ranking: dense`, `quotas`, `max_attempts` and `uniques`.
+    /// node. Reads and quotas stay exact. Not with `ranking: dense` and `uniques`.
     #[serde(default = "one")]
     #[schema(minimum = 1, maximum = 64, default = 1)]
     pub shards: u16,
@@ -448,8 +448,6 @@ impl Definition {
     fn check_shards(&self) -> Vec<(&'static str, &'static str)> {
         let alone = [
             ("ranking", self.ranking == Ranking::Dense),
-            ("quotas", !self.quotas.is_empty()),
-            ("max_attempts", !self.max_attempts.is_empty()),
             ("uniques", self.uniques.is_some()),
         ];
         let refused = alone

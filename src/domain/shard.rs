@@ -13,6 +13,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::board::Board;
 use super::ids::{BoardId, MemberId};
+use super::quota::QuotaUse;
 
 /// The most shards of a board.
 pub const SHARDS_MAX: u16 = 64;
@@ -98,6 +99,25 @@ impl Board {
     /// In which of its shards a member lies.
     pub fn shard_of(&self, member: &MemberId) -> usize {
         self.placement.current.place_of(member)
+    }
+
+    /// The shards where the counts of its quotas lie, for ever: those that it began with.
+    pub fn homes(&self) -> Vec<Self> {
+        self.shards_of(self.placement.home())
+    }
+
+    /// In which of its homes the counts of a use lie: all its pools together, wherever the members lie that events are for.
+    pub fn home_of(&self, used: &QuotaUse) -> usize {
+        // The first pool is that of `max`, which all events of the use have in common.
+        let name = used.pools.first().map_or("", |pool| &pool.name);
+        let hash = xxh3_64(name.as_bytes());
+        let homes = u64::from(self.placement.home().shards);
+        usize::try_from(hash % homes).unwrap_or(0)
+    }
+
+    /// Whether an event is taken in steps: where the counts of its quotas may lie in other slots than its member.
+    pub fn reserves(&self) -> bool {
+        !self.quotas.is_empty() && !self.placement.current.is_together()
     }
 
     /// What its keys have in common, and what decides on their slot: `run_hero`, or of a shard `run_hero:16:3`. Ids

@@ -15,6 +15,7 @@ pub mod page;
 pub mod period;
 pub mod quotas;
 pub mod recall;
+pub mod reserve;
 pub mod reshard;
 pub mod rollover;
 pub mod stats;
@@ -30,6 +31,7 @@ pub use error::Error;
 use self::ask::Reading;
 use self::line::Line;
 use self::recall::FormerShards;
+use self::reserve::LiveHome;
 use self::submit::Applying;
 use crate::clock::Clock;
 use crate::domain::board::Board;
@@ -51,6 +53,8 @@ pub struct LiveBoard {
     pub shards: Vec<LiveShard>,
     /// Those that it has moved away from.
     former: Vec<FormerShards>,
+    /// Where the counts of its quotas lie, if that may be elsewhere than its members.
+    homes: Vec<LiveHome>,
     /// Whether it is noted that it has events. Where its data lies together that is done with the event.
     is_used: AtomicBool,
 }
@@ -72,6 +76,7 @@ impl LiveBoard {
             routes: Routes::default(),
             shards: shards.map(|shard| LiveShard::new(shard, store)).collect(),
             former: FormerShards::of(&board),
+            homes: LiveHome::of(&board, store),
             is_used: AtomicBool::new(board.placement.current.is_together()),
             board,
         }

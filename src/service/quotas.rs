@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use futures::future::try_join_all;
+
 use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
 use crate::domain::event::Origin;
 use crate::domain::ids::{BoardId, MemberId};
@@ -40,14 +42,39 @@ impl Service {
             let live = self.live_board(&request.board).await?;
             let now = self.clock.now();
             let uses = quota::counts(&live.board, &request.origin, member, now);
-            let read = self.store.quota_counts(&live.board, &uses, now).await?;
-            let Versioned::Current(taken) = read else {
+            // Where the counts lie with the members, that is one place.
+            let homes = live.homes.len().max(1);
+            let read = (0..homes).map(|home| self.counts_at(&live, home, &uses, now));
+            let Some(counts) = try_join_all(read).await?.into_iter().collect() else {
                 self.reload(&live.board.id).await?;
                 continue;
             };
-            let counts = uses.into_iter().zip(taken).collect();
+            let mut counts: Vec<Vec<(QuotaUse, Taken)>> = counts;
+            let mut counts = counts.drain(..).flatten().collect::<Vec<_>>();
+            counts.sort_by_key(|(used, _)| used.quota);
             return Ok(FoundQuotas { live, now, counts });
         }
         Err(Error::busy())
+    }
+
+    /// Reads what was taken of those uses whose counts lie in a shard; `None` if its definition is another one.
+    async fn counts_at(
+        &self,
+        live: &LiveBoard,
+        home: usize,
+        uses: &[QuotaUse],
+        now: Timestamp,
+    ) -> Result<Option<Vec<(QuotaUse, Taken)>>, Error> {
+        let is_here = |used: &&QuotaUse| live.board.home_of(used) == home;
+        let uses: Vec<QuotaUse> = uses.iter().filter(is_here).cloned().collect();
+        if uses.is_empty() && home > 0 {
+            return Ok(Some(Vec::new()));
+        }
+        let home = live.homes.get(home).map_or(&live.board, |home| &home.board);
+        let read = self.store.quota_counts(home, &uses, now).await?;
+        Ok(match read {
+            Versioned::Current(taken) => Some(uses.into_iter().zip(taken).collect()),
+            Versioned::Stale => None,
+        })
     }
 }

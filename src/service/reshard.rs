@@ -30,6 +30,7 @@ use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::series::{Derived, Series};
 use crate::domain::shard::Sharding;
 use crate::store::boards::Defined;
+use crate::store::events::remember_ms;
 use crate::store::keys::{self, Named};
 use crate::store::reshard::{Adopted, Adoption, Change, Changed, DerivedEntry};
 use crate::store::{Store, StoreError};
@@ -342,7 +343,7 @@ impl Mover<'_> {
             done!(step);
         }
         done!(self.hand_over_derived(board).await?);
-        let remembered = board.definition.idempotency.ms();
+        let remembered = remember_ms(board);
         let ids_until_ms = self
             .service
             .clock
@@ -350,7 +351,7 @@ impl Mover<'_> {
             .ms()
             .saturating_add_unsigned(remembered);
         let moved = board.placed(board.placement.moved(ids_until_ms));
-        self.store.open_sharding(&moved, self.to).await?;
+        self.store.open_shards(&moved).await?;
         if self.store.define_board(&moved, Some(board), false).await? != Defined::Stored {
             return Ok(Step::Lost);
         }

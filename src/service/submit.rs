@@ -6,12 +6,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use futures::future::join_all;
 use metrics::counter;
 
 use super::line::Work;
-use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
+use super::{ATTEMPTS_MAX, Error, LiveBoard, Service, reserve};
 use crate::domain::board::Board;
 use crate::domain::event::{Detail, Event, Origin, Outcome};
 use crate::domain::ids::{BoardId, EventId, MemberId};
@@ -25,6 +26,11 @@ use crate::store::{Store, StoreError, Versioned};
 
 /// The most events of one request.
 pub const BATCH_MAX: usize = 1_000;
+/// The pauses of events that wait for others on their way double from the one to the other, in milliseconds.
+const PAUSE_MS_MIN: u64 = 5;
+const PAUSE_MS_MAX: u64 = 100;
+/// How many pauses there are: two seconds in all.
+const PAUSES_MAX: usize = 23;
 
 /// An event as it came in: its score is not read yet, since that takes the board's decimals.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -107,6 +113,8 @@ pub(super) struct Pending<'a> {
     index: usize,
     incoming: &'a Incoming,
     with_history: bool,
+    /// Whether it has to wait until others that are on their way have come to their end.
+    is_waiting: bool,
 }
 
 /// An event that is on its way to the store.
@@ -117,7 +125,20 @@ pub(super) struct Planned<'a> {
     route: Arc<Route>,
 }
 
+/// An event that is planned, and what of it goes to the store.
+pub(super) type Way<'a> = (Planned<'a>, Ready);
+
 impl<'a> Planned<'a> {
+    /// Where it stands in its request.
+    pub(super) fn place(&self) -> usize {
+        self.item.index
+    }
+
+    /// What has to be sent again.
+    pub(super) fn into_pending(self) -> Pending<'a> {
+        self.item
+    }
+
     /// What became of it; or what has to be sent again, and the standing that has to be completed before.
     pub(super) fn result(
         self,
@@ -150,16 +171,19 @@ impl<'a> Planned<'a> {
                 item.with_history = true;
                 return Err((item, None));
             }
+            Answer::Waits => {
+                item.is_waiting = true;
+                return Err((item, None));
+            }
+            Answer::Void => return Err((item, None)),
             Answer::NeedsStanding(window) => return Err((item, Some((window, at)))),
         };
         Ok((item.index, result))
     }
-
-    /// What has to be sent again.
-    pub(super) fn into_pending(self) -> Pending<'a> {
-        self.item
-    }
 }
+
+/// What became of events that went together.
+pub(super) type Reply = Result<Versioned<Vec<Answer>>, StoreError>;
 
 /// The events of one board being carried out.
 #[derive(Debug)]
@@ -229,6 +253,106 @@ impl Work for Applying {
     }
 }
 
+/// Events, each with something of the caller's, in groups of bounded cost for each shard.
+pub(super) struct Groups<T> {
+    all: Vec<(usize, Vec<T>, Group)>,
+    /// The last group of each shard.
+    last_of: Vec<Option<usize>>,
+    planned_at: Timestamp,
+}
+
+impl<T> Groups<T> {
+    /// None yet, of events that are planned at `now`.
+    pub(super) fn new(live: &LiveBoard, now: Timestamp) -> Self {
+        Self {
+            all: Vec::new(),
+            last_of: vec![None; live.shards.len()],
+            planned_at: now,
+        }
+    }
+
+    /// Puts an event behind the others of its shard.
+    pub(super) fn push(&mut self, shard: usize, item: T, ready: Ready) {
+        let more = Load {
+            events: 1,
+            cost_us: ready.cost_us(),
+        };
+        match self.last_of[shard].and_then(|last| self.all.get_mut(last)) {
+            Some((_, items, group)) if group.load.and(more).fits() => {
+                items.push(item);
+                group.events.push(ready);
+                group.load = group.load.and(more);
+            }
+            _ => {
+                let group = Group {
+                    events: vec![ready],
+                    load: more,
+                    planned_at: self.planned_at,
+                };
+                self.last_of[shard] = Some(self.all.len());
+                self.all.push((shard, vec![item], group));
+            }
+        }
+    }
+
+    /// Sends all of them side by side.
+    pub(super) async fn send(self, live: &LiveBoard) -> Vec<(Vec<T>, Reply)> {
+        let groups = self.all.into_iter();
+        let (items, sent): (Vec<_>, Vec<_>) = groups
+            .map(|(shard, items, group)| (items, live.shards[shard].applying.submit(group)))
+            .unzip();
+        let fault = || StoreError::Unexpected("events without their results".into());
+        let replies = join_all(sent).await.into_iter();
+        let replies = replies.map(|reply| reply.ok_or_else(fault).flatten());
+        items.into_iter().zip(replies).collect()
+    }
+}
+
+/// How often events are sent again. Those that wait for others on their way are so for as long as some get on, and then
+/// a little longer.
+#[derive(Default)]
+struct Attempts {
+    count: usize,
+    /// The pauses since some have got on.
+    pauses: usize,
+}
+
+impl Attempts {
+    /// Prepares the next attempt, of `left` events of `before`; returns whether there is one.
+    async fn next(&mut self, before: usize, left: &[Pending<'_>]) -> bool {
+        if !left.iter().any(|item| item.is_waiting) {
+            return self.begin_anew();
+        }
+        if left.len() < before {
+            self.pauses = 0;
+            return true;
+        }
+        if self.pauses == PAUSES_MAX {
+            return false;
+        }
+        let pause_ms = (PAUSE_MS_MIN << self.pauses).min(PAUSE_MS_MAX);
+        self.pauses += 1;
+        tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+        true
+    }
+
+    /// Counts one that has to begin anew; returns whether there is another one.
+    fn begin_anew(&mut self) -> bool {
+        self.count += 1;
+        self.count < ATTEMPTS_MAX
+    }
+
+    /// Why there is no further one.
+    fn given_up(&self) -> Error {
+        if self.count < ATTEMPTS_MAX {
+            let message = "whether a quota is used up depends on events that are on their way";
+            StoreError::Unavailable(message.into()).into()
+        } else {
+            Error::busy()
+        }
+    }
+}
+
 pub(super) type Results = Vec<(usize, Result<Submitted, Error>)>;
 
 impl Service {
@@ -240,6 +364,7 @@ impl Service {
                 index,
                 incoming,
                 with_history: false,
+                is_waiting: false,
             };
             by_board.entry(&incoming.board).or_default().push(pending);
         }
@@ -261,7 +386,8 @@ impl Service {
         asked: Asked,
     ) -> Results {
         let mut results = Results::with_capacity(pending.len());
-        for _ in 0..ATTEMPTS_MAX {
+        let mut attempts = Attempts::default();
+        loop {
             let live = match self.live_board(id).await {
                 Ok(live) => live,
                 Err(error) => return fail(results, &pending, &error),
@@ -277,16 +403,24 @@ impl Service {
             }
             match self.note_use(&live).await {
                 Ok(true) => {}
-                Ok(false) => continue,
+                Ok(false) if attempts.begin_anew() => continue,
+                Ok(false) => return fail(results, &pending, &Error::busy()),
                 Err(error) => return fail(results, &pending, &error),
             }
-            pending = match self.attempt(&live, pending, asked, &mut results).await {
+            let before = pending.len();
+            let is_careful = attempts.pauses > 0;
+            pending = match self
+                .attempt(&live, pending, asked, is_careful, &mut results)
+                .await
+            {
                 Ok(left) if left.is_empty() => return results,
                 Ok(left) => left,
                 Err((error, left)) => return fail(results, &left, &error),
             };
+            if !attempts.next(before, &pending).await {
+                return fail(results, &pending, &attempts.given_up());
+            }
         }
-        fail(results, &pending, &Error::busy())
     }
 
     /// Notes that a board of several shards has events, before it gets the first. Returns whether that is done, or
@@ -310,23 +444,23 @@ impl Service {
         live: &Arc<LiveBoard>,
         pending: Vec<Pending<'a>>,
         asked: Asked,
+        is_careful: bool,
         results: &mut Results,
     ) -> Result<Vec<Pending<'a>>, (Error, Vec<Pending<'a>>)> {
         let now = self.clock.now();
-        let planned = plan_all(live, pending, asked, now, results);
+        let planned = plan_events(live, pending, asked, now, results);
         let planned = self.recall(live, planned, now, results).await?;
-        let (items, sent): (Vec<_>, Vec<_>) = group(live, planned, now)
-            .into_iter()
-            .map(|(shard, items, group)| (items, live.shards[shard].applying.submit(group)))
-            .unzip();
-        let replies = join_all(sent).await;
+        let replies = if live.board.reserves() {
+            reserve::send(live, planned, is_careful, now).await
+        } else {
+            send(live, planned, now).await
+        };
         let mut again = Vec::new();
         let mut failed: Option<(Error, Vec<Pending<'a>>)> = None;
         let mut incomplete = Vec::new();
         let mut is_stale = false;
-        for (items, reply) in items.into_iter().zip(replies) {
-            let fault = || StoreError::Unexpected("events without their results".into());
-            match reply.ok_or_else(fault).flatten() {
+        for (items, reply) in replies {
+            match reply {
                 Ok(Versioned::Current(answers)) => {
                     for (planned, answer) in items.into_iter().zip(answers) {
                         match planned.result(live, answer, now) {
@@ -378,11 +512,22 @@ impl Service {
     }
 }
 
-/// An event that is planned, and what of it goes to the store.
-pub(super) type Way<'a> = (Planned<'a>, Ready);
+/// Sends planned events to the shards of their members.
+async fn send<'a>(
+    live: &LiveBoard,
+    planned: Vec<Way<'a>>,
+    now: Timestamp,
+) -> Vec<(Vec<Planned<'a>>, Reply)> {
+    let mut groups = Groups::new(live, now);
+    for (planned, ready) in planned {
+        let shard = live.board.shard_of(&planned.item.incoming.member);
+        groups.push(shard, planned, ready);
+    }
+    groups.send(live).await
+}
 
 /// Plans events. What is refused at once is among the results.
-fn plan_all<'a>(
+fn plan_events<'a>(
     live: &LiveBoard,
     pending: Vec<Pending<'a>>,
     asked: Asked,
@@ -390,8 +535,9 @@ fn plan_all<'a>(
     results: &mut Results,
 ) -> Vec<Way<'a>> {
     let board = &live.board;
-    let mut planned = Vec::with_capacity(pending.len());
-    for item in pending {
+    let mut all = Vec::with_capacity(pending.len());
+    for mut item in pending {
+        item.is_waiting = false;
         let incoming = item.incoming;
         let score = match Score::parse(&incoming.score, board.definition.decimals) {
             Ok(score) => score,
@@ -421,50 +567,16 @@ fn plan_all<'a>(
             detail: asked.detail,
             asks_quotas: asked.quotas,
             with_history: item.with_history,
+            token: None,
         };
-        let way = Planned {
+        let planned = Planned {
             item,
             at: ready.plan.at,
             route: Arc::clone(&ready.plan.route),
         };
-        planned.push((way, ready));
+        all.push((planned, ready));
     }
-    planned
-}
-
-/// Puts events into groups of bounded cost, each for the shard that is named with it.
-fn group<'a>(
-    live: &LiveBoard,
-    planned: Vec<Way<'a>>,
-    now: Timestamp,
-) -> Vec<(usize, Vec<Planned<'a>>, Group)> {
-    let mut groups: Vec<(usize, Vec<Planned<'a>>, Group)> = Vec::new();
-    // The last group of each shard.
-    let mut last_of: Vec<Option<usize>> = vec![None; live.shards.len()];
-    for (planned, ready) in planned {
-        let more = Load {
-            events: 1,
-            cost_us: ready.cost_us(),
-        };
-        let shard = live.board.shard_of(&ready.plan.event.member);
-        match last_of[shard].and_then(|last| groups.get_mut(last)) {
-            Some((_, items, group)) if group.load.and(more).fits() => {
-                items.push(planned);
-                group.events.push(ready);
-                group.load = group.load.and(more);
-            }
-            _ => {
-                let group = Group {
-                    events: vec![ready],
-                    load: more,
-                    planned_at: now,
-                };
-                last_of[shard] = Some(groups.len());
-                groups.push((shard, vec![planned], group));
-            }
-        }
-    }
-    groups
+    all
 }
 
 /// Gives all that are left the same result.

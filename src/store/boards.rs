@@ -178,10 +178,22 @@ impl Store {
             .collect())
     }
 
-    /// Tells all shards of a board which version of its definition holds. What is older than they know they ignore.
+    /// Tells all shards of a board, and where the counts of its quotas lie, which version of its definition holds. What is older than they know they ignore.
     pub async fn open_shards(&self, board: &Board) -> Result<(), StoreError> {
         self.tell_version(board, board.placement.current, board.revision)
-            .await
+            .await?;
+        if !board.reserves() {
+            return Ok(());
+        }
+        let homes = board.homes();
+        let told = homes.iter().map(|home| {
+            self.tell(
+                home,
+                keys::counts_head(&home.tag(), home.placement.home()),
+                board.revision,
+            )
+        });
+        try_join_all(told).await.map(drop)
     }
 
     /// The same for shards of another sharding, or another revision.
@@ -192,12 +204,17 @@ impl Store {
         revision: u64,
     ) -> Result<(), StoreError> {
         let shards = board.shards_of(sharding);
-        let told = shards.iter().map(|shard| {
-            let version = [board.generation, revision];
-            let args = version.map(|number| number.to_string().into()).to_vec();
-            self.write(shard, &script::SHARD, vec![head(shard)], args)
-        });
+        let told = shards
+            .iter()
+            .map(|shard| self.tell(shard, head(shard), revision));
         try_join_all(told).await.map(drop)
+    }
+
+    async fn tell(&self, shard: &Board, head: String, revision: u64) -> Result<(), StoreError> {
+        let version = [shard.generation, revision];
+        let args = version.map(|number| number.to_string().into()).to_vec();
+        let told = self.write(shard, &script::SHARD, vec![head], args);
+        told.await.map(drop)
     }
 
     /// Notes that a board of several shards has events. Returns whether the definition is still this one.

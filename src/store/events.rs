@@ -6,12 +6,15 @@
 mod decode;
 mod encode;
 
+pub use encode::remember_ms;
+
 use fred::types::Value;
 use serde::Serialize;
 
 use super::args::pack;
 use super::connection::Store;
 use super::reply::Reply;
+use super::reservations::Token;
 use super::{StoreError, Versioned, keys, script};
 use crate::domain::board::Board;
 use crate::domain::event::{Detail, Outcome, Rejection};
@@ -35,6 +38,8 @@ pub struct Ready {
     pub asks_quotas: bool,
     /// Whether the history of rolling windows goes along, for those whose standing is not there.
     pub with_history: bool,
+    /// What its reservation is known by, if it has one.
+    pub token: Option<Token>,
 }
 
 impl Ready {
@@ -84,6 +89,10 @@ pub enum Answer {
     NeedsHistory,
     /// Nothing was done: the standing of this window that ends with the event's period has to be completed.
     NeedsStanding(Window),
+    /// Nothing was done: whether it is taken depends on events that are on their way.
+    Waits,
+    /// Nothing was done, and nothing will be with this reservation: it needs another one.
+    Void,
 }
 
 #[derive(Serialize)]

@@ -23,6 +23,11 @@
 //! | `st:{b}:1:quotas` | set | the names of those that don't expire, for deletion |
 //! | `st:{b:16:3}` | hash | of a shard: `version`, `used` once there are events; of a later sharding `st:{b:16:3:1}` |
 //! | `st:{b}:1:changes`, `st:{b}:1:copied` | hash | what has changed, and what was copied, of a shard that moves away (`scripts/lib/moving.lua`) |
+//! | `st:{b:16:3}:counts` | hash | of a shard where counts of quotas lie: `version` |
+//! | `st:{b:16:3}:1:reserved` | hash | of a shard: what is reserved of the quotas whose counts lie there, by tokens (`scripts/reserve.lua`) |
+//! | `st:{b:16:3}:1:reserving` | hash | pool → how many reservations of it are open |
+//! | `st:{b:16:3}:1:t:`token | string | the outcome of an event without id, remembered under the token of its reservation; expires |
+//! | `st:{b:16:3}:1:f:`token | string | events with the reservation of this token are void (`scripts/fence.lua`); expires |
 //! | `st:{boards}:live` | sorted set | the ids of all boards, all under score 0 |
 //! | `st:{boards}:changes` | sorted set | board ids by the sequence number of their last change |
 //! | `st:{boards}:sequence`, `st:{boards}:generation` | integer | the last numbers given out |
@@ -30,11 +35,13 @@
 //!
 //! A window that was taken from a board and added again has its epoch behind its name: `day@5`.
 
+use super::reservations::Token;
 use crate::domain::board::Board;
 use crate::domain::ids::EventId;
 use crate::domain::period::Period;
 use crate::domain::quota::Pool;
 use crate::domain::series::{Layout, List, Series, Standing, Track};
+use crate::domain::shard::Sharding;
 use crate::domain::window::Window;
 
 /// The set of shardings of boards whose data is to be unlinked.
@@ -65,6 +72,16 @@ pub fn registry(tag: &str, generation: u64) -> String {
 /// The key of the names of a shard's counts of quotas that don't expire. They stay where they are when the board moves.
 pub fn quotas_registry(tag: &str, generation: u64) -> String {
     format!("st:{{{tag}}}:{generation}:quotas")
+}
+
+/// The head of a shard where counts of quotas lie. It is the shard's own only where they lie with the board, since they
+/// stay when the board moves.
+pub fn counts_head(tag: &str, sharding: Sharding) -> String {
+    if sharding.is_together() {
+        head(tag)
+    } else {
+        format!("st:{{{tag}}}:counts")
+    }
 }
 
 /// The key of what has changed in a shard that moves away.
@@ -163,6 +180,26 @@ pub fn event(board: &Board, id: &EventId) -> String {
 /// The key of what was taken of a quota's pool.
 pub fn quota(board: &Board, pool: &Pool) -> String {
     own(board, &format!("q:{}", pool.name))
+}
+
+/// The key of what is reserved of the quotas whose counts lie in this shard.
+pub fn reserved(board: &Board) -> String {
+    own(board, "reserved")
+}
+
+/// The key of how many reservations are open of each pool in this shard.
+pub fn reserving(board: &Board) -> String {
+    own(board, "reserving")
+}
+
+/// The key under which an event without id is remembered by the token of its reservation.
+pub fn event_of(board: &Board, token: Token) -> String {
+    own(board, &format!("t:{token}"))
+}
+
+/// The key that makes events void that come with this token.
+pub fn fence(board: &Board, token: Token) -> String {
+    own(board, &format!("f:{token}"))
 }
 
 /// A key of the board's data.
@@ -369,6 +406,23 @@ mod tests {
             [LIVE, CHANGES, SEQUENCE, GENERATION, UNNEEDED],
             ["live", "changes", "sequence", "generation", "unneeded"]
                 .map(|name| format!("st:{{boards}}:{name}"))
+        );
+    }
+
+    #[test]
+    fn what_is_reserved_has_keys_of_its_own() {
+        let sharded = board(r#"{"windows": ["day"], "shards": 16}"#, &[]);
+        let shard = &sharded.shards()[3];
+        let token = Token::from_bits(0x12_34ab);
+        assert_eq!(
+            [
+                reserved(shard),
+                reserving(shard),
+                event_of(shard, token),
+                fence(shard, token)
+            ],
+            ["reserved", "reserving", "t:rSjEAAAAAAA", "f:rSjEAAAAAAA"]
+                .map(|name| format!("st:{{run_hero:16:3}}:7:{name}"))
         );
     }
 }

@@ -1,7 +1,7 @@
 //! What Redis holds, and the only place that names a key or the client library.
 //!
 //! [`keys`] has the form of every key, [`script`] the Lua scripts, and each of [`boards`], [`events`],
-//! [`standings`], [`voters`], [`quotas`], [`initial`] and [`rollover`] one typed call per script. A call is one round trip; what must be atomic
+//! [`standings`], [`voters`], [`quotas`], [`reservations`], [`initial`] and [`rollover`] one typed call per script. A call is one round trip; what must be atomic
 //! is one script. [`connection`] bounds how long a call can take when Redis does not answer.
 
 mod args;
@@ -14,6 +14,7 @@ pub mod keys;
 pub mod purge;
 pub mod quotas;
 mod reply;
+pub mod reservations;
 pub mod reshard;
 pub mod rollover;
 pub mod script;

@@ -90,7 +90,10 @@ impl Store {
                 return self.unlink(&tag, keys, *generation).await;
             }
             keys.push(keys::head(&tag));
-            let quotas = vec![keys::quotas_registry(&tag, *generation)];
+            let quotas = vec![
+                keys::quotas_registry(&tag, *generation),
+                keys::counts_head(&tag, *sharding),
+            ];
             let is_more = self.unlink(&tag, keys, *generation).await?;
             Ok(self.unlink(&tag, quotas, *generation).await? || is_more)
         });

@@ -82,7 +82,7 @@ impl Store {
         uses: &[QuotaUse],
         now: Timestamp,
     ) -> Result<Versioned<Vec<Taken>>, StoreError> {
-        let mut keys = vec![keys::head(&board.tag())];
+        let mut keys = vec![keys::counts_head(&board.tag(), board.placement.home())];
         let uses = uses.iter().map(|used| use_args(board, used, &mut keys));
         let args = CountArgs {
             version: board.version(),

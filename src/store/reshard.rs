@@ -301,11 +301,6 @@ impl Store {
         self.tell_version(board, from, RETIRED).await
     }
 
-    /// Opens the shards of a sharding for this revision of the board.
-    pub async fn open_sharding(&self, board: &Board, to: Sharding) -> Result<(), StoreError> {
-        self.tell_version(board, to, board.revision).await
-    }
-
     /// Has a shard note what changes from now on.
     pub async fn track(&self, shard: &Board) -> Result<(), StoreError> {
         let mut keys = keys::head_and_registry(shard);

@@ -53,6 +53,14 @@ scripts! {
     VOTERS = "voters", "#!lua", [];
     /// Reads what was taken of quotas.
     QUOTAS = "quotas", "#!lua flags=no-writes", ["moving", "standing", "quota"];
+    /// Reserves what events would take of quotas.
+    RESERVE = "reserve", "#!lua", ["moving", "standing", "quota"];
+    /// Keeps what was reserved, or gives it back.
+    SETTLE = "settle", "#!lua", [];
+    /// Reads which reservations are open.
+    RESERVED = "reserved", "#!lua flags=no-writes", [];
+    /// Finds out what became of an event with a reservation, once and for all.
+    FENCE = "fence", "#!lua", [];
     /// Stores a definition.
     DEFINE = "define", "#!lua", [];
     /// Tells a shard of a definition.

@@ -6,6 +6,7 @@ mod errors;
 mod events;
 mod quotas;
 mod reads;
+mod reservations;
 mod resharding;
 mod roles;
 mod shards;

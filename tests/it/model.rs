@@ -110,6 +110,7 @@ const EVERYTHING: Theme = Theme {
     is_half_way: false,
     votes: 0.08,
     shards: 0.1,
+    quotas: 1,
     steps: 1..=16,
 };
 
@@ -197,6 +198,20 @@ fn boards_of_several_shards_follow_the_law() {
         ..EVERYTHING
     };
     play("shards", &theme);
+}
+
+#[test]
+fn quotas_of_several_shards_follow_the_law() {
+    let theme = Theme {
+        boards: 1,
+        periods: 1..=2,
+        rolling: 0..=1,
+        shards: 0.95,
+        quotas: 30,
+        steps: 4..=24,
+        ..EVERYTHING
+    };
+    play("quotas", &theme);
 }
 
 /// Without rolling windows: their standings that nobody has asked for yet are not looked at when an event comes

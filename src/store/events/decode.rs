@@ -11,6 +11,7 @@ use crate::domain::ties::TieKey;
 use crate::domain::window::Window;
 use crate::store::StoreError;
 use crate::store::args::{shown_score, stored_score};
+use crate::store::reservations::TOKEN_BYTES;
 
 /// In a report's code: the member was listed before.
 const LISTED_BEFORE: u16 = 1 << 12;
@@ -19,6 +20,8 @@ const LISTED_BEFORE: u16 = 1 << 12;
 const UNCHANGED: u8 = 4;
 /// In a record's byte of flags: scores have seven bytes, not four.
 const WIDE: u8 = 8;
+/// In a record's byte of flags: a token is at the end.
+const WITH_TOKEN: u8 = 16;
 
 /// Takes a result apart as apply.lua documents it.
 pub(super) fn answer(board: &Board, plan: &Plan, result: &Value) -> Result<Answer, StoreError> {
@@ -52,6 +55,7 @@ fn with_code(board: &Board, plan: &Plan, parts: &[Value]) -> Option<Answer> {
             let lefts = lefts.iter().map(Value::as_i64);
             taken(board, plan, record, lefts.collect::<Option<_>>()?)?
         }
+        9 => Answer::Void,
         _ => return None,
     })
 }
@@ -69,6 +73,11 @@ fn outcome(board: &Board, plan: &Plan, record: &Value) -> Option<Outcome> {
     let _fingerprint = record.try_get_uint(7).ok()?;
     let at = TieKey::from_number(record.try_get_uint(6).ok()?);
     let ending = record.try_get_u8().ok()?;
+    if ending & WITH_TOKEN != 0 {
+        record = record
+            .split_at_checked(record.len().checked_sub(TOKEN_BYTES)?)?
+            .0;
+    }
     let detail = Detail::from_code(i64::from(ending % 4))?;
     let width = if ending & WIDE == 0 { 4 } else { 7 };
     let is_sum = board.definition.update == Update::Sum;

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::Ready;
 use crate::domain::board::{Board, Order, Uniques, Update};
+use crate::domain::event::Rejection;
 use crate::domain::ids::Label;
 use crate::domain::period::Period;
 use crate::domain::plan::{self, Route, Sum, Write};
@@ -17,9 +18,12 @@ use crate::domain::window::Window;
 use crate::store::args::{LayoutArgs, ranking_name, stored_score};
 use crate::store::keys;
 use crate::store::quotas::{self, QuotaRule, UseArgs};
+use crate::store::reservations::{FENCE_MS, Token};
 
 /// The detail of an event that is refused unless its id is known.
 const ONLY_IF_KNOWN: u8 = 3;
+/// The same of one that may pass the bound of scores, too.
+const ONLY_IF_BEYOND: u8 = 4;
 
 /// `update` in the arguments of apply.lua, which compares stored scores.
 fn update_name(board: &Board) -> &'static str {
@@ -30,6 +34,16 @@ fn update_name(board: &Board) -> &'static str {
         (Update::Max, false) | (Update::Min, true) => "least",
         (Update::Last, true) => "last_greatest",
         (Update::Last, false) => "last_least",
+    }
+}
+
+/// For how long an event's id is remembered.
+pub fn remember_ms(board: &Board) -> u64 {
+    let asked = board.definition.idempotency.ms();
+    if board.reserves() {
+        asked.max(FENCE_MS.unsigned_abs())
+    } else {
+        asked
     }
 }
 
@@ -58,6 +72,16 @@ pub(super) struct ApplyArgs<'a> {
     voters: Option<Vec<&'a str>>,
     by_member: bool,
     quotas: Option<QuotaArgs>,
+    tokens: Option<Vec<TokenArg>>,
+    fences: Vec<usize>,
+}
+
+/// The token of an event's reservation.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum TokenArg {
+    None(&'static str),
+    Some(Token),
 }
 
 /// What goes along where the board has quotas.
@@ -128,7 +152,7 @@ impl<'a> Encoder<'a> {
     fn new(board: &'a Board, count: usize, now: Timestamp, confirm: bool) -> Self {
         let uniques = board.definition.uniques;
         let mut keys = keys::head_and_registry(board);
-        let quotas = (!board.quotas.is_empty()).then(|| {
+        let quotas = (!board.quotas.is_empty() && !board.reserves()).then(|| {
             keys.push(keys::quotas_registry(&board.tag(), board.generation));
             QuotaArgs {
                 registry: keys.len(),
@@ -147,7 +171,7 @@ impl<'a> Encoder<'a> {
                 layout: LayoutArgs::new(board),
                 ranking: ranking_name(board),
                 update: update_name(board),
-                remember: board.definition.idempotency.ms().to_string(),
+                remember: remember_ms(board).to_string(),
                 confirm,
                 sums: Vec::new(),
                 turnouts: Vec::new(),
@@ -163,6 +187,8 @@ impl<'a> Encoder<'a> {
                 details: Vec::with_capacity(count),
                 voters: uniques.map(|_| Vec::with_capacity(count)),
                 by_member: uniques == Some(Uniques::Member),
+                tokens: board.reserves().then(Vec::new),
+                fences: Vec::new(),
                 quotas,
             },
             standings: HashMap::new(),
@@ -180,16 +206,25 @@ impl<'a> Encoder<'a> {
         let event = &plan.event;
         let member = self.member(event.member.as_str());
         let route = self.route(ready);
-        let id = event.id.as_ref();
-        let id = id.map_or(0, |id| self.key(keys::event(board, id)));
-        let uses = plan.quotas.iter();
-        let uses = uses.map(|used| quotas::use_args(board, used, &mut self.keys));
-        let uses = uses.collect();
+        let id = match (&event.id, ready.token) {
+            (Some(id), _) => self.key(keys::event(board, id)),
+            (None, Some(token)) => self.key(keys::event_of(board, token)),
+            (None, None) => 0,
+        };
         let args = &mut self.args;
         if let Some(quotas) = &mut args.quotas {
+            let uses = plan.quotas.iter();
+            let uses = uses.map(|used| quotas::use_args(board, used, &mut self.keys));
+            quotas.uses.push(uses.collect());
             quotas.instants.push(plan.at.ms());
-            quotas.uses.push(uses);
             quotas.asks.push(ready.asks_quotas);
+        }
+        if let Some(tokens) = &mut args.tokens {
+            tokens.push(ready.token.map_or(TokenArg::None(""), TokenArg::Some));
+            args.fences.push(ready.token.map_or(0, |token| {
+                self.keys.push(keys::fence(board, token));
+                self.keys.len()
+            }));
         }
         args.routes[route - 1].members.push(member);
         args.on_routes.push(route);
@@ -205,6 +240,7 @@ impl<'a> Encoder<'a> {
         args.ats.push(at.number());
         args.fingerprints.push(event.fingerprint());
         args.details.push(match plan.rejection {
+            Some(Rejection::Quota { .. }) => ONLY_IF_BEYOND,
             Some(_) => ONLY_IF_KNOWN,
             None => ready.detail.code(),
         });

@@ -8,11 +8,42 @@ use crate::harness::{Client, World};
 
 const NOW: &str = "2026-11-21T12:00:00Z";
 
+/// Each test on a board with one shard, and on one whose counts lie in other slots than its members.
+macro_rules! on_one_shard_and_several {
+    ($($test:ident,)*) => {
+        mod one_shard {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $test() {
+                super::$test(1).await;
+            })*
+        }
+        mod several_shards {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $test() {
+                super::$test(7).await;
+            })*
+        }
+    };
+}
+
+on_one_shard_and_several! {
+    a_sliding_window_is_exact_to_the_millisecond_whatever_the_order,
+    the_clock_frees_a_sliding_window_and_the_headers_say_when,
+    periods_are_those_of_the_boards_calendar_and_a_total_never_frees,
+    points_can_be_counted_and_channels_have_allowances_on_top,
+    a_member_has_so_many_attempts_in_a_period,
+    a_repeated_event_takes_nothing_and_is_answered_as_before,
+    an_item_of_a_batch_is_refused_alone,
+    many_clients_at_once_never_get_one_vote_too_many_through,
+    what_is_left_can_be_read,
+    a_definition_of_quotas_is_checked_and_can_change_with_events,
+    an_event_that_is_taken_says_what_it_leaves,
+}
+
 /// A board with these quotas and the windows `all`.
-async fn world(quotas: Value) -> World {
+async fn world(shards: u16, quotas: Value) -> World {
     let world = World::with_instances(2, NOW).await;
-    let definition =
-        json!({"windows": ["all"], "timezone": "Asia/Kolkata", "decimals": 1, "quotas": quotas});
+    let definition = json!({"windows": ["all"], "timezone": "Asia/Kolkata", "decimals": 1, "shards": shards, "quotas": quotas});
     world.client().define("votes", definition).await;
     world
 }
@@ -44,10 +75,9 @@ async fn total_of(client: &Client, member: &str) -> Value {
     client.get(&path).await.json["score"].clone()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_sliding_window_is_exact_to_the_millisecond_whatever_the_order() {
+async fn a_sliding_window_is_exact_to_the_millisecond_whatever_the_order(shards: u16) {
     let quotas = json!([{"name": "voter-minute", "by": ["voter"], "window": "1m", "max": 2}]);
-    let world = world(quotas).await;
+    let world = world(shards, quotas).await;
     let client = world.client();
     let at = async |at: &str| vote(client, json!({"at": format!("2026-11-21T11:{at}Z")})).await;
 
@@ -79,10 +109,9 @@ async fn a_sliding_window_is_exact_to_the_millisecond_whatever_the_order() {
     assert_eq!(total_of(client, "alice").await, 6);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_clock_frees_a_sliding_window_and_the_headers_say_when() {
+async fn the_clock_frees_a_sliding_window_and_the_headers_say_when(shards: u16) {
     let quotas = json!([{"name": "voter-minute", "by": ["voter"], "window": "1m", "max": 5}]);
-    let world = world(quotas).await;
+    let world = world(shards, quotas).await;
     let client = world.client();
     for second in [0, 10, 20, 30, 40] {
         world.set_time(&format!("2026-11-21T12:00:{second:02}Z"));
@@ -98,12 +127,11 @@ async fn the_clock_frees_a_sliding_window_and_the_headers_say_when() {
     taken(vote(client, json!({})).await);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn periods_are_those_of_the_boards_calendar_and_a_total_never_frees() {
+async fn periods_are_those_of_the_boards_calendar_and_a_total_never_frees(shards: u16) {
     let quotas = json!([
         {"name": "device-hour", "by": ["voter", "device"], "window": "hour", "max": 1},
         {"name": "once", "by": ["member", "ip"], "window": "total", "max": 2}]);
-    let world = world(quotas).await;
+    let world = world(shards, quotas).await;
     let client = world.client();
     let origin = |at: &str, device: &str, ip: &str| json!({"at": at, "device": device, "ip": ip});
     // An hour in India begins at half past.
@@ -135,11 +163,10 @@ async fn periods_are_those_of_the_boards_calendar_and_a_total_never_frees() {
     assert_eq!(total_of(client, "alice").await, 5);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn points_can_be_counted_and_channels_have_allowances_on_top() {
+async fn points_can_be_counted_and_channels_have_allowances_on_top(shards: u16) {
     let quotas = json!([{"name": "points", "by": ["voter"], "window": "day", "max": 5, "measure": "score",
         "extra": [{"channel": ["partner-a"], "max": 2}, {"channel": ["partner-a", "partner-b"], "max": 1}]}]);
-    let world = world(quotas).await;
+    let world = world(shards, quotas).await;
     let client = world.client();
     taken(vote(client, json!({"score": 2.5})).await);
     taken(vote(client, json!({"score": -2})).await);
@@ -157,12 +184,10 @@ async fn points_can_be_counted_and_channels_have_allowances_on_top() {
     assert_eq!(total_of(client, "alice").await, 4);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_member_has_so_many_attempts_in_a_period() {
+async fn a_member_has_so_many_attempts_in_a_period(shards: u16) {
     let world = World::start(NOW).await;
     let client = world.client();
-    let definition =
-        json!({"windows": ["all"], "update": "max", "max_attempts": {"day": 2, "all": 3}});
+    let definition = json!({"windows": ["all"], "update": "max", "shards": shards, "max_attempts": {"day": 2, "all": 3}});
     client.define("votes", definition).await;
     let attempt = async |at: &str| vote(client, json!({"at": at})).await;
     taken(attempt("2026-11-20T23:59:59.999Z").await);
@@ -190,10 +215,9 @@ async fn a_member_has_so_many_attempts_in_a_period() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_repeated_event_takes_nothing_and_is_answered_as_before() {
+async fn a_repeated_event_takes_nothing_and_is_answered_as_before(shards: u16) {
     let quotas = json!([{"name": "once", "by": ["voter"], "window": "total", "max": 1}]);
-    let world = world(quotas).await;
+    let world = world(shards, quotas).await;
     let client = world.client();
     let ballot = |id: &str, voter: &str| json!({"id": id, "voter": voter});
     taken(vote(client, ballot("x", "v")).await);
@@ -223,10 +247,9 @@ async fn a_repeated_event_takes_nothing_and_is_answered_as_before() {
     wrong.expect(422);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_item_of_a_batch_is_refused_alone() {
+async fn an_item_of_a_batch_is_refused_alone(shards: u16) {
     let quotas = json!([{"name": "minute", "by": ["voter"], "window": "60s", "max": 2}]);
-    let world = world(quotas).await;
+    let world = world(shards, quotas).await;
     let client = world.client();
     let event = |member: &str, voter: &str| json!({"board": "votes", "member": member, "score": 1, "voter": voter});
     let events = [
@@ -243,12 +266,11 @@ async fn an_item_of_a_batch_is_refused_alone() {
     assert_eq!(total_of(client, "c").await, 1);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn many_clients_at_once_never_get_one_vote_too_many_through() {
+async fn many_clients_at_once_never_get_one_vote_too_many_through(shards: u16) {
     let quotas = json!([
         {"name": "minute", "by": ["voter"], "window": "1m", "max": 5},
         {"name": "hour", "by": ["voter", "member"], "window": "hour", "max": 7}]);
-    let world = world(quotas).await;
+    let world = world(shards, quotas).await;
     let hammer = async |client: usize| {
         let client = &world.instances[client % 2].client;
         let mut count = 0;
@@ -271,13 +293,12 @@ async fn many_clients_at_once_never_get_one_vote_too_many_through() {
     assert_eq!(total_of(world.client(), "alice").await, 7);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_left_can_be_read() {
+async fn what_is_left_can_be_read(shards: u16) {
     let quotas = json!([
         {"name": "minute", "by": ["voter"], "window": "1m", "max": 3, "extra": [{"channel": ["partner"], "max": 2}]},
         {"name": "points", "by": ["voter", "member"], "window": "hour", "max": 2, "measure": "score"},
         {"name": "device", "by": ["device"], "window": "total", "max": 1}]);
-    let world = world(quotas).await;
+    let world = world(shards, quotas).await;
     let client = world.client();
     let left = async |query: &str| {
         let answer = client
@@ -323,8 +344,7 @@ async fn what_is_left_can_be_read() {
         .expect_problem(404, "board-not-found");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_definition_of_quotas_is_checked_and_can_change_with_events() {
+async fn a_definition_of_quotas_is_checked_and_can_change_with_events(shards: u16) {
     let world = World::start(NOW).await;
     let client = world.client();
     let quota = |change: Value| {
@@ -333,7 +353,7 @@ async fn a_definition_of_quotas_is_checked_and_can_change_with_events() {
         quota.as_object_mut().unwrap().extend(fields);
         quota
     };
-    let board = |quotas: Value| json!({"windows": ["all"], "quotas": quotas});
+    let board = |quotas: Value| json!({"windows": ["all"], "shards": shards, "quotas": quotas});
     for (quotas, pointer) in [
         (json!([quota(json!({"name": "Q"}))]), "/quotas/0/name"),
         (
@@ -388,14 +408,13 @@ async fn a_definition_of_quotas_is_checked_and_can_change_with_events() {
     refused(vote(client, json!({})).await, "q");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_event_that_is_taken_says_what_it_leaves() {
+async fn an_event_that_is_taken_says_what_it_leaves(shards: u16) {
     let quotas = json!([
         {"name": "minute", "by": ["voter"], "window": "1m", "max": 5},
         {"name": "points", "by": ["voter"], "window": "hour", "max": 10, "measure": "score",
          "extra": [{"channel": ["app"], "max": 3}]},
         {"name": "ever", "by": ["member"], "window": "total", "max": 100}]);
-    let world = world(quotas).await;
+    let world = world(shards, quotas).await;
     let client = world.client();
     let headers = |answer: &Answer| {
         ["ratelimit-policy", "ratelimit"]

@@ -65,6 +65,8 @@ pub struct Theme {
     pub votes: f64,
     /// How likely a board has several shards.
     pub shards: f64,
+    /// How likely it has quotas, to 3.
+    pub quotas: u32,
     pub steps: RangeInclusive<usize>,
 }
 
@@ -97,6 +99,8 @@ pub enum Step {
     },
     /// The background step.
     RollOver { instance: Pick },
+    /// What was reserved is settled.
+    Settle { instance: Pick },
     /// A part of the background step, for the period that lies so many after the running one.
     RollOverPartly {
         instance: Pick,
@@ -268,7 +272,7 @@ fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
     );
     let score_min = prop_oneof![8 => Just(None), 1 => (-2..=1_i64).prop_map(Some)];
     let score_max = select(vec![None, None, None, Some(0), Some(5)]);
-    let quotas = prop_oneof![3 => Just(Vec::new()), 1 => vec(quota(), 1..=2)];
+    let quotas = prop_oneof![3 => Just(Vec::new()), theme.quotas => vec(quota(), 1..=2)];
     let time = (select(zones), 0..7_i64, season, accept_late);
     let limits = (score_min, score_max, quotas);
     let units = theme.units;
@@ -391,7 +395,6 @@ fn make_sound(board: &mut Board) {
         }
     }
     if board.shards > 1 {
-        board.quotas.clear();
         board.uniques = None;
         if board.ranking == Ranking::Dense {
             board.ranking = Ranking::Competition;
@@ -485,6 +488,7 @@ fn step(theme: &Theme) -> impl Strategy<Value = Step> + use<> {
         side_by_side => vec(batch(), 2..=3).prop_map(Step::Send),
         advance => (any::<Pick>(), self::advance()).prop_map(|(board, to)| Step::Advance { board, to }),
         1 => any::<Pick>().prop_map(|instance| Step::RollOver { instance }),
+        1 => any::<Pick>().prop_map(|instance| Step::Settle { instance }),
         if votes > 0.1 { 3 } else { 1 } => set_initial_scores,
         partly_often => partly,
         if shards > 0.5 { 4 } else { 1 } => reshard,

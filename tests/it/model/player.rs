@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use chrono::{FixedOffset, SecondsFormat};
 use futures::future::{join, join_all};
@@ -266,6 +267,13 @@ impl Game<'_> {
                 let done = self.world.instances[instance].service.roll_over().await;
                 done.map_err(|error| error.to_string())
             }
+            Step::Settle { instance } => {
+                let instance = pick(*instance, self.world.instances.len());
+                self.log.push(format!("instance {instance} settles"));
+                let service = &self.world.instances[instance].service;
+                let done = service.settle_reservations(Duration::ZERO).await;
+                done.map_err(|error| error.to_string())
+            }
             Step::RollOverPartly {
                 instance,
                 board,
@@ -521,6 +529,8 @@ impl Game<'_> {
             .map(async |path| instance.client.get(&path).await);
         let roll_over = async || {
             if is_watched {
+                // Nothing that is on its way may be lost by it.
+                instance.service.settle_reservations(Duration::ZERO).await?;
                 instance.service.roll_over().await
             } else {
                 Ok(())

@@ -1,0 +1,28 @@
+-- fence.lua: finds out whether an event with a reservation was applied (reserve.lua). If it was not, it never will be:
+-- apply.lua finds it void from then on.
+--
+-- KEYS[1]  board    head of the shard of the event's member
+-- KEYS[2]  record   string: what is remembered of the event, if it was taken; of an event with this id, whose token
+--                   stands at the end
+-- KEYS[3]  fence    string; expires
+--
+-- ARGV[1]  the generation of the board. It may have moved away from the shard: then nothing is applied there any more
+-- ARGV[2]  the token
+-- ARGV[3]  for how long the fence stands, in ms: longer than any call may take
+--
+-- Reply: {'STALE'} the board was deleted | {'APPLIED'} | {'VOID'}
+-- Example: KEYS st:{b:4:1} st:{b:4:1}:1:e:x1 st:{b:4:1}:1:f:…  ARGV '1' 'fYQ3xK0aZ-1' '600000'  reply {'VOID'}
+
+if #KEYS ~= 3 or #ARGV ~= 3 then return redis.error_reply('ERR fence.lua: 3 keys, 3 arguments') end
+local BOARD, RECORD, FENCE, generation, token, ms = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3]
+
+local version = redis.call('HGET', BOARD, 'version')
+if not version or string.match(version, '^%d+') ~= generation then return {'STALE'} end
+local record = redis.call('GET', RECORD)
+if record and string.sub(record, -#token) == token then
+  -- If it is waited for replicas after this call, they have it too.
+  redis.call('SET', RECORD, record, 'KEEPTTL')
+  return {'APPLIED'}
+end
+redis.call('SET', FENCE, '1', 'PX', ms)
+return {'VOID'}

@@ -1,0 +1,124 @@
+-- reserve.lua: takes from quotas for events that are applied in other slots, and notes how to give it back.
+--
+-- Runs in one slot, that of the counts, on boards of several shards. An event takes three steps there: what it would
+-- take of each quota is reserved where the counts lie; it is applied where its member lies (apply.lua); what was
+-- reserved is kept if it was taken, and else given back (settle.lua). Who comes in meanwhile is refused for what was
+-- taken alone: where that depends on reservations that are still open, the answer is to wait.
+--
+-- KEYS[1]  board      head of the shard's counts (src/store/keys.rs has the form of every key)
+-- KEYS[2]  registry   set: names of the keys of quotas that don't expire
+-- KEYS[3]  reserved   hash: token -> note, MessagePack of a map: at (ms since the epoch, by the server's clock), tag,
+--                     record and fence (as below), taken = list of {pool, amount (text), its entry in the log, '': a sum}
+-- KEYS[4]  reserving  hash: pool -> how many of its reservations are open
+-- KEYS[5…] pools, named by their index in ARGV[1] (lib/quota.lua)
+--
+-- ARGV[1]  MessagePack of a map: version and now (as in apply.lua); rules, see lib/quota.lua; and the events in columns:
+--   requests    numbers: of those of one request, none overtakes another that waits
+--   tokens      texts, by which the reservation is known from then on
+--   instants    ms since the epoch
+--   uses        for each a list, in the order of the quotas; see lib/quota.lua
+--   asks        whether it is asked what is left of them
+--   tags        the shard of its member
+--   records     the key there under which the event is remembered if it is taken
+--   fences      the key there that makes it void (fence.lua)
+--
+-- Reply: {'STALE'}, or {'OK', one for each event}:
+--   {1, left…}         reserved; if it was asked, what is left of each of its uses, as text
+--   {2, quota, ms}     this quota is used up; when a sliding window would take the event, text, 0: not told
+--   {3, quota}         whether this quota is used up depends on reservations that are open: nothing done, ask again
+-- Example: two events of a voter where one is left of a quota: {'OK', {1}, {3, 1}}, and later for the second one
+--   {'OK', {2, 1, '0'}}
+
+local RESERVED, USED_UP, WAITS = 1, 2, 3
+
+if #KEYS < 4 or #ARGV ~= 1 then return redis.error_reply('ERR reserve.lua: 4 keys or more, 1 argument') end
+local BOARD, REGISTRY, NOTES, RESERVING = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local args = cmsgpack.unpack(ARGV[1])
+local rules, now = args.rules, args.now
+
+if call('HGET', BOARD, 'version') ~= args.version then return {'STALE'} end
+
+local time = call('TIME')
+local at = time[1] * 1000 + math.floor(time[2] / 1000)
+
+local function each_pool(uses, visit)
+  for _, use in ipairs(uses) do
+    for _, index in ipairs(use[4]) do
+      if index > 0 then visit(KEYS[index]) end
+    end
+  end
+end
+
+-- How many reservations are open of the pools, where there are any; and of which that has changed.
+local reserving, changed = {}, {}
+
+local function load_reserving()
+  local pools = {}
+  for _, uses in ipairs(args.uses) do
+    each_pool(uses, function(pool) pools[#pools + 1] = pool end)
+  end
+  if #pools == 0 then return end
+  for index, count in ipairs(call('HMGET', RESERVING, unpack(pools))) do
+    if count then reserving[pools[index]] = tonumber(count) end
+  end
+end
+
+-- Of the request whose events are being carried out: the pools that those that wait might take from.
+local request, blocked = nil, {}
+
+local function is_blocked(uses)
+  local found = false
+  each_pool(uses, function(pool) found = found or blocked[pool] end)
+  return found
+end
+
+local function wait(uses, quota)
+  each_pool(uses, function(pool) blocked[pool] = true end)
+  return {WAITS, quota}
+end
+
+-- What is written at the end: new notes.
+local notes = {}
+
+local function note(e, pools)
+  local taken = {}
+  for place, pool in ipairs(pools) do
+    taken[place] = {pool.key, number_text(pool.amount), pool.entry or ''}
+    reserving[pool.key] = (reserving[pool.key] or 0) + 1
+    changed[pool.key] = true
+  end
+  notes[#notes + 1] = args.tokens[e]
+  notes[#notes + 1] = cmsgpack.pack(
+    {at = at, tag = args.tags[e], record = args.records[e], fence = args.fences[e], taken = taken})
+end
+
+local function reserve(e)
+  local uses, instant = args.uses[e], args.instants[e]
+  if args.requests[e] ~= request then request, blocked = args.requests[e], {} end
+  if is_blocked(uses) then return wait(uses, uses[1][1]) end
+  local pools, quota, frees = choose_pools(rules, uses, instant, reserving)
+  if not pools and not frees then return wait(uses, quota) end
+  if not pools then return {USED_UP, quota, number_text(frees)} end
+  local lefts = args.asks[e] and lefts_of(rules, uses, instant) or {}
+  take_from(pools, instant, now, args.tokens[e])
+  note(e, pools)
+  return {RESERVED, unpack(lefts)}
+end
+
+load_counts(rules, args.uses)
+load_reserving()
+local reply = {'OK'}
+for e = 1, #args.tokens do reply[e + 1] = reserve(e) end
+
+flush_counts(REGISTRY, now)
+if #notes > 0 then
+  local counts = {}
+  for pool in pairs(changed) do
+    counts[#counts + 1] = pool
+    counts[#counts + 1] = number_text(reserving[pool])
+  end
+  call('HSET', RESERVING, unpack(counts))
+  call('HSET', NOTES, unpack(notes))
+  call('SADD', REGISTRY, NOTES, RESERVING)
+end
+return reply

@@ -1,0 +1,29 @@
+-- reserved.lua: reads a part of the reservations that are open (reserve.lua).
+--
+-- KEYS[1]  board      head of the shard's counts
+-- KEYS[2]  reserved   hash: token -> note
+--
+-- ARGV[1]  MessagePack of a map: version (as in apply.lua); cursor (text, '0' at first) and count: about how many are
+--          looked at; older: only those that are as old, in ms by the server's clock
+--
+-- Reply: {'STALE'}, or {'OK', cursor ('0': this was the last part), for each {token, age in ms, tag, record, fence}}
+-- Example: a reservation that nobody settled: {'OK', '0', {'fYQ3xK0aZ-1', 15012, 'b:4:1', 'st:{b:4:1}:1:e:x1', …}}
+
+local call = redis.call
+
+if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR reserved.lua: 2 keys, 1 argument') end
+local BOARD, NOTES = KEYS[1], KEYS[2]
+local args = cmsgpack.unpack(ARGV[1])
+
+if call('HGET', BOARD, 'version') ~= args.version then return {'STALE'} end
+
+local time = call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local part = call('HSCAN', NOTES, args.cursor, 'COUNT', args.count)
+local reply, flat = {'OK', part[1]}, part[2]
+for index = 1, #flat, 2 do
+  local note = cmsgpack.unpack(flat[index + 1])
+  local age = now - note.at
+  if age >= args.older then reply[#reply + 1] = {flat[index], age, note.tag, note.record, note.fence} end
+end
+return reply

@@ -1,0 +1,315 @@
+//! What is reserved of quotas whose counts lie in other slots than the members: `scripts/reserve.lua` has the steps.
+
+use std::fmt::{self, Write};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
+
+use fred::types::Value;
+use serde::{Serialize, Serializer};
+
+use super::args::pack;
+use super::connection::Store;
+use super::quotas::{QuotaRule, UseArgs, rules, use_args};
+use super::reply::{Reply, unknown_code};
+use super::{StoreError, Versioned, keys, script};
+use crate::domain::board::Board;
+use crate::domain::ids::EventId;
+use crate::domain::quota::QuotaUse;
+use crate::domain::time::Timestamp;
+
+/// For how long a fence stands, and an event that was taken is remembered at least, in milliseconds: longer than any
+/// call may take.
+pub const FENCE_MS: i64 = 600_000;
+/// About how many reservations are looked at in one call.
+const SCAN_COUNT: u32 = 200;
+
+/// How long a token is as text.
+pub(super) const TOKEN_BYTES: usize = 11;
+/// The digits of tokens, of six bits each.
+const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/// What a reservation is known by: 64 random bits, as text.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Token([u8; TOKEN_BYTES]);
+
+impl Token {
+    /// One that no other reservation has.
+    pub fn random() -> Self {
+        static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self::from_bits(KEY.hash_one(NEXT.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// The token of these bits.
+    pub fn from_bits(bits: u64) -> Self {
+        Self(std::array::from_fn(|place| {
+            DIGITS[usize::try_from(bits >> (6 * place) & 63).unwrap_or(0)]
+        }))
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0
+            .iter()
+            .try_for_each(|digit| f.write_char(char::from(*digit)))
+    }
+}
+
+impl Serialize for Token {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// What an event would take of quotas whose counts lie in one shard.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// What the reservation is to be known by.
+    pub token: Token,
+    /// The shard of the event's member.
+    pub shard: Arc<Board>,
+    /// The event's id.
+    pub id: Option<EventId>,
+    /// The instant that it counts for.
+    pub at: Timestamp,
+    /// What it would take, in the order of the quotas.
+    pub uses: Vec<QuotaUse>,
+    /// Whether it is asked what is left.
+    pub asks_quotas: bool,
+}
+
+/// What became of it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Reserved {
+    /// It is reserved; and if that was asked, what is left of each use: events, or scaled points.
+    Open(Vec<i64>),
+    /// A quota is used up by what was taken.
+    UsedUp {
+        /// Which one, by its place in the definition.
+        place: usize,
+        /// When a sliding window would take it, if not sooner, in milliseconds since the epoch; 0: not told.
+        frees_at_ms: i64,
+    },
+    /// Whether a quota is used up depends on reservations that are open: nothing is reserved.
+    Waits {
+        /// Which one, by its place in the definition.
+        place: usize,
+    },
+}
+
+/// A reservation that is open.
+#[derive(Clone, Debug)]
+pub struct OpenReservation {
+    /// What it is known by.
+    pub token: Token,
+    /// How old it is by the server's clock, in milliseconds.
+    pub age_ms: i64,
+    tag: String,
+    record: String,
+    fence: String,
+}
+
+#[derive(Serialize)]
+struct ReserveArgs {
+    version: String,
+    now: i64,
+    rules: Vec<QuotaRule>,
+    requests: Vec<usize>,
+    tokens: Vec<Token>,
+    instants: Vec<i64>,
+    uses: Vec<Vec<UseArgs>>,
+    asks: Vec<bool>,
+    tags: Vec<String>,
+    records: Vec<String>,
+    fences: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct SettleArgs<'a> {
+    kept: &'a [Token],
+    given_back: &'a [Token],
+}
+
+#[derive(Serialize)]
+struct ReservedArgs<'a> {
+    version: String,
+    cursor: &'a str,
+    count: u32,
+    older: i64,
+}
+
+impl Store {
+    /// Reserves what events would take of the quotas whose counts lie in this shard. Of the events of one request none
+    /// overtakes another that waits. The answers are in their order.
+    pub async fn reserve(
+        &self,
+        home: &Board,
+        requests: &[Vec<Wanted>],
+        now: Timestamp,
+    ) -> Result<Versioned<Vec<Reserved>>, StoreError> {
+        let mut keys = vec![
+            keys::counts_head(&home.tag(), home.placement.home()),
+            keys::quotas_registry(&home.tag(), home.generation),
+            keys::reserved(home),
+            keys::reserving(home),
+        ];
+        let mut args = ReserveArgs {
+            version: home.version(),
+            now: now.ms(),
+            rules: rules(home),
+            requests: Vec::new(),
+            tokens: Vec::new(),
+            instants: Vec::new(),
+            uses: Vec::new(),
+            asks: Vec::new(),
+            tags: Vec::new(),
+            records: Vec::new(),
+            fences: Vec::new(),
+        };
+        for (request, events) in requests.iter().enumerate() {
+            for wanted in events {
+                let uses = wanted.uses.iter();
+                let uses = uses.map(|used| use_args(home, used, &mut keys)).collect();
+                let shard = &wanted.shard;
+                args.requests.push(request);
+                args.tokens.push(wanted.token);
+                args.instants.push(wanted.at.ms());
+                args.uses.push(uses);
+                args.asks.push(wanted.asks_quotas);
+                args.tags.push(shard.tag());
+                args.records.push(match &wanted.id {
+                    Some(id) => keys::event(shard, id),
+                    None => keys::event_of(shard, wanted.token),
+                });
+                args.fences.push(keys::fence(shard, wanted.token));
+            }
+        }
+        let count = args.tokens.len();
+        let reply = self
+            .write(home, &script::RESERVE, keys, vec![pack(&args)?])
+            .await?;
+        let Versioned::Current(mut reply) = Reply::answer(reply)? else {
+            return Ok(Versioned::Stale);
+        };
+        let answers = (0..count).map(|_| answer(reply.list()?));
+        answers.collect::<Result<_, _>>().map(Versioned::Current)
+    }
+
+    /// Keeps what was reserved in this shard under some tokens, and gives back what was under others. What is settled
+    /// already stays so.
+    pub async fn settle(
+        &self,
+        home: &Board,
+        kept: &[Token],
+        given_back: &[Token],
+    ) -> Result<(), StoreError> {
+        let keys = vec![keys::reserved(home), keys::reserving(home)];
+        let args = pack(&SettleArgs { kept, given_back })?;
+        // If it is lost, it can be found out again.
+        let reply = self.derive(home, &script::SETTLE, keys, vec![args]).await?;
+        match Reply::new(reply)?.text()?.as_str() {
+            "OK" => Ok(()),
+            other => unknown_code(other),
+        }
+    }
+
+    /// The reservations in this shard that are open and as old as this, by the server's clock.
+    pub async fn open_reservations(
+        &self,
+        home: &Board,
+        older_than_ms: i64,
+    ) -> Result<Versioned<Vec<OpenReservation>>, StoreError> {
+        let mut found = Vec::new();
+        let mut cursor = "0".to_owned();
+        loop {
+            let keys = vec![
+                keys::counts_head(&home.tag(), home.placement.home()),
+                keys::reserved(home),
+            ];
+            let args = pack(&ReservedArgs {
+                version: home.version(),
+                cursor: &cursor,
+                count: SCAN_COUNT,
+                older: older_than_ms,
+            })?;
+            let reply = self.read(&script::RESERVED, keys, vec![args]).await?;
+            let Versioned::Current(mut reply) = Reply::answer(reply)? else {
+                return Ok(Versioned::Stale);
+            };
+            cursor = reply.text()?;
+            while !reply.is_empty() {
+                found.push(open_reservation(reply.list()?)?);
+            }
+            if cursor == "0" {
+                return Ok(Versioned::Current(found));
+            }
+        }
+    }
+
+    /// Whether the event of a reservation was applied. If it was not, it never will be.
+    pub async fn fence(
+        &self,
+        board: &Board,
+        open: &OpenReservation,
+    ) -> Result<Versioned<bool>, StoreError> {
+        let keys = vec![
+            keys::head(&open.tag),
+            open.record.clone(),
+            open.fence.clone(),
+        ];
+        let token = open.token.to_string();
+        let generation = board.generation.to_string();
+        let args = [generation, token, FENCE_MS.to_string()];
+        let args = args.map(Value::from).to_vec();
+        let reply = self.write_at(&open.tag, &script::FENCE, keys, args).await?;
+        match Reply::new(reply)?.text()?.as_str() {
+            "STALE" => Ok(Versioned::Stale),
+            "APPLIED" => Ok(Versioned::Current(true)),
+            "VOID" => Ok(Versioned::Current(false)),
+            other => unknown_code(other),
+        }
+    }
+}
+
+fn answer(mut reply: Reply) -> Result<Reserved, StoreError> {
+    let code = reply.integer()?;
+    match code {
+        1 => {
+            let mut lefts = Vec::new();
+            while !reply.is_empty() {
+                lefts.push(reply.integer()?);
+            }
+            Ok(Reserved::Open(lefts))
+        }
+        2 => Ok(Reserved::UsedUp {
+            place: place(&mut reply)?,
+            frees_at_ms: reply.integer()?,
+        }),
+        3 => Ok(Reserved::Waits {
+            place: place(&mut reply)?,
+        }),
+        other => unknown_code(&other.to_string()),
+    }
+}
+
+fn place(reply: &mut Reply) -> Result<usize, StoreError> {
+    let place = reply.count()?.checked_sub(1);
+    place
+        .and_then(|place| usize::try_from(place).ok())
+        .ok_or_else(|| StoreError::Unexpected("a quota that is not there".into()))
+}
+
+fn open_reservation(mut reply: Reply) -> Result<OpenReservation, StoreError> {
+    let token = reply.bytes()?;
+    let token = <[u8; TOKEN_BYTES]>::try_from(&token[..])
+        .map_err(|_| StoreError::Unexpected(format!("the token {token:?}")))?;
+    Ok(OpenReservation {
+        token: Token(token),
+        age_ms: reply.integer()?,
+        tag: reply.text()?,
+        record: reply.text()?,
+        fence: reply.text()?,
+    })
+}

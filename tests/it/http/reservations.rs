@@ -1,0 +1,340 @@
+//! Quotas of boards of several shards when something breaks off between the steps of an event: reserve, apply, settle.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::{join, join_all};
+use serde_json::{Value, json};
+use standings::domain::board::Board;
+use standings::domain::event::{Detail, Event, Origin};
+use standings::domain::ids::{BoardId, EventId, Label, MemberId};
+use standings::domain::plan::Routes;
+use standings::domain::score::Score;
+use standings::store::events::{Answer, Ready};
+use standings::store::reservations::{Reserved, Token, Wanted};
+use standings::store::{Store, Versioned};
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::harness::client::Answer as HttpAnswer;
+use crate::harness::redis::eventually;
+use crate::harness::{Client, World};
+
+const NOW: &str = "2026-11-21T12:00:00Z";
+
+/// A board on which a voter has one vote, in all and in each minute.
+async fn world() -> World {
+    let world = World::with_instances(2, NOW).await;
+    let quotas = json!([
+        {"name": "once", "by": ["voter"], "window": "total", "max": 1},
+        {"name": "minute", "by": ["voter", "member"], "window": "1m", "max": 1}]);
+    let definition = json!({"windows": ["all"], "shards": 8, "quotas": quotas});
+    world.client().define("votes", definition).await;
+    world
+}
+
+async fn vote(client: &Client, id: &str) -> HttpAnswer {
+    let body = json!({"id": id, "member": "alice", "score": 1, "voter": "v"});
+    client.post("/v1/boards/votes/events", body).await
+}
+
+async fn score(client: &Client) -> Value {
+    let path = "/v1/boards/votes/standings/all/members/alice";
+    client.get(path).await.json["score"].clone()
+}
+
+async fn used(client: &Client) -> Vec<Value> {
+    let path = "/v1/boards/votes/quotas?voter=v&member=alice";
+    let quotas = client.get(path).await.expect(200)["quotas"].clone();
+    let quotas = quotas.as_array().unwrap().iter();
+    quotas.map(|quota| quota["used"].clone()).collect()
+}
+
+/// An event, taken through its steps by hand.
+struct Steps<'a> {
+    world: &'a World,
+    shards: Vec<Board>,
+    member_shard: usize,
+    ready: Ready,
+    token: Token,
+}
+
+impl<'a> Steps<'a> {
+    async fn of(world: &'a World, id: Option<&str>) -> Self {
+        let board = BoardId::parse("votes").unwrap();
+        let board = world.service().board(&board).await.unwrap();
+        let event = Event {
+            id: id.map(|id| EventId::parse(id).unwrap()),
+            member: MemberId::parse("alice").unwrap(),
+            score: Score::from_stored(1),
+            at: None,
+            origin: Origin {
+                voter: Some(Label::parse("v").unwrap()),
+                ..Origin::default()
+            },
+        };
+        let token = Token::random();
+        Self {
+            world,
+            shards: board.shards(),
+            member_shard: board.shard_of(&event.member),
+            ready: Ready {
+                plan: Routes::default().plan(&board, event, world.clock.now()),
+                detail: Detail::Standings,
+                asks_quotas: false,
+                with_history: false,
+                token: Some(token),
+            },
+            token,
+        }
+    }
+
+    fn store(&self) -> &Store {
+        &self.world.service().store
+    }
+
+    async fn reserve(&self) {
+        for used in &self.ready.plan.quotas {
+            let home = &self.shards[self.shards[0].home_of(used)];
+            let wanted = Wanted {
+                token: self.token,
+                shard: self.shards[self.member_shard].clone().into(),
+                id: self.ready.plan.event.id.clone(),
+                at: self.ready.plan.at,
+                uses: vec![used.clone()],
+                asks_quotas: false,
+            };
+            let now = self.world.clock.now();
+            let reserved = self.store().reserve(home, &[vec![wanted]], now).await;
+            let open = Reserved::Open(Vec::new());
+            assert_eq!(reserved.unwrap(), Versioned::Current(vec![open]));
+        }
+    }
+
+    async fn apply(&self) -> Answer {
+        let (shard, now) = (&self.shards[self.member_shard], self.world.clock.now());
+        let events = std::slice::from_ref(&self.ready);
+        let applied = self.store().apply(shard, events, now).await;
+        let Versioned::Current(mut answers) = applied.unwrap() else {
+            panic!("the definition is another one");
+        };
+        answers.remove(0)
+    }
+}
+
+/// The background step; what it finds is left behind, however young it is.
+async fn settle(world: &World) {
+    for instance in &world.instances {
+        let settled = instance.service.settle_reservations(Duration::ZERO).await;
+        settled.unwrap();
+    }
+}
+
+async fn assert_nothing_is_open(world: &World) {
+    for name in ["reserved", "reserving"] {
+        assert_eq!(world.redis.keys(&format!("st:*:{name}")).await, [""; 0]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_reserved_and_never_applied_is_given_back_and_a_late_call_is_void() {
+    let world = world().await;
+    let client = world.client();
+    for id in [Some("x"), None] {
+        let steps = Steps::of(&world, id).await;
+        steps.reserve().await;
+        assert_eq!(used(client).await, [1, 1]);
+        settle(&world).await;
+        assert_eq!(used(client).await, [0, 0]);
+        assert_eq!(steps.apply().await, Answer::Void);
+        assert_eq!(steps.apply().await, Answer::Void);
+        assert_eq!(score(client).await, Value::Null);
+        assert_nothing_is_open(&world).await;
+    }
+    assert_eq!(vote(client, "x").await.expect(200)["status"], "applied");
+    assert_eq!(used(client).await, [1, 1]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_applied_and_never_settled_is_kept() {
+    for id in [Some("x"), None] {
+        let world = world().await;
+        let client = world.client();
+        let steps = Steps::of(&world, id).await;
+        steps.reserve().await;
+        let first = steps.apply().await;
+        assert!(matches!(first, Answer::Taken(..)), "{first:?}");
+        // A call that is repeated on its way is the same one.
+        assert_eq!(steps.apply().await, first);
+        settle(&world).await;
+        settle(&world).await;
+        assert_nothing_is_open(&world).await;
+        assert_eq!(used(client).await, [1, 1]);
+        vote(client, "y")
+            .await
+            .expect_problem(429, "quota-exceeded");
+        assert_eq!(score(client).await, 1);
+        if id.is_some() {
+            assert_eq!(vote(client, "x").await.expect(200)["status"], "duplicate");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_vote_waits_for_what_is_reserved_and_is_never_refused_for_it() {
+    let world = world().await;
+    let client = world.client();
+    let steps = Steps::of(&world, Some("x")).await;
+    steps.reserve().await;
+    let answer = vote(client, "y").await;
+    assert!(answer.headers.contains_key("retry-after"));
+    answer.expect_problem(503, "store-unavailable");
+    // A retry of the first one, whose instance is gone, and the vote that it held up.
+    let (retry, ()) = join(vote(client, "x"), settle(&world)).await;
+    assert_eq!(retry.expect(200)["status"], "applied");
+    vote(client, "y")
+        .await
+        .expect_problem(429, "quota-exceeded");
+
+    // What was applied meanwhile is known as a duplicate, although nothing says yet that its vote is used up.
+    let world = self::world().await;
+    let steps = Steps::of(&world, Some("x")).await;
+    steps.reserve().await;
+    steps.apply().await;
+    let client = world.client();
+    let (retry, ()) = join(vote(client, "x"), settle(&world)).await;
+    assert_eq!(retry.expect(200)["status"], "duplicate");
+    assert_eq!(score(client).await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn retries_side_by_side_count_once_and_leave_nothing_reserved() {
+    let world = world().await;
+    let votes = (0..32).map(|number| {
+        let client = &world.instances[number % 2].client;
+        vote(client, "x")
+    });
+    let mut statuses: Vec<Value> = join_all(votes)
+        .await
+        .into_iter()
+        .map(|answer| answer.expect(200)["status"].clone())
+        .collect();
+    statuses.sort_by_key(Value::to_string);
+    assert_eq!(statuses[0], "applied");
+    assert!(statuses[1..].iter().all(|status| status == "duplicate"));
+    assert_eq!(used(world.client()).await, [1, 1]);
+    assert_nothing_is_open(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_goes_away_leaves_nothing_reserved() {
+    let world = world().await;
+    define(&world).await;
+    for number in 0..60 {
+        let client = world.client().clone();
+        let voter = format!("v{}", number % 30);
+        let body = json!({"member": "m", "score": 1, "voter": voter, "device": voter});
+        let path = "/v1/boards/b/events";
+        let sent = tokio::spawn(async move { client.post(path, body).await });
+        tokio::time::sleep(Duration::from_micros(number * 50)).await;
+        sent.abort();
+    }
+    eventually("nothing is open", async || {
+        world.redis.keys("st:*:reserv*").await.is_empty()
+    })
+    .await;
+}
+
+/// Votes of twenty voters, ten each at a board that takes three of them; how many each got through.
+async fn hammer(clients: Vec<Client>) -> Vec<usize> {
+    let votes = (0..20).map(async |voter: usize| {
+        let mut count = 0;
+        for number in 0..10 {
+            let client = &clients[(voter + number) % clients.len()];
+            let body = json!({
+                "id": format!("{voter}-{number}"), "member": format!("m{}", number % 3), "score": 1,
+                "voter": format!("v{voter}"), "device": format!("d{}", voter / 2)});
+            count += usize::from(is_taken(client, &body).await);
+        }
+        count
+    });
+    join_all(votes).await
+}
+
+/// Sends a vote until it is known whether it is taken.
+async fn is_taken(client: &Client, body: &Value) -> bool {
+    loop {
+        let answer = client.post("/v1/boards/b/events", body.clone()).await;
+        match answer.status.as_u16() {
+            200 => return true,
+            429 => return false,
+            _ => answer.expect_problem(503, "store-unavailable"),
+        };
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn clients(world: &World) -> Vec<Client> {
+    let instances = world.instances.iter();
+    instances.map(|instance| instance.client.clone()).collect()
+}
+
+async fn define(world: &World) {
+    let quotas = json!([
+        {"name": "voter", "by": ["voter"], "window": "total", "max": 3},
+        {"name": "device", "by": ["device"], "window": "1h", "max": 6}]);
+    let definition = json!({"windows": ["all"], "shards": 8, "quotas": quotas});
+    world.client().define("b", definition).await;
+}
+
+async fn total(client: &Client) -> i64 {
+    let page = client.get("/v1/boards/b/standings/all").await.expect(200);
+    let entries = page["entries"].as_array().unwrap().iter();
+    entries.map(|entry| entry["score"].as_i64().unwrap()).sum()
+}
+
+/// Settles whatever is open, again and again.
+fn settle_again_and_again(world: &World) -> AbortOnDropHandle<()> {
+    let service = Arc::clone(&world.instances[1].service);
+    AbortOnDropHandle::new(tokio::spawn(async move {
+        loop {
+            // Redis may be gone.
+            let _ = service.settle_reservations(Duration::ZERO).await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_settles_too_early_lets_no_vote_too_many_through() {
+    let world = world().await;
+    define(&world).await;
+    let settling = settle_again_and_again(&world);
+    assert_eq!(hammer(clients(&world)).await, [3; 20]);
+    drop(settling);
+    assert_eq!(total(world.client()).await, 60);
+    settle(&world).await;
+    assert_nothing_is_open(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_is_killed_between_the_steps_lets_no_vote_too_many_through() {
+    let mut world = world().await;
+    define(&world).await;
+    let settling = settle_again_and_again(&world);
+    let votes = tokio::spawn(hammer(clients(&world)));
+    for _ in 0..2 {
+        // Wherever the traffic is by then.
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        world.redis.kill();
+        world.redis.restart().await;
+    }
+    assert_eq!(votes.await.unwrap(), [3; 20]);
+    drop(settling);
+    assert_eq!(total(world.client()).await, 60);
+    eventually("nothing is open", async || {
+        settle(&world).await;
+        world.redis.keys("st:*:reserved").await.is_empty()
+    })
+    .await;
+    assert_nothing_is_open(&world).await;
+}
