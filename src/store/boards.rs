@@ -182,7 +182,7 @@ impl Store {
     pub async fn open_shards(&self, board: &Board) -> Result<(), StoreError> {
         self.tell_version(board, board.placement.current, board.revision)
             .await?;
-        if !board.reserves() {
+        if !board.reserves() || board.placement.home().is_together() {
             return Ok(());
         }
         let homes = board.homes();
