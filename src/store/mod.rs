@@ -2,7 +2,8 @@
 //!
 //! [`keys`] has the form of every key, [`script`] the Lua scripts, and each of [`boards`], [`events`],
 //! [`standings`], [`voters`], [`quotas`], [`initial`] and [`rollover`] one typed call per script. A call is one round trip; what must be atomic
-//! is one script. [`connection`] bounds how long a call can take when Redis does not answer.
+//! is one script. [`connection`] finds the server of a call's keys, and bounds how long it can take when that does not
+//! answer.
 
 mod args;
 pub mod boards;
@@ -11,11 +12,13 @@ pub mod embedded;
 pub mod events;
 pub mod initial;
 pub mod keys;
+mod node;
 pub mod quotas;
 mod reply;
 pub mod rollover;
 pub mod script;
 pub mod standings;
+mod topology;
 pub mod voters;
 
 pub use connection::{Address, Store};

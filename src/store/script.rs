@@ -42,11 +42,11 @@ macro_rules! scripts {
 
 scripts! {
     /// Carries out the plans of many events.
-    APPLY = "apply", "#!lua", ["standing", "derived", "quota"];
+    APPLY = "apply", "#!lua", ["slot", "standing", "derived", "quota"];
     /// Takes a derived standing a step nearer to complete.
-    ADVANCE = "advance", "#!lua", ["standing", "derived"];
+    ADVANCE = "advance", "#!lua", ["slot", "standing", "derived"];
     /// Sets initial scores.
-    INITIAL = "initial", "#!lua", ["standing", "derived"];
+    INITIAL = "initial", "#!lua", ["slot", "standing", "derived"];
     /// Reads pages, members, subsets and amounts.
     READ = "read", "#!lua flags=no-writes", ["standing", "derived"];
     /// Counts distinct voters.
@@ -56,7 +56,7 @@ scripts! {
     /// Stores a definition.
     DEFINE = "define", "#!lua", [];
     /// Tells a shard of a definition.
-    SHARD = "shard", "#!lua", [];
+    SHARD = "shard", "#!lua", ["slot"];
     /// Notes that a board has events.
     USE = "use", "#!lua", [];
     /// Takes a definition away.
@@ -64,5 +64,5 @@ scripts! {
     /// Tells all instances that a definition has changed.
     ANNOUNCE = "announce", "#!lua", [];
     /// Unlinks the data of a deleted board.
-    PURGE = "purge", "#!lua", [];
+    PURGE = "purge", "#!lua", ["slot"];
 }

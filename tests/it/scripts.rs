@@ -5,6 +5,7 @@ use standings::store::script::{self, Script};
 
 use crate::harness::RedisServer;
 use crate::harness::redis::Reply;
+use crate::harness::servers::RedisServers;
 
 fn pack(args: &Value) -> Vec<u8> {
     rmp_serde::to_vec_named(args).unwrap()
@@ -109,6 +110,39 @@ async fn every_script_begins_with_its_shebang_and_those_that_read_can_not_write(
             "{}",
             script.name
         );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scripts_that_touch_other_keys_than_they_are_given_do_nothing_while_their_slot_moves() {
+    let servers = RedisServers::start_cluster().await;
+    let keys: Vec<String> = (0..6).map(|key| format!("st:{{b}}:{key}")).collect();
+    for key in &keys {
+        servers.run(&[b"SET", key.as_bytes(), b"x"]).await;
+    }
+    let careful = [
+        (&script::APPLY, 6, 1),
+        (&script::ADVANCE, 6, 1),
+        (&script::INITIAL, 6, 1),
+        (&script::SHARD, 1, 2),
+        (&script::PURGE, 2, 2),
+    ];
+    for is_moving in [false, true] {
+        if is_moving {
+            servers.mover(&[0, 1, 2]).await.begin(b"st:{b}").await;
+        }
+        for (script, key_count, arg_count) in careful {
+            let count = key_count.to_string();
+            let mut command = vec![&b"EVAL"[..], script.source.as_bytes(), count.as_bytes()];
+            command.extend(keys[..key_count].iter().map(String::as_bytes));
+            command.extend(&[&b"1"[..]; 2][..arg_count]);
+            // The keys are of the wrong type, and one script after the other finds that out.
+            let reply = servers.run(&command).await;
+            let Reply::Error(text) = &reply else {
+                panic!("{}: {reply:?}", script.name);
+            };
+            assert_eq!(text.contains("non local key"), is_moving, "{text}");
+        }
     }
 }
 

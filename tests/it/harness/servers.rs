@@ -3,16 +3,24 @@
 //! With `STANDINGS_TEST_CLUSTER` set, all worlds are clusters, so that the whole suite runs on one.
 
 use std::net::TcpListener;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
 
 use futures::future::join_all;
+use tokio_util::task::AbortOnDropHandle;
 
-use super::redis::{RedisServer, Reply, eventually};
+use super::random::Random;
+use super::redis::{self, RedisServer, Reply, eventually};
 
 /// How many primaries a cluster has.
 const PRIMARIES: usize = 3;
 /// How many slots a cluster has.
 const SLOTS: usize = 16_384;
+/// How many keys of a slot are moved at a time.
+const KEYS_AT_A_TIME: &str = "10";
+/// The pause between them, in which the slot lies on both nodes.
+const MOVING_PAUSE: Duration = Duration::from_millis(1);
 
 /// The servers; they end with this value.
 pub struct RedisServers {
@@ -159,6 +167,119 @@ impl RedisServers {
             }
         }
         panic!("no server has the slot of {words:?}");
+    }
+}
+
+/// Moves slots between some primaries of a cluster, while all else goes on.
+pub struct Mover {
+    places: Vec<Place>,
+}
+
+/// One of the nodes.
+pub struct Place {
+    socket: PathBuf,
+    id: String,
+    port: String,
+}
+
+impl RedisServers {
+    /// What moves slots between these primaries.
+    pub async fn mover(&self, primaries: &[usize]) -> Mover {
+        let place = async |node: &RedisServer| Place {
+            socket: node.socket(),
+            id: node.run(&[b"CLUSTER", b"MYID"]).await.text(),
+            port: node.run(&[b"CONFIG", b"GET", b"port"]).await.list()[1].text(),
+        };
+        let places = primaries.iter().map(|primary| place(&self.nodes[*primary]));
+        Mover {
+            places: join_all(places).await,
+        }
+    }
+
+    /// On a cluster: moves slots that are in use, one after the other, for as long as the value is kept.
+    pub async fn keep_moving(&self) -> Option<AbortOnDropHandle<()>> {
+        if self.nodes.len() == 1 {
+            return None;
+        }
+        let mover = self.mover(&[0, 1, 2]).await;
+        let mut random = Random::new(0);
+        Some(AbortOnDropHandle::new(tokio::spawn(async move {
+            loop {
+                mover.move_any(&mut random).await;
+                tokio::time::sleep(MOVING_PAUSE).await;
+            }
+        })))
+    }
+}
+
+impl Mover {
+    /// Moves the slot of one of the service's keys, chosen at random, to another node.
+    pub async fn move_any(&self, random: &mut Random) {
+        let place = &self.places[random.below(self.places.len())];
+        let keys = redis::run(&place.socket, &[b"KEYS", b"st:*"]).await;
+        let keys = keys.list();
+        if !keys.is_empty() {
+            self.move_slot_of(keys[random.below(keys.len())].bytes())
+                .await;
+        }
+    }
+
+    /// Moves the slot of a key to the next of the nodes, a few keys at a time; none that lies elsewhere.
+    pub async fn move_slot_of(&self, key: &[u8]) {
+        let Some((slot, from, to)) = self.begin(key).await else {
+            return;
+        };
+        from.migrate(&slot, to).await;
+        // The new one first, so that the slot always has somebody.
+        assert!(to.set_slot(&slot, "NODE", to).await);
+        for other in &self.places {
+            other.set_slot(&slot, "NODE", to).await;
+        }
+    }
+
+    /// Only begins to: no key is moved yet.
+    pub async fn begin(&self, key: &[u8]) -> Option<(String, &Place, &Place)> {
+        let slot = redis::run(&self.places[0].socket, &[b"CLUSTER", b"KEYSLOT", key]).await;
+        let Reply::Integer(slot) = slot else {
+            panic!("no slot: {slot:?}")
+        };
+        let slot = slot.to_string();
+        for (index, from) in self.places.iter().enumerate() {
+            let to = &self.places[(index + 1) % self.places.len()];
+            if from.set_slot(&slot, "MIGRATING", to).await {
+                assert!(to.set_slot(&slot, "IMPORTING", from).await);
+                return Some((slot, from, to));
+            }
+        }
+        None
+    }
+}
+
+impl Place {
+    async fn set_slot(&self, slot: &str, what: &str, other: &Self) -> bool {
+        let words = ["CLUSTER", "SETSLOT", slot, what, &other.id].map(str::as_bytes);
+        redis::run(&self.socket, &words).await == Reply::text_of("OK")
+    }
+
+    async fn migrate(&self, slot: &str, to: &Self) {
+        let list = ["CLUSTER", "GETKEYSINSLOT", slot, KEYS_AT_A_TIME].map(str::as_bytes);
+        loop {
+            let keys = redis::run(&self.socket, &list).await;
+            if keys.list().is_empty() {
+                return;
+            }
+            let migrate = ["MIGRATE", "127.0.0.1", &to.port, "", "0", "5000", "KEYS"];
+            let mut words = migrate.map(str::as_bytes).to_vec();
+            words.extend(keys.list().iter().map(Reply::bytes));
+            let moved = redis::run(&self.socket, &words).await;
+            // What has expired meanwhile is not there; and a cluster that is down takes no keys.
+            let is_well = match &moved {
+                Reply::Error(text) => text.contains("CLUSTERDOWN"),
+                moved => ["OK", "NOKEY"].map(Reply::text_of).contains(moved),
+            };
+            assert!(is_well, "{moved:?}");
+            tokio::time::sleep(MOVING_PAUSE).await;
+        }
     }
 }
 
