@@ -259,7 +259,7 @@ pub struct Definition {
     #[schema(minimum = 1, maximum = 100_000)]
     pub keep_top: Option<u32>,
     /// Over how many slots of a Redis Cluster the members are spread, 1 to 64: for a board that is too much for one
-    /// node. Reads stay exact. Not with `ranking: dense`, `quotas`, `max_attempts` and `uniques`.
+    /// node. Reads stay exact. Not with `ranking: dense`, `quotas` and `max_attempts`.
     #[serde(default = "one")]
     #[schema(minimum = 1, maximum = 64, default = 1)]
     pub shards: u16,
@@ -449,7 +449,6 @@ impl Definition {
             ("ranking", self.ranking == Ranking::Dense),
             ("quotas", !self.quotas.is_empty()),
             ("max_attempts", !self.max_attempts.is_empty()),
-            ("uniques", self.uniques.is_some()),
         ];
         let refused = alone
             .into_iter()
@@ -744,9 +743,9 @@ mod tests {
         );
         assert_eq!(
             pointers(
-                r#"{"windows": ["all"], "shards": 2, "ranking": "dense", "uniques": "board"}"#
+                r#"{"windows": ["all"], "shards": 2, "ranking": "dense", "max_attempts": {"all": 1}}"#
             ),
-            ["/ranking", "/uniques"]
+            ["/ranking", "/max_attempts"]
         );
         assert_eq!(
             pointers(r#"{"windows": ["all"], "initial": ["day", "all"]}"#),

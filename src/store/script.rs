@@ -51,6 +51,10 @@ scripts! {
     READ = "read", "#!lua flags=no-writes", ["standing", "derived"];
     /// Counts distinct voters.
     VOTERS = "voters", "#!lua", [];
+    /// Merges the voters of a shard.
+    SKETCH = "sketch", "#!lua", [];
+    /// Counts the distinct voters of several shards.
+    UNION = "union", "#!lua", [];
     /// Reads what was taken of quotas.
     QUOTAS = "quotas", "#!lua flags=no-writes", ["standing", "quota"];
     /// Stores a definition.

@@ -1,10 +1,10 @@
 //! Which server has which slot.
 //!
 //! Without a cluster one server has them all. Of a cluster all nodes are asked, once a second and when a call has met
-//! that a slot lies elsewhere, and what most of them say holds. The client library could follow redirections itself; but
+//! that a slot lies elsewhere. Who says that a slot is its own is believed; of others what most say. The client library could follow redirections itself; but
 //! then one node that is gone holds up the calls to all others, and after `ASK` it may mix up replies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -124,9 +124,7 @@ impl Map {
     }
 
     fn server(&self, slot: u16) -> Option<&Server> {
-        let behind = self.slots.partition_point(|range| range.first <= slot);
-        let range = self.slots.get(behind.checked_sub(1)?)?;
-        (slot <= range.last).then_some(&range.server)
+        owner(&self.slots, slot)
     }
 
     /// Asks all nodes where the slots are; `None` if nobody answers.
@@ -135,11 +133,10 @@ impl Map {
             node.check_connected().ok()?;
             let reply = node.command::<Value>("CLUSTER", vec!["SLOTS".into()]);
             let reply = tokio::time::timeout(ASK_TIMEOUT, reply).await.ok()?.ok()?;
-            read(reply, server)
+            Some((server, read(reply, server)?))
         });
-        let said: Vec<Vec<Range>> = join_all(asked).await.into_iter().flatten().collect();
-        let agreed = |one: &&Vec<Range>| said.iter().filter(|other| other == one).count();
-        said.iter().max_by_key(agreed).cloned()
+        let said: Vec<View> = join_all(asked).await.into_iter().flatten().collect();
+        (!said.is_empty()).then(|| agree(&said))
     }
 
     /// The same with other slots, and the nodes that they need.
@@ -156,6 +153,55 @@ impl Map {
         }
         Ok(Self { nodes, slots })
     }
+}
+
+/// What a node says of the slots, in their order.
+type View<'a> = (&'a Server, Vec<Range>);
+
+fn owner(slots: &[Range], slot: u16) -> Option<&Server> {
+    let behind = slots.partition_point(|range| range.first <= slot);
+    let range = slots.get(behind.checked_sub(1)?)?;
+    (slot <= range.last).then_some(&range.server)
+}
+
+/// Where the slots are, after what all nodes have said.
+fn agree(said: &[View]) -> Vec<Range> {
+    let ranges = said.iter().flat_map(|(_, ranges)| ranges);
+    let ends = ranges.flat_map(|range| [range.first, range.last + 1]);
+    let ends: BTreeSet<u16> = ends.collect();
+    let mut agreed: Vec<Range> = Vec::new();
+    for (&first, &behind) in ends.iter().zip(ends.iter().skip(1)) {
+        let named = |(_, ranges): &&View| owner(ranges, first).cloned();
+        let Some(server) = most_credible(said, named) else {
+            continue;
+        };
+        let last = behind - 1;
+        match agreed.last_mut() {
+            Some(range) if range.last + 1 == first && range.server == server => range.last = last,
+            _ => agreed.push(Range {
+                first,
+                last,
+                server,
+            }),
+        }
+    }
+    agreed
+}
+
+/// Who has a slot: the one that says so of itself, or else the one that most name.
+fn most_credible(said: &[View], named: impl Fn(&&View) -> Option<Server>) -> Option<Server> {
+    let named: Vec<(&Server, Server)> = said
+        .iter()
+        .filter_map(|view| Some((view.0, named(&view)?)))
+        .collect();
+    let is_own = |(from, server): &&(&Server, Server)| *from == server;
+    let mut own = named.iter().filter(is_own);
+    if let (Some((_, server)), None) = (own.next(), own.next()) {
+        return Some(server.clone());
+    }
+    let votes = |server: &&Server| named.iter().filter(|(_, other)| other == *server).count();
+    let servers = named.iter().map(|(_, server)| server);
+    servers.max_by_key(votes).cloned()
 }
 
 /// The slots as a node tells them, which may leave out its own host.
@@ -215,4 +261,50 @@ fn with_seeds(config: &Config, known: &Map) -> Result<Option<Map>, StoreError> {
     nodes.extend(known.nodes.clone());
     let slots = known.slots.clone();
     Ok(Some(Map { nodes, slots }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(port: u16) -> Server {
+        Server::new("node", port)
+    }
+
+    fn ranges(of: &[Told]) -> Vec<Range> {
+        let range = |(first, last, port): &Told| Range {
+            first: *first,
+            last: *last,
+            server: server(*port),
+        };
+        of.iter().map(range).collect()
+    }
+
+    /// First slot, last slot, port.
+    type Told = (u16, u16, u16);
+
+    fn agreed(said: &[(u16, &[Told])]) -> Vec<Range> {
+        let servers: Vec<Server> = said.iter().map(|(port, _)| server(*port)).collect();
+        let views = said.iter().map(|(_, of)| ranges(of));
+        agree(&servers.iter().zip(views).collect::<Vec<View>>())
+    }
+
+    #[test]
+    fn a_node_is_believed_what_it_says_of_itself_and_of_others_what_most_say() {
+        let whole = [(0, 99, 1), (100, LAST_SLOT, 2)];
+        assert_eq!(agreed(&[(1, &whole), (2, &whole)]), ranges(&whole));
+        // Slot 50 has moved to the second, which the first and the third have not heard of.
+        let old = [(0, 99, 1), (100, LAST_SLOT, 2)];
+        let gone = [(0, 49, 1), (50, 50, 3), (51, 99, 1), (100, LAST_SLOT, 2)];
+        let new = [(0, 49, 1), (50, 50, 2), (51, 99, 1), (100, LAST_SLOT, 2)];
+        assert_eq!(agreed(&[(1, &gone), (2, &new), (3, &gone)]), ranges(&new));
+        // Two claim it: most name the first.
+        assert_eq!(agreed(&[(1, &old), (2, &new), (3, &old)]), ranges(&old));
+        // The second is gone; the others say who has its slots now.
+        let taken = [(0, 99, 1), (100, LAST_SLOT, 4)];
+        assert_eq!(agreed(&[(1, &taken), (3, &taken)]), ranges(&taken));
+        // Slots that nobody has.
+        assert_eq!(agreed(&[(1, &[(5, 9, 1)])]), ranges(&[(5, 9, 1)]));
+        assert_eq!(owner(&ranges(&[(5, 9, 1)]), 10), None);
+    }
 }

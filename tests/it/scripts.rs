@@ -379,6 +379,21 @@ async fn voters_of_several_periods_are_counted_once() {
     ];
     let counts = run(&redis, &script::VOTERS, &keys, &[&pack(&json!([2, 1, 1]))]).await;
     assert_eq!(counts, Reply::List([3, 2, 0].map(Reply::Integer).to_vec()));
+
+    // Of shards the sketches are merged; those of two shards with voters in common here.
+    let scratch = ["st:{b}:1:sketch:0", "st:{b}:1:sketch:1"];
+    let sketch = async |days: &[&str]| {
+        let keys = [&["st:{b}", scratch[0]], days].concat();
+        run(&redis, &script::SKETCH, &keys, &[]).await
+    };
+    let [both, last] = [sketch(&days).await, sketch(&days[1..]).await];
+    let keys = ["st:{b}", scratch[0], scratch[1]];
+    let union = run(&redis, &script::UNION, &keys, &[both.bytes(), last.bytes()]).await;
+    assert_eq!(union, Reply::Integer(3));
+    let nobody = sketch(&["st:{b}:1:voters-day:22"]).await;
+    assert_eq!(nobody, Reply::text_of(""));
+    let left = redis.run(&[b"KEYS", b"*sketch*"]).await;
+    assert_eq!(left, Reply::List(Vec::new()));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -385,7 +385,6 @@ fn make_sound(board: &mut Board) {
     }
     if board.shards > 1 {
         board.quotas.clear();
-        board.uniques = None;
         if board.ranking == Ranking::Dense {
             board.ranking = Ranking::Competition;
         }
