@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use standings::clock::Clock;
 use standings::domain::time::Timestamp;
@@ -14,7 +17,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::harness::program::Program;
 use crate::harness::random::Random;
 use crate::harness::redis::{self, RedisServer, Reply, eventually};
-use crate::harness::servers::{RedisServers, free_ports};
+use crate::harness::servers::{RedisServers, WatchedServers, free_ports};
 use crate::harness::{Client, Instance, World};
 
 const NOW: &str = "2026-11-21T12:00:00Z";
@@ -336,6 +339,126 @@ async fn events_go_on_while_slots_move_and_a_primary_dies() {
         (&stats["events"], &stats["voters"]),
         (&json!(1200), &json!(7))
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_primary_behind_sentinels_that_dies_loses_and_doubles_nothing() {
+    let mut servers = WatchedServers::start().await;
+    let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
+    let store = Store::connect(&Address::parse(&servers.url())).unwrap();
+    let instance = Instance::start_on(store.with_min_replicas(1), clock, "").await;
+    let client = &instance.client;
+    client
+        .define("b", json!({"windows": ["day", "all", "last-7-days"]}))
+        .await;
+    let traffic: Vec<_> = (0..4)
+        .map(|task| {
+            let client = client.clone();
+            tokio::spawn(async move {
+                for number in (task..80).step_by(4) {
+                    send_until_taken(&client, &batch(number * 25, 25)).await;
+                }
+            })
+        })
+        .collect();
+    servers.fail_over().await;
+    for task in traffic {
+        task.await.unwrap();
+    }
+    assert_eq!(sum(client).await, 2_000);
+    // It was not all over before the primary died.
+    send_until_taken(client, &batch(2_000, 25)).await;
+    assert_eq!(sum(client).await, 2_025);
+}
+
+/// What a load balancer knows: the instances that say that they are ready.
+#[derive(Default)]
+struct Balancer {
+    ready: Mutex<Vec<Client>>,
+    next: AtomicUsize,
+}
+
+impl Balancer {
+    /// Asks an instance again and again whether it is ready, until it is gone.
+    fn watch(self: &Arc<Self>, client: Client) -> AbortOnDropHandle<()> {
+        let balancer = Arc::clone(self);
+        AbortOnDropHandle::new(tokio::spawn(async move {
+            loop {
+                let asked = client.http.get(format!("{}/readyz", client.base)).send();
+                let is_ready = asked.await.is_ok_and(|answer| answer.status() == 200);
+                balancer.note(&client, is_ready);
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }))
+    }
+
+    fn note(&self, client: &Client, is_ready: bool) {
+        let mut ready = self.ready.lock();
+        ready.retain(|other| other.base != client.base);
+        if is_ready {
+            ready.push(client.clone());
+        }
+    }
+
+    fn next(&self) -> Client {
+        let ready = self.ready.lock();
+        let next = self.next.fetch_add(1, Ordering::Relaxed);
+        ready[next % ready.len()].clone()
+    }
+
+    async fn wait_for(&self, client: &Client) {
+        eventually("the instance is found to be ready", async || {
+            let ready = self.ready.lock();
+            ready.iter().any(|other| other.base == client.base)
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn instances_are_replaced_one_after_another_without_a_failed_request() {
+    let servers = RedisServers::start().await;
+    let balancer = Arc::new(Balancer::default());
+    let mut programs = Vec::new();
+    for _ in 0..2 {
+        let program = Program::serve_on(&servers.url()).await;
+        let watching = balancer.watch(program.client());
+        balancer.wait_for(&program.client()).await;
+        programs.push((program, watching));
+    }
+    let client = programs[0].0.client();
+    client.define("b", json!({"windows": ["day", "all"]})).await;
+    let is_done = Arc::new(AtomicBool::new(false));
+    let traffic: Vec<_> = (0..4)
+        .map(|task| {
+            let (balancer, is_done) = (Arc::clone(&balancer), Arc::clone(&is_done));
+            tokio::spawn(async move {
+                let mut sent = 0_usize;
+                while !is_done.load(Ordering::Relaxed) {
+                    let body = batch((task * 1_000_000) + sent, 5);
+                    balancer.next().post("/v1/events", body).await.expect(200);
+                    sent += 5;
+                }
+                sent
+            })
+        })
+        .collect();
+    for _ in 0..2 {
+        let program = Program::serve_on(&servers.url()).await;
+        let watching = balancer.watch(program.client());
+        balancer.wait_for(&program.client()).await;
+        programs.push((program, watching));
+        let (old, _watching) = programs.remove(0);
+        old.stop().await;
+    }
+    is_done.store(true, Ordering::Relaxed);
+    let mut sent = 0;
+    for task in traffic {
+        sent += task.await.unwrap();
+    }
+    assert!(sent > 0);
+    let total = sum(&programs[0].0.client()).await;
+    assert_eq!(usize::try_from(total).unwrap(), sent);
 }
 
 #[tokio::test(flavor = "multi_thread")]

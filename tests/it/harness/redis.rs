@@ -106,7 +106,8 @@ pub async fn raw_command(socket: &Path, command: &str) -> String {
     try_command(socket, command).await.unwrap()
 }
 
-async fn try_command(socket: &Path, command: &str) -> Option<String> {
+/// The same; nothing if it does not listen.
+pub async fn try_command(socket: &Path, command: &str) -> Option<String> {
     let mut stream = UnixStream::connect(socket).await.ok()?;
     stream
         .write_all(format!("{command}\r\n").as_bytes())
