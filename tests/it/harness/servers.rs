@@ -23,6 +23,10 @@ const SLOTS: usize = 16_384;
 const KEYS_AT_A_TIME: &str = "10";
 /// The pause between them, in which the slot lies on both nodes.
 const MOVING_PAUSE: Duration = Duration::from_millis(1);
+/// How often they are told at the most who has a slot.
+const AGREED_WITHIN: usize = 5_000;
+/// The pause between two moves.
+const REST: Duration = Duration::from_millis(20);
 
 /// The servers; they end with this value.
 pub struct RedisServers {
@@ -317,7 +321,7 @@ impl RedisServers {
         Some(AbortOnDropHandle::new(tokio::spawn(async move {
             loop {
                 mover.move_any(&mut random).await;
-                tokio::time::sleep(MOVING_PAUSE).await;
+                tokio::time::sleep(REST).await;
             }
         })))
     }
@@ -341,11 +345,29 @@ impl Mover {
             return;
         };
         from.migrate(&slot, to).await;
-        // The new one first, so that the slot always has somebody.
-        assert!(to.set_slot(&slot, "NODE", to).await);
-        for other in &self.places {
-            other.set_slot(&slot, "NODE", to).await;
+        // Moves that follow too soon upon each other can leave nodes with different views. It is told to them until they
+        // agree, the new one first, so that the slot always has somebody.
+        for _ in 0..AGREED_WITHIN {
+            if self.tell(key, &slot, to).await {
+                return;
+            }
+            tokio::time::sleep(MOVING_PAUSE).await;
         }
+        panic!("the nodes do not agree on slot {slot}");
+    }
+
+    /// Tells all who has a slot, and returns whether they agree.
+    async fn tell(&self, key: &[u8], slot: &str, to: &Place) -> bool {
+        to.set_slot(slot, "NODE", to).await;
+        let mut do_agree = true;
+        for place in &self.places {
+            place.set_slot(slot, "NODE", to).await;
+            do_agree &= match redis::run(&place.socket, &[b"EXISTS", key]).await {
+                Reply::Error(text) => text.ends_with(&format!(":{}", to.port)),
+                _ => place.id == to.id,
+            };
+        }
+        do_agree
     }
 
     /// Only begins to: no key is moved yet.
