@@ -1,6 +1,6 @@
 //! Redis, as the rest of the store calls it: each call goes to the server that has the slot of its keys.
 //!
-//! [`super::node`] bounds how long a call can take when a server does not answer. While a slot of a cluster moves from
+//! `node.rs` bounds how long a call can take when a server does not answer. While a slot of a cluster moves from
 //! one server to another, calls to it are refused before they have done anything (`scripts/lib/slot.lua`). Those are
 //! sent again here, for a while.
 

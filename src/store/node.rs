@@ -43,7 +43,9 @@ const WRITES_IN_FLIGHT_MAX: usize = 4;
 /// Reads that may be under way at one time.
 const READS_IN_FLIGHT_MAX: usize = 1_024;
 /// The longest wait for replicas to have a write, in milliseconds.
-const CONFIRM_MS_MAX: u32 = 2_000;
+const CONFIRM_MS_MAX: u32 = 1_000;
+/// How many turns a write takes that waits for replicas: it holds up those behind it on its connection.
+const CONFIRM_TURNS: u32 = 2;
 /// How often a call that waits looks whether its connection is still there.
 const LOST_INTERVAL: Duration = Duration::from_millis(50);
 /// The longest wait for a turn.
@@ -153,7 +155,12 @@ impl Node {
         min_replicas: Option<u8>,
     ) -> Result<Value, Failure> {
         let writer = self.writer(tag);
-        let _turn = turn(&writer.in_flight).await?;
+        let turns = if min_replicas.is_some() {
+            CONFIRM_TURNS
+        } else {
+            1
+        };
+        let _turn = turn(&writer.in_flight, turns).await?;
         let client = &writer.client;
         let Some(min_replicas) = min_replicas else {
             return measured(call.script, run(client, call)).await;
@@ -170,7 +177,7 @@ impl Node {
 
     /// Runs a script that reads.
     pub(super) async fn read(&self, call: Call) -> Result<Value, Failure> {
-        let _turn = turn(&self.reads_in_flight).await?;
+        let _turn = turn(&self.reads_in_flight, 1).await?;
         measured(call.script, run(self.reader(), call)).await
     }
 
@@ -180,7 +187,7 @@ impl Node {
         name: &'static str,
         args: Vec<String>,
     ) -> Result<R, Failure> {
-        let _turn = turn(&self.reads_in_flight).await?;
+        let _turn = turn(&self.reads_in_flight, 1).await?;
         let command = CustomCommand::new_static(name, ClusterHash::FirstKey, false);
         let client = self.reader();
         let owned = client.clone();
@@ -223,8 +230,8 @@ impl Drop for Node {
     }
 }
 
-async fn turn(turns: &Semaphore) -> Result<SemaphorePermit<'_>, StoreError> {
-    tokio::time::timeout(TURN_TIMEOUT, turns.acquire())
+async fn turn(turns: &Semaphore, count: u32) -> Result<SemaphorePermit<'_>, StoreError> {
+    tokio::time::timeout(TURN_TIMEOUT, turns.acquire_many(count))
         .await
         .ok()
         .and_then(Result::ok)

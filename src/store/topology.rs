@@ -295,7 +295,7 @@ mod tests {
         assert_eq!(agreed(&[(1, &whole), (2, &whole)]), ranges(&whole));
         // Slot 50 has moved to the second, which the first and the third have not heard of.
         let old = [(0, 99, 1), (100, LAST_SLOT, 2)];
-        let gone = [(0, 49, 1), (50, 50, 3), (51, 99, 1), (100, LAST_SLOT, 2)];
+        let gone = [(0, 49, 1), (50, 50, 4), (51, 99, 1), (100, LAST_SLOT, 2)];
         let new = [(0, 49, 1), (50, 50, 2), (51, 99, 1), (100, LAST_SLOT, 2)];
         assert_eq!(agreed(&[(1, &gone), (2, &new), (3, &gone)]), ranges(&new));
         // Two claim it: most name the first.
