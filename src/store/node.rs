@@ -198,9 +198,12 @@ impl Node {
             .map_err(|error| failure(&error))
     }
 
+    /// One connection after the other, without those that are lost.
     fn reader(&self) -> &Client {
-        let index = self.next_reader.fetch_add(1, Ordering::Relaxed) % READERS;
-        &self.readers[index]
+        let next = self.next_reader.fetch_add(1, Ordering::Relaxed);
+        let mut readers = (0..READERS).map(|step| &self.readers[(next + step) % READERS]);
+        let connected = readers.find(|client| client.is_connected());
+        connected.unwrap_or(&self.readers[next % READERS])
     }
 
     /// Loads the scripts that the server does not know.

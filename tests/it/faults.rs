@@ -365,6 +365,10 @@ async fn a_primary_behind_sentinels_that_dies_loses_and_doubles_nothing() {
     for task in traffic {
         task.await.unwrap();
     }
+    eventually("the instance is ready", async || {
+        client.get("/readyz").await.status == 200
+    })
+    .await;
     assert_eq!(sum(client).await, 2_000);
     // It was not all over before the primary died.
     send_until_taken(client, &batch(2_000, 25)).await;
