@@ -300,9 +300,11 @@ async fn events_go_on_while_slots_move_and_a_primary_dies() {
         .collect();
     // Slots move between those primaries that stay: one that dies half-way through a move takes it along.
     let mover = servers.mover(&[0, 2]).await;
+    let is_done = Arc::new(AtomicBool::new(false));
+    let is_enough = Arc::clone(&is_done);
     let moving = AbortOnDropHandle::new(tokio::spawn(async move {
         let mut random = Random::new(1);
-        loop {
+        while !is_enough.load(Ordering::Relaxed) {
             mover.move_any(&mut random).await;
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -311,7 +313,9 @@ async fn events_go_on_while_slots_move_and_a_primary_dies() {
     for task in traffic {
         task.await.unwrap();
     }
-    drop(moving);
+    // Not half-way through a move.
+    is_done.store(true, Ordering::Relaxed);
+    moving.await.unwrap();
 
     for (board, parity) in [("b", 0), ("v", 1)] {
         eventually("all can be read", async || {
