@@ -26,6 +26,7 @@
 if #KEYS < 3 or #ARGV < 1 then return redis.error_reply('ERR adopt.lua: 3 keys or more, 1 argument or more') end
 local HEAD, REGISTRY, SCRATCH = KEYS[1], KEYS[2], KEYS[3]
 local args = cmsgpack.unpack(ARGV[1])
+require_slot(HEAD)
 
 local head = call('HMGET', HEAD, 'version', 'lease')
 local generation, revision = string.match(head[1] or '', '^(%d+)-(%d+)$')

@@ -41,6 +41,7 @@ local MEMBERS_MIN = 16
 
 if #KEYS < 5 or #ARGV ~= 1 then return redis.error_reply('ERR advance.lua: 5 keys or more, 1 argument') end
 local BOARD, REGISTRY, STATE, TARGET = KEYS[1], KEYS[2], KEYS[3], 4
+require_slot(BOARD)
 local args = cmsgpack.unpack(ARGV[1])
 local layout = args.layout
 local PERIODS = TARGET + layout.width

@@ -2,7 +2,8 @@
 --
 -- Runs in one slot. The events of a call are carried out in their order, each on what those before it have
 -- left; one that is refused changes nothing, and the others go on. Everything of an event, and the memory of
--- its id, happens in this call. All reading and checking comes before the first write.
+-- its id, happens in this call. All reading and checking comes before the first write. Keys that it touches beside KEYS:
+-- those that the states name, and the voters of members.
 --
 -- KEYS[1]  board      hash: `version`, `used`, `moving` (src/store/keys.rs has the form of every key)
 -- KEYS[2]  registry   set: names of the keys that the board's data lies in
@@ -83,6 +84,7 @@ local SCORE_MAX = 9007199254740991
 
 if #KEYS < 2 or #ARGV ~= 1 then return redis.error_reply('ERR apply.lua: 2 keys or more, 1 argument') end
 local BOARD, REGISTRY = KEYS[1], KEYS[2]
+require_slot(BOARD)
 local args = cmsgpack.unpack(ARGV[1])
 local layout, ranking, update, now = args.layout, args.ranking, args.update, args.now
 local quotas, is_sum = args.quotas, update == 'sum'

@@ -20,6 +20,7 @@
 if #KEYS ~= 1 or #ARGV ~= 1 then return redis.error_reply('ERR changes.lua: 1 key, 1 argument') end
 local CHANGES, SEPARATOR = KEYS[1], '\31'
 local args = cmsgpack.unpack(ARGV[1])
+require_slot(CHANGES)
 local layout = args.layout
 
 local function expires_of(key)

@@ -24,6 +24,7 @@ local SCORE_MAX = 9007199254740991
 
 if #KEYS < 4 or #ARGV ~= 1 then return redis.error_reply('ERR initial.lua: 4 keys or more, 1 argument') end
 local BOARD, REGISTRY, SCORES = KEYS[1], KEYS[2], 3
+require_slot(BOARD)
 local args = cmsgpack.unpack(ARGV[1])
 local layout, scores = args.layout, args.scores
 names = args.names

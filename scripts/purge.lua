@@ -11,6 +11,7 @@
 
 if #KEYS < 1 or #KEYS > 2 or #ARGV ~= 2 then return redis.error_reply('ERR purge.lua: 1 or 2 keys, 2 arguments') end
 local REGISTRY, HEAD, generation, count = KEYS[1], KEYS[2], ARGV[1], tonumber(ARGV[2])
+require_slot(REGISTRY)
 
 local version = HEAD and redis.call('HGET', HEAD, 'version')
 if version and string.match(version, '^%d+') == generation then redis.call('DEL', HEAD) end

@@ -16,6 +16,7 @@ local call = redis.call
 if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR settle.lua: 2 keys, 1 argument') end
 local NOTES, RESERVING = KEYS[1], KEYS[2]
 local args = cmsgpack.unpack(ARGV[1])
+require_slot(NOTES)
 
 -- The notes of some tokens, those that are there.
 local function load_notes(tokens)

@@ -9,6 +9,7 @@
 
 if #KEYS ~= 1 or #ARGV ~= 2 then return redis.error_reply('ERR shard.lua: 1 key, 2 arguments') end
 local HEAD, generation, revision = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
+require_slot(HEAD)
 
 local known = redis.call('HGET', HEAD, 'version')
 local known_generation, known_revision = string.match(known or '0-0', '^(%d+)-(%d+)$')

@@ -69,6 +69,10 @@ pub struct ServeArgs {
     /// the same id is safe. Not with the private server, which has none.
     #[arg(long, env = "STANDINGS_MIN_REPLICAS", default_value_t = 0)]
     pub min_replicas: u8,
+    /// For how many seconds /readyz says no before the service takes no more connections, once it is told to stop: so
+    /// that a load balancer sends requests elsewhere first. Not with the private server, which has but one service.
+    #[arg(long, env = "STANDINGS_DRAIN_SECONDS", default_value_t = 2)]
+    pub drain_seconds: u16,
     /// Where the private server keeps its data.
     #[arg(long, env = "STANDINGS_DATA_DIR", default_value = "./data")]
     pub data_dir: PathBuf,

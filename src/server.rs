@@ -103,7 +103,7 @@ async fn serve_on(
 
     let bound = listener.local_addr().unwrap_or(args.listen);
     tracing::info!("serving on http://{bound}; try it at http://{bound}/docs");
-    let stopping = CancellationToken::new();
+    let (stopping, closing) = (CancellationToken::new(), CancellationToken::new());
     let app = App {
         service,
         metrics: Some(metrics),
@@ -126,12 +126,16 @@ async fn serve_on(
         }
     });
     let serving = axum::serve(listener, router(app, &options))
-        .with_graceful_shutdown(stopping.clone().cancelled_owned())
+        .with_graceful_shutdown(closing.clone().cancelled_owned())
         .into_future();
     let serving = tokio::spawn(serving);
     stop.await;
     tracing::info!("stopping: requests that were accepted are finished");
     stopping.cancel();
+    if embedded.is_none() {
+        tokio::time::sleep(Duration::from_secs(args.drain_seconds.into())).await;
+    }
+    closing.cancel();
     if tokio::time::timeout(DRAIN_TIME_MAX, serving).await.is_err() {
         tracing::warn!("some requests were not finished in time");
     }

@@ -260,7 +260,7 @@ pub struct Definition {
     #[schema(minimum = 1, maximum = 100_000)]
     pub keep_top: Option<u32>,
     /// Over how many slots of a Redis Cluster the members are spread, 1 to 64: for a board that is too much for one
-    /// node. Reads and quotas stay exact. Not with `ranking: dense` and `uniques`.
+    /// node. Reads and quotas stay exact. Not with `ranking: dense`.
     #[serde(default = "one")]
     #[schema(minimum = 1, maximum = 64, default = 1)]
     pub shards: u16,
@@ -446,18 +446,12 @@ impl Definition {
 
     /// What a board of several shards can't have, or not so many of them.
     fn check_shards(&self) -> Vec<(&'static str, &'static str)> {
-        let alone = [
-            ("ranking", self.ranking == Ranking::Dense),
-            ("uniques", self.uniques.is_some()),
-        ];
-        let refused = alone
-            .into_iter()
-            .filter(|(_, is_set)| *is_set && self.shards > 1);
-        let refused =
-            refused.map(|(field, _)| (field, "a board of several shards can't have this"));
         let is_sound = (1..=SHARDS_MAX).contains(&self.shards);
         let count = (!is_sound).then_some(("shards", "a board has 1 to 64 shards"));
-        count.into_iter().chain(refused).collect()
+        // Dense ranks are no sum of the shards' ranks.
+        let is_dense = self.shards > 1 && self.ranking == Ranking::Dense;
+        let ranking = is_dense.then_some(("ranking", "a board of several shards can't have this"));
+        count.into_iter().chain(ranking).collect()
     }
 
     /// Why the board can't keep the first alone: where a member could fall, one of those that are not listed would
@@ -754,9 +748,9 @@ mod tests {
         );
         assert_eq!(
             pointers(
-                r#"{"windows": ["all"], "shards": 2, "ranking": "dense", "uniques": "board"}"#
+                r#"{"windows": ["all"], "shards": 2, "ranking": "dense", "max_attempts": {"all": 1}}"#
             ),
-            ["/ranking", "/uniques"]
+            ["/ranking"]
         );
         assert_eq!(
             pointers(r#"{"windows": ["all"], "initial": ["day", "all"]}"#),

@@ -71,7 +71,7 @@ impl Service {
             match read.await? {
                 Some(Some(found)) => {
                     let entries = found.entries.iter();
-                    let voters = self.voters(board, &target, entries).await?;
+                    let voters = self.voters(&live, &target, entries).await?;
                     let live = Arc::clone(&live);
                     return Ok(FoundMember {
                         live,

@@ -70,7 +70,7 @@ impl Service {
             let member = request.member.as_ref();
             let shared = self.read_page(&live, target.standing, offset, size, member);
             if let Some(shared) = shared.await? {
-                let voters = self.voters_of_page(&live.board, &target, &shared).await?;
+                let voters = self.voters_of_page(&live, &target, &shared).await?;
                 return Ok(FoundPage {
                     live,
                     target,

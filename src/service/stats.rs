@@ -68,7 +68,7 @@ impl Service {
             let read = self.read_amounts(&live, target.standing, &periods);
             let Some(amounts) = read.await? else { continue };
             let voters = if counts_voters {
-                Some(self.store.voters(board, &periods).await?)
+                Some(self.voters_of_standing(&live, &periods).await?)
             } else {
                 None
             };

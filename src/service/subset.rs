@@ -75,7 +75,7 @@ impl Service {
             }
             listed.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
             let entries: Vec<Entry> = listed.into_iter().map(|(_, entry)| entry).collect();
-            let voters = self.voters(&live.board, &target, entries.iter()).await?;
+            let voters = self.voters(&live, &target, entries.iter()).await?;
             return Ok(FoundSubset {
                 live,
                 target,

@@ -4,10 +4,14 @@
 
 use std::sync::Arc;
 
+use futures::future::try_join_all;
+
 use super::ask::SharedPage;
 use super::period::Target;
-use super::{Error, Service};
+use super::{Error, LiveBoard, Service};
 use crate::domain::board::{Board, Uniques};
+use crate::domain::ids::MemberId;
+use crate::domain::period::Period;
 use crate::store::standings::Entry;
 
 /// The voters of some entries, in their order; of none where the board does not count them.
@@ -25,31 +29,74 @@ impl Service {
     /// Estimates the voters of a page's entries and of its `me`, once for all who share it.
     pub(super) async fn voters_of_page(
         &self,
-        board: &Board,
+        live: &LiveBoard,
         target: &Target,
         shared: &SharedPage,
     ) -> Result<Voters, Error> {
-        if board.definition.uniques != Some(Uniques::Member) {
+        if live.board.definition.uniques != Some(Uniques::Member) {
             return Ok(Voters::default());
         }
         let entries = shared.page.entries.iter().chain(&shared.page.me);
-        let voters = || Box::pin(self.voters(board, target, entries));
+        let voters = || Box::pin(self.voters(live, target, entries));
         shared.voters.get_or_try_init(voters).await.cloned()
     }
 
     /// Estimates the voters of entries of a standing.
     pub(super) async fn voters(
         &self,
-        board: &Board,
+        live: &LiveBoard,
         target: &Target,
         entries: impl Iterator<Item = &Entry>,
     ) -> Result<Voters, Error> {
-        if board.definition.uniques != Some(Uniques::Member) {
+        if live.board.definition.uniques != Some(Uniques::Member) {
             return Ok(Voters::default());
         }
-        let members = entries.map(|entry| &*entry.member);
-        let periods = target.periods(board);
-        let counts = self.store.member_voters(board, &periods, members).await?;
+        let periods = target.periods(&live.board);
+        let members: Vec<&str> = entries.map(|entry| &*entry.member).collect();
+        let places = places_by_shard(live, &members);
+        let asked = live
+            .shards
+            .iter()
+            .zip(&places)
+            .map(async |(shard, places)| {
+                let members = places.iter().map(|place| members[*place]);
+                let counts = self.store.member_voters(&shard.board, &periods, members);
+                counts.await
+            });
+        let mut counts = vec![0; members.len()];
+        for (places, of_shard) in places.iter().zip(try_join_all(asked).await?) {
+            for (place, count) in places.iter().zip(of_shard) {
+                counts[*place] = count;
+            }
+        }
         Ok(Voters(Some(counts.into())))
     }
+
+    /// Estimates the voters of some periods together.
+    pub(super) async fn voters_of_standing(
+        &self,
+        live: &LiveBoard,
+        periods: &[Period],
+    ) -> Result<u64, Error> {
+        let shards: Vec<&Board> = live.shards.iter().map(|shard| &*shard.board).collect();
+        if let [whole] = *shards {
+            return Ok(self.store.voters(whole, periods).await?);
+        }
+        let counted = self.store.voters_of_shards(&live.board, &shards, periods);
+        Ok(counted.await?)
+    }
+}
+
+/// The places of members in a list, by the shards that they lie in.
+fn places_by_shard(live: &LiveBoard, members: &[&str]) -> Vec<Vec<usize>> {
+    if live.shards.len() == 1 {
+        return vec![(0..members.len()).collect()];
+    }
+    let mut places = vec![Vec::new(); live.shards.len()];
+    for (place, member) in members.iter().enumerate() {
+        if let Ok(member) = MemberId::parse(member) {
+            places[live.board.shard_of(&member)].push(place);
+        }
+    }
+    places
 }

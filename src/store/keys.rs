@@ -18,6 +18,7 @@
 //! | `st:{b}:1:last-7-days`, `st:{b}:1:initial-day` | string | which standings of a derived series are there (`scripts/lib/derived.lua`) |
 //! | `st:{b}:1:events-day:2026-11-21` | hash | how many events were taken in a period, where voters are counted, by the tag of the shard that took them |
 //! | `st:{b}:1:voters-day:2026-11-21`, …`␟alice` | HyperLogLog | who has voted in a period, and for a member |
+//! | `st:{b}:1:sketch:3` | HyperLogLog | the voters of a shard, while those of all shards are counted |
 //! | `st:{b}:1:e:run-88231` | string | a remembered event id and its outcome; expires |
 //! | `st:{b}:1:q:0:voter-hour:hour:2026-11-21T05:00Z`… | string, sorted set | what was taken of a quota (`scripts/lib/quota.lua`); expires where it can |
 //! | `st:{b}:1:quotas` | set | the names of those that don't expire, for deletion |
@@ -251,6 +252,12 @@ fn turnout(board: &Board, what: &str, period: &Period) -> String {
 /// The key of the voters of a member in a period.
 pub fn member_voters(voters: &str, member: &str) -> String {
     format!("{voters}{SEPARATOR}{member}")
+}
+
+/// The key of the voters that sketch.lua and union.lua work on, of a board or shard; it is there for the time of a call
+/// alone.
+pub fn sketch(board: &Board, index: usize) -> String {
+    own(board, &format!("sketch:{index}"))
 }
 
 /// How many keys a standing has.

@@ -1,8 +1,9 @@
 //! What Redis holds, and the only place that names a key or the client library.
 //!
 //! [`keys`] has the form of every key, [`script`] the Lua scripts, and each of [`boards`], [`events`],
-//! [`standings`], [`voters`], [`quotas`], [`reservations`], [`initial`] and [`rollover`] one typed call per script. A call is one round trip; what must be atomic
-//! is one script. [`connection`] bounds how long a call can take when Redis does not answer.
+//! [`standings`], [`voters`], [`quotas`], [`reservations`], [`initial`], [`rollover`] and [`reshard`] one typed call per
+//! script. A call is one round trip; what must be atomic is one script. [`connection`] finds the server of a call's keys,
+//! and bounds how long it can take when that does not answer.
 
 mod args;
 pub mod boards;
@@ -11,6 +12,7 @@ pub mod embedded;
 pub mod events;
 pub mod initial;
 pub mod keys;
+mod node;
 pub mod purge;
 pub mod quotas;
 mod reply;
@@ -19,6 +21,7 @@ pub mod reshard;
 pub mod rollover;
 pub mod script;
 pub mod standings;
+mod topology;
 pub mod voters;
 
 pub use connection::{Address, Store};

@@ -42,21 +42,25 @@ macro_rules! scripts {
 
 scripts! {
     /// Carries out the plans of many events.
-    APPLY = "apply", "#!lua", ["moving", "standing", "derived", "quota"];
+    APPLY = "apply", "#!lua", ["slot", "moving", "standing", "derived", "quota"];
     /// Takes a derived standing a step nearer to complete.
-    ADVANCE = "advance", "#!lua", ["moving", "standing", "derived"];
+    ADVANCE = "advance", "#!lua", ["slot", "moving", "standing", "derived"];
     /// Sets initial scores.
-    INITIAL = "initial", "#!lua", ["moving", "standing", "derived"];
+    INITIAL = "initial", "#!lua", ["slot", "moving", "standing", "derived"];
     /// Reads pages, members, subsets and amounts.
     READ = "read", "#!lua flags=no-writes", ["moving", "standing", "derived"];
     /// Counts distinct voters.
     VOTERS = "voters", "#!lua", [];
+    /// Merges the voters of a shard.
+    SKETCH = "sketch", "#!lua", [];
+    /// Counts the distinct voters of several shards.
+    UNION = "union", "#!lua", [];
     /// Reads what was taken of quotas.
     QUOTAS = "quotas", "#!lua flags=no-writes", ["moving", "standing", "quota"];
     /// Reserves what events would take of quotas.
     RESERVE = "reserve", "#!lua", ["moving", "standing", "quota"];
     /// Keeps what was reserved, or gives it back.
-    SETTLE = "settle", "#!lua", [];
+    SETTLE = "settle", "#!lua", ["slot"];
     /// Reads which reservations are open.
     RESERVED = "reserved", "#!lua flags=no-writes", [];
     /// Finds out what became of an event with a reservation, once and for all.
@@ -64,7 +68,7 @@ scripts! {
     /// Stores a definition.
     DEFINE = "define", "#!lua", [];
     /// Tells a shard of a definition.
-    SHARD = "shard", "#!lua", [];
+    SHARD = "shard", "#!lua", ["slot"];
     /// Notes that a board has events.
     USE = "use", "#!lua", [];
     /// Makes one instance the one that moves a board's data.
@@ -72,9 +76,9 @@ scripts! {
     /// Has a shard note what changes.
     TRACK = "track", "#!lua", [];
     /// Tells what has changed in a shard.
-    CHANGES = "changes", "#!lua", ["moving", "standing"];
+    CHANGES = "changes", "#!lua", ["slot", "moving", "standing"];
     /// Takes over data from other shards.
-    ADOPT = "adopt", "#!lua", ["moving", "standing"];
+    ADOPT = "adopt", "#!lua", ["slot", "moving", "standing"];
     /// Tells what a former shard remembers.
     RECALL = "recall", "#!lua", [];
     /// Takes a definition away.
@@ -82,5 +86,5 @@ scripts! {
     /// Tells all instances that a definition has changed.
     ANNOUNCE = "announce", "#!lua", [];
     /// Unlinks the data of a deleted board.
-    PURGE = "purge", "#!lua", [];
+    PURGE = "purge", "#!lua", ["slot"];
 }

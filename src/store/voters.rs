@@ -1,5 +1,8 @@
 //! Counting distinct voters.
 
+use fred::types::Value;
+use futures::future::try_join_all;
+
 use super::args::pack;
 use super::connection::Store;
 use super::reply::Reply;
@@ -18,7 +21,33 @@ impl Store {
         counts.first().copied().ok_or_else(missing)
     }
 
-    /// The same for each of some members.
+    /// The same for all shards of a board. It is what one shard would tell, since the union of HyperLogLogs is exact.
+    pub async fn voters_of_shards(
+        &self,
+        board: &Board,
+        shards: &[&Board],
+        periods: &[Period],
+    ) -> Result<u64, StoreError> {
+        let sketches = shards.iter().map(async |shard| {
+            let head = [keys::head(&shard.tag()), keys::sketch(shard, 0)];
+            let voters = periods.iter().map(|period| keys::voters(shard, period));
+            let keys = head.into_iter().chain(voters).collect();
+            self.read(&script::SKETCH, keys, Vec::new()).await
+        });
+        // Nobody has voted there.
+        let is_empty = |sketch: &Value| sketch.as_bytes().is_none_or(<[u8]>::is_empty);
+        let mut sketches: Vec<Value> = try_join_all(sketches).await?;
+        sketches.retain(|sketch| !is_empty(sketch));
+        if sketches.is_empty() {
+            return Ok(0);
+        }
+        let scratch = (0..sketches.len()).map(|index| keys::sketch(board, index));
+        let keys = std::iter::once(keys::head(&board.tag())).chain(scratch);
+        let count = self.read(&script::UNION, keys.collect(), sketches).await?;
+        count.as_u64().ok_or_else(missing)
+    }
+
+    /// The same for each of some members, of one shard.
     pub async fn member_voters(
         &self,
         board: &Board,

@@ -1,17 +1,23 @@
 //! Faults: what was acknowledged is neither lost nor counted twice, and what fails says so in bounded time.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use standings::clock::Clock;
 use standings::domain::time::Timestamp;
 use standings::store::{Address, Store};
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::harness::program::Program;
+use crate::harness::random::Random;
 use crate::harness::redis::{self, RedisServer, Reply, eventually};
-use crate::harness::servers::{RedisServers, free_ports};
+use crate::harness::servers::{RedisServers, WatchedServers, free_ports};
 use crate::harness::{Client, Instance, World};
 
 const NOW: &str = "2026-11-21T12:00:00Z";
@@ -235,6 +241,232 @@ async fn a_primary_of_a_cluster_that_dies_loses_and_doubles_nothing() {
     })
     .await;
     assert_eq!(sum(client).await, 2_000);
+}
+
+/// What became of events that were sent while all else moved: for each member how many of its events count in a window.
+async fn counts(client: &Client, board: &str, window: &str) -> BTreeMap<String, i64> {
+    let path = format!("/v1/boards/{board}/standings/{window}?size=1000");
+    let page = client.get(&path).await.expect(200);
+    let entries = page["entries"].as_array().unwrap().iter();
+    let count = |entry: &Value| {
+        let member = entry["member"].as_str().unwrap().to_owned();
+        (member, entry["score"].as_i64().unwrap())
+    };
+    entries.map(count).collect()
+}
+
+/// Events of two boards, each with an id, on two days.
+fn mixed_batch(from: usize, count: usize) -> Value {
+    let event = |number: usize| {
+        let board = ["b", "v"][number % 2];
+        let member = (number % 30).to_string();
+        let at = ["2026-11-20T12:00:00Z", NOW][number / 2 % 2];
+        let voter = (number % 7).to_string();
+        json!({"board": board, "id": number.to_string(), "member": member, "score": 1, "at": at, "voter": voter})
+    };
+    json!({"events": (from..from + count).map(event).collect::<Vec<_>>()})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_go_on_while_slots_move_and_a_primary_dies() {
+    let mut servers = RedisServers::start_cluster_with_replicas().await;
+    let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
+    let mut instances = Vec::new();
+    for _ in 0..2 {
+        let store = Store::connect(&Address::parse(&servers.url())).unwrap();
+        instances.push(Instance::start_on(store.with_min_replicas(1), clock.clone(), "").await);
+    }
+    let client = &instances[0].client;
+    let windows = ["day", "all", "last-7-days"];
+    client
+        .define("b", json!({"windows": windows, "shards": 8}))
+        .await;
+    client
+        .define("v", json!({"windows": windows, "uniques": "member"}))
+        .await;
+    let traffic: Vec<_> = (0..4)
+        .map(|task| {
+            let client = instances[task % 2].client.clone();
+            tokio::spawn(async move {
+                for number in (task..120).step_by(4) {
+                    send_until_taken(&client, &mixed_batch(number * 20, 20)).await;
+                    let board = ["b", "v"][number / 4 % 2];
+                    let path = format!("/v1/boards/{board}/standings/last-7-days");
+                    let read = client.get(&path).await;
+                    assert!([200, 503].contains(&read.status.as_u16()), "{}", read.text);
+                }
+            })
+        })
+        .collect();
+    // Slots move between those primaries that stay: one that dies half-way through a move takes it along.
+    let mover = servers.mover(&[0, 2]).await;
+    let is_done = Arc::new(AtomicBool::new(false));
+    let is_enough = Arc::clone(&is_done);
+    let moving = AbortOnDropHandle::new(tokio::spawn(async move {
+        let mut random = Random::new(1);
+        while !is_enough.load(Ordering::Relaxed) {
+            mover.move_any(&mut random).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }));
+    servers.fail_over(1).await;
+    for task in traffic {
+        task.await.unwrap();
+    }
+    // Not half-way through a move.
+    is_done.store(true, Ordering::Relaxed);
+    moving.await.unwrap();
+
+    for (board, parity) in [("b", 0), ("v", 1)] {
+        eventually("all can be read", async || {
+            let path = format!("/v1/boards/{board}/standings/last-7-days");
+            client.get(&path).await.status == 200
+        })
+        .await;
+        for window in windows {
+            let mut expected = BTreeMap::new();
+            for number in (parity..2_400).step_by(2) {
+                let is_counted = window != "day" || number / 2 % 2 == 1;
+                *expected.entry((number % 30).to_string()).or_default() += i64::from(is_counted);
+            }
+            expected.retain(|_, count| *count > 0);
+            assert_eq!(
+                counts(client, board, window).await,
+                expected,
+                "{board} {window}"
+            );
+        }
+    }
+    let stats = client.get("/v1/boards/v/standings/all/stats").await;
+    let stats = stats.expect(200);
+    assert_eq!(
+        (&stats["events"], &stats["voters"]),
+        (&json!(1200), &json!(7))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_primary_behind_sentinels_that_dies_loses_and_doubles_nothing() {
+    let mut servers = WatchedServers::start().await;
+    let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
+    let store = Store::connect(&Address::parse(&servers.url())).unwrap();
+    let instance = Instance::start_on(store.with_min_replicas(1), clock, "").await;
+    let client = &instance.client;
+    client
+        .define("b", json!({"windows": ["day", "all", "last-7-days"]}))
+        .await;
+    let traffic: Vec<_> = (0..4)
+        .map(|task| {
+            let client = client.clone();
+            tokio::spawn(async move {
+                for number in (task..80).step_by(4) {
+                    send_until_taken(&client, &batch(number * 25, 25)).await;
+                }
+            })
+        })
+        .collect();
+    servers.fail_over().await;
+    for task in traffic {
+        task.await.unwrap();
+    }
+    eventually("the instance is ready", async || {
+        client.get("/readyz").await.status == 200
+    })
+    .await;
+    assert_eq!(sum(client).await, 2_000);
+    // It was not all over before the primary died.
+    send_until_taken(client, &batch(2_000, 25)).await;
+    assert_eq!(sum(client).await, 2_025);
+}
+
+/// What a load balancer knows: the instances that say that they are ready.
+#[derive(Default)]
+struct Balancer {
+    ready: Mutex<Vec<Client>>,
+    next: AtomicUsize,
+}
+
+impl Balancer {
+    /// Asks an instance again and again whether it is ready, until it is gone.
+    fn watch(self: &Arc<Self>, client: Client) -> AbortOnDropHandle<()> {
+        let balancer = Arc::clone(self);
+        AbortOnDropHandle::new(tokio::spawn(async move {
+            loop {
+                let asked = client.http.get(format!("{}/readyz", client.base)).send();
+                let is_ready = asked.await.is_ok_and(|answer| answer.status() == 200);
+                balancer.note(&client, is_ready);
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }))
+    }
+
+    fn note(&self, client: &Client, is_ready: bool) {
+        let mut ready = self.ready.lock();
+        ready.retain(|other| other.base != client.base);
+        if is_ready {
+            ready.push(client.clone());
+        }
+    }
+
+    fn next(&self) -> Client {
+        let ready = self.ready.lock();
+        let next = self.next.fetch_add(1, Ordering::Relaxed);
+        ready[next % ready.len()].clone()
+    }
+
+    async fn wait_for(&self, client: &Client) {
+        eventually("the instance is found to be ready", async || {
+            let ready = self.ready.lock();
+            ready.iter().any(|other| other.base == client.base)
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn instances_are_replaced_one_after_another_without_a_failed_request() {
+    let servers = RedisServers::start().await;
+    let balancer = Arc::new(Balancer::default());
+    let mut programs = Vec::new();
+    for _ in 0..2 {
+        let program = Program::serve_on(&servers.url()).await;
+        let watching = balancer.watch(program.client());
+        balancer.wait_for(&program.client()).await;
+        programs.push((program, watching));
+    }
+    let client = programs[0].0.client();
+    client.define("b", json!({"windows": ["day", "all"]})).await;
+    let is_done = Arc::new(AtomicBool::new(false));
+    let traffic: Vec<_> = (0..4)
+        .map(|task| {
+            let (balancer, is_done) = (Arc::clone(&balancer), Arc::clone(&is_done));
+            tokio::spawn(async move {
+                let mut sent = 0_usize;
+                while !is_done.load(Ordering::Relaxed) {
+                    let body = batch((task * 1_000_000) + sent, 5);
+                    balancer.next().post("/v1/events", body).await.expect(200);
+                    sent += 5;
+                }
+                sent
+            })
+        })
+        .collect();
+    for _ in 0..2 {
+        let program = Program::serve_on(&servers.url()).await;
+        let watching = balancer.watch(program.client());
+        balancer.wait_for(&program.client()).await;
+        programs.push((program, watching));
+        let (old, _watching) = programs.remove(0);
+        old.stop().await;
+    }
+    is_done.store(true, Ordering::Relaxed);
+    let mut sent = 0;
+    for task in traffic {
+        sent += task.await.unwrap();
+    }
+    assert!(sent > 0);
+    let total = sum(&programs[0].0.client()).await;
+    assert_eq!(usize::try_from(total).unwrap(), sent);
 }
 
 #[tokio::test(flavor = "multi_thread")]

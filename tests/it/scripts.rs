@@ -5,6 +5,7 @@ use standings::store::script::{self, Script};
 
 use crate::harness::RedisServer;
 use crate::harness::redis::Reply;
+use crate::harness::servers::RedisServers;
 
 fn pack(args: &Value) -> Vec<u8> {
     rmp_serde::to_vec_named(args).unwrap()
@@ -109,6 +110,39 @@ async fn every_script_begins_with_its_shebang_and_those_that_read_can_not_write(
             "{}",
             script.name
         );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scripts_that_touch_other_keys_than_they_are_given_do_nothing_while_their_slot_moves() {
+    let servers = RedisServers::start_cluster().await;
+    let keys: Vec<String> = (0..6).map(|key| format!("st:{{b}}:{key}")).collect();
+    for key in &keys {
+        servers.run(&[b"SET", key.as_bytes(), b"x"]).await;
+    }
+    let careful = [
+        (&script::APPLY, 6, 1),
+        (&script::ADVANCE, 6, 1),
+        (&script::INITIAL, 6, 1),
+        (&script::SHARD, 1, 2),
+        (&script::PURGE, 2, 2),
+    ];
+    for is_moving in [false, true] {
+        if is_moving {
+            servers.mover(&[0, 1, 2]).await.begin(b"st:{b}").await;
+        }
+        for (script, key_count, arg_count) in careful {
+            let count = key_count.to_string();
+            let mut command = vec![&b"EVAL"[..], script.source.as_bytes(), count.as_bytes()];
+            command.extend(keys[..key_count].iter().map(String::as_bytes));
+            command.extend(&[&b"1"[..]; 2][..arg_count]);
+            // The keys are of the wrong type, and one script after the other finds that out.
+            let reply = servers.run(&command).await;
+            let Reply::Error(text) = &reply else {
+                panic!("{}: {reply:?}", script.name);
+            };
+            assert_eq!(text.contains("non local key"), is_moving, "{text}");
+        }
     }
 }
 
@@ -345,6 +379,21 @@ async fn voters_of_several_periods_are_counted_once() {
     ];
     let counts = run(&redis, &script::VOTERS, &keys, &[&pack(&json!([2, 1, 1]))]).await;
     assert_eq!(counts, Reply::List([3, 2, 0].map(Reply::Integer).to_vec()));
+
+    // Of shards the sketches are merged; those of two shards with voters in common here.
+    let scratch = ["st:{b}:1:sketch:0", "st:{b}:1:sketch:1"];
+    let sketch = async |days: &[&str]| {
+        let keys = [&["st:{b}", scratch[0]], days].concat();
+        run(&redis, &script::SKETCH, &keys, &[]).await
+    };
+    let [both, last] = [sketch(&days).await, sketch(&days[1..]).await];
+    let keys = ["st:{b}", scratch[0], scratch[1]];
+    let union = run(&redis, &script::UNION, &keys, &[both.bytes(), last.bytes()]).await;
+    assert_eq!(union, Reply::Integer(3));
+    let nobody = sketch(&["st:{b}:1:voters-day:22"]).await;
+    assert_eq!(nobody, Reply::text_of(""));
+    let left = redis.run(&[b"KEYS", b"*sketch*"]).await;
+    assert_eq!(left, Reply::List(Vec::new()));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,6 +9,8 @@ use serde_json::Value;
 
 /// The longest time for which a request that is refused with 503 is sent again.
 const TAKEN_WITHIN: Duration = Duration::from_mins(1);
+/// The longest time after which something may fail.
+const FAILED_WITHIN: Duration = Duration::from_secs(8);
 /// The pause between two tries.
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -93,16 +95,24 @@ impl Client {
         Self::send(self.builder(Method::POST, path).json(&body)).await
     }
 
-    /// Sends the same again while the answer is an honest 503, as clients do: events with ids count once.
+    /// Sends the same again while the answer is an honest 503, as clients do: events with ids count once. What fails says
+    /// so within a bounded time.
     pub async fn post_until_taken(&self, path: &str, body: &Value) -> Value {
         let begun = Instant::now();
         loop {
+            let sent = Instant::now();
             let answer = self.post(path, body.clone()).await;
+            let took = sent.elapsed();
             if answer.status == StatusCode::OK {
                 return answer.json;
             }
-            answer.expect_problem(503, "store-unavailable");
-            assert!(begun.elapsed() < TAKEN_WITHIN, "the request is never taken");
+            assert!(took < FAILED_WITHIN, "a 503 took {took:?}");
+            assert_eq!(answer.headers["retry-after"], "1");
+            let detail = answer.expect_problem(503, "store-unavailable");
+            assert!(
+                begun.elapsed() < TAKEN_WITHIN,
+                "the request is never taken: {detail}"
+            );
             tokio::time::sleep(RETRY_INTERVAL).await;
         }
     }

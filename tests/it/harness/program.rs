@@ -32,14 +32,17 @@ fn command(args: &[&str]) -> Command {
 impl Program {
     /// Serves with a private Redis server in this folder; returns when it is ready.
     pub async fn serve(data: &Path) -> Self {
-        let mut child = command(&[
-            "--listen",
-            "127.0.0.1:0",
-            "--data-dir",
-            data.to_str().unwrap(),
-        ])
-        .spawn()
-        .unwrap();
+        Self::start(&["--data-dir", data.to_str().unwrap()]).await
+    }
+
+    /// Serves beside others with this Redis.
+    pub async fn serve_on(redis_url: &str) -> Self {
+        Self::start(&["--redis-url", redis_url]).await
+    }
+
+    async fn start(args: &[&str]) -> Self {
+        let args = [&["--listen", "127.0.0.1:0"], args].concat();
+        let mut child = command(&args).spawn().unwrap();
         let log = Arc::new(Mutex::new(String::new()));
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let copy = Arc::clone(&log);

@@ -84,16 +84,21 @@ impl RedisServer {
 
     /// Sends one command of any bytes and returns its reply.
     pub async fn run(&self, words: &[&[u8]]) -> Reply {
-        let mut command = format!("*{}\r\n", words.len()).into_bytes();
-        for word in words {
-            command.extend(format!("${}\r\n", word.len()).as_bytes());
-            command.extend(*word);
-            command.extend(b"\r\n");
-        }
-        let mut stream = BufReader::new(UnixStream::connect(self.socket()).await.unwrap());
-        stream.write_all(&command).await.unwrap();
-        Reply::read(&mut stream).await
+        run(&self.socket(), words).await
     }
+}
+
+/// Sends one command of any bytes to a server and returns its reply.
+pub async fn run(socket: &Path, words: &[&[u8]]) -> Reply {
+    let mut command = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        command.extend(format!("${}\r\n", word.len()).as_bytes());
+        command.extend(*word);
+        command.extend(b"\r\n");
+    }
+    let mut stream = BufReader::new(UnixStream::connect(socket).await.unwrap());
+    stream.write_all(&command).await.unwrap();
+    Reply::read(&mut stream).await
 }
 
 /// Sends one command to a server, words separated by spaces, and returns the raw reply, up to 64 KiB.
@@ -101,7 +106,8 @@ pub async fn raw_command(socket: &Path, command: &str) -> String {
     try_command(socket, command).await.unwrap()
 }
 
-async fn try_command(socket: &Path, command: &str) -> Option<String> {
+/// The same; nothing if it does not listen.
+pub async fn try_command(socket: &Path, command: &str) -> Option<String> {
     let mut stream = UnixStream::connect(socket).await.ok()?;
     stream
         .write_all(format!("{command}\r\n").as_bytes())

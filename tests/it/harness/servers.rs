@@ -3,16 +3,30 @@
 //! With `STANDINGS_TEST_CLUSTER` set, all worlds are clusters, so that the whole suite runs on one.
 
 use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
 
 use futures::future::join_all;
+use tempfile::TempDir;
+use tokio_util::task::AbortOnDropHandle;
 
-use super::redis::{RedisServer, Reply, eventually};
+use super::random::Random;
+use super::redis::{self, RedisServer, Reply, eventually};
 
 /// How many primaries a cluster has.
 const PRIMARIES: usize = 3;
 /// How many slots a cluster has.
 const SLOTS: usize = 16_384;
+/// How many keys of a slot are moved at a time.
+const KEYS_AT_A_TIME: &str = "10";
+/// The pause between them, in which the slot lies on both nodes.
+const MOVING_PAUSE: Duration = Duration::from_millis(1);
+/// How often they are told at the most who has a slot.
+const AGREED_WITHIN: usize = 5_000;
+/// The pause between two moves.
+const REST: Duration = Duration::from_millis(20);
 
 /// The servers; they end with this value.
 pub struct RedisServers {
@@ -159,6 +173,246 @@ impl RedisServers {
             }
         }
         panic!("no server has the slot of {words:?}");
+    }
+}
+
+/// A primary with two replicas, and three sentinels that watch it; they end with this value.
+pub struct WatchedServers {
+    pub nodes: Vec<RedisServer>,
+    sentinels: Vec<Sentinel>,
+}
+
+struct Sentinel {
+    directory: TempDir,
+    port: u16,
+    child: Child,
+}
+
+impl WatchedServers {
+    pub async fn start() -> Self {
+        let primary_port = free_ports()[0].to_string();
+        let mut nodes = vec![watched_node(&primary_port, &[]).await];
+        for _ in 0..2 {
+            let port = free_ports()[0].to_string();
+            let follow = ["--replicaof", "127.0.0.1", &primary_port];
+            nodes.push(watched_node(&port, &follow).await);
+        }
+        let sentinels: Vec<Sentinel> = (0..3).map(|_| Sentinel::start(&primary_port)).collect();
+        let servers = Self { nodes, sentinels };
+        eventually("the sentinels know all", async || {
+            for sentinel in &servers.sentinels {
+                let known = sentinel.ask("SENTINEL MASTER main").await;
+                if !(known.contains("num-slaves\r\n$1\r\n2\r\n")
+                    && known.contains("num-other-sentinels\r\n$1\r\n2\r\n"))
+                {
+                    return false;
+                }
+            }
+            true
+        })
+        .await;
+        servers
+    }
+
+    /// What the service connects to.
+    pub fn url(&self) -> String {
+        let [first, second, third] = [0, 1, 2].map(|index| self.sentinels[index].port);
+        format!(
+            "redis-sentinel://127.0.0.1:{first}/0?sentinelServiceName=main&node=127.0.0.1:{second}&node=127.0.0.1:{third}"
+        )
+    }
+
+    /// Kills the primary without a warning, and waits until one of the replicas has taken over.
+    pub async fn fail_over(&mut self) {
+        self.nodes[0].kill();
+        let replicas = &self.nodes[1..];
+        eventually("a replica takes over", async || {
+            let roles = join_all(replicas.iter().map(|node| node.command("ROLE"))).await;
+            roles.iter().any(|role| role.contains("master"))
+        })
+        .await;
+    }
+}
+
+async fn watched_node(port: &str, more: &[&str]) -> RedisServer {
+    let network = ["--bind", "127.0.0.1", "--port", port];
+    let at_once = ["--repl-diskless-sync-delay", "0"];
+    RedisServer::start_with(&[&network[..], &at_once, more].concat()).await
+}
+
+impl Sentinel {
+    fn start(primary_port: &str) -> Self {
+        let directory = TempDir::new().unwrap();
+        let [port, _] = free_ports();
+        let settings = format!(
+            "bind 127.0.0.1\nport {port}\nunixsocket sentinel.sock\n\
+             sentinel monitor main 127.0.0.1 {primary_port} 2\n\
+             sentinel down-after-milliseconds main 500\n\
+             sentinel failover-timeout main 3000\n"
+        );
+        let file = directory.path().join("sentinel.conf");
+        std::fs::write(&file, settings).unwrap();
+        let program =
+            std::env::var_os("STANDINGS_REDIS_SERVER").unwrap_or_else(|| "redis-server".into());
+        let child = Command::new(program)
+            .arg(&file)
+            .arg("--sentinel")
+            .current_dir(directory.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self {
+            directory,
+            port,
+            child,
+        }
+    }
+
+    /// Its answer, empty while it does not listen.
+    async fn ask(&self, command: &str) -> String {
+        let socket = self.directory.path().join("sentinel.sock");
+        let answer = redis::try_command(&socket, command).await;
+        answer.unwrap_or_default()
+    }
+}
+
+impl Drop for Sentinel {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+/// Moves slots between some primaries of a cluster, while all else goes on.
+pub struct Mover {
+    places: Vec<Place>,
+}
+
+/// One of the nodes.
+pub struct Place {
+    socket: PathBuf,
+    id: String,
+    port: String,
+}
+
+impl RedisServers {
+    /// What moves slots between these primaries.
+    pub async fn mover(&self, primaries: &[usize]) -> Mover {
+        let place = async |node: &RedisServer| Place {
+            socket: node.socket(),
+            id: node.run(&[b"CLUSTER", b"MYID"]).await.text(),
+            port: node.run(&[b"CONFIG", b"GET", b"port"]).await.list()[1].text(),
+        };
+        let places = primaries.iter().map(|primary| place(&self.nodes[*primary]));
+        Mover {
+            places: join_all(places).await,
+        }
+    }
+
+    /// On a cluster: moves slots that are in use, one after the other, for as long as the value is kept.
+    pub async fn keep_moving(&self) -> Option<AbortOnDropHandle<()>> {
+        if self.nodes.len() == 1 {
+            return None;
+        }
+        let mover = self.mover(&[0, 1, 2]).await;
+        let mut random = Random::new(0);
+        Some(AbortOnDropHandle::new(tokio::spawn(async move {
+            loop {
+                mover.move_any(&mut random).await;
+                tokio::time::sleep(REST).await;
+            }
+        })))
+    }
+}
+
+impl Mover {
+    /// Moves the slot of one of the service's keys, chosen at random, to another node.
+    pub async fn move_any(&self, random: &mut Random) {
+        let place = &self.places[random.below(self.places.len())];
+        let keys = redis::run(&place.socket, &[b"KEYS", b"st:*"]).await;
+        let keys = keys.list();
+        if !keys.is_empty() {
+            self.move_slot_of(keys[random.below(keys.len())].bytes())
+                .await;
+        }
+    }
+
+    /// Moves the slot of a key to the next of the nodes, a few keys at a time; none that lies elsewhere.
+    pub async fn move_slot_of(&self, key: &[u8]) {
+        let Some((slot, from, to)) = self.begin(key).await else {
+            return;
+        };
+        from.migrate(&slot, to).await;
+        // Moves that follow too soon upon each other can leave nodes with different views. It is told to them until they
+        // agree, the new one first, so that the slot always has somebody.
+        for _ in 0..AGREED_WITHIN {
+            if self.tell(key, &slot, to).await {
+                return;
+            }
+            tokio::time::sleep(MOVING_PAUSE).await;
+        }
+        panic!("the nodes do not agree on slot {slot}");
+    }
+
+    /// Tells all who has a slot, and returns whether they agree.
+    async fn tell(&self, key: &[u8], slot: &str, to: &Place) -> bool {
+        to.set_slot(slot, "NODE", to).await;
+        let mut do_agree = true;
+        for place in &self.places {
+            place.set_slot(slot, "NODE", to).await;
+            do_agree &= match redis::run(&place.socket, &[b"EXISTS", key]).await {
+                Reply::Error(text) => text.ends_with(&format!(":{}", to.port)),
+                _ => place.id == to.id,
+            };
+        }
+        do_agree
+    }
+
+    /// Only begins to: no key is moved yet.
+    pub async fn begin(&self, key: &[u8]) -> Option<(String, &Place, &Place)> {
+        let slot = redis::run(&self.places[0].socket, &[b"CLUSTER", b"KEYSLOT", key]).await;
+        let Reply::Integer(slot) = slot else {
+            panic!("no slot: {slot:?}")
+        };
+        let slot = slot.to_string();
+        for (index, from) in self.places.iter().enumerate() {
+            let to = &self.places[(index + 1) % self.places.len()];
+            if from.set_slot(&slot, "MIGRATING", to).await {
+                assert!(to.set_slot(&slot, "IMPORTING", from).await);
+                return Some((slot, from, to));
+            }
+        }
+        None
+    }
+}
+
+impl Place {
+    async fn set_slot(&self, slot: &str, what: &str, other: &Self) -> bool {
+        let words = ["CLUSTER", "SETSLOT", slot, what, &other.id].map(str::as_bytes);
+        redis::run(&self.socket, &words).await == Reply::text_of("OK")
+    }
+
+    async fn migrate(&self, slot: &str, to: &Self) {
+        let list = ["CLUSTER", "GETKEYSINSLOT", slot, KEYS_AT_A_TIME].map(str::as_bytes);
+        loop {
+            let keys = redis::run(&self.socket, &list).await;
+            if keys.list().is_empty() {
+                return;
+            }
+            let migrate = ["MIGRATE", "127.0.0.1", &to.port, "", "0", "5000", "KEYS"];
+            let mut words = migrate.map(str::as_bytes).to_vec();
+            words.extend(keys.list().iter().map(Reply::bytes));
+            let moved = redis::run(&self.socket, &words).await;
+            // What has expired meanwhile is not there; and a cluster that is down takes no keys.
+            let is_well = match &moved {
+                Reply::Error(text) => text.contains("CLUSTERDOWN"),
+                moved => ["OK", "NOKEY"].map(Reply::text_of).contains(moved),
+            };
+            assert!(is_well, "{moved:?}");
+            tokio::time::sleep(MOVING_PAUSE).await;
+        }
     }
 }
 

@@ -38,6 +38,7 @@ async fn move_all(world: &World) {
 fn with_ids(events: Vec<Value>, from: usize) -> Vec<Value> {
     let with_id = |(index, mut event): (usize, Value)| {
         event["id"] = json!(format!("e-{}", from + index));
+        event["voter"] = json!(format!("v-{}", index % 90));
         event
     };
     events.into_iter().enumerate().map(with_id).collect()
@@ -48,7 +49,7 @@ async fn a_board_that_moves_again_and_again_shows_what_one_that_stays_does() {
     let members = 700;
     for (definition, windows) in [
         (
-            json!({"windows": ["day", "all", "last-2-days"], "carryover": {"day": 0.5}}),
+            json!({"windows": ["day", "all", "last-2-days"], "carryover": {"day": 0.5}, "uniques": "member"}),
             ["day", "all", "last-2-days"],
         ),
         (
@@ -58,7 +59,7 @@ async fn a_board_that_moves_again_and_again_shows_what_one_that_stays_does() {
         ),
         (
             json!({"windows": ["day", "week", "all"], "score_min": 1, "keep_top": 100, "ties": "last", "initial": ["day"],
-                "retention": {"day": "5d"}}),
+                "retention": {"day": "5d"}, "uniques": "board"}),
             ["day", "week", "all"],
         ),
         (

@@ -87,8 +87,10 @@ pub async fn read_of(world: &World, boards: &[&str], random: &mut Random, what: 
 pub fn events(random: &mut Random, members: usize, count: usize) -> Vec<Value> {
     let event = |_| {
         let member = random.below(members);
-        let minute = random.below(4);
-        json!({"member": format!("m{member}"), "score": 1 + random.below(3), "at": format!("2026-11-21T11:5{minute}:00Z")})
+        let (minute, day) = (random.below(4), 20 + random.below(2));
+        let voter = format!("v{}", random.below(members / 2));
+        json!({"member": format!("m{member}"), "score": 1 + random.below(3), "voter": voter,
+            "at": format!("2026-11-{day}T11:5{minute}:00Z")})
     };
     (0..count).map(event).collect()
 }
@@ -134,14 +136,15 @@ pub async fn compare_all_of(
 #[tokio::test(flavor = "multi_thread")]
 async fn every_read_is_that_of_one_list() {
     let members = 3_000;
-    for (ties, ranking, order) in [
-        ("first", "ordinal", "desc"),
-        ("member", "competition", "asc"),
-        ("last", "competition", "desc"),
+    for (ties, ranking, order, uniques) in [
+        ("first", "ordinal", "desc", json!("member")),
+        ("member", "competition", "asc", json!("board")),
+        ("last", "competition", "desc", Value::Null),
     ] {
         let mut random = Random::new(7);
         let definition = json!({
-            "windows": ["day", "all", "last-2-days"], "ties": ties, "ranking": ranking, "order": order});
+            "windows": ["day", "all", "last-2-days"], "ties": ties, "ranking": ranking, "order": order,
+            "uniques": uniques});
         let world = world(&definition).await;
         for _ in 0..6 {
             send(world.client(), &events(&mut random, members, 1_000)).await;

@@ -394,11 +394,8 @@ fn make_sound(board: &mut Board) {
             board.ties = Ties::First;
         }
     }
-    if board.shards > 1 {
-        board.uniques = None;
-        if board.ranking == Ranking::Dense {
-            board.ranking = Ranking::Competition;
-        }
+    if board.shards > 1 && board.ranking == Ranking::Dense {
+        board.ranking = Ranking::Competition;
     }
     let (min, point) = (board.score_min, board.point());
     board

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use standings::domain::ids::BoardId;
 use standings::domain::series::Track;
 use standings::domain::time::Timestamp;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::answers::{changes, definition, exact, score_text, status, time_text, window_name};
 use super::cases::{Amount, Batch, Case, Detail, MEMBERS, NewEvent, Pick, Sending, Step, Time};
@@ -31,6 +32,8 @@ const READ_PERIODS_MAX: usize = 24;
 
 /// What a test plays at, case after case, each with boards of its own.
 pub struct Table {
+    /// On a cluster slots move from node to node all the time.
+    _moving: Option<AbortOnDropHandle<()>>,
     world: World,
     name: &'static str,
     boards: AtomicU64,
@@ -154,6 +157,7 @@ impl Table {
             assert_eq!(reply, "+OK\r\n");
         }
         Self {
+            _moving: world.redis.keep_moving().await,
             world,
             name,
             boards: AtomicU64::new(0),

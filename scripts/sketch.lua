@@ -1,0 +1,20 @@
+-- sketch.lua: who has voted in some periods, together, of one shard of a board: a HyperLogLog.
+--
+-- KEYS[1]  head of the shard
+-- KEYS[2]  a key for the time of the call
+-- KEYS[3…] voters (HyperLogLog) of the periods
+-- ARGV[1] none
+--
+-- Reply: the bytes of a HyperLogLog, empty if nobody has voted
+-- Example: two days of a shard:
+--   KEYS  st:{b:16:3}  st:{b:16:3}:1:sketch  st:{b:16:3}:1:voters-day:2026-11-20  st:{b:16:3}:1:voters-day:2026-11-21
+--   reply 'HYLL…'
+
+if #KEYS < 2 or #ARGV ~= 0 then return redis.error_reply('ERR sketch.lua: 2 keys or more, no argument') end
+local SCRATCH = KEYS[2]
+
+if #KEYS == 3 then return redis.call('GET', KEYS[3]) or '' end
+redis.call('PFMERGE', SCRATCH, unpack(KEYS, 3))
+local sketch = redis.call('GET', SCRATCH)
+redis.call('DEL', SCRATCH)
+return sketch
