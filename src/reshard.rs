@@ -21,7 +21,7 @@ use crate::import::{ServiceError, http_client, parse_url};
 /// How often it asks.
 const INTERVAL: Duration = Duration::from_millis(500);
 /// For how long it goes on while the service does not answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Spread a board over another number of shards, while events and reads go on.
 #[derive(clap::Args, Clone, Debug)]

@@ -25,6 +25,8 @@ pub struct Board {
     pub size: Size,
     /// What it has to do with votes.
     pub voting: Voting,
+    /// Over how many shards its members are spread.
+    pub shards: u16,
 }
 
 /// How many members a board has.
@@ -50,6 +52,7 @@ pub enum Voting {
 const ROLLING: &[&str] = &["last-7-days"];
 const SIX: &[&str] = &["hour", "day", "week", "month", "all", "last-7-days"];
 const DAY_AND_ALL: &[&str] = &["day", "all"];
+const DAY_AND_ROLLING: &[&str] = &["day", "all", "last-7-days"];
 const PERIODS: &[&str] = &[
     "minute", "hour", "day", "week", "month", "year", "all", "season",
 ];
@@ -126,6 +129,7 @@ const fn big(name: &'static str, windows: &'static [&'static str], ties: &'stati
         ties,
         size: Size::Big,
         voting: Voting::None,
+        shards: 1,
     }
 }
 
@@ -136,6 +140,7 @@ const fn fixed(name: &'static str, windows: &'static [&'static str], members: us
         ties: "first",
         size: Size::Fixed(members),
         voting: Voting::None,
+        shards: 1,
     }
 }
 
@@ -145,6 +150,20 @@ const fn vote(name: &'static str, voting: Voting) -> Board {
         ..fixed(name, DAY_AND_ALL, 500)
     }
 }
+
+const fn spread(name: &'static str, shards: u16) -> Board {
+    Board {
+        shards,
+        ..big(name, DAY_AND_ROLLING, "first")
+    }
+}
+
+/// Boards of 1, 4 and 16 shards.
+pub static BY_SHARDS: [Board; 3] = [
+    spread("shards-1", 1),
+    spread("shards-4", 4),
+    spread("shards-16", 16),
+];
 
 impl Board {
     /// How many members it has, where big boards have this many.
@@ -183,6 +202,7 @@ impl Board {
             "season": self.windows.contains(&"season").then(season),
             "quotas": if is_limited { quotas() } else { json!([]) },
             "uniques": is_limited.then_some("member"),
+            "shards": self.shards,
         });
         let path = format!("/v1/boards/{}", self.name);
         let put = http::with_json("PUT", &path, &definition.to_string());

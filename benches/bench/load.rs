@@ -18,6 +18,8 @@ use crate::requests::{Expected, Requests};
 const WARM_UP: f64 = 0.1;
 /// The body of every so-many-th answer of a connection is looked at, and that of the first.
 const LOOK_AT: u64 = 256;
+/// The most Redis servers of a measurement.
+pub const NODES_MAX: usize = 3;
 
 /// What is loaded, and for how long.
 pub struct Load {
@@ -34,8 +36,8 @@ pub struct Load {
 /// The processes whose CPU time is told.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Watched {
-    /// The Redis server.
-    pub redis: Option<u32>,
+    /// The Redis servers.
+    pub redis: [Option<u32>; NODES_MAX],
     /// The service, or its reference.
     pub service: Option<u32>,
 }
@@ -43,7 +45,7 @@ pub struct Watched {
 /// CPU seconds; `None` where the system doesn't tell, or nobody is there.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Cpu {
-    /// Of the Redis server.
+    /// Of the Redis servers.
     pub redis: Option<f64>,
     /// Of the service, or its reference.
     pub service: Option<f64>,
@@ -80,7 +82,7 @@ impl Watched {
     /// The CPU time up to now.
     pub fn cpu(self) -> Cpu {
         Cpu {
-            redis: self.redis.and_then(cpu_seconds),
+            redis: self.redis.into_iter().flatten().map(cpu_seconds).sum(),
             service: self.service.and_then(cpu_seconds),
             generator: own_cpu_seconds(),
         }

@@ -22,6 +22,7 @@ mod rows;
 mod run;
 mod service;
 mod session;
+mod shards;
 mod table;
 mod workload;
 
@@ -57,6 +58,8 @@ enum Command {
     /// The reference H, which the benchmark starts by itself.
     #[command(hide = true)]
     Bare(bare::BareArgs),
+    /// Measure boards of 1, 4 and 16 shards on 1 and 3 servers, and print a table of that alone.
+    Shards,
 }
 
 /// What is measured.
@@ -86,7 +89,8 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
         Some(Command::Bare(args)) => bare::run(&args),
-        None => measure(&cli.options),
+        Some(Command::Shards) => measure(&cli.options, true),
+        None => measure(&cli.options, false),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -105,7 +109,7 @@ fn say(message: &str) {
 
 /// Measures on one thread, so that the generator takes no more than it needs. Being told to stop ends what
 /// was started, too.
-fn measure(options: &Options) -> Result<()> {
+fn measure(options: &Options, of_shards: bool) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -113,7 +117,9 @@ fn measure(options: &Options) -> Result<()> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         tokio::select! {
-            result = run::run(options) => result,
+            result = async {
+                if of_shards { shards::run(options).await } else { run::run(options).await }
+            } => result,
             _ = terminate.recv() => Err("stopped".into()),
             _ = interrupt.recv() => Err("stopped".into()),
         }

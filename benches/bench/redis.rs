@@ -21,12 +21,18 @@ pub struct Redis {
 impl Redis {
     /// Starts a server and waits for it.
     pub async fn start() -> Result<Self> {
+        Self::start_with(&["--port", "0"]).await
+    }
+
+    /// The same with these arguments.
+    pub async fn start_with(arguments: &[&str]) -> Result<Self> {
         let directory = TempDir::new()?;
         let program =
             std::env::var_os("STANDINGS_REDIS_SERVER").unwrap_or_else(|| "redis-server".into());
         let process = Process::start(
             Command::new(program)
-                .args(["--port", "0", "--unixsocket", "redis.sock", "--save", ""])
+                .args(arguments)
+                .args(["--unixsocket", "redis.sock", "--save", ""])
                 .args(["--appendonly", "no", "--daemonize", "no", "--dir"])
                 .arg(directory.path())
                 .current_dir(directory.path()),

@@ -96,7 +96,7 @@ impl Textbook {
 
     async fn call(&self, redis: &Redis, script: Script, calls: u32) -> Result<Sample> {
         let watched = Watched {
-            redis: Some(redis.id()),
+            redis: [Some(redis.id()), None, None],
             service: None,
         };
         let source = match script {

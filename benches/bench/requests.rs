@@ -19,6 +19,8 @@ const VOTERS: u64 = 100_000;
 
 /// How many entries a page has.
 pub const PAGE_SIZE: usize = 50;
+/// The page in the middle: behind 50,000 members.
+const DEEP_PAGE: usize = 1_000;
 
 /// What the answers must be.
 #[derive(Clone, Copy, Debug)]
@@ -141,6 +143,12 @@ fn batch_of(event: &str, query: &str, size: usize) -> String {
 pub fn page(board: &str, window: &str, headers: &str) -> String {
     let path = format!("/v1/boards/{board}/standings/{window}?size={PAGE_SIZE}");
     http::get(&path, headers)
+}
+
+/// A page far behind the first.
+pub fn deep_page(board: &str, window: &str) -> String {
+    let path = format!("/v1/boards/{board}/standings/{window}?size={PAGE_SIZE}&page={DEEP_PAGE}");
+    http::get(&path, "")
 }
 
 /// A member with its neighbours.

@@ -63,16 +63,19 @@ impl Service {
     /// Starts this program on a Redis server and waits until it is ready. It gets nothing of the
     /// benchmark's environment, and finds no `.env`.
     pub async fn start(program: &Path, redis: &Redis) -> Result<Self> {
+        let url = format!("unix://{}", redis.socket().display());
+        Self::start_on(program, redis, &url).await
+    }
+
+    /// The same with the address of the store, of which one server is this.
+    pub async fn start_on(program: &Path, redis: &Redis, url: &str) -> Result<Self> {
         let address = free_address()?;
         let socket = redis.socket();
         let process = Process::start(
             Command::new(program.canonicalize()?)
                 .arg("serve")
                 .env_clear()
-                .env(
-                    "STANDINGS_REDIS_URL",
-                    format!("unix://{}", socket.display()),
-                )
+                .env("STANDINGS_REDIS_URL", url)
                 .env("STANDINGS_LISTEN", address.to_string())
                 .env("STANDINGS_LOG", "warn")
                 .current_dir(socket.parent().unwrap_or(&socket)),

@@ -151,7 +151,7 @@ impl Session {
     /// Redis, and the service or what stands for it.
     pub fn watched(&self, process: &Process) -> Watched {
         Watched {
-            redis: Some(self.redis.id()),
+            redis: [Some(self.redis.id()), None, None],
             service: Some(process.id()),
         }
     }

@@ -39,6 +39,8 @@ pub enum Kind {
     },
     /// Read the first page.
     Page,
+    /// Read a page in the middle.
+    DeepPage,
     /// Ask whether the first page has changed, which it has not.
     PageUnchanged,
     /// Read a member with its neighbours.
@@ -82,7 +84,7 @@ impl Workload {
         let (status, text, times) = match self.kind {
             Kind::Single => (200, r#""status":"applied""#, 1),
             Kind::Batch { size, .. } => (200, r#""status":"applied""#, size),
-            Kind::Page => (200, r#""reached_at""#, requests::PAGE_SIZE),
+            Kind::Page | Kind::DeepPage => (200, r#""reached_at""#, requests::PAGE_SIZE),
             // Nothing is found once in nothing.
             Kind::PageUnchanged => (304, "", 1),
             Kind::Member => (200, r#""around":[{"rank":"#, 1),
@@ -101,6 +103,7 @@ impl Workload {
             Kind::Single => requests::single(board),
             Kind::Batch { query, size, .. } => requests::batch(board, query, size),
             Kind::Page => requests::page(board.name, WINDOW, ""),
+            Kind::DeepPage => requests::deep_page(board.name, WINDOW),
             Kind::PageUnchanged => {
                 let page = requests::page(board.name, WINDOW, "");
                 let etag = service.call(&page, &[200]).await?.header("etag")?;

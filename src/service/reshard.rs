@@ -118,10 +118,10 @@ impl Service {
             holder,
             lease,
         };
-        let moved = mover.run(board.clone()).await;
+        let ended = mover.run(board.clone()).await;
         let copied = mover.copied.load(Ordering::Relaxed);
         let given_back = self.store.lease(&board, &mover.holder, 0, copied).await;
-        moved?;
+        ended?;
         given_back?;
         Ok(())
     }
@@ -203,17 +203,17 @@ impl Mover<'_> {
         loop {
             let (next, names) = self.store.names(old, &cursor).await?;
             for name in names {
-                let Some(named) = keys::named(old, &name) else {
+                let Some(kind) = keys::named(old, &name) else {
                     continue;
                 };
-                let is_ready = match named {
+                let is_ready = match kind {
                     Named::Standing { is_derived, .. } => !is_derived || complete.contains(&name),
                     Named::Events | Named::Voters(_) => true,
                 };
                 if !is_ready || known.contains_key(&name) {
                     continue;
                 }
-                if let Named::Standing { lists_all, .. } = named {
+                if let Named::Standing { lists_all, .. } = kind {
                     if let Step::Lost = self.copy_standing(old, &name, lists_all).await? {
                         return Ok(None);
                     }
@@ -426,9 +426,8 @@ impl Mover<'_> {
         loop {
             let (next, names) = self.store.names(new, &cursor).await?;
             let is_derived = |name: &String| {
-                let named = keys::named(new, name);
                 matches!(
-                    named,
+                    keys::named(new, name),
                     Some(Named::Standing {
                         is_derived: true,
                         ..

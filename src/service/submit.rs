@@ -125,6 +125,12 @@ pub(super) struct Planned<'a> {
     route: Arc<Route>,
 }
 
+/// A result, and where it stands in its request.
+type Answered = (usize, Result<Submitted, Error>);
+
+/// What has to be sent again, and the standing that has to be completed before.
+type Again<'a> = (Pending<'a>, Option<(Window, Timestamp)>);
+
 /// An event that is planned, and what of it goes to the store.
 pub(super) type Way<'a> = (Planned<'a>, Ready);
 
@@ -139,13 +145,13 @@ impl<'a> Planned<'a> {
         self.item
     }
 
-    /// What became of it; or what has to be sent again, and the standing that has to be completed before.
+    /// What became of it, or what has to be done.
     pub(super) fn result(
         self,
         live: &Arc<LiveBoard>,
         answer: Answer,
         now: Timestamp,
-    ) -> Result<(usize, Result<Submitted, Error>), (Pending<'a>, Option<(Window, Timestamp)>)> {
+    ) -> Result<Answered, Again<'a>> {
         let Self {
             mut item,
             at,
@@ -353,7 +359,7 @@ impl Attempts {
     }
 }
 
-pub(super) type Results = Vec<(usize, Result<Submitted, Error>)>;
+pub(super) type Results = Vec<Answered>;
 
 impl Service {
     /// Takes events; the results are in their order.

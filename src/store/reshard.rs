@@ -139,12 +139,15 @@ pub struct Adoption<'a> {
     entries: usize,
 }
 
+/// A standing and some of its members, as adopt.lua takes them.
+type MembersArgs = (usize, i64, bool, Vec<String>, Vec<StoredScore>, Vec<u64>);
+
 #[derive(Serialize)]
 struct AdoptArgs {
     generation: String,
     lease: u64,
     layout: LayoutArgs,
-    standings: Vec<(usize, i64, bool, Vec<String>, Vec<StoredScore>, Vec<u64>)>,
+    standings: Vec<MembersArgs>,
     events: Vec<(usize, i64, String, i64)>,
     voters: Vec<(usize, i64, usize)>,
     states: Vec<(usize, usize)>,
