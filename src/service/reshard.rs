@@ -13,7 +13,7 @@
 //! - All there is to know lies in Redis. One instance does it at a time (`scripts/lease.lua`); when it is gone, another
 //!   goes on. New shards refuse what an earlier one had under way.
 //! - Remembered event ids are not copied. They stay where they are until they expire, and are looked up there
-//!   ([`Service::recall`]). What does not go by members stays too, for good: the counts of quotas.
+//!   (`service/recall.rs`). What does not go by members stays too, for good: the counts of quotas.
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
