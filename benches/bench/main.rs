@@ -58,8 +58,6 @@ enum Command {
     /// The reference H, which the benchmark starts by itself.
     #[command(hide = true)]
     Bare(bare::BareArgs),
-    /// Measure boards of 1, 4 and 16 shards on 1 and 3 servers, and print a table of that alone.
-    Shards,
 }
 
 /// What is measured.
@@ -71,6 +69,9 @@ struct Options {
     /// List the names of the rows.
     #[arg(long)]
     list: bool,
+    /// Measure boards of 1, 4 and 16 shards on 1 and 3 servers, and print a table of that alone.
+    #[arg(long, conflicts_with_all = ["only", "publish"])]
+    shards: bool,
     /// One short round on smaller boards: to try things out.
     #[arg(long)]
     quick: bool,
@@ -89,8 +90,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
         Some(Command::Bare(args)) => bare::run(&args),
-        Some(Command::Shards) => measure(&cli.options, true),
-        None => measure(&cli.options, false),
+        None => measure(&cli.options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -109,7 +109,7 @@ fn say(message: &str) {
 
 /// Measures on one thread, so that the generator takes no more than it needs. Being told to stop ends what
 /// was started, too.
-fn measure(options: &Options, of_shards: bool) -> Result<()> {
+fn measure(options: &Options) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -117,11 +117,17 @@ fn measure(options: &Options, of_shards: bool) -> Result<()> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         tokio::select! {
-            result = async {
-                if of_shards { shards::run(options).await } else { run::run(options).await }
-            } => result,
+            result = run(options) => result,
             _ = terminate.recv() => Err("stopped".into()),
             _ = interrupt.recv() => Err("stopped".into()),
         }
     })
+}
+
+async fn run(options: &Options) -> Result<()> {
+    if options.shards {
+        shards::run(options).await
+    } else {
+        run::run(options).await
+    }
 }

@@ -4,6 +4,7 @@
 //! event or a read takes, all servers together: what a cluster has to have is a multiple of that.
 
 use std::io::Write;
+use std::time::{Duration, Instant};
 
 use crate::boards::{BY_SHARDS, Board};
 use crate::load::{Load, NODES_MAX, Sample, Watched};
@@ -16,6 +17,9 @@ use crate::{Options, Result, say};
 
 /// How many slots a cluster has.
 const SLOTS: usize = 16_384;
+/// The longest wait for a cluster to be formed, and the pause between two looks whether it is.
+const FORMED_WITHIN: Duration = Duration::from_secs(30);
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// What the boards are loaded with.
 const KINDS: [(Kind, &str); 4] = [
     (Kind::BATCH, "events in batches"),
@@ -123,6 +127,18 @@ async fn start_servers(count: usize) -> Result<(Vec<Redis>, String)> {
             .command(&["CLUSTER", "MEET", "127.0.0.1", seed, bus])
             .await?;
     }
-    // The service is ready once all slots are served.
+    for server in &servers {
+        let is_well = async || {
+            let info = server.command(&["CLUSTER", "INFO"]).await;
+            info.is_ok_and(|info| info.contains("cluster_state:ok"))
+        };
+        let begun = Instant::now();
+        while !is_well().await {
+            if begun.elapsed() > FORMED_WITHIN {
+                return Err("the cluster was not formed in time".into());
+            }
+            tokio::time::sleep(LOOK_INTERVAL).await;
+        }
+    }
     Ok((servers, format!("redis-cluster://127.0.0.1:{seed}")))
 }
