@@ -85,6 +85,20 @@ impl Program {
         self.client.clone()
     }
 
+    /// Runs another command of the program against it; returns what it says on standard output, or on standard error
+    /// if it fails.
+    pub async fn run(&self, args: &[&str]) -> Result<String, String> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_standings"));
+        let output = command.args(args).args(["--url", &self.client.base]);
+        let output = output.output().await.unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        if output.status.success() {
+            Ok(text(output.stdout))
+        } else {
+            Err(text(output.stderr))
+        }
+    }
+
     /// Kills it without a warning; its Redis server is left over.
     pub fn kill(&mut self) {
         self.child.start_kill().unwrap();

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use standings::domain::ids::BoardId;
 
 use super::shards::{compare_all_of, events, read_of, send_to};
+use crate::harness::program::Program;
 use crate::harness::random::Random;
 use crate::harness::redis::eventually;
 use crate::harness::{Client, World};
@@ -302,4 +303,33 @@ async fn a_move_can_be_watched_and_not_turned_round_half_way() {
         .filter(|key| !key.starts_with("st:{boards}"))
         .collect();
     assert_eq!(left, [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_waits_until_the_board_has_moved() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let program = Program::serve(directory.path()).await;
+    let client = program.client();
+    let definition = json!({"windows": ["day", "last-2-days"], "title": "stays as it is"});
+    client.define("b", definition).await;
+    let event = json!({"id": "x", "member": "ann", "score": 5});
+    client
+        .post("/v1/boards/b/events", event.clone())
+        .await
+        .expect(200);
+    for shards in ["6", "6", "1"] {
+        let said = program.run(&["reshard", "b", "--shards", shards]).await;
+        assert_eq!(said, Ok(format!("b has {shards} shards\n")));
+        let spread = client.get("/v1/boards/b/shards").await.expect(200);
+        assert_eq!(spread["shards"].to_string(), shards);
+        let again = client.post("/v1/boards/b/events", event.clone()).await;
+        assert_eq!(again.expect(200)["status"], "duplicate");
+        let page = client.get("/v1/boards/b/standings/last-2-days").await;
+        assert_eq!(page.expect(200)["entries"][0]["score"], 5);
+    }
+    let board = client.get("/v1/boards/b").await.expect(200);
+    assert_eq!(board["title"], "stays as it is");
+    let refused = program.run(&["reshard", "none", "--shards", "2"]).await;
+    assert!(refused.unwrap_err().contains("404"));
+    program.stop().await;
 }
