@@ -62,6 +62,7 @@ enum Command {
 
 /// What is measured.
 #[derive(Args, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option")]
 struct Options {
     /// Only these rows, separated by commas.
     #[arg(long, value_delimiter = ',', value_name = "NAME")]

@@ -199,12 +199,20 @@ impl Service {
                     )
                 }
             };
+            let is_moving = board.placement.next.is_some();
+            if is_moving {
+                self.store.mark_moving(id, true).await?;
+            }
             match self
                 .store
                 .define_board(&board, stored.as_ref(), !frozen.is_empty())
                 .await?
             {
                 Defined::Stored => {
+                    if is_moving {
+                        // Another instance may have found that it was not yet so.
+                        self.store.mark_moving(id, true).await?;
+                    }
                     let live = self.put_live(board.clone());
                     self.open_shards(id).await?;
                     self.store.announce_board(&board, true).await?;

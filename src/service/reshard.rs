@@ -73,10 +73,8 @@ macro_rules! done {
 impl Service {
     /// The background step: moves the boards that are to be spread anew. Safe to run on any number of instances.
     pub async fn reshard_boards(&self) -> Result<(), Error> {
-        for live in self.live_boards() {
-            if live.board.placement.next.is_some() {
-                Box::pin(self.reshard(&live.board.id)).await?;
-            }
+        for id in self.store.moving_boards().await? {
+            Box::pin(self.reshard(&id)).await?;
         }
         Ok(())
     }
@@ -97,11 +95,11 @@ impl Service {
     }
 
     async fn reshard(&self, id: &BoardId) -> Result<(), Error> {
-        let Some(board) = self.store.load_board(id).await? else {
-            return Ok(());
-        };
-        let Some(next) = board.placement.next else {
-            return self.reload(id).await;
+        // A definition is noted as moving before it is stored as such, and again after it.
+        let stored = self.store.load_board(id).await?;
+        let moving = stored.and_then(|board| Some((board.placement.next?, board)));
+        let Some((next, board)) = moving else {
+            return Ok(self.store.mark_moving(id, false).await?);
         };
         let holder = format!("{:016x}", RandomState::new().build_hasher().finish());
         let lease = self.store.lease(&board, &holder, lease_ms(), 0).await?;
@@ -155,6 +153,9 @@ impl Mover<'_> {
             .map(|shard| Adoption::new(shard, self.lease));
         done!(self.adopt_all(fences.collect(), true).await?);
         let board = if board.placement.is_closing() {
+            // Whoever has closed it had copied nearly all, unless something has gone since.
+            self.store.retire_shards(&board, self.from).await?;
+            done!(self.copy(&board).await?);
             board
         } else {
             done!(self.copy(&board).await?);
@@ -343,6 +344,8 @@ impl Mover<'_> {
             done!(step);
         }
         done!(self.hand_over_derived(board).await?);
+        // Whoever opens the shards has to hold the lease still.
+        done!(self.adopt_all(self.adoptions(), true).await?);
         let remembered = remember_ms(board);
         let ids_until_ms = self
             .service

@@ -32,6 +32,7 @@
 //! | `st:{boards}:live` | sorted set | the ids of all boards, all under score 0 |
 //! | `st:{boards}:changes` | sorted set | board ids by the sequence number of their last change |
 //! | `st:{boards}:sequence`, `st:{boards}:generation` | integer | the last numbers given out |
+//! | `st:{boards}:moving` | set | the ids of boards that are on their way to other shards, and perhaps of some that were |
 //! | `st:{boards}:unneeded` | set | `generation board sharding` whose data is to be unlinked once nothing needs it |
 //!
 //! A window that was taken from a board and added again has its epoch behind its name: `day@5`.
@@ -49,6 +50,8 @@ use crate::domain::window::Window;
 pub const UNNEEDED: &str = "st:{boards}:unneeded";
 /// The ids of all boards.
 pub const LIVE: &str = "st:{boards}:live";
+/// The ids of boards on their way to other shards.
+pub const MOVING: &str = "st:{boards}:moving";
 /// Board ids by the sequence number of their last change.
 pub const CHANGES: &str = "st:{boards}:changes";
 /// The last sequence number of a change.
@@ -409,10 +412,21 @@ mod tests {
             member_voters(&voters(&vote, &period), "a"),
             "st:{run_hero}:7:voters-day@2:2026-11-21\u{1f}a"
         );
+    }
+
+    #[test]
+    fn what_all_boards_share_has_keys_of_its_own() {
         assert_eq!(
-            [LIVE, CHANGES, SEQUENCE, GENERATION, UNNEEDED],
-            ["live", "changes", "sequence", "generation", "unneeded"]
-                .map(|name| format!("st:{{boards}}:{name}"))
+            [LIVE, CHANGES, SEQUENCE, GENERATION, MOVING, UNNEEDED],
+            [
+                "live",
+                "changes",
+                "sequence",
+                "generation",
+                "moving",
+                "unneeded"
+            ]
+            .map(|name| format!("st:{{boards}}:{name}"))
         );
     }
 

@@ -11,6 +11,7 @@ use super::connection::Store;
 use super::reply::{Reply, unknown_code};
 use super::{StoreError, keys, script};
 use crate::domain::board::Board;
+use crate::domain::ids::BoardId;
 use crate::domain::series::Series;
 use crate::domain::shard::Sharding;
 
@@ -281,6 +282,22 @@ impl Store {
             "HELD" | "STALE" => Ok(None),
             other => unknown_code(other),
         }
+    }
+
+    /// Notes that a board is on its way to other shards, or is not any more.
+    pub async fn mark_moving(&self, id: &BoardId, is_moving: bool) -> Result<(), StoreError> {
+        let name = if is_moving { "SADD" } else { "SREM" };
+        let args = vec![keys::MOVING.into(), id.to_string()];
+        self.command(name, args).await
+    }
+
+    /// The boards that are noted so.
+    pub async fn moving_boards(&self) -> Result<Vec<BoardId>, StoreError> {
+        let ids: Vec<String> = self.command("SMEMBERS", vec![keys::MOVING.into()]).await?;
+        Ok(ids
+            .iter()
+            .filter_map(|id| BoardId::parse(id).ok())
+            .collect())
     }
 
     /// How many entries those who move a board's data have copied so far.

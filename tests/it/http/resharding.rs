@@ -11,7 +11,7 @@ use super::shards::{compare_all_of, events, read_of, send_to};
 use crate::harness::program::Program;
 use crate::harness::random::Random;
 use crate::harness::redis::eventually;
-use crate::harness::{Client, World};
+use crate::harness::{Client, Instance, World};
 
 const NOW: &str = "2026-11-21T12:00:00Z";
 /// A board that stays as it is, and others that move.
@@ -332,4 +332,43 @@ async fn the_command_waits_until_the_board_has_moved() {
     let refused = program.run(&["reshard", "none", "--shards", "2"]).await;
     assert!(refused.unwrap_err().contains("404"));
     program.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_board_that_was_left_closed_is_opened_by_an_instance_that_begins_then() {
+    let world = World::start(NOW).await;
+    let definition = json!({"windows": ["all", "last-2-days"]});
+    define(&world, "b", &definition, 3).await;
+    let sent = with_ids(events(&mut Random::new(5), 50, 200), 0);
+    send_to(world.client(), &["b"], &sent).await;
+    define(&world, "b", &definition, 2).await;
+    // The instance that moves it dies right after it has closed the board.
+    let store = &world.service().store;
+    let id = BoardId::parse("b").unwrap();
+    let board = store.load_board(&id).await.unwrap().unwrap();
+    let closed = board.placed(board.placement.closing());
+    store
+        .define_board(&closed, Some(&board), false)
+        .await
+        .unwrap();
+
+    let url = world.redis.url();
+    let other = Instance::start(&url, world.clock.clone(), "").await;
+    other.service.reshard_boards().await.unwrap();
+    let spread = other.client.get("/v1/boards/b/shards").await.expect(200);
+    assert_eq!(
+        (&spread["shards"], &spread["moving_to"]),
+        (&json!(2), &Value::Null)
+    );
+    let expected: u64 = sent
+        .iter()
+        .map(|event| event["score"].as_u64().unwrap())
+        .sum();
+    for window in ["all", "last-2-days"] {
+        let path = format!("/v1/boards/b/standings/{window}?size=1000");
+        let page = world.client().get(&path).await.expect(200);
+        let entries = page["entries"].as_array().unwrap().iter();
+        let sum: u64 = entries.map(|entry| entry["score"].as_u64().unwrap()).sum();
+        assert_eq!(sum, expected);
+    }
 }
