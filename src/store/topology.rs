@@ -1,8 +1,9 @@
 //! Which server has which slot.
 //!
 //! Without a cluster one server has them all. Of a cluster all nodes are asked, once a second and when a call has met
-//! that a slot lies elsewhere. Who says that a slot is its own is believed; of others what most say. The client library could follow redirections itself; but
-//! then one node that is gone holds up the calls to all others, and after `ASK` it may mix up replies.
+//! that a slot lies elsewhere. Who says that a slot is its own is believed; of others what most say. The client library
+//! could follow redirections itself; but then one node that is gone holds up the calls to all others, writes that were
+//! under way may be sent twice, and after `ASK` replies may be mixed up.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
