@@ -431,6 +431,50 @@ mod tests {
     }
 
     #[test]
+    fn what_is_copied_to_other_shards_is_told_by_its_name() {
+        let mut sharded = board(r#"{"windows": ["day"], "shards": 4}"#, &[]);
+        sharded.placement = sharded.placement.towards(2).closing();
+        let [from, to] = [
+            &sharded.shards()[3],
+            &sharded.shards_of(sharded.placement.next.unwrap().to)[1],
+        ];
+        let plain = |is_derived, lists_all| Named::Standing {
+            is_derived,
+            lists_all,
+        };
+        for (name, kind) in [
+            ("day:2026-11-21", Some(plain(false, false))),
+            ("real-hour@2:2026-11-21T00:00Z", Some(plain(false, false))),
+            ("base-day:2026-11-21", Some(plain(false, false))),
+            ("last-7-days:2026-11-21", Some(plain(true, false))),
+            ("initial-day:2026-11-21", Some(plain(true, false))),
+            ("initial-scores:all", Some(plain(false, true))),
+            ("events-day:2026-11-21", Some(Named::Events)),
+            ("voters-day:2026-11-21", Some(Named::Voters(None))),
+            (
+                "voters-day:2026-11-21\u{1f}a:b",
+                Some(Named::Voters(Some("a:b"))),
+            ),
+            ("day:2026-11-21:members", None),
+            ("day:2026-11-21:total", None),
+            ("last-7-days", None),
+            ("changes", None),
+            ("copied", None),
+        ] {
+            let key = own(from, name);
+            assert_eq!(named(from, &key), kind, "{name}");
+            let there = moved(&key, from, to).unwrap();
+            assert_eq!(there, format!("st:{{run_hero:2:1:1}}:7:{name}"));
+            assert_eq!(named(from, &there), None, "of another shard");
+        }
+        let change = format!("{}\u{1f}a:members", own(from, "day:2026-11-21"));
+        assert_eq!(
+            member_of(&change),
+            Some(("st:{run_hero:4:3}:7:day:2026-11-21", "a:members"))
+        );
+    }
+
+    #[test]
     fn what_is_reserved_has_keys_of_its_own() {
         let sharded = board(r#"{"windows": ["day"], "shards": 16}"#, &[]);
         let shard = &sharded.shards()[3];
