@@ -8,9 +8,11 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
-use futures::FutureExt;
+use futures::{FutureExt, poll};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
@@ -37,6 +39,8 @@ pub trait Work: Send + Sync + 'static {
 pub struct Line<W: Work> {
     work: W,
     state: Mutex<State<W>>,
+    /// Held by a run from taking jobs to beginning their call.
+    beginning: tokio::sync::Mutex<()>,
 }
 
 struct State<W: Work> {
@@ -67,6 +71,7 @@ impl<W: Work> Line<W> {
                 is_full: false,
                 calls: 0,
             }),
+            beginning: tokio::sync::Mutex::default(),
         })
     }
 
@@ -90,9 +95,20 @@ impl<W: Work> Line<W> {
 
     /// Does what waits until nothing does.
     async fn run(self: Arc<Self>) {
-        while let Some(Call { jobs, senders }) = self.next_call() {
+        loop {
+            let beginning = self.beginning.lock().await;
+            let Some(Call { jobs, senders }) = self.next_call() else {
+                return;
+            };
             // After a panic there are no answers: the senders are dropped, and their callers told so.
-            let answers = AssertUnwindSafe(self.work.call(jobs)).catch_unwind().await;
+            let mut answers = pin!(AssertUnwindSafe(self.work.call(jobs)).catch_unwind());
+            // The first poll sends the call on its way: so that none overtakes the one before it.
+            let begun = poll!(&mut answers);
+            drop(beginning);
+            let answers = match begun {
+                Poll::Ready(answers) => answers,
+                Poll::Pending => answers.await,
+            };
             for (sender, answer) in senders.into_iter().zip(answers.unwrap_or_default()) {
                 // If nobody waits for it any more, nobody is told.
                 drop(sender.send(answer));
