@@ -218,17 +218,20 @@ impl Mover<'_> {
                     if let Step::Lost = self.copy_standing(old, &name, lists_all).await? {
                         return Ok(None);
                     }
+                    self.store.mark_copied(old, &name).await?;
                     fresh += 1;
                 } else {
                     turnouts.push(name.clone());
                 }
-                self.store.mark_copied(old, &name).await?;
                 known.insert(name, true);
             }
+            // They are noted as changes first: so they are not lost if this ends here.
             if let Step::Lost = self.copy_changes(old, &turnouts, LEFT_MAX).await? {
                 return Ok(None);
             }
-            turnouts.clear();
+            for name in turnouts.drain(..) {
+                self.store.mark_copied(old, &name).await?;
+            }
             cursor = next;
             if cursor == "0" {
                 return Ok(Some(fresh));

@@ -187,7 +187,7 @@ async fn sum(client: &Client, window: &str) -> i64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_move_under_load_that_is_interrupted_goes_on_and_no_read_is_wrong() {
     let world = World::with_instances(2, NOW).await;
-    let definition = json!({"windows": ["day", "all", "last-2-days"]});
+    let definition = json!({"windows": ["day", "all", "last-2-days"], "uniques": "board"});
     define(&world, "b", &definition, 1).await;
     let id = BoardId::parse("b").unwrap();
     let history: Vec<Value> = (0..6_000)
@@ -249,6 +249,9 @@ async fn a_move_under_load_that_is_interrupted_goes_on_and_no_read_is_wrong() {
             page += 1;
         }
         assert_eq!(total, 6_000 + told, "{window}");
+        let path = format!("/v1/boards/b/standings/{window}/stats");
+        let stats = world.client().get(&path).await.expect(200);
+        assert_eq!(stats["events"], 6_000 + told, "{window}");
     }
 }
 
