@@ -17,7 +17,7 @@ if #KEYS ~= 3 or #ARGV ~= 3 then return redis.error_reply('ERR fence.lua: 3 keys
 local BOARD, RECORD, FENCE, generation, token, ms = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3]
 
 local version = redis.call('HGET', BOARD, 'version')
-if not version or string.match(version, '^%d+') ~= generation then return {'STALE'} end
+if not is_of_generation(version, generation) then return {'STALE'} end
 local record = redis.call('GET', RECORD)
 if record and string.sub(record, -#token) == token then
   -- If it is waited for replicas after this call, they have it too.

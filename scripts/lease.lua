@@ -15,7 +15,7 @@ local BOARD, generation, holder, duration, count = KEYS[1], ARGV[1], ARGV[2], to
 
 local stored = redis.call('HMGET', BOARD, 'version', 'lease', 'holder', 'held_until')
 local version, lease, held_by, held_until = stored[1], tonumber(stored[2] or 0), stored[3], tonumber(stored[4] or 0)
-if not version or string.match(version, '^%d+') ~= generation then return {'STALE'} end
+if not is_of_generation(version, generation) then return {'STALE'} end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if held_by ~= holder then

@@ -14,7 +14,7 @@ local REGISTRY, HEAD, generation, count = KEYS[1], KEYS[2], ARGV[1], tonumber(AR
 require_slot(REGISTRY)
 
 local version = HEAD and redis.call('HGET', HEAD, 'version')
-if version and string.match(version, '^%d+') == generation then redis.call('DEL', HEAD) end
+if is_of_generation(version, generation) then redis.call('DEL', HEAD) end
 local keys = redis.call('SPOP', REGISTRY, count)
 for _, key in ipairs(keys) do redis.call('UNLINK', key) end
 return {#keys < count and 'DONE' or 'MORE'}

@@ -11,7 +11,7 @@ if #KEYS ~= 4 or #ARGV ~= 1 then return redis.error_reply('ERR track.lua: 4 keys
 local HEAD, REGISTRY, generation = KEYS[1], KEYS[2], ARGV[1]
 
 local version = redis.call('HGET', HEAD, 'version')
-if not version or string.match(version, '^%d+') ~= generation then return {'STALE'} end
+if not is_of_generation(version, generation) then return {'STALE'} end
 redis.call('HSET', HEAD, 'moving', 1)
 redis.call('SADD', REGISTRY, KEYS[3], KEYS[4])
 return {'OK'}

@@ -19,7 +19,7 @@ use futures::future::join_all;
 use futures::stream::{self, StreamExt};
 
 use super::line::{Line, Work};
-use super::submit::{Groups, Planned, Reply, Way};
+use super::submit::{Groups, Planned, Reply, Way, share_out};
 use super::{Error, LiveBoard, Service};
 use crate::domain::board::Board;
 use crate::domain::event::Rejection;
@@ -70,18 +70,9 @@ impl Work for Reserving {
         let now = requests.iter().map(|request| request.planned_at).max();
         let now = now.unwrap_or(Timestamp::from_ms_clamped(0));
         let requests: Vec<_> = requests.into_iter().map(|request| request.wanted).collect();
-        match self.store.reserve(&self.board, &requests, now).await {
-            Ok(Versioned::Current(answers)) => {
-                let mut answers = answers.into_iter();
-                let of = |request: &Vec<Wanted>| answers.by_ref().take(request.len()).collect();
-                let by_request = requests.iter().map(of);
-                by_request
-                    .map(|answers| Ok(Versioned::Current(answers)))
-                    .collect()
-            }
-            Ok(Versioned::Stale) => vec![Ok(Versioned::Stale); requests.len()],
-            Err(error) => vec![Err(error); requests.len()],
-        }
+        let lengths: Vec<usize> = requests.iter().map(Vec::len).collect();
+        let reply = self.store.reserve(&self.board, &requests, now).await;
+        share_out(reply, &lengths)
     }
 }
 
@@ -440,16 +431,21 @@ async fn reserve_part(home: &LiveHome, wanted: Vec<Wanted>, now: Timestamp) -> V
         planned_at: now,
     };
     let fault = || StoreError::Unexpected("reservations without their results".into());
-    match home
-        .reserving
-        .submit(request)
-        .await
-        .ok_or_else(fault)
-        .flatten()
-    {
+    let reply = home.reserving.submit(request).await;
+    one_each(reply.ok_or_else(fault).flatten(), count)
+}
+
+/// What a call says of each of so many events.
+fn one_each<T: Clone>(
+    reply: Result<Versioned<Vec<T>>, StoreError>,
+    count: usize,
+) -> Vec<Result<Versioned<T>, StoreError>> {
+    match reply {
         Ok(Versioned::Current(answers)) => {
             let answers = answers.into_iter();
-            answers.map(|said| Ok(Versioned::Current(said))).collect()
+            answers
+                .map(|answer| Ok(Versioned::Current(answer)))
+                .collect()
         }
         Ok(Versioned::Stale) => vec![Ok(Versioned::Stale); count],
         Err(error) => vec![Err(error); count],
@@ -464,16 +460,7 @@ async fn apply(live: &LiveBoard, events: &mut [Taking], now: Timestamp) {
         }
     }
     for (places, reply) in groups.send(live).await {
-        let answers: Vec<_> = match reply {
-            Ok(Versioned::Current(answers)) => {
-                let answers = answers.into_iter();
-                answers
-                    .map(|answer| Ok(Versioned::Current(answer)))
-                    .collect()
-            }
-            Ok(Versioned::Stale) => vec![Ok(Versioned::Stale); places.len()],
-            Err(error) => vec![Err(error); places.len()],
-        };
+        let answers = one_each(reply, places.len());
         for (place, answer) in places.into_iter().zip(answers) {
             events[place].end = Some(answer);
         }

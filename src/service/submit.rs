@@ -229,6 +229,25 @@ impl Load {
     }
 }
 
+/// What a call says, shared out among the jobs that it was made of, of which each has so many answers.
+pub(super) fn share_out<T: Clone>(
+    reply: Result<Versioned<Vec<T>>, StoreError>,
+    lengths: &[usize],
+) -> Vec<Result<Versioned<Vec<T>>, StoreError>> {
+    match reply {
+        Ok(Versioned::Current(answers)) => {
+            let mut answers = answers.into_iter();
+            let of_job = |length: &usize| answers.by_ref().take(*length).collect();
+            let by_job = lengths.iter().map(of_job);
+            by_job
+                .map(|answers| Ok(Versioned::Current(answers)))
+                .collect()
+        }
+        Ok(Versioned::Stale) => vec![Ok(Versioned::Stale); lengths.len()],
+        Err(error) => vec![Err(error); lengths.len()],
+    }
+}
+
 impl Work for Applying {
     type Job = Group;
     type Answer = Result<Versioned<Vec<Answer>>, StoreError>;
@@ -244,18 +263,8 @@ impl Work for Applying {
         let lengths: Vec<usize> = groups.iter().map(|group| group.events.len()).collect();
         let events: Vec<Ready> = groups.into_iter().flat_map(|group| group.events).collect();
         let now = now.unwrap_or(Timestamp::from_ms_clamped(0));
-        match self.store.apply(&self.board, &events, now).await {
-            Ok(Versioned::Current(answers)) => {
-                let mut answers = answers.into_iter();
-                let of_group = |length| answers.by_ref().take(length).collect();
-                let by_group = lengths.into_iter().map(of_group);
-                by_group
-                    .map(|answers| Ok(Versioned::Current(answers)))
-                    .collect()
-            }
-            Ok(Versioned::Stale) => vec![Ok(Versioned::Stale); lengths.len()],
-            Err(error) => vec![Err(error); lengths.len()],
-        }
+        let reply = self.store.apply(&self.board, &events, now).await;
+        share_out(reply, &lengths)
     }
 }
 

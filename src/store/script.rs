@@ -64,7 +64,7 @@ scripts! {
     /// Reads which reservations are open.
     RESERVED = "reserved", "#!lua flags=no-writes", [];
     /// Finds out what became of an event with a reservation, once and for all.
-    FENCE = "fence", "#!lua", [];
+    FENCE = "fence", "#!lua", ["generation"];
     /// Stores a definition.
     DEFINE = "define", "#!lua", [];
     /// Tells a shard of a definition.
@@ -72,9 +72,9 @@ scripts! {
     /// Notes that a board has events.
     USE = "use", "#!lua", [];
     /// Makes one instance the one that moves a board's data.
-    LEASE = "lease", "#!lua", [];
+    LEASE = "lease", "#!lua", ["generation"];
     /// Has a shard note what changes.
-    TRACK = "track", "#!lua", [];
+    TRACK = "track", "#!lua", ["generation"];
     /// Tells what has changed in a shard.
     CHANGES = "changes", "#!lua", ["slot", "moving", "standing"];
     /// Takes over data from other shards.
@@ -86,5 +86,5 @@ scripts! {
     /// Tells all instances that a definition has changed.
     ANNOUNCE = "announce", "#!lua", [];
     /// Unlinks the data of a deleted board.
-    PURGE = "purge", "#!lua", ["slot"];
+    PURGE = "purge", "#!lua", ["slot", "generation"];
 }

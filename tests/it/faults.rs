@@ -206,16 +206,21 @@ async fn nothing_is_acknowledged_that_no_replica_has() {
     assert_eq!(again.expect(200)["status"], "duplicate");
 }
 
+/// Two instances that wait for a replica.
+async fn two_instances(servers: &RedisServers) -> [Instance; 2] {
+    let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
+    let start = async || {
+        let store = Store::connect(&Address::parse(&servers.url())).unwrap();
+        Instance::start_on(store.with_min_replicas(1), clock.clone(), "").await
+    };
+    [start().await, start().await]
+}
+
 /// Each event is sent until it is acknowledged, while the primary of some shards dies and its replica takes over.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_primary_of_a_cluster_that_dies_loses_and_doubles_nothing() {
     let mut servers = RedisServers::start_cluster_with_replicas().await;
-    let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
-    let mut instances = Vec::new();
-    for _ in 0..2 {
-        let store = Store::connect(&Address::parse(&servers.url())).unwrap();
-        instances.push(Instance::start_on(store.with_min_replicas(1), clock.clone(), "").await);
-    }
+    let instances = two_instances(&servers).await;
     let client = &instances[0].client;
     client
         .define("b", json!({"windows": ["all"], "shards": 8}))
@@ -270,12 +275,7 @@ fn mixed_batch(from: usize, count: usize) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn events_go_on_while_slots_move_and_a_primary_dies() {
     let mut servers = RedisServers::start_cluster_with_replicas().await;
-    let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
-    let mut instances = Vec::new();
-    for _ in 0..2 {
-        let store = Store::connect(&Address::parse(&servers.url())).unwrap();
-        instances.push(Instance::start_on(store.with_min_replicas(1), clock.clone(), "").await);
-    }
+    let instances = two_instances(&servers).await;
     let client = &instances[0].client;
     let windows = ["day", "all", "last-7-days"];
     client
