@@ -18,9 +18,9 @@ use super::script::Script;
 use super::topology::Topology;
 use crate::domain::board::Board;
 
-/// For how long a call is sent again whose slot is moving.
+/// For how long a call is sent again whose slot has moved or is moving.
 const MOVING_TIME_MAX: Duration = Duration::from_secs(2);
-/// The first pause before that; they double up to the longest.
+/// The shortest and the longest pause before that: while the slot is moving they double.
 const MOVING_PAUSE_MIN: Duration = Duration::from_millis(5);
 const MOVING_PAUSE_MAX: Duration = Duration::from_millis(100);
 /// The first release whose scripts can begin with `#!lua`.
@@ -220,13 +220,19 @@ impl Store {
         patience: &mut Patience,
         failure: Failure,
     ) -> Result<(), StoreError> {
-        let is_patient = patience.begun.elapsed() < MOVING_TIME_MAX;
-        if !(is_patient && matches!(failure, Failure::Elsewhere(_))) {
+        if patience.begun.elapsed() > MOVING_TIME_MAX {
             return Err(failure.into());
+        }
+        match failure {
+            // It is all there where it is now.
+            Failure::Moved(_) => patience.pause = MOVING_PAUSE_MIN,
+            Failure::Moving(_) => {
+                patience.pause = (patience.pause * 2).min(MOVING_PAUSE_MAX);
+            }
+            Failure::Store(error) => return Err(error),
         }
         self.topology.is_outdated();
         tokio::time::sleep(patience.pause).await;
-        patience.pause = (patience.pause * 2).min(MOVING_PAUSE_MAX);
         Ok(())
     }
 }

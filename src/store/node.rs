@@ -90,8 +90,10 @@ impl Call {
 /// Why a node has not done what it was asked for.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The slot, or a part of it, lies elsewhere; nothing was done.
-    Elsewhere(String),
+    /// The slot lies elsewhere; nothing was done.
+    Moved(String),
+    /// The slot is about to, and a part of it already does; nothing was done.
+    Moving(String),
     /// Something else.
     Store(StoreError),
 }
@@ -105,7 +107,7 @@ impl From<StoreError> for Failure {
 impl From<Failure> for StoreError {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Elsewhere(text) => Self::Unavailable(text),
+            Failure::Moved(text) | Failure::Moving(text) => Self::Unavailable(text),
             Failure::Store(error) => error,
         }
     }
@@ -358,8 +360,11 @@ async fn send_and_confirm(
 
 fn failure(error: &fred::error::Error) -> Failure {
     let text = error.to_string();
-    if says_elsewhere(error.details()) {
-        return Failure::Elsewhere(text);
+    if error.details().starts_with("MOVED ") {
+        return Failure::Moved(text);
+    }
+    if says_moving(error.details()) {
+        return Failure::Moving(text);
     }
     // A script that fails while it runs is a fault of this program; all else is a matter of the server.
     let is_own_fault = text.contains("user_script") && !text.contains("cluster is down");
@@ -372,10 +377,10 @@ fn failure(error: &fred::error::Error) -> Failure {
     )
 }
 
-/// Whether a node of a cluster has refused a call since its slot lies elsewhere or is moving. A script meets that before
-/// its first write (`scripts/lib/slot.lua`).
-fn says_elsewhere(details: &str) -> bool {
-    let refusals = ["MOVED ", "ASK ", "TRYAGAIN"];
+/// Whether a node of a cluster has refused a call since its slot is moving. A script meets that before its first write
+/// (`scripts/lib/slot.lua`).
+fn says_moving(details: &str) -> bool {
+    let refusals = ["ASK ", "TRYAGAIN"];
     refusals.iter().any(|refusal| details.starts_with(refusal)) || details.contains("non local key")
 }
 
@@ -444,23 +449,22 @@ mod tests {
 
     use super::*;
 
-    fn is_elsewhere(details: &'static str) -> bool {
-        matches!(
-            failure(&Error::new(ErrorKind::Unknown, details)),
-            Failure::Elsewhere(_)
-        )
+    fn failure_of(details: &'static str) -> Failure {
+        failure(&Error::new(ErrorKind::Unknown, details))
     }
 
     #[test]
     fn what_a_cluster_refuses_is_told_from_what_fails() {
-        assert!(is_elsewhere("MOVED 12 127.0.0.1:7000"));
-        assert!(is_elsewhere("ASK 12 127.0.0.1:7000"));
-        assert!(is_elsewhere(
-            "TRYAGAIN Multiple keys request during rehashing of slot"
-        ));
-        assert!(is_elsewhere(
-            "ERR Script attempted to access a non local key in a cluster node script: 0123, on @user_script:9."
-        ));
+        let moved = failure_of("MOVED 12 127.0.0.1:7000");
+        assert!(matches!(moved, Failure::Moved(_)), "{moved:?}");
+        for moving in [
+            "ASK 12 127.0.0.1:7000",
+            "TRYAGAIN Multiple keys request during rehashing of slot",
+            "ERR Script attempted to access a non local key in a cluster node script: 0123, on @user_script:9.",
+        ] {
+            let found = failure_of(moving);
+            assert!(matches!(found, Failure::Moving(_)), "{found:?}");
+        }
         for unavailable in [
             "CLUSTERDOWN The cluster is down",
             "LOADING Redis is loading the dataset in memory",
@@ -468,16 +472,13 @@ mod tests {
             "READONLY You can't write against a read only replica.",
             "ERR Script attempted to execute a command while the cluster is down script: 0123, on @user_script:9.",
         ] {
-            let found = failure(&Error::new(ErrorKind::Unknown, unavailable));
+            let found = failure_of(unavailable);
             assert!(
                 matches!(found, Failure::Store(StoreError::Unavailable(_))),
                 "{found:?}"
             );
         }
-        let bug = failure(&Error::new(
-            ErrorKind::Unknown,
-            "ERR user_script:9: attempt to index a nil value",
-        ));
+        let bug = failure_of("ERR user_script:9: attempt to index a nil value");
         assert!(matches!(bug, Failure::Store(StoreError::Unexpected(_))));
     }
 }

@@ -25,8 +25,8 @@ const KEYS_AT_A_TIME: &str = "10";
 const MOVING_PAUSE: Duration = Duration::from_millis(1);
 /// How often they are told at the most who has a slot.
 const AGREED_WITHIN: usize = 5_000;
-/// The pause between two moves.
-const REST: Duration = Duration::from_millis(20);
+/// The pause between two moves. It may be the same slot again: calls need the time to find it.
+const REST: Duration = Duration::from_millis(40);
 
 /// The servers; they end with this value.
 pub struct RedisServers {
