@@ -7,7 +7,7 @@
 --     S(i) = R(i) + S(i-1) - R(i-N)
 -- and otherwise it is built from its periods: S(i) = R(i) + … + R(i-N+1). With initial scores I it is S(i) = R(i) + I,
 -- built anew for each period. The members of every term are
--- walked with a cursor (HSCAN, ZSCAN), and those that aren't listed get their sum. A cursor meets every member that
+-- walked with a cursor (lib/cursor.lua), and those that aren't listed get their sum. A cursor meets every member that
 -- stays what it is; one that has an event meanwhile may be missed, but apply.lua lists it with that event.
 -- So when the walk has ended, all members are listed.
 --
@@ -129,20 +129,19 @@ end
 local function scan(standing, cursor, count)
   local ids, scores, times = {}, {}, {}
   if layout.hashed then
-    local reply, unpack_member = call('HSCAN', standing.hash, cursor, 'COUNT', count), struct.unpack
-    local flat = reply[2]
+    local flat, next_cursor = scan_on('HSCAN', standing.hash, cursor, count)
+    local unpack_member = struct.unpack
     for index = 1, #flat / 2 do
       ids[index] = flat[2 * index - 1]
       times[index], scores[index] = unpack_member('>I6d', flat[2 * index])
     end
-    return ids, scores, times, reply[1]
+    return ids, scores, times, next_cursor
   end
-  local reply = call('ZSCAN', standing.zset, cursor, 'COUNT', count)
-  local flat = reply[2]
+  local flat, next_cursor = scan_on('ZSCAN', standing.zset, cursor, count)
   for index = 1, #flat / 2 do
     ids[index], scores[index] = flat[2 * index - 1], tonumber(flat[2 * index])
   end
-  return ids, scores, times, reply[1]
+  return ids, scores, times, next_cursor
 end
 
 -- Those of the members that the standing doesn't list.

@@ -3,7 +3,7 @@
 -- KEYS[1]  board      head of the shard's counts
 -- KEYS[2]  reserved   hash: token -> note
 --
--- ARGV[1]  MessagePack of a map: version (as in apply.lua); cursor (text, '0' at first) and count: about how many are
+-- ARGV[1]  MessagePack of a map: version (as in apply.lua); cursor ('0' at first; lib/cursor.lua) and count: about how many are
 --          looked at; older: only those that are as old, in ms by the server's clock
 --
 -- Reply: {'STALE'}, or {'OK', cursor ('0': this was the last part), for each {token, age in ms, tag, record, fence}}
@@ -19,8 +19,8 @@ if call('HGET', BOARD, 'version') ~= args.version then return {'STALE'} end
 
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local part = call('HSCAN', NOTES, args.cursor, 'COUNT', args.count)
-local reply, flat = {'OK', part[1]}, part[2]
+local flat, cursor = scan_on('HSCAN', NOTES, args.cursor, args.count)
+local reply = {'OK', cursor}
 for index = 1, #flat, 2 do
   local note = cmsgpack.unpack(flat[index + 1])
   local age = now - note.at

@@ -340,9 +340,26 @@ impl Store {
         cursor: &str,
     ) -> Result<(String, Vec<String>), StoreError> {
         let registry = keys::registry(&shard.tag(), shard.generation);
+        let (cursor, mut part) = self.scan("SSCAN", registry, cursor).await?;
+        let mut names = Vec::new();
+        while !part.is_empty() {
+            names.push(part.text()?);
+        }
+        Ok((cursor, names))
+    }
+
+    /// A part of what a key holds, and the cursor of the next, `0` at the end.
+    async fn scan(
+        &self,
+        command: &'static str,
+        key: String,
+        cursor: &str,
+    ) -> Result<(String, Reply), StoreError> {
         let count = CALL_ENTRIES_MAX.to_string();
-        let args = vec![registry, cursor.into(), "COUNT".into(), count];
-        self.command("SSCAN", args).await
+        let args = [command, cursor, &count].map(Value::from).to_vec();
+        let reply = self.read(&script::SCAN, vec![key], args).await?;
+        let mut reply = Reply::new(reply)?;
+        Ok((reply.text()?, reply.list()?))
     }
 
     /// What of a shard was copied, and has not been dropped since.
@@ -374,16 +391,12 @@ impl Store {
         cursor: &str,
     ) -> Result<(String, Vec<StoredMember>), StoreError> {
         let is_hashed = shard.layout().hashed;
-        let (name, key) = if is_hashed {
+        let (command, key) = if is_hashed {
             ("HSCAN", keys::members(zset))
         } else {
             ("ZSCAN", zset.to_owned())
         };
-        let count = CALL_ENTRIES_MAX.to_string();
-        let args = vec![key, cursor.into(), "COUNT".into(), count];
-        let mut reply = Reply::new(self.command(name, args).await?)?;
-        let cursor = reply.text()?;
-        let mut flat = reply.list()?;
+        let (cursor, mut flat) = self.scan(command, key, cursor).await?;
         let mut members = Vec::new();
         while !flat.is_empty() {
             let id = flat.text()?;

@@ -44,7 +44,7 @@ scripts! {
     /// Carries out the plans of many events.
     APPLY = "apply", "#!lua", ["slot", "moving", "standing", "derived", "quota"];
     /// Takes a derived standing a step nearer to complete.
-    ADVANCE = "advance", "#!lua", ["slot", "moving", "standing", "derived"];
+    ADVANCE = "advance", "#!lua", ["slot", "cursor", "moving", "standing", "derived"];
     /// Sets initial scores.
     INITIAL = "initial", "#!lua", ["slot", "moving", "standing", "derived"];
     /// Reads pages, members, subsets and amounts.
@@ -62,7 +62,7 @@ scripts! {
     /// Keeps what was reserved, or gives it back.
     SETTLE = "settle", "#!lua", ["slot"];
     /// Reads which reservations are open.
-    RESERVED = "reserved", "#!lua flags=no-writes", [];
+    RESERVED = "reserved", "#!lua flags=no-writes", ["cursor"];
     /// Finds out what became of an event with a reservation, once and for all.
     FENCE = "fence", "#!lua", ["generation"];
     /// Stores a definition.
@@ -73,6 +73,8 @@ scripts! {
     USE = "use", "#!lua", [];
     /// Makes one instance the one that moves a board's data.
     LEASE = "lease", "#!lua", ["generation"];
+    /// Reads a part of what a key holds.
+    SCAN = "scan", "#!lua flags=no-writes", ["cursor"];
     /// Has a shard note what changes.
     TRACK = "track", "#!lua", ["generation"];
     /// Tells what has changed in a shard.

@@ -1,6 +1,6 @@
 //! Faults: what was acknowledged is neither lost nor counted twice, and what fails says so in bounded time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,8 +10,12 @@ use futures::stream::{self, StreamExt};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use standings::clock::Clock;
+use standings::domain::ids::BoardId;
+use standings::domain::period::Unit;
+use standings::domain::series::{Standing, Track};
 use standings::domain::time::Timestamp;
-use standings::store::{Address, Store};
+use standings::domain::window::Window;
+use standings::store::{Address, Store, Versioned, keys};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::harness::program::Program;
@@ -110,6 +114,80 @@ async fn a_redis_that_is_killed_in_the_middle_of_traffic_loses_and_doubles_nothi
     })
     .await;
     assert_eq!(sum(world.client()).await, 3_000);
+}
+
+/// A thousand members, each with an event on this day.
+async fn crowd(client: &Client, board: &str, at: &str) {
+    let events: Vec<Value> = (0..1_000)
+        .map(|number| json!({"board": board, "member": format!("m{number}"), "score": 1, "at": at}))
+        .collect();
+    let body = json!({"events": events});
+    client.post("/v1/events", body).await.expect(200);
+}
+
+/// Redis' cursors hold for one process: another one has its keys in another order.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_walk_that_a_restart_of_redis_interrupts_misses_nobody() {
+    let mut world = World::start(NOW).await;
+    for ties in ["first", "member"] {
+        let windows = json!(["day", "last-3-days"]);
+        let definition = json!({"windows": windows, "ties": ties, "accept_late": "any"});
+        world.client().define(ties, definition).await;
+        crowd(world.client(), ties, "2026-11-19T12:00:00Z").await;
+    }
+    let service = Arc::clone(world.service());
+    let at = Timestamp::parse("2026-11-19T00:00:00Z").unwrap();
+    let mut cursors = Vec::new();
+    for ties in ["first", "member"] {
+        let board = service.board(&BoardId::parse(ties).unwrap()).await.unwrap();
+        let derived = board.derived().next().unwrap();
+        let period = board.calendar.containing(derived.window.unit(), at);
+        let now = service.clock.now();
+        let running = board.calendar.containing(derived.window.unit(), now);
+        for _ in 0..3 {
+            let step = service
+                .store
+                .advance(&board, &derived, &period, &running, now, 200);
+            assert_eq!(step.await.unwrap(), Versioned::Current(false));
+        }
+        let day = board.series(Window::Period(Unit::Day), Track::Shown);
+        let standing = Standing {
+            series: day,
+            period,
+        };
+        let zset = keys::standing(&board, &standing).next().unwrap();
+        let part = service
+            .store
+            .scan_members(&board, &zset, "0")
+            .await
+            .unwrap();
+        cursors.push((board, zset, part));
+    }
+    world.redis.kill();
+    world.redis.restart().await;
+    eventually("the instance is ready", async || {
+        world.client().get("/readyz").await.status == 200
+    })
+    .await;
+    for (board, zset, (mut cursor, part)) in cursors {
+        let path = format!(
+            "/v1/boards/{}/standings/last-3-days?key=2026-11-19",
+            board.id
+        );
+        let page = world.client().get(&path).await.expect(200);
+        assert_eq!(page["total"], 1_000, "{path}");
+        let mut met: HashSet<String> = part.into_iter().map(|member| member.id).collect();
+        while cursor != "0" {
+            let (next, part) = service
+                .store
+                .scan_members(&board, &zset, &cursor)
+                .await
+                .unwrap();
+            met.extend(part.into_iter().map(|member| member.id));
+            cursor = next;
+        }
+        assert_eq!(met.len(), 1_000, "{zset}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
