@@ -69,6 +69,10 @@ pub struct ServeArgs {
     /// the same id is safe. Not with the private server, which has none.
     #[arg(long, env = "STANDINGS_MIN_REPLICAS", default_value_t = 0)]
     pub min_replicas: u8,
+    /// Reads may be answered by replicas that are at most so many milliseconds behind, as such an answer says in
+    /// `Max-Staleness-Ms`; 0: by primaries only. Not with the private server, which has no replicas.
+    #[arg(long, env = "STANDINGS_MAX_STALENESS_MS", default_value_t = 0)]
+    pub max_staleness_ms: u32,
     /// For how many seconds /readyz says no before the service takes no more connections, once it is told to stop: so
     /// that a load balancer sends requests elsewhere first. Not with the private server, which has but one service.
     #[arg(long, env = "STANDINGS_DRAIN_SECONDS", default_value_t = 2)]
@@ -133,10 +137,8 @@ pub enum ConfigError {
     #[error("a worker shares the Redis server of the serving instances: set STANDINGS_REDIS_URL")]
     NoRedis,
     /// The private server has no replicas.
-    #[error(
-        "the private server has no replicas: STANDINGS_MIN_REPLICAS goes with STANDINGS_REDIS_URL"
-    )]
-    NoReplicas,
+    #[error("the private server has no replicas: {0} goes with STANDINGS_REDIS_URL")]
+    NoReplicas(&'static str),
 }
 
 impl ServeArgs {
@@ -149,8 +151,14 @@ impl ServeArgs {
         if self.api_keys.is_open() && !is_loopback && !self.allow_open {
             return Err(ConfigError::OpenToTheNetwork(self.listen));
         }
-        if self.min_replicas > 0 && self.redis_url().is_none() {
-            return Err(ConfigError::NoReplicas);
+        let needs_replicas = [
+            ("STANDINGS_MIN_REPLICAS", self.min_replicas > 0),
+            ("STANDINGS_MAX_STALENESS_MS", self.max_staleness_ms > 0),
+        ];
+        for (name, _) in needs_replicas.iter().filter(|(_, is_set)| *is_set) {
+            if self.redis_url().is_none() {
+                return Err(ConfigError::NoReplicas(name));
+            }
         }
         Ok(())
     }
@@ -193,10 +201,15 @@ mod tests {
 
     #[test]
     fn replicas_go_with_a_server_that_can_have_them() {
-        let alone = parse(&["--min-replicas", "1"]);
-        assert_eq!(alone.check(), Err(ConfigError::NoReplicas));
-        let with_server = parse(&["--min-replicas", "1", "--redis-url", "redis://h"]);
-        assert_eq!(with_server.check(), Ok(()));
+        for (flag, name) in [
+            ("--min-replicas", "STANDINGS_MIN_REPLICAS"),
+            ("--max-staleness-ms", "STANDINGS_MAX_STALENESS_MS"),
+        ] {
+            let alone = parse(&[flag, "1"]);
+            assert_eq!(alone.check(), Err(ConfigError::NoReplicas(name)));
+            let with_server = parse(&[flag, "1", "--redis-url", "redis://h"]);
+            assert_eq!(with_server.check(), Ok(()));
+        }
     }
 
     #[test]

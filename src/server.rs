@@ -89,7 +89,10 @@ async fn serve_on(
         (Some(server), _) => Address::Socket(server.socket().to_owned()),
         (None, url) => Address::parse(url.ok_or(ConfigError::NoRedis)?),
     };
-    let store = Store::connect(&address)?.with_min_replicas(args.min_replicas);
+    let max_staleness = Duration::from_millis(args.max_staleness_ms.into());
+    let store = Store::connect(&address)?
+        .with_min_replicas(args.min_replicas)
+        .with_max_staleness(max_staleness);
     let service = Service::new(store, Clock::system());
     first_contact(&service).await;
     let mut loops = Loops::default();

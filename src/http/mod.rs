@@ -4,6 +4,7 @@ pub mod auth;
 pub mod boards;
 pub mod events;
 pub mod extract;
+pub mod freshness;
 pub mod health;
 pub mod initial;
 pub mod observe;
@@ -217,6 +218,7 @@ pub fn router(app: App, options: &Options) -> Router {
         .allow_methods([Method::GET, Method::POST, Method::PUT, Method::DELETE])
         .allow_headers([
             header::AUTHORIZATION,
+            header::CACHE_CONTROL,
             header::CONTENT_TYPE,
             header::IF_MATCH,
             header::IF_NONE_MATCH,
@@ -226,6 +228,7 @@ pub fn router(app: App, options: &Options) -> Router {
         .expose_headers([
             header::ETAG,
             header::RETRY_AFTER,
+            freshness::MAX_STALENESS_MS,
             ratelimit::RATE_LIMIT,
             ratelimit::RATE_LIMIT_POLICY,
             observe::REQUEST_ID,

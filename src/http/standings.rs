@@ -3,11 +3,12 @@
 pub mod answers;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::Json as JsonResponse;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::{AppendHeaders, IntoResponse, Response};
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -17,6 +18,7 @@ use self::answers::{MemberBody, PageBody, StatsBody, SubsetBody};
 use super::App;
 use super::auth::Granted;
 use super::extract::{Json, Path, Query, board_id, bounded, choice, member_id};
+use super::freshness::max_staleness;
 use super::problem::{INVALID_PARAMETER, Problem, ProblemBody};
 use crate::domain::board::FieldError;
 use crate::domain::ids::MemberId;
@@ -27,6 +29,7 @@ use crate::service::page::{PAGE_MAX, PAGE_SIZE, PAGE_SIZE_MAX, PageRequest};
 use crate::service::period::{Choice, Target};
 use crate::service::stats::StatsRequest;
 use crate::service::subset::{SUBSET_MAX, SubsetRequest};
+use crate::store::Freshness;
 
 /// The most queries of one request.
 const QUERIES_MAX: usize = 100;
@@ -216,12 +219,13 @@ fn cacheable(
     app: &App,
     headers: &HeaderMap,
     choice: &Choice,
-    target: &Target,
+    (target, as_of): (&Target, Option<Instant>),
     rendered: Rendered,
 ) -> Response {
     let Rendered { body, tag } = rendered;
-    // Not for long, since a board can still be deleted.
-    let is_fixed = target.is_final && matches!(choice, Choice::Key(_) | Choice::At(_));
+    // Not for long, since a board can still be deleted. A replica may lack the last of its events.
+    let is_fixed =
+        target.is_final && as_of.is_none() && matches!(choice, Choice::Key(_) | Choice::At(_));
     let cache_control = match (app.is_open, is_fixed) {
         (true, true) => "public, max-age=300",
         (true, false) => "public, no-cache",
@@ -245,21 +249,22 @@ fn cacheable(
             HeaderValue::from_static(cache_control),
         ),
     ];
+    let staleness = AppendHeaders(max_staleness(as_of));
     if is_known {
-        return (StatusCode::NOT_MODIFIED, validators).into_response();
+        return (StatusCode::NOT_MODIFIED, validators, staleness).into_response();
     }
     let content_type = (
         header::CONTENT_TYPE,
         HeaderValue::from_static("application/json"),
     );
-    (validators, [content_type], body).into_response()
+    (validators, staleness, [content_type], body).into_response()
 }
 
 fn page_request(
     board: &str,
     window: String,
     params: PageParams,
-    granted: Granted,
+    (granted, freshness): (Granted, Freshness),
 ) -> Result<PageRequest, Problem> {
     let PageParams {
         page,
@@ -277,6 +282,7 @@ fn page_request(
         page: bounded("page", page, 1, 1, PAGE_MAX)?,
         size: bounded("size", size, PAGE_SIZE, 1, PAGE_SIZE_MAX)?,
         member: member.as_deref().map(member_id).transpose()?,
+        freshness,
     })
 }
 
@@ -285,7 +291,7 @@ fn member_request(
     window: String,
     member: &str,
     params: MemberParams,
-    granted: Granted,
+    (granted, freshness): (Granted, Freshness),
 ) -> Result<MemberRequest, Problem> {
     let MemberParams {
         around,
@@ -303,6 +309,7 @@ fn member_request(
         track: granted.track(track)?,
         member: member_id(member)?,
         around,
+        freshness,
     })
 }
 
@@ -316,9 +323,10 @@ fn member_request(
         ("window" = String, Path, description = "One of the board's windows", example = "day"),
         PageParams,
         ("If-None-Match" = Option<String>, Header, description = "An `ETag`: 304 if nothing has changed"),
+        ("Cache-Control" = Option<String>, Header, description = "`no-cache`: not from a replica"),
     ),
     responses(
-        (status = 200, description = "The page", body = PageBody, headers(("ETag" = String, description = "Of this content"), ("Cache-Control" = String, description = "`no-cache` while the standing can change"))),
+        (status = 200, description = "The page", body = PageBody, headers(("ETag" = String, description = "Of this content"), ("Cache-Control" = String, description = "`no-cache` while the standing can change"), ("Max-Staleness-Ms" = u64, description = "From a replica: how many milliseconds old it is at the most"))),
         (status = 304, description = "Nothing has changed"),
         (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 422, description = "`unknown-window`", body = ProblemBody, content_type = "application/problem+json"),
@@ -329,9 +337,10 @@ pub async fn page(
     Path((board, window)): Path<(String, String)>,
     Query(params): Query<PageParams>,
     granted: Granted,
+    freshness: Freshness,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let request = page_request(&board, window, params, granted)?;
+    let request = page_request(&board, window, params, (granted, freshness))?;
     let found = app.service.page(&request).await?;
     let shared = &found.shared.rendered;
     let rendered = if let Some(rendered) = shared.get() {
@@ -344,7 +353,7 @@ pub async fn page(
         &app,
         &headers,
         &request.choice,
-        &found.target,
+        (&found.target, found.as_of),
         rendered,
     ))
 }
@@ -360,9 +369,10 @@ pub async fn page(
         ("member" = String, Path, description = "The member's id", example = "999"),
         MemberParams,
         ("If-None-Match" = Option<String>, Header, description = "An `ETag`: 304 if nothing has changed"),
+        ("Cache-Control" = Option<String>, Header, description = "`no-cache`: not from a replica"),
     ),
     responses(
-        (status = 200, description = "The member", body = MemberBody, headers(("ETag" = String, description = "Of this content"), ("Cache-Control" = String, description = "`no-cache` while the standing can change"))),
+        (status = 200, description = "The member", body = MemberBody, headers(("ETag" = String, description = "Of this content"), ("Cache-Control" = String, description = "`no-cache` while the standing can change"), ("Max-Staleness-Ms" = u64, description = "From a replica: how many milliseconds old it is at the most"))),
         (status = 304, description = "Nothing has changed"),
         (status = 404, description = "`board-not-found`, `member-not-found`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 422, description = "`unknown-window`", body = ProblemBody, content_type = "application/problem+json"),
@@ -373,16 +383,17 @@ pub async fn member(
     Path((board, window, member)): Path<(String, String, String)>,
     Query(params): Query<MemberParams>,
     granted: Granted,
+    freshness: Freshness,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let request = member_request(&board, window, &member, params, granted)?;
+    let request = member_request(&board, window, &member, params, (granted, freshness))?;
     let found = app.service.member(&request).await?;
     let rendered = render(&MemberBody::new(&request, &found))?;
     Ok(cacheable(
         &app,
         &headers,
         &request.choice,
-        &found.target,
+        (&found.target, found.as_of),
         rendered,
     ))
 }
@@ -397,9 +408,10 @@ pub async fn member(
         ("window" = String, Path, description = "One of the board's windows", example = "day"),
         SubsetParams,
         ("If-None-Match" = Option<String>, Header, description = "An `ETag`: 304 if nothing has changed"),
+        ("Cache-Control" = Option<String>, Header, description = "`no-cache`: not from a replica"),
     ),
     responses(
-        (status = 200, description = "The members", body = SubsetBody, headers(("ETag" = String, description = "Of this content"), ("Cache-Control" = String, description = "`no-cache` while the standing can change"))),
+        (status = 200, description = "The members", body = SubsetBody, headers(("ETag" = String, description = "Of this content"), ("Cache-Control" = String, description = "`no-cache` while the standing can change"), ("Max-Staleness-Ms" = u64, description = "From a replica: how many milliseconds old it is at the most"))),
         (status = 304, description = "Nothing has changed"),
         (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 422, description = "`unknown-window`", body = ProblemBody, content_type = "application/problem+json"),
@@ -410,6 +422,7 @@ pub async fn subset(
     Path((board, window)): Path<(String, String)>,
     Query(params): Query<SubsetParams>,
     granted: Granted,
+    freshness: Freshness,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let mut members: Vec<MemberId> = Vec::new();
@@ -431,13 +444,14 @@ pub async fn subset(
         choice: choice(params.key.as_deref(), params.at.as_deref())?,
         track: granted.track(params.track)?,
         members,
+        freshness,
     };
     let found = app.service.subset(&request).await?;
     Ok(cacheable(
         &app,
         &headers,
         &request.choice,
-        &found.target,
+        (&found.target, found.as_of),
         render(&SubsetBody::new(&found))?,
     ))
 }
@@ -453,9 +467,10 @@ pub async fn subset(
         ("window" = String, Path, description = "One of the board's windows", example = "day"),
         StatsParams,
         ("If-None-Match" = Option<String>, Header, description = "An `ETag`: 304 if nothing has changed"),
+        ("Cache-Control" = Option<String>, Header, description = "`no-cache`: not from a replica"),
     ),
     responses(
-        (status = 200, description = "What it amounts to", body = StatsBody, headers(("ETag" = String, description = "Of this content"), ("Cache-Control" = String, description = "`no-cache` while the standing can change"))),
+        (status = 200, description = "What it amounts to", body = StatsBody, headers(("ETag" = String, description = "Of this content"), ("Cache-Control" = String, description = "`no-cache` while the standing can change"), ("Max-Staleness-Ms" = u64, description = "From a replica: how many milliseconds old it is at the most"))),
         (status = 304, description = "Nothing has changed"),
         (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 422, description = "`unknown-window`", body = ProblemBody, content_type = "application/problem+json"),
@@ -466,6 +481,7 @@ pub async fn stats(
     Path((board, window)): Path<(String, String)>,
     Query(params): Query<StatsParams>,
     granted: Granted,
+    freshness: Freshness,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let request = StatsRequest {
@@ -473,6 +489,7 @@ pub async fn stats(
         window,
         choice: choice(params.key.as_deref(), params.at.as_deref())?,
         track: granted.track(params.track)?,
+        freshness,
     };
     let found = app.service.stats(&request).await?;
     let rendered = render(&StatsBody::new(&found))?;
@@ -480,7 +497,7 @@ pub async fn stats(
         &app,
         &headers,
         &request.choice,
-        &found.target,
+        (&found.target, found.as_of),
         rendered,
     ))
 }
@@ -488,9 +505,10 @@ pub async fn stats(
 /// Read many pages and members of any boards.
 #[utoipa::path(
     post, path = "/v1/standings/query", tag = "standings", operation_id = "query_standings",
+    params(("Cache-Control" = Option<String>, Header, description = "`no-cache`: not from a replica")),
     request_body = Queries,
     responses(
-        (status = 200, description = "An answer to each, in their order", body = QueryResults),
+        (status = 200, description = "An answer to each, in their order", body = QueryResults, headers(("Max-Staleness-Ms" = u64, description = "From a replica: how many milliseconds old the oldest answer is at the most"))),
         (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 422, description = "`validation-failed`", body = ProblemBody, content_type = "application/problem+json"),
@@ -499,8 +517,9 @@ pub async fn stats(
 pub async fn query(
     State(app): State<Arc<App>>,
     granted: Granted,
+    freshness: Freshness,
     Json(Queries { queries }): Json<Queries>,
-) -> Result<JsonResponse<QueryResults>, Problem> {
+) -> Result<Response, Problem> {
     if queries.is_empty() || queries.len() > QUERIES_MAX {
         let detail = format!(
             "a request has 1 to {QUERIES_MAX} queries, not {}",
@@ -511,17 +530,30 @@ pub async fn query(
     let answers = join_all(
         queries
             .into_iter()
-            .map(|query| answer(&app, query, granted)),
+            .map(|query| answer(&app, query, (granted, freshness))),
     )
     .await;
-    let results = answers
-        .into_iter()
-        .map(|answer| answer.unwrap_or_else(|problem| QueryResult::Problem(problem.body(None))))
-        .collect();
-    Ok(JsonResponse(QueryResults { results }))
+    let mut oldest: Option<Instant> = None;
+    let mut results = Vec::with_capacity(answers.len());
+    for answer in answers {
+        results.push(match answer {
+            Ok((result, as_of)) => {
+                oldest = oldest.into_iter().chain(as_of).min();
+                result
+            }
+            Err(problem) => QueryResult::Problem(problem.body(None)),
+        });
+    }
+    let staleness = AppendHeaders(max_staleness(oldest));
+    Ok((staleness, JsonResponse(QueryResults { results })).into_response())
 }
 
-async fn answer(app: &App, query: QueryBody, granted: Granted) -> Result<QueryResult, Problem> {
+/// The answer to one query, and as of when it is.
+async fn answer(
+    app: &App,
+    query: QueryBody,
+    how: (Granted, Freshness),
+) -> Result<(QueryResult, Option<Instant>), Problem> {
     match query {
         QueryBody::Page {
             board,
@@ -544,10 +576,11 @@ async fn answer(app: &App, query: QueryBody, granted: Granted) -> Result<QueryRe
                     at,
                     track,
                 },
-                granted,
+                how,
             )?;
             let found = app.service.page(&request).await?;
-            Ok(QueryResult::Page(Box::new(PageBody::new(&request, &found))))
+            let body = Box::new(PageBody::new(&request, &found));
+            Ok((QueryResult::Page(body), found.as_of))
         }
         QueryBody::Member {
             board,
@@ -564,11 +597,10 @@ async fn answer(app: &App, query: QueryBody, granted: Granted) -> Result<QueryRe
                 at,
                 track,
             };
-            let request = member_request(&board, window, &member, params, granted)?;
+            let request = member_request(&board, window, &member, params, how)?;
             let found = app.service.member(&request).await?;
-            Ok(QueryResult::Member(Box::new(MemberBody::new(
-                &request, &found,
-            ))))
+            let body = Box::new(MemberBody::new(&request, &found));
+            Ok((QueryResult::Member(body), found.as_of))
         }
     }
 }

@@ -1,20 +1,23 @@
 //! Reading standings of a board: queries that come in together share one call, and equal ones one answer.
 //!
-//! A call begins after all of its queries have come in. So a client that has been told of an event reads it.
+//! A call begins after all of its queries have come in. So a client that has been told of an event reads it, unless it is
+//! content with an answer that is somewhat older, by a replica.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
 use super::line::Work;
 use super::voters::Voters;
-use super::{Error, LiveShard, Service};
+use super::{Error, LiveBoard, LiveShard, Service};
 use crate::domain::board::Board;
 use crate::domain::series::Series;
 use crate::store::standings::{Amounts, Answer, Neighbourhood, Page, Query, Slice, Spread, Subset};
-use crate::store::{Store, StoreError, Versioned};
+use crate::store::{Dated, Freshness, Store, StoreError, Versioned};
 
 /// For how long the queries of one call may keep Redis busy, in microseconds.
 const CALL_COST_US_MAX: usize = 1_000;
@@ -92,6 +95,8 @@ pub struct Reading {
     pub store: Arc<Store>,
     /// The board.
     pub board: Arc<Board>,
+    /// How fresh the answers have to be.
+    pub freshness: Freshness,
 }
 
 /// The distinct queries of a call, and what they cost.
@@ -103,7 +108,7 @@ pub struct Asked {
 
 impl Work for Reading {
     type Job = Query;
-    type Answer = Result<Versioned<Found>, StoreError>;
+    type Answer = Result<Dated<Versioned<Found>>, StoreError>;
     type Load = Asked;
 
     fn admit(&self, load: &mut Asked, query: &Query) -> bool {
@@ -127,19 +132,52 @@ impl Work for Reading {
                 })
             })
             .collect();
-        match self.store.read_standings(&self.board, &distinct).await {
-            Ok(Versioned::Current(answers)) => {
-                let found: Vec<Found> = answers.into_iter().map(Found::from).collect();
-                let of_job = |place: usize| Ok(Versioned::Current(found[place].clone()));
-                place_of.into_iter().map(of_job).collect()
+        let read = self
+            .store
+            .read_standings(&self.board, &distinct, self.freshness);
+        match read.await {
+            Ok(Dated { value, as_of }) => {
+                let found: Option<Vec<Found>> = match value {
+                    Versioned::Current(answers) => {
+                        Some(answers.into_iter().map(Found::from).collect())
+                    }
+                    Versioned::Stale => None,
+                };
+                let of_job = |place: usize| match &found {
+                    Some(found) => Versioned::Current(found[place].clone()),
+                    None => Versioned::Stale,
+                };
+                let dated = |value| Ok(Dated { value, as_of });
+                place_of.into_iter().map(of_job).map(dated).collect()
             }
-            Ok(Versioned::Stale) => vec![Ok(Versioned::Stale); jobs.len()],
             Err(error) => vec![Err(error); jobs.len()],
         }
     }
 }
 
-impl Service {
+/// Reads a board for one request.
+pub(super) struct Reader<'a> {
+    pub(super) service: &'a Service,
+    pub(super) live: &'a LiveBoard,
+    freshness: Freshness,
+    as_of: Mutex<Option<Instant>>,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(service: &'a Service, live: &'a LiveBoard, freshness: Freshness) -> Self {
+        Self {
+            service,
+            live,
+            freshness,
+            as_of: Mutex::default(),
+        }
+    }
+
+    /// All that was acknowledged by then is in what was read; `None`: all that was before the request.
+    pub(super) fn as_of(&self) -> Option<Instant> {
+        *self.as_of.lock()
+    }
+
     /// Asks a shard for something, and takes the answer, or does what it takes to have one at the next attempt.
     pub(super) async fn ask<T>(
         &self,
@@ -148,16 +186,22 @@ impl Service {
         query: Query,
         take: impl FnOnce(Found) -> Option<T>,
     ) -> Result<Option<T>, Error> {
-        let answer = shard.reading.submit(query).await;
+        let answer = shard.reading(self.freshness).submit(query).await;
         let fault = || StoreError::Unexpected("a read without its answer".into());
-        match answer.ok_or_else(fault)?? {
+        let Dated { value, as_of } = answer.ok_or_else(fault)??;
+        match value {
             Versioned::Current(Found::Incomplete(start_ms)) => {
-                self.complete_from(&shard.board, series, start_ms).await?;
+                let completed = self.service.complete_from(&shard.board, series, start_ms);
+                completed.await?;
             }
             Versioned::Current(found) => {
+                if let Some(as_of) = as_of {
+                    let mut oldest = self.as_of.lock();
+                    *oldest = Some(oldest.map_or(as_of, |oldest| oldest.min(as_of)));
+                }
                 return take(found).ok_or_else(fault).map(Some).map_err(Error::from);
             }
-            Versioned::Stale => self.reload(&shard.board.id).await?,
+            Versioned::Stale => self.service.reload(&shard.board.id).await?,
         }
         Ok(None)
     }

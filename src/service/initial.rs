@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use futures::future::try_join_all;
 
-use super::ask::SharedPage;
+use super::ask::{Reader, SharedPage};
 use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
 use crate::domain::board::{Board, FieldError};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::score::Score;
-use crate::store::Versioned;
 use crate::store::initial::{CALL_MEMBERS_MAX, Initialized};
+use crate::store::{Freshness, Versioned};
 
 /// The most members of one request.
 pub const INITIAL_MAX: usize = 10_000;
@@ -90,8 +90,8 @@ impl Service {
         for _ in 0..ATTEMPTS_MAX {
             let live = self.live_board(id).await?;
             let standing = live.board.initial_scores();
-            let shared = self.read_page(&live, standing, offset, size, None);
-            if let Some(shared) = shared.await? {
+            let reader = Reader::new(self, &live, Freshness::Current);
+            if let Some(shared) = reader.page(standing, offset, size, None).await? {
                 return Ok(FoundInitial { live, shared });
             }
         }

@@ -1,14 +1,16 @@
 //! Reading one member of a standing, its neighbours, and where it stood before.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use super::ask::Found;
+use super::ask::{Found, Reader};
 use super::merged::Merged;
 use super::period::{Choice, Target};
 use super::voters::Voters;
 use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::series::{Standing, Track};
+use crate::store::Freshness;
 use crate::store::standings::{Neighbourhood, Query};
 
 /// The most neighbours on each side.
@@ -29,6 +31,8 @@ pub struct MemberRequest {
     pub member: MemberId,
     /// How many neighbours on each side, if any are wanted.
     pub around: Option<u64>,
+    /// How fresh the answer has to be. That somebody is not listed is always so at the time of the request.
+    pub freshness: Freshness,
 }
 
 /// A member, and what it was read from.
@@ -44,12 +48,15 @@ pub struct FoundMember {
     pub found: Arc<Neighbourhood>,
     /// The voters of its entries.
     pub voters: Voters,
+    /// All that was acknowledged by then is in it; `None`: all that was before the request.
+    pub as_of: Option<Instant>,
 }
 
 impl Service {
     /// Reads a member.
     pub async fn member(&self, request: &MemberRequest) -> Result<FoundMember, Error> {
         let around = request.around.unwrap_or(0).max(1);
+        let mut freshness = request.freshness;
         for _ in 0..ATTEMPTS_MAX {
             let live = self.live_board(&request.board).await?;
             let board = &live.board;
@@ -67,11 +74,12 @@ impl Service {
             let previous = target.previous(board, now);
             let before = previous.as_ref().map(|target| target.standing);
             let standings = (target.standing, before);
-            let read = self.read_member(&live, standings, &request.member, around);
-            match read.await? {
+            let reader = Reader::new(self, &live, freshness);
+            match reader.member(standings, &request.member, around).await? {
                 Some(Some(found)) => {
                     let entries = found.entries.iter();
                     let voters = self.voters(&live, &target, entries).await?;
+                    let as_of = reader.as_of();
                     let live = Arc::clone(&live);
                     return Ok(FoundMember {
                         live,
@@ -79,26 +87,30 @@ impl Service {
                         previous,
                         found,
                         voters,
+                        as_of,
                     });
                 }
+                // Its first event may just have been taken.
+                Some(None) if reader.as_of().is_some() => freshness = Freshness::Current,
                 Some(None) => return Err(not_found()),
                 None => {}
             }
         }
         Err(Error::busy())
     }
+}
 
+impl Reader<'_> {
     /// Reads a member of a standing, and where it stood in the one before; `None` if it has to begin anew.
-    async fn read_member(
+    async fn member(
         &self,
-        live: &LiveBoard,
         (standing, before): (Standing, Option<Standing>),
         member: &MemberId,
         around: u64,
     ) -> Result<Option<Option<Arc<Neighbourhood>>>, Error> {
-        let [shard] = &live.shards[..] else {
-            let before = before.map(|before| Merged::new(self, live, before));
-            let merged = Merged::new(self, live, standing);
+        let [shard] = &self.live.shards[..] else {
+            let before = before.map(|before| Merged::new(self, before));
+            let merged = Merged::new(self, standing);
             return Box::pin(merged.member(member, around, before.as_ref())).await;
         };
         let query = Query::Member {

@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 
-use super::ask::Found;
-use super::{Error, LiveBoard, LiveShard, Service};
+use super::ask::{Found, Reader};
+use super::{Error, LiveBoard, LiveShard};
 use crate::domain::board::Ranking;
 use crate::domain::ids::MemberId;
 use crate::domain::series::Standing;
@@ -30,11 +30,11 @@ const ROUNDS_MAX: usize = 24;
 /// A standing of a board of several shards. What it reads is `None` if a shard was not ready: then the work has to
 /// begin anew.
 pub(super) struct Merged<'a> {
-    pub(super) service: &'a Service,
-    pub(super) live: &'a LiveBoard,
-    pub(super) standing: Standing,
+    reader: &'a Reader<'a>,
+    live: &'a LiveBoard,
+    standing: Standing,
     /// How many entries are listed.
-    pub(super) keep_top: Option<u64>,
+    keep_top: Option<u64>,
 }
 
 /// The part of a shard's list in which a page begins, by places.
@@ -59,9 +59,10 @@ macro_rules! found {
 
 impl<'a> Merged<'a> {
     /// A standing of this board.
-    pub(super) fn new(service: &'a Service, live: &'a LiveBoard, standing: Standing) -> Self {
+    pub(super) fn new(reader: &'a Reader<'a>, standing: Standing) -> Self {
+        let live = reader.live;
         Self {
-            service,
+            reader,
             live,
             standing,
             keep_top: live.board.definition.keep_top.map(u64::from),
@@ -414,7 +415,7 @@ impl<'a> Merged<'a> {
         take: impl FnOnce(Found) -> Option<T>,
     ) -> Result<Option<T>, Error> {
         let series = self.standing.series;
-        Box::pin(self.service.ask(shard, series, query, take)).await
+        Box::pin(self.reader.ask(shard, series, query, take)).await
     }
 }
 

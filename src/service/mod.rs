@@ -37,7 +37,7 @@ use crate::clock::Clock;
 use crate::domain::board::Board;
 use crate::domain::ids::MemberId;
 use crate::domain::plan::Routes;
-use crate::store::Store;
+use crate::store::{Freshness, Store};
 
 /// How often a call begins anew because the definition has changed or a rolling standing was not complete.
 const ATTEMPTS_MAX: usize = 8;
@@ -66,6 +66,7 @@ pub struct LiveShard {
     pub board: Arc<Board>,
     applying: Arc<Line<Applying>>,
     reading: Arc<Line<Reading>>,
+    reading_bounded: Arc<Line<Reading>>,
 }
 
 impl LiveBoard {
@@ -92,16 +93,29 @@ impl LiveShard {
     fn new(board: Board, store: &Arc<Store>) -> Self {
         let board = Arc::new(board);
         let (store, shared) = (|| Arc::clone(store), || Arc::clone(&board));
+        let reading = |freshness| {
+            Line::new(Reading {
+                store: store(),
+                board: shared(),
+                freshness,
+            })
+        };
         Self {
             applying: Line::new(Applying {
                 store: store(),
                 board: shared(),
             }),
-            reading: Line::new(Reading {
-                store: store(),
-                board: shared(),
-            }),
+            reading: reading(Freshness::Current),
+            reading_bounded: reading(Freshness::Bounded),
             board,
+        }
+    }
+
+    /// The line of the reads whose answers have to be so fresh.
+    fn reading(&self, freshness: Freshness) -> &Arc<Line<Reading>> {
+        match freshness {
+            Freshness::Current => &self.reading,
+            Freshness::Bounded => &self.reading_bounded,
         }
     }
 }

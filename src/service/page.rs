@@ -1,14 +1,16 @@
 //! Reading a page of a standing.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use super::ask::{Found, SharedPage};
+use super::ask::{Found, Reader, SharedPage};
 use super::merged::Merged;
 use super::period::{Choice, Target};
 use super::voters::Voters;
 use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::series::{Standing, Track};
+use crate::store::Freshness;
 use crate::store::standings::Query;
 
 /// The most entries of a page.
@@ -35,6 +37,8 @@ pub struct PageRequest {
     pub size: u64,
     /// Whose own entry comes along.
     pub member: Option<MemberId>,
+    /// How fresh the page has to be.
+    pub freshness: Freshness,
 }
 
 /// A page, and what it was read from.
@@ -48,6 +52,8 @@ pub struct FoundPage {
     pub shared: Arc<SharedPage>,
     /// The voters of its entries and of its `me`.
     pub voters: Voters,
+    /// All that was acknowledged by then is in it; `None`: all that was before the request.
+    pub as_of: Option<Instant>,
 }
 
 impl Service {
@@ -65,35 +71,39 @@ impl Service {
                     target,
                     shared: Arc::default(),
                     voters: Voters::default(),
+                    as_of: None,
                 });
             }
             let member = request.member.as_ref();
-            let shared = self.read_page(&live, target.standing, offset, size, member);
-            if let Some(shared) = shared.await? {
+            let reader = Reader::new(self, &live, request.freshness);
+            if let Some(shared) = reader.page(target.standing, offset, size, member).await? {
                 let voters = self.voters_of_page(&live, &target, &shared).await?;
+                let as_of = reader.as_of();
                 return Ok(FoundPage {
                     live,
                     target,
                     shared,
                     voters,
+                    as_of,
                 });
             }
         }
         Err(Error::busy())
     }
+}
 
+impl Reader<'_> {
     /// Reads `count` entries of a standing behind the first `offset`, and the entry of `member`; `None` if it has to
     /// begin anew.
-    pub(super) async fn read_page(
+    pub(super) async fn page(
         &self,
-        live: &LiveBoard,
         standing: Standing,
         offset: u64,
         count: u64,
         member: Option<&MemberId>,
     ) -> Result<Option<Arc<SharedPage>>, Error> {
-        let [shard] = &live.shards[..] else {
-            let merged = Merged::new(self, live, standing);
+        let [shard] = &self.live.shards[..] else {
+            let merged = Merged::new(self, standing);
             let page = Box::pin(merged.page(offset, count, member)).await?;
             return Ok(page.map(SharedPage::new).map(Arc::new));
         };

@@ -1,15 +1,17 @@
 //! Reading what a standing amounts to: how many took part.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use futures::future::try_join_all;
 
-use super::ask::Found;
+use super::ask::{Found, Reader};
 use super::period::{Choice, Target};
 use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
 use crate::domain::ids::BoardId;
 use crate::domain::period::Period;
 use crate::domain::series::{Standing, Track};
+use crate::store::Freshness;
 use crate::store::standings::{Amounts, Query};
 
 /// Which standing.
@@ -23,6 +25,8 @@ pub struct StatsRequest {
     pub choice: Choice,
     /// On which track.
     pub track: Track,
+    /// How fresh the answer has to be.
+    pub freshness: Freshness,
 }
 
 /// What a standing amounts to, and what it was read from.
@@ -36,6 +40,8 @@ pub struct FoundStats {
     pub amounts: Amounts,
     /// An estimate of the distinct voters; `None` where the board does not count them.
     pub voters: Option<u64>,
+    /// All that was acknowledged by then is in it; `None`: all that was before the request.
+    pub as_of: Option<Instant>,
 }
 
 impl Service {
@@ -58,6 +64,7 @@ impl Service {
                     target,
                     amounts: Amounts::default(),
                     voters: counts_voters.then_some(0),
+                    as_of: None,
                 });
             }
             let periods = if counts_voters {
@@ -65,27 +72,32 @@ impl Service {
             } else {
                 Vec::new()
             };
-            let read = self.read_amounts(&live, target.standing, &periods);
-            let Some(amounts) = read.await? else { continue };
+            let reader = Reader::new(self, &live, request.freshness);
+            let Some(amounts) = reader.amounts(target.standing, &periods).await? else {
+                continue;
+            };
             let voters = if counts_voters {
                 Some(self.voters_of_standing(&live, &periods).await?)
             } else {
                 None
             };
+            let as_of = reader.as_of();
             return Ok(FoundStats {
                 live,
                 target,
                 amounts,
                 voters,
+                as_of,
             });
         }
         Err(Error::busy())
     }
+}
 
+impl Reader<'_> {
     /// Reads what the shards of a standing amount to together; `None` if it has to begin anew.
-    async fn read_amounts(
+    async fn amounts(
         &self,
-        live: &LiveBoard,
         standing: Standing,
         periods: &[Period],
     ) -> Result<Option<Amounts>, Error> {
@@ -93,7 +105,7 @@ impl Service {
             Found::Amounts(amounts) => Some(amounts),
             _ => None,
         };
-        let asked = live.shards.iter().map(|shard| {
+        let asked = self.live.shards.iter().map(|shard| {
             let query = Query::Amounts {
                 standing,
                 periods: periods.to_vec(),

@@ -1,14 +1,16 @@
 //! Reading some members of a standing: a circle of friends.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use super::ask::Found;
+use super::ask::{Found, Reader};
 use super::merged::Merged;
 use super::period::{Choice, Target};
 use super::voters::Voters;
 use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::series::{Standing, Track};
+use crate::store::Freshness;
 use crate::store::standings::{Entry, Query, Subset};
 
 /// The most members of a subset.
@@ -27,6 +29,8 @@ pub struct SubsetRequest {
     pub track: Track,
     /// Who: each named once.
     pub members: Vec<MemberId>,
+    /// How fresh the answer has to be.
+    pub freshness: Freshness,
 }
 
 /// The members, and what they were read from.
@@ -44,6 +48,8 @@ pub struct FoundSubset {
     pub voters: Voters,
     /// Those who are not, in the order in which they were named.
     pub not_found: Vec<MemberId>,
+    /// All that was acknowledged by then is in it; `None`: all that was before the request.
+    pub as_of: Option<Instant>,
 }
 
 impl Service {
@@ -53,14 +59,14 @@ impl Service {
             let live = self.live_board(&request.board).await?;
             let now = self.clock.now();
             let target = Target::find(&live, &request.window, request.track, &request.choice, now)?;
+            let reader = Reader::new(self, &live, request.freshness);
             let subset = if target.is_expired {
                 Arc::new(Subset {
                     total: 0,
                     entries: vec![None; request.members.len()],
                 })
             } else {
-                let read = self.read_subset(&live, target.standing, &request.members);
-                match read.await? {
+                match reader.subset(target.standing, &request.members).await? {
                     Some(subset) => subset,
                     None => continue,
                 }
@@ -76,9 +82,11 @@ impl Service {
             listed.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
             let entries: Vec<Entry> = listed.into_iter().map(|(_, entry)| entry).collect();
             let voters = self.voters(&live, &target, entries.iter()).await?;
+            let as_of = reader.as_of();
             return Ok(FoundSubset {
                 live,
                 target,
+                as_of,
                 total: subset.total,
                 entries,
                 voters,
@@ -87,16 +95,17 @@ impl Service {
         }
         Err(Error::busy())
     }
+}
 
+impl Reader<'_> {
     /// Reads some members of a standing; `None` if it has to begin anew.
-    async fn read_subset(
+    async fn subset(
         &self,
-        live: &LiveBoard,
         standing: Standing,
         members: &[MemberId],
     ) -> Result<Option<Arc<Subset>>, Error> {
-        let [shard] = &live.shards[..] else {
-            let merged = Merged::new(self, live, standing);
+        let [shard] = &self.live.shards[..] else {
+            let merged = Merged::new(self, standing);
             let subset = Box::pin(merged.subset(members)).await?;
             return Ok(subset.map(Arc::new));
         };

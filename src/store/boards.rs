@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use futures::future::try_join_all;
 use serde::{Deserialize, Serialize};
 
-use super::connection::Store;
+use super::dispatch::Store;
 use super::reply::{Reply, unknown_code};
 use super::{StoreError, Versioned, keys, script};
 use crate::domain::board::{Board, Definition};

@@ -12,7 +12,7 @@ use fred::types::Value;
 use serde::Serialize;
 
 use super::args::pack;
-use super::connection::Store;
+use super::dispatch::Store;
 use super::reply::Reply;
 use super::reservations::Token;
 use super::{StoreError, Versioned, keys, script};

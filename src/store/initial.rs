@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::args::{LayoutArgs, StoredScore, pack, stored_score};
-use super::connection::Store;
+use super::dispatch::Store;
 use super::reply::{Reply, unknown_code};
 use super::{StoreError, Versioned, keys, script};
 use crate::domain::board::Board;

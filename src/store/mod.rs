@@ -2,12 +2,14 @@
 //!
 //! [`keys`] has the form of every key, [`script`] the Lua scripts, and each of [`boards`], [`events`],
 //! [`standings`], [`voters`], [`quotas`], [`reservations`], [`initial`], [`rollover`] and [`reshard`] one typed call per
-//! script. A call is one round trip; what must be atomic is one script. [`connection`] finds the server of a call's keys,
-//! and bounds how long it can take when that does not answer.
+//! script. A call is one round trip; what must be atomic is one script. [`dispatch`] sends it to the server of its keys, or
+//! to a replica of that; `topology.rs` and `replicas.rs` know them, `node.rs` has the connections to each.
 
 mod args;
 pub mod boards;
-pub mod connection;
+mod connection;
+pub mod dispatch;
+
 pub mod embedded;
 pub mod events;
 pub mod initial;
@@ -15,6 +17,7 @@ pub mod keys;
 mod node;
 pub mod purge;
 pub mod quotas;
+mod replicas;
 mod reply;
 pub mod reservations;
 pub mod reshard;
@@ -24,7 +27,9 @@ pub mod standings;
 mod topology;
 pub mod voters;
 
-pub use connection::{Address, Store};
+pub use dispatch::{Address, Freshness, Store};
+
+use std::time::Instant;
 
 use thiserror::Error;
 
@@ -41,6 +46,25 @@ pub enum StoreError {
     /// The address makes no sense.
     #[error("the Redis URL can't be used: {0}")]
     Url(String),
+}
+
+/// An answer, and what it is an answer from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dated<T> {
+    /// The answer.
+    pub value: T,
+    /// All that was acknowledged by then is in it; `None`: all that was before the question.
+    pub as_of: Option<Instant>,
+}
+
+impl<T> Dated<T> {
+    /// An answer to the question whatever it is from.
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Dated<U> {
+        Dated {
+            value: change(self.value),
+            as_of: self.as_of,
+        }
+    }
 }
 
 /// What a script says of a board: the answer, or that the definition the caller has is not the stored one.

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use futures::future::try_join_all;
 
-use super::connection::Store;
+use super::dispatch::Store;
 use super::reply::{Reply, unknown_code};
 use super::{StoreError, keys, script};
 use crate::domain::board::Board;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::args::pack;
-use super::connection::Store;
+use super::dispatch::Store;
 use super::reply::Reply;
 use super::{StoreError, Versioned, keys, script};
 use crate::domain::board::{AcceptLate, Board};

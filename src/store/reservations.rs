@@ -9,7 +9,7 @@ use fred::types::Value;
 use serde::{Serialize, Serializer};
 
 use super::args::pack;
-use super::connection::Store;
+use super::dispatch::Store;
 use super::quotas::{QuotaRule, UseArgs, rules, use_args};
 use super::reply::{Reply, unknown_code};
 use super::{StoreError, Versioned, keys, script};

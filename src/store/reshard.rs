@@ -7,7 +7,7 @@ use fred::types::Value;
 use serde::{Deserialize, Serialize};
 
 use super::args::{LayoutArgs, StoredScore, pack};
-use super::connection::Store;
+use super::dispatch::Store;
 use super::reply::{Reply, unknown_code};
 use super::{StoreError, keys, script};
 use crate::domain::board::Board;

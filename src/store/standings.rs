@@ -5,12 +5,13 @@ use std::iter::Sum;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use fred::types::Value;
 use serde::Serialize;
 
 use super::args::{LayoutArgs, pack, ranking_name, shown_score};
-use super::connection::Store;
+use super::dispatch::{Freshness, Store};
 use super::reply::Reply;
-use super::{StoreError, Versioned, keys, script};
+use super::{Dated, StoreError, Versioned, keys, script};
 use crate::domain::board::{Board, Order, Ranking};
 use crate::domain::ids::MemberId;
 use crate::domain::period::Period;
@@ -387,7 +388,8 @@ impl Store {
         &self,
         board: &Board,
         queries: &[Query],
-    ) -> Result<Versioned<Vec<Answer>>, StoreError> {
+        freshness: Freshness,
+    ) -> Result<Dated<Versioned<Vec<Answer>>>, StoreError> {
         let mut encoder = Encoder {
             board,
             keys: vec![keys::head(&board.tag())],
@@ -402,16 +404,42 @@ impl Store {
             standings: encoder.standings,
             queries: asked,
         };
-        let reply = self
-            .read(&script::READ, encoder.keys, vec![pack(&args)?])
-            .await?;
-        let Versioned::Current(mut reply) = Reply::answer(reply)? else {
-            return Ok(Versioned::Stale);
-        };
-        let answers = queries
-            .iter()
-            .map(|query| answer(board, query, &mut reply.list()?));
-        answers.collect::<Result<_, _>>().map(Versioned::Current)
+        let (keys, args) = (encoder.keys, [pack(&args)?]);
+        if freshness == Freshness::Bounded {
+            let take = |reply| answers(board, queries, reply).ok().filter(is_whole);
+            let read = self.read_replica(board, &script::READ, &keys, &args, take);
+            if let Some(found) = read.await {
+                return Ok(found);
+            }
+        }
+        let reply = self.read(&script::READ, keys, args.to_vec()).await?;
+        Ok(Dated {
+            value: answers(board, queries, reply)?,
+            as_of: None,
+        })
+    }
+}
+
+fn answers(
+    board: &Board,
+    queries: &[Query],
+    reply: Value,
+) -> Result<Versioned<Vec<Answer>>, StoreError> {
+    let Versioned::Current(mut reply) = Reply::answer(reply)? else {
+        return Ok(Versioned::Stale);
+    };
+    let answers = queries
+        .iter()
+        .map(|query| answer(board, query, &mut reply.list()?));
+    answers.collect::<Result<_, _>>().map(Versioned::Current)
+}
+
+/// Whether these are answers to all of the queries, so that nothing has to be done first: a replica can't.
+fn is_whole(answers: &Versioned<Vec<Answer>>) -> bool {
+    let is_missing = |answer: &Answer| matches!(answer, Answer::Incomplete(_));
+    match answers {
+        Versioned::Current(answers) => !answers.iter().any(is_missing),
+        Versioned::Stale => false,
     }
 }
 

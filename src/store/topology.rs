@@ -32,6 +32,7 @@ const LAST_SLOT: u16 = 16_383;
 /// The servers, and which of them has which slot.
 #[derive(Debug)]
 pub(super) struct Topology {
+    config: Config,
     map: Arc<ArcSwap<Map>>,
     is_outdated: Arc<Notify>,
     _following: Option<AbortOnDropHandle<()>>,
@@ -68,6 +69,7 @@ impl Topology {
             AbortOnDropHandle::new(tokio::spawn(following))
         });
         Ok(Self {
+            config: config.clone(),
             map,
             is_outdated,
             _following: following,
@@ -81,6 +83,31 @@ impl Topology {
         let node = server.and_then(|server| map.nodes.get(server));
         node.cloned()
             .ok_or_else(|| StoreError::Unavailable(format!("no server has slot {slot}")))
+    }
+
+    /// The name of the server of a slot.
+    pub(super) fn server(&self, slot: u16) -> Option<Server> {
+        self.map.load().server(slot).cloned()
+    }
+
+    /// The servers that have slots.
+    pub(super) fn primaries(&self) -> BTreeMap<Server, Arc<Node>> {
+        let map = self.map.load();
+        let nodes = map.slots.iter().filter_map(|range| {
+            let node = map.nodes.get(&range.server)?;
+            Some((range.server.clone(), Arc::clone(node)))
+        });
+        nodes.collect()
+    }
+
+    /// How another server of theirs is reached.
+    pub(super) fn config_of(&self, server: &Server) -> Config {
+        config_of(&self.config, server)
+    }
+
+    /// Whether the servers are a cluster.
+    pub(super) fn is_cluster(&self) -> bool {
+        self.config.server.is_clustered()
     }
 
     /// All servers.
@@ -218,13 +245,16 @@ fn read(reply: Value, from: &Server) -> Option<Vec<Range>> {
 }
 
 fn connect(config: &Config, server: &Server) -> Result<Arc<Node>, StoreError> {
-    let config = Config {
+    Ok(Arc::new(Node::connect(&config_of(config, server))?))
+}
+
+fn config_of(config: &Config, server: &Server) -> Config {
+    Config {
         server: ServerConfig::Centralized {
             server: server.clone(),
         },
         ..config.clone()
-    };
-    Ok(Arc::new(Node::connect(&config)?))
+    }
 }
 
 /// Keeps a map of a cluster up to date, for ever.

@@ -4,7 +4,7 @@ use fred::types::Value;
 use futures::future::try_join_all;
 
 use super::args::pack;
-use super::connection::Store;
+use super::dispatch::Store;
 use super::reply::Reply;
 use super::{StoreError, keys, script};
 use crate::domain::board::Board;

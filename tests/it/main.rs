@@ -13,5 +13,6 @@ mod harness;
 mod http;
 mod model;
 mod openapi;
+mod replicas;
 mod scripts;
 mod tidy;

@@ -2,6 +2,7 @@
 //! of the service, each behind a real port.
 
 pub mod client;
+pub mod delay;
 pub mod program;
 pub mod random;
 pub mod redis;

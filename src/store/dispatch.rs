@@ -1,0 +1,331 @@
+//! Redis, as the rest of the store calls it: each call goes to the server that has the slot of its keys.
+//!
+//! `connection.rs` bounds how long a call can take when a server does not answer. While a slot of a cluster moves from
+//! one server to another, calls to it are refused before they have done anything (`scripts/lib/slot.lua`). Those are
+//! sent again here, for a while.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fred::types::config::{Config, ServerConfig};
+use fred::types::{FromValue, Key, Value};
+use futures::future::join_all;
+
+use super::connection::{Call, Failure};
+use super::keys;
+use super::replicas::Replicas;
+use super::script::Script;
+use super::topology::Topology;
+use super::{Dated, StoreError};
+use crate::domain::board::Board;
+
+/// For how long a call is sent again whose slot has moved or is moving.
+const MOVING_TIME_MAX: Duration = Duration::from_secs(2);
+/// The shortest and the longest pause before that: while the slot is moving they double.
+const MOVING_PAUSE_MIN: Duration = Duration::from_millis(5);
+const MOVING_PAUSE_MAX: Duration = Duration::from_millis(100);
+/// The first release whose scripts can begin with `#!lua`.
+const SERVER_MAJOR_MIN: u32 = 7;
+
+/// Redis, as the service sees it.
+#[derive(Debug)]
+pub struct Store {
+    topology: Arc<Topology>,
+    min_replicas: u8,
+    /// Where reads may be answered that need not be as fresh as can be.
+    replicas: Option<Replicas>,
+}
+
+/// How fresh the answer to a read has to be.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Freshness {
+    /// All that was acknowledged before the question is in it.
+    #[default]
+    Current,
+    /// It may be older, by the staleness that the store was set up with; so a replica may answer.
+    Bounded,
+}
+
+/// Where a Redis server is.
+#[derive(Clone)]
+pub enum Address {
+    /// A socket in the file system.
+    Socket(PathBuf),
+    /// `redis://`, `rediss://`, `redis-cluster://` or `redis-sentinel://`.
+    Url(String),
+}
+
+impl Address {
+    /// Reads an address as it is configured: a URL, or `unix:///path`.
+    pub fn parse(text: &str) -> Self {
+        match text.strip_prefix("unix://") {
+            Some(path) => Self::Socket(path.into()),
+            None => Self::Url(text.to_owned()),
+        }
+    }
+}
+
+impl Store {
+    /// Begins to connect, and goes on trying by itself for as long as the store lives.
+    pub fn connect(address: &Address) -> Result<Self, StoreError> {
+        let config = match address {
+            Address::Socket(path) => Config {
+                server: ServerConfig::new_unix_socket(path),
+                ..Config::default()
+            },
+            // A URL may hold a password: it isn't repeated in the error.
+            Address::Url(url) => {
+                Config::from_url(url).map_err(|error| StoreError::Url(error.details().into()))?
+            }
+        };
+        Ok(Self {
+            topology: Arc::new(Topology::connect(&config)?),
+            min_replicas: 0,
+            replicas: None,
+        })
+    }
+
+    /// The same, where a write is done once so many replicas have it too.
+    #[must_use]
+    pub fn with_min_replicas(self, min_replicas: u8) -> Self {
+        Self {
+            min_replicas,
+            ..self
+        }
+    }
+
+    /// The same, where replicas that are at most so far behind answer reads for which that is fresh enough; not with a
+    /// staleness of zero.
+    #[must_use]
+    pub fn with_max_staleness(self, max_staleness: Duration) -> Self {
+        let topology = Arc::clone(&self.topology);
+        let replicas =
+            (!max_staleness.is_zero()).then(|| Replicas::follow(topology, max_staleness));
+        Self { replicas, ..self }
+    }
+
+    /// Whether writes wait for replicas.
+    pub(super) fn waits_for_replicas(&self) -> bool {
+        self.min_replicas > 0
+    }
+
+    /// Checks that all servers answer, are new enough, and know the scripts; loads them where they don't.
+    pub async fn prepare(&self) -> Result<(), StoreError> {
+        if !self.topology.is_complete() {
+            return Err(StoreError::Unavailable("some slots are nowhere".into()));
+        }
+        let nodes = self.topology.nodes();
+        let prepared = nodes.iter().map(async |node| {
+            let info: String = node.command("INFO", vec!["server".into()]).await?;
+            check_release(&info)?;
+            node.load_scripts().await
+        });
+        join_all(prepared)
+            .await
+            .into_iter()
+            .collect::<Result<(), Failure>>()?;
+        Ok(())
+    }
+
+    /// Whether every connection is there, and Redis answers and knows every script. Of a cluster most nodes are enough:
+    /// what lies on the others fails by itself.
+    pub async fn check(&self) -> Result<(), StoreError> {
+        let nodes = self.topology.nodes();
+        let checked = nodes.iter().map(async |node| {
+            node.check_connected()?;
+            node.load_scripts().await
+        });
+        let checked = join_all(checked).await;
+        let (well, failed): (Vec<_>, Vec<_>) = checked.into_iter().partition(Result::is_ok);
+        match failed.into_iter().find_map(Result::err) {
+            Some(failure) if well.len() <= nodes.len() / 2 => Err(failure.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// What Redis' clock shows, in milliseconds since the epoch. All instances ask the same server of a cluster.
+    pub async fn server_time_ms(&self) -> Result<i64, StoreError> {
+        let node = self.topology.node(slot_of(keys::SEQUENCE))?;
+        let (seconds, micros): (i64, i64) = node.command("TIME", Vec::new()).await?;
+        Ok(seconds * 1_000 + micros / 1_000)
+    }
+
+    /// Runs a script that writes. Calls for the same board, or shard, are carried out in the order of their making.
+    pub(super) async fn write(
+        &self,
+        board: &Board,
+        script: &'static Script,
+        keys: Vec<String>,
+        args: Vec<Value>,
+    ) -> Result<Value, StoreError> {
+        self.write_at(&board.tag(), script, keys, args).await
+    }
+
+    /// The same for a board, or shard, whose keys have this in common.
+    pub(super) async fn write_at(
+        &self,
+        tag: &str,
+        script: &'static Script,
+        keys: Vec<String>,
+        args: Vec<Value>,
+    ) -> Result<Value, StoreError> {
+        let min_replicas = self.waits_for_replicas().then_some(self.min_replicas);
+        let call = call(script, keys, args);
+        self.run_in_turn(tag, call, min_replicas).await
+    }
+
+    /// Runs a script that writes what can be made again from other data: it does not wait for replicas.
+    pub(super) async fn derive(
+        &self,
+        board: &Board,
+        script: &'static Script,
+        keys: Vec<String>,
+        args: Vec<Value>,
+    ) -> Result<Value, StoreError> {
+        let call = call(script, keys, args);
+        self.run_in_turn(&board.tag(), call, None).await
+    }
+
+    async fn run_in_turn(
+        &self,
+        tag: &str,
+        call: Call,
+        min_replicas: Option<u8>,
+    ) -> Result<Value, StoreError> {
+        let mut patience = Patience::new();
+        loop {
+            let node = self.topology.node(call.slot())?;
+            let write = node.write(tag, call.clone(), min_replicas);
+            match Box::pin(write).await {
+                Ok(reply) => return Ok(reply),
+                Err(failure) => self.wait_for_slot(&mut patience, failure).await?,
+            }
+        }
+    }
+
+    /// Runs a script that reads.
+    pub(super) async fn read(
+        &self,
+        script: &'static Script,
+        keys: Vec<String>,
+        args: Vec<Value>,
+    ) -> Result<Value, StoreError> {
+        let call = call(script, keys, args);
+        let mut patience = Patience::new();
+        loop {
+            let node = self.topology.node(call.slot())?;
+            match Box::pin(node.read(call.clone())).await {
+                Ok(reply) => return Ok(reply),
+                Err(failure) => self.wait_for_slot(&mut patience, failure).await?,
+            }
+        }
+    }
+
+    /// Runs a script that reads what belongs to a board, or shard, on a replica if there is one, and takes its answer, if
+    /// that will do. Otherwise the primary is to be asked.
+    pub(super) async fn read_replica<T>(
+        &self,
+        board: &Board,
+        script: &'static Script,
+        keys: &[String],
+        args: &[Value],
+        take: impl FnOnce(Value) -> Option<T>,
+    ) -> Option<Dated<T>> {
+        let replicas = self.replicas.as_ref()?;
+        let call = call(script, keys.to_vec(), args.to_vec());
+        let primary = self.topology.server(call.slot())?;
+        let (reply, as_of) = Box::pin(replicas.read(&primary, &board.tag(), call)).await?;
+        Some(Dated {
+            value: take(reply)?,
+            as_of: Some(as_of),
+        })
+    }
+
+    /// Runs one command, whose first argument is a key.
+    pub(super) async fn command<R: FromValue>(
+        &self,
+        name: &'static str,
+        args: Vec<String>,
+    ) -> Result<R, StoreError> {
+        let slot = args.first().map_or(0, |key| slot_of(key));
+        let mut patience = Patience::new();
+        loop {
+            let node = self.topology.node(slot)?;
+            match Box::pin(node.command(name, args.clone())).await {
+                Ok(reply) => return Ok(reply),
+                Err(failure) => self.wait_for_slot(&mut patience, failure).await?,
+            }
+        }
+    }
+
+    /// Waits until a call is to be sent again whose slot was elsewhere or moving; another failure is for the caller.
+    async fn wait_for_slot(
+        &self,
+        patience: &mut Patience,
+        failure: Failure,
+    ) -> Result<(), StoreError> {
+        if patience.begun.elapsed() > MOVING_TIME_MAX {
+            return Err(failure.into());
+        }
+        match failure {
+            // It is all there where it is now.
+            Failure::Moved(_) => patience.pause = MOVING_PAUSE_MIN,
+            Failure::Moving(_) => {
+                patience.pause = (patience.pause * 2).min(MOVING_PAUSE_MAX);
+            }
+            Failure::Store(error) => return Err(error),
+        }
+        self.topology.is_outdated();
+        tokio::time::sleep(patience.pause).await;
+        Ok(())
+    }
+}
+
+/// How long a call has been sent again.
+struct Patience {
+    begun: Instant,
+    pause: Duration,
+}
+
+impl Patience {
+    fn new() -> Self {
+        Self {
+            begun: Instant::now(),
+            pause: MOVING_PAUSE_MIN,
+        }
+    }
+}
+
+impl Call {
+    /// The slot of its keys.
+    fn slot(&self) -> u16 {
+        self.keys.first().map_or(0, Key::cluster_hash)
+    }
+}
+
+fn call(script: &'static Script, keys: Vec<String>, args: Vec<Value>) -> Call {
+    let keys = keys.into_iter().map(Key::from).collect();
+    Call { script, keys, args }
+}
+
+fn slot_of(key: &str) -> u16 {
+    Key::from(key).cluster_hash()
+}
+
+fn check_release(info: &str) -> Result<(), StoreError> {
+    let major = info
+        .lines()
+        .find_map(|line| line.strip_prefix("redis_version:"))
+        .and_then(|version| version.split('.').next()?.parse::<u32>().ok());
+    if major.is_some_and(|major| major >= SERVER_MAJOR_MIN) {
+        return Ok(());
+    }
+    let found = major.map_or_else(
+        || "an unknown release".to_owned(),
+        |major| format!("release {major}"),
+    );
+    Err(StoreError::Unavailable(format!(
+        "Redis 7.0 or Valkey 7.2 or newer is needed, not {found}"
+    )))
+}

@@ -1,0 +1,332 @@
+//! Reads from replicas: they say how old they are, and are no older than that.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use reqwest::Method;
+use serde_json::{Value, json};
+use standings::clock::Clock;
+use standings::domain::time::Timestamp;
+use standings::store::{Address, Store};
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::harness::client::Answer;
+use crate::harness::delay::Delay;
+use crate::harness::redis::{RedisServer, eventually};
+use crate::harness::servers::{RedisServers, WatchedServers, free_ports};
+use crate::harness::{Client, Instance};
+
+const NOW: &str = "2026-11-21T12:00:00Z";
+const PAGE: &str = "/v1/boards/b/standings/all?size=1000";
+
+/// A primary, a replica that can be held up, and an instance that reads from it.
+struct Pair {
+    _primary: RedisServer,
+    replica: RedisServer,
+    delay: Delay,
+    clock: Clock,
+    instance: Instance,
+}
+
+impl Pair {
+    async fn start(max_staleness: Duration) -> Self {
+        let ports = free_ports().map(|port| port.to_string());
+        let network = |port| ["--bind", "127.0.0.1", "--port", port];
+        let at_once = ["--repl-diskless-sync-delay", "0"];
+        let primary = RedisServer::start_with(&[&network(&ports[0])[..], &at_once].concat()).await;
+        let delay = Delay::before(&ports[0]).await;
+        let port = delay.port.to_string();
+        let follow = ["--replicaof", "127.0.0.1", &port];
+        let replica = RedisServer::start_with(&[&network(&ports[1])[..], &follow].concat()).await;
+        let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
+        let store = Store::connect(&Address::parse(&primary.url())).unwrap();
+        let store = store.with_max_staleness(max_staleness);
+        let instance = Instance::start_on(store, clock.clone(), "").await;
+        Self {
+            _primary: primary,
+            replica,
+            delay,
+            clock,
+            instance,
+        }
+    }
+
+    fn client(&self) -> &Client {
+        &self.instance.client
+    }
+
+    /// Waits until the replica answers, with all that there is.
+    async fn wait_for_replica(&self) {
+        let newest = self.client().get_current(PAGE).await.text;
+        eventually("the replica answers", async || {
+            let answer = self.client().get(PAGE).await;
+            staleness_of(&answer).is_some() && answer.text == newest
+        })
+        .await;
+    }
+}
+
+impl Client {
+    /// Reads what is right now.
+    async fn get_current(&self, path: &str) -> Answer {
+        let request = self
+            .builder(Method::GET, path)
+            .header("cache-control", "max-age=0, No-Cache");
+        let answer = Self::send(request).await;
+        assert_eq!(staleness_of(&answer), None);
+        answer
+    }
+}
+
+/// How old an answer is at the most, if it is by a replica.
+fn staleness_of(answer: &Answer) -> Option<Duration> {
+    let ms = answer.headers.get("max-staleness-ms")?;
+    Some(Duration::from_millis(ms.to_str().unwrap().parse().unwrap()))
+}
+
+fn event(member: &str) -> Value {
+    json!({"member": member, "score": 1})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_of_a_replica_says_how_old_it_is() {
+    const MAX_STALENESS: Duration = Duration::from_secs(2);
+    let pair = Pair::start(MAX_STALENESS).await;
+    let client = pair.client();
+    client.define("b", json!({"windows": ["all"]})).await;
+    let post = async |member| {
+        let answer = client.post("/v1/boards/b/events", event(member)).await;
+        answer.expect(200);
+    };
+    post("a").await;
+    pair.wait_for_replica().await;
+    let stats = pair.replica.command("INFO commandstats").await;
+    assert!(stats.contains("cmdstat_evalsha"), "{stats}");
+
+    pair.delay.hold(true);
+    post("b").await;
+    let acknowledged = Instant::now();
+    let mut seen_old = 0;
+    loop {
+        let sent = Instant::now();
+        let answer = client.get(PAGE).await;
+        let Some(staleness) = staleness_of(&answer) else {
+            assert_eq!(answer.expect(200)["total"], 2);
+            break;
+        };
+        assert_eq!(answer.headers["cache-control"], "public, no-cache");
+        assert_eq!(answer.expect(200)["total"], 1);
+        assert!(acknowledged + staleness > sent, "{staleness:?}");
+        assert!(staleness < MAX_STALENESS + Duration::from_millis(500));
+        if seen_old == 0 {
+            // Whoever asks for it is told what is right now, and so is who asks for a member that nobody knows yet.
+            assert_eq!(client.get_current(PAGE).await.expect(200)["total"], 2);
+            let member = client.get("/v1/boards/b/standings/all/members/b").await;
+            assert_eq!(staleness_of(&member), None);
+            assert_eq!(member.expect(200)["score"], 1);
+            let queries = json!({"queries": [
+                {"type": "page", "board": "b", "window": "all"},
+                {"type": "member", "board": "b", "window": "all", "member": "b"}]});
+            let both = client.post("/v1/standings/query", queries).await;
+            assert!(staleness_of(&both).is_some());
+            let both = both.expect(200);
+            assert_eq!(both["results"][0]["page"]["total"], 1);
+            assert_eq!(both["results"][1]["member"]["total"], 2);
+            for path in ["members?ids=a,b", "stats", "members/a"] {
+                let path = format!("/v1/boards/b/standings/all/{path}");
+                let answer = client.get(&path).await;
+                assert!(staleness_of(&answer).is_some(), "{path}");
+                let tag = answer.headers["etag"].to_str().unwrap();
+                let again = client
+                    .builder(Method::GET, &path)
+                    .header("if-none-match", tag);
+                let again = Client::send(again).await;
+                assert_eq!(again.status, 304);
+                assert!(staleness_of(&again).is_some(), "{path}");
+            }
+        }
+        seen_old += 1;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(seen_old > 10, "{seen_old}");
+    assert!(acknowledged.elapsed() > MAX_STALENESS / 2);
+    pair.delay.hold(false);
+    pair.wait_for_replica().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_replica_does_not_know_its_primary_answers() {
+    let pair = Pair::start(Duration::from_mins(1)).await;
+    let client = pair.client();
+    let windows = json!(["all", "last-2-days"]);
+    client
+        .define("b", json!({"windows": windows, "ties": "member"}))
+        .await;
+    client
+        .post("/v1/boards/b/events", event("a"))
+        .await
+        .expect(200);
+    let rolling = "/v1/boards/b/standings/last-2-days";
+    client.get(rolling).await.expect(200);
+    pair.wait_for_replica().await;
+    pair.delay.hold(true);
+    // A standing that is not complete yet.
+    pair.clock
+        .set(Timestamp::parse("2026-11-22T12:00:00Z").unwrap());
+    let answer = client.get(rolling).await;
+    assert_eq!(staleness_of(&answer), None);
+    assert_eq!(answer.expect(200)["total"], 1);
+    assert!(staleness_of(&client.get(PAGE).await).is_some());
+    // Another definition.
+    client
+        .define(
+            "b",
+            json!({"windows": windows, "ties": "member", "score_max": 9}),
+        )
+        .await;
+    let answer = client.get(PAGE).await;
+    assert_eq!(staleness_of(&answer), None);
+    assert_eq!(answer.expect(200)["total"], 1);
+    // Another board of the same name.
+    client.delete("/v1/boards/b").await.expect(204);
+    client
+        .get(PAGE)
+        .await
+        .expect_problem(404, "board-not-found");
+    client
+        .define("b", json!({"windows": windows, "ties": "member"}))
+        .await;
+    let answer = client.get(PAGE).await;
+    assert_eq!(staleness_of(&answer), None);
+    assert_eq!(answer.expect(200)["total"], 0);
+    // One that the replica has never heard of.
+    client.define("c", json!({"windows": ["all"]})).await;
+    let answer = client.get("/v1/boards/c/standings/all").await;
+    assert_eq!(answer.expect(200)["total"], 0);
+    pair.delay.hold(false);
+    pair.wait_for_replica().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_is_gone_is_not_missed() {
+    let mut pair = Pair::start(Duration::from_mins(1)).await;
+    let client = pair.instance.client.clone();
+    client.define("b", json!({"windows": ["all"]})).await;
+    pair.wait_for_replica().await;
+    pair.replica.kill();
+    for _ in 0..20 {
+        let sent = Instant::now();
+        client.get(PAGE).await.expect(200);
+        assert!(sent.elapsed() < Duration::from_secs(1));
+    }
+    client
+        .post("/v1/boards/b/events", event("a"))
+        .await
+        .expect(200);
+    pair.replica.restart().await;
+    pair.wait_for_replica().await;
+}
+
+/// The longest that replicas may take to have answered so often.
+const WATCH_MAX: Duration = Duration::from_secs(40);
+
+/// Who sends one event after the other, each of another member, and when they were acknowledged.
+#[derive(Default)]
+struct Writer {
+    acknowledged: Mutex<Vec<Instant>>,
+    sent: AtomicUsize,
+}
+
+impl Writer {
+    fn start(self: &Arc<Self>, client: Client) -> AbortOnDropHandle<()> {
+        let writer = Arc::clone(self);
+        AbortOnDropHandle::new(tokio::spawn(async move {
+            loop {
+                let number = writer.sent.fetch_add(1, Ordering::SeqCst);
+                let member = format!("m{number}");
+                let body = json!({"id": member, "member": member, "score": 1});
+                client.post_until_taken("/v1/boards/b/events", &body).await;
+                writer.acknowledged.lock().push(Instant::now());
+            }
+        }))
+    }
+
+    /// Reads until so many answers were by replicas. None may lack an event that was acknowledged before the answer was
+    /// as old as it says.
+    async fn watch(&self, client: &Client, enough: usize) {
+        let begun = Instant::now();
+        let mut by_replicas = 0;
+        while by_replicas < enough {
+            assert!(begun.elapsed() < WATCH_MAX, "only {by_replicas}");
+            let asked = Instant::now();
+            let answer = client
+                .get("/v1/boards/b/standings/all?size=1&member=m0")
+                .await;
+            if answer.status != 200 {
+                answer.expect_problem(503, "store-unavailable");
+                continue;
+            }
+            let staleness = staleness_of(&answer);
+            by_replicas += usize::from(staleness.is_some());
+            let age = staleness.unwrap_or_default();
+            let at_least = {
+                let acknowledged = self.acknowledged.lock();
+                acknowledged.partition_point(|at| *at + age <= asked)
+            };
+            let total = usize::try_from(answer.json["total"].as_u64().unwrap()).unwrap();
+            assert!(total >= at_least, "{total} of {at_least}, {staleness:?}");
+            assert!(total <= self.sent.load(Ordering::SeqCst));
+        }
+    }
+}
+
+/// Two instances that wait for a replica with each event, and read from replicas.
+async fn two_instances(url: &str) -> [Instance; 2] {
+    let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
+    let start = async || {
+        let store = Store::connect(&Address::parse(url)).unwrap();
+        let store = store
+            .with_min_replicas(1)
+            .with_max_staleness(Duration::from_secs(1));
+        Instance::start_on(store, clock.clone(), "").await
+    };
+    [start().await, start().await]
+}
+
+/// Events come in at one instance, and are read at the other, while a primary dies and its replica takes over.
+async fn watch_a_failover(url: &str, shards: u16, fail_over: impl Future<Output = ()>) {
+    let [writing, reading] = two_instances(url).await;
+    let client = &writing.client;
+    let definition = json!({"windows": ["all"], "shards": shards});
+    eventually("the replicas follow", async || {
+        let answer = client.put("/v1/boards/b", definition.clone()).await;
+        answer.status.is_success()
+    })
+    .await;
+    let writer = Arc::new(Writer::default());
+    let _writing = writer.start(client.clone());
+    writer.watch(&reading.client, 300).await;
+    tokio::join!(fail_over, writer.watch(&reading.client, 300));
+    let before = writer.acknowledged.lock().len();
+    eventually("events go on", async || {
+        writer.acknowledged.lock().len() > before + 20
+    })
+    .await;
+    writer.watch(&reading.client, 300).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replicas_of_a_cluster_are_no_older_than_they_say_while_a_primary_dies() {
+    let mut servers = RedisServers::start_cluster_with_replicas().await;
+    let url = servers.url();
+    watch_a_failover(&url, 4, servers.fail_over(1)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replicas_behind_sentinels_are_no_older_than_they_say_while_the_primary_dies() {
+    let mut servers = WatchedServers::start().await;
+    let url = servers.url();
+    watch_a_failover(&url, 1, servers.fail_over()).await;
+}
