@@ -110,13 +110,15 @@ impl Store {
         self.min_replicas > 0
     }
 
-    /// Checks that all servers answer, are new enough, and know the scripts; loads them where they don't.
+    /// Checks that every connection is there, and that all servers answer, are new enough, and know the scripts; loads them
+    /// where they don't.
     pub async fn prepare(&self) -> Result<(), StoreError> {
         if !self.topology.is_complete() {
             return Err(StoreError::Unavailable("some slots are nowhere".into()));
         }
         let nodes = self.topology.nodes();
         let prepared = nodes.iter().map(async |node| {
+            node.check_connected()?;
             let info: String = node.command("INFO", vec!["server".into()]).await?;
             check_release(&info)?;
             node.load_scripts().await

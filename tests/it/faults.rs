@@ -85,7 +85,7 @@ async fn scripts_that_redis_forgets_in_the_middle_of_traffic_are_loaded_again() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redis_that_is_killed_in_the_middle_of_traffic_loses_and_doubles_nothing() {
-    let mut world = World::with_instances(2, NOW).await;
+    let world = World::with_instances(2, NOW).await;
     world
         .client()
         .define("b", json!({"windows": ["all"]}))
@@ -128,7 +128,7 @@ async fn crowd(client: &Client, board: &str, at: &str) {
 /// Redis' cursors hold for one process: another one has its keys in another order.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_walk_that_a_restart_of_redis_interrupts_misses_nobody() {
-    let mut world = World::start(NOW).await;
+    let world = World::start(NOW).await;
     for ties in ["first", "member"] {
         let windows = json!(["day", "last-3-days"]);
         let definition = json!({"windows": windows, "ties": ties, "accept_late": "any"});
@@ -232,7 +232,7 @@ async fn nothing_is_acknowledged_that_no_replica_has() {
     let at_once = ["--repl-diskless-sync-delay", "0"];
     let primary = RedisServer::start_with(&[&network[..], &at_once].concat()).await;
     let follow = ["--port", "0", "--replicaof", "127.0.0.1", &port];
-    let mut replica = RedisServer::start_with(&follow).await;
+    let replica = RedisServer::start_with(&follow).await;
     let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
     let store = Store::connect(&Address::parse(&primary.url())).unwrap();
     let instance = Instance::start_on(store.with_min_replicas(1), clock, "").await;
@@ -297,7 +297,7 @@ async fn two_instances(servers: &RedisServers) -> [Instance; 2] {
 /// Each event is sent until it is acknowledged, while the primary of some shards dies and its replica takes over.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_primary_of_a_cluster_that_dies_loses_and_doubles_nothing() {
-    let mut servers = RedisServers::start_cluster_with_replicas().await;
+    let servers = RedisServers::start_cluster_with_replicas().await;
     let instances = two_instances(&servers).await;
     let client = &instances[0].client;
     client
@@ -352,7 +352,7 @@ fn mixed_batch(from: usize, count: usize) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_go_on_while_slots_move_and_a_primary_dies() {
-    let mut servers = RedisServers::start_cluster_with_replicas().await;
+    let servers = RedisServers::start_cluster_with_replicas().await;
     let instances = two_instances(&servers).await;
     let client = &instances[0].client;
     let windows = ["day", "all", "last-7-days"];
@@ -425,7 +425,7 @@ async fn events_go_on_while_slots_move_and_a_primary_dies() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_primary_behind_sentinels_that_dies_loses_and_doubles_nothing() {
-    let mut servers = WatchedServers::start().await;
+    let servers = WatchedServers::start().await;
     let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
     let store = Store::connect(&Address::parse(&servers.url())).unwrap();
     let instance = Instance::start_on(store.with_min_replicas(1), clock, "").await;

@@ -2,8 +2,9 @@
 //! it.** Random boards and random events, repeated, in any order, cut into random batches and sent through
 //! random instances of the service on one Redis, side by side or one after another, while the clock moves over
 //! the boundaries of periods and daylight saving, and the background step runs at random moments, twice,
-//! half-way, or never. Initial scores are set in between. At every moment each answer, on either track, must
-//! be what a naive model says, number by number.
+//! half-way, or never. Initial scores are set in between, boards move to other shards, and servers are killed
+//! and started again. At every moment each answer, on either track, must be what a naive model says, number by
+//! number.
 //!
 //! - `naive.rs` is the model: an event is a line in a list, and a standing is a filter and a fold over it.
 //! - `answers.rs` says it in JSON. `cases.rs` makes the random cases, `player.rs` plays them.
@@ -28,6 +29,8 @@ use self::player::Table;
 
 /// Few enough that all these tests together take less than a minute.
 const CASES: u32 = 40;
+/// A server of a cluster that was killed waits for two seconds before it takes writes again.
+const CASES_WITH_KILLS: u32 = 15;
 const INSTANCES: usize = 3;
 
 const NEW_YORK: (Tz, &[&str]) = (
@@ -111,6 +114,7 @@ const EVERYTHING: Theme = Theme {
     votes: 0.08,
     shards: 0.1,
     quotas: 1,
+    kills: false,
     steps: 1..=16,
 };
 
@@ -214,6 +218,18 @@ fn quotas_of_several_shards_follow_the_law() {
     play("quotas", &theme);
 }
 
+#[test]
+fn the_law_holds_while_servers_are_killed() {
+    let theme = Theme {
+        votes: 0.2,
+        shards: 0.7,
+        kills: true,
+        steps: 4..=16,
+        ..EVERYTHING
+    };
+    play("killed", &theme);
+}
+
 /// Without rolling windows: their standings that nobody has asked for yet are not looked at when an event comes
 /// in, so that a sum past the bound is found too late.
 #[test]
@@ -229,8 +245,9 @@ fn scores_near_the_bound_follow_the_law() {
 
 fn play(name: &'static str, theme: &Theme) {
     let seed: u64 = from_environment("STANDINGS_MODEL_SEED", 0);
+    let cases_usually = if theme.kills { CASES_WITH_KILLS } else { CASES };
     let config = Config {
-        cases: from_environment("STANDINGS_MODEL_CASES", CASES),
+        cases: from_environment("STANDINGS_MODEL_CASES", cases_usually),
         failure_persistence: None,
         max_shrink_iters: 100_000,
         max_shrink_time: 60_000,

@@ -211,7 +211,7 @@ async fn what_a_replica_does_not_know_its_primary_answers() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_that_is_gone_is_not_missed() {
-    let mut pair = Pair::start(Duration::from_mins(1)).await;
+    let pair = Pair::start(Duration::from_mins(1)).await;
     let client = pair.instance.client.clone();
     client.define("b", json!({"windows": ["all"]})).await;
     pair.wait_for_replica().await;
@@ -319,14 +319,14 @@ async fn watch_a_failover(url: &str, shards: u16, fail_over: impl Future<Output 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn replicas_of_a_cluster_are_no_older_than_they_say_while_a_primary_dies() {
-    let mut servers = RedisServers::start_cluster_with_replicas().await;
+    let servers = RedisServers::start_cluster_with_replicas().await;
     let url = servers.url();
     watch_a_failover(&url, 4, servers.fail_over(1)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn replicas_behind_sentinels_are_no_older_than_they_say_while_the_primary_dies() {
-    let mut servers = WatchedServers::start().await;
+    let servers = WatchedServers::start().await;
     let url = servers.url();
     watch_a_failover(&url, 1, servers.fail_over()).await;
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
@@ -26,7 +27,7 @@ pub async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
 pub struct RedisServer {
     directory: TempDir,
     arguments: Vec<String>,
-    child: Child,
+    child: Mutex<Child>,
 }
 
 impl RedisServer {
@@ -42,7 +43,7 @@ impl RedisServer {
         let server = Self {
             directory,
             arguments,
-            child,
+            child: Mutex::new(child),
         };
         server.wait_until_ready().await;
         server
@@ -66,14 +67,15 @@ impl RedisServer {
     }
 
     /// Kills the server without a warning; what it had acknowledged is in its append-only file.
-    pub fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+    pub fn kill(&self) {
+        let mut child = self.child.lock();
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     /// Starts it again.
-    pub async fn restart(&mut self) {
-        self.child = spawn(self.directory.path(), &self.arguments);
+    pub async fn restart(&self) {
+        *self.child.lock() = spawn(self.directory.path(), &self.arguments);
         self.wait_until_ready().await;
     }
 
@@ -189,9 +191,10 @@ impl Reply {
 
 impl Drop for RedisServer {
     fn drop(&mut self) {
+        let child = self.child.get_mut();
         // It may have been killed by the test.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = child.kill();
+        let _ = child.wait();
     }
 }
 

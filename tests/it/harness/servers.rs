@@ -5,11 +5,13 @@
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use futures::future::join_all;
 use tempfile::TempDir;
+use tokio::sync::Mutex;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::random::Random;
@@ -32,6 +34,8 @@ const REST: Duration = Duration::from_millis(40);
 pub struct RedisServers {
     nodes: Vec<RedisServer>,
     url: String,
+    /// Held while a slot moves.
+    moving: Arc<Mutex<()>>,
 }
 
 impl RedisServers {
@@ -44,6 +48,7 @@ impl RedisServers {
             Self {
                 url: server.url(),
                 nodes: vec![server],
+                moving: Arc::default(),
             }
         }
     }
@@ -84,7 +89,7 @@ impl RedisServers {
     }
 
     /// Kills one of the primaries without a warning, and starts it again once its replica has taken over.
-    pub async fn fail_over(&mut self, primary: usize) {
+    pub async fn fail_over(&self, primary: usize) {
         self.nodes[primary].kill();
         let replica = &self.nodes[PRIMARIES + primary];
         eventually("the replica takes over", async || {
@@ -114,6 +119,7 @@ impl RedisServers {
         let cluster = Self {
             nodes,
             url: format!("redis-cluster://127.0.0.1:{}", ports[0][0]),
+            moving: Arc::default(),
         };
         cluster.wait_until_ready().await;
         cluster
@@ -139,13 +145,23 @@ impl RedisServers {
     }
 
     /// Kills all servers without a warning.
-    pub fn kill(&mut self) {
-        self.nodes.iter_mut().for_each(RedisServer::kill);
+    pub fn kill(&self) {
+        self.nodes.iter().for_each(RedisServer::kill);
     }
 
     /// Starts them again.
-    pub async fn restart(&mut self) {
-        join_all(self.nodes.iter_mut().map(RedisServer::restart)).await;
+    pub async fn restart(&self) {
+        join_all(self.nodes.iter().map(RedisServer::restart)).await;
+        self.wait_until_ready().await;
+    }
+
+    /// Kills one of the servers without a warning, and starts it again. No slot is half-way then: a server that dies in the
+    /// middle of a move can lose keys.
+    pub async fn kill_one(&self, place: usize) {
+        let _still = self.moving.lock().await;
+        let node = &self.nodes[place % self.nodes.len()];
+        node.kill();
+        node.restart().await;
         self.wait_until_ready().await;
     }
 
@@ -223,7 +239,7 @@ impl WatchedServers {
     }
 
     /// Kills the primary without a warning, and waits until one of the replicas has taken over.
-    pub async fn fail_over(&mut self) {
+    pub async fn fail_over(&self) {
         self.nodes[0].kill();
         let replicas = &self.nodes[1..];
         eventually("a replica takes over", async || {
@@ -318,9 +334,12 @@ impl RedisServers {
         }
         let mover = self.mover(&[0, 1, 2]).await;
         let mut random = Random::new(0);
+        let moving = Arc::clone(&self.moving);
         Some(AbortOnDropHandle::new(tokio::spawn(async move {
             loop {
+                let half_way = moving.lock().await;
                 mover.move_any(&mut random).await;
+                drop(half_way);
                 tokio::time::sleep(REST).await;
             }
         })))

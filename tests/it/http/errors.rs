@@ -490,7 +490,7 @@ async fn events_that_a_board_does_not_take() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_is_gone_is_503_with_retry_after_within_a_bounded_time() {
-    let mut world = world().await;
+    let world = world().await;
     world.redis.kill();
     let begun = std::time::Instant::now();
     let client = world.client();

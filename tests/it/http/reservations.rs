@@ -318,7 +318,7 @@ async fn whoever_settles_too_early_lets_no_vote_too_many_through() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redis_that_is_killed_between_the_steps_lets_no_vote_too_many_through() {
-    let mut world = world().await;
+    let world = world().await;
     define(&world).await;
     let settling = settle_again_and_again(&world);
     let votes = tokio::spawn(hammer(clients(&world)));

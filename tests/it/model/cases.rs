@@ -67,6 +67,8 @@ pub struct Theme {
     pub shards: f64,
     /// How likely it has quotas, to 3.
     pub quotas: u32,
+    /// Whether servers are killed.
+    pub kills: bool,
     pub steps: RangeInclusive<usize>,
 }
 
@@ -117,6 +119,8 @@ pub enum Step {
         shards: u16,
         during: Option<Batch>,
     },
+    /// A server is killed without a warning, perhaps while a batch of events with ids is sent, and started again.
+    Kill { server: Pick, during: Option<Batch> },
     /// Some standings are read.
     Read { count: usize },
 }
@@ -195,7 +199,12 @@ pub fn cases(theme: &Theme) -> impl Strategy<Value = Case> + use<> {
         .collect();
     let members = prop_oneof![3 => 1..=4_usize, 1 => 5..=MEMBERS.len()];
     let begin = (select(begins), any_near());
-    let steps = vec(step(theme), theme.steps.clone());
+    let step = if theme.kills {
+        prop_oneof![6 => step(theme), 1 => kill()].boxed()
+    } else {
+        step(theme).boxed()
+    };
+    let steps = vec(step, theme.steps.clone());
     (
         vec(board(theme), 1..=theme.boards),
         begin,
@@ -491,6 +500,19 @@ fn step(theme: &Theme) -> impl Strategy<Value = Step> + use<> {
         if shards > 0.5 { 4 } else { 1 } => reshard,
         read => (1..=4_usize).prop_map(|count| Step::Read { count }),
     ]
+}
+
+fn kill() -> impl Strategy<Value = Step> {
+    let during = batch(12, false).prop_map(|mut batch| {
+        for sending in &mut batch.events {
+            if let Sending::New(event) = sending {
+                event.has_id = true;
+            }
+        }
+        batch
+    });
+    (any::<Pick>(), option::weighted(0.8, during))
+        .prop_map(|(server, during)| Step::Kill { server, during })
 }
 
 fn batch(events_max: usize, has_huge_scores: bool) -> impl Strategy<Value = Batch> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use chrono::{FixedOffset, SecondsFormat};
 use futures::future::{join, join_all};
+use parking_lot::Mutex;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use standings::domain::ids::BoardId;
@@ -18,6 +19,7 @@ use super::cases::{Amount, Batch, Case, Detail, MEMBERS, NewEvent, Pick, Sending
 use super::naive::{Board, Event, Model, SCORE_MAX, Unit, Verdict, Window, utc};
 use super::reads::{ask, queries};
 use crate::harness::random::Random;
+use crate::harness::redis::eventually;
 use crate::harness::{Client, Instance, World};
 
 /// The times of a case stay between 2010 and 2080, whatever its years add up to.
@@ -151,11 +153,7 @@ impl Outcome {
 impl Table {
     pub async fn set_up(name: &'static str, instances: usize) -> Self {
         let world = World::with_instances(instances, "2026-11-21T00:00:00Z").await;
-        // Small standings are walked in many steps too, as large ones are.
-        let no_lists = "CONFIG SET zset-max-listpack-entries 0 hash-max-listpack-entries 0";
-        for reply in world.redis.on_each(no_lists).await {
-            assert_eq!(reply, "+OK\r\n");
-        }
+        without_lists(&world).await;
         Self {
             _moving: world.redis.keep_moving().await,
             world,
@@ -190,6 +188,14 @@ impl Table {
                 .expect(204);
         }
         result.map_err(|difference| format!("{difference}\n\nafter\n{}\n", game.log.join("\n")))
+    }
+}
+
+/// Has small standings walked in many steps too, as large ones are.
+async fn without_lists(world: &World) {
+    let no_lists = "CONFIG SET zset-max-listpack-entries 0 hash-max-listpack-entries 0";
+    for reply in world.redis.on_each(no_lists).await {
+        assert_eq!(reply, "+OK\r\n");
     }
 }
 
@@ -329,6 +335,7 @@ impl Game<'_> {
                 self.reshard(*instance, *board, *shards, during.as_ref())
                     .await
             }
+            Step::Kill { server, during } => self.kill(*server, during.as_ref()).await,
             Step::Read { count } => self.read_some(*count).await,
         }
     }
@@ -363,6 +370,66 @@ impl Game<'_> {
         self.log.push("until then its data moves".to_owned());
         moved.map_err(|error| error.to_string())?;
         sent
+    }
+
+    /// Kills a server and starts it again. Events that come in meanwhile are sent until they are taken.
+    async fn kill(&mut self, server: Pick, during: Option<&Batch>) -> Result<(), String> {
+        let has_quotas = |(_, model): &(String, Model)| !model.board.quotas.is_empty();
+        let any_order = !self.needs_order() && !self.boards.iter().any(has_quotas);
+        let request = during.map(|batch| self.prepare(batch));
+        self.log.push(format!("server {server} is killed"));
+        let killed = async {
+            self.world.redis.kill_one(server.into()).await;
+            without_lists(self.world).await;
+            for instance in &self.world.instances {
+                eventually("the instance reaches all servers", async || {
+                    instance.service.store.prepare().await.is_ok()
+                })
+                .await;
+            }
+        };
+        match request {
+            Some(request) if any_order => {
+                let sent = post_until_taken(self.world, &self.boards, &request);
+                let ((), outcomes) = join(killed, sent).await;
+                let outcomes = outcomes?;
+                self.log.push("meanwhile".to_owned());
+                self.log_sent(&request, &outcomes);
+                let answered = request.events.into_iter().zip(outcomes);
+                answered
+                    .into_iter()
+                    .try_for_each(|(sent, outcome)| self.compare_repeated(&sent, outcome))
+            }
+            Some(request) => {
+                killed.await;
+                self.send_request(request).await
+            }
+            None => {
+                killed.await;
+                Ok(())
+            }
+        }
+    }
+
+    /// Compares what became of an event that may have been taken at an earlier try.
+    fn compare_repeated(&mut self, sent: &Sent, outcome: Outcome) -> Result<(), String> {
+        let model = &mut self.boards[sent.board].1;
+        let what = format!("{sent:?}, at last {outcome:?}");
+        match model.take(&sent.event, self.now) {
+            Verdict::Taken => {
+                let is_taken = outcome.is_taken() || outcome.status == "duplicate";
+                model.remember(outcome.standings);
+                expect_equal(&what, &is_taken, &true)
+            }
+            Verdict::Duplicate(standings) => {
+                expect_equal(&what, &outcome.status.as_str(), &"duplicate")?;
+                expect_equal(&what, &outcome.standings, &standings)
+            }
+            Verdict::Rejected(problem) => {
+                let problem = format!("/problems/{problem}");
+                expect_equal(&what, &outcome.problem, &Some(problem))
+            }
+        }
     }
 
     /// Whether it depends on the order of some events which of them are taken.
@@ -849,6 +916,47 @@ fn judge(boards: &[(String, Model)], sent: &Sent, now: i64, detail: Detail) -> (
     (after, outcome)
 }
 
+/// Sends a batch again and again, or each of its events, as long as a server is missing.
+async fn post_until_taken(
+    world: &World,
+    boards: &[(String, Model)],
+    request: &Request,
+) -> Result<Vec<Outcome>, String> {
+    if !request.is_single {
+        return post_one_until_taken(world, boards, request).await;
+    }
+    let mut outcomes = Vec::new();
+    for (sent, body) in request.events.iter().zip(&request.bodies) {
+        let one = Request {
+            events: vec![sent.clone()],
+            bodies: vec![body.clone()],
+            ..*request
+        };
+        outcomes.extend(post_one_until_taken(world, boards, &one).await?);
+    }
+    Ok(outcomes)
+}
+
+async fn post_one_until_taken(
+    world: &World,
+    boards: &[(String, Model)],
+    request: &Request,
+) -> Result<Vec<Outcome>, String> {
+    let taken: Mutex<Option<Result<Vec<Outcome>, String>>> = Mutex::default();
+    eventually("the events are taken", async || {
+        let outcomes = post(world, boards, request).await;
+        let is_missing =
+            |outcome: &Outcome| outcome.problem.as_deref() == Some("/problems/store-unavailable");
+        let is_over = !outcomes
+            .as_ref()
+            .is_ok_and(|outcomes| outcomes.iter().any(is_missing));
+        *taken.lock() = Some(outcomes);
+        is_over
+    })
+    .await;
+    taken.into_inner().unwrap()
+}
+
 /// Sends a batch; the outcomes are in the order of its events.
 async fn post(
     world: &World,
@@ -879,8 +987,11 @@ async fn post(
         let path = format!("/v1/events?{parameters}");
         let body = format!("{{\"events\": [{}]}}", request.bodies.join(", "));
         let answer = client.post_text(&path, "application/json", body).await;
-        expect_equal(&answer.text, &answer.status, &StatusCode::OK)?;
         let answered = exact(&answer.text);
+        if answer.status == StatusCode::SERVICE_UNAVAILABLE {
+            return Ok(vec![rejected(&answered); request.events.len()]);
+        }
+        expect_equal(&answer.text, &answer.status, &StatusCode::OK)?;
         let results = answered["results"].as_array().unwrap();
         expect_equal(
             "the number of results",
