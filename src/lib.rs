@@ -22,7 +22,7 @@
 //! | [`http`] | one table of routes, problems, API keys, the `OpenAPI` document |
 //! | [`worker`] | loops that sleep and call one step of the service |
 //! | [`server`] | puts it together, runs it, ends it |
-//! | [`config`], [`clock`] | settings; the time all instances agree on |
+//! | [`config`], [`clock`], [`begin`] | settings; the time all instances agree on; keeping an order |
 //! | [`import`], [`reshard`] | commands that are clients of a service |
 //!
 //! Invariants:
@@ -32,6 +32,7 @@
 //! - Time is an argument below the entry points; the clock follows Redis' clock.
 //! - A derived standing that isn't complete is never read; whoever finds it so completes it.
 
+pub mod begin;
 pub mod clock;
 pub mod config;
 pub mod domain;

@@ -8,13 +8,13 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 
-use futures::{FutureExt, poll};
+use futures::FutureExt;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
+
+use crate::begin::begin_under;
 
 /// Calls that a line has under way at one time, at the most.
 const CALLS_MAX: usize = 2;
@@ -101,14 +101,9 @@ impl<W: Work> Line<W> {
                 return;
             };
             // After a panic there are no answers: the senders are dropped, and their callers told so.
-            let mut answers = pin!(AssertUnwindSafe(self.work.call(jobs)).catch_unwind());
-            // The first poll sends the call on its way: so that none overtakes the one before it.
-            let begun = poll!(&mut answers);
-            drop(beginning);
-            let answers = match begun {
-                Poll::Ready(answers) => answers,
-                Poll::Pending => answers.await,
-            };
+            let call = AssertUnwindSafe(self.work.call(jobs)).catch_unwind();
+            // Its first poll queues it at the server: so that none overtakes the one before it.
+            let answers = begin_under(beginning, call).await;
             for (sender, answer) in senders.into_iter().zip(answers.unwrap_or_default()) {
                 // If nobody waits for it any more, nobody is told.
                 drop(sender.send(answer));

@@ -9,12 +9,14 @@ use std::time::Duration;
 
 use fred::types::config::Config;
 use fred::types::{FromValue, Value};
+use futures::FutureExt;
 use futures::future::join_all;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{AcquireError, Mutex, Semaphore};
 
 use super::StoreError;
 use super::connection::{Call, Connection, Failure};
 use super::script;
+use crate::begin::begin_under;
 
 /// Connections for writes: one is kept busy by many tasks, and a second lets a long batch be overtaken.
 const WRITERS: usize = 2;
@@ -42,6 +44,8 @@ pub(super) struct Node {
 struct Writer {
     connection: Connection,
     in_flight: Semaphore,
+    /// Held by who is next, from waiting for its turns to sending its call.
+    next: Mutex<()>,
 }
 
 /// The connections for reads of one server, and the turns of those who read.
@@ -59,6 +63,7 @@ impl Node {
             Ok(Writer {
                 connection: Connection::open(config)?,
                 in_flight: Semaphore::new(WRITES_IN_FLIGHT_MAX),
+                next: Mutex::default(),
             })
         });
         Ok(Self {
@@ -85,13 +90,18 @@ impl Node {
         let Writer {
             connection,
             in_flight,
+            next,
         } = self.writer(tag);
-        let Some(min_replicas) = min_replicas else {
-            let _turn = turns(in_flight, 1).await?;
-            return connection.run(call).await;
+        let count = min_replicas.map_or(1, |_| CONFIRM_TURNS);
+        let is_next = in_time(next.lock().map(Ok)).await?;
+        let _turns = in_time(in_flight.acquire_many(count)).await?;
+        let call = async {
+            match min_replicas {
+                Some(min_replicas) => connection.run_and_confirm(call, min_replicas).await,
+                None => connection.run(call).await,
+            }
         };
-        let _turns = turns(in_flight, CONFIRM_TURNS).await?;
-        connection.run_and_confirm(call, min_replicas).await
+        begin_under(is_next, Box::pin(call)).await
     }
 
     fn writer(&self, tag: &str) -> &Writer {
@@ -142,7 +152,7 @@ impl Readers {
 
     /// Runs a script that reads.
     pub(super) async fn read(&self, call: Call) -> Result<Value, Failure> {
-        let _turn = turns(&self.in_flight, 1).await?;
+        let _turn = in_time(self.in_flight.acquire()).await?;
         self.connection().run(call).await
     }
 
@@ -152,7 +162,7 @@ impl Readers {
         name: &'static str,
         args: Vec<String>,
     ) -> Result<R, Failure> {
-        let _turn = turns(&self.in_flight, 1).await?;
+        let _turn = in_time(self.in_flight.acquire()).await?;
         self.connection().command(name, args).await
     }
 
@@ -174,8 +184,9 @@ impl Readers {
     }
 }
 
-async fn turns(turns: &Semaphore, count: u32) -> Result<SemaphorePermit<'_>, StoreError> {
-    tokio::time::timeout(TURN_TIMEOUT, turns.acquire_many(count))
+/// Waits for a turn, but not for ever.
+async fn in_time<T>(turn: impl Future<Output = Result<T, AcquireError>>) -> Result<T, StoreError> {
+    tokio::time::timeout(TURN_TIMEOUT, turn)
         .await
         .ok()
         .and_then(Result::ok)

@@ -326,6 +326,44 @@ async fn a_primary_of_a_cluster_that_dies_loses_and_doubles_nothing() {
     assert_eq!(sum(client).await, 2_000);
 }
 
+/// The same with a primary that does not die, but hangs, and wakes up when it is none any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_primary_of_a_cluster_that_hangs_loses_and_doubles_nothing() {
+    let servers = RedisServers::start_cluster_with_replicas().await;
+    let instances = two_instances(&servers).await;
+    let client = &instances[0].client;
+    client
+        .define("b", json!({"windows": ["all"], "shards": 8}))
+        .await;
+    let is_done = Arc::new(AtomicBool::new(false));
+    let traffic: Vec<_> = (0..4)
+        .map(|task| {
+            let client = instances[task % 2].client.clone();
+            let is_done = Arc::clone(&is_done);
+            tokio::spawn(async move {
+                let mut sent = 0;
+                while !is_done.load(Ordering::Relaxed) {
+                    send_until_taken(&client, &batch(task * 100_000 + sent, 20)).await;
+                    sent += 20;
+                }
+                sent
+            })
+        })
+        .collect();
+    servers.freeze(1).await;
+    is_done.store(true, Ordering::Relaxed);
+    let mut sent = 0;
+    for task in traffic {
+        sent += task.await.unwrap();
+    }
+    eventually("all can be read", async || {
+        client.get("/v1/boards/b/standings/all").await.status == 200
+    })
+    .await;
+    assert!(sent > 0);
+    assert_eq!(usize::try_from(sum(client).await).unwrap(), sent);
+}
+
 /// What became of events that were sent while all else moved: for each member how many of its events count in a window.
 async fn counts(client: &Client, board: &str, window: &str) -> BTreeMap<String, i64> {
     let path = format!("/v1/boards/{board}/standings/{window}?size=1000");

@@ -73,6 +73,14 @@ impl RedisServer {
         child.wait().unwrap();
     }
 
+    /// Has the server stop where it is, without an end, or go on.
+    pub fn freeze(&self, is_frozen: bool) {
+        let signal = if is_frozen { "-STOP" } else { "-CONT" };
+        let pid = self.child.lock().id().to_string();
+        let sent = Command::new("kill").args([signal, "--", &pid]).status();
+        assert!(sent.unwrap().success());
+    }
+
     /// Starts it again.
     pub async fn restart(&self) {
         *self.child.lock() = spawn(self.directory.path(), &self.arguments);

@@ -99,6 +99,17 @@ impl RedisServers {
         self.nodes[primary].restart().await;
     }
 
+    /// Has one of the primaries stop where it is, and go on once its replica has taken over.
+    pub async fn freeze(&self, primary: usize) {
+        self.nodes[primary].freeze(true);
+        let replica = &self.nodes[PRIMARIES + primary];
+        eventually("the replica takes over", async || {
+            replica.command("ROLE").await.contains("master")
+        })
+        .await;
+        self.nodes[primary].freeze(false);
+    }
+
     /// A cluster of three primaries, each with a third of the slots.
     pub async fn start_cluster() -> Self {
         let ports: Vec<[u16; 2]> = (0..PRIMARIES).map(|_| free_ports()).collect();
@@ -243,8 +254,10 @@ impl WatchedServers {
         self.nodes[0].kill();
         let replicas = &self.nodes[1..];
         eventually("a replica takes over", async || {
-            let roles = join_all(replicas.iter().map(|node| node.command("ROLE"))).await;
-            roles.iter().any(|role| role.contains("master"))
+            // The sentinels cut all connections to a server whose role they change.
+            let role = async |node: &RedisServer| redis::try_command(&node.socket(), "ROLE").await;
+            let roles = join_all(replicas.iter().map(role)).await;
+            roles.iter().flatten().any(|role| role.contains("master"))
         })
         .await;
     }

@@ -5,19 +5,22 @@ use std::time::Duration;
 
 use futures::future::{join, join_all};
 use serde_json::{Value, json};
+use standings::clock::Clock;
 use standings::domain::board::Board;
 use standings::domain::event::{Detail, Event, Origin};
 use standings::domain::ids::{BoardId, EventId, Label, MemberId};
 use standings::domain::plan::Routes;
 use standings::domain::score::Score;
+use standings::domain::time::Timestamp;
 use standings::store::events::{Answer, Ready};
 use standings::store::reservations::{Reserved, Token, Wanted};
-use standings::store::{Store, Versioned};
+use standings::store::{Address, Store, Versioned};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::harness::client::Answer as HttpAnswer;
 use crate::harness::redis::eventually;
-use crate::harness::{Client, World};
+use crate::harness::servers::RedisServers;
+use crate::harness::{Client, Instance, World};
 
 const NOW: &str = "2026-11-21T12:00:00Z";
 
@@ -336,5 +339,46 @@ async fn a_redis_that_is_killed_between_the_steps_lets_no_vote_too_many_through(
         world.redis.keys("st:*:reserved").await.is_empty()
     })
     .await;
+    assert_nothing_is_open(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_primary_that_dies_between_the_steps_lets_no_vote_too_many_through() {
+    let redis = RedisServers::start_cluster_with_replicas().await;
+    let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
+    let mut instances = Vec::new();
+    for _ in 0..2 {
+        let store = Store::connect(&Address::parse(&redis.url())).unwrap();
+        instances.push(Instance::start_on(store.with_min_replicas(1), clock.clone(), "").await);
+    }
+    let world = World {
+        instances,
+        clock,
+        redis,
+    };
+    define(&world).await;
+    let settling = settle_again_and_again(&world);
+    let votes = tokio::spawn(hammer(clients(&world)));
+    // Wherever the traffic is by then.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    world.redis.fail_over(1).await;
+    assert_eq!(votes.await.unwrap(), [3; 20]);
+    drop(settling);
+    eventually("all is settled", async || {
+        let is_settled = async |instance: &Instance| {
+            let settled = instance.service.settle_reservations(Duration::ZERO).await;
+            settled.is_ok()
+        };
+        is_settled(&world.instances[0]).await
+            && world
+                .client()
+                .get("/v1/boards/b/standings/all")
+                .await
+                .status
+                == 200
+            && world.redis.keys("st:*:reserved").await.is_empty()
+    })
+    .await;
+    assert_eq!(total(world.client()).await, 60);
     assert_nothing_is_open(&world).await;
 }
