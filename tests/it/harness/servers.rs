@@ -166,14 +166,22 @@ impl RedisServers {
         self.wait_until_ready().await;
     }
 
-    /// Kills one of the servers without a warning, and starts it again. No slot is half-way then: a server that dies in the
-    /// middle of a move can lose keys.
+    /// Kills one of the servers without a warning, and starts it again, until its clients are back. No slot is half-way
+    /// then: a server that dies in the middle of a move can lose keys.
     pub async fn kill_one(&self, place: usize) {
         let _still = self.moving.lock().await;
         let node = &self.nodes[place % self.nodes.len()];
+        let clients = async || {
+            let list = node.run(&[b"CLIENT", b"LIST"]).await.text();
+            // Nodes that move slots are clients of each other.
+            let is_node = |line: &&str| line.contains("cmd=restore");
+            list.lines().filter(|line| !is_node(line)).count()
+        };
+        let before = clients().await;
         node.kill();
         node.restart().await;
         self.wait_until_ready().await;
+        eventually("the clients are back", async || clients().await >= before).await;
     }
 
     /// Sends a command to each server and returns the raw replies.
