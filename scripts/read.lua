@@ -3,6 +3,7 @@
 -- KEYS[1]  board
 -- KEYS[2…] named by their index in ARGV[1]: standings (`layout.width` keys each), states of derived series, numbers of
 --          events
+-- KEYS[#KEYS] registry, with ARGV[2]
 --
 -- ARGV[1]  MessagePack of a map:
 --   version, layout, ranking   as in apply.lua
@@ -18,7 +19,9 @@
 --     {6, place in `standings`, mark, before, count} `before` entries ahead of a mark and `count` from it on
 --     {7, place in `standings`, list of marks}       how many entries are ahead of each
 --
--- Reply: {'STALE'}, or {'OK', an answer to each query}:
+-- ARGV[2]  'replica', where it is one: it does not know that its slot is moving, and may have a part of the keys
+--
+-- Reply: {'STALE'}, also where a key is missing on a replica, or {'OK', an answer to each query}:
 --   {-1, start}   a standing that it needs is not complete
 --   page     {total, rank of the first entry, entries, {} (no member) or {rank, score, sorted-set member}}
 --   member   {total} (no member), or
@@ -39,11 +42,24 @@
 
 local PAGE, MEMBER, SUBSET, AMOUNTS, SPREAD, SLICE, PLACES = 1, 2, 3, 4, 5, 6, 7
 
-if #KEYS < 2 or #ARGV ~= 1 then return redis.error_reply('ERR read.lua: 2 keys or more, 1 argument') end
+if #KEYS < 2 or #ARGV < 1 then return redis.error_reply('ERR read.lua: 2 keys or more, 1 or 2 arguments') end
 local args = cmsgpack.unpack(ARGV[1])
 local layout, ranking = args.layout, args.ranking
 
+-- Whether no key is missing: those that are not there are not in the registry either.
+local function is_whole()
+  local last = #KEYS - 1
+  if call('EXISTS', unpack(KEYS, 2, last)) == last - 1 then return true end
+  local registry = KEYS[#KEYS]
+  for place = 2, last do
+    local is_there = call('EXISTS', KEYS[place]) == 1
+    if not is_there and call('SISMEMBER', registry, KEYS[place]) == 1 then return false end
+  end
+  return call('EXISTS', registry) == 1
+end
+
 if call('HGET', KEYS[1], 'version') ~= args.version then return {'STALE'} end
+if ARGV[2] == 'replica' and not is_whole() then return {'STALE'} end
 
 -- Opens the standings; `is_missing` marks one that is derived and not complete.
 local standings = {}

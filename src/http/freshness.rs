@@ -9,7 +9,7 @@ use axum::http::{HeaderName, HeaderValue, header};
 
 use crate::store::Freshness;
 
-/// How many milliseconds ago, at the most, all of an answer was right: it is by a replica.
+/// How old an answer by a replica is at the most, in milliseconds: all that was acknowledged before is in it.
 pub const MAX_STALENESS_MS: HeaderName = HeaderName::from_static("max-staleness-ms");
 
 /// `Cache-Control: no-cache` asks for what is right now; anything else leaves the answer to a replica, where there is one

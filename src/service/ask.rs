@@ -195,10 +195,8 @@ impl<'a> Reader<'a> {
                 completed.await?;
             }
             Versioned::Current(found) => {
-                if let Some(as_of) = as_of {
-                    let mut oldest = self.as_of.lock();
-                    *oldest = Some(oldest.map_or(as_of, |oldest| oldest.min(as_of)));
-                }
+                let mut oldest = self.as_of.lock();
+                *oldest = oldest.into_iter().chain(as_of).min();
                 return take(found).ok_or_else(fault).map(Some).map_err(Error::from);
             }
             Versioned::Stale => self.service.reload(&shard.board.id).await?,

@@ -224,24 +224,26 @@ impl Store {
         }
     }
 
-    /// Runs a script that reads what belongs to a board, or shard, on a replica if there is one, and takes its answer, if
-    /// that will do. Otherwise the primary is to be asked.
-    pub(super) async fn read_replica<T>(
+    /// Whether replicas may be asked.
+    pub(super) fn has_replicas(&self) -> bool {
+        self.replicas.is_some()
+    }
+
+    /// Runs a script that reads what belongs to a board, or shard, on a replica, if there is one that is fresh enough. It
+    /// may have a part of the keys only: of a slot that is moving.
+    pub(super) async fn read_replica(
         &self,
         board: &Board,
         script: &'static Script,
-        keys: &[String],
-        args: &[Value],
-        take: impl FnOnce(Value) -> Option<T>,
-    ) -> Option<Dated<T>> {
+        keys: Vec<String>,
+        args: Vec<Value>,
+    ) -> Option<Dated<Value>> {
         let replicas = self.replicas.as_ref()?;
-        let call = call(script, keys.to_vec(), args.to_vec());
+        let call = call(script, keys, args);
         let primary = self.topology.server(call.slot())?;
-        let (reply, as_of) = Box::pin(replicas.read(&primary, &board.tag(), call)).await?;
-        Some(Dated {
-            value: take(reply)?,
-            as_of: Some(as_of),
-        })
+        let (value, as_of) = Box::pin(replicas.read(&primary, &board.tag(), call)).await?;
+        let as_of = Some(as_of);
+        Some(Dated { value, as_of })
     }
 
     /// Runs one command, whose first argument is a key.

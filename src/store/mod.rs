@@ -48,23 +48,13 @@ pub enum StoreError {
     Url(String),
 }
 
-/// An answer, and what it is an answer from.
+/// An answer, and how old it may be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dated<T> {
     /// The answer.
     pub value: T,
     /// All that was acknowledged by then is in it; `None`: all that was before the question.
     pub as_of: Option<Instant>,
-}
-
-impl<T> Dated<T> {
-    /// An answer to the question whatever it is from.
-    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Dated<U> {
-        Dated {
-            value: change(self.value),
-            as_of: self.as_of,
-        }
-    }
 }
 
 /// What a script says of a board: the answer, or that the definition the caller has is not the stored one.

@@ -404,15 +404,20 @@ impl Store {
             standings: encoder.standings,
             queries: asked,
         };
-        let (keys, args) = (encoder.keys, [pack(&args)?]);
-        if freshness == Freshness::Bounded {
-            let take = |reply| answers(board, queries, reply).ok().filter(is_whole);
-            let read = self.read_replica(board, &script::READ, &keys, &args, take);
-            if let Some(found) = read.await {
-                return Ok(found);
+        let (mut keys, args) = (encoder.keys, pack(&args)?);
+        if freshness == Freshness::Bounded && self.has_replicas() {
+            keys.push(keys::registry(&board.tag(), board.generation));
+            let args = vec![args.clone(), "replica".into()];
+            let read = self.read_replica(board, &script::READ, keys.clone(), args);
+            if let Some(Dated { value, as_of }) = read.await
+                && let Ok(value) = answers(board, queries, value)
+                && is_complete(&value)
+            {
+                return Ok(Dated { value, as_of });
             }
+            keys.pop();
         }
-        let reply = self.read(&script::READ, keys, args.to_vec()).await?;
+        let reply = self.read(&script::READ, keys, vec![args]).await?;
         Ok(Dated {
             value: answers(board, queries, reply)?,
             as_of: None,
@@ -435,7 +440,7 @@ fn answers(
 }
 
 /// Whether these are answers to all of the queries, so that nothing has to be done first: a replica can't.
-fn is_whole(answers: &Versioned<Vec<Answer>>) -> bool {
+fn is_complete(answers: &Versioned<Vec<Answer>>) -> bool {
     let is_missing = |answer: &Answer| matches!(answer, Answer::Incomplete(_));
     match answers {
         Versioned::Current(answers) => !answers.iter().any(is_missing),

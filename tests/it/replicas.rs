@@ -214,6 +214,11 @@ async fn a_replica_that_is_gone_is_not_missed() {
     let pair = Pair::start(Duration::from_mins(1)).await;
     let client = pair.instance.client.clone();
     client.define("b", json!({"windows": ["all"]})).await;
+    let post = async |member| {
+        let answer = client.post("/v1/boards/b/events", event(member)).await;
+        answer.expect(200);
+    };
+    post("a").await;
     pair.wait_for_replica().await;
     pair.replica.kill();
     for _ in 0..20 {
@@ -221,10 +226,7 @@ async fn a_replica_that_is_gone_is_not_missed() {
         client.get(PAGE).await.expect(200);
         assert!(sent.elapsed() < Duration::from_secs(1));
     }
-    client
-        .post("/v1/boards/b/events", event("a"))
-        .await
-        .expect(200);
+    post("b").await;
     pair.replica.restart().await;
     pair.wait_for_replica().await;
 }
@@ -322,6 +324,20 @@ async fn replicas_of_a_cluster_are_no_older_than_they_say_while_a_primary_dies()
     let servers = RedisServers::start_cluster_with_replicas().await;
     let url = servers.url();
     watch_a_failover(&url, 4, servers.fail_over(1)).await;
+}
+
+/// A replica does not know that a slot of its primary is moving, and has a part of its keys then.
+#[tokio::test(flavor = "multi_thread")]
+async fn replicas_are_no_older_than_they_say_while_slots_move() {
+    let servers = RedisServers::start_cluster_with_replicas().await;
+    let [writing, reading] = two_instances(&servers.url()).await;
+    let definition = json!({"windows": ["all"], "shards": 4});
+    writing.client.define("b", definition).await;
+    let writer = Arc::new(Writer::default());
+    let _writing = writer.start(writing.client.clone());
+    writer.watch(&reading.client, 100).await;
+    let _moving = servers.keep_moving().await;
+    writer.watch(&reading.client, 500).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -395,10 +395,7 @@ impl Game<'_> {
                 let outcomes = outcomes?;
                 self.log.push("meanwhile".to_owned());
                 self.log_sent(&request, &outcomes);
-                let answered = request.events.into_iter().zip(outcomes);
-                answered
-                    .into_iter()
-                    .try_for_each(|(sent, outcome)| self.compare_repeated(&sent, outcome))
+                self.compare_repeated(request.events.into_iter().zip(outcomes))
             }
             Some(request) => {
                 killed.await;
@@ -411,25 +408,28 @@ impl Game<'_> {
         }
     }
 
-    /// Compares what became of an event that may have been taken at an earlier try.
-    fn compare_repeated(&mut self, sent: &Sent, outcome: Outcome) -> Result<(), String> {
-        let model = &mut self.boards[sent.board].1;
-        let what = format!("{sent:?}, at last {outcome:?}");
-        match model.take(&sent.event, self.now) {
-            Verdict::Taken => {
-                let is_taken = outcome.is_taken() || outcome.status == "duplicate";
-                model.remember(outcome.standings);
-                expect_equal(&what, &is_taken, &true)
+    /// Compares what became of events that may have been taken at an earlier try.
+    fn compare_repeated(
+        &mut self,
+        answered: impl Iterator<Item = (Sent, Outcome)>,
+    ) -> Result<(), String> {
+        let (others, known): (Vec<_>, Vec<_>) =
+            answered.partition(|(_, outcome)| outcome.problem.is_some());
+        let mut moments = vec![self.boards.clone()];
+        for (sent, outcome) in known {
+            let model = &mut self.boards[sent.board].1;
+            let what = format!("{sent:?}, at last {outcome:?}");
+            match model.take(&sent.event, self.now) {
+                Verdict::Taken => model.remember(outcome.standings),
+                Verdict::Duplicate(standings) => {
+                    expect_equal(&what, &outcome.status.as_str(), &"duplicate")?;
+                    expect_equal(&what, &outcome.standings, &standings)?;
+                }
+                Verdict::Rejected(problem) => return Err(format!("{what}: {problem}")),
             }
-            Verdict::Duplicate(standings) => {
-                expect_equal(&what, &outcome.status.as_str(), &"duplicate")?;
-                expect_equal(&what, &outcome.standings, &standings)
-            }
-            Verdict::Rejected(problem) => {
-                let problem = format!("/problems/{problem}");
-                expect_equal(&what, &outcome.problem, &Some(problem))
-            }
+            moments.push(self.boards.clone());
         }
+        self.compare_others(&others, &moments)
     }
 
     /// Whether it depends on the order of some events which of them are taken.
