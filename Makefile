@@ -13,6 +13,8 @@ run: ## Get what is missing, build, and serve on http://127.0.0.1:8080 with a pr
 	@tools/setup run
 	cargo run --release --locked -- serve
 
+# What failed shows at the end, rather than the stack of an async runtime.
+test: export RUST_BACKTRACE = 0
 test: setup lint ## Do all that CI does: get what is missing, check format, lints and docs, run every test
 	PATH="$(CURDIR)/.tools:$$PATH" cargo test --locked
 	PATH="$(CURDIR)/.tools:$$PATH" STANDINGS_TEST_CLUSTER=1 cargo test --locked --test it -- --test-threads 6

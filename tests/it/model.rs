@@ -10,7 +10,7 @@
 //! - `answers.rs` says it in JSON. `cases.rs` makes the random cases, `player.rs` plays them.
 //!
 //! `STANDINGS_MODEL_CASES` is the number of cases of each test, and `STANDINGS_MODEL_SEED` gives others.
-//! A failure prints the shortest case found, and all that was sent in it.
+//! A failure prints the shortest case found, all that was sent in it, and at last what differs.
 
 mod answers;
 mod cases;
@@ -270,7 +270,7 @@ fn play(name: &'static str, theme: &Theme) {
     match result {
         Ok(()) => {}
         Err(TestError::Fail(why, case)) => {
-            panic!("with STANDINGS_MODEL_SEED={seed}: {why}\nin {case:?}")
+            panic!("in {case:?}\n{why}with STANDINGS_MODEL_SEED={seed}")
         }
         Err(error) => panic!("{error}"),
     }

@@ -162,7 +162,7 @@ impl Table {
         }
     }
 
-    /// Plays a case; the error says what differs, and all that had happened.
+    /// Plays a case; the error says all that had happened, and what differs.
     pub async fn play(&self, case: &Case) -> Result<(), String> {
         let boards = case.boards.iter().map(|board| {
             let number = self.boards.fetch_add(1, Ordering::SeqCst);
@@ -187,7 +187,7 @@ impl Table {
                 .await
                 .expect(204);
         }
-        result.map_err(|difference| format!("{difference}\n\nafter\n{}\n", game.log.join("\n")))
+        result.map_err(|difference| format!("after\n{}\n\n{difference}\n", game.log.join("\n")))
     }
 }
 
