@@ -19,9 +19,10 @@
 --     {6, place in `standings`, mark, before, count} `before` entries ahead of a mark and `count` from it on
 --     {7, place in `standings`, list of marks}       how many entries are ahead of each
 --
--- ARGV[2]  'replica', where it is one: it does not know that its slot is moving, and may have a part of the keys
+-- ARGV[2]  to a replica: the id of the process whose data is known to be fresh enough. It does not know that its slot
+--          is moving, and may have a part of the keys
 --
--- Reply: {'STALE'}, also where a key is missing on a replica, or {'OK', an answer to each query}:
+-- Reply: {'STALE'}, also by another process, and where a key is missing on a replica, or {'OK', an answer to each query}:
 --   {-1, start}   a standing that it needs is not complete
 --   page     {total, rank of the first entry, entries, {} (no member) or {rank, score, sorted-set member}}
 --   member   {total} (no member), or
@@ -59,7 +60,7 @@ local function is_whole()
 end
 
 if call('HGET', KEYS[1], 'version') ~= args.version then return {'STALE'} end
-if ARGV[2] == 'replica' and not is_whole() then return {'STALE'} end
+if ARGV[2] and not (ARGV[2] == process_id() and is_whole()) then return {'STALE'} end
 
 -- Opens the standings; `is_missing` marks one that is derived and not complete.
 local standings = {}

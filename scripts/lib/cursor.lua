@@ -7,7 +7,7 @@
 -- Some of what a key holds, by HSCAN, SSCAN or ZSCAN, and the cursor of the next part. A walk begins with the cursor
 -- '0', and ends when it is told that. It meets whatever is there all the time at least once.
 local function scan_on(command, key, cursor, count)
-  local process = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)') or ''
+  local process = process_id()
   local place, of_process = string.match(cursor, '^(%d+)@(%x*)$')
   if of_process ~= process then place = '0' end
   local part = redis.call(command, key, place, 'COUNT', count)

@@ -230,7 +230,8 @@ impl Store {
     }
 
     /// Runs a script that reads what belongs to a board, or shard, on a replica, if there is one that is fresh enough. It
-    /// may have a part of the keys only: of a slot that is moving.
+    /// may have a part of the keys only: of a slot that is moving. The script gets the id of its process as one more
+    /// argument.
     pub(super) async fn read_replica(
         &self,
         board: &Board,

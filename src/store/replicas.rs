@@ -48,8 +48,16 @@ type Known = BTreeMap<Server, Vec<Arc<Replica>>>;
 #[derive(Debug)]
 struct Replica {
     readers: Readers,
-    /// It has all that was acknowledged before.
-    as_of: Mutex<Option<Instant>>,
+    seen: Mutex<Option<Seen>>,
+}
+
+/// What a replica was last seen to have.
+#[derive(Clone, Debug)]
+struct Seen {
+    /// All that was acknowledged before.
+    as_of: Instant,
+    /// The id of its process: one that was started again may have begun with older data.
+    process: String,
 }
 
 impl Replicas {
@@ -65,18 +73,19 @@ impl Replicas {
         }
     }
 
-    /// Runs a script on a replica of the server, and tells how old the answer is at the most. `None` if there is none
-    /// that is fresh enough when it has answered.
+    /// Runs a script on a replica of the server, with the id of its process as one more argument, and tells how old the
+    /// answer is at the most. `None` if there is none that is fresh enough when it has answered.
     ///
     /// What has the same tag is read of the same replica as long as that is well, so that it does not go back in time.
     pub(super) async fn read(
         &self,
         primary: &Server,
         tag: &str,
-        call: Call,
+        mut call: Call,
     ) -> Option<(Value, Instant)> {
         let known = self.known.load_full();
-        let (replica, as_of) = self.choose(known.get(primary)?, tag)?;
+        let (replica, Seen { as_of, process }) = self.choose(known.get(primary)?, tag)?;
+        call.args.push(process.into());
         let reply = tokio::time::timeout(READ_TIMEOUT, replica.readers.read(call)).await;
         let answer = reply.ok().and_then(Result::ok);
         let is_fresh = as_of.elapsed() <= self.max_staleness;
@@ -89,20 +98,16 @@ impl Replicas {
         answer.filter(|_| is_fresh).map(|answer| (answer, as_of))
     }
 
-    /// One that is fresh enough, and as of when.
-    fn choose<'a>(
-        &self,
-        replicas: &'a [Arc<Replica>],
-        tag: &str,
-    ) -> Option<(&'a Replica, Instant)> {
+    /// One that is fresh enough, and what it has.
+    fn choose<'a>(&self, replicas: &'a [Arc<Replica>], tag: &str) -> Option<(&'a Replica, Seen)> {
         let count = replicas.len();
         let first = usize::try_from(self.chance.hash_one(tag) % u64::try_from(count).ok()?.max(1));
         let (ahead, from_first) = replicas.split_at(first.ok()?);
         let mut fresh = from_first.iter().chain(ahead).filter_map(|replica| {
-            let as_of = (*replica.as_of.lock())?;
-            Some((&**replica, as_of))
+            let seen = replica.seen.lock().clone()?;
+            Some((&**replica, seen))
         });
-        fresh.find(|(_, as_of)| as_of.elapsed() <= self.max_staleness)
+        fresh.find(|(_, seen)| seen.as_of.elapsed() <= self.max_staleness)
     }
 }
 
@@ -143,7 +148,7 @@ impl Followed {
     /// Asks the primary where it is, and for its replicas.
     async fn ask(&mut self, node: &Node, topology: &Topology) {
         let at = Instant::now();
-        let Some(info) = info_of(node.command("INFO", vec!["replication".into()])).await else {
+        let Some(info) = info_of(node.command("INFO", sections())).await else {
             return;
         };
         if !info.is_primary {
@@ -160,8 +165,8 @@ impl Followed {
             }
             match Readers::connect(&topology.config_of(&server)) {
                 Ok(readers) => {
-                    let as_of = Mutex::default();
-                    let replica = Replica { readers, as_of };
+                    let seen = Mutex::default();
+                    let replica = Replica { readers, seen };
                     self.replicas.insert(server, Arc::new(replica));
                 }
                 Err(error) => tracing::warn!(%error, "a replica can't be used"),
@@ -176,18 +181,24 @@ impl Followed {
                 // A new connection has not said so; until then it is sent to the primary.
                 replica.readers.say_readonly().await;
             }
-            let asked = replica.readers.command("INFO", vec!["replication".into()]);
-            let info = info_of(asked).await?;
-            let as_of = self
-                .marks
-                .reached(&info.place)
-                .filter(|_| !info.is_primary)?;
-            let mut known = replica.as_of.lock();
-            *known = known.max(Some(as_of));
+            let asked = replica.readers.command("INFO", sections());
+            let Info {
+                is_primary,
+                place,
+                process,
+                ..
+            } = info_of(asked).await?;
+            let as_of = self.marks.reached(&place).filter(|_| !is_primary);
+            *replica.seen.lock() = as_of.map(|as_of| Seen { as_of, process });
             Some(())
         });
         join_all(asked).await;
     }
+}
+
+/// What of `INFO` is looked at.
+fn sections() -> Vec<String> {
+    vec!["replication".into(), "server".into()]
 }
 
 async fn info_of(asked: impl Future<Output = Result<String, Failure>>) -> Option<Info> {
@@ -226,17 +237,18 @@ impl Marks {
     }
 }
 
-/// What a server says of its replication.
+/// What a server says of itself and its replication.
 #[derive(Debug, Eq, PartialEq)]
 struct Info {
     is_primary: bool,
+    process: String,
     place: Place,
     /// Those that follow it, as they want to be reached.
     replicas: Vec<Server>,
 }
 
 impl Info {
-    /// Reads the answer to `INFO replication`.
+    /// Reads the answer to `INFO`.
     fn parse(text: &str) -> Option<Self> {
         let fields: BTreeMap<&str, &str> = text
             .lines()
@@ -255,6 +267,7 @@ impl Info {
         let replicas = (0..).map_while(|number| fields.get(&*format!("slave{number}")));
         Some(Self {
             is_primary,
+            process: (*fields.get("run_id")?).to_owned(),
             place,
             replicas: replicas
                 .filter_map(|replica| read_replica(replica))
@@ -284,12 +297,12 @@ fn read_replica(text: &str) -> Option<Server> {
 mod tests {
     use super::*;
 
-    const PRIMARY: &str = "# Replication\r\nrole:master\r\nconnected_slaves:3\r\n\
+    const PRIMARY: &str = "# Server\r\nrun_id:f00\r\n# Replication\r\nrole:master\r\nconnected_slaves:3\r\n\
         slave0:ip=10.0.0.2,port=6379,state=online,offset=1200,lag=0\r\n\
         slave1:ip=10.0.0.3,port=6380,state=wait_bgsave,offset=0,lag=0\r\n\
         slave2:ip=replica.example,port=6379,state=online,offset=1100,lag=1\r\n\
         master_replid:aa\r\nmaster_replid2:00\r\nmaster_repl_offset:1234\r\nsecond_repl_offset:-1\r\n";
-    const REPLICA: &str = "# Replication\r\nrole:slave\r\nmaster_host:10.0.0.1\r\nmaster_port:6379\r\n\
+    const REPLICA: &str = "# Server\r\nrun_id:ba2\r\n# Replication\r\nrole:slave\r\nmaster_host:10.0.0.1\r\nmaster_port:6379\r\n\
         master_link_status:up\r\nslave_read_repl_offset:1300\r\nslave_repl_offset:1200\r\nconnected_slaves:0\r\n\
         master_replid:aa\r\nmaster_repl_offset:1300\r\n";
 
@@ -302,6 +315,7 @@ mod tests {
     fn a_primary_names_those_that_follow_it_and_a_replica_what_it_has_carried_out() {
         let primary = Info::parse(PRIMARY).unwrap();
         assert!(primary.is_primary);
+        assert_eq!(primary.process, "f00");
         assert_eq!(primary.place, place("aa", 1234));
         let replicas = [("10.0.0.2", 6379), ("replica.example", 6379)];
         assert_eq!(

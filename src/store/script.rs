@@ -44,11 +44,11 @@ scripts! {
     /// Carries out the plans of many events.
     APPLY = "apply", "#!lua", ["slot", "moving", "standing", "derived", "quota"];
     /// Takes a derived standing a step nearer to complete.
-    ADVANCE = "advance", "#!lua", ["slot", "cursor", "moving", "standing", "derived"];
+    ADVANCE = "advance", "#!lua", ["slot", "process", "cursor", "moving", "standing", "derived"];
     /// Sets initial scores.
     INITIAL = "initial", "#!lua", ["slot", "moving", "standing", "derived"];
     /// Reads pages, members, subsets and amounts.
-    READ = "read", "#!lua flags=no-writes", ["moving", "standing", "derived"];
+    READ = "read", "#!lua flags=no-writes", ["process", "moving", "standing", "derived"];
     /// Counts distinct voters.
     VOTERS = "voters", "#!lua", [];
     /// Merges the voters of a shard.
@@ -62,7 +62,7 @@ scripts! {
     /// Keeps what was reserved, or gives it back.
     SETTLE = "settle", "#!lua", ["slot"];
     /// Reads which reservations are open.
-    RESERVED = "reserved", "#!lua flags=no-writes", ["cursor"];
+    RESERVED = "reserved", "#!lua flags=no-writes", ["process", "cursor"];
     /// Finds out what became of an event with a reservation, once and for all.
     FENCE = "fence", "#!lua", ["generation"];
     /// Stores a definition.
@@ -74,7 +74,7 @@ scripts! {
     /// Makes one instance the one that moves a board's data.
     LEASE = "lease", "#!lua", ["generation"];
     /// Reads a part of what a key holds.
-    SCAN = "scan", "#!lua flags=no-writes", ["cursor"];
+    SCAN = "scan", "#!lua flags=no-writes", ["process", "cursor"];
     /// Has a shard note what changes.
     TRACK = "track", "#!lua", ["generation"];
     /// Tells what has changed in a shard.

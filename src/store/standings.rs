@@ -407,8 +407,7 @@ impl Store {
         let (mut keys, args) = (encoder.keys, pack(&args)?);
         if freshness == Freshness::Bounded && self.has_replicas() {
             keys.push(keys::registry(&board.tag(), board.generation));
-            let args = vec![args.clone(), "replica".into()];
-            let read = self.read_replica(board, &script::READ, keys.clone(), args);
+            let read = self.read_replica(board, &script::READ, keys.clone(), vec![args.clone()]);
             if let Some(Dated { value, as_of }) = read.await
                 && let Ok(value) = answers(board, queries, value)
                 && is_complete(&value)

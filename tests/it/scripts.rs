@@ -300,6 +300,40 @@ async fn reads_are_one_snapshot_and_name_their_version() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_replica_reads_only_as_the_process_that_is_meant_and_where_no_key_is_missing() {
+    let redis = RedisServer::start().await;
+    board(&redis).await;
+    let info = redis.command("INFO server").await;
+    let process = info.lines().find_map(|line| line.strip_prefix("run_id:"));
+    let process = process.unwrap().trim();
+    let args = pack(
+        &json!({"version": "1-1", "layout": layout(), "ranking": "ordinal", "standings": [[2, 0, 0]], "queries": [[1, 1, 0, 10, false]]}),
+    );
+    let code = async |process: &str| {
+        let keys = ["st:{b}", DAY, "st:{b}:1:keys"];
+        let reply = run(&redis, &script::READ, &keys, &[&args, process.as_bytes()]).await;
+        reply.list()[0].text()
+    };
+    assert_eq!(
+        code(process).await,
+        "STALE",
+        "neither standing nor registry"
+    );
+    let other: &[u8] = b"st:{b}:1:day:2026-11-20";
+    redis.run(&[b"SADD", b"st:{b}:1:keys", other]).await;
+    assert_eq!(code(process).await, "OK", "there never was one");
+    redis
+        .run(&[b"SADD", b"st:{b}:1:keys", DAY.as_bytes()])
+        .await;
+    assert_eq!(code(process).await, "STALE", "it is gone");
+    redis.run(&[b"ZADD", DAY.as_bytes(), b"-5", b"ann"]).await;
+    assert_eq!(code(process).await, "OK");
+    assert_eq!(code("0123").await, "STALE", "another process");
+    redis.run(&[b"DEL", b"st:{b}:1:keys"]).await;
+    assert_eq!(code(process).await, "OK", "all that is asked for is there");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn initial_scores_are_set_in_all_standings_that_are_there() {
     let redis = RedisServer::start().await;
     board(&redis).await;
