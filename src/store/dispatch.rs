@@ -14,6 +14,7 @@ use futures::future::join_all;
 
 use super::connection::{Call, Failure};
 use super::keys;
+use super::node::Node;
 use super::replicas::Replicas;
 use super::script::Script;
 use super::topology::Topology;
@@ -195,15 +196,11 @@ impl Store {
         call: Call,
         min_replicas: Option<u8>,
     ) -> Result<Value, StoreError> {
-        let mut patience = Patience::new();
-        loop {
-            let node = self.topology.node(call.slot())?;
-            let write = node.write(tag, call.clone(), min_replicas);
-            match Box::pin(write).await {
-                Ok(reply) => return Ok(reply),
-                Err(failure) => self.wait_for_slot(&mut patience, failure).await?,
-            }
-        }
+        let write = |node: Arc<Node>| {
+            let call = call.clone();
+            async move { node.write(tag, call, min_replicas).await }
+        };
+        self.at_slot(call.slot(), write).await
     }
 
     /// Runs a script that reads.
@@ -214,14 +211,11 @@ impl Store {
         args: Vec<Value>,
     ) -> Result<Value, StoreError> {
         let call = call(script, keys, args);
-        let mut patience = Patience::new();
-        loop {
-            let node = self.topology.node(call.slot())?;
-            match Box::pin(node.read(call.clone())).await {
-                Ok(reply) => return Ok(reply),
-                Err(failure) => self.wait_for_slot(&mut patience, failure).await?,
-            }
-        }
+        let read = |node: Arc<Node>| {
+            let call = call.clone();
+            async move { node.read(call).await }
+        };
+        self.at_slot(call.slot(), read).await
     }
 
     /// Whether replicas may be asked.
@@ -254,10 +248,22 @@ impl Store {
         args: Vec<String>,
     ) -> Result<R, StoreError> {
         let slot = args.first().map_or(0, |key| slot_of(key));
+        let command = |node: Arc<Node>| {
+            let args = args.clone();
+            async move { node.command(name, args).await }
+        };
+        self.at_slot(slot, command).await
+    }
+
+    /// Calls the server that has a slot, and again for a while where the slot was elsewhere or moving.
+    async fn at_slot<T, F: Future<Output = Result<T, Failure>>>(
+        &self,
+        slot: u16,
+        call: impl Fn(Arc<Node>) -> F,
+    ) -> Result<T, StoreError> {
         let mut patience = Patience::new();
         loop {
-            let node = self.topology.node(slot)?;
-            match Box::pin(node.command(name, args.clone())).await {
+            match Box::pin(call(self.topology.node(slot)?)).await {
                 Ok(reply) => return Ok(reply),
                 Err(failure) => self.wait_for_slot(&mut patience, failure).await?,
             }

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use fred::types::config::Config;
 use fred::types::{FromValue, Value};
-use futures::FutureExt;
 use futures::future::join_all;
 use tokio::sync::{AcquireError, Mutex, Semaphore};
 
@@ -93,8 +92,11 @@ impl Node {
             next,
         } = self.writer(tag);
         let count = min_replicas.map_or(1, |_| CONFIRM_TURNS);
-        let is_next = in_time(next.lock().map(Ok)).await?;
-        let _turns = in_time(in_flight.acquire_many(count)).await?;
+        let turns = async {
+            let is_next = next.lock().await;
+            Ok((in_flight.acquire_many(count).await?, is_next))
+        };
+        let (_turns, is_next) = in_time(turns).await?;
         let call = async {
             match min_replicas {
                 Some(min_replicas) => connection.run_and_confirm(call, min_replicas).await,

@@ -284,25 +284,34 @@ async fn nothing_is_acknowledged_that_no_replica_has() {
     assert_eq!(again.expect(200)["status"], "duplicate");
 }
 
-/// Two instances that wait for a replica.
-async fn two_instances(servers: &RedisServers) -> [Instance; 2] {
+/// A board of eight shards on a cluster with replicas, and two instances that wait for these.
+async fn sharded_board() -> (RedisServers, [Instance; 2]) {
+    let servers = RedisServers::start_cluster_with_replicas().await;
     let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
-    let start = async || {
-        let store = Store::connect(&Address::parse(&servers.url())).unwrap();
-        Instance::start_on(store.with_min_replicas(1), clock.clone(), "").await
-    };
-    [start().await, start().await]
+    let instances = Instance::start_two(&servers.url(), &clock, wait_for_replica).await;
+    let definition = json!({"windows": ["day", "all", "last-7-days"], "shards": 8});
+    instances[0].client.define("b", definition).await;
+    (servers, instances)
+}
+
+fn wait_for_replica(store: Store) -> Store {
+    store.with_min_replicas(1)
+}
+
+/// The sum of all scores, once they can be read again.
+async fn sum_at_last(client: &Client) -> i64 {
+    eventually("all can be read", async || {
+        client.get("/v1/boards/b/standings/all").await.status == 200
+    })
+    .await;
+    sum(client).await
 }
 
 /// Each event is sent until it is acknowledged, while the primary of some shards dies and its replica takes over.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_primary_of_a_cluster_that_dies_loses_and_doubles_nothing() {
-    let servers = RedisServers::start_cluster_with_replicas().await;
-    let instances = two_instances(&servers).await;
+    let (servers, instances) = sharded_board().await;
     let client = &instances[0].client;
-    client
-        .define("b", json!({"windows": ["all"], "shards": 8}))
-        .await;
     let traffic: Vec<_> = (0..4)
         .map(|task| {
             let client = instances[task % 2].client.clone();
@@ -319,22 +328,14 @@ async fn a_primary_of_a_cluster_that_dies_loses_and_doubles_nothing() {
     for task in traffic {
         task.await.unwrap();
     }
-    eventually("all can be read", async || {
-        client.get("/v1/boards/b/standings/all").await.status == 200
-    })
-    .await;
-    assert_eq!(sum(client).await, 2_000);
+    assert_eq!(sum_at_last(client).await, 2_000);
 }
 
 /// The same with a primary that does not die, but hangs, and wakes up when it is none any more.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_primary_of_a_cluster_that_hangs_loses_and_doubles_nothing() {
-    let servers = RedisServers::start_cluster_with_replicas().await;
-    let instances = two_instances(&servers).await;
+    let (servers, instances) = sharded_board().await;
     let client = &instances[0].client;
-    client
-        .define("b", json!({"windows": ["all"], "shards": 8}))
-        .await;
     let is_done = Arc::new(AtomicBool::new(false));
     let traffic: Vec<_> = (0..4)
         .map(|task| {
@@ -356,12 +357,8 @@ async fn a_primary_of_a_cluster_that_hangs_loses_and_doubles_nothing() {
     for task in traffic {
         sent += task.await.unwrap();
     }
-    eventually("all can be read", async || {
-        client.get("/v1/boards/b/standings/all").await.status == 200
-    })
-    .await;
     assert!(sent > 0);
-    assert_eq!(usize::try_from(sum(client).await).unwrap(), sent);
+    assert_eq!(usize::try_from(sum_at_last(client).await).unwrap(), sent);
 }
 
 /// What became of events that were sent while all else moved: for each member how many of its events count in a window.
@@ -390,13 +387,9 @@ fn mixed_batch(from: usize, count: usize) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_go_on_while_slots_move_and_a_primary_dies() {
-    let servers = RedisServers::start_cluster_with_replicas().await;
-    let instances = two_instances(&servers).await;
+    let (servers, instances) = sharded_board().await;
     let client = &instances[0].client;
     let windows = ["day", "all", "last-7-days"];
-    client
-        .define("b", json!({"windows": windows, "shards": 8}))
-        .await;
     client
         .define("v", json!({"windows": windows, "uniques": "member"}))
         .await;

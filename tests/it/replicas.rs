@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 use standings::clock::Clock;
 use standings::domain::time::Timestamp;
 use standings::store::{Address, Store};
@@ -57,6 +57,13 @@ impl Pair {
         &self.instance.client
     }
 
+    /// Sends an event of a member; it has to be taken.
+    async fn post(&self, member: &str) {
+        let event = json!({"member": member, "score": 1});
+        let answer = self.client().post("/v1/boards/b/events", event).await;
+        answer.expect(200);
+    }
+
     /// Waits until the replica answers, with all that there is.
     async fn wait_for_replica(&self) {
         let newest = self.client().get_current(PAGE).await.text;
@@ -86,27 +93,19 @@ fn staleness_of(answer: &Answer) -> Option<Duration> {
     Some(Duration::from_millis(ms.to_str().unwrap().parse().unwrap()))
 }
 
-fn event(member: &str) -> Value {
-    json!({"member": member, "score": 1})
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_of_a_replica_says_how_old_it_is() {
     const MAX_STALENESS: Duration = Duration::from_secs(2);
     let pair = Pair::start(MAX_STALENESS).await;
     let client = pair.client();
     client.define("b", json!({"windows": ["all"]})).await;
-    let post = async |member| {
-        let answer = client.post("/v1/boards/b/events", event(member)).await;
-        answer.expect(200);
-    };
-    post("a").await;
+    pair.post("a").await;
     pair.wait_for_replica().await;
     let stats = pair.replica.command("INFO commandstats").await;
     assert!(stats.contains("cmdstat_evalsha"), "{stats}");
 
     pair.delay.hold(true);
-    post("b").await;
+    pair.post("b").await;
     let acknowledged = Instant::now();
     let mut seen_old = 0;
     loop {
@@ -164,10 +163,7 @@ async fn what_a_replica_does_not_know_its_primary_answers() {
     client
         .define("b", json!({"windows": windows, "ties": "member"}))
         .await;
-    client
-        .post("/v1/boards/b/events", event("a"))
-        .await
-        .expect(200);
+    pair.post("a").await;
     let rolling = "/v1/boards/b/standings/last-2-days";
     client.get(rolling).await.expect(200);
     pair.wait_for_replica().await;
@@ -212,13 +208,9 @@ async fn what_a_replica_does_not_know_its_primary_answers() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_that_is_gone_is_not_missed() {
     let pair = Pair::start(Duration::from_mins(1)).await;
-    let client = pair.instance.client.clone();
+    let client = pair.client();
     client.define("b", json!({"windows": ["all"]})).await;
-    let post = async |member| {
-        let answer = client.post("/v1/boards/b/events", event(member)).await;
-        answer.expect(200);
-    };
-    post("a").await;
+    pair.post("a").await;
     pair.wait_for_replica().await;
     pair.replica.kill();
     for _ in 0..20 {
@@ -226,7 +218,7 @@ async fn a_replica_that_is_gone_is_not_missed() {
         client.get(PAGE).await.expect(200);
         assert!(sent.elapsed() < Duration::from_secs(1));
     }
-    post("b").await;
+    pair.post("b").await;
     pair.replica.restart().await;
     pair.wait_for_replica().await;
 }
@@ -287,14 +279,11 @@ impl Writer {
 /// Two instances that wait for a replica with each event, and read from replicas.
 async fn two_instances(url: &str) -> [Instance; 2] {
     let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
-    let start = async || {
-        let store = Store::connect(&Address::parse(url)).unwrap();
-        let store = store
-            .with_min_replicas(1)
-            .with_max_staleness(Duration::from_secs(1));
-        Instance::start_on(store, clock.clone(), "").await
+    let set_up = |store: Store| {
+        let store = store.with_min_replicas(1);
+        store.with_max_staleness(Duration::from_secs(1))
     };
-    [start().await, start().await]
+    Instance::start_two(url, &clock, set_up).await
 }
 
 /// Events come in at one instance, and are read at the other, while a primary dies and its replica takes over.

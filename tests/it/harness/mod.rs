@@ -43,6 +43,19 @@ impl Instance {
         Self::start_on(store, clock, keys).await
     }
 
+    /// Starts two of them, each on a store that is set up like this.
+    pub async fn start_two(
+        redis_url: &str,
+        clock: &Clock,
+        set_up: impl Fn(Store) -> Store,
+    ) -> [Self; 2] {
+        let start = async || {
+            let store = Store::connect(&Address::parse(redis_url)).unwrap();
+            Self::start_on(set_up(store), clock.clone(), "").await
+        };
+        [start().await, start().await]
+    }
+
     /// Starts it on a store that is set up already.
     pub async fn start_on(store: Store, clock: Clock, keys: &str) -> Self {
         client::install_tls_provider();

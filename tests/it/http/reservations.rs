@@ -14,7 +14,7 @@ use standings::domain::score::Score;
 use standings::domain::time::Timestamp;
 use standings::store::events::{Answer, Ready};
 use standings::store::reservations::{Reserved, Token, Wanted};
-use standings::store::{Address, Store, Versioned};
+use standings::store::{Store, Versioned};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::harness::client::Answer as HttpAnswer;
@@ -346,13 +346,10 @@ async fn a_redis_that_is_killed_between_the_steps_lets_no_vote_too_many_through(
 async fn a_primary_that_dies_between_the_steps_lets_no_vote_too_many_through() {
     let redis = RedisServers::start_cluster_with_replicas().await;
     let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
-    let mut instances = Vec::new();
-    for _ in 0..2 {
-        let store = Store::connect(&Address::parse(&redis.url())).unwrap();
-        instances.push(Instance::start_on(store.with_min_replicas(1), clock.clone(), "").await);
-    }
+    let set_up = |store: Store| store.with_min_replicas(1);
+    let instances = Instance::start_two(&redis.url(), &clock, set_up).await;
     let world = World {
-        instances,
+        instances: instances.into(),
         clock,
         redis,
     };
