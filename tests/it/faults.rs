@@ -256,13 +256,11 @@ async fn nothing_is_acknowledged_that_no_replica_has() {
     assert_eq!(length, Reply::Integer(14), "the replica has it");
 
     replica.kill();
-    let begun = std::time::Instant::now();
     for _ in 0..2 {
-        let answer = send("3").await;
+        let answer = client.once().post("/v1/boards/b/events", event("3")).await;
         assert_eq!(answer.headers["retry-after"], "1");
         answer.expect_problem(503, "store-unavailable");
     }
-    assert!(begun.elapsed() < Duration::from_secs(10));
     replica.restart().await;
     let answer = client
         .post_until_taken("/v1/boards/b/events", &event("3"))
@@ -401,7 +399,7 @@ async fn events_go_on_while_slots_move_and_a_primary_dies() {
                     send_until_taken(&client, &mixed_batch(number * 20, 20)).await;
                     let board = ["b", "v"][number / 4 % 2];
                     let path = format!("/v1/boards/{board}/standings/last-7-days");
-                    let read = client.get(&path).await;
+                    let read = client.once().get(&path).await;
                     assert!([200, 503].contains(&read.status.as_u16()), "{}", read.text);
                 }
             })

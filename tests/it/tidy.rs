@@ -20,11 +20,26 @@ fn files(folder: &Path, ending: &str) -> Vec<(PathBuf, String)> {
 
 /// The code of a source file, without its unit tests and comments.
 fn code(text: &str) -> String {
-    let before_tests = text.split("#[cfg(test)]").next().unwrap_or_default();
-    let lines = before_tests
-        .lines()
-        .filter(|line| !line.trim_start().starts_with("//"));
-    lines.collect::<Vec<_>>().join("\n")
+    let mut lines = text.lines();
+    let mut kept = Vec::new();
+    while let Some(line) = lines.next() {
+        if line == "#[cfg(test)]" {
+            // An item ends with its own line, or with the brace that closes it.
+            let is_whole = |line: &&str| line.starts_with('}') || line.ends_with(';');
+            let _ = lines
+                .by_ref()
+                .find(|line| !line.starts_with(' ') && is_whole(line));
+        } else if !line.trim_start().starts_with("//") {
+            kept.push(line);
+        }
+    }
+    kept.join("\n")
+}
+
+#[test]
+fn code_is_all_but_tests_and_comments() {
+    let text = "use a;\n#[cfg(test)]\nmod tests;\n// no code\nfn one() {}\n#[cfg(test)]\nmod more {\n    use b;\n}\nfn two() {}";
+    assert_eq!(code(text), "use a;\nfn one() {}\nfn two() {}");
 }
 
 #[test]
