@@ -69,9 +69,14 @@ impl Client {
     }
 
     pub async fn send(request: reqwest::RequestBuilder) -> Answer {
-        let response = request.send().await.unwrap();
+        Self::try_send(request).await.unwrap()
+    }
+
+    /// The same; the server may be killed meanwhile.
+    pub async fn try_send(request: reqwest::RequestBuilder) -> reqwest::Result<Answer> {
+        let response = request.send().await?;
         let (status, headers) = (response.status(), response.headers().clone());
-        let text = response.text().await.unwrap();
+        let text = response.text().await?;
         let json = serde_json::from_str(&text).unwrap_or(Value::Null);
         let answer = Answer {
             status,
@@ -80,7 +85,7 @@ impl Client {
             json,
         };
         answer.check();
-        answer
+        Ok(answer)
     }
 
     pub async fn get(&self, path: &str) -> Answer {
