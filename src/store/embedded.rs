@@ -14,6 +14,8 @@
 //!   when the last process that holds it is gone, so a server that outlived a killed service, or
 //!   one that is still dying, keeps the next one out. (A server that somebody starts by hand on
 //!   the same files, with neither this lock nor this socket, can't be seen.)
+//! - **No server goes on from half a write.** Before each start the end of the append-only file is looked
+//!   at, and a script's writes that were not written whole are cut off (`journal.rs` says why).
 //! - **The watched server is our own child.** One that an earlier run left behind is shut down
 //!   over its socket and replaced, never adopted.
 //! - **Only our own child is ever sent a signal.** A left-over is merely asked to shut down, and
@@ -25,6 +27,7 @@
 //! back in its memory for up to 2 s, and killing it with SIGKILL just then loses those.
 
 mod home;
+mod journal;
 mod locate;
 mod process;
 mod wire;
@@ -275,6 +278,8 @@ async fn launch(
     slot: &mut Option<Server>,
 ) -> Result<u32, EmbeddedError> {
     let claim = home.claim(LEFT_OVER_WAIT_MAX).await?;
+    let mended = journal::mend(&home.dir).await;
+    mended.map_err(|error| EmbeddedError::DataDir(home.dir.clone(), error))?;
     let server = slot.insert(Server::spawn(program, home, claim)?);
     let outcome = server.serves(&home.socket).await.map(|()| server.pid);
     if outcome.is_err() {

@@ -11,6 +11,7 @@ mod faults;
 mod flights;
 mod harness;
 mod http;
+mod kills;
 mod model;
 mod openapi;
 mod replicas;

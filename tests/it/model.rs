@@ -12,9 +12,9 @@
 //! `STANDINGS_MODEL_CASES` is the number of cases of each test, and `STANDINGS_MODEL_SEED` gives others.
 //! A failure prints the shortest case found, all that was sent in it, and at last what differs.
 
-mod answers;
+pub mod answers;
 mod cases;
-mod naive;
+pub mod naive;
 mod player;
 mod reads;
 
@@ -276,7 +276,7 @@ fn play(name: &'static str, theme: &Theme) {
     }
 }
 
-fn from_environment<T: FromStr>(name: &str, otherwise: T) -> T {
+pub fn from_environment<T: FromStr>(name: &str, otherwise: T) -> T {
     std::env::var(name)
         .ok()
         .and_then(|value| value.parse().ok())

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use futures::StreamExt;
+
 use super::home::{Home, socket_path};
 use super::process::read_log_line;
 use super::wire::ask;
@@ -356,6 +358,116 @@ async fn a_start_that_is_given_up_leaves_nothing_behind() {
     }
     let server = start(dir.path()).await;
     assert_eq!(ask(server.socket(), "PING").await.unwrap(), "+PONG");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn no_cut_of_the_last_transaction_lets_half_of_it_come_back() {
+    let whole = tempfile::tempdir().unwrap();
+    let server = start(whole.path()).await;
+    for _ in 0..3 {
+        add(&server).await;
+    }
+    server.stop().await;
+    let file = fs::read(whole.path().join(INCREMENTAL)).unwrap();
+    let block = last_block(&file);
+
+    let cuts = futures::stream::iter(block..=file.len()).map(async |cut| {
+        let dir = copy_of(whole.path());
+        fs::write(dir.path().join(INCREMENTAL), &file[..cut]).unwrap();
+        let server = start(dir.path()).await;
+        let taken = if cut == file.len() { 3 } else { 2 };
+        assert_eq!(count(&server).await, taken, "cut at {cut}");
+        // A single write, or another script.
+        if cut % 2 == 0 {
+            assert_eq!(
+                ask(server.socket(), "SET single kept").await.unwrap(),
+                "+OK"
+            );
+        } else {
+            add(&server).await;
+        }
+        server.stop().await;
+
+        let server = start(dir.path()).await;
+        if cut % 2 == 0 {
+            assert_eq!(get(&server, "single").await, "kept", "cut at {cut}");
+        }
+        let taken = taken + u32::from(cut % 2 == 1);
+        assert_eq!(count(&server).await, taken, "cut at {cut}");
+        server.stop().await;
+    });
+    cuts.buffer_unordered(8).collect::<()>().await;
+}
+
+/// The server alone is killed while it writes, and restarted by its watcher.
+#[tokio::test]
+async fn a_restarted_server_does_not_go_on_from_half_a_transaction() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = Fragile::new(dir.path());
+    let server = EmbeddedServer::start(program.config()).await.unwrap();
+    for _ in 0..3 {
+        add(&server).await;
+    }
+    until_written(&server).await;
+    program.break_it();
+    signal("KILL", pid(&server));
+    let mut state = server.watch_state();
+    let broken = state.wait_for(|state| *state == ServerState::Restarting { attempt: 2 });
+    tokio::time::timeout(DEADLINE, broken)
+        .await
+        .unwrap()
+        .unwrap();
+    let path = dir.path().join("data").join(INCREMENTAL);
+    let file = fs::read(&path).unwrap();
+    fs::write(&path, &file[..file.len() - 5]).unwrap();
+    program.mend_it();
+    let running = state.wait_for(|state| matches!(state, ServerState::Running { .. }));
+    tokio::time::timeout(DEADLINE, running)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(count(&server).await, 2);
+    add(&server).await;
+    server.stop().await;
+
+    let server = EmbeddedServer::start(program.config()).await.unwrap();
+    assert_eq!(count(&server).await, 3);
+    server.stop().await;
+}
+
+/// A rewrite that the death of the server ends leaves two files of commands. Data in the middle is lost if the first is
+/// torn: the server would refuse it once or twice, and then take it.
+#[tokio::test]
+async fn a_torn_file_that_another_follows_is_refused_again_and_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path()).await;
+    for _ in 0..3 {
+        add(&server).await;
+    }
+    server.stop().await;
+    let first = dir.path().join(INCREMENTAL);
+    let second = dir.path().join(INCREMENTAL.replace(".1.", ".2."));
+    let file = fs::read(&first).unwrap();
+    let (torn, rest) = (&file[..file.len() - 5], &file[..last_block(&file)]);
+    fs::write(second, rest).unwrap();
+    let manifest = dir.path().join("appendonlydir/appendonly.aof.manifest");
+    let lines = fs::read_to_string(&manifest).unwrap();
+    let line = "file appendonly.aof.2.incr.aof seq 2 type i\n";
+    fs::write(&manifest, lines + line).unwrap();
+
+    fs::write(&first, torn).unwrap();
+    for _ in 0..4 {
+        let error = EmbeddedServer::start(config(dir.path())).await.unwrap_err();
+        let error = error.to_string();
+        assert!(
+            error.contains("appendonly.aof.1.incr.aof ends in the middle of a write"),
+            "{error}"
+        );
+    }
+    fs::write(&first, &file).unwrap();
+    let server = start(dir.path()).await;
+    assert_eq!(count(&server).await, 5);
     server.stop().await;
 }
 
@@ -730,6 +842,43 @@ async fn until_written(server: &EmbeddedServer) {
         info.contains("\naof_buffer_length:0\r")
     };
     until(written).await;
+}
+
+/// Where a new server writes its commands.
+const INCREMENTAL: &str = "appendonlydir/appendonly.aof.1.incr.aof";
+
+/// Counts one more in three keys, by a script whose writes are one block of the file.
+async fn add(server: &EmbeddedServer) {
+    let script = "redis.call('INCR', 'a') redis.call('RPUSH', 'b', 'x') redis.call('INCR', 'c')";
+    let reply = ask(server.socket(), &format!("EVAL \"{script}\" 0")).await;
+    assert_eq!(reply.unwrap(), "$-1");
+}
+
+/// How often [`add`] was carried out; its keys have to agree on that.
+async fn count(server: &EmbeddedServer) -> u32 {
+    let [a, c] = [get(server, "a").await, get(server, "c").await];
+    let b = ask(server.socket(), "LLEN b").await.unwrap();
+    assert_eq!([&b[1..], &c], [&a, &a], "half of a script is there");
+    a.parse().unwrap()
+}
+
+/// Where the last block of the file begins.
+fn last_block(file: &[u8]) -> usize {
+    let multi = b"*1\r\n$5\r\nMULTI\r\n";
+    let begins = file.windows(multi.len()).rposition(|bytes| bytes == multi);
+    begins.unwrap()
+}
+
+/// A directory with the append-only file of another one.
+fn copy_of(dir: &Path) -> tempfile::TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    let folder = copy.path().join("appendonlydir");
+    fs::create_dir(&folder).unwrap();
+    for file in fs::read_dir(dir.join("appendonlydir")).unwrap() {
+        let file = file.unwrap();
+        fs::copy(file.path(), folder.join(file.file_name())).unwrap();
+    }
+    copy
 }
 
 async fn until(condition: impl AsyncFn() -> bool) {

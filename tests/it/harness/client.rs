@@ -82,9 +82,14 @@ impl Client {
     }
 
     pub async fn send(request: reqwest::RequestBuilder) -> Answer {
-        let response = request.send().await.unwrap();
+        Self::try_send(request).await.unwrap()
+    }
+
+    /// The same; the server may be killed meanwhile.
+    pub async fn try_send(request: reqwest::RequestBuilder) -> reqwest::Result<Answer> {
+        let response = request.send().await?;
         let (status, headers) = (response.status(), response.headers().clone());
-        let text = response.text().await.unwrap();
+        let text = response.text().await?;
         let json = serde_json::from_str(&text).unwrap_or(Value::Null);
         let answer = Answer {
             status,
@@ -93,7 +98,7 @@ impl Client {
             json,
         };
         answer.check();
-        answer
+        Ok(answer)
     }
 
     /// Sends a request as clients do: again, while the answer is an honest 503, until it is taken. Whoever sends one that

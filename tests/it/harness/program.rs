@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -29,10 +30,28 @@ fn command(args: &[&str]) -> Command {
     command
 }
 
+fn with_server<'a>(data: &'a Path, server: &'a Path) -> [&'a str; 4] {
+    let [data, server] = [data, server].map(|path| path.to_str().unwrap());
+    ["--data-dir", data, "--redis-server", server]
+}
+
 impl Program {
     /// Serves with a private Redis server in this folder; returns when it is ready.
     pub async fn serve(data: &Path) -> Self {
         Self::start(&["--data-dir", data.to_str().unwrap()]).await
+    }
+
+    /// The same with this program as its Redis server.
+    pub async fn serve_with(data: &Path, server: &Path) -> Self {
+        Self::start(&with_server(data, server)).await
+    }
+
+    /// The same, but is killed after this time, ready or not.
+    pub async fn serve_for(time: Duration, data: &Path, server: &Path) {
+        let args = [&["--listen", "127.0.0.1:0"], &with_server(data, server)[..]].concat();
+        let mut child = command(&args).stderr(Stdio::null()).spawn().unwrap();
+        tokio::time::sleep(time).await;
+        child.kill().await.unwrap();
     }
 
     /// Serves beside others with this Redis.
@@ -102,6 +121,17 @@ impl Program {
     /// Kills it without a warning; its Redis server is left over.
     pub fn kill(&mut self) {
         self.child.start_kill().unwrap();
+    }
+
+    /// The same, and waits until it is gone; returns what it has said.
+    pub async fn die(mut self) -> String {
+        self.child.kill().await.unwrap();
+        self.log()
+    }
+
+    /// What it has said on standard error.
+    pub fn log(&self) -> String {
+        self.log.lock().clone()
     }
 
     /// Tells it to stop, and waits until it has.

@@ -474,6 +474,21 @@ impl Model {
         if event.voter.is_none() && self.board.quotas.iter().any(|quota| quota.by_voter) {
             return Verdict::Rejected("validation-failed");
         }
+        self.add(event, score, at);
+        if self.is_out_of_range() {
+            self.taken.pop();
+            return Verdict::Rejected("score-out-of-range");
+        }
+        let Some(pools) = self.pools() else {
+            self.taken.pop();
+            return Verdict::Rejected("quota-exceeded");
+        };
+        self.taken.last_mut().unwrap().pools = pools;
+        Verdict::Taken
+    }
+
+    /// Takes an event, whatever the board's bounds and quotas say.
+    pub fn add(&mut self, event: &Event, score: i64, at: i64) {
         let units = [
             Unit::Minute,
             Unit::Hour,
@@ -493,16 +508,6 @@ impl Model {
             pools: Vec::new(),
             standings: Value::Null,
         });
-        if self.is_out_of_range() {
-            self.taken.pop();
-            return Verdict::Rejected("score-out-of-range");
-        }
-        let Some(pools) = self.pools() else {
-            self.taken.pop();
-            return Verdict::Rejected("quota-exceeded");
-        };
-        self.taken.last_mut().unwrap().pools = pools;
-        Verdict::Taken
     }
 
     /// What the latest event takes from: of each quota the first pool for it that has enough left; `None` if some

@@ -1,0 +1,430 @@
+//! The server's append-only file, looked at before a server is started on it.
+//!
+//! The writes of a script are in the file as one block, `MULTI … EXEC`. A server that is killed while it writes
+//! may leave the first part of a block behind. Nobody was told of it, so it must be taken back whole. Redis 7 and
+//! Valkey before 9.1.2 do so only where the file ends exactly behind a command. Where it ends within one, they cut
+//! off no more than this command, and leave a `MULTI` without its `EXEC`. They start well. But what is written
+//! afterwards lies within that block: the next start carries out the old half together with the next script, or
+//! forgets all that comes behind it. [`mend`] cuts such a file where its open block begins.
+//!
+//! Only the last file can end like that after a kill: the server goes on in a new one at a rewrite, and has written
+//! the old one whole by then. Where another one is torn, the machine has lost power, and a part in the middle of
+//! the history is gone. The server would cut that file, too, and refuse to start, but take it the next time or the
+//! one after. So that is an error, and nothing is changed. A file that is damaged in any other way is left to the
+//! server, which refuses it and says where.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::path::Path;
+
+use tokio::fs::{self, File};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, BufReader};
+use tracing::warn;
+
+/// Where the server keeps its files, below its directory.
+const FOLDER: &str = "appendonlydir";
+/// Lists them.
+const MANIFEST: &str = "appendonly.aof.manifest";
+/// How much of a file is in memory at a time, in bytes.
+const BUFFER_BYTES: usize = 1 << 20;
+/// The longest line that is read as one, in bytes; those of a sound file have 22 at the most.
+const LINE_BYTES_MAX: u64 = 1024;
+/// As long as `MULTI`, the longest name that matters, in bytes.
+const NAME_BYTES_MAX: u64 = 5;
+
+/// Cuts off the block at the end of the last file in a server's directory that has begun and not ended.
+///
+/// To be called only while no server has the directory. The files are read once, at about the speed of the disk;
+/// dropping the future leaves them as they are.
+///
+/// # Errors
+///
+/// A file can't be read or cut, or one is torn that is not the last one.
+pub(super) async fn mend(dir: &Path) -> io::Result<()> {
+    let folder = dir.join(FOLDER);
+    let manifest = match fs::read(folder.join(MANIFEST)).await {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        manifest => manifest?,
+    };
+    let manifest = String::from_utf8_lossy(&manifest);
+    let names: Vec<&str> = manifest.lines().filter_map(incremental).collect();
+    for (place, name) in (1..).zip(&names) {
+        let path = folder.join(name);
+        let file = match File::open(&path).await {
+            // The server refuses to start without it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            file => file?,
+        };
+        let end = end_of(BufReader::with_capacity(BUFFER_BYTES, file)).await?;
+        match end {
+            End::Whole | End::Malformed => {}
+            End::InBlock(begins_at) if place == names.len() => cut(&path, begins_at)?,
+            // The server cuts this one rightly.
+            End::InCommand if place == names.len() => {}
+            End::InBlock(_) | End::InCommand => {
+                return Err(io::Error::other(format!(
+                    "{name} ends in the middle of a write, but is not the last append-only file: data in the \
+                     middle is lost; restore a backup"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The name of a file of commands, out of its line in the manifest: `file NAME seq 1 type i`. The other types are
+/// the snapshot that the commands follow, `b`, and files that are no longer needed, `h`.
+fn incremental(line: &str) -> Option<&str> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let field = |name| {
+        let mut fields = words.chunks_exact(2);
+        fields.find_map(|pair| (pair[0] == name).then_some(pair[1]))
+    };
+    let is_incremental = field("type")? == "i";
+    // The server refuses a name that leads out of its folder.
+    field("file").filter(|name| is_incremental && !name.contains('/'))
+}
+
+fn cut(path: &Path, begins_at: u64) -> io::Result<()> {
+    let file = OpenOptions::new().write(true).open(path)?;
+    let bytes = file.metadata()?.len().saturating_sub(begins_at);
+    // At once, rather than by another thread that may still be at it when the server writes.
+    file.set_len(begins_at)?;
+    file.sync_all()?;
+    warn!(
+        file = %path.display(),
+        begins_at,
+        bytes,
+        "cut off the last write of the embedded Redis server, which was not written whole and not acknowledged"
+    );
+    Ok(())
+}
+
+/// How a file of commands ends.
+#[derive(Debug, PartialEq)]
+enum End {
+    /// Behind a command, and outside of a block.
+    Whole,
+    /// In the middle of a command outside of a block.
+    InCommand,
+    /// Within a block, the outermost if there are several, that begins at this offset.
+    InBlock(u64),
+    /// Something else than a command is in it.
+    Malformed,
+}
+
+async fn end_of(file: impl AsyncBufRead + Unpin) -> io::Result<End> {
+    let mut commands = Commands {
+        file,
+        offset: 0,
+        line: Vec::new(),
+        name: Vec::new(),
+    };
+    let mut block = None;
+    loop {
+        let begins_at = commands.offset;
+        match commands.next().await {
+            Ok(true) if commands.name.eq_ignore_ascii_case(b"MULTI") => {
+                block = block.or(Some(begins_at));
+            }
+            Ok(true) if commands.name.eq_ignore_ascii_case(b"EXEC") => block = None,
+            Ok(true) => {}
+            Ok(false) => return Ok(block.map_or(End::Whole, End::InBlock)),
+            Err(Stop::Torn) => return Ok(block.map_or(End::InCommand, End::InBlock)),
+            Err(Stop::Malformed) => return Ok(End::Malformed),
+            Err(Stop::Io(error)) => return Err(error),
+        }
+    }
+}
+
+/// Reads the commands of a file, and keeps no more than the name of the current one.
+///
+/// It is as lenient as the server, so that both see the same commands.
+struct Commands<F> {
+    file: F,
+    /// Of what is read next.
+    offset: u64,
+    line: Vec<u8>,
+    /// Empty where it is longer than any that matters.
+    name: Vec<u8>,
+}
+
+/// Why a command can't be read.
+enum Stop {
+    /// The file ends in the middle of it.
+    Torn,
+    Malformed,
+    Io(io::Error),
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl<F: AsyncBufRead + Unpin> Commands<F> {
+    /// Whether there is another command: `*2`, and then `$4`, `INCR`, `$1`, `n`, each with a line end.
+    async fn next(&mut self) -> Result<bool, Stop> {
+        self.read_line().await?;
+        while self.line.first() == Some(&b'#') {
+            self.read_line().await?;
+        }
+        if self.line.is_empty() {
+            return Ok(false);
+        }
+        let words = self.number(b'*')?;
+        if words == 0 {
+            return Err(Stop::Malformed);
+        }
+        for word in 0..words {
+            self.read_line().await?;
+            let bytes = self.number(b'$')?;
+            let is_read = word == 0 && bytes <= NAME_BYTES_MAX;
+            if word == 0 {
+                self.name.clear();
+            }
+            if is_read {
+                let mut name = (&mut self.file).take(bytes);
+                self.offset += name.read_to_end(&mut self.name).await? as u64;
+            }
+            self.skip(if is_read { 2 } else { bytes.saturating_add(2) })
+                .await?;
+        }
+        Ok(true)
+    }
+
+    /// Reads a line, which is empty at the end of the file.
+    async fn read_line(&mut self) -> io::Result<()> {
+        self.line.clear();
+        let mut limited = (&mut self.file).take(LINE_BYTES_MAX);
+        self.offset += limited.read_until(b'\n', &mut self.line).await? as u64;
+        Ok(())
+    }
+
+    /// The number in the line, behind this mark.
+    fn number(&self, mark: u8) -> Result<u64, Stop> {
+        let rest = match &self.line[..] {
+            [first, rest @ .., b'\n'] if *first == mark => rest,
+            [] => return Err(Stop::Torn),
+            [first, rest @ ..] if *first == mark && (rest.len() as u64) < LINE_BYTES_MAX - 1 => {
+                return Err(Stop::Torn);
+            }
+            _ => return Err(Stop::Malformed),
+        };
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit());
+        let add = |number: u64, digit: &u8| {
+            number
+                .checked_mul(10)?
+                .checked_add(u64::from(*digit - b'0'))
+        };
+        digits
+            .fold(Some(0), |number, digit| add(number?, digit))
+            .ok_or(Stop::Malformed)
+    }
+
+    async fn skip(&mut self, mut bytes: u64) -> Result<(), Stop> {
+        while bytes > 0 {
+            let there = self.file.fill_buf().await?.len();
+            if there == 0 {
+                return Err(Stop::Torn);
+            }
+            let skipped = usize::try_from(bytes).map_or(there, |bytes| bytes.min(there));
+            self.file.consume(skipped);
+            self.offset += skipped as u64;
+            bytes -= skipped as u64;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file of commands, the places behind each, and the block that is open there.
+    #[derive(Default)]
+    struct Sample {
+        bytes: Vec<u8>,
+        behind: Vec<(usize, Option<usize>)>,
+    }
+
+    impl Sample {
+        fn add(&mut self, words: &[&[u8]]) {
+            let begins_at = self.bytes.len();
+            let open = self.behind.last().and_then(|(_, open)| *open);
+            self.bytes
+                .extend(format!("*{}\r\n", words.len()).as_bytes());
+            for word in words {
+                self.bytes.extend(format!("${}\r\n", word.len()).as_bytes());
+                self.bytes.extend(*word);
+                self.bytes.extend(b"\r\n");
+            }
+            let open = match words[0] {
+                b"MULTI" => open.or(Some(begins_at)),
+                b"EXEC" => None,
+                _ => open,
+            };
+            self.behind.push((self.bytes.len(), open));
+        }
+
+        /// How the file ends if it is cut here.
+        fn end(&self, cut: usize) -> End {
+            let before = self.behind.iter().rev().find(|(behind, _)| *behind <= cut);
+            let (behind, open) = before.copied().unwrap_or_default();
+            match open {
+                Some(begins_at) => End::InBlock(begins_at as u64),
+                None if behind == cut => End::Whole,
+                None => End::InCommand,
+            }
+        }
+    }
+
+    fn sample() -> Sample {
+        let mut sample = Sample::default();
+        let long = vec![b'x'; 300];
+        sample.add(&[b"SELECT", b"0"]);
+        sample.add(&[b"MULTI"]);
+        sample.add(&[b"SET", b"*1\r\n$4\r\nEXEC\r\n", b""]);
+        sample.add(&[b"EXEC"]);
+        sample.add(&[b"SET", b"MULTI", b"*1\r\n$5\r\nMULTI\r\n"]);
+        sample.add(&[b"", b"\r\n"]);
+        sample.add(&[b"MULTI"]);
+        sample.add(&[b"ZREMRANGEBYSCORE", b"\0\xff", &long]);
+        sample.add(&[b"PEXPIREAT", b"key", b"1"]);
+        sample.add(&[b"EXEC"]);
+        sample
+    }
+
+    #[tokio::test]
+    async fn every_cut_is_recognised_whatever_is_in_memory_of_the_file() {
+        let sample = sample();
+        for buffer in [1, 2, 3, 7, 1 << 20] {
+            for cut in 0..=sample.bytes.len() {
+                let file = BufReader::with_capacity(buffer, &sample.bytes[..cut]);
+                let end = end_of(file).await.unwrap();
+                assert_eq!(end, sample.end(cut), "cut at {cut}, read by {buffer}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn the_block_that_was_torn_first_is_the_one_to_cut() {
+        let mut sample = Sample::default();
+        sample.add(&[b"MULTI"]);
+        sample.add(&[b"EXEC"]);
+        sample.add(&[b"MULTI"]);
+        sample.add(&[b"INCR", b"n"]);
+        sample.add(&[b"MULTI"]);
+        let end = end_of(&sample.bytes[..]).await.unwrap();
+        assert_eq!(end, sample.end(sample.bytes.len()));
+        assert_eq!(end, End::InBlock(29));
+    }
+
+    #[tokio::test]
+    async fn a_file_is_read_as_the_server_reads_it() {
+        let long = format!("*{}", "1".repeat(2_000));
+        for (text, expected) in [
+            ("", End::Whole),
+            ("#TS:1763683200\r\n", End::Whole),
+            ("#TS:1763683200\r\n*1\r\n$4\r\nPING\r\n", End::Whole),
+            (
+                "#TS:1763683200\r\n*1\r\n$5\r\nmulti\r\n#TS:1763683201\r\n",
+                End::InBlock(0),
+            ),
+            ("*1\r\n$5\r\nMulti\r\n*1\r\n$4\r\nexec\r\n", End::Whole),
+            ("*", End::InCommand),
+            ("*1", End::InCommand),
+            ("*1\r", End::InCommand),
+            ("*1\r\n", End::InCommand),
+            ("*1\r\n$18446744073709551615\r\n", End::InCommand),
+            ("*0\r\n", End::Malformed),
+            ("*-1\r\n", End::Malformed),
+            ("*18446744073709551616\r\n", End::Malformed),
+            ("*1\r\n:4\r\nPING\r\n", End::Malformed),
+            ("PING\r\n", End::Malformed),
+            ("P", End::Malformed),
+            ("REDIS0011\n", End::Malformed),
+            ("*1\r\n$5\r\nMULTI\r\n\0\0\0\0\n", End::Malformed),
+            (&long, End::Malformed),
+        ] {
+            assert_eq!(end_of(text.as_bytes()).await.unwrap(), expected, "{text:?}");
+        }
+    }
+
+    /// A directory with these files of commands, listed in this order.
+    fn directory(files: &[(&str, &[u8])]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join(FOLDER);
+        std::fs::create_dir(&folder).unwrap();
+        let mut manifest = "file appendonly.aof.2.base.rdb seq 2 type b\n\
+                            file appendonly.aof.1.incr.aof seq 1 type h\n"
+            .to_owned();
+        for (number, (name, bytes)) in (2..).zip(files) {
+            manifest += &format!("file {name} seq {number} type i startoffset 7\n");
+            std::fs::write(folder.join(name), bytes).unwrap();
+        }
+        std::fs::write(folder.join(MANIFEST), manifest).unwrap();
+        dir
+    }
+
+    fn content(dir: &tempfile::TempDir, name: &str) -> Vec<u8> {
+        std::fs::read(dir.path().join(FOLDER).join(name)).unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_last_file_is_cut_where_its_open_block_begins() {
+        let sample = sample();
+        // Behind the sixth command, the second block begins.
+        let (block, _) = sample.behind[5];
+        for (length, left) in [
+            (block + 14, block + 14),
+            (block + 15, block),
+            (block + 16, block),
+            (sample.bytes.len() - 1, block),
+            (sample.bytes.len(), sample.bytes.len()),
+        ] {
+            let dir = directory(&[("a", &sample.bytes), ("b", &sample.bytes[..length])]);
+            mend(dir.path()).await.unwrap();
+            assert_eq!(content(&dir, "a"), sample.bytes);
+            assert_eq!(content(&dir, "b"), sample.bytes[..left], "of {length}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_torn_file_that_others_follow_is_an_error_and_stays_as_it_is() {
+        let sample = sample();
+        for length in [sample.bytes.len() - 1, 3] {
+            let dir = directory(&[("a", &sample.bytes[..length]), ("b", b"")]);
+            let error = mend(dir.path()).await.unwrap_err().to_string();
+            assert!(
+                error.starts_with("a ends in the middle of a write, but is not the last"),
+                "{error}"
+            );
+            assert_eq!(error.lines().count(), 1);
+            assert_eq!(content(&dir, "a"), sample.bytes[..length]);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_missing_or_malformed_is_left_to_the_server() {
+        let dir = tempfile::tempdir().unwrap();
+        mend(dir.path()).await.unwrap();
+        let outside = dir.path().join("outside");
+        std::fs::write(&outside, "*1\r\n$5\r\nMULTI\r\n").unwrap();
+        std::fs::create_dir(dir.path().join(FOLDER)).unwrap();
+        for manifest in [
+            "",
+            "\n",
+            "file",
+            "type i",
+            "file gone seq 1 type i\n",
+            "file ../outside seq 1 type i\n",
+            "\u{0}\u{ff}",
+        ] {
+            std::fs::write(dir.path().join(FOLDER).join(MANIFEST), manifest).unwrap();
+            mend(dir.path()).await.unwrap();
+            assert_eq!(std::fs::read(&outside).unwrap().len(), 15);
+        }
+    }
+}

@@ -1,0 +1,752 @@
+//! Kills without end: the program and its private Redis server, on one data directory that lives through all rounds,
+//! are killed in the middle of traffic, one or both, in either order, twice in a row. What was not acknowledged is sent
+//! again with the same ids. Afterwards every standing must be what a naive model makes of the events that were taken.
+//!
+//! `STANDINGS_KILL_ROUNDS` is the number of rounds, and `STANDINGS_KILL_SEED` gives others.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use chrono::Utc;
+use chrono_tz::Tz;
+use futures::stream::{self, StreamExt};
+use parking_lot::Mutex;
+use reqwest::Method;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::harness::Client;
+use crate::harness::program::Program;
+use crate::harness::random::Random;
+use crate::harness::redis::eventually;
+use crate::model::answers::{self, View, exact};
+use crate::model::from_environment;
+use crate::model::naive::{
+    Board, DAY, Event, HOUR, Model, Quota, QuotaWindow, Ranking, Ties, Uniques, Unit, Update,
+    Window,
+};
+
+/// Few enough that they take some seconds.
+const ROUNDS: usize = 6;
+/// After so many rounds nothing may be left without an answer, and the board of quotas is compared, too.
+const SETTLED_EVERY: usize = 10;
+/// How many requests are under way at once.
+const SENDERS: usize = 6;
+/// The pause before something is sent again.
+const RETRY_INTERVAL: Duration = Duration::from_millis(20);
+/// The longest time that all of a round's traffic may take.
+const SENT_WITHIN: Duration = Duration::from_mins(3);
+/// How long a request is sent again before it is left for later.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(3);
+/// How many events of a voter are taken for a day.
+const VOTES_OF_A_DAY: i64 = 3;
+/// The names of the boards.
+const BOARDS: [&str; 3] = ["plain", "members", "quotas"];
+/// The place of the board whose events a quota may refuse.
+const QUOTAS: usize = 2;
+/// How many entries a page has at the most.
+const PAGE: usize = 1_000;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kills_lose_and_double_nothing_and_ruin_no_standing() {
+    let rounds = from_environment("STANDINGS_KILL_ROUNDS", ROUNDS);
+    let mut siege = Siege::begin(from_environment("STANDINGS_KILL_SEED", 0)).await;
+    for round in 1..=rounds {
+        siege.round(round).await;
+    }
+    siege.end(rounds).await;
+}
+
+/// The last write of the file is torn in the middle of each of its commands.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_was_torn_is_as_if_it_had_not_begun() {
+    const APPEND_ONLY: &str = "appendonlydir/appendonly.aof.1.incr.aof";
+    let home = Home::new();
+    let program = Program::serve_with(&home.data(), &home.server).await;
+    let windows = ["day", "week", "all", "last-2-days"];
+    let quotas = json!([{"name": "q", "by": ["voter"], "window": "day", "max": 3}]);
+    let definition = json!({"windows": windows, "carryover": {"day": 0.5}, "quotas": quotas});
+    program.client().define("b", definition).await;
+    let at = answers::time_text(Utc::now().timestamp_millis());
+    let send = async |client: &Client, id: &str, member: &str, score: i64| {
+        let event = json!({"id": id, "member": member, "score": score, "voter": "v", "at": at});
+        let answer = client.post("/v1/boards/b/events", event).await.expect(200);
+        answer["status"].as_str().unwrap().to_owned()
+    };
+    let pages = async |client: &Client| {
+        let mut pages = Vec::new();
+        for window in windows {
+            let path = format!("/v1/boards/b/standings/{window}?at={at}");
+            pages.push(client.get(&path).await.expect(200));
+        }
+        pages
+    };
+    for (id, member, score) in [
+        ("one", "ann", 100),
+        ("two", "bob", 50),
+        ("three", "ann", 10),
+    ] {
+        assert_eq!(send(&program.client(), id, member, score).await, "applied");
+    }
+    let expected = pages(&program.client()).await;
+    program.stop().await;
+    let file = std::fs::read(home.data().join(APPEND_ONLY)).unwrap();
+    let find = |bytes: &[u8], part: &[u8]| bytes.windows(part.len()).rposition(|at| at == part);
+    let known = find(&file, b"three").unwrap();
+    let begins_at = find(&file[..known], b"*1\r\n$5\r\nMULTI\r\n").unwrap();
+    let commands = commands(&file[begins_at..]);
+    assert!(commands.len() > 6, "{commands:?}");
+
+    let ends_at = commands.last().unwrap().end;
+    let middles = commands
+        .iter()
+        .map(|command| command.start.midpoint(command.end));
+    let cuts = stream::iter(middles.chain([ends_at - 5, ends_at])).map(async |cut| {
+        let torn = Home::new();
+        let folder = torn.data().join("appendonlydir");
+        std::fs::create_dir_all(&folder).unwrap();
+        for other in std::fs::read_dir(home.data().join("appendonlydir")).unwrap() {
+            let other = other.unwrap();
+            std::fs::copy(other.path(), folder.join(other.file_name())).unwrap();
+        }
+        std::fs::write(torn.data().join(APPEND_ONLY), &file[..begins_at + cut]).unwrap();
+        let program = Program::serve_with(&torn.data(), &torn.server).await;
+        let status = send(&program.client(), "three", "ann", 10).await;
+        let was_whole = cut == ends_at;
+        assert_eq!(
+            status,
+            if was_whole { "duplicate" } else { "applied" },
+            "cut at {cut}"
+        );
+        program.stop().await;
+        let program = Program::serve_with(&torn.data(), &torn.server).await;
+        assert_eq!(pages(&program.client()).await, expected, "cut at {cut}");
+        program.stop().await;
+    });
+    cuts.buffer_unordered(3).collect::<()>().await;
+}
+
+/// Where the commands of the first block lie.
+fn commands(bytes: &[u8]) -> Vec<Range<usize>> {
+    let number = |at: &mut usize| {
+        let line = bytes[*at..].split(|byte| *byte == b'\r').next().unwrap();
+        *at += line.len() + 2;
+        let digits = str::from_utf8(&line[1..]).unwrap();
+        digits.parse::<usize>().unwrap()
+    };
+    let (mut commands, mut at) = (Vec::new(), 0);
+    while !bytes[..at].ends_with(b"$4\r\nEXEC\r\n") {
+        let start = at;
+        for _ in 0..number(&mut at) {
+            at += number(&mut at) + 2;
+        }
+        commands.push(start..at);
+    }
+    commands
+}
+
+/// An event on its way, with its board's place in [`BOARDS`].
+#[derive(Clone, Debug)]
+struct Sent {
+    board: usize,
+    event: Event,
+    /// Whether it was acknowledged before, so that it has to be a duplicate.
+    is_known: bool,
+}
+
+/// What an answer says of an event.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Outcome {
+    Taken,
+    /// A quota refuses it.
+    Refused,
+    /// It may have been taken or not.
+    Unknown,
+}
+
+/// The program, and what it has been told.
+struct Siege {
+    home: Home,
+    random: Random,
+    /// Ends and begins again.
+    program: Option<Program>,
+    boards: [Model; BOARDS.len()],
+    /// How many events of a voter and a day were taken on the board of quotas, and how many refused.
+    votes: BTreeMap<(Option<String>, i64), [i64; 2]>,
+    /// What has no answer yet.
+    unanswered: Vec<Sent>,
+    /// Around which events happen.
+    begun_at: i64,
+    events: usize,
+    kills: usize,
+    taken: usize,
+    compared: usize,
+    /// How often a torn write was cut off.
+    mended: usize,
+}
+
+/// Where the program's data lies; what is left of its Redis server ends with this value.
+struct Home {
+    directory: TempDir,
+    server: PathBuf,
+}
+
+impl Home {
+    fn new() -> Self {
+        let directory = TempDir::new().unwrap();
+        let server = directory.path().join("server");
+        let program = std::env::var("STANDINGS_REDIS_SERVER");
+        let program = program.unwrap_or_else(|_| "redis-server".to_owned());
+        // While it fsyncs, a server holds new writes back in its memory, but acknowledges them: the one gap that
+        // is documented. Without fsync each acknowledged write has left the process, so none may be lost.
+        let body = format!("#!/bin/sh\\nexec {program} \"$@\" --appendfsync no\\n");
+        // Another process writes it: a file that is open for writing here, also in a child that another thread
+        // has just started, can't be run.
+        let write = format!("printf '{body}' > \"$0\" && chmod 700 \"$0\"");
+        let written = std::process::Command::new("sh")
+            .arg("-c")
+            .arg(write)
+            .arg(&server)
+            .status();
+        assert!(written.unwrap().success());
+        Self { directory, server }
+    }
+
+    fn data(&self) -> PathBuf {
+        self.directory.path().join("data")
+    }
+
+    /// The process of the Redis server, if there is one: that of the note which the program makes, if it works here.
+    fn redis(&self) -> Option<String> {
+        let note = std::fs::read_to_string(self.data().join("server.lock")).ok()?;
+        let pid: u32 = note.trim().parse().ok()?;
+        let pid = pid.to_string();
+        let told = std::process::Command::new("ps")
+            .args(["-o", "args=", "-p", &pid])
+            .output();
+        let command = String::from_utf8_lossy(&told.ok()?.stdout).into_owned();
+        command
+            .contains(self.directory.path().to_str()?)
+            .then_some(pid)
+    }
+
+    /// Kills the Redis server; returns whether there was one.
+    fn kill_redis(&self) -> bool {
+        let Some(pid) = self.redis() else {
+            return false;
+        };
+        let killed = std::process::Command::new("kill")
+            .args(["-KILL", "--", &pid])
+            .status();
+        killed.is_ok_and(|status| status.success())
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        self.kill_redis();
+    }
+}
+
+impl Siege {
+    async fn begin(seed: u64) -> Self {
+        let home = Home::new();
+        let program = Program::serve_with(&home.data(), &home.server).await;
+        let boards = boards();
+        for (name, model) in BOARDS.iter().zip(&boards) {
+            let mut definition = answers::definition(&model.board);
+            definition["idempotency"] = json!("366d");
+            program.client().define(name, definition).await;
+        }
+        Self {
+            home,
+            random: Random::new(seed),
+            program: Some(program),
+            boards,
+            votes: BTreeMap::new(),
+            unanswered: Vec::new(),
+            begun_at: Utc::now().timestamp_millis(),
+            events: 0,
+            kills: 0,
+            taken: 0,
+            compared: 0,
+            mended: 0,
+        }
+    }
+
+    /// Kills while events come in, until all is well again and most of them have an answer.
+    async fn round(&mut self, round: usize) {
+        let mut sent = std::mem::take(&mut self.unanswered);
+        for _ in 0..400 + self.random.below(400) {
+            sent.push(self.new_event(round));
+        }
+        let traffic = Traffic::begin(self.client(), self.requests(sent));
+        let kills = self.plan();
+        for kill in &kills {
+            self.carry_out(*kill, &traffic).await;
+        }
+        self.be_ready(&traffic).await;
+        // What was acknowledged is known, now and later.
+        let mut sent_again = self.hear(traffic.end().await);
+        sent_again.append(&mut self.unanswered);
+        let traffic = Traffic::begin(self.client(), self.requests(sent_again));
+        self.hear(traffic.end().await);
+
+        if round.is_multiple_of(SETTLED_EVERY) {
+            self.settle().await;
+        }
+        self.compare().await;
+    }
+
+    async fn end(mut self, rounds: usize) {
+        self.settle().await;
+        self.compare().await;
+        let program = self.program.take().unwrap();
+        self.count_mended(&program.log());
+        program.stop().await;
+        tell(&format!(
+            "{rounds} rounds, {} kills, {} events taken, {} refused, {} torn writes cut off, {} standings compared: \
+             0 lost, 0 doubled, 0 contradictions",
+            self.kills,
+            self.taken,
+            self.votes.values().map(|[_, refused]| refused).sum::<i64>(),
+            self.mended,
+            self.compared,
+        ));
+    }
+
+    fn client(&self) -> Client {
+        self.program.as_ref().unwrap().client()
+    }
+
+    fn new_event(&mut self, round: usize) -> Sent {
+        let random = &mut self.random;
+        let mut below = |bound: usize| i64::try_from(random.below(bound)).unwrap();
+        let board = usize::try_from(below(self.boards.len())).unwrap();
+        let at = self.begun_at - below(60 * usize::try_from(HOUR).unwrap());
+        self.events += 1;
+        let event = Event {
+            id: Some(format!("e{}", self.events)),
+            member: format!("m{}", below(70)),
+            score: Some(below(25) - 3),
+            at: Some(at),
+            // Some vote in the next rounds, too.
+            voter: Some(format!(
+                "v{}",
+                20 * i64::try_from(round).unwrap() + below(60)
+            )),
+            channel: None,
+        };
+        Sent {
+            board,
+            event,
+            is_known: false,
+        }
+    }
+
+    /// The events in a random order, some by one, the others in batches of any size.
+    fn requests(&mut self, mut events: Vec<Sent>) -> VecDeque<Vec<Sent>> {
+        self.random.shuffle(&mut events);
+        let mut requests = VecDeque::new();
+        while !events.is_empty() {
+            let size = [1, 1, 30, 200][self.random.below(4)];
+            let size = 1 + self.random.below(size);
+            requests.push_back(events.split_off(events.len().saturating_sub(size)));
+        }
+        requests
+    }
+
+    /// One after the other, or at once.
+    fn plan(&mut self) -> Vec<Kill> {
+        let plans: [&[Kill]; 8] = [
+            &[Kill::Service],
+            &[Kill::Redis],
+            &[Kill::Service, Kill::Redis],
+            &[Kill::Redis, Kill::Service],
+            &[Kill::Service, Kill::Start, Kill::Service],
+            &[Kill::Redis, Kill::Redis],
+            &[Kill::Service, Kill::HalfStart, Kill::Redis, Kill::HalfStart],
+            &[Kill::Redis, Kill::Service, Kill::HalfStart],
+        ];
+        plans[self.random.below(plans.len())].to_vec()
+    }
+
+    async fn carry_out(&mut self, kill: Kill, traffic: &Traffic) {
+        let pause = |random: &mut Random, ms_max: usize| {
+            Duration::from_micros(random.below(1_000 * ms_max) as u64)
+        };
+        tokio::time::sleep(pause(&mut self.random, 80)).await;
+        match kill {
+            Kill::Service => {
+                if let Some(program) = self.program.take() {
+                    let log = program.die().await;
+                    self.count_mended(&log);
+                    self.kills += 1;
+                }
+            }
+            Kill::Redis => self.kills += usize::from(self.home.kill_redis()),
+            Kill::Start => self.be_ready(traffic).await,
+            Kill::HalfStart => {
+                if self.program.is_none() {
+                    let time = pause(&mut self.random, 400);
+                    Program::serve_for(time, &self.home.data(), &self.home.server).await;
+                    self.kills += 1;
+                }
+            }
+        }
+    }
+
+    async fn be_ready(&mut self, traffic: &Traffic) {
+        if self.program.is_none() {
+            let program = Program::serve_with(&self.home.data(), &self.home.server).await;
+            *traffic.client.lock() = program.client();
+            self.program = Some(program);
+        }
+        let client = self.client();
+        eventually("the program is ready", async || {
+            client.get("/readyz").await.status == 200
+        })
+        .await;
+    }
+
+    fn count_mended(&mut self, log: &str) {
+        self.mended += log.matches("cut off the last write").count();
+    }
+
+    /// Takes note of answers; returns some of the events that were acknowledged, to be sent again.
+    fn hear(&mut self, answers: Vec<(Sent, Outcome)>) -> Vec<Sent> {
+        let mut known = Vec::new();
+        for (mut sent, outcome) in answers {
+            if outcome == Outcome::Unknown {
+                self.unanswered.push(sent);
+                continue;
+            }
+            if sent.is_known {
+                continue;
+            }
+            let Sent { board, event, .. } = &sent;
+            let (at, model) = (event.at.unwrap(), &mut self.boards[*board]);
+            if *board == QUOTAS {
+                let day = model.board.period(Unit::Day, at);
+                let votes = self.votes.entry((event.voter.clone(), day)).or_default();
+                votes[usize::from(outcome == Outcome::Refused)] += 1;
+            }
+            if outcome == Outcome::Refused {
+                continue;
+            }
+            model.add(event, event.score.unwrap(), at);
+            self.taken += 1;
+            if self.random.below(10) == 0 {
+                sent.is_known = true;
+                known.push(sent);
+            }
+        }
+        known
+    }
+
+    /// Sends what has no answer until it has one. An event may have to wait until what a killed service has reserved of
+    /// its quota is given back.
+    async fn settle(&mut self) {
+        let begun = Instant::now();
+        while !self.unanswered.is_empty() {
+            assert!(begun.elapsed() < SENT_WITHIN, "{:?}", self.unanswered);
+            let sent = std::mem::take(&mut self.unanswered);
+            let traffic = Traffic::begin(self.client(), self.requests(sent));
+            let answers = traffic.end().await;
+            self.hear(answers);
+            tokio::time::sleep(RETRY_INTERVAL).await;
+        }
+        for (voter, [taken, refused]) in &self.votes {
+            let is_used_up = *taken == VOTES_OF_A_DAY;
+            assert!(
+                is_used_up || (*taken < VOTES_OF_A_DAY && *refused == 0),
+                "{voter:?}: {taken} taken, {refused} not"
+            );
+        }
+    }
+
+    /// Compares all standings, but for those of a board with an event that may have been taken or not.
+    async fn compare(&mut self) {
+        let (client, now) = (self.client(), Utc::now().timestamp_millis());
+        let new = self.unanswered.iter().filter(|sent| !sent.is_known);
+        let unknown: BTreeSet<usize> = new.map(|sent| sent.board).collect();
+        for (board, model) in self.boards.iter().enumerate() {
+            if unknown.contains(&board) {
+                continue;
+            }
+            let compared = stream::iter(standings(model, now)).map(async |(window, period)| {
+                let window = model.board.windows[window];
+                compare_standing(&client, board, model, window, period).await;
+            });
+            let compared: Vec<()> = compared.buffer_unordered(SENDERS).collect().await;
+            self.compared += compared.len();
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kill {
+    Service,
+    Redis,
+    /// No kill: the program is started, and ready.
+    Start,
+    /// It is started, and killed before it is ready, or soon after.
+    HalfStart,
+}
+
+/// Requests that are sent until they are answered.
+struct Traffic {
+    /// Of the program that runs now.
+    client: Arc<Mutex<Client>>,
+    senders: Vec<tokio::task::JoinHandle<Vec<(Sent, Outcome)>>>,
+}
+
+impl Traffic {
+    fn begin(client: Client, requests: VecDeque<Vec<Sent>>) -> Self {
+        let client = Arc::new(Mutex::new(client));
+        let requests = Arc::new(Mutex::new(requests));
+        let senders = (0..SENDERS).map(|_| {
+            let (client, requests) = (Arc::clone(&client), Arc::clone(&requests));
+            tokio::spawn(async move {
+                let mut heard = Vec::new();
+                loop {
+                    let Some(events) = requests.lock().pop_front() else {
+                        return heard;
+                    };
+                    let outcomes = post_until_answered(&client, &events).await;
+                    heard.extend(events.into_iter().zip(outcomes));
+                }
+            })
+        });
+        Self {
+            senders: senders.collect(),
+            client,
+        }
+    }
+
+    /// What has become of each event, once all requests are answered.
+    async fn end(self) -> Vec<(Sent, Outcome)> {
+        let mut heard = Vec::new();
+        for sender in self.senders {
+            heard.extend(sender.await.unwrap());
+        }
+        heard
+    }
+}
+
+async fn post_until_answered(client: &Mutex<Client>, events: &[Sent]) -> Vec<Outcome> {
+    let begun = Instant::now();
+    while begun.elapsed() < ANSWERED_WITHIN {
+        let to = client.lock().clone();
+        if let Some(outcomes) = post(&to, events).await {
+            return outcomes;
+        }
+        tokio::time::sleep(RETRY_INTERVAL).await;
+    }
+    vec![Outcome::Unknown; events.len()]
+}
+
+/// The outcomes, if there is an answer that says something of the events.
+async fn post(client: &Client, events: &[Sent]) -> Option<Vec<Outcome>> {
+    let body = |sent: &Sent| {
+        let event = &sent.event;
+        json!({
+            "id": event.id,
+            "member": event.member,
+            "score": event.score,
+            "at": event.at.map(answers::time_text),
+            "voter": event.voter,
+        })
+    };
+    let in_batch = |sent: &Sent| {
+        let mut body = body(sent);
+        body["board"] = json!(BOARDS[sent.board]);
+        body
+    };
+    let (path, body) = match events {
+        [sent] => (
+            format!("/v1/boards/{}/events", BOARDS[sent.board]),
+            body(sent),
+        ),
+        _ => {
+            let events: Vec<Value> = events.iter().map(in_batch).collect();
+            ("/v1/events".to_owned(), json!({"events": events}))
+        }
+    };
+    let request = client.builder(Method::POST, &path).json(&body);
+    let answer = Client::try_send(request).await.ok()?;
+    match (answer.status.as_u16(), events) {
+        // Where it is its quota that has to wait, this takes seconds.
+        (500 | 503, [_]) => Some(vec![Outcome::Unknown]),
+        (500 | 503, _) => None,
+        (200, [sent]) => Some(vec![outcome(sent, &answer.json)]),
+        (429, [sent]) => Some(vec![refusal(sent, &answer.json)]),
+        (200, _) => {
+            let results = answer.json["results"].as_array().unwrap();
+            assert_eq!(results.len(), events.len());
+            let outcomes = events.iter().zip(results);
+            Some(
+                outcomes
+                    .map(|(sent, result)| outcome(sent, result))
+                    .collect(),
+            )
+        }
+        _ => panic!("{}", answer.text),
+    }
+}
+
+fn outcome(sent: &Sent, result: &Value) -> Outcome {
+    assert_eq!(result["id"], json!(sent.event.id), "{result}");
+    match result["status"].as_str() {
+        Some("applied") if sent.is_known => panic!("{sent:?} is counted twice: {result}"),
+        Some("applied" | "duplicate") => Outcome::Taken,
+        _ => refusal(sent, &result["problem"]),
+    }
+}
+
+fn refusal(sent: &Sent, problem: &Value) -> Outcome {
+    match problem["type"].as_str() {
+        Some("/problems/quota-exceeded") if sent.board == QUOTAS && !sent.is_known => {
+            Outcome::Refused
+        }
+        Some("/problems/store-unavailable" | "/problems/internal") => Outcome::Unknown,
+        _ => panic!("{sent:?}: {problem}"),
+    }
+}
+
+/// Everything that shows in standings: ties by time and by member, carryover, rolling windows, shards, quotas that are
+/// counted in other shards.
+fn boards() -> [Model; BOARDS.len()] {
+    let (day, week, all) = (
+        Window::Period(Unit::Day),
+        Window::Period(Unit::Week),
+        Window::Period(Unit::All),
+    );
+    let board = Board {
+        update: Update::Sum,
+        descending: true,
+        decimals: 0,
+        ties: Ties::First,
+        ranking: Ranking::Ordinal,
+        zone: Tz::UTC,
+        week_start: 0,
+        season_start: 0,
+        season_length: DAY,
+        windows: vec![day, week, all, Window::Rolling(Unit::Day, 3)],
+        carryover: BTreeMap::from([(Unit::Day, 250_000), (Unit::Week, 200_000)]),
+        accept_late: None,
+        score_min: None,
+        score_max: None,
+        quotas: Vec::new(),
+        weight: None,
+        initial: Vec::new(),
+        uniques: None,
+        keep_top: None,
+        shards: 1,
+    };
+    let members = Board {
+        ties: Ties::Member,
+        ranking: Ranking::Competition,
+        windows: vec![day, all, Window::Rolling(Unit::Day, 2)],
+        carryover: BTreeMap::from([(Unit::Day, 500_000)]),
+        shards: 3,
+        ..board.clone()
+    };
+    let quota = Quota {
+        by_voter: true,
+        by_member: false,
+        window: QuotaWindow::Period(Unit::Day),
+        max: VOTES_OF_A_DAY,
+        counts_points: false,
+        extra: Vec::new(),
+    };
+    let quotas = Board {
+        windows: vec![day, all, Window::Rolling(Unit::Day, 2)],
+        carryover: BTreeMap::from([(Unit::Day, 500_000)]),
+        quotas: vec![quota],
+        uniques: Some(Uniques::Board),
+        shards: 4,
+        ..board.clone()
+    };
+    [board, members, quotas].map(Model::new)
+}
+
+/// The standings in which an event shows, but for rolling ones of the future.
+fn standings(model: &Model, now: i64) -> BTreeSet<(usize, i64)> {
+    let windows = model.board.windows.iter().enumerate();
+    let of_window = |(place, window): (usize, &Window)| {
+        let unit = window.unit();
+        let running = model.board.period(unit, now);
+        let length = match window {
+            Window::Period(unit) => 1 + i64::from(model.board.carryover.contains_key(unit)),
+            Window::Rolling(_, length) => *length,
+        };
+        let is_rolling = matches!(window, Window::Rolling(..));
+        let periods: BTreeSet<i64> = model
+            .instants()
+            .map(|at| model.board.period(unit, at))
+            .collect();
+        let shown = periods
+            .into_iter()
+            .flat_map(move |period| period..period + length);
+        let shown = shown.filter(move |period| !is_rolling || *period <= running);
+        shown.map(move |period| (place, period)).collect::<Vec<_>>()
+    };
+    windows.flat_map(of_window).collect()
+}
+
+/// What a standing shows must not contradict itself, and be what the model says.
+async fn compare_standing(
+    client: &Client,
+    board: usize,
+    model: &Model,
+    window: Window,
+    period: i64,
+) {
+    let view = View::new(model, BOARDS[board], window, period);
+    let [name, key] = [
+        answers::window_name(window),
+        model.board.key(window.unit(), period),
+    ];
+    let path = |what: &str| {
+        format!(
+            "/v1/boards/{}/standings/{name}{what}key={key}",
+            BOARDS[board]
+        )
+    };
+    let page = read(client, &path(&format!("?size={PAGE}&"))).await;
+    let members = page["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| &entry["member"]);
+    let listed = members.clone().count();
+    let distinct: BTreeSet<String> = members.map(Value::to_string).collect();
+    assert_eq!(distinct.len(), listed, "somebody is listed twice: {page}");
+    assert_eq!(page["total"], listed.to_string(), "{page}");
+    assert_eq!(page, view.page(1, PAGE, None));
+
+    let stats = read(client, &path("/stats?")).await;
+    let expected = view.stats();
+    for field in ["members", "events", "score_sum"] {
+        assert_eq!(stats[field], expected[field], "{field} of {stats}");
+    }
+}
+
+async fn read(client: &Client, path: &str) -> Value {
+    eventually(&format!("{path} can be read"), async || {
+        client.get(path).await.status != 503
+    })
+    .await;
+    let answer = client.get(path).await;
+    assert_eq!(answer.status, 200, "{path}: {}", answer.text);
+    exact(&answer.text)
+}
+
+#[expect(clippy::print_stderr, reason = "it says how much was tried")]
+fn tell(line: &str) {
+    eprintln!("{line}");
+}
