@@ -13,6 +13,7 @@ mod harness;
 mod http;
 mod model;
 mod openapi;
+mod own_redis;
 mod replicas;
 mod scripts;
 mod tidy;
