@@ -74,7 +74,9 @@ pub async fn serve(args: ServeArgs, stop: impl Future<Output = ()>) -> Result<()
     if let Some(server) = embedded {
         server.stop().await;
     }
-    tracing::info!("stopped");
+    if served.is_ok() {
+        tracing::info!("stopped");
+    }
     served
 }
 
@@ -94,7 +96,7 @@ async fn serve_on(
         .with_min_replicas(args.min_replicas)
         .with_max_staleness(max_staleness);
     let service = Service::new(store, Clock::system());
-    first_contact(&service).await;
+    first_contact(&service).await?;
     let mut loops = Loops::default();
     loops.repeat(&Step::OF_EVERY_INSTANCE, &service);
     if args.background {
@@ -151,7 +153,7 @@ pub async fn work(args: ServeArgs, stop: impl Future<Output = ()>) -> Result<(),
     let url = args.redis_url().ok_or(ConfigError::NoRedis)?;
     let store = Store::connect(&Address::parse(url))?.with_min_replicas(args.min_replicas);
     let service = Service::new(store, Clock::system());
-    first_contact(&service).await;
+    first_contact(&service).await?;
     let mut loops = Loops::default();
     loops.repeat(&Step::OF_EVERY_INSTANCE, &service);
     loops.repeat(&Step::IN_BACKGROUND, &service);
@@ -196,21 +198,32 @@ async fn start_embedded(args: &ServeArgs) -> Result<Option<EmbeddedServer>, Serv
     Ok(Some(server))
 }
 
-/// Loads the scripts, the boards and the time, if Redis can be reached at once.
-async fn first_contact(service: &Service) {
+/// Loads the scripts, the boards and the time, if Redis can be reached at once. Fails if it can't be used: to wait would
+/// not help.
+async fn first_contact(service: &Service) -> Result<(), StoreError> {
+    let mut last = None;
     let contact = async {
         while let Err(error) = service.store.prepare().await {
-            tracing::debug!(%error, "redis can't be reached yet");
+            if matches!(error, StoreError::Unusable(_)) {
+                return Err(error);
+            }
+            last = Some(error);
             tokio::time::sleep(CONTACT_INTERVAL).await;
         }
-        Step::Clock.run(service).await?;
-        Step::Boards.run(service).await
+        for step in Step::OF_EVERY_INSTANCE {
+            if let Err(error) = step.run(service).await {
+                tracing::warn!(%error, ?step, "redis can't be worked with yet; trying on");
+            }
+        }
+        Ok(())
     };
-    match tokio::time::timeout(FIRST_CONTACT_TIME_MAX, contact).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::warn!(%error, "redis can't be reached; trying on"),
-        Err(_) => tracing::warn!("redis can't be reached; trying on"),
+    if let Ok(prepared) = tokio::time::timeout(FIRST_CONTACT_TIME_MAX, contact).await {
+        return prepared;
     }
+    service.store.check_protocol().await?;
+    let error = last.map(|error| error.to_string());
+    tracing::warn!(error, "redis can't be reached; trying on");
+    Ok(())
 }
 
 fn record_metrics() -> Result<PrometheusHandle, ServerError> {

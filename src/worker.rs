@@ -21,6 +21,8 @@ pub enum Step {
     Boards,
     /// Comparing the clock with Redis' clock.
     Clock,
+    /// Telling in the log what of Redis somebody should look after.
+    Warnings,
     /// Completing rolling windows ahead of time.
     Rollover,
     /// Moving boards to another number of shards.
@@ -32,8 +34,8 @@ pub enum Step {
 }
 
 impl Step {
-    /// What every instance needs, to keep its memory and its clock right.
-    pub const OF_EVERY_INSTANCE: [Self; 2] = [Self::Boards, Self::Clock];
+    /// What every instance needs, to keep its memory and its clock right, and its operator informed.
+    pub const OF_EVERY_INSTANCE: [Self; 3] = [Self::Clock, Self::Boards, Self::Warnings];
     /// What one instance is enough for.
     pub const IN_BACKGROUND: [Self; 4] = [
         Self::Rollover,
@@ -47,6 +49,7 @@ impl Step {
         match self {
             Self::Boards => Duration::from_millis(250),
             Self::Rollover => Duration::from_millis(500),
+            Self::Warnings => Duration::from_secs(10),
             Self::Clock | Self::Reshard | Self::Purge | Self::Reservations => {
                 Duration::from_secs(1)
             }
@@ -58,6 +61,7 @@ impl Step {
         match self {
             Self::Boards => service.refresh_boards().await,
             Self::Clock => follow_clock(service).await,
+            Self::Warnings => service.warn().await,
             Self::Rollover => service.roll_over().await,
             Self::Reshard => service.reshard_boards().await,
             Self::Purge => {

@@ -12,7 +12,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::App;
 use super::extract::{JsonBytes, Path, Query, board_id, parse_json};
-use super::problem::{INTERNAL, INVALID_PARAMETER, Problem, ProblemBody, STORE_UNAVAILABLE};
+use super::problem::{INTERNAL, INVALID_PARAMETER, Problem, ProblemBody};
 use super::ratelimit;
 use crate::domain::board::FieldError;
 use crate::domain::event::{Detail, Origin, Status};
@@ -469,7 +469,7 @@ pub async fn post_many(
         };
         answers.push(match result {
             Some(Ok(answer)) => answer,
-            Some(Err(problem)) if problem.kind == STORE_UNAVAILABLE || problem.kind == INTERNAL => {
+            Some(Err(problem)) if problem.kind.status.is_server_error() => {
                 return Err(problem);
             }
             Some(Err(problem)) => EventResult::rejected(raw, &problem),

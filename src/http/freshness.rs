@@ -1,13 +1,16 @@
 //! How fresh an answer has to be, and how old it may be.
 
 use std::convert::Infallible;
-use std::time::Instant;
+use std::time::Duration;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, header};
+use axum::response::Response;
 
-use crate::store::Freshness;
+use super::App;
+use super::problem::Problem;
+use crate::store::{Dated, Freshness};
 
 /// How old an answer by a replica is at the most, in milliseconds: all that was acknowledged before is in it.
 pub const MAX_STALENESS_MS: HeaderName = HeaderName::from_static("max-staleness-ms");
@@ -31,9 +34,47 @@ impl<S: Send + Sync> FromRequestParts<S> for Freshness {
     }
 }
 
-/// The header of an answer in which all is that was acknowledged by then.
-pub fn max_staleness(as_of: Option<Instant>) -> Option<(HeaderName, HeaderValue)> {
-    let ms = u64::try_from(as_of?.elapsed().as_millis()).unwrap_or(u64::MAX);
-    // What is counted in whole milliseconds is rounded up.
-    Some((MAX_STALENESS_MS, HeaderValue::from(ms.saturating_add(1))))
+/// Answers a request, and says how old the answer is at the most. One that has grown older than is allowed on its way is
+/// not sent: the request is answered with what is right now.
+pub async fn answer<F>(
+    app: &App,
+    freshness: Freshness,
+    read: impl Fn(Freshness) -> F,
+) -> Result<Response, Problem>
+where
+    F: Future<Output = Result<Dated<Response>, Problem>>,
+{
+    let Dated { mut value, as_of } = read(freshness).await?;
+    let Some(as_of) = as_of else {
+        return Ok(value);
+    };
+    let max = app.service.store.max_staleness().unwrap_or_default();
+    if let Some(ms) = staleness_ms(as_of.elapsed(), max) {
+        let headers = value.headers_mut();
+        headers.insert(MAX_STALENESS_MS, HeaderValue::from(ms));
+        return Ok(value);
+    }
+    Ok(read(Freshness::Current).await?.value)
+}
+
+/// An age in whole milliseconds, rounded up; `None` if that is more than is allowed.
+fn staleness_ms(age: Duration, max: Duration) -> Option<u64> {
+    let ms = age.as_millis().saturating_add(1);
+    u64::try_from(ms).ok().filter(|_| ms <= max.as_millis())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_age_is_rounded_up_and_never_more_than_is_allowed() {
+        let max = Duration::from_millis(500);
+        let ms = |micros| staleness_ms(Duration::from_micros(micros), max);
+        assert_eq!(ms(0), Some(1));
+        assert_eq!(ms(120_900), Some(121));
+        assert_eq!(ms(499_999), Some(500));
+        assert_eq!(ms(500_000), None);
+        assert_eq!(ms(561_000), None);
+    }
 }

@@ -27,6 +27,9 @@ pub struct Ready {
     /// Whether the running standing of every rolling window has been completed ahead. While it isn't, reads
     /// are right all the same, but the first one may wait.
     windows_complete: bool,
+    /// What somebody should look after: that Redis takes no writes just now (reads go on), or is set up so that it may
+    /// lose data.
+    warnings: Vec<String>,
 }
 
 /// The process is there.
@@ -38,7 +41,8 @@ pub async fn livez() -> Json<Alive> {
     Json(Alive { status: "ok" })
 }
 
-/// The service can work: it isn't shutting down, and Redis answers and knows the scripts.
+/// The service can work: it isn't shutting down, and Redis answers and knows the scripts. It is ready also while Redis
+/// takes no writes, since reads go on; `warnings` says so then.
 #[utoipa::path(
     get, path = "/readyz", tag = "operations", operation_id = "readyz", security(()),
     responses(
@@ -61,6 +65,7 @@ pub async fn readyz(State(app): State<Arc<App>>) -> Result<Json<Ready>, Problem>
     Ok(Json(Ready {
         status: "ok",
         windows_complete: app.service.windows_are_complete(),
+        warnings: app.service.store.warnings().await,
     }))
 }
 

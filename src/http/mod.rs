@@ -62,7 +62,7 @@ pub struct Options {
 #[openapi(
     info(
         title = "standings",
-        description = "Exact leaderboards and vote rankings over HTTP, on Redis.\n\nA **board** is a definition. A **standing** is one ranked list of a board: one *window* (`day`, `last-7-days`, …) at one *key* (`2026-11-21`). An **event** adds to, or sets, one member's score. A standing is a pure function of the set of accepted events: order, retries and batches never show.\n\nEvery error is `application/problem+json` with a `type` that can be opened. Beside those named at the routes: 400 `malformed-json`, `invalid-parameter`; 401 `unauthenticated` and 403 `forbidden` where API keys are configured; 405; 500 `internal`; 503 `store-unavailable` with `Retry-After`.",
+        description = "Exact leaderboards and vote rankings over HTTP, on Redis.\n\nA **board** is a definition. A **standing** is one ranked list of a board: one *window* (`day`, `last-7-days`, …) at one *key* (`2026-11-21`). An **event** adds to, or sets, one member's score. A standing is a pure function of the set of accepted events: order, retries and batches never show.\n\nEvery error is `application/problem+json` with a `type` that can be opened. Beside those named at the routes: 400 `malformed-json`, `invalid-parameter`; 401 `unauthenticated` and 403 `forbidden` where API keys are configured; 405; 500 `internal`; 503 `store-unavailable` and, where Redis refuses to write, `store-full`, with `Retry-After`.",
         license(name = "Apache-2.0", identifier = "Apache-2.0"),
     ),
     tags(
@@ -132,7 +132,10 @@ impl Modify for CommonProblems {
             ("403", "`forbidden`"),
             ("408", "`request-timeout`"),
             ("500", "`internal`"),
-            ("503", "`store-unavailable`, with `Retry-After`"),
+            (
+                "503",
+                "`store-unavailable`, `store-full`, with `Retry-After`",
+            ),
         ];
         for (path, item) in &mut document.paths.paths {
             let operations = [

@@ -93,6 +93,8 @@ kinds! {
         "A fault of the service. It is in the log under the request id.";
     STORE_UNAVAILABLE = SERVICE_UNAVAILABLE, "store-unavailable", "Store unavailable",
         "Redis did not answer in time. An event that was sent may have been taken or not: send it again with the same id after `Retry-After` seconds, and it counts once.";
+    STORE_FULL = SERVICE_UNAVAILABLE, "store-full", "Store full",
+        "Redis refuses to write, since its memory is full or it can't write to its disk; `detail` says which. Reads go on, and where memory is full boards can be deleted. Send an event again with the same id once there is room, and it counts once.";
 }
 
 /// An error on its way to a client. As a response it has no body yet: the layer that knows the request's
@@ -200,7 +202,7 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let mut response = self.kind.status.into_response();
         let headers = response.headers_mut();
-        if self.kind == STORE_UNAVAILABLE {
+        if self.kind.status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S));
         }
         if let Some(quota) = &self.quota {
@@ -245,6 +247,14 @@ impl From<Error> for Problem {
                     STORE_UNAVAILABLE,
                     "the store did not answer in time; try again",
                 );
+            }
+            Error::Store(StoreError::Full(_)) => {
+                tracing::warn!(error = detail, "the store is full");
+                STORE_FULL
+            }
+            Error::Store(StoreError::Unusable(_)) => {
+                tracing::error!(error = detail, "the store can't be used");
+                STORE_UNAVAILABLE
             }
             Error::Store(error) => {
                 tracing::error!(%error, "internal error");

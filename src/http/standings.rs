@@ -8,7 +8,7 @@ use std::time::Instant;
 use axum::Json as JsonResponse;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{AppendHeaders, IntoResponse, Response};
+use axum::response::{IntoResponse, Response};
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -18,7 +18,7 @@ use self::answers::{MemberBody, PageBody, StatsBody, SubsetBody};
 use super::App;
 use super::auth::Granted;
 use super::extract::{Json, Path, Query, board_id, bounded, choice, member_id};
-use super::freshness::max_staleness;
+use super::freshness;
 use super::problem::{INVALID_PARAMETER, Problem, ProblemBody};
 use crate::domain::board::FieldError;
 use crate::domain::ids::MemberId;
@@ -29,7 +29,7 @@ use crate::service::page::{PAGE_MAX, PAGE_SIZE, PAGE_SIZE_MAX, PageRequest};
 use crate::service::period::{Choice, Target};
 use crate::service::stats::StatsRequest;
 use crate::service::subset::{SUBSET_MAX, SubsetRequest};
-use crate::store::Freshness;
+use crate::store::{Dated, Freshness};
 
 /// The most queries of one request.
 const QUERIES_MAX: usize = 100;
@@ -221,7 +221,8 @@ fn cacheable(
     choice: &Choice,
     (target, as_of): (&Target, Option<Instant>),
     rendered: Rendered,
-) -> Response {
+) -> Dated<Response> {
+    let dated = |value| Dated { value, as_of };
     let Rendered { body, tag } = rendered;
     // Not for long, since a board can still be deleted. A replica may lack the last of its events.
     let is_fixed =
@@ -249,15 +250,14 @@ fn cacheable(
             HeaderValue::from_static(cache_control),
         ),
     ];
-    let staleness = AppendHeaders(max_staleness(as_of));
     if is_known {
-        return (StatusCode::NOT_MODIFIED, validators, staleness).into_response();
+        return dated((StatusCode::NOT_MODIFIED, validators).into_response());
     }
     let content_type = (
         header::CONTENT_TYPE,
         HeaderValue::from_static("application/json"),
     );
-    (validators, staleness, [content_type], body).into_response()
+    dated((validators, [content_type], body).into_response())
 }
 
 fn page_request(
@@ -341,21 +341,24 @@ pub async fn page(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let request = page_request(&board, window, params, (granted, freshness))?;
-    let found = app.service.page(&request).await?;
-    let shared = &found.shared.rendered;
-    let rendered = if let Some(rendered) = shared.get() {
-        rendered.clone()
-    } else {
-        let rendered = render(&PageBody::new(&request, &found))?;
-        shared.get_or_init(|| rendered).clone()
+    let (app, headers, request) = (&*app, &headers, &request);
+    let read = async |freshness| {
+        let request = PageRequest {
+            freshness,
+            ..request.clone()
+        };
+        let found = app.service.page(&request).await?;
+        let shared = &found.shared.rendered;
+        let rendered = if let Some(rendered) = shared.get() {
+            rendered.clone()
+        } else {
+            let rendered = render(&PageBody::new(&request, &found))?;
+            shared.get_or_init(|| rendered).clone()
+        };
+        let dated = (&found.target, found.as_of);
+        Ok(cacheable(app, headers, &request.choice, dated, rendered))
     };
-    Ok(cacheable(
-        &app,
-        &headers,
-        &request.choice,
-        (&found.target, found.as_of),
-        rendered,
-    ))
+    freshness::answer(app, freshness, read).await
 }
 
 /// Read one member of a standing.
@@ -387,15 +390,18 @@ pub async fn member(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let request = member_request(&board, window, &member, params, (granted, freshness))?;
-    let found = app.service.member(&request).await?;
-    let rendered = render(&MemberBody::new(&request, &found))?;
-    Ok(cacheable(
-        &app,
-        &headers,
-        &request.choice,
-        (&found.target, found.as_of),
-        rendered,
-    ))
+    let (app, headers, request) = (&*app, &headers, &request);
+    let read = async |freshness| {
+        let request = MemberRequest {
+            freshness,
+            ..request.clone()
+        };
+        let found = app.service.member(&request).await?;
+        let rendered = render(&MemberBody::new(&request, &found))?;
+        let dated = (&found.target, found.as_of);
+        Ok(cacheable(app, headers, &request.choice, dated, rendered))
+    };
+    freshness::answer(app, freshness, read).await
 }
 
 /// Read some members of a standing.
@@ -446,14 +452,18 @@ pub async fn subset(
         members,
         freshness,
     };
-    let found = app.service.subset(&request).await?;
-    Ok(cacheable(
-        &app,
-        &headers,
-        &request.choice,
-        (&found.target, found.as_of),
-        render(&SubsetBody::new(&found))?,
-    ))
+    let (app, headers, request) = (&*app, &headers, &request);
+    let read = async |freshness| {
+        let request = SubsetRequest {
+            freshness,
+            ..request.clone()
+        };
+        let found = app.service.subset(&request).await?;
+        let rendered = render(&SubsetBody::new(&found))?;
+        let dated = (&found.target, found.as_of);
+        Ok(cacheable(app, headers, &request.choice, dated, rendered))
+    };
+    freshness::answer(app, freshness, read).await
 }
 
 /// Read what a standing amounts to.
@@ -491,15 +501,18 @@ pub async fn stats(
         track: granted.track(params.track)?,
         freshness,
     };
-    let found = app.service.stats(&request).await?;
-    let rendered = render(&StatsBody::new(&found))?;
-    Ok(cacheable(
-        &app,
-        &headers,
-        &request.choice,
-        (&found.target, found.as_of),
-        rendered,
-    ))
+    let (app, headers, request) = (&*app, &headers, &request);
+    let read = async |freshness| {
+        let request = StatsRequest {
+            freshness,
+            ..request.clone()
+        };
+        let found = app.service.stats(&request).await?;
+        let rendered = render(&StatsBody::new(&found))?;
+        let dated = (&found.target, found.as_of);
+        Ok(cacheable(app, headers, &request.choice, dated, rendered))
+    };
+    freshness::answer(app, freshness, read).await
 }
 
 /// Read many pages and members of any boards.
@@ -527,12 +540,15 @@ pub async fn query(
         );
         return Err(Problem::invalid(vec![FieldError::new("/queries", detail)]));
     }
-    let answers = join_all(
-        queries
-            .into_iter()
-            .map(|query| answer(&app, query, (granted, freshness))),
-    )
-    .await;
+    let (app, queries) = (&*app, &queries);
+    let read = async |freshness| Ok(answers(app, queries, (granted, freshness)).await);
+    freshness::answer(app, freshness, read).await
+}
+
+/// The answers to queries, side by side.
+async fn answers(app: &App, queries: &[QueryBody], how: (Granted, Freshness)) -> Dated<Response> {
+    let answers = queries.iter().map(|query| answer(app, query.clone(), how));
+    let answers = join_all(answers).await;
     let mut oldest: Option<Instant> = None;
     let mut results = Vec::with_capacity(answers.len());
     for answer in answers {
@@ -544,8 +560,10 @@ pub async fn query(
             Err(problem) => QueryResult::Problem(problem.body(None)),
         });
     }
-    let staleness = AppendHeaders(max_staleness(oldest));
-    Ok((staleness, JsonResponse(QueryResults { results })).into_response())
+    Dated {
+        value: JsonResponse(QueryResults { results }).into_response(),
+        as_of: oldest,
+    }
 }
 
 /// The answer to one query, and as of when it is.

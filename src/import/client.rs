@@ -32,7 +32,12 @@ const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// A service may ask for a longer pause, but is asked again after this time.
 const PAUSE_MAX: Duration = Duration::from_mins(1);
 /// The problems that say nothing about the event itself: it is to be sent again.
-const PASSING_PROBLEMS: [&str; 3] = ["store-unavailable", "internal", "request-timeout"];
+const PASSING_PROBLEMS: [&str; 4] = [
+    "store-unavailable",
+    "store-full",
+    "internal",
+    "request-timeout",
+];
 /// Where batches go; what each event did to the standings isn't asked for, which spares both sides work.
 const EVENTS_PATH: &str = "/v1/events?standings=false";
 const BOARD_NOT_FOUND: &str = "board-not-found";

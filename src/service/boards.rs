@@ -117,7 +117,11 @@ impl Service {
                 None => self.boards.put(id, None),
             }
         }
-        self.open_shards(id).await
+        match self.open_shards(id).await {
+            // As a rule they know it, and can be read. One that does not refuses what goes by it.
+            Err(Error::Store(StoreError::Full(_))) => Ok(()),
+            told => told,
+        }
     }
 
     /// Tells the shards of a board of the definition that is in memory. It has to be there still when that is done:

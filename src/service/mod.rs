@@ -22,6 +22,7 @@ pub mod stats;
 pub mod submit;
 pub mod subset;
 pub mod voters;
+mod warnings;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -129,6 +130,7 @@ pub struct Service {
     pub clock: Clock,
     boards: boards::Boards,
     completing: rollover::Completing,
+    warned: warnings::Warned,
 }
 
 impl Service {
@@ -139,6 +141,7 @@ impl Service {
             clock,
             boards: boards::Boards::default(),
             completing: rollover::Completing::default(),
+            warned: warnings::Warned::default(),
         })
     }
 }

@@ -4,18 +4,23 @@
 //! here: the time that a connection is believed in when the server has stopped answering. A call is never sent twice
 //! by itself: a write that timed out may have been carried out, and only the caller's event id makes it safe to repeat.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fred::clients::Client;
-use fred::interfaces::{ClientLike, LuaInterface};
+use fred::error::Error;
+use fred::interfaces::{ClientLike, EventInterface, LuaInterface};
 use fred::types::config::{
     Config, ConnectionConfig, PerformanceConfig, ReconnectPolicy, TcpConfig,
 };
 use fred::types::{Builder, ClusterHash, CustomCommand, FromValue, Key, Value};
 use metrics::{counter, histogram};
+use parking_lot::Mutex;
+use tokio::sync::broadcast::error::RecvError;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::StoreError;
+use super::failure::{self, Failure};
 use super::script::Script;
 
 /// The longest wait for an answer.
@@ -53,36 +58,12 @@ impl Call {
     }
 }
 
-/// Why a node has not done what it was asked for.
-#[derive(Debug)]
-pub(super) enum Failure {
-    /// The slot lies elsewhere; nothing was done.
-    Moved(String),
-    /// The slot is about to, and a part of it already does; nothing was done.
-    Moving(String),
-    /// Something else.
-    Store(StoreError),
-}
-
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
-}
-
-impl From<Failure> for StoreError {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Moved(text) | Failure::Moving(text) => Self::Unavailable(text),
-            Failure::Store(error) => error,
-        }
-    }
-}
-
 /// A connection; it is made again whenever it is lost, for as long as this value lives.
 #[derive(Debug)]
 pub(super) struct Connection {
     client: Client,
+    /// Why there was none last, as far as that is known.
+    trouble: Arc<Mutex<Option<Error>>>,
     _watchdog: AbortOnDropHandle<()>,
 }
 
@@ -90,9 +71,12 @@ impl Connection {
     /// Begins to connect.
     pub(super) fn open(config: &Config) -> Result<Self, StoreError> {
         let client = client(config)?;
-        let watchdog = tokio::spawn(keep_connected(client.clone()));
+        let trouble = Arc::default();
+        let watched = watch_over(client.clone(), Arc::clone(&trouble));
+        let watchdog = tokio::spawn(watched);
         Ok(Self {
             client,
+            trouble,
             _watchdog: AbortOnDropHandle::new(watchdog),
         })
     }
@@ -103,12 +87,24 @@ impl Connection {
 
     /// Fails at once where a call would only wait for a new connection.
     pub(super) fn check(&self) -> Result<(), StoreError> {
-        check_connected(&self.client)
+        if self.client.is_connected() {
+            return Ok(());
+        }
+        match self.trouble.lock().as_ref().map(Failure::from) {
+            Some(Failure::Store(error @ StoreError::Unusable(_))) => Err(error),
+            Some(trouble) => {
+                let text = StoreError::from(trouble).to_string();
+                Err(StoreError::Unavailable(format!(
+                    "there is no connection: {text}"
+                )))
+            }
+            None => Err(StoreError::Unavailable("there is no connection".into())),
+        }
     }
 
     /// Runs a script.
     pub(super) async fn run(&self, call: Call) -> Result<Value, Failure> {
-        measured(call.script, run(&self.client, call)).await
+        measured(call.script, run(self, call)).await
     }
 
     /// Runs a script, and waits until enough replicas have all that this connection has written.
@@ -117,11 +113,7 @@ impl Connection {
         call: Call,
         min_replicas: u8,
     ) -> Result<Value, Failure> {
-        measured(
-            call.script,
-            run_and_confirm(&self.client, call, min_replicas),
-        )
-        .await
+        measured(call.script, run_and_confirm(self, call, min_replicas)).await
     }
 
     /// Runs one command.
@@ -133,10 +125,10 @@ impl Connection {
         let command = CustomCommand::new_static(name, ClusterHash::FirstKey, false);
         let owned = self.client.clone();
         let reply = async move { owned.custom::<Value, _>(command, args).await };
-        let reply = unless_lost(&self.client, reply).await?;
+        let reply = unless_lost(self, reply).await?;
         reply
             .and_then(Value::convert)
-            .map_err(|error| failure(&error))
+            .map_err(|error| Failure::from(&error))
     }
 }
 
@@ -148,14 +140,6 @@ impl Drop for Connection {
         let client = self.client.clone();
         // What is left of it goes, in its own time.
         runtime.spawn(async move { client.quit().await });
-    }
-}
-
-fn check_connected(client: &Client) -> Result<(), StoreError> {
-    if client.is_connected() {
-        Ok(())
-    } else {
-        Err(StoreError::Unavailable("there is no connection".into()))
     }
 }
 
@@ -174,23 +158,18 @@ async fn measured(
     reply
 }
 
-/// Whether Redis does not know a script: it was restarted or flushed, or is new. EVAL runs the script and loads it.
-fn is_unknown<T>(reply: &Result<T, fred::error::Error>) -> bool {
-    matches!(reply, Err(error) if error.details().starts_with("NOSCRIPT"))
-}
-
 /// Waits for a reply, unless the connection is lost: the client library lets calls wait for a new one. They still end
 /// when their time is up, and are not sent after that.
 async fn unless_lost<T: Send + 'static>(
-    client: &Client,
+    connection: &Connection,
     reply: impl Future<Output = T> + Send + 'static,
 ) -> Result<T, Failure> {
-    check_connected(client)?;
+    connection.check()?;
     let mut reply = Box::pin(reply);
     tokio::select! {
         biased;
         reply = &mut reply => return Ok(reply),
-        () = lost(client) => {}
+        () = lost(&connection.client) => {}
     }
     tokio::spawn(reply);
     Err(StoreError::Unavailable("the connection was lost".into()).into())
@@ -203,39 +182,48 @@ async fn lost(client: &Client) {
     }
 }
 
-async fn run(client: &Client, call: Call) -> Result<Value, Failure> {
-    let owned = client.clone();
+async fn run(connection: &Connection, call: Call) -> Result<Value, Failure> {
+    let owned = connection.client.clone();
     let reply = async move {
         let Call { script, keys, args } = call;
         let reply = owned
             .evalsha::<Value, _, _, _>(script.sha.as_str(), keys.clone(), args.clone())
             .await;
-        if is_unknown(&reply) {
+        if reply.as_ref().is_err_and(failure::says_unknown_script) {
+            // EVAL runs the script and loads it.
             return owned.eval(script.source, keys, args).await;
         }
         reply
     };
-    let reply = unless_lost(client, reply).await?;
-    reply.map_err(|error| failure(&error))
+    let reply = unless_lost(connection, reply).await?;
+    reply.map_err(|error| Failure::from(&error))
 }
 
 /// Runs a script, and waits until enough replicas have all that this connection has written. Both are sent together: on
 /// a connection that was made in between, replicas would be counted that know nothing of the write.
-async fn run_and_confirm(client: &Client, call: Call, min_replicas: u8) -> Result<Value, Failure> {
-    let owned = client.clone();
+async fn run_and_confirm(
+    connection: &Connection,
+    call: Call,
+    min_replicas: u8,
+) -> Result<Value, Failure> {
+    let owned = connection.client.clone();
     let replies = async move {
         let by_name = call.words(call.script.sha.as_str());
         let replies = send_and_confirm(&owned, "EVALSHA", by_name, min_replicas).await;
+        let is_unknown = |reply: &Result<_, _>| {
+            let error = reply.as_ref().err();
+            error.is_some_and(failure::says_unknown_script)
+        };
         if replies.first().is_some_and(is_unknown) {
             let by_source = call.words(call.script.source);
             return send_and_confirm(&owned, "EVAL", by_source, min_replicas).await;
         }
         replies
     };
-    let mut replies = unless_lost(client, replies).await?.into_iter();
+    let mut replies = unless_lost(connection, replies).await?.into_iter();
     let mut next = || {
         let reply = replies.next().unwrap_or(Ok(Value::Null));
-        reply.map_err(|error| failure(&error))
+        reply.map_err(|error| Failure::from(&error))
     };
     let reply = next()?;
     let confirmed = next()?.as_u64().unwrap_or(0);
@@ -251,7 +239,7 @@ async fn send_and_confirm(
     name: &'static str,
     words: Vec<Value>,
     min_replicas: u8,
-) -> Vec<Result<Value, fred::error::Error>> {
+) -> Vec<Result<Value, Error>> {
     let command = |name| CustomCommand::new_static(name, ClusterHash::FirstKey, false);
     let pipeline = client.pipeline();
     let confirm = vec![min_replicas.to_string(), CONFIRM_MS_MAX.to_string()];
@@ -265,35 +253,16 @@ async fn send_and_confirm(
     }
 }
 
-fn failure(error: &fred::error::Error) -> Failure {
-    let text = error.to_string();
-    if error.details().starts_with("MOVED ") {
-        return Failure::Moved(text);
-    }
-    if says_moving(error.details()) {
-        return Failure::Moving(text);
-    }
-    // A script that fails while it runs is a fault of this program; all else is a matter of the server.
-    let is_own_fault = text.contains("user_script") && !text.contains("cluster is down");
-    Failure::Store(
-        if is_own_fault || *error.kind() == fred::error::ErrorKind::Parse {
-            StoreError::Unexpected(text)
-        } else {
-            StoreError::Unavailable(text)
-        },
-    )
-}
-
-/// Whether a node of a cluster has refused a call since its slot is moving. A script meets that before its first write
-/// (`scripts/lib/slot.lua`).
-fn says_moving(details: &str) -> bool {
-    let refusals = ["ASK ", "TRYAGAIN"];
-    refusals.iter().any(|refusal| details.starts_with(refusal)) || details.contains("non local key")
-}
-
 fn client(config: &Config) -> Result<Client, StoreError> {
     let (attempts, min_ms, max_ms, base) = RECONNECT;
-    Builder::from_config(config.clone())
+    let mut config = config.clone();
+    if config.password.is_none() {
+        // Without credentials the library begins with PING, which a server refuses that can't write to its disk. A user
+        // who needs no password is let in with any.
+        config.username.get_or_insert_with(|| "default".into());
+        config.password = Some(String::new());
+    }
+    Builder::from_config(config)
         .with_performance_config(|performance: &mut PerformanceConfig| {
             performance.default_command_timeout = COMMAND_TIMEOUT;
         })
@@ -313,13 +282,29 @@ fn client(config: &Config) -> Result<Client, StoreError> {
         .map_err(|error| StoreError::Url(error.details().into()))
 }
 
+/// Keeps a client connected, and notes why it is not, for ever.
+async fn watch_over(client: Client, trouble: Arc<Mutex<Option<Error>>>) {
+    let mut errors = client.error_rx();
+    let noting = async {
+        loop {
+            match errors.recv().await {
+                Ok((error, _)) => *trouble.lock() = Some(error),
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return,
+            }
+        }
+    };
+    tokio::join!(noting, keep_connected(&client));
+}
+
 /// Connects a client, and does so again when its connection task ends or the server has stopped answering.
-async fn keep_connected(client: Client) {
+async fn keep_connected(client: &Client) {
     loop {
         let mut connection = client.connect();
         tokio::select! {
-            ended = &mut connection => tracing::warn!(?ended, "a connection to redis has ended"),
-            () = watch(&client) => connection.abort(),
+            // Whoever needs the connection is told.
+            ended = &mut connection => tracing::debug!(?ended, "a connection to redis has ended"),
+            () = watch(client) => connection.abort(),
         }
         tokio::time::sleep(CONNECT_TIMEOUT).await;
     }
@@ -337,6 +322,8 @@ async fn watch(client: &Client) {
         let ping = client.ping::<Value>(None);
         match tokio::time::timeout(PING_INTERVAL, ping).await {
             Ok(Ok(_)) => lost = 0,
+            // A server that is busy, still loads, or can't write to its disk says so, and goes on.
+            Ok(Err(error)) if failure::is_reply(&error) => lost = 0,
             Ok(Err(_)) | Err(_) => lost += 1,
         }
         if lost > PINGS_LOST_MAX {
@@ -347,45 +334,5 @@ async fn watch(client: &Client) {
                 return;
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use fred::error::{Error, ErrorKind};
-
-    use super::*;
-
-    fn failure_of(details: &'static str) -> Failure {
-        failure(&Error::new(ErrorKind::Unknown, details))
-    }
-
-    #[test]
-    fn what_a_cluster_refuses_is_told_from_what_fails() {
-        let moved = failure_of("MOVED 12 127.0.0.1:7000");
-        assert!(matches!(moved, Failure::Moved(_)), "{moved:?}");
-        for moving in [
-            "ASK 12 127.0.0.1:7000",
-            "TRYAGAIN Multiple keys request during rehashing of slot",
-            "ERR Script attempted to access a non local key in a cluster node script: 0123, on @user_script:9.",
-        ] {
-            let found = failure_of(moving);
-            assert!(matches!(found, Failure::Moving(_)), "{found:?}");
-        }
-        for unavailable in [
-            "CLUSTERDOWN The cluster is down",
-            "LOADING Redis is loading the dataset in memory",
-            "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
-            "READONLY You can't write against a read only replica.",
-            "ERR Script attempted to execute a command while the cluster is down script: 0123, on @user_script:9.",
-        ] {
-            let found = failure_of(unavailable);
-            assert!(
-                matches!(found, Failure::Store(StoreError::Unavailable(_))),
-                "{found:?}"
-            );
-        }
-        let bug = failure_of("ERR user_script:9: attempt to index a nil value");
-        assert!(matches!(bug, Failure::Store(StoreError::Unexpected(_))));
     }
 }

@@ -4,15 +4,15 @@
 //! one server to another, calls to it are refused before they have done anything (`scripts/lib/slot.lua`). Those are
 //! sent again here, for a while.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fred::types::config::{Config, ServerConfig};
 use fred::types::{FromValue, Key, Value};
 use futures::future::join_all;
 
-use super::connection::{Call, Failure};
+use super::address::Address;
+use super::connection::Call;
+use super::failure::Failure;
 use super::keys;
 use super::node::Node;
 use super::replicas::Replicas;
@@ -26,13 +26,11 @@ const MOVING_TIME_MAX: Duration = Duration::from_secs(2);
 /// The shortest and the longest pause before that: while the slot is moving they double.
 const MOVING_PAUSE_MIN: Duration = Duration::from_millis(5);
 const MOVING_PAUSE_MAX: Duration = Duration::from_millis(100);
-/// The first release whose scripts can begin with `#!lua`.
-const SERVER_MAJOR_MIN: u32 = 7;
 
 /// Redis, as the service sees it.
 #[derive(Debug)]
 pub struct Store {
-    topology: Arc<Topology>,
+    pub(super) topology: Arc<Topology>,
     min_replicas: u8,
     /// Where reads may be answered that need not be as fresh as can be.
     replicas: Option<Replicas>,
@@ -48,40 +46,11 @@ pub enum Freshness {
     Bounded,
 }
 
-/// Where a Redis server is.
-#[derive(Clone)]
-pub enum Address {
-    /// A socket in the file system.
-    Socket(PathBuf),
-    /// `redis://`, `rediss://`, `redis-cluster://` or `redis-sentinel://`.
-    Url(String),
-}
-
-impl Address {
-    /// Reads an address as it is configured: a URL, or `unix:///path`.
-    pub fn parse(text: &str) -> Self {
-        match text.strip_prefix("unix://") {
-            Some(path) => Self::Socket(path.into()),
-            None => Self::Url(text.to_owned()),
-        }
-    }
-}
-
 impl Store {
     /// Begins to connect, and goes on trying by itself for as long as the store lives.
     pub fn connect(address: &Address) -> Result<Self, StoreError> {
-        let config = match address {
-            Address::Socket(path) => Config {
-                server: ServerConfig::new_unix_socket(path),
-                ..Config::default()
-            },
-            // A URL may hold a password: it isn't repeated in the error.
-            Address::Url(url) => {
-                Config::from_url(url).map_err(|error| StoreError::Url(error.details().into()))?
-            }
-        };
         Ok(Self {
-            topology: Arc::new(Topology::connect(&config)?),
+            topology: Arc::new(Topology::connect(&address.config()?)?),
             min_replicas: 0,
             replicas: None,
         })
@@ -106,29 +75,14 @@ impl Store {
         Self { replicas, ..self }
     }
 
+    /// How old an answer of a replica may be at the most, where they may be asked.
+    pub fn max_staleness(&self) -> Option<Duration> {
+        self.replicas.as_ref().map(Replicas::max_staleness)
+    }
+
     /// Whether writes wait for replicas.
     pub(super) fn waits_for_replicas(&self) -> bool {
         self.min_replicas > 0
-    }
-
-    /// Checks that every connection is there, and that all servers answer, are new enough, and know the scripts; loads them
-    /// where they don't.
-    pub async fn prepare(&self) -> Result<(), StoreError> {
-        if !self.topology.is_complete() {
-            return Err(StoreError::Unavailable("some slots are nowhere".into()));
-        }
-        let nodes = self.topology.nodes();
-        let prepared = nodes.iter().map(async |node| {
-            node.check_connected()?;
-            let info: String = node.command("INFO", vec!["server".into()]).await?;
-            check_release(&info)?;
-            node.load_scripts().await
-        });
-        join_all(prepared)
-            .await
-            .into_iter()
-            .collect::<Result<(), Failure>>()?;
-        Ok(())
     }
 
     /// Whether every connection is there, and Redis answers and knows every script. Of a cluster most nodes are enough:
@@ -322,21 +276,4 @@ fn call(script: &'static Script, keys: Vec<String>, args: Vec<Value>) -> Call {
 
 fn slot_of(key: &str) -> u16 {
     Key::from(key).cluster_hash()
-}
-
-fn check_release(info: &str) -> Result<(), StoreError> {
-    let major = info
-        .lines()
-        .find_map(|line| line.strip_prefix("redis_version:"))
-        .and_then(|version| version.split('.').next()?.parse::<u32>().ok());
-    if major.is_some_and(|major| major >= SERVER_MAJOR_MIN) {
-        return Ok(());
-    }
-    let found = major.map_or_else(
-        || "an unknown release".to_owned(),
-        |major| format!("release {major}"),
-    );
-    Err(StoreError::Unavailable(format!(
-        "Redis 7.0 or Valkey 7.2 or newer is needed, not {found}"
-    )))
 }

@@ -3,15 +3,18 @@
 //! [`keys`] has the form of every key, [`script`] the Lua scripts, and each of [`boards`], [`events`],
 //! [`standings`], [`voters`], [`quotas`], [`reservations`], [`initial`], [`rollover`] and [`reshard`] one typed call per
 //! script. A call is one round trip; what must be atomic is one script. [`dispatch`] sends it to the server of its keys, or
-//! to a replica of that; `topology.rs` and `replicas.rs` know them, `node.rs` has the connections to each.
+//! to a replica of that; `topology.rs` and `replicas.rs` know them, `node.rs` has the connections to each. `contact.rs`
+//! checks a server at the start, `warnings.rs` from time to time.
 
+mod address;
 mod args;
 pub mod boards;
 mod connection;
+mod contact;
 pub mod dispatch;
-
 pub mod embedded;
 pub mod events;
+mod failure;
 pub mod initial;
 pub mod keys;
 mod node;
@@ -24,10 +27,13 @@ pub mod reshard;
 pub mod rollover;
 pub mod script;
 pub mod standings;
+mod tls;
 mod topology;
 pub mod voters;
+mod warnings;
 
-pub use dispatch::{Address, Freshness, Store};
+pub use address::Address;
+pub use dispatch::{Freshness, Store};
 
 use std::time::Instant;
 
@@ -36,10 +42,17 @@ use thiserror::Error;
 /// Why Redis gave no answer, or none that makes sense.
 #[derive(Clone, Debug, Error)]
 pub enum StoreError {
-    /// Redis can't be reached, does not answer in time, or refuses work (loading, out of memory, disk full).
+    /// Redis can't be reached, does not answer in time, or refuses work for a while, as while it loads its data.
     /// A write may have been carried out or not; to send it again with the same event id is safe.
     #[error("redis is not available: {0}")]
     Unavailable(String),
+    /// Redis refuses to write, since its memory or its disk is full. The call has done nothing; reads go on.
+    #[error("redis refuses to write: {0}")]
+    Full(String),
+    /// Redis is there, but can't be used as it is set up: the password, the database, the release, a permission. To wait
+    /// does not help.
+    #[error("redis can't be used: {0}")]
+    Unusable(String),
     /// A script failed or answered what it never should: a fault of this program.
     #[error("redis gave an unexpected reply: {0}")]
     Unexpected(String),

@@ -13,8 +13,9 @@ use futures::future::join_all;
 use tokio::sync::{AcquireError, Mutex, Semaphore};
 
 use super::StoreError;
-use super::connection::{Call, Connection, Failure};
-use super::script;
+use super::connection::{Call, Connection};
+use super::failure::Failure;
+use super::script::{self, Script};
 use crate::begin::begin_under;
 
 /// Connections for writes: one is kept busy by many tasks, and a second lets a long batch be overtaken.
@@ -125,6 +126,16 @@ impl Node {
         args: Vec<String>,
     ) -> Result<R, Failure> {
         self.readers.command(name, args).await
+    }
+
+    /// Runs a script that needs no key, and that may write.
+    pub(super) async fn run(
+        &self,
+        script: &'static Script,
+        args: Vec<Value>,
+    ) -> Result<Value, Failure> {
+        let keys = Vec::new();
+        self.read(Call { script, keys, args }).await
     }
 
     /// Loads the scripts that the server does not know.

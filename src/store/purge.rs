@@ -54,8 +54,12 @@ impl Store {
             id: board.id.clone(),
             sharding,
         };
-        self.command("SADD", vec![keys::UNNEEDED.into(), unneeded.to_string()])
-            .await
+        let (keys, args) = (
+            vec![keys::UNNEEDED.into()],
+            vec![unneeded.to_string().into()],
+        );
+        let marked = self.write(board, &script::UNNEEDED, keys, args).await;
+        marked.map(drop)
     }
 
     /// What has been marked.

@@ -18,7 +18,8 @@ use metrics::counter;
 use parking_lot::Mutex;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::connection::{Call, Failure};
+use super::connection::Call;
+use super::failure::Failure;
 use super::node::{Node, Readers};
 use super::topology::Topology;
 
@@ -71,6 +72,11 @@ impl Replicas {
             chance: RandomState::new(),
             _following: AbortOnDropHandle::new(tokio::spawn(following)),
         }
+    }
+
+    /// How old an answer may be at the most.
+    pub(super) fn max_staleness(&self) -> Duration {
+        self.max_staleness
     }
 
     /// Runs a script on a replica of the server, with the id of its process as one more argument, and tells how old the

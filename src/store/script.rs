@@ -2,8 +2,10 @@
 //!
 //! `#!lua` must be the first bytes: it makes a cluster refuse a script that reaches for a key of another
 //! slot, and makes Redis refuse the whole script, rather than fail half-way, when it can't write (out of
-//! memory, disk full, a replica). `flags=no-writes` guards those that read.
+//! memory, disk full, a replica). `flags=no-writes` guards those that read. `flags=allow-oom` is for those that are
+//! needed to free memory, and add a few bytes at the most; and for those that count voters, whose room is freed at once.
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 /// One script.
@@ -50,17 +52,17 @@ scripts! {
     /// Reads pages, members, subsets and amounts.
     READ = "read", "#!lua flags=no-writes", ["process", "moving", "standing", "derived"];
     /// Counts distinct voters.
-    VOTERS = "voters", "#!lua", [];
+    VOTERS = "voters", "#!lua flags=allow-oom", [];
     /// Merges the voters of a shard.
-    SKETCH = "sketch", "#!lua", [];
+    SKETCH = "sketch", "#!lua flags=allow-oom", [];
     /// Counts the distinct voters of several shards.
-    UNION = "union", "#!lua", [];
+    UNION = "union", "#!lua flags=allow-oom", [];
     /// Reads what was taken of quotas.
     QUOTAS = "quotas", "#!lua flags=no-writes", ["moving", "standing", "quota"];
     /// Reserves what events would take of quotas.
     RESERVE = "reserve", "#!lua", ["moving", "standing", "quota"];
     /// Keeps what was reserved, or gives it back.
-    SETTLE = "settle", "#!lua", ["slot"];
+    SETTLE = "settle", "#!lua flags=allow-oom", ["slot"];
     /// Reads which reservations are open.
     RESERVED = "reserved", "#!lua flags=no-writes", ["process", "cursor"];
     /// Finds out what became of an event with a reservation, once and for all.
@@ -68,7 +70,7 @@ scripts! {
     /// Stores a definition.
     DEFINE = "define", "#!lua", [];
     /// Tells a shard of a definition.
-    SHARD = "shard", "#!lua", ["slot"];
+    SHARD = "shard", "#!lua flags=allow-oom", ["slot"];
     /// Notes that a board has events.
     USE = "use", "#!lua", [];
     /// Makes one instance the one that moves a board's data.
@@ -84,9 +86,37 @@ scripts! {
     /// Tells what a former shard remembers.
     RECALL = "recall", "#!lua", [];
     /// Takes a definition away.
-    DELETE = "delete", "#!lua", [];
+    DELETE = "delete", "#!lua flags=allow-oom", [];
     /// Tells all instances that a definition has changed.
-    ANNOUNCE = "announce", "#!lua", [];
+    ANNOUNCE = "announce", "#!lua flags=allow-oom", [];
+    /// Marks data that is to be unlinked.
+    UNNEEDED = "unneeded", "#!lua flags=allow-oom", [];
     /// Unlinks the data of a deleted board.
-    PURGE = "purge", "#!lua", ["slot", "generation"];
+    PURGE = "purge", "#!lua flags=allow-oom", ["slot", "generation"];
+    /// Might write, and so tells whether that is refused.
+    WRITABLE = "writable", "#!lua", [];
+    /// Tells which commands the user may not use.
+    REFUSED = "refused", "#!lua flags=no-writes", [];
+}
+
+/// The commands that the scripts call.
+pub fn commands() -> BTreeSet<&'static str> {
+    let sources = ALL.iter().map(|script| script.source);
+    let calls = sources.flat_map(|source| source.split("call('").skip(1));
+    calls.filter_map(|call| call.split('\'').next()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_commands_of_scripts_are_found_in_them() {
+        let commands = commands();
+        for name in ["ZADD", "HRANDFIELD", "PFMERGE", "DECRBY"] {
+            assert!(commands.contains(name), "{name}");
+        }
+        let is_name = |name: &&str| name.bytes().all(|byte| byte.is_ascii_uppercase());
+        assert!(commands.iter().all(is_name), "{commands:?}");
+    }
 }

@@ -105,6 +105,11 @@ impl Topology {
         config_of(&self.config, server)
     }
 
+    /// How they are reached.
+    pub(super) fn config(&self) -> &Config {
+        &self.config
+    }
+
     /// Whether the servers are a cluster.
     pub(super) fn is_cluster(&self) -> bool {
         self.config.server.is_clustered()

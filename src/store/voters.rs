@@ -80,9 +80,17 @@ impl Store {
         let sizes: Vec<usize> = groups.iter().map(Vec::len).collect();
         let voters = groups.iter().flatten().cloned();
         let keys = std::iter::once(keys::head(&board.tag())).chain(voters);
-        let reply = self
-            .read(&script::VOTERS, keys.collect(), vec![pack(&sizes)?])
-            .await?;
+        let read = self.read(&script::VOTERS, keys.collect(), vec![pack(&sizes)?]);
+        let reply = match read.await {
+            // A script that may write is refused then, but not the command alone.
+            Err(StoreError::Full(_)) => {
+                let counted = groups
+                    .iter()
+                    .map(|keys| self.command("PFCOUNT", keys.clone()));
+                return try_join_all(counted).await;
+            }
+            reply => reply?,
+        };
         let mut reply = Reply::new(reply)?;
         groups.iter().map(|_| reply.count()).collect()
     }

@@ -14,6 +14,7 @@ mod http;
 mod kills;
 mod model;
 mod openapi;
+mod own_redis;
 mod replicas;
 mod scripts;
 mod tidy;

@@ -85,7 +85,7 @@ async fn apply(redis: &RedisServer, version: &str, event: &Event) -> Reply {
 async fn every_script_refuses_a_wrong_number_of_keys_or_arguments() {
     let redis = RedisServer::start().await;
     for script in script::ALL {
-        let reply = run(&redis, script, &[], &[]).await;
+        let reply = run(&redis, script, &[], &[b"one"]).await;
         let expected = format!("ERR {}.lua: ", script.name);
         assert!(
             matches!(&reply, Reply::Error(text) if text.starts_with(&expected)),
@@ -98,18 +98,14 @@ async fn every_script_refuses_a_wrong_number_of_keys_or_arguments() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_script_begins_with_its_shebang_and_those_that_read_can_not_write() {
     for script in script::ALL {
-        let reads = ["read", "quotas", "reserved", "scan"].contains(&script.name);
         let first = script.source.lines().next().unwrap();
-        assert_eq!(
-            first,
-            if reads {
-                "#!lua flags=no-writes"
-            } else {
-                "#!lua"
-            },
-            "{}",
-            script.name
-        );
+        let expected = match script.name {
+            "read" | "quotas" | "reserved" | "scan" | "refused" => "#!lua flags=no-writes",
+            "delete" | "announce" | "unneeded" | "purge" | "settle" | "shard" | "voters"
+            | "sketch" | "union" => "#!lua flags=allow-oom",
+            _ => "#!lua",
+        };
+        assert_eq!(first, expected, "{}", script.name);
     }
 }
 
@@ -740,4 +736,59 @@ async fn what_changes_while_a_shard_is_copied_is_noted_and_taken_over() {
     let unknown = Reply::Text(Vec::new());
     assert_eq!(recall(77).await, [known, unknown]);
     assert_eq!(recall(78).await[0], Reply::List(vec![Reply::Integer(2)]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_memory_is_full_only_what_may_need_more_is_refused() {
+    let redis = RedisServer::start().await;
+    board(&redis).await;
+    let writable = async || run(&redis, &script::WRITABLE, &[], &[]).await;
+    assert_eq!(writable().await, Reply::texts(&["OK"]));
+    redis.command("CONFIG SET maxmemory 1").await;
+    let is_refused = |reply: &Reply| matches!(reply, Reply::Error(text) if text.starts_with("OOM"));
+    assert!(is_refused(&writable().await));
+    let define = run(
+        &redis,
+        &script::DEFINE,
+        &["st:{c}"],
+        &[b"", b"0", b"1-1", b"{}"],
+    );
+    assert!(is_refused(&define.await));
+    let unneeded = "st:{boards}:unneeded";
+    let marked = run(&redis, &script::UNNEEDED, &[unneeded], &[b"1 b 1"]).await;
+    assert_eq!(marked, Reply::texts(&["OK"]));
+    let known = redis.run(&[b"SMEMBERS", unneeded.as_bytes()]).await;
+    assert_eq!(known, Reply::texts(&["1 b 1"]));
+    let deleted = run(&redis, &script::DELETE, &["st:{b}"], &[b"1-1"]).await;
+    assert_eq!(deleted, Reply::texts(&["OK"]));
+    let purged = run(
+        &redis,
+        &script::PURGE,
+        &["st:{b}:1:keys", "st:{b}"],
+        &[b"1", b"10"],
+    );
+    assert_eq!(purged.await, Reply::texts(&["DONE"]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_is_told_which_commands_it_may_not_use() {
+    let redis = RedisServer::start().await;
+    let refused = async |args: &[&[u8]]| run(&redis, &script::REFUSED, &[], args).await;
+    let commands: [&[u8]; 4] = [b"GET", b"ZADD", b"PFCOUNT", b"NOTHING"];
+    let of_key = |key| [&[key][..], &commands].concat();
+    assert_eq!(
+        refused(&of_key(b"st:{boards}:live")).await,
+        Reply::texts(&["NOTHING"])
+    );
+    redis
+        .command("ACL SETUSER default resetkeys ~st:* -zadd")
+        .await;
+    assert_eq!(
+        refused(&of_key(b"st:{boards}:live")).await,
+        Reply::texts(&["ZADD", "NOTHING"])
+    );
+    assert_eq!(
+        refused(&of_key(b"other")).await,
+        Reply::texts(&["GET", "ZADD", "PFCOUNT", "NOTHING"])
+    );
 }

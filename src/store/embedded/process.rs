@@ -162,13 +162,13 @@ fn set_environment(command: &mut Command) {
     command.env("LC_ALL", "C");
 }
 
-/// Returns once PING is answered with PONG.
+/// Returns once PING is answered with PONG, or with the refusal of a server that serves, but can't write to its disk.
 async fn answers(socket: &Path) -> Result<(), EmbeddedError> {
     let mut heard_at = Instant::now();
     let mut told_at = heard_at;
     loop {
         match wire::ask(socket, "PING").await {
-            Ok(reply) if reply == "+PONG" => return Ok(()),
+            Ok(reply) if reply == "+PONG" || reply.starts_with("-MISCONF") => return Ok(()),
             // Clients may be quicker than we are to find a restarted server, and keep it busy.
             Ok(reply) if reply.starts_with("-LOADING") || reply.starts_with("-BUSY") => {
                 heard_at = Instant::now();

@@ -7,6 +7,7 @@ pub mod program;
 pub mod random;
 pub mod redis;
 pub mod servers;
+pub mod tls;
 
 use std::path::PathBuf;
 use std::sync::Arc;

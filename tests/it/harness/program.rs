@@ -59,9 +59,19 @@ impl Program {
         Self::start(&["--redis-url", redis_url]).await
     }
 
+    /// The same where the certificates in this file are trusted, and no others.
+    pub async fn serve_on_trusting(redis_url: &str, certificates: &Path) -> Self {
+        let args = ["--listen", "127.0.0.1:0", "--redis-url", redis_url];
+        Self::run_until_ready(command(&args).env("SSL_CERT_FILE", certificates)).await
+    }
+
     async fn start(args: &[&str]) -> Self {
         let args = [&["--listen", "127.0.0.1:0"], args].concat();
-        let mut child = command(&args).spawn().unwrap();
+        Self::run_until_ready(&mut command(&args)).await
+    }
+
+    async fn run_until_ready(command: &mut Command) -> Self {
+        let mut child = command.spawn().unwrap();
         let log = Arc::new(Mutex::new(String::new()));
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let copy = Arc::clone(&log);
@@ -102,6 +112,11 @@ impl Program {
 
     pub fn client(&self) -> Client {
         self.client.clone()
+    }
+
+    /// What it has logged so far.
+    pub fn log(&self) -> String {
+        self.log.lock().clone()
     }
 
     /// Runs another command of the program against it; returns what it says on standard output, or on standard error

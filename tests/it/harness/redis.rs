@@ -27,6 +27,8 @@ pub async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
 pub struct RedisServer {
     directory: TempDir,
     arguments: Vec<String>,
+    /// The size that a file of its can have, in blocks of `ulimit`; `None` for any.
+    file_blocks_max: Option<u32>,
     child: Mutex<Child>,
 }
 
@@ -37,12 +39,22 @@ impl RedisServer {
 
     /// Starts it with further arguments.
     pub async fn start_with(arguments: &[&str]) -> Self {
+        Self::begin(arguments, None).await
+    }
+
+    /// Starts it where no file can have more than so many blocks: its append-only file meets a full disk.
+    pub async fn start_on_small_disk(file_blocks_max: u32) -> Self {
+        Self::begin(&["--port", "0"], Some(file_blocks_max)).await
+    }
+
+    async fn begin(arguments: &[&str], file_blocks_max: Option<u32>) -> Self {
         let directory = TempDir::new().unwrap();
         let arguments = arguments.iter().copied().map(str::to_owned).collect();
-        let child = spawn(directory.path(), &arguments);
+        let child = spawn(directory.path(), &arguments, file_blocks_max);
         let server = Self {
             directory,
             arguments,
+            file_blocks_max,
             child: Mutex::new(child),
         };
         server.wait_until_ready().await;
@@ -83,7 +95,8 @@ impl RedisServer {
 
     /// Starts it again.
     pub async fn restart(&self) {
-        *self.child.lock() = spawn(self.directory.path(), &self.arguments);
+        let directory = self.directory.path();
+        *self.child.lock() = spawn(directory, &self.arguments, self.file_blocks_max);
         self.wait_until_ready().await;
     }
 
@@ -206,10 +219,20 @@ impl Drop for RedisServer {
     }
 }
 
-fn spawn(directory: &Path, arguments: &Vec<String>) -> Child {
+fn spawn(directory: &Path, arguments: &Vec<String>, file_blocks_max: Option<u32>) -> Child {
     let program =
         std::env::var_os("STANDINGS_REDIS_SERVER").unwrap_or_else(|| "redis-server".into());
-    Command::new(program)
+    let mut command = match file_blocks_max {
+        None => Command::new(program),
+        Some(blocks) => {
+            // Who ignores the signal is told by the error of the write, as with a full disk.
+            let limited = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &limited]).arg(program);
+            shell
+        }
+    };
+    command
         .args(["--unixsocket", "redis.sock", "--save", ""])
         .args(["--appendonly", "yes", "--appendfsync", "no"])
         .args(["--daemonize", "no", "--dir"])

@@ -110,6 +110,11 @@ impl RedisServers {
         self.nodes[primary].freeze(false);
     }
 
+    /// Has the replica of one of the primaries stop where it is, or go on.
+    pub fn freeze_replica(&self, primary: usize, is_frozen: bool) {
+        self.nodes[PRIMARIES + primary].freeze(is_frozen);
+    }
+
     /// A cluster of three primaries, each with a third of the slots.
     pub async fn start_cluster() -> Self {
         let ports: Vec<[u16; 2]> = (0..PRIMARIES).map(|_| free_ports()).collect();

@@ -1,0 +1,18 @@
+-- refused.lua: which commands the user of the connection may not use on the service's keys.
+--
+-- KEYS[1] none: the key is only compared with the user's patterns, and may lie on another node
+-- ARGV[1] a key of the service
+-- ARGV[2] and on: the commands
+--
+-- Reply: those that it may not use
+-- Example: ARGV 'st:{boards}:live' 'GET' 'SET'  reply {'SET'}
+
+if #KEYS ~= 0 or #ARGV < 2 then return redis.error_reply('ERR refused.lua: no key, 2 arguments or more') end
+
+local refused = {}
+for place = 2, #ARGV do
+  -- A command that the server does not have is an error.
+  local is_known, is_allowed = pcall(redis.acl_check_cmd, ARGV[place], ARGV[1])
+  if not (is_known and is_allowed) then table.insert(refused, ARGV[place]) end
+end
+return refused

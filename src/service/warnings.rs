@@ -1,0 +1,29 @@
+//! Telling what of Redis somebody should look after, when it begins and when it is over.
+
+use std::collections::BTreeSet;
+
+use metrics::gauge;
+use parking_lot::Mutex;
+
+use super::{Error, Service};
+
+/// What the log has been told of, and is not over.
+#[derive(Debug, Default)]
+pub(super) struct Warned(Mutex<BTreeSet<String>>);
+
+impl Service {
+    /// Asks Redis what is wrong with it, and logs what is new.
+    pub async fn warn(&self) -> Result<(), Error> {
+        let found: BTreeSet<String> = self.store.warnings().await.into_iter().collect();
+        gauge!("standings_store_warnings").set(u32::try_from(found.len()).unwrap_or(u32::MAX));
+        let mut known = self.warned.0.lock();
+        for warning in found.difference(&known) {
+            tracing::warn!(%warning, "redis needs to be looked after");
+        }
+        for warning in known.difference(&found) {
+            tracing::info!(%warning, "this is over");
+        }
+        *known = found;
+        Ok(())
+    }
+}

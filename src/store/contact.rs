@@ -1,0 +1,120 @@
+//! First contact: what a server has to be, before it is worked with.
+
+use fred::types::Value;
+use futures::future::join_all;
+
+use super::dispatch::Store;
+use super::failure::{CLUSTER, Failure, PERMISSION, RELEASE};
+use super::node::Node;
+use super::reply::Reply;
+use super::{StoreError, keys, script, tls};
+
+/// The first release whose scripts can begin with `#!lua`.
+const SERVER_MAJOR_MIN: u32 = 7;
+/// What is called by itself, beside what scripts call and what the checks here run anyway.
+const COMMANDS: [&str; 5] = ["HSETNX", "SMEMBERS", "HSCAN", "SSCAN", "ZSCAN"];
+
+impl Store {
+    /// Checks that every connection is there, and that all servers answer, can be used, and know the scripts; loads them
+    /// where they don't. [`StoreError::Unusable`] says that waiting does not help.
+    pub async fn prepare(&self) -> Result<(), StoreError> {
+        let is_cluster = self.topology.is_cluster();
+        let nodes = self.topology.nodes();
+        all(nodes.iter().map(async |node| {
+            node.check_connected()?;
+            let info: String = node.command("INFO", vec!["server".into()]).await?;
+            check_server(&info, is_cluster).map_err(Failure::from)
+        }))
+        .await?;
+        if !self.topology.is_complete() {
+            return Err(StoreError::Unavailable("some slots are nowhere".into()));
+        }
+        let nodes = self.topology.nodes();
+        all(nodes.iter().map(async |node| {
+            node.load_scripts().await?;
+            check_permissions(node).await
+        }))
+        .await
+    }
+
+    /// Looks whether a server that can't be reached speaks TLS where its URL says that it does not, or the other way
+    /// round: then it fails with [`StoreError::Unusable`].
+    pub async fn check_protocol(&self) -> Result<(), StoreError> {
+        tls::check_protocol(self.topology.config()).await
+    }
+}
+
+/// All have to be well; what waiting does not mend is told before what it may.
+async fn all(
+    checks: impl Iterator<Item = impl Future<Output = Result<(), Failure>>>,
+) -> Result<(), StoreError> {
+    let checked = join_all(checks).await.into_iter();
+    let errors = checked.filter_map(Result::err).map(StoreError::from);
+    let worst = errors.max_by_key(|error| matches!(error, StoreError::Unusable(_)));
+    worst.map_or(Ok(()), Err)
+}
+
+fn check_server(info: &str, is_cluster: bool) -> Result<(), StoreError> {
+    let field = |name: &str| {
+        let mut lines = info.lines();
+        lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+    };
+    let version = field("redis_version").unwrap_or("another product");
+    let major = version.split('.').next().and_then(|text| text.parse().ok());
+    if major.is_none_or(|major: u32| major < SERVER_MAJOR_MIN) {
+        return Err(StoreError::Unusable(format!("{RELEASE}, not {version}")));
+    }
+    match field("redis_mode").or_else(|| field("server_mode")) {
+        Some("cluster") if !is_cluster => Err(StoreError::Unusable(
+            "it is a node of a cluster: its URL begins with redis-cluster:// or rediss-cluster://"
+                .into(),
+        )),
+        Some("standalone") if is_cluster => Err(StoreError::Unusable(CLUSTER.into())),
+        _ => Ok(()),
+    }
+}
+
+/// Checks that the user may do all that is done.
+async fn check_permissions(node: &Node) -> Result<(), Failure> {
+    let mut args: Vec<Value> = vec![keys::LIVE.into()];
+    let commands = script::commands().into_iter().chain(COMMANDS);
+    args.extend(commands.map(Value::from));
+    let mut refused = Reply::new(node.run(&script::REFUSED, args).await?)?;
+    let mut names = Vec::new();
+    while !refused.is_empty() {
+        names.push(refused.text()?);
+    }
+    if names.is_empty() {
+        return Ok(());
+    }
+    let names = names.join(" ");
+    let text = format!("{PERMISSION} (on keys that begin with st: it may not use {names})");
+    Err(StoreError::Unusable(text).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_new_enough_and_of_the_kind_that_its_url_says() {
+        let info = |fields: &str| format!("# Server\r\n{fields}\r\nos:Linux\r\n");
+        let redis = info("redis_version:7.0.0\r\nredis_mode:standalone");
+        assert!(check_server(&redis, false).is_ok());
+        let valkey = info("redis_version:7.2.4\r\nvalkey_version:9.1.2\r\nserver_mode:cluster");
+        assert!(check_server(&valkey, true).is_ok());
+        for (info, is_cluster, part) in [
+            (redis, true, "redis://"),
+            (valkey, false, "redis-cluster://"),
+            (
+                info("redis_version:6.2.14\r\nredis_mode:standalone"),
+                false,
+                "not 6.2.14",
+            ),
+            (info("garnet_version:1.0"), false, "another product"),
+        ] {
+            let error = check_server(&info, is_cluster).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}

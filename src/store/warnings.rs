@@ -1,0 +1,90 @@
+//! What is wrong with a server that works: it may lose data, or takes no writes just now.
+
+use std::collections::BTreeMap;
+
+use futures::future::join_all;
+
+use super::dispatch::Store;
+use super::node::Node;
+use super::{StoreError, script};
+
+impl Store {
+    /// What somebody should look after, in words for people: settings by which a primary may lose data, and primaries that
+    /// take no writes or can't be reached. All is asked of them anew.
+    pub async fn warnings(&self) -> Vec<String> {
+        let is_cluster = self.topology.is_cluster();
+        let primaries = self.topology.primaries();
+        let asked = primaries.iter().map(async |(server, node)| {
+            let warnings = of_node(node).await;
+            let named = warnings.into_iter().map(|warning| {
+                if is_cluster {
+                    format!("{server}: {warning}")
+                } else {
+                    warning
+                }
+            });
+            named.collect::<Vec<String>>()
+        });
+        join_all(asked).await.concat()
+    }
+}
+
+async fn of_node(node: &Node) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if let Err(failure) = node.run(&script::WRITABLE, Vec::new()).await {
+        let error = StoreError::from(failure);
+        warnings.push(error.to_string());
+        if !matches!(error, StoreError::Full(_)) {
+            return warnings;
+        }
+    }
+    warnings.extend(of_settings(node).await);
+    warnings
+}
+
+/// Settings by which it may lose data.
+async fn of_settings(node: &Node) -> Vec<String> {
+    let sections = ["memory", "persistence"].map(str::to_owned).to_vec();
+    let info: String = match node.command("INFO", sections).await {
+        Ok(info) => info,
+        Err(failure) => {
+            let error = StoreError::from(failure);
+            return vec![format!("its settings could not be checked: {error}")];
+        }
+    };
+    let fields: BTreeMap<&str, &str> = info
+        .lines()
+        .filter_map(|line| line.trim_end().split_once(':'))
+        .collect();
+    let mut warnings = Vec::new();
+    match fields.get("maxmemory_policy") {
+        Some(&"noeviction") => {}
+        Some(policy) => warnings.push(format!(
+            "maxmemory-policy is {policy}: when its memory is full, redis deletes standings and remembered events; set it \
+             to noeviction"
+        )),
+        None => warnings.push("maxmemory-policy could not be checked: it must be noeviction".into()),
+    }
+    match fields.get("aof_enabled") {
+        Some(&"1") => {}
+        Some(_) => warnings.extend(of_snapshots(node).await),
+        None => warnings.push("whether the append-only file is on could not be checked".into()),
+    }
+    warnings
+}
+
+/// Whether there are no snapshots either.
+async fn of_snapshots(node: &Node) -> Option<String> {
+    let asked = vec!["GET".to_owned(), "save".to_owned()];
+    match node.command::<Vec<String>>("CONFIG", asked).await {
+        Ok(setting) if setting.get(1).is_some_and(|save| !save.is_empty()) => None,
+        Ok(setting) if !setting.is_empty() => Some(
+            "its append-only file is off (appendonly) and it takes no snapshots (save): all data is lost when it ends"
+                .into(),
+        ),
+        Ok(_) | Err(_) => Some(
+            "its append-only file is off, and whether it takes snapshots could not be checked, since it refuses CONFIG GET"
+                .into(),
+        ),
+    }
+}
