@@ -12,6 +12,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::App;
 use super::extract::{JsonBytes, Path, Query, board_id, parse_json};
+use super::memory::Written;
 use super::problem::{INTERNAL, INVALID_PARAMETER, Problem, ProblemBody, STORE_UNAVAILABLE};
 use super::ratelimit;
 use crate::domain::board::FieldError;
@@ -439,7 +440,7 @@ pub async fn post_many(
     State(app): State<Arc<App>>,
     Query(params): Query<SubmitParams>,
     body: JsonBytes,
-) -> Result<JsonResponse<BatchResult>, Problem> {
+) -> Result<Written, Problem> {
     let BatchBody { events } = body.parse()?;
     if events.is_empty() || events.len() > BATCH_MAX {
         let detail = format!("a batch has 1 to {BATCH_MAX} events, not {}", events.len());
@@ -453,8 +454,10 @@ pub async fn post_many(
             Ok(sound.len() - 1)
         })
         .collect();
+    let detail = params.detail()?;
+    let taken = app.memory.for_batch(events.len(), detail).await?;
     let asked = Asked {
-        detail: params.detail()?,
+        detail,
         quotas: false,
     };
     let mut results = app.service.submit(&sound, asked).await.into_iter();
@@ -476,5 +479,5 @@ pub async fn post_many(
             None => return Err(Problem::of_status(INTERNAL.status)),
         });
     }
-    Ok(JsonResponse(BatchResult { results: answers }))
+    taken.write(&BatchResult { results: answers })
 }

@@ -60,6 +60,15 @@ impl Client {
         }
     }
 
+    /// The same with connections that end with their requests.
+    pub fn without_keep_alive(&self) -> Self {
+        let http = reqwest::Client::builder().pool_max_idle_per_host(0);
+        Self {
+            http: http.build().unwrap(),
+            ..self.clone()
+        }
+    }
+
     pub fn builder(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
         let request = self.http.request(method, format!("{}{path}", self.base));
         match &self.key {
