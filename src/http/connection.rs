@@ -210,7 +210,7 @@ pub(super) async fn drive(
     });
     let mut connection = pin!(builder.serve_connection(io, service));
     let mut watch = Watch::new();
-    let mut timer = pin!(tokio::time::sleep(times.head));
+    let mut alarm = pin!(tokio::time::sleep(times.head));
     let mut stopped = pin!(stop.cancelled());
     let mut is_stopping = false;
     let timed_out = poll_fn(|context| {
@@ -239,11 +239,11 @@ pub(super) async fn drive(
             if deadline <= Instant::now() {
                 return Poll::Ready(Some(watch.phase));
             }
-            // Later is soon enough: the timer looks again when it ends.
-            if deadline < timer.deadline() || timer.is_elapsed() {
-                timer.as_mut().reset(deadline);
+            // Later is soon enough: the alarm looks again when it ends.
+            if deadline < alarm.deadline() || alarm.is_elapsed() {
+                alarm.as_mut().reset(deadline);
             }
-            if timer.as_mut().poll(context).is_pending() {
+            if alarm.as_mut().poll(context).is_pending() {
                 return Poll::Pending;
             }
         }
