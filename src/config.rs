@@ -77,6 +77,13 @@ pub struct ServeArgs {
     /// that a load balancer sends requests elsewhere first. Not with the private server, which has but one service.
     #[arg(long, env = "STANDINGS_DRAIN_SECONDS", default_value_t = 2)]
     pub drain_seconds: u16,
+    /// How many connections clients may have; beyond that /livez, /readyz and /metrics are answered only. 0: as many as the
+    /// limit of file descriptors leaves room for, and at most 10,000.
+    #[arg(long, env = "STANDINGS_MAX_CONNECTIONS", default_value_t = 0)]
+    pub max_connections: u32,
+    /// How many MiB requests may take, all of them together, before others have to wait, and are refused after a while.
+    #[arg(long, env = "STANDINGS_REQUEST_MEMORY_MB", default_value_t = 256, value_parser = clap::value_parser!(u16).range(64..))]
+    pub request_memory_mb: u16,
     /// Where the private server keeps its data.
     #[arg(long, env = "STANDINGS_DATA_DIR", default_value = "./data")]
     pub data_dir: PathBuf,

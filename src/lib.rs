@@ -23,6 +23,7 @@
 //! | [`worker`] | loops that sleep and call one step of the service |
 //! | [`server`] | puts it together, runs it, ends it |
 //! | [`config`], [`clock`], [`begin`] | settings; the time all instances agree on; keeping an order |
+//! | [`descriptors`] | how many file descriptors there are, and how many are for clients |
 //! | [`import`], [`reshard`] | commands that are clients of a service |
 //!
 //! Invariants:
@@ -35,6 +36,7 @@
 pub mod begin;
 pub mod clock;
 pub mod config;
+pub mod descriptors;
 pub mod domain;
 pub mod http;
 pub mod import;

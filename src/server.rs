@@ -1,11 +1,10 @@
 //! Putting the service together, running it, and ending it without losing what it has accepted.
 
-use std::future::{Future, IntoFuture};
+use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::serve::ListenerExt;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use thiserror::Error;
 use tokio::net::TcpListener;
@@ -14,7 +13,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::config::{ConfigError, ServeArgs};
-use crate::http::{App, Options, router};
+use crate::descriptors;
+use crate::http::connection::Times;
+use crate::http::listener::{self, Limits, Routers};
+use crate::http::memory::Memory;
+use crate::http::{App, Options, reserve, router};
 use crate::service::Service;
 use crate::store::embedded::{EmbeddedConfig, EmbeddedError, EmbeddedServer};
 use crate::store::{Address, Store, StoreError};
@@ -61,6 +64,11 @@ pub enum ServerError {
 /// Serves until `stop` ends, and then finishes what was accepted.
 pub async fn serve(args: ServeArgs, stop: impl Future<Output = ()>) -> Result<(), ServerError> {
     args.check()?;
+    let descriptors = descriptors::raise_limit();
+    let limits = Limits {
+        connections: descriptors::connections_max(args.max_connections, descriptors),
+        times: Times::default(),
+    };
     let address = args.listen;
     let listening = TcpListener::bind(address).await;
     let listener = listening.map_err(|cause| ServerError::Listen { address, cause })?;
@@ -70,7 +78,7 @@ pub async fn serve(args: ServeArgs, stop: impl Future<Output = ()>) -> Result<()
         started = start_embedded(&args) => started?,
         () = &mut stop => return Ok(()),
     };
-    let served = serve_on(listener, &args, embedded.as_ref(), metrics, stop).await;
+    let served = serve_on(listener, limits, &args, embedded.as_ref(), metrics, stop).await;
     if let Some(server) = embedded {
         server.stop().await;
     }
@@ -82,6 +90,7 @@ pub async fn serve(args: ServeArgs, stop: impl Future<Output = ()>) -> Result<()
 
 async fn serve_on(
     listener: TcpListener,
+    limits: Limits,
     args: &ServeArgs,
     embedded: Option<&EmbeddedServer>,
     metrics: PrometheusHandle,
@@ -109,12 +118,13 @@ async fn serve_on(
     let bound = listener.local_addr().unwrap_or(args.listen);
     tracing::info!("serving on http://{bound}; try it at http://{bound}/docs");
     let (stopping, closing) = (CancellationToken::new(), CancellationToken::new());
-    let app = App {
+    let app = Arc::new(App {
         service,
         metrics: Some(metrics),
         is_open: args.api_keys.is_open(),
+        memory: Memory::new(usize::from(args.request_memory_mb) << 20),
         shutdown: stopping.clone(),
-    };
+    });
     let options = Options {
         keys: args.api_keys.clone(),
         // An empty setting is one empty origin.
@@ -125,14 +135,11 @@ async fn serve_on(
             .cloned()
             .collect(),
     };
-    let listener = listener.tap_io(|connection| {
-        if let Err(error) = connection.set_nodelay(true) {
-            tracing::debug!(%error, "nodelay could not be set");
-        }
-    });
-    let serving = axum::serve(listener, router(app, &options))
-        .with_graceful_shutdown(closing.clone().cancelled_owned())
-        .into_future();
+    let routers = Routers {
+        reserve: reserve(Arc::clone(&app)),
+        all: router(app, &options),
+    };
+    let serving = listener::serve(listener, routers, limits, closing.clone());
     let serving = tokio::spawn(serving);
     stop.await;
     tracing::info!("stopping: requests that were accepted are finished");

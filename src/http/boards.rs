@@ -120,7 +120,7 @@ pub async fn put(
     State(app): State<Arc<App>>,
     Path(board): Path<String>,
     headers: HeaderMap,
-    Json(definition): Json<Definition>,
+    Json(definition, _): Json<Definition>,
 ) -> Result<Response, Problem> {
     let id = board_id(&board)?;
     let precondition = precondition(&headers)?;

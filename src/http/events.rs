@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use axum::Json as JsonResponse;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderName};
+use axum::http::{HeaderMap, HeaderName, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
 use super::App;
 use super::extract::{JsonBytes, Path, Query, board_id, parse_json};
+use super::memory::Written;
 use super::problem::{INTERNAL, INVALID_PARAMETER, Problem, ProblemBody};
 use super::ratelimit;
 use crate::domain::board::FieldError;
@@ -439,7 +440,7 @@ pub async fn post_many(
     State(app): State<Arc<App>>,
     Query(params): Query<SubmitParams>,
     body: JsonBytes,
-) -> Result<JsonResponse<BatchResult>, Problem> {
+) -> Result<Written, Problem> {
     let BatchBody { events } = body.parse()?;
     if events.is_empty() || events.len() > BATCH_MAX {
         let detail = format!("a batch has 1 to {BATCH_MAX} events, not {}", events.len());
@@ -453,8 +454,10 @@ pub async fn post_many(
             Ok(sound.len() - 1)
         })
         .collect();
+    let detail = params.detail()?;
+    let taken = app.memory.for_batch(events.len(), detail).await?;
     let asked = Asked {
-        detail: params.detail()?,
+        detail,
         quotas: false,
     };
     let mut results = app.service.submit(&sound, asked).await.into_iter();
@@ -469,12 +472,13 @@ pub async fn post_many(
         };
         answers.push(match result {
             Some(Ok(answer)) => answer,
-            Some(Err(problem)) if problem.kind.status.is_server_error() => {
+            // The store is missing: nothing more is known of any of them.
+            Some(Err(problem)) if problem.kind.status == StatusCode::SERVICE_UNAVAILABLE => {
                 return Err(problem);
             }
             Some(Err(problem)) => EventResult::rejected(raw, &problem),
             None => return Err(Problem::of_status(INTERNAL.status)),
         });
     }
-    Ok(JsonResponse(BatchResult { results: answers }))
+    taken.write(&BatchResult { results: answers })
 }

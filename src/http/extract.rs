@@ -1,5 +1,6 @@
 //! Taking requests apart, so that every error is a problem.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -10,6 +11,8 @@ use bytes::BytesMut;
 use futures::StreamExt;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
+use super::App;
+use super::memory::{Memory, Taken};
 use super::problem::{
     INVALID_PARAMETER, MALFORMED_JSON, PAYLOAD_TOO_LARGE, Problem, REQUEST_TIMEOUT,
     UNSUPPORTED_MEDIA_TYPE,
@@ -26,13 +29,13 @@ const BODY_BYTES_READ_MAX: usize = 8 << 20;
 /// The longest wait for a body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The bytes of a JSON body: of the right type and size, not parsed yet.
-pub struct JsonBytes(pub Bytes);
+/// The bytes of a JSON body: of the right type and size, not parsed yet; and their memory.
+pub struct JsonBytes(pub Bytes, pub Option<Taken>);
 
-impl<S: Send + Sync> FromRequest<S> for JsonBytes {
+impl FromRequest<Arc<App>> for JsonBytes {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
         check_type(request.headers())?;
         let (parts, body) = request.into_parts();
         // Who waits to be told whether to send the body need not send it.
@@ -49,9 +52,8 @@ impl<S: Send + Sync> FromRequest<S> for JsonBytes {
         if announced.is_some_and(|length| length > most) {
             return Err(too_large());
         }
-        let read = tokio::time::timeout(BODY_TIMEOUT, read_body(body)).await;
+        let read = tokio::time::timeout(BODY_TIMEOUT, read_body(body, &app.memory)).await;
         read.unwrap_or_else(|_| Err(Problem::of_status(REQUEST_TIMEOUT.status)))
-            .map(Self)
     }
 }
 
@@ -62,15 +64,17 @@ fn too_large() -> Problem {
 
 /// Reads a body. One that is too large is read on for a while: most clients hear an answer only once they have
 /// sent all.
-async fn read_body(body: Body) -> Result<Bytes, Problem> {
+async fn read_body(body: Body, memory: &Memory) -> Result<JsonBytes, Problem> {
     let mut chunks = body.into_data_stream();
     let mut bytes = BytesMut::new();
+    let mut taken: Option<Taken> = None;
     let mut length = 0;
     while let Some(chunk) = chunks.next().await {
         let early_end = |_| Problem::new(MALFORMED_JSON, "the body ended too early");
         let chunk = chunk.map_err(early_end)?;
         length += chunk.len();
         if length <= BODY_BYTES_MAX {
+            memory.for_body(&mut taken, length)?;
             bytes.extend_from_slice(&chunk);
         } else if length > BODY_BYTES_READ_MAX {
             break;
@@ -79,7 +83,7 @@ async fn read_body(body: Body) -> Result<Bytes, Problem> {
     if length > BODY_BYTES_MAX {
         return Err(too_large());
     }
-    Ok(bytes.freeze())
+    Ok(JsonBytes(bytes.freeze(), taken))
 }
 
 impl JsonBytes {
@@ -89,17 +93,15 @@ impl JsonBytes {
     }
 }
 
-/// A JSON body.
-pub struct Json<T>(pub T);
+/// A JSON body, and the memory that its bytes took.
+pub struct Json<T>(pub T, pub Option<Taken>);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
+impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        JsonBytes::from_request(request, state)
-            .await?
-            .parse()
-            .map(Self)
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
+        let bytes = JsonBytes::from_request(request, app).await?;
+        Ok(Self(bytes.parse()?, bytes.1))
     }
 }
 

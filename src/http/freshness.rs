@@ -54,6 +54,8 @@ where
         headers.insert(MAX_STALENESS_MS, HeaderValue::from(ms));
         return Ok(value);
     }
+    // It gives back the memory that the other one needs.
+    drop(value);
     Ok(read(Freshness::Current).await?.value)
 }
 

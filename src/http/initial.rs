@@ -104,7 +104,7 @@ pub struct InitialParams {
 pub async fn put(
     State(app): State<Arc<App>>,
     Path(board): Path<String>,
-    Json(InitialBody { scores }): Json<InitialBody>,
+    Json(InitialBody { scores }, _): Json<InitialBody>,
 ) -> Result<JsonResponse<InitialCount>, Problem> {
     let board = board_id(&board)?;
     if scores.is_empty() || scores.len() > INITIAL_MAX {

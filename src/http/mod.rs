@@ -2,11 +2,14 @@
 
 pub mod auth;
 pub mod boards;
+pub mod connection;
 pub mod events;
 pub mod extract;
 pub mod freshness;
 pub mod health;
 pub mod initial;
+pub mod listener;
+pub mod memory;
 pub mod observe;
 pub mod problem;
 pub mod quotas;
@@ -34,7 +37,9 @@ use utoipa_axum::routes;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
 use self::auth::{ApiKeys, Role};
+use self::memory::Memory;
 use self::observe::Observed;
+use self::problem::{OVERLOADED, Problem};
 use crate::service::Service;
 
 /// What handlers work with.
@@ -45,6 +50,8 @@ pub struct App {
     pub metrics: Option<PrometheusHandle>,
     /// Whether no API keys are configured.
     pub is_open: bool,
+    /// What requests may hold in memory.
+    pub memory: Memory,
     /// Cancelled when the service begins to shut down.
     pub shutdown: CancellationToken,
 }
@@ -62,7 +69,7 @@ pub struct Options {
 #[openapi(
     info(
         title = "standings",
-        description = "Exact leaderboards and vote rankings over HTTP, on Redis.\n\nA **board** is a definition. A **standing** is one ranked list of a board: one *window* (`day`, `last-7-days`, …) at one *key* (`2026-11-21`). An **event** adds to, or sets, one member's score. A standing is a pure function of the set of accepted events: order, retries and batches never show.\n\nEvery error is `application/problem+json` with a `type` that can be opened. Beside those named at the routes: 400 `malformed-json`, `invalid-parameter`; 401 `unauthenticated` and 403 `forbidden` where API keys are configured; 405; 500 `internal`; 503 `store-unavailable` and, where Redis refuses to write, `store-full`, with `Retry-After`.",
+        description = "Exact leaderboards and vote rankings over HTTP, on Redis.\n\nA **board** is a definition. A **standing** is one ranked list of a board: one *window* (`day`, `last-7-days`, …) at one *key* (`2026-11-21`). An **event** adds to, or sets, one member's score. A standing is a pure function of the set of accepted events: order, retries and batches never show.\n\nEvery error is `application/problem+json` with a `type` that can be opened. Beside those named at the routes: 400 `malformed-json`, `invalid-parameter`; 401 `unauthenticated` and 403 `forbidden` where API keys are configured; 405; 500 `internal`; 503 `store-unavailable`, `overloaded` and, where Redis refuses to write, `store-full`, with `Retry-After`.",
         license(name = "Apache-2.0", identifier = "Apache-2.0"),
     ),
     tags(
@@ -134,7 +141,7 @@ impl Modify for CommonProblems {
             ("500", "`internal`"),
             (
                 "503",
-                "`store-unavailable`, `store-full`, with `Retry-After`",
+                "`store-unavailable`, `store-full`, `overloaded`, with `Retry-After`",
             ),
         ];
         for (path, item) in &mut document.paths.paths {
@@ -210,8 +217,21 @@ pub fn document() -> OpenApi {
     document
 }
 
+/// What is answered on connections beyond those that the service may have: whoever watches over it hears the truth, and
+/// everybody else is to come again.
+pub fn reserve(app: Arc<App>) -> Router {
+    let refuse = || Problem::new(OVERLOADED, "there are too many connections; try again");
+    Router::new()
+        .route("/livez", get(health::livez))
+        .route("/readyz", get(health::readyz))
+        .route("/metrics", get(health::metrics))
+        .fallback(async move || refuse())
+        .with_state(app)
+        .layer(ServiceBuilder::new().layer_fn(Observed::new))
+}
+
 /// The whole service over HTTP.
-pub fn router(app: App, options: &Options) -> Router {
+pub fn router(app: Arc<App>, options: &Options) -> Router {
     let (table, _) = routes(&options.keys).split_for_parts();
     let document = Arc::new(document());
     let swagger = SwaggerUi::new("/docs").config(Config::from("/openapi.json"));
@@ -244,7 +264,7 @@ pub fn router(app: App, options: &Options) -> Router {
         )
         .route("/problems/{name}", get(problem::explain))
         .fallback(async || StatusCode::NOT_FOUND)
-        .with_state(Arc::new(app));
+        .with_state(app);
     let routed = if options.cors_origins.is_empty() {
         routed
     } else {

@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request};
-use axum::http::{HeaderName, HeaderValue, Method, Uri, header};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use metrics::{Label, counter, histogram};
 use tower::Service;
 
-use super::problem::{INTERNAL, Problem, STORE_UNAVAILABLE};
+use super::problem::{INTERNAL, MALFORMED_REQUEST, Problem, STORE_UNAVAILABLE};
 
 /// The longest time that a request may take once its body is there: longer than the store's own limits.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
@@ -153,6 +153,29 @@ fn new_request_id() -> HeaderValue {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let number = SEED.hash_one(COUNT.fetch_add(1, Ordering::Relaxed));
     HeaderValue::try_from(format!("{number:016x}")).unwrap_or(HeaderValue::from_static("0"))
+}
+
+/// A whole answer to a head that is no request, for which the HTTP library has a status only.
+pub(super) fn refusal(status: StatusCode) -> Vec<u8> {
+    let problem = match status {
+        StatusCode::BAD_REQUEST => Problem::new(MALFORMED_REQUEST, MALFORMED_REQUEST.explanation),
+        status => Problem::of_status(status),
+    };
+    let id = new_request_id();
+    let id = id.to_str().unwrap_or_default();
+    let labels = [
+        Label::from_static_parts("method", "other"),
+        Label::from_static_parts("route", "unknown"),
+        Label::new("status", status.as_str().to_owned()),
+    ];
+    counter!("standings_http_requests_total", labels.iter()).increment(1);
+    tracing::debug!(status = status.as_u16(), request_id = id, "no request");
+    let json = serde_json::to_vec(&problem.body(Some(id))).unwrap_or_default();
+    let head = format!(
+        "HTTP/1.1 {status}\r\ncontent-type: {PROBLEM_JSON}\r\ncontent-length: {}\r\ncache-control: no-store\r\nx-request-id: {id}\r\nconnection: close\r\n\r\n",
+        json.len()
+    );
+    [head.into_bytes(), json].concat()
 }
 
 fn with_problem_body(response: Response, id: &HeaderValue) -> Response {

@@ -51,6 +51,8 @@ kinds! {
         "The body is not JSON, or not UTF-8. Nothing was done.";
     INVALID_PARAMETER = BAD_REQUEST, "invalid-parameter", "Invalid parameter",
         "A part of the path, the query or a header does not make sense; `detail` says which. Nothing was done.";
+    MALFORMED_REQUEST = BAD_REQUEST, "malformed-request", "Malformed request",
+        "The head of the request is not HTTP. Nothing was done.";
     UNAUTHENTICATED = UNAUTHORIZED, "unauthenticated", "API key needed",
         "Send an API key: `Authorization: Bearer <key>`.";
     FORBIDDEN = FORBIDDEN, "forbidden", "Role too low",
@@ -73,6 +75,10 @@ kinds! {
         "The board's definition is not the one that `If-Match` or `If-None-Match` demands. Read it again. Nothing was done.";
     PAYLOAD_TOO_LARGE = PAYLOAD_TOO_LARGE, "payload-too-large", "Payload too large",
         "The body has more than 1 MiB. Nothing was done.";
+    URI_TOO_LONG = URI_TOO_LONG, "uri-too-long", "Address too long",
+        "The address has more than 64 KiB. Nothing was done.";
+    HEAD_TOO_LARGE = REQUEST_HEADER_FIELDS_TOO_LARGE, "head-too-large", "Head too large",
+        "The head of the request has more than 128 KiB or more than 100 headers. Nothing was done.";
     UNSUPPORTED_MEDIA_TYPE = UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", "Unsupported media type",
         "The body must be `Content-Type: application/json`, without a content encoding. Nothing was done.";
     VALIDATION_FAILED = UNPROCESSABLE_ENTITY, "validation-failed", "Validation failed",
@@ -95,6 +101,8 @@ kinds! {
         "Redis did not answer in time. An event that was sent may have been taken or not: send it again with the same id after `Retry-After` seconds, and it counts once.";
     STORE_FULL = SERVICE_UNAVAILABLE, "store-full", "Store full",
         "Redis refuses to write, since its memory is full or it can't write to its disk; `detail` says which. Reads go on, and where memory is full boards can be deleted. Send an event again with the same id once there is room, and it counts once.";
+    OVERLOADED = SERVICE_UNAVAILABLE, "overloaded", "Overloaded",
+        "The service has as many connections, or as much in memory, as it is allowed. Nothing was done: send it again after `Retry-After` seconds.";
 }
 
 /// An error on its way to a client. As a response it has no body yet: the layer that knows the request's
@@ -188,6 +196,8 @@ impl Problem {
             StatusCode::REQUEST_TIMEOUT => REQUEST_TIMEOUT,
             StatusCode::METHOD_NOT_ALLOWED => METHOD_NOT_ALLOWED,
             StatusCode::PAYLOAD_TOO_LARGE => PAYLOAD_TOO_LARGE,
+            StatusCode::URI_TOO_LONG => URI_TOO_LONG,
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => HEAD_TOO_LARGE,
             StatusCode::UNSUPPORTED_MEDIA_TYPE => UNSUPPORTED_MEDIA_TYPE,
             StatusCode::SERVICE_UNAVAILABLE => STORE_UNAVAILABLE,
             StatusCode::NOT_FOUND => NOT_FOUND,

@@ -5,7 +5,6 @@ pub mod answers;
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::Json as JsonResponse;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -19,11 +18,12 @@ use super::App;
 use super::auth::Granted;
 use super::extract::{Json, Path, Query, board_id, bounded, choice, member_id};
 use super::freshness;
+use super::memory::{SMALL_ENTRIES_MAX, Taken, Written};
 use super::problem::{INVALID_PARAMETER, Problem, ProblemBody};
 use crate::domain::board::FieldError;
 use crate::domain::ids::MemberId;
 use crate::domain::series::Track;
-use crate::service::ask::Rendered;
+use crate::service::ask::{Rendered, Size};
 use crate::service::member::{AROUND_MAX, MemberRequest};
 use crate::service::page::{PAGE_MAX, PAGE_SIZE, PAGE_SIZE_MAX, PageRequest};
 use crate::service::period::{Choice, Target};
@@ -33,6 +33,8 @@ use crate::store::{Dated, Freshness};
 
 /// The most queries of one request.
 const QUERIES_MAX: usize = 100;
+/// The most entries that the queries of one request ask for, all together.
+const QUERY_ENTRIES_MAX: usize = 10_000;
 
 /// Which page, and of which period.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
@@ -177,7 +179,9 @@ pub enum QueryBody {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Queries {
-    /// The queries; each is answered by itself, and they are not one snapshot.
+    /// The queries; each is answered by itself, and they are not one snapshot. Together they ask for 10,000 entries at the
+    /// most: a page for its `size`, and one more with `member`; a member for one and twice its `around`, which counts as 1
+    /// at least.
     #[schema(min_items = 1, max_items = 100, example = json!([
         {"type": "page", "board": "run_hero", "window": "day", "size": 3},
         {"type": "member", "board": "run_hero", "window": "week", "member": "999", "around": 2}]))]
@@ -203,14 +207,35 @@ pub struct QueryResults {
     pub results: Vec<QueryResult>,
 }
 
-/// Writes an answer out, and makes its entity tag.
-fn render<T: Serialize>(body: &T) -> Result<Rendered, Problem> {
-    let json = serde_json::to_vec(body)
-        .map_err(|error| Problem::new(super::problem::INTERNAL, error.to_string()))?;
+/// How many entries a page has at the most.
+fn entries_of_page(size: Option<u64>, member: Option<&String>) -> usize {
+    let size = size.unwrap_or(PAGE_SIZE).min(PAGE_SIZE_MAX);
+    usize::try_from(size).unwrap_or(usize::MAX) + usize::from(member.is_some())
+}
+
+/// How many entries are read with a member: its own, and one neighbour on each side at least.
+fn entries_of_member(around: Option<u64>) -> usize {
+    let around = around.unwrap_or(0).clamp(1, AROUND_MAX);
+    1 + 2 * usize::try_from(around).unwrap_or(usize::MAX / 4)
+}
+
+impl QueryBody {
+    /// How many entries are read for it at the most.
+    fn entries(&self) -> usize {
+        match self {
+            Self::Page { size, member, .. } => entries_of_page(*size, member.as_ref()),
+            Self::Member { around, .. } => entries_of_member(*around),
+        }
+    }
+}
+
+/// Writes an answer out, into the memory that was taken for it, and makes its entity tag.
+fn render<T: Serialize>(body: &T, taken: Taken) -> Result<Rendered, Problem> {
+    let Written(body) = taken.write(body)?;
     Ok(Rendered {
         // Weak, since compression makes other bytes of the same content.
-        tag: format!("W/\"{:032x}\"", xxh3_128(&json)),
-        body: json.into(),
+        tag: format!("W/\"{:032x}\"", xxh3_128(&body)),
+        body,
     })
 }
 
@@ -253,11 +278,7 @@ fn cacheable(
     if is_known {
         return dated((StatusCode::NOT_MODIFIED, validators).into_response());
     }
-    let content_type = (
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("application/json"),
-    );
-    dated((validators, [content_type], body).into_response())
+    dated((validators, Written(body)).into_response())
 }
 
 fn page_request(
@@ -283,6 +304,7 @@ fn page_request(
         size: bounded("size", size, PAGE_SIZE, 1, PAGE_SIZE_MAX)?,
         member: member.as_deref().map(member_id).transpose()?,
         freshness,
+        size_in_all: Size::Small,
     })
 }
 
@@ -310,6 +332,7 @@ fn member_request(
         member: member_id(member)?,
         around,
         freshness,
+        size_in_all: Size::Small,
     })
 }
 
@@ -340,6 +363,7 @@ pub async fn page(
     freshness: Freshness,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
+    let entries = entries_of_page(params.size, params.member.as_ref());
     let request = page_request(&board, window, params, (granted, freshness))?;
     let (app, headers, request) = (&*app, &headers, &request);
     let read = async |freshness| {
@@ -347,12 +371,13 @@ pub async fn page(
             freshness,
             ..request.clone()
         };
+        let taken = app.memory.for_read(entries).await?;
         let found = app.service.page(&request).await?;
         let shared = &found.shared.rendered;
         let rendered = if let Some(rendered) = shared.get() {
             rendered.clone()
         } else {
-            let rendered = render(&PageBody::new(&request, &found))?;
+            let rendered = render(&PageBody::new(&request, &found), taken)?;
             shared.get_or_init(|| rendered).clone()
         };
         let dated = (&found.target, found.as_of);
@@ -389,6 +414,7 @@ pub async fn member(
     freshness: Freshness,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
+    let entries = entries_of_member(params.around);
     let request = member_request(&board, window, &member, params, (granted, freshness))?;
     let (app, headers, request) = (&*app, &headers, &request);
     let read = async |freshness| {
@@ -396,8 +422,9 @@ pub async fn member(
             freshness,
             ..request.clone()
         };
+        let taken = app.memory.for_read(entries).await?;
         let found = app.service.member(&request).await?;
-        let rendered = render(&MemberBody::new(&request, &found))?;
+        let rendered = render(&MemberBody::new(&request, &found), taken)?;
         let dated = (&found.target, found.as_of);
         Ok(cacheable(app, headers, &request.choice, dated, rendered))
     };
@@ -458,8 +485,9 @@ pub async fn subset(
             freshness,
             ..request.clone()
         };
+        let taken = app.memory.for_read(request.members.len()).await?;
         let found = app.service.subset(&request).await?;
-        let rendered = render(&SubsetBody::new(&found))?;
+        let rendered = render(&SubsetBody::new(&found), taken)?;
         let dated = (&found.target, found.as_of);
         Ok(cacheable(app, headers, &request.choice, dated, rendered))
     };
@@ -507,8 +535,9 @@ pub async fn stats(
             freshness,
             ..request.clone()
         };
+        let taken = app.memory.for_read(0).await?;
         let found = app.service.stats(&request).await?;
-        let rendered = render(&StatsBody::new(&found))?;
+        let rendered = render(&StatsBody::new(&found), taken)?;
         let dated = (&found.target, found.as_of);
         Ok(cacheable(app, headers, &request.choice, dated, rendered))
     };
@@ -516,6 +545,8 @@ pub async fn stats(
 }
 
 /// Read many pages and members of any boards.
+///
+/// Their entries are 10,000 at the most, all together.
 #[utoipa::path(
     post, path = "/v1/standings/query", tag = "standings", operation_id = "query_standings",
     params(("Cache-Control" = Option<String>, Header, description = "`no-cache`: not from a replica")),
@@ -531,7 +562,7 @@ pub async fn query(
     State(app): State<Arc<App>>,
     granted: Granted,
     freshness: Freshness,
-    Json(Queries { queries }): Json<Queries>,
+    Json(Queries { queries }, _): Json<Queries>,
 ) -> Result<Response, Problem> {
     if queries.is_empty() || queries.len() > QUERIES_MAX {
         let detail = format!(
@@ -540,14 +571,34 @@ pub async fn query(
         );
         return Err(Problem::invalid(vec![FieldError::new("/queries", detail)]));
     }
+    let entries = queries.iter().map(QueryBody::entries).sum();
+    if entries > QUERY_ENTRIES_MAX {
+        let detail = format!(
+            "the queries of a request ask for {QUERY_ENTRIES_MAX} entries at the most, all together, not {entries}"
+        );
+        return Err(Problem::invalid(vec![FieldError::new("/queries", detail)]));
+    }
     let (app, queries) = (&*app, &queries);
-    let read = async |freshness| Ok(answers(app, queries, (granted, freshness)).await);
+    let read = async |freshness| answers(app, queries, entries, (granted, freshness)).await;
     freshness::answer(app, freshness, read).await
 }
 
-/// The answers to queries, side by side.
-async fn answers(app: &App, queries: &[QueryBody], how: (Granted, Freshness)) -> Dated<Response> {
-    let answers = queries.iter().map(|query| answer(app, query.clone(), how));
+/// The answers to queries, side by side; so many entries are read for them at the most.
+async fn answers(
+    app: &App,
+    queries: &[QueryBody],
+    entries: usize,
+    how: (Granted, Freshness),
+) -> Result<Dated<Response>, Problem> {
+    let size = if entries <= SMALL_ENTRIES_MAX {
+        Size::Small
+    } else {
+        Size::Large
+    };
+    let taken = app.memory.for_read(entries).await?;
+    let answers = queries
+        .iter()
+        .map(|query| answer(app, query.clone(), how, size));
     let answers = join_all(answers).await;
     let mut oldest: Option<Instant> = None;
     let mut results = Vec::with_capacity(answers.len());
@@ -560,10 +611,10 @@ async fn answers(app: &App, queries: &[QueryBody], how: (Granted, Freshness)) ->
             Err(problem) => QueryResult::Problem(problem.body(None)),
         });
     }
-    Dated {
-        value: JsonResponse(QueryResults { results }).into_response(),
+    Ok(Dated {
+        value: taken.write(&QueryResults { results })?.into_response(),
         as_of: oldest,
-    }
+    })
 }
 
 /// The answer to one query, and as of when it is.
@@ -571,6 +622,7 @@ async fn answer(
     app: &App,
     query: QueryBody,
     how: (Granted, Freshness),
+    size_in_all: Size,
 ) -> Result<(QueryResult, Option<Instant>), Problem> {
     match query {
         QueryBody::Page {
@@ -596,6 +648,10 @@ async fn answer(
                 },
                 how,
             )?;
+            let request = PageRequest {
+                size_in_all,
+                ..request
+            };
             let found = app.service.page(&request).await?;
             let body = Box::new(PageBody::new(&request, &found));
             Ok((QueryResult::Page(body), found.as_of))
@@ -615,7 +671,10 @@ async fn answer(
                 at,
                 track,
             };
-            let request = member_request(&board, window, &member, params, how)?;
+            let request = MemberRequest {
+                size_in_all,
+                ..member_request(&board, window, &member, params, how)?
+            };
             let found = app.service.member(&request).await?;
             let body = Box::new(MemberBody::new(&request, &found));
             Ok((QueryResult::Member(body), found.as_of))

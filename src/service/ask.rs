@@ -88,6 +88,16 @@ impl From<Answer> for Found {
     }
 }
 
+/// How much a request reads in all. Small requests pass large ones: each kind has lines of its own.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Size {
+    /// A page, at the most.
+    #[default]
+    Small,
+    /// More than that.
+    Large,
+}
+
 /// The reading of one board.
 #[derive(Debug)]
 pub struct Reading {
@@ -160,6 +170,7 @@ pub(super) struct Reader<'a> {
     pub(super) service: &'a Service,
     pub(super) live: &'a LiveBoard,
     freshness: Freshness,
+    size: Size,
     as_of: Mutex<Option<Instant>>,
 }
 
@@ -169,8 +180,14 @@ impl<'a> Reader<'a> {
             service,
             live,
             freshness,
+            size: Size::default(),
             as_of: Mutex::default(),
         }
+    }
+
+    /// The same for a request that reads so much.
+    pub(super) fn of_size(self, size: Size) -> Self {
+        Self { size, ..self }
     }
 
     /// All that was acknowledged by then is in what was read; `None`: all that was before the request.
@@ -186,7 +203,7 @@ impl<'a> Reader<'a> {
         query: Query,
         take: impl FnOnce(Found) -> Option<T>,
     ) -> Result<Option<T>, Error> {
-        let answer = shard.reading(self.freshness).submit(query).await;
+        let answer = shard.reading(self.freshness, self.size).submit(query).await;
         let fault = || StoreError::Unexpected("a read without its answer".into());
         let Dated { value, as_of } = answer.ok_or_else(fault)??;
         match value {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::ask::{Found, Reader};
+use super::ask::{Found, Reader, Size};
 use super::merged::Merged;
 use super::period::{Choice, Target};
 use super::voters::Voters;
@@ -33,6 +33,8 @@ pub struct MemberRequest {
     pub around: Option<u64>,
     /// How fresh the answer has to be. That somebody is not listed is always so at the time of the request.
     pub freshness: Freshness,
+    /// How much the request reads that it belongs to.
+    pub size_in_all: Size,
 }
 
 /// A member, and what it was read from.
@@ -74,7 +76,7 @@ impl Service {
             let previous = target.previous(board, now);
             let before = previous.as_ref().map(|target| target.standing);
             let standings = (target.standing, before);
-            let reader = Reader::new(self, &live, freshness);
+            let reader = Reader::new(self, &live, freshness).of_size(request.size_in_all);
             match reader.member(standings, &request.member, around).await? {
                 Some(Some(found)) => {
                     let entries = found.entries.iter();

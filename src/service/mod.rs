@@ -29,7 +29,7 @@ use std::sync::atomic::AtomicBool;
 
 pub use error::Error;
 
-use self::ask::Reading;
+use self::ask::{Reading, Size};
 use self::line::Line;
 use self::recall::FormerShards;
 use self::reserve::LiveHome;
@@ -66,8 +66,15 @@ pub struct LiveShard {
     /// The board as the shard sees it.
     pub board: Arc<Board>,
     applying: Arc<Line<Applying>>,
-    reading: Arc<Line<Reading>>,
-    reading_bounded: Arc<Line<Reading>>,
+    reading: OfEachSize,
+    reading_bounded: OfEachSize,
+}
+
+/// The lines of small reads and of large ones.
+#[derive(Debug)]
+struct OfEachSize {
+    small: Arc<Line<Reading>>,
+    large: Arc<Line<Reading>>,
 }
 
 impl LiveBoard {
@@ -94,12 +101,16 @@ impl LiveShard {
     fn new(board: Board, store: &Arc<Store>) -> Self {
         let board = Arc::new(board);
         let (store, shared) = (|| Arc::clone(store), || Arc::clone(&board));
-        let reading = |freshness| {
+        let line = |freshness| {
             Line::new(Reading {
                 store: store(),
                 board: shared(),
                 freshness,
             })
+        };
+        let reading = |freshness| OfEachSize {
+            small: line(freshness),
+            large: line(freshness),
         };
         Self {
             applying: Line::new(Applying {
@@ -112,11 +123,15 @@ impl LiveShard {
         }
     }
 
-    /// The line of the reads whose answers have to be so fresh.
-    fn reading(&self, freshness: Freshness) -> &Arc<Line<Reading>> {
-        match freshness {
+    /// The line of the reads of this size, whose answers have to be so fresh.
+    fn reading(&self, freshness: Freshness, size: Size) -> &Arc<Line<Reading>> {
+        let lines = match freshness {
             Freshness::Current => &self.reading,
             Freshness::Bounded => &self.reading_bounded,
+        };
+        match size {
+            Size::Small => &lines.small,
+            Size::Large => &lines.large,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::ask::{Found, Reader, SharedPage};
+use super::ask::{Found, Reader, SharedPage, Size};
 use super::merged::Merged;
 use super::period::{Choice, Target};
 use super::voters::Voters;
@@ -39,6 +39,8 @@ pub struct PageRequest {
     pub member: Option<MemberId>,
     /// How fresh the page has to be.
     pub freshness: Freshness,
+    /// How much the request reads that it belongs to.
+    pub size_in_all: Size,
 }
 
 /// A page, and what it was read from.
@@ -75,7 +77,7 @@ impl Service {
                 });
             }
             let member = request.member.as_ref();
-            let reader = Reader::new(self, &live, request.freshness);
+            let reader = Reader::new(self, &live, request.freshness).of_size(request.size_in_all);
             if let Some(shared) = reader.page(target.standing, offset, size, member).await? {
                 let voters = self.voters_of_page(&live, &target, &shared).await?;
                 let as_of = reader.as_of();

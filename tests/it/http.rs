@@ -1,6 +1,7 @@
 //! The HTTP contract: every error by a request that causes it, caching, roles, and the shapes of answers.
 
 mod boards;
+mod budget;
 mod caching;
 mod errors;
 mod events;

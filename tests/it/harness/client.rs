@@ -73,6 +73,15 @@ impl Client {
         }
     }
 
+    /// The same with connections that end with their requests.
+    pub fn without_keep_alive(&self) -> Self {
+        let http = reqwest::Client::builder().pool_max_idle_per_host(0);
+        Self {
+            http: http.build().unwrap(),
+            ..self.clone()
+        }
+    }
+
     pub fn builder(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
         let request = self.http.request(method, format!("{}{path}", self.base));
         match &self.key {
@@ -114,10 +123,10 @@ impl Client {
                 return answer;
             }
             assert!(answer.headers.contains_key("retry-after"));
-            let detail = answer.expect_problem(503, "store-unavailable");
             assert!(
                 begun.elapsed() < TAKEN_WITHIN,
-                "the request is never taken: {detail}"
+                "the request is never taken: {}",
+                answer.text
             );
             tokio::time::sleep(RETRY_INTERVAL).await;
         }

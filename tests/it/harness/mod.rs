@@ -15,7 +15,10 @@ use std::sync::Arc;
 use standings::clock::Clock;
 use standings::domain::time::Timestamp;
 use standings::http::auth::ApiKeys;
-use standings::http::{App, Options, router};
+use standings::http::connection::Times;
+use standings::http::listener::{self, Limits, Routers};
+use standings::http::memory::Memory;
+use standings::http::{App, Options, reserve, router};
 use standings::service::Service;
 use standings::store::{Address, Store};
 use tokio::net::TcpListener;
@@ -59,6 +62,21 @@ impl Instance {
 
     /// Starts it on a store that is set up already.
     pub async fn start_on(store: Store, clock: Clock, keys: &str) -> Self {
+        let limits = Limits {
+            connections: 1_000,
+            times: Times::default(),
+        };
+        Self::start_within(limits, 256, store, clock, keys).await
+    }
+
+    /// The same with these limits of connections, and so many MiB for requests.
+    pub async fn start_within(
+        limits: Limits,
+        memory_mb: usize,
+        store: Store,
+        clock: Clock,
+        keys: &str,
+    ) -> Self {
         client::install_tls_provider();
         // A failing test shows what was logged.
         let _ = tracing_subscriber::fmt()
@@ -71,20 +89,25 @@ impl Instance {
         })
         .await;
         let keys: ApiKeys = keys.parse().unwrap();
-        let app = App {
+        let app = Arc::new(App {
             service: Arc::clone(&service),
             metrics: None,
             is_open: keys.is_open(),
+            memory: Memory::new(memory_mb << 20),
             shutdown: CancellationToken::new(),
-        };
+        });
         let options = Options {
             keys,
             cors_origins: vec!["https://allowed.example".parse().unwrap()],
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = Client::new(&format!("http://{}", listener.local_addr().unwrap()));
-        let router = router(app, &options);
-        let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        let routers = Routers {
+            reserve: reserve(Arc::clone(&app)),
+            all: router(app, &options),
+        };
+        let serving = listener::serve(listener, routers, limits, CancellationToken::new());
+        let serving = tokio::spawn(serving);
         Self {
             service,
             client,

@@ -22,12 +22,17 @@ pub struct Program {
 fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_standings"));
     command.arg("serve").args(args);
+    as_child(&mut command);
+    command
+}
+
+/// Reads nothing, is heard on standard error, and ends with the test.
+fn as_child(command: &mut Command) -> &mut Command {
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
-        .kill_on_drop(true);
-    command
+        .kill_on_drop(true)
 }
 
 fn with_server<'a>(data: &'a Path, server: &'a Path) -> [&'a str; 4] {
@@ -65,13 +70,24 @@ impl Program {
         Self::run_until_ready(command(&args).env("SSL_CERT_FILE", certificates)).await
     }
 
+    /// Serves as a process that can't have more file descriptors than this.
+    pub async fn serve_with_descriptors(count: u32, data: &Path) -> Self {
+        let limited = format!("ulimit -n {count} && exec \"$0\" \"$@\"");
+        let mut command = Command::new("sh");
+        command.args(["-c", &limited, env!("CARGO_BIN_EXE_standings"), "serve"]);
+        command
+            .args(["--listen", "127.0.0.1:0", "--data-dir"])
+            .arg(data);
+        Self::run_until_ready(&mut command).await
+    }
+
     async fn start(args: &[&str]) -> Self {
         let args = [&["--listen", "127.0.0.1:0"], args].concat();
         Self::run_until_ready(&mut command(&args)).await
     }
 
     async fn run_until_ready(command: &mut Command) -> Self {
-        let mut child = command.spawn().unwrap();
+        let mut child = as_child(command).spawn().unwrap();
         let log = Arc::new(Mutex::new(String::new()));
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let copy = Arc::clone(&log);
@@ -149,8 +165,8 @@ impl Program {
         self.log.lock().clone()
     }
 
-    /// Tells it to stop, and waits until it has.
-    pub async fn stop(mut self) {
+    /// Tells it to stop, and waits until it has; returns what it has logged.
+    pub async fn stop(mut self) -> String {
         let pid = self.child.id().unwrap().to_string();
         let told = Command::new("kill")
             .args(["-TERM", "--", &pid])
@@ -160,5 +176,6 @@ impl Program {
         assert!(told.success());
         let status = self.child.wait().await.unwrap();
         assert!(status.success(), "{status}: {}", self.log.lock());
+        self.log.lock().clone()
     }
 }

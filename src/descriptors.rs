@@ -1,0 +1,68 @@
+//! File descriptors: how many the process may have, and how many of them are for connections of clients.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::http::listener::RESERVE;
+
+/// What the service needs beside connections of clients: connections to Redis, of which a node of a cluster and each
+/// replica have a few; files, pipes and timers; and connections that are just being closed.
+const OWN_NEEDS: u64 = 160;
+/// The most connections, unless another number is configured.
+const CONNECTIONS_DEFAULT_MAX: u64 = 10_000;
+/// The fewest.
+const CONNECTIONS_MIN: u64 = 16;
+
+/// What is asked for where the limit can be raised without end: macOS takes no more.
+const UNLIMITED: u64 = 10_240;
+
+/// Allows the process as many descriptors as it can have; returns how many those are.
+pub fn raise_limit() -> u64 {
+    let now = getrlimit(Resource::Nofile);
+    let possible = now.maximum.unwrap_or(UNLIMITED);
+    if now.current.is_some_and(|current| current < possible) {
+        let raised = Rlimit {
+            current: Some(possible),
+            maximum: now.maximum,
+        };
+        if let Err(error) = setrlimit(Resource::Nofile, raised) {
+            tracing::warn!(%error, "the limit of file descriptors could not be raised");
+        }
+    }
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// How many connections of clients there may be with so many descriptors; `configured` is 0 where that is left to the
+/// service.
+pub fn connections_max(configured: u32, descriptors: u64) -> usize {
+    let possible = descriptors
+        .saturating_sub(OWN_NEEDS + RESERVE as u64)
+        .max(CONNECTIONS_MIN);
+    let wanted = match configured {
+        0 => CONNECTIONS_DEFAULT_MAX,
+        configured => configured.into(),
+    };
+    if wanted > possible && configured > 0 {
+        tracing::warn!(
+            configured,
+            descriptors,
+            possible,
+            "STANDINGS_MAX_CONNECTIONS is more than the limit of file descriptors allows"
+        );
+    }
+    usize::try_from(wanted.min(possible)).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_leave_descriptors_for_the_rest() {
+        assert_eq!(connections_max(0, u64::MAX), 10_000);
+        assert_eq!(connections_max(0, 1_024), 832);
+        assert_eq!(connections_max(500, 1_024), 500);
+        assert_eq!(connections_max(5_000, 1_024), 832);
+        assert_eq!(connections_max(20_000, 1 << 20), 20_000);
+        assert_eq!(connections_max(0, 64), 16);
+    }
+}
