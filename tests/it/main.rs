@@ -7,6 +7,7 @@
     reason = "nothing is outside of a test binary, and a table of cases is long"
 )]
 
+mod docs;
 mod faults;
 mod flights;
 mod harness;
