@@ -99,13 +99,15 @@ fn precondition(headers: &HeaderMap) -> Result<Precondition, Problem> {
 /// The body is the whole definition; what it leaves out gets its default. What would change stored data
 /// can't change while the board has events.
 #[utoipa::path(
-    put, path = "/v1/boards/{board}", tag = "boards", operation_id = "put_board",
+    put, path = "/v1/boards/{board}", tag = "define", operation_id = "put_board",
     params(
         ("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
         ("If-Match" = Option<String>, Header, description = "Replace only this version: the `ETag` of the definition"),
         ("If-None-Match" = Option<String>, Header, description = "`*`: create only"),
     ),
-    request_body = Definition,
+    request_body(content = Definition, example = json!({
+        "title": "Run heroes", "timezone": "Asia/Shanghai", "windows": ["day", "week", "all", "last-7-days"],
+        "initial": ["all"], "uniques": "board"})),
     responses(
         (status = 201, description = "Created", body = BoardBody, headers(("ETag" = String, description = "The definition's version"))),
         (status = 200, description = "Replaced", body = BoardBody, headers(("ETag" = String, description = "The definition's version"))),

@@ -13,7 +13,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::App;
 use super::extract::{JsonBytes, Path, Query, board_id, parse_json};
 use super::memory::Written;
-use super::problem::{INTERNAL, INVALID_PARAMETER, Problem, ProblemBody};
+use super::problem::{INTERNAL, INVALID_PARAMETER, Problem, ProblemBody, VALIDATION_FAILED};
 use super::ratelimit;
 use crate::domain::board::FieldError;
 use crate::domain::event::{Detail, Origin, Status};
@@ -54,7 +54,7 @@ struct EventBody<'a> {
 
 /// One event.
 #[derive(ToSchema)]
-#[schema(as = Event, example = json!({"id": "run-88231", "member": "999", "score": 10, "at": "2026-11-21T00:30:00Z"}))]
+#[schema(as = Event)]
 #[expect(dead_code, reason = "describes `EventBody` to the OpenAPI document")]
 pub struct EventSchema {
     /// Unique in its board: the same event sent again is answered with the first outcome and counts once,
@@ -87,7 +87,7 @@ pub struct EventSchema {
 
 /// One event of a batch.
 #[derive(ToSchema)]
-#[schema(as = BatchEvent, example = json!({"board": "run_hero", "id": "run-88231", "member": "999", "score": 10, "at": "2026-11-21T00:30:00Z"}))]
+#[schema(as = BatchEvent)]
 #[expect(dead_code, reason = "describes `EventBody` to the OpenAPI document")]
 pub struct BatchEventSchema {
     /// The board's id.
@@ -236,6 +236,12 @@ pub struct BatchResult {
     pub results: Vec<EventResult>,
 }
 
+/// What is told whoever sends many events to the place for one.
+fn one_event_only() -> Problem {
+    let detail = "takes one event, as an object; `POST /v1/events` takes many, as `{\"events\": [...]}`, each with its `board`";
+    Problem::invalid(vec![FieldError::new("", detail)])
+}
+
 /// Takes a field, or notes what is wrong with it.
 fn take<T, E: std::fmt::Display>(
     errors: &mut Vec<FieldError>,
@@ -375,7 +381,7 @@ impl EventResult {
         SubmitParams,
         ("Idempotency-Key" = Option<String>, Header, description = "Serves as the event's `id`"),
     ),
-    request_body = EventSchema,
+    request_body(content = EventSchema, example = json!({"id": "run-88231", "member": "999", "score": 10, "voter": "v-1"})),
     responses(
         (status = 200, description = "Taken, now or before", body = EventResult, headers(
             ("RateLimit" = Option<String>, description = "On boards with quotas, unless it had been taken before: what is left of each, as in draft-ietf-httpapi-ratelimit-headers"),
@@ -408,7 +414,11 @@ pub async fn post_one(
             "the header Idempotency-Key is not ASCII",
         )])
     })?;
-    let incoming = body.parse::<EventBody<'_>>()?.check(Some(&board), key)?;
+    let event = body.parse::<EventBody<'_>>().map_err(|problem| {
+        let is_batch = problem.kind == VALIDATION_FAILED && body.is_array();
+        if is_batch { one_event_only() } else { problem }
+    })?;
+    let incoming = event.check(Some(&board), key)?;
     let events = [incoming];
     let asked = Asked {
         detail: params.detail()?,
@@ -428,7 +438,9 @@ pub async fn post_one(
 #[utoipa::path(
     post, path = "/v1/events", tag = "events", operation_id = "post_events",
     params(SubmitParams),
-    request_body = BatchSchema,
+    request_body(content = BatchSchema, example = json!({"events": [
+        {"board": "run_hero", "id": "run-88232", "member": "999", "score": 10, "voter": "v-1"},
+        {"board": "run_hero", "id": "run-88233", "member": "alice", "score": 25, "voter": "v-2"}]})),
     responses(
         (status = 200, description = "What became of each", body = BatchResult),
         (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),

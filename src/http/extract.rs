@@ -91,6 +91,11 @@ impl JsonBytes {
     pub fn parse<'a, T: serde::Deserialize<'a>>(&'a self) -> Result<T, Problem> {
         parse_json(&self.0)
     }
+
+    /// Whether the body begins like a list.
+    pub fn is_array(&self) -> bool {
+        self.0.trim_ascii_start().starts_with(b"[")
+    }
 }
 
 /// A JSON body, and the memory that its bytes took.
@@ -105,10 +110,17 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
     }
 }
 
-/// Parses JSON; what is no JSON is told from what is not the JSON that is expected, and where.
+/// Parses a JSON object; what is no JSON is told from what is not the JSON that is expected, and where.
 pub fn parse_json<'a, T: serde::Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Problem> {
     let malformed = |detail: String| Problem::new(MALFORMED_JSON, detail);
     let text = std::str::from_utf8(bytes).map_err(|error| malformed(error.to_string()))?;
+    // What is read by names would otherwise be read by places too.
+    if text.trim_ascii_start().starts_with('[') {
+        let json = serde_json::from_str::<IgnoredAny>(text);
+        json.map_err(|error| malformed(error.to_string()))?;
+        let detail = "must be an object, not an array";
+        return Err(Problem::invalid(vec![FieldError::new("", detail)]));
+    }
     // To keep track of where an error lies takes time: it is done once there is one.
     if let Ok(parsed) = serde_json::from_str(text) {
         return Ok(parsed);

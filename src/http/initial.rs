@@ -90,9 +90,9 @@ pub struct InitialParams {
 /// beginning; what they get there is added. If one of the scores is wrong, nothing is done. All others are set one after
 /// the other, each at once in all standings; a request that failed half-way can be sent again.
 #[utoipa::path(
-    put, path = "/v1/boards/{board}/initial", tag = "boards", operation_id = "put_initial",
+    put, path = "/v1/boards/{board}/initial", tag = "define", operation_id = "put_initial",
     params(("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")),
-    request_body = InitialSchema,
+    request_body(content = InitialSchema, example = json!({"scores": {"999": 20, "alice": 30}})),
     responses(
         (status = 200, description = "Done", body = InitialCount),
         (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
@@ -123,7 +123,7 @@ pub async fn put(
 
 /// Read initial scores.
 #[utoipa::path(
-    get, path = "/v1/boards/{board}/initial", tag = "boards", operation_id = "get_initial",
+    get, path = "/v1/boards/{board}/initial", tag = "define", operation_id = "get_initial",
     params(
         ("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
         InitialParams,

@@ -69,14 +69,15 @@ pub struct Options {
 #[openapi(
     info(
         title = "standings",
-        description = "Exact leaderboards and vote rankings over HTTP, on Redis.\n\nA **board** is a definition. A **standing** is one ranked list of a board: one *window* (`day`, `last-7-days`, …) at one *key* (`2026-11-21`). An **event** adds to, or sets, one member's score. A standing is a pure function of the set of accepted events: order, retries and batches never show.\n\nEvery error is `application/problem+json` with a `type` that can be opened. Beside those named at the routes: 400 `malformed-json`, `invalid-parameter`; 401 `unauthenticated` and 403 `forbidden` where API keys are configured; 405; 500 `internal`; 503 `store-unavailable`, `overloaded` and, where Redis refuses to write, `store-full`, with `Retry-After`.",
+        description = "Exact leaderboards and vote rankings over HTTP, on Redis.\n\nA **board** is a definition. A **standing** is one ranked list of a board: one *window* (`day`, `last-7-days`, …) at one *key* (`2026-11-21`). An **event** adds to, or sets, one member's score. A standing is a pure function of the set of accepted events: order, retries and batches never show.\n\nThe examples work as they stand, from the top to the bottom; the last one deletes the board again.\n\nEvery error is `application/problem+json` with a `type` that can be opened. Beside those named at the routes: 400 `malformed-json`, `invalid-parameter`; 401 `unauthenticated` and 403 `forbidden` where API keys are configured; 405; 500 `internal`; 503 `store-unavailable`, `overloaded` and, where Redis refuses to write, `store-full`, with `Retry-After`.",
         license(name = "Apache-2.0", identifier = "Apache-2.0"),
     ),
     tags(
-        (name = "boards", description = "Definitions"),
+        (name = "define", description = "First a board is defined"),
         (name = "events", description = "Scores come in"),
         (name = "standings", description = "Ranks go out"),
         (name = "operations", description = "Is it there, can it work, what has it done"),
+        (name = "boards", description = "The boards that are there: list, read, delete"),
     ),
     security((), ("api_key" = [])),
     modifiers(&ApiKeyScheme),

@@ -90,7 +90,7 @@ kinds! {
     EVENT_TOO_LATE = UNPROCESSABLE_ENTITY, "event-too-late", "Event too late",
         "The event's `at` is older than the board's `accept_late`. It was not taken.";
     QUOTA_EXCEEDED = TOO_MANY_REQUESTS, "quota-exceeded", "Quota exceeded",
-        "A quota of the board is used up: `quota` names it, and `frees_at` is when an event like this would be taken, if nothing else came in; it is not there if that is never. The event was not taken, and has used up nothing.";
+        "A quota of the board has too little left for the event: `quota` names it, and `frees_at` is when more will be left, if nothing else comes in; it is not there if that is never. The event was not taken, and has used up nothing.";
     EVENT_ID_REUSED = UNPROCESSABLE_ENTITY, "event-id-reused", "Event id reused",
         "An event with this id and another content was taken before. This one was not.";
     UNKNOWN_WINDOW = UNPROCESSABLE_ENTITY, "unknown-window", "Unknown window",

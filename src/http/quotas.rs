@@ -114,7 +114,7 @@ impl QuotaState {
 /// What an event of this voter, for this member, … would find now. Those quotas are left out that go by something
 /// which the request does not name.
 #[utoipa::path(
-    get, path = "/v1/boards/{board}/quotas", tag = "boards", operation_id = "get_quotas",
+    get, path = "/v1/boards/{board}/quotas", tag = "events", operation_id = "get_quotas",
     params(
         ("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
         QuotasParams,

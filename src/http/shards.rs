@@ -29,7 +29,7 @@ pub struct Spread {
 ///
 /// A change of `shards` in the definition is carried out in the background, while events and reads go on.
 #[utoipa::path(
-    get, path = "/v1/boards/{board}/shards", tag = "boards", operation_id = "get_shards",
+    get, path = "/v1/boards/{board}/shards", tag = "operations", operation_id = "get_shards",
     params(("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")),
     responses(
         (status = 200, description = "How it is spread", body = Spread),

@@ -86,7 +86,7 @@ pub struct MemberParams {
 #[serde(deny_unknown_fields)]
 pub struct SubsetParams {
     /// 1 to 500 member ids, separated by commas. (A member whose id contains a comma can be read alone.)
-    #[param(example = "a,b,c")]
+    #[param(example = "999,alice")]
     ids: String,
     /// The period, by its key; `current` or `previous`.
     #[param(example = "current")]
@@ -182,9 +182,7 @@ pub struct Queries {
     /// The queries; each is answered by itself, and they are not one snapshot. Together they ask for 10,000 entries at the
     /// most: a page for its `size`, and one more with `member`; a member for one and twice its `around`, which counts as 1
     /// at least.
-    #[schema(min_items = 1, max_items = 100, example = json!([
-        {"type": "page", "board": "run_hero", "window": "day", "size": 3},
-        {"type": "member", "board": "run_hero", "window": "week", "member": "999", "around": 2}]))]
+    #[schema(min_items = 1, max_items = 100)]
     pub queries: Vec<QueryBody>,
 }
 
@@ -550,7 +548,9 @@ pub async fn stats(
 #[utoipa::path(
     post, path = "/v1/standings/query", tag = "standings", operation_id = "query_standings",
     params(("Cache-Control" = Option<String>, Header, description = "`no-cache`: not from a replica")),
-    request_body = Queries,
+    request_body(content = Queries, example = json!({"queries": [
+        {"type": "page", "board": "run_hero", "window": "day", "size": 3},
+        {"type": "member", "board": "run_hero", "window": "week", "member": "999", "around": 2}]})),
     responses(
         (status = 200, description = "An answer to each, in their order", body = QueryResults, headers(("Max-Staleness-Ms" = u64, description = "From a replica: how many milliseconds old the oldest answer is at the most"))),
         (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::ids::Ids;
 use super::input::Identity;
-use super::summary::Tally;
+use super::summary::{Tally, shortened};
 use crate::domain::time::Timestamp;
 
 /// What a checkpoint's name adds to that of the file.
@@ -48,6 +49,14 @@ pub enum CheckpointError {
         /// What is different.
         difference: String,
     },
+    /// The marks of finished imports can't be read, or not be added to.
+    #[error("can't use {path}, which says what was imported: {cause}")]
+    Marks {
+        /// Their file.
+        path: String,
+        /// Why.
+        cause: io::Error,
+    },
 }
 
 /// What an import is, so that another one doesn't take its checkpoint.
@@ -57,6 +66,12 @@ pub(super) struct Job {
     pub(super) file: Option<Identity>,
     pub(super) board: String,
     pub(super) url: String,
+    /// What the ids of rows without one follow from.
+    #[serde(default)]
+    pub(super) ids: Ids,
+    /// The file of rejected rows.
+    #[serde(default)]
+    pub(super) rejects: Option<PathBuf>,
 }
 
 /// What an interrupted import needs in order to go on.
@@ -76,6 +91,12 @@ pub(super) struct Checkpoint {
     pub(super) sent_since: Option<Timestamp>,
     /// What became of the rows that were acknowledged.
     pub(super) tally: Tally,
+    /// No row at all was sent before this time.
+    #[serde(default)]
+    pub(super) begun: Option<Timestamp>,
+    /// How long the file of rejected rows is with those that were acknowledged, in bytes.
+    #[serde(default)]
+    pub(super) rejects_bytes: u64,
 }
 
 /// The file of a checkpoint.
@@ -95,6 +116,8 @@ impl Checkpoint {
             sent_rows: 0,
             sent_since: None,
             tally: Tally::default(),
+            begun: None,
+            rejects_bytes: 0,
         }
     }
 }
@@ -179,12 +202,19 @@ impl CheckpointFile {
             format!("service {}", found.url)
         } else if found.file != wanted.file {
             "the file had another content".to_owned()
+        } else if found.ids != wanted.ids {
+            "with other --ids".to_owned()
+        } else if found.rejects != wanted.rejects {
+            found.rejects.as_ref().map_or_else(
+                || "without --rejects".to_owned(),
+                |path| format!("with --rejects {}", path.display()),
+            )
         } else {
             return Ok(());
         };
         Err(CheckpointError::Other {
             path: self.name(),
-            difference,
+            difference: shortened(&difference),
         })
     }
 
@@ -238,6 +268,8 @@ mod tests {
             file: Some(file),
             board: board.into(),
             url: "http://h".into(),
+            ids: Ids::File,
+            rejects: None,
         }
     }
 
@@ -256,9 +288,7 @@ mod tests {
         let mut checkpoint = Checkpoint::new(job("b"));
         checkpoint.rows = 12;
         checkpoint.sent_since = Some(Timestamp::parse("2026-11-21T00:30:00Z").unwrap());
-        checkpoint
-            .tally
-            .reject("unreadable", "Row can't be read", 3, "no member");
+        checkpoint.tally.applied = 3;
         place.write(&checkpoint).unwrap();
         let (_, found) = CheckpointFile::find(&file, &elsewhere, &job("b"))
             .unwrap()

@@ -16,6 +16,7 @@ use thiserror::Error;
 
 use super::memory::{Memory, REQUEST_TIME_MAX};
 use super::progress::Progress;
+use super::rejects::Rejection;
 use super::rows::Batch;
 use super::summary::{Tally, shortened};
 use crate::config::Secret;
@@ -225,10 +226,14 @@ impl Client {
             .await
     }
 
-    /// Sends the events of a batch until each has its result, and counts them.
-    pub(super) async fn post(&self, batch: &Batch, memory: Memory) -> Result<Tally, ServiceError> {
-        if batch.lines.is_empty() {
-            return Ok(Tally::default());
+    /// Sends the events of a batch until each has its result, and counts those that were taken.
+    pub(super) async fn post(
+        &self,
+        batch: &Batch,
+        memory: Memory,
+    ) -> Result<(Tally, Vec<Rejection>), ServiceError> {
+        if batch.sources.is_empty() {
+            return Ok(Default::default());
         }
         let url = format!("{}{EVENTS_PATH}", self.url);
         let what = format!(
@@ -428,7 +433,7 @@ impl Client {
         ServiceError::Refused {
             url: self.url.clone(),
             what: what.to_owned(),
-            answer: answer.to_owned(),
+            answer: shortened(answer),
         }
     }
 
@@ -440,19 +445,30 @@ impl Client {
     }
 
     /// Counts the results of a batch.
-    fn count(&self, body: &[u8], batch: &Batch, what: &str, is_resent: bool) -> Attempt<Tally> {
+    fn count(
+        &self,
+        body: &[u8],
+        batch: &Batch,
+        what: &str,
+        is_resent: bool,
+    ) -> Attempt<(Tally, Vec<Rejection>)> {
         let results = match serde_json::from_slice::<BatchAnswer<'_>>(body) {
             Ok(answer) => answer.results,
             Err(error) => {
                 return Attempt::Failed(self.refused(what, &format!("no results, but {error}")));
             }
         };
-        if results.len() != batch.lines.len() {
-            let answer = format!("{} results for {} events", results.len(), batch.lines.len());
+        let events = batch.sources.len();
+        if results.len() != events {
+            let answer = format!("{} results for {events} events", results.len());
             return Attempt::Failed(self.refused(what, &answer));
         }
-        let mut tally = Tally::default();
-        for (result, line) in results.iter().zip(&batch.lines) {
+        let mut tally = Tally {
+            generated: batch.generated,
+            ..Tally::default()
+        };
+        let mut rejections = Vec::new();
+        for (result, source) in results.iter().zip(&batch.sources) {
             match result.status {
                 EventStatus::Applied => tally.applied += 1,
                 EventStatus::Unchanged => tally.unchanged += 1,
@@ -469,7 +485,9 @@ impl Client {
                                 is_certain: false,
                             });
                         }
-                        name => tally.reject(name, title, *line, detail),
+                        name => {
+                            rejections.push(Rejection::new(source.clone(), name, title, detail));
+                        }
                     }
                 }
             }
@@ -477,7 +495,7 @@ impl Client {
         if is_resent {
             tally.duplicate_resent = tally.duplicate;
         }
-        Attempt::Done(tally)
+        Attempt::Done((tally, rejections))
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use flate2::bufread::MultiGzDecoder;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use xxhash_rust::xxh3::Xxh3;
+use xxhash_rust::xxh3::Xxh3Default;
 
 /// The name that stands for the standard input.
 const STDIN_NAME: &str = "-";
@@ -77,7 +77,11 @@ pub(super) struct Input {
 
 #[derive(Debug)]
 enum Content {
-    File(File, Identity),
+    File {
+        file: File,
+        identity: Identity,
+        beginnings: Vec<Identity>,
+    },
     /// A pipe or the like: can be read only once.
     Stream(File),
     Stdin(Stdin),
@@ -90,12 +94,12 @@ pub(super) struct Text {
 }
 
 impl Input {
-    /// Opens a file and computes its identity; blocks.
-    pub(super) fn open(path: &Path) -> Result<Self, InputError> {
+    /// Opens a file and computes its identity, and those of its beginnings of these sizes, which ascend; blocks.
+    pub(super) fn open(path: &Path, sizes: &[u64]) -> Result<Self, InputError> {
         let content = if path == Path::new(STDIN_NAME) {
             Content::Stdin(io::stdin())
         } else {
-            Content::open(path).map_err(|cause| InputError::Read {
+            Content::open(path, sizes).map_err(|cause| InputError::Read {
                 path: path.display().to_string(),
                 cause,
             })?
@@ -118,8 +122,16 @@ impl Input {
     /// What the content is known by; `None` for what can be read only once.
     pub(super) fn identity(&self) -> Option<&Identity> {
         match &self.content {
-            Content::File(_, identity) => Some(identity),
+            Content::File { identity, .. } => Some(identity),
             _ => None,
+        }
+    }
+
+    /// What its beginnings of the wanted sizes are known by, as far as it is that long.
+    pub(super) fn beginnings(&self) -> &[Identity] {
+        match &self.content {
+            Content::File { beginnings, .. } => beginnings,
+            _ => &[],
         }
     }
 
@@ -142,7 +154,7 @@ impl Input {
     pub(super) fn decode(self) -> io::Result<Text> {
         let raw: Box<dyn Read + Send> = match self.content {
             // What is appended in the meantime isn't part of what the identity names.
-            Content::File(file, identity) => Box::new(file.take(identity.bytes)),
+            Content::File { file, identity, .. } => Box::new(file.take(identity.bytes)),
             Content::Stream(file) => Box::new(file),
             Content::Stdin(stdin) => Box::new(stdin),
         };
@@ -174,7 +186,7 @@ impl Input {
 }
 
 impl Content {
-    fn open(path: &Path) -> io::Result<Self> {
+    fn open(path: &Path, sizes: &[u64]) -> io::Result<Self> {
         let mut file = File::open(path)?;
         let metadata = file.metadata()?;
         if metadata.is_dir() {
@@ -183,32 +195,35 @@ impl Content {
         if !metadata.is_file() {
             return Ok(Self::Stream(file));
         }
-        let identity = Identity::of(&mut file)?;
+        let (identity, beginnings) = Identity::of(&mut file, sizes)?;
         file.rewind()?;
-        Ok(Self::File(file, identity))
+        Ok(Self::File {
+            file,
+            identity,
+            beginnings,
+        })
     }
 }
 
 impl Identity {
-    fn of(read: &mut impl Read) -> io::Result<Self> {
-        let mut hash = Xxh3::new();
-        let mut buffer = vec![0; BUFFER_BYTES];
-        let mut bytes = 0;
-        loop {
-            match read.read(&mut buffer) {
-                Ok(0) => break,
-                Ok(count) => {
-                    hash.update(&buffer[..count]);
-                    bytes += count as u64;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+    /// Of the whole, and of its beginnings of these sizes, which ascend, as far as it is that long.
+    fn of(mut read: impl Read, sizes: &[u64]) -> io::Result<(Self, Vec<Self>)> {
+        let mut hash = Xxh3Default::new();
+        let (mut bytes, mut beginnings) = (0, Vec::new());
+        for size in sizes.iter().copied().chain([u64::MAX]) {
+            let part = size - bytes;
+            let count = io::copy(&mut read.by_ref().take(part), &mut hash)?;
+            bytes += count;
+            let identity = Self {
+                bytes,
+                xxh3: format!("{:016x}", hash.digest()),
+            };
+            if count < part {
+                return Ok((identity, beginnings));
             }
+            beginnings.push(identity);
         }
-        Ok(Self {
-            bytes,
-            xxh3: format!("{:016x}", hash.digest()),
-        })
+        Err(io::Error::other("it has no end"))
     }
 }
 
@@ -267,11 +282,17 @@ mod tests {
 
     #[test]
     fn the_identity_covers_every_byte() {
-        let of = |bytes: &[u8]| Identity::of(&mut io::Cursor::new(bytes)).unwrap();
+        let of = |bytes: &[u8]| Identity::of(bytes, &[]).unwrap().0;
         let mut content = vec![b'x'; 3 << 20];
         let before = of(&content);
         assert_eq!(before, of(&content));
         assert_eq!((before.bytes, before.xxh3.len()), (3 << 20, 16));
+        content.push(b'x');
+        let sizes = [1, 3 << 20, (3 << 20) + 1, 4 << 20];
+        let (_, beginnings) = Identity::of(&*content, &sizes).unwrap();
+        let expected = [of(b"x"), before.clone(), of(&content)];
+        assert_eq!(beginnings, expected, "no more than there are");
+        content.pop();
         content[3 << 19] = b'y';
         assert_ne!(before, of(&content));
     }
@@ -279,9 +300,9 @@ mod tests {
     #[test]
     fn a_directory_and_a_missing_file_are_told_in_a_line() {
         let folder = tempfile::tempdir().unwrap();
-        let message = Input::open(folder.path()).unwrap_err().to_string();
+        let message = Input::open(folder.path(), &[]).unwrap_err().to_string();
         assert!(message.contains("is a directory"), "{message}");
-        let message = Input::open(&folder.path().join("none.csv"))
+        let message = Input::open(&folder.path().join("none.csv"), &[])
             .unwrap_err()
             .to_string();
         assert!(

@@ -5,19 +5,41 @@
 //! says that it may have been.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::ImportError;
+use csv::ByteRecord;
+
 use super::checkpoint::{Checkpoint, CheckpointFile, Job};
 use super::client::BoardFacts;
+use super::input::Identity;
+use super::marks::{Earlier, Mark, Marks};
 use super::memory::{Memory, Unsure};
+use super::rejects::{Rejection, Rejects};
 use super::summary::Tally;
+use super::{ImportArgs, ImportError};
 use crate::domain::time::{Span, Timestamp};
 
 /// How often the checkpoint is written at least, while rows are acknowledged.
 const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 /// For how many batches beyond those in flight a checkpoint is made, so that it isn't written for each.
 const SAVE_AHEAD_BATCHES: u64 = 64;
+
+/// A batch whose events all have their results.
+#[derive(Debug)]
+pub(super) struct Acknowledged {
+    pub(super) rows: u64,
+    pub(super) tally: Tally,
+    /// In the order of the file.
+    pub(super) rejections: Vec<Rejection>,
+    /// The header of a CSV file.
+    pub(super) header: Option<Arc<ByteRecord>>,
+    /// When it was sent for the first time, or before. Requests begin in the order of the rows, so nothing behind
+    /// it was sent before that.
+    pub(super) sent: Timestamp,
+    pub(super) bytes_read: u64,
+    pub(super) is_last: bool,
+}
 
 /// What is known of the rows.
 #[derive(Debug)]
@@ -27,6 +49,7 @@ pub(super) struct Ledger {
     found: Option<Checkpoint>,
     /// `None` for a stream, which can't be resumed.
     file: Option<CheckpointFile>,
+    rejects: Option<Rejects>,
     unsure: Option<Unsure>,
     /// How many rows a checkpoint allows to be sent beyond those that are acknowledged.
     ahead_rows: u64,
@@ -37,16 +60,11 @@ pub(super) struct Ledger {
 
 impl Ledger {
     /// Looks for a checkpoint, unless it is to be ignored; blocks.
-    pub(super) fn open(
-        job: Job,
-        file: &Path,
-        fallback: &Path,
-        is_restart: bool,
-        in_flight: [u64; 2],
-    ) -> Result<Self, ImportError> {
+    pub(super) fn open(job: Job, args: &ImportArgs, fallback: &Path) -> Result<Self, ImportError> {
+        let file = &args.file;
         let (place, found) = if job.file.is_none() {
             (None, None)
-        } else if is_restart {
+        } else if args.restart {
             CheckpointFile::forget(file, fallback)?;
             (Some(CheckpointFile::place(file, fallback)), None)
         } else if let Some((place, found)) = CheckpointFile::find(file, fallback, &job)? {
@@ -54,16 +72,40 @@ impl Ledger {
         } else {
             (Some(CheckpointFile::place(file, fallback)), None)
         };
-        let [batches, batch_rows] = in_flight;
+        let kept = found.as_ref().map(|found| found.rejects_bytes);
+        let rejects = job.rejects.as_deref();
+        let rejects = rejects.map(|path| Rejects::open(path, kept)).transpose()?;
+        let [batches, batch_rows] = [args.concurrency, args.batch].map(u64::from);
         Ok(Self {
             state: found.clone().unwrap_or_else(|| Checkpoint::new(job)),
             found,
             file: place,
+            rejects,
             unsure: None,
             ahead_rows: (batches + SAVE_AHEAD_BATCHES) * batch_rows,
             in_flight_rows: batches * batch_rows,
             saved: Instant::now(),
         })
+    }
+
+    /// What is known of an earlier import of the same rows, unless one that was interrupted goes on.
+    pub(super) fn earlier(
+        &self,
+        marks: &Marks,
+        beginnings: &[Identity],
+        board: &BoardFacts,
+    ) -> Option<Earlier> {
+        if self.is_resumed() {
+            return None;
+        }
+        marks.find(&self.state.job, beginnings, board.version.as_deref())
+    }
+
+    /// Takes rows for such that may have been sent, as an earlier import has.
+    pub(super) fn repeat(&mut self, mark: &Mark) {
+        self.state.sent_rows = mark.rows;
+        self.state.sent_since = Some(mark.begun);
+        self.state.begun = Some(mark.begun);
     }
 
     /// Checks that rows which may have been taken can still be sent again, and makes the checkpoint for
@@ -84,7 +126,11 @@ impl Ledger {
             });
         }
         self.unsure = self.find_unsure(board.idempotency, is_checked, now)?;
-        self.state.sent_since = Some(self.unsure.map_or(now, |unsure| unsure.since));
+        let since = self.unsure.map_or(now, |unsure| unsure.since);
+        self.state.sent_since = Some(since);
+        if !self.is_resumed() {
+            self.state.begun.get_or_insert(since);
+        }
         self.save()
     }
 
@@ -157,16 +203,17 @@ impl Ledger {
         }
     }
 
-    /// Counts rows that follow those acknowledged so far. `sent`: when the first request for them began, or
-    /// before. Requests begin in the order of the rows, so nothing behind them was sent before that.
-    pub(super) fn acknowledge(
-        &mut self,
-        rows: u64,
-        tally: &Tally,
-        sent: Timestamp,
-    ) -> Result<(), ImportError> {
+    /// Counts rows that follow those acknowledged so far.
+    pub(super) fn acknowledge(&mut self, batch: &Acknowledged) -> Result<(), ImportError> {
+        let &Acknowledged { rows, sent, .. } = batch;
+        if let Some(rejects) = &mut self.rejects {
+            rejects.append(batch.header.as_deref(), &batch.rejections)?;
+        }
         self.state.rows += rows;
-        self.state.tally.add(tally);
+        self.state.tally.add(&batch.tally);
+        for rejection in &batch.rejections {
+            self.state.tally.reject(rejection);
+        }
         self.unsure = self
             .unsure
             .filter(|unsure| self.state.rows < unsure.sent_rows);
@@ -187,6 +234,10 @@ impl Ledger {
 
     fn write(&mut self) -> Result<(), ImportError> {
         self.saved = Instant::now();
+        // What the checkpoint says of it is on the disk before.
+        if let Some(rejects) = &self.rejects {
+            self.state.rejects_bytes = rejects.sync()?;
+        }
         if let Some(file) = &self.file {
             file.write(&self.state)?;
         }
@@ -209,6 +260,10 @@ impl Ledger {
 
     /// Ends an import that has sent nothing: leaves what was found.
     pub(super) fn undo(&mut self) -> Result<(), ImportError> {
+        if let Some(rejects) = &mut self.rejects {
+            rejects.cut(self.found.as_ref().map_or(0, |found| found.rejects_bytes))?;
+            rejects.close()?;
+        }
         match (&self.file, &self.found) {
             (Some(file), Some(found)) => file.write(found)?,
             (Some(file), None) => file.remove()?,
@@ -217,12 +272,32 @@ impl Ledger {
         Ok(())
     }
 
-    /// Ends a complete import.
-    pub(super) fn finish(&mut self) -> Result<(), ImportError> {
+    /// Ends a complete import, and leaves its mark.
+    pub(super) fn finish(&mut self, marks: &Marks) -> Result<(), ImportError> {
+        if let Some(rejects) = &self.rejects {
+            rejects.close()?;
+        }
         if let Some(file) = &self.file {
+            marks.leave(&self.mark())?;
             file.remove()?;
         }
         Ok(())
+    }
+
+    fn mark(&self) -> Mark {
+        Mark {
+            job: self.state.job.clone(),
+            board_version: self.state.board_version.clone(),
+            rows: self.state.rows,
+            generated: self.state.tally.generated,
+            begun: self.begun(),
+        }
+    }
+
+    /// No row was sent before this time.
+    pub(super) fn begun(&self) -> Timestamp {
+        // A checkpoint of an earlier release doesn't say.
+        self.state.begun.unwrap_or(Timestamp::MIN)
     }
 
     /// Until when the import can go on; `None` if nothing limits that.

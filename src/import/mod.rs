@@ -8,19 +8,26 @@
 //! ```
 //!
 //! - Every event has an id. A row without one gets an id that follows from the file's content and the row's
-//!   number, so that the service recognises it in another request and in another run.
+//!   number, or from the row's content (`ids.rs`), so that the service recognises it in another request and in
+//!   another run.
 //! - A request whose answer is lost is sent again as it was: what had been taken comes back as `duplicate`.
 //! - An interrupted import goes on behind the last row that was acknowledged. Rows behind it may have been
 //!   taken as well. Sending them again is safe only while the board remembers their ids; after that, the
 //!   import refuses to go on rather than count twice.
-//! - Memory is bounded: by the batches in flight and in the queue, not by the file.
+//! - A finished import leaves a mark (`marks.rs`), and is not repeated once the board has forgotten its ids.
+//! - Rejected rows go to a file (`rejects.rs`), in which each is once, whatever is interrupted.
+//! - Memory is bounded: by the batches in flight and in the queue, not by the file. Only `--ids rows` counts rows by
+//!   their content.
 
 mod checkpoint;
 mod client;
+mod ids;
 mod input;
 mod ledger;
+mod marks;
 mod memory;
 mod progress;
+mod rejects;
 mod rows;
 mod summary;
 #[cfg(test)]
@@ -28,7 +35,7 @@ mod tests;
 
 use std::future::Future;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{self, Path, PathBuf};
 use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -45,16 +52,20 @@ use tokio_util::sync::CancellationToken;
 pub use self::checkpoint::CheckpointError;
 pub use self::client::ServiceError;
 pub(crate) use self::client::{http_client, parse_url};
+pub use self::ids::Ids;
 pub use self::input::InputError;
+pub use self::rejects::RejectsError;
 pub use self::summary::{Example, Rejected, Summary, Tally};
 
 use self::checkpoint::Job;
 use self::client::{BoardFacts, Client, Patience};
 use self::input::Input;
-use self::ledger::Ledger;
+use self::ledger::{Acknowledged, Ledger};
+use self::marks::{Earlier, Marks};
 use self::memory::Memory;
 use self::progress::Progress;
 use self::rows::{Batch, Target};
+use self::summary::{Generated, printable};
 use crate::clock::Clock;
 use crate::config::Secret;
 use crate::domain::ids::BoardId;
@@ -70,13 +81,22 @@ const QUEUE_BATCHES: usize = 2;
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(10);
 /// The exit status of an import that failed.
 const STATUS_FAILED: u8 = 1;
+/// The file of marks in the user's folder for state.
+const MARKS_IN_STATE: &str = "standings/imports.jsonl";
+/// The same beside the imported file.
+const MARKS_BESIDE_FILE: &str = "standings-imports.jsonl";
 
 /// What stands below the options in the help.
 const HELP: &str = "\
 The file is CSV with a header row, or NDJSON with one event object a line; either may be compressed with gzip. \
-Its fields are member and score, and optionally id and at; others are ignored. Every event counts once, however \
-often it has to be sent: rows without an id get one that follows from the file's content. An import that was \
-interrupted goes on when the same command is given again.
+Its fields are member and score, and optionally id, at, voter, channel, device and ip; others are ignored. Every event \
+counts once, however often it has to be sent: rows without an id get one that follows from the file's content. An \
+import that was interrupted goes on when the same command is given again. One that has ended is not repeated once the \
+board has begun to forget its ids (idempotency).
+
+Rows that were rejected are best mended in the file of --rejects, and imported alone: the whole file, once it was \
+changed, gives all its rows other ids, and counts them again. With --ids rows it doesn't, as long as the board \
+remembers.
 
 The exit status is 0 if all rows were taken, 2 if some were rejected, and 1 if the import failed.";
 
@@ -109,6 +129,19 @@ pub struct ImportArgs {
     /// anew. Those rows are sent again: look first whether they were taken.
     #[arg(long)]
     pub resume_anyway: bool,
+    /// Write the rejected rows to this new file: as they stand, with the reasons in a column that an import
+    /// ignores, so that they can be mended and imported alone.
+    #[arg(long, value_name = "FILE")]
+    pub rejects: Option<PathBuf>,
+    /// What the ids of rows without one follow from. With rows, of which each needs an at, a file that was mended
+    /// or has grown can be imported whole again while the board remembers ids; not a part of it. Takes 50 bytes of
+    /// memory a row.
+    #[arg(long, value_enum, default_value_t)]
+    pub ids: Ids,
+    /// Import although these rows were imported before: those whose ids the board doesn't remember, or that get
+    /// others now, count again.
+    #[arg(long)]
+    pub again: bool,
 }
 
 /// Why an import failed.
@@ -120,9 +153,28 @@ pub enum ImportError {
     /// The checkpoint can't be used.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
+    /// The rejected rows can't be written.
+    #[error(transparent)]
+    Rejects(#[from] RejectsError),
     /// The service did not take what was sent.
     #[error(transparent)]
     Service(#[from] ServiceError),
+    /// Rows that were imported before would count again.
+    #[error(
+        "{what} was imported into board {board} at {begun}, and {why}: its {rows} rows would count again. Import only what is new, or say --again if that is meant"
+    )]
+    Repeated {
+        /// What of the file.
+        what: &'static str,
+        /// The board.
+        board: String,
+        /// When the first of the rows was sent.
+        begun: Timestamp,
+        /// Why they would count again.
+        why: String,
+        /// How many rows.
+        rows: u64,
+    },
     /// The user wanted it.
     #[error("interrupted")]
     Interrupted,
@@ -179,7 +231,7 @@ pub async fn command(args: ImportArgs) -> ExitCode {
             summary.exit_status().into()
         }
         Err(error) => {
-            let _ = writeln!(io::stderr(), "standings: {error}");
+            let _ = writeln!(io::stderr(), "standings: {}", printable(&error.to_string()));
             error.exit_status().into()
         }
     }
@@ -202,9 +254,20 @@ pub async fn run(args: ImportArgs) -> Result<Summary, ImportError> {
         patience: Patience::default(),
         drain_time_max: DRAIN_TIME_MAX,
         fallback: PathBuf::from("."),
+        state: state_folder(),
         progress: Progress::on_stderr,
     };
     run_in(args, surroundings, interrupt).await
+}
+
+/// The user's folder for what programs remember, by the rules of freedesktop.org.
+fn state_folder() -> Option<PathBuf> {
+    let absolute = |name| {
+        std::env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))
 }
 
 /// What tests set otherwise.
@@ -213,6 +276,8 @@ struct Surroundings<P> {
     drain_time_max: Duration,
     /// Where the checkpoint lies if it can't lie beside the file.
     fallback: PathBuf,
+    /// Where marks lie; beside the file if it isn't known.
+    state: Option<PathBuf>,
     /// How progress is shown, given the file's size in bytes.
     progress: P,
 }
@@ -227,11 +292,17 @@ async fn run_in<P: FnOnce(Option<u64>) -> Progress>(
         patience,
         drain_time_max,
         fallback,
+        state,
         progress,
     } = surroundings;
     let path = args.file.clone();
     let lost = || InputError::Lost(args.file.display().to_string());
-    let input = tokio::task::spawn_blocking(move || Input::open(&path))
+    let marks = Marks::read(
+        places_of_marks(state, &path, &fallback),
+        args.board.as_str(),
+    )?;
+    let sizes = marks.sizes();
+    let input = tokio::task::spawn_blocking(move || Input::open(&path, &sizes))
         .await
         .map_err(|_| lost())??;
     let progress = Arc::new(progress(input.identity().map(|identity| identity.bytes)));
@@ -247,12 +318,22 @@ async fn run_in<P: FnOnce(Option<u64>) -> Progress>(
         file: input.identity().cloned(),
         board: args.board.to_string(),
         url,
+        ids: args.ids,
+        rejects: rejects_path(args.rejects.as_deref())?,
     };
-    let in_flight = [args.concurrency, args.batch].map(u64::from);
     let board = client.board().await?;
-    let mut ledger = Ledger::open(job, &args.file, &fallback, args.restart, in_flight)?;
+    let mut ledger = Ledger::open(job, &args, &fallback)?;
+    let earlier = ledger.earlier(&marks, input.beginnings(), &board);
+    let earlier = earlier.filter(|_| !args.again);
+    if let Some(earlier) = &earlier {
+        if let Err(error) = check_repeat(earlier, &args, &board) {
+            ledger.undo()?;
+            return Err(error);
+        }
+        ledger.repeat(&earlier.mark);
+    }
     ledger.begin(&board, args.resume_anyway, now())?;
-    announce(&ledger, &input, &progress);
+    announce(&ledger, &input, earlier.as_ref(), &progress);
 
     let rows_before = ledger.rows();
     let mut import = Import {
@@ -265,14 +346,69 @@ async fn run_in<P: FnOnce(Option<u64>) -> Progress>(
     let sent = import.send(input, interrupt, drain_time_max).await;
     import.progress.finish();
     match sent {
-        Ok(()) => ledger.finish()?,
+        Ok(()) => ledger.finish(&marks)?,
         Err(cause) => return Err(suspend(&mut ledger, &client, &board, cause)),
     }
+    let remembered_until = Memory::end(board.idempotency, ledger.begun());
     Ok(Summary {
         rows: ledger.rows(),
         tally: ledger.tally().clone(),
         rows_before,
         elapsed: begun.elapsed(),
+        generated: Generated {
+            ids: args.ids,
+            is_stream: !ledger.is_resumable(),
+            remembered_until: (remembered_until > now()).then_some(remembered_until),
+        },
+        rejects: args.rejects,
+    })
+}
+
+/// Where marks may lie, the best place first.
+fn places_of_marks(state: Option<PathBuf>, file: &Path, fallback: &Path) -> Vec<PathBuf> {
+    let state = state.map(|state| state.join(MARKS_IN_STATE));
+    let beside = file.parent().unwrap_or(fallback).join(MARKS_BESIDE_FILE);
+    let places = [state, Some(beside), Some(fallback.join(MARKS_BESIDE_FILE))];
+    places.into_iter().flatten().collect()
+}
+
+/// As the checkpoint keeps it, whatever folder the next run begins in.
+fn rejects_path(path: Option<&Path>) -> Result<Option<PathBuf>, RejectsError> {
+    let absolute = path.map(|path| {
+        path::absolute(path).map_err(|cause| RejectsError::Write {
+            path: path.display().to_string(),
+            cause,
+        })
+    });
+    absolute.transpose()
+}
+
+/// Rows of a finished import may be sent again while the board remembers their ids, if they have the same ones.
+fn check_repeat(
+    earlier: &Earlier,
+    args: &ImportArgs,
+    board: &BoardFacts,
+) -> Result<(), ImportError> {
+    let (Earlier { mark, is_whole }, idempotency) = (earlier, board.idempotency);
+    let why = if mark.job.ids != args.ids && !earlier.has_same_ids(args.ids) {
+        "rows without an id had others then (--ids)".to_owned()
+    } else if !earlier.has_same_ids(args.ids) {
+        "rows without an id get others, since the file has grown".to_owned()
+    } else if Memory::time_left(idempotency, mark.begun, now()).is_none() {
+        format!("the board remembers ids for {idempotency} only")
+    } else {
+        return Ok(());
+    };
+    Err(ImportError::Repeated {
+        what: if *is_whole {
+            "this file"
+        } else {
+            "the beginning of this file"
+        },
+        board: args.board.to_string(),
+        begun: mark.begun,
+        why,
+        rows: mark.rows,
     })
 }
 
@@ -280,7 +416,13 @@ fn now() -> Timestamp {
     Timestamp::from_ms_clamped(Clock::local_ms())
 }
 
-fn announce(ledger: &Ledger, input: &Input, progress: &Progress) {
+fn announce(ledger: &Ledger, input: &Input, earlier: Option<&Earlier>, progress: &Progress) {
+    if let Some(Earlier { mark, .. }) = earlier {
+        progress.notice(&format!(
+            "{} rows were imported before, at {}: what was taken then comes back as duplicate",
+            mark.rows, mark.begun
+        ));
+    }
     if ledger.is_resumed() {
         progress.notice(&format!(
             "going on with an interrupted import at row {}",
@@ -290,7 +432,7 @@ fn announce(ledger: &Ledger, input: &Input, progress: &Progress) {
     if !ledger.is_resumable() {
         let name = input.name();
         progress.notice(&format!(
-            "{name} can be read only once: an interrupted import can't go on, and another run counts rows without an id again"
+            "{name} can be read only once: an interrupted import can't go on, and another run counts rows without an id again, unless it is with --ids rows"
         ));
     }
     progress.begin_at(ledger.rows());
@@ -364,16 +506,6 @@ struct Import<'a> {
     progress: Arc<Progress>,
 }
 
-/// A batch whose events all have their results.
-struct Acknowledged {
-    rows: u64,
-    tally: Tally,
-    /// When it was sent for the first time, or before.
-    sent: Timestamp,
-    bytes_read: u64,
-    is_last: bool,
-}
-
 impl Import<'_> {
     /// Sends what is left of the file.
     async fn send(
@@ -421,8 +553,7 @@ impl Import<'_> {
             let Some(batch) = next.transpose()? else {
                 break;
             };
-            self.ledger
-                .acknowledge(batch.rows, &batch.tally, batch.sent)?;
+            self.ledger.acknowledge(&batch)?;
             (bytes_read, is_complete) = (batch.bytes_read, batch.is_last);
             if self.client.has_perhaps_sent() {
                 gate.add_permits(std::mem::take(&mut closed_permits));
@@ -445,6 +576,8 @@ impl Import<'_> {
             board: self.args.board.to_string(),
             batch_rows: u64::from(self.args.batch),
             skip: self.ledger.rows(),
+            ids: self.args.ids,
+            keeps_text: self.args.rejects.is_some(),
         };
         let progress = Arc::clone(&self.progress);
         // Not a task of the runtime, which would wait at its end for a stream that says nothing more.
@@ -471,11 +604,14 @@ async fn acknowledge(
     let sent = now();
     // It fails only where a semaphore is closed, and this one never is.
     let _permit = gate.acquire().await;
-    let mut tally = client.post(&batch, memory).await?;
-    tally.add(&batch.unreadable);
+    let (tally, mut rejections) = client.post(&batch, memory).await?;
+    rejections.extend(batch.unreadable);
+    rejections.sort_by_key(|rejection| rejection.source.line);
     Ok(Acknowledged {
         rows: batch.rows,
         tally,
+        rejections,
+        header: batch.header,
         sent,
         bytes_read: batch.bytes_read,
         is_last: batch.is_last,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use parking_lot::Mutex;
 
-use super::summary::rate;
+use super::summary::{printable, rate};
 
 /// How often the bar moves.
 const BAR_INTERVAL: Duration = Duration::from_millis(250);
@@ -85,6 +85,7 @@ impl Progress {
 
     /// Says something once.
     pub(super) fn notice(&self, text: &str) {
+        let text = printable(text);
         match &self.output {
             Output::Bar(bar) => bar.println(text),
             Output::Lines(write) => {

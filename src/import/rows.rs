@@ -17,9 +17,11 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
+use super::ids::{Id, Ids, RowIds};
 use super::input::{BUFFER_BYTES, Format, Input, InputError};
 use super::progress::Progress;
-use super::summary::{Tally, UNREADABLE, shortened};
+use super::rejects::{Rejection, Source, Text};
+use super::summary::shortened;
 use crate::http::extract::BODY_BYTES_MAX;
 
 /// The longest row, in bytes. An open quotation mark makes a row of the rest of the file: this bounds what is
@@ -31,6 +33,10 @@ const EVENT_BYTES_MAX: usize = 1 << 16;
 const BODY_BYTES_FULL: usize = BODY_BYTES_MAX - EVENT_BYTES_MAX - BODY_END.len();
 /// How many names of ignored columns are collected.
 const IGNORED_NAMES_MAX: usize = 32;
+
+/// The kind of rejection of a row that was not sent, because it can't be read.
+const UNREADABLE: &str = "unreadable";
+const UNREADABLE_TITLE: &str = "Row can't be read";
 
 const BODY_START: &[u8] = b"{\"events\":[";
 const BODY_END: &[u8] = b"]}";
@@ -44,6 +50,10 @@ pub(super) struct Target {
     pub(super) batch_rows: u64,
     /// How many rows at the start have been acknowledged and are left out.
     pub(super) skip: u64,
+    /// What the ids of rows without one follow from.
+    pub(super) ids: Ids,
+    /// Whether the text of each row is kept, for the file of those that are rejected.
+    pub(super) keeps_text: bool,
 }
 
 /// Some rows that follow each other, and what is to be sent for them.
@@ -55,10 +65,14 @@ pub(super) struct Batch {
     pub(super) rows: u64,
     /// The request; no event may be in it.
     pub(super) body: Bytes,
-    /// The line of each event in it, from 1.
-    pub(super) lines: Vec<u64>,
+    /// Where each event in it comes from.
+    pub(super) sources: Vec<Source>,
+    /// How many of them have an id that was generated.
+    pub(super) generated: u64,
     /// The rows that can't be read.
-    pub(super) unreadable: Tally,
+    pub(super) unreadable: Vec<Rejection>,
+    /// The header of a CSV file.
+    pub(super) header: Option<Arc<ByteRecord>>,
     /// How many bytes of the file had been read when it was complete.
     pub(super) bytes_read: u64,
     /// Whether the file ends behind it.
@@ -67,17 +81,19 @@ pub(super) struct Batch {
 
 /// The fields of a row.
 #[derive(Clone, Copy, Debug)]
-struct Row<'a> {
-    id: Option<&'a str>,
-    member: &'a str,
+pub(super) struct Row<'a> {
+    pub(super) id: Option<&'a str>,
+    pub(super) member: &'a str,
     /// The text of a JSON number.
-    score: &'a str,
+    pub(super) score: &'a str,
     /// In the order of [`OPTIONAL`].
-    others: [Option<&'a str>; OPTIONAL.len()],
+    pub(super) others: [Option<&'a str>; OPTIONAL.len()],
 }
 
 /// The texts that an event may have beside its id and its member.
-const OPTIONAL: [&str; 5] = ["at", "voter", "channel", "device", "ip"];
+pub(super) const OPTIONAL: [&str; 5] = ["at", "voter", "channel", "device", "ip"];
+/// The place of `at` among them.
+pub(super) const AT: usize = 0;
 
 /// Why reading ends before the file does.
 enum Stop {
@@ -116,13 +132,15 @@ struct Batcher<'a> {
     batches: &'a Batches,
     progress: &'a Progress,
     bytes_read: Arc<AtomicU64>,
-    id_prefix: String,
+    ids: RowIds,
     ignored: Ignored,
+    header: Option<Arc<ByteRecord>>,
     rows: u64,
     first_row: u64,
     body: Vec<u8>,
-    lines: Vec<u64>,
-    unreadable: Tally,
+    sources: Vec<Source>,
+    generated: u64,
+    unreadable: Vec<Rejection>,
 }
 
 impl<'a> Batcher<'a> {
@@ -137,28 +155,39 @@ impl<'a> Batcher<'a> {
             batches,
             progress,
             bytes_read: input.bytes_read(),
-            id_prefix: input.id_prefix(),
+            ids: RowIds::new(target.ids, input.id_prefix()),
             ignored: Ignored::default(),
+            header: None,
             rows: 0,
             first_row: target.skip,
             body: BODY_START.to_vec(),
-            lines: Vec::new(),
-            unreadable: Tally::default(),
+            sources: Vec::new(),
+            generated: 0,
+            unreadable: Vec::new(),
         }
     }
 
-    /// Whether the next row has been acknowledged before. It is counted then, and needs no look.
-    fn skips_next(&mut self) -> bool {
-        let skips = self.rows < self.target.skip;
-        self.rows += u64::from(skips);
-        skips
-    }
-
-    fn push(&mut self, line: u64, row: Result<Row<'_>, String>) -> Result<(), Stop> {
+    /// `text`: the row as it stands.
+    fn push(
+        &mut self,
+        line: u64,
+        row: Result<Row<'_>, String>,
+        text: impl FnOnce() -> Option<Text>,
+    ) -> Result<(), Stop> {
         self.rows += 1;
-        if let Err(detail) = row.and_then(|row| self.write(line, row)) {
-            self.unreadable
-                .reject(UNREADABLE, "Row can't be read", line, &detail);
+        // A row that has been acknowledged before takes part in what makes ids, and in nothing else.
+        let event = row.and_then(|row| Ok((self.ids.of(&row, self.rows)?, row)));
+        if self.rows <= self.target.skip {
+            return Ok(());
+        }
+        let text = self.target.keeps_text.then(text).flatten();
+        let source = Source { line, text };
+        match event.and_then(|(id, row)| self.write(id, row)) {
+            Ok(()) => self.sources.push(source),
+            Err(detail) => {
+                let rejection = Rejection::new(source, UNREADABLE, UNREADABLE_TITLE, &detail);
+                self.unreadable.push(rejection);
+            }
         }
         if self.rows - self.first_row >= self.target.batch_rows
             || self.body.len() >= BODY_BYTES_FULL
@@ -168,13 +197,13 @@ impl<'a> Batcher<'a> {
         Ok(())
     }
 
-    fn write(&mut self, line: u64, row: Row<'_>) -> Result<(), String> {
+    fn write(&mut self, id: Id<'_>, row: Row<'_>) -> Result<(), String> {
         let start = self.body.len();
-        let written = self.write_event(row);
+        let written = self.write_event(id, row);
         let length = self.body.len() - start;
         let detail = match written {
             Ok(()) if length <= EVENT_BYTES_MAX => {
-                self.lines.push(line);
+                self.generated += u64::from(row.id.is_none());
                 return Ok(());
             }
             Ok(()) => format!("the event has {length} bytes, and {EVENT_BYTES_MAX} are allowed"),
@@ -184,24 +213,17 @@ impl<'a> Batcher<'a> {
         Err(detail)
     }
 
-    fn write_event(&mut self, row: Row<'_>) -> Result<(), serde_json::Error> {
-        let Self {
-            target,
-            id_prefix,
-            rows,
-            body,
-            lines,
-            ..
-        } = self;
-        if !lines.is_empty() {
+    fn write_event(&mut self, id: Id<'_>, row: Row<'_>) -> Result<(), serde_json::Error> {
+        let body = &mut self.body;
+        if !self.sources.is_empty() {
             body.push(b',');
         }
         body.extend_from_slice(b"{\"board\":\"");
-        body.extend_from_slice(target.board.as_bytes());
+        body.extend_from_slice(self.target.board.as_bytes());
         body.extend_from_slice(b"\",\"id\":");
-        match row.id {
-            Some(id) => serde_json::to_writer(&mut *body, id)?,
-            None => write!(body, "\"{id_prefix}{rows}\"").map_err(serde_json::Error::io)?,
+        match id {
+            Id::Own(id) => serde_json::to_writer(&mut *body, id)?,
+            id => write!(body, "\"{}\"", self.ids.shown(&id)).map_err(serde_json::Error::io)?,
         }
         body.extend_from_slice(b",\"member\":");
         serde_json::to_writer(&mut *body, row.member)?;
@@ -229,13 +251,15 @@ impl<'a> Batcher<'a> {
         self.body.extend_from_slice(BODY_END);
         let body = std::mem::replace(&mut self.body, Vec::with_capacity(capacity));
         self.body.extend_from_slice(BODY_START);
-        let lines_capacity = self.lines.len();
+        let sources_capacity = self.sources.len();
         let batch = Batch {
             first_row: self.first_row,
             rows: self.rows - self.first_row.min(self.rows),
             body: body.into(),
-            lines: std::mem::replace(&mut self.lines, Vec::with_capacity(lines_capacity)),
+            sources: std::mem::replace(&mut self.sources, Vec::with_capacity(sources_capacity)),
+            generated: std::mem::take(&mut self.generated),
             unreadable: std::mem::take(&mut self.unreadable),
+            header: self.header.clone(),
             bytes_read: self.bytes_read.load(Ordering::Relaxed),
             is_last,
         };
@@ -285,24 +309,26 @@ impl Columns {
         let mut others = [None; OPTIONAL.len()];
         for (index, name) in header.iter().enumerate() {
             let name = String::from_utf8_lossy(name.trim_ascii());
-            let column = match name.as_ref() {
+            let column = match name.to_ascii_lowercase().as_str() {
                 "id" => &mut id,
                 "member" => &mut member,
                 "score" => &mut score,
                 other => {
                     let Some(place) = OPTIONAL.iter().position(|known| *known == other) else {
-                        ignored.add(other);
+                        ignored.add(&name);
                         continue;
                     };
                     &mut others[place]
                 }
             };
             if column.replace(index).is_some() {
+                let name = shortened(&name);
                 return Err(format!("the header names {name} twice"));
             }
         }
         let missing = |name: &str| {
-            let found = String::from_utf8_lossy(header.as_slice());
+            let names = header.iter().map(|name| String::from_utf8_lossy(name));
+            let found = names.collect::<Vec<_>>().join(", ");
             let hint = if header.len() > 1 {
                 ""
             } else {
@@ -319,6 +345,17 @@ impl Columns {
             score: score.ok_or_else(|| missing("score"))?,
             others,
         })
+    }
+
+    /// Whether ids can be made from its rows, where that is wanted.
+    fn check(self, ids: Ids) -> Result<Self, String> {
+        if ids == Ids::Rows && self.id.is_none() && self.others[AT].is_none() {
+            return Err(format!(
+                "the header has neither a column id nor a column {}, which --ids rows needs",
+                OPTIONAL[AT]
+            ));
+        }
+        Ok(self)
     }
 
     fn row<'r>(&self, record: &'r ByteRecord) -> Result<Row<'r>, String> {
@@ -370,13 +407,16 @@ fn read_csv(text: impl Read, batcher: &mut Batcher<'_>, name: &str) -> Result<()
         Ok(header) => header.clone(),
         Err(error) => return Err(content(name, 1, &error)),
     };
-    let columns = Columns::find(&header, &mut batcher.ignored).map_err(|detail| {
-        Stop::Failed(InputError::Content {
-            path: name.to_owned(),
-            line: 1,
-            detail,
-        })
-    })?;
+    let columns = Columns::find(&header, &mut batcher.ignored)
+        .and_then(|columns| columns.check(batcher.target.ids))
+        .map_err(|detail| {
+            Stop::Failed(InputError::Content {
+                path: name.to_owned(),
+                line: 1,
+                detail,
+            })
+        })?;
+    batcher.header = Some(Arc::new(header));
     let mut record = ByteRecord::new();
     loop {
         let line_before = reader.position().line();
@@ -392,9 +432,8 @@ fn read_csv(text: impl Read, batcher: &mut Batcher<'_>, name: &str) -> Result<()
                 _ => return Err(content(name, line_before, error)),
             },
         };
-        if !batcher.skips_next() {
-            batcher.push(line_of(&record, &reader), row)?;
-        }
+        let text = || Some(Text::Csv(record.clone()));
+        batcher.push(line_of(&record, &reader), row, text)?;
     }
 }
 
@@ -492,7 +531,7 @@ fn read_ndjson(mut text: impl BufRead, batcher: &mut Batcher<'_>, name: &str) ->
                 }));
             }
         };
-        if buffer.trim_ascii().is_empty() || batcher.skips_next() {
+        if buffer.trim_ascii().is_empty() {
             continue;
         }
         let event = if is_whole {
@@ -500,13 +539,12 @@ fn read_ndjson(mut text: impl BufRead, batcher: &mut Batcher<'_>, name: &str) ->
         } else {
             Err("the line has more than 1 MiB".to_owned())
         };
-        batcher.push(
-            line,
-            event
-                .as_ref()
-                .map_err(String::clone)
-                .and_then(JsonEvent::row),
-        )?;
+        let row = event
+            .as_ref()
+            .map_err(String::clone)
+            .and_then(JsonEvent::row);
+        let text = || is_whole.then(|| Text::Ndjson(buffer.clone()));
+        batcher.push(line, row, text)?;
     }
     Ok(())
 }

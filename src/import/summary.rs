@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use indicatif::{HumanCount, HumanDuration};
 use serde::{Deserialize, Serialize};
 
-/// The kind of rejection of a row that was not sent, because it can't be read.
-pub(super) const UNREADABLE: &str = "unreadable";
+use super::ids::Ids;
+use super::rejects::Rejection;
+use crate::domain::time::Timestamp;
+
 /// How many rejected rows of each kind are shown.
 const EXAMPLES_MAX: usize = 3;
 /// How many kinds of rejections are told apart.
@@ -35,6 +38,9 @@ pub struct Tally {
     /// How many of `duplicate` were in requests that were sent again, because the answer was lost or the
     /// import was interrupted: most likely the first sending took them.
     pub duplicate_resent: u64,
+    /// How many had no id of their own.
+    #[serde(default)]
+    pub generated: u64,
     /// Not taken, by kind: the name of a problem, or `unreadable`.
     pub rejected: BTreeMap<String, Rejected>,
 }
@@ -70,49 +76,49 @@ pub struct Summary {
     pub rows_before: u64,
     /// How long this run took.
     pub elapsed: Duration,
+    /// What the ids are that were generated.
+    pub generated: Generated,
+    /// The file of rejected rows.
+    pub rejects: Option<PathBuf>,
+}
+
+/// What generated ids are good for.
+#[derive(Clone, Copy, Debug)]
+pub struct Generated {
+    /// What they follow from.
+    pub ids: Ids,
+    /// Whether there is no file that they could follow from.
+    pub is_stream: bool,
+    /// Until when the board remembers all of them; `None` if it has begun to forget.
+    pub remembered_until: Option<Timestamp>,
 }
 
 impl Tally {
     /// Counts a row that was not taken.
-    pub(super) fn reject(&mut self, kind: &str, title: &str, line: u64, detail: &str) {
-        let rejected = self.kind(kind, title);
+    pub(super) fn reject(&mut self, rejection: &Rejection) {
+        let kind = rejection.kind.as_str();
+        let is_room = self.rejected.len() < KINDS_MAX || self.rejected.contains_key(kind);
+        let kind = if is_room { kind } else { OTHER_KINDS };
+        let rejected = self.rejected.entry(kind.to_owned()).or_default();
         rejected.count += 1;
+        if rejected.title.is_empty() {
+            rejected.title.clone_from(&rejection.title);
+        }
         if rejected.examples.len() < EXAMPLES_MAX {
             rejected.examples.push(Example {
-                line,
-                detail: shortened(detail),
+                line: rejection.source.line,
+                detail: rejection.detail.clone(),
             });
         }
     }
 
-    fn kind(&mut self, kind: &str, title: &str) -> &mut Rejected {
-        let is_room = self.rejected.len() < KINDS_MAX || self.rejected.contains_key(kind);
-        let kind = if is_room {
-            shortened(kind)
-        } else {
-            OTHER_KINDS.to_owned()
-        };
-        let rejected = self.rejected.entry(kind).or_default();
-        if rejected.title.is_empty() {
-            rejected.title = shortened(title);
-        }
-        rejected
-    }
-
-    /// Adds the counts of rows that come behind.
-    pub(super) fn add(&mut self, later: &Self) {
-        self.applied += later.applied;
-        self.unchanged += later.unchanged;
-        self.duplicate += later.duplicate;
-        self.duplicate_resent += later.duplicate_resent;
-        for (kind, more) in &later.rejected {
-            let rejected = self.kind(kind, &more.title);
-            rejected.count += more.count;
-            let room = EXAMPLES_MAX.saturating_sub(rejected.examples.len());
-            rejected
-                .examples
-                .extend(more.examples.iter().take(room).cloned());
-        }
+    /// Adds the counts of further rows that were taken.
+    pub(super) fn add(&mut self, more: &Self) {
+        self.applied += more.applied;
+        self.unchanged += more.unchanged;
+        self.duplicate += more.duplicate;
+        self.duplicate_resent += more.duplicate_resent;
+        self.generated += more.generated;
     }
 
     /// How many rows were not taken.
@@ -139,6 +145,7 @@ impl fmt::Display for Summary {
             unchanged,
             duplicate,
             duplicate_resent,
+            generated,
             rejected,
         } = &self.tally;
         let done = self.rows.saturating_sub(self.rows_before);
@@ -164,7 +171,7 @@ impl fmt::Display for Summary {
         if *duplicate_resent > 0 {
             write!(
                 f,
-                "  ({} sent twice by this import, counted once)",
+                "  ({} sent before by this import, counted once)",
                 HumanCount(*duplicate_resent)
             )?;
         }
@@ -173,6 +180,11 @@ impl fmt::Display for Summary {
             "\n  rejected   {:>12}",
             HumanCount(self.tally.rejected_count()).to_string()
         )?;
+        match &self.rejects {
+            _ if rejected.is_empty() => {}
+            Some(path) => write!(f, "  (all in {})", printable(&path.display().to_string()))?,
+            None => f.write_str("  (--rejects FILE writes all of them to a file)")?,
+        }
         for (
             kind,
             Rejected {
@@ -187,7 +199,39 @@ impl fmt::Display for Summary {
                 write!(f, "\n      line {line}: {detail}")?;
             }
         }
+        if *generated > 0 {
+            write!(f, "\n{} {}", HumanCount(*generated), self.generated)?;
+        }
         Ok(())
+    }
+}
+
+impl fmt::Display for Generated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.ids, self.remembered_until) {
+            (Ids::File, _) if self.is_stream => f.write_str(
+                "rows had no id and got a random one: another import counts them again",
+            ),
+            (Ids::File, until) => {
+                f.write_str(
+                    "rows had no id and got one by their place in this file. A file that was changed counts all of \
+                     them again: mend rejected rows by themselves. The same file ",
+                )?;
+                match until {
+                    Some(until) => write!(f, "counts none twice until {until}, and is refused then"),
+                    None => f.write_str("is refused from now on"),
+                }
+            }
+            (Ids::Rows, Some(until)) => write!(
+                f,
+                "rows had no id and got one by their content. Until {until} a file that was mended counts none of them \
+                 twice, with --ids rows; then it counts all of them again"
+            ),
+            (Ids::Rows, None) => f.write_str(
+                "rows had no id and got one by their content. The board has begun to forget them: a file that was \
+                 mended counts them again",
+            ),
+        }
     }
 }
 
@@ -199,9 +243,7 @@ pub(super) fn rate(rows: u64, elapsed: Duration) -> Option<u64> {
 
 /// A text of others on one line and of bounded length, without what a terminal would obey.
 pub(super) fn shortened(text: &str) -> String {
-    let mut chars = text
-        .chars()
-        .map(|char| if char.is_control() { ' ' } else { char });
+    let mut chars = printable_chars(text);
     let mut short: String = chars.by_ref().take(TEXT_CHARS_MAX).collect();
     if chars.next().is_some() {
         short.push('…');
@@ -209,9 +251,29 @@ pub(super) fn shortened(text: &str) -> String {
     short
 }
 
+/// A text on one line, without what a terminal would obey.
+pub(super) fn printable(text: &str) -> String {
+    printable_chars(text).collect()
+}
+
+fn printable_chars(text: &str) -> impl Iterator<Item = char> {
+    // Beside control characters those that change the direction of what follows, or end a line.
+    let is_obeyed = |char: char| {
+        char.is_control()
+            || matches!(char, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
+    };
+    text.chars()
+        .map(move |char| if is_obeyed(char) { ' ' } else { char })
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::rejects::Source;
     use super::*;
+
+    fn rejection(kind: &str, title: &str, line: u64, detail: &str) -> Rejection {
+        Rejection::new(Source { line, text: None }, kind, title, detail)
+    }
 
     #[test]
     fn a_summary_shows_counts_and_the_first_examples() {
@@ -222,41 +284,86 @@ mod tests {
             ..Tally::default()
         };
         for line in 2..7 {
-            tally.reject("event-too-late", "Event too late", line, "long\nago");
+            tally.reject(&rejection(
+                "event-too-late",
+                "Event too late",
+                line,
+                "long\nago",
+            ));
         }
-        let mut more = Tally::default();
-        more.reject(UNREADABLE, "Row can't be read", 40, "no member");
-        more.reject("event-too-late", "Event too late", 41, "long ago");
-        tally.add(&more);
+        tally.reject(&rejection(
+            "unreadable",
+            "Row can't be read",
+            40,
+            "no member",
+        ));
+        tally.add(&Tally {
+            duplicate: 1,
+            generated: 1_000,
+            ..Tally::default()
+        });
         let elapsed = Duration::from_secs(10);
-        let summary = Summary {
+        let generated = Generated {
+            ids: Ids::File,
+            is_stream: false,
+            remembered_until: Some(Timestamp::parse("2026-11-21T12:00:00Z").unwrap()),
+        };
+        let mut summary = Summary {
             rows: 1_234_582,
             tally,
             rows_before: 1_000_000,
             elapsed,
+            generated,
+            rejects: Some("re\u{1b}jects.csv".into()),
         };
         assert_eq!(
             summary.to_string(),
             "1,234,582 rows, 234,582 of them now in 10 seconds, 23,458 a second\n  \
              applied       1,234,567\n  \
              unchanged             0\n  \
-             duplicate             9  (8 sent twice by this import, counted once)\n  \
-             rejected              7\n    \
-             event-too-late (Event too late): 6\n      \
+             duplicate            10  (8 sent before by this import, counted once)\n  \
+             rejected              6  (all in re jects.csv)\n    \
+             event-too-late (Event too late): 5\n      \
              line 2: long ago\n      \
              line 3: long ago\n      \
              line 4: long ago\n    \
              unreadable (Row can't be read): 1\n      \
-             line 40: no member"
+             line 40: no member\n\
+             1,000 rows had no id and got one by their place in this file. A file that was changed counts all of them \
+             again: mend rejected rows by themselves. The same file counts none twice until 2026-11-21T12:00:00.000Z, \
+             and is refused then"
         );
         assert_eq!(summary.exit_status(), 2);
+
+        for (ids, is_stream, expected) in [
+            (Ids::File, false, "The same file is refused from now on"),
+            (
+                Ids::File,
+                true,
+                "random one: another import counts them again",
+            ),
+            (
+                Ids::Rows,
+                false,
+                "begun to forget them: a file that was mended counts them again",
+            ),
+        ] {
+            summary.generated = Generated {
+                ids,
+                is_stream,
+                remembered_until: None,
+            };
+            let text = summary.to_string();
+            assert!(text.ends_with(expected), "{text}");
+        }
     }
 
     #[test]
     fn kinds_and_texts_are_bounded() {
         let mut tally = Tally::default();
         for kind in 0..100 {
-            tally.reject(&format!("kind-{kind}"), &"x".repeat(1_000), 1, "");
+            let title = "x".repeat(1_000);
+            tally.reject(&rejection(&format!("kind-{kind}"), &title, 1, ""));
         }
         assert_eq!(tally.rejected.len(), KINDS_MAX + 1);
         assert_eq!(tally.rejected[OTHER_KINDS].count, 68);

@@ -156,6 +156,9 @@ impl Scene {
             concurrency: 3,
             restart: false,
             resume_anyway: false,
+            rejects: None,
+            ids: Ids::File,
+            again: false,
         }
     }
 
@@ -173,6 +176,7 @@ impl Scene {
             patience: self.patience,
             drain_time_max: Duration::from_secs(30),
             fallback: self.folder.path().join("elsewhere"),
+            state: Some(self.folder.path().join("state")),
             progress: move |bytes| Progress::lines(bytes, Box::new(shown)),
         };
         run_in(args, surroundings, interrupt).await
@@ -293,7 +297,7 @@ impl Fake {
         let results: Vec<_> = events
             .iter()
             .map(|event| {
-                if let Some(name) = rejected(event) {
+                if let Some(name) = rejected(event).filter(|_| !remembered.contains(&event.id)) {
                     let problem = json!({"type": format!("/problems/{name}"), "title": "A title", "detail": format!("of {}", event.member)});
                     return json!({"id": event.id, "status": "rejected", "problem": problem});
                 }
@@ -521,7 +525,7 @@ async fn rejections_are_told_by_kind_with_their_lines() {
     let summary = scene.run(scene.args("a.csv")).await.unwrap();
     let text = summary.to_string();
     let expected = "score-out-of-range (A title): 2\n      line 3: of b\n      line 6: of d";
-    assert!(text.ends_with(expected), "{text}");
+    assert!(text.contains(expected), "{text}");
     assert_eq!(summary.exit_status(), 2);
 }
 
@@ -1086,6 +1090,365 @@ async fn the_same_file_gives_the_same_ids_and_another_one_others() {
             .applied,
         5
     );
+}
+
+fn hours_ago(scene: &Scene, board: &str) {
+    let path = scene.folder.path().join("state").join(MARKS_IN_STATE);
+    let marks = std::fs::read_to_string(&path).unwrap();
+    let marks = marks.lines().filter(|line| !line.is_empty()).map(|line| {
+        let mut mark: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!(mark["board"], board);
+        mark["begun"] = json!(Timestamp::from_ms_clamped(now().ms() - 7_200_000));
+        mark.to_string()
+    });
+    std::fs::write(path, marks.collect::<Vec<_>>().join("\n")).unwrap();
+    scene.fake.remembered.lock().clear();
+}
+
+#[tokio::test]
+async fn a_finished_import_is_not_repeated_once_its_ids_are_forgotten() {
+    let scene = Scene::new(|_| Reply::Take).await;
+    scene.write("a.csv", rows(25));
+    scene.run(scene.args("a.csv")).await.unwrap();
+
+    // While the board remembers, it does no harm.
+    let summary = scene.run(scene.args("a.csv")).await.unwrap();
+    assert_eq!((summary.tally.applied, summary.tally.duplicate), (0, 25));
+    let shown = scene.shown();
+    assert!(shown.contains("25 rows were imported before"), "{shown}");
+
+    hours_ago(&scene, "b");
+    std::fs::create_dir(scene.folder.path().join("done")).unwrap();
+    scene.write("done/renamed.csv", rows(25));
+    let sent = scene.sent().len();
+    for name in ["a.csv", "done/renamed.csv"] {
+        for resume_anyway in [false, true] {
+            let rejects = scene.folder.path().join("rejects.csv");
+            let args = ImportArgs {
+                resume_anyway,
+                rejects: Some(rejects.clone()),
+                ..scene.args(name)
+            };
+            let error = scene.run(args).await.unwrap_err();
+            assert!(!rejects.exists());
+            let message = error.to_string();
+            assert!(
+                message.starts_with("this file was imported into board b at 20"),
+                "{message}"
+            );
+            assert!(
+                message.contains("its 25 rows would count again") && message.contains("--again"),
+                "{message}"
+            );
+            assert!(scene.checkpoint(name).is_none());
+        }
+    }
+    // Its ids follow from the whole file, so it is refused at any time.
+    scene.write("grown.csv", rows(30));
+    let error = scene.run(scene.args("grown.csv")).await.unwrap_err();
+    let message = error.to_string();
+    assert!(
+        message.starts_with("the beginning of this file was imported into board b"),
+        "{message}"
+    );
+    assert!(message.contains("since the file has grown"), "{message}");
+    assert_eq!(scene.sent().len(), sent, "nothing was sent");
+
+    // Another definition of the board changes nothing; another board of the same name does.
+    *scene.fake.version.lock() = "1-2";
+    scene.run(scene.args("a.csv")).await.unwrap_err();
+    *scene.fake.version.lock() = "2-1";
+    scene.fake.counted.lock().clear();
+    scene.run(scene.args("a.csv")).await.unwrap();
+    scene.assert_counted_once(25);
+}
+
+#[tokio::test]
+async fn who_means_it_imports_a_file_again() {
+    let scene = Scene::new(|_| Reply::Take).await;
+    scene.write("a.csv", rows(25));
+    scene.run(scene.args("a.csv")).await.unwrap();
+    hours_ago(&scene, "b");
+    let args = ImportArgs {
+        again: true,
+        ..scene.args("a.csv")
+    };
+    let summary = scene.run(args).await.unwrap();
+    assert_eq!(summary.tally.applied, 25);
+    // From then on the new ids count.
+    let summary = scene.run(scene.args("a.csv")).await.unwrap();
+    assert_eq!(summary.tally.duplicate, 25);
+}
+
+#[tokio::test]
+async fn a_repeated_import_ends_when_ids_begin_to_be_forgotten() {
+    let scene = Scene::new(|index| {
+        if index == 4 {
+            Reply::TakeAndHang
+        } else {
+            Reply::Take
+        }
+    })
+    .await;
+    scene.write("a.csv", rows(25));
+    scene.run(scene.args("a.csv")).await.unwrap();
+    scene.crash(scene.args("a.csv")).await;
+    let checkpoint = scene.checkpoint("a.csv").unwrap();
+    assert!(checkpoint.begun.is_some() && checkpoint.sent_since == checkpoint.begun);
+    *scene.fake.idempotency.lock() = "0s";
+    let error = scene.run(scene.args("a.csv")).await.unwrap_err();
+    assert!(matches!(error, ImportError::TooOld { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn rejected_rows_can_be_mended_and_imported_alone() {
+    for (name, content, expected, mended) in [
+        (
+            "a.csv",
+            "Score,note,MEMBER\n1,x,a\n-2,\"y,z\",b\n3\n4,,d\n",
+            "rejection,Score,note,MEMBER\n\
+             line 3: score-out-of-range: of b,-2,\"y,z\",b\n\
+             \"line 4: unreadable: 1 fields, and the header has 3\",3\n",
+            "rejection,Score,note,MEMBER\nx,2,\"y,z\",b\nx,3,,c\n",
+        ),
+        (
+            "a.jsonl",
+            "{\"score\":1,\"member\":\"a\"}\n{ \"score\": -2, \"member\": \"b\", \"note\": [1]}\nc\n{\"score\":4,\"member\":\"d\"}",
+            "{\"rejection\":\"line 2: score-out-of-range: of b\",\"score\": -2, \"member\": \"b\", \"note\": [1]}\n\
+             {\"rejection\":\"line 3: unreadable: expected value\",\"text\":\"c\"}\n",
+            "{\"rejection\":\"\",\"score\": 2, \"member\": \"b\"}\n{\"member\":\"c\",\"score\":3}\n",
+        ),
+    ] {
+        let scene = Scene::new(|_| Reply::RejectNegative).await;
+        scene.write(name, content);
+        let rejects = format!("rejects-{name}");
+        let args = ImportArgs {
+            rejects: Some(scene.folder.path().join(&rejects)),
+            ..scene.args(name)
+        };
+        let summary = scene.run(args.clone()).await.unwrap();
+        assert_eq!((summary.tally.applied, summary.exit_status()), (2, 2));
+        let text = summary.to_string();
+        assert!(text.contains("2  (all in "), "{text}");
+        let written = std::fs::read_to_string(scene.folder.path().join(&rejects)).unwrap();
+        assert_eq!(written, expected);
+
+        // It is not written over.
+        let message = scene.run(args).await.unwrap_err().to_string();
+        assert!(message.contains("is there already"), "{message}");
+
+        scene.write(&rejects, mended);
+        let summary = scene.run(scene.args(&rejects)).await.unwrap();
+        assert_eq!((summary.tally.applied, summary.exit_status()), (2, 0));
+        scene.assert_counted_once(4);
+    }
+}
+
+#[tokio::test]
+async fn without_rejected_rows_there_is_no_file_of_them() {
+    let scene = Scene::new(|index| {
+        if index == 0 {
+            Reply::Refuse(400, "malformed-json")
+        } else {
+            Reply::Take
+        }
+    })
+    .await;
+    let rejects = scene.folder.path().join("rejects.csv");
+    let args = |name| ImportArgs {
+        rejects: Some(rejects.clone()),
+        ..scene.args(name)
+    };
+    // The first batch has nothing to be sent, and the second one is refused as a whole.
+    scene.write(
+        "a.csv",
+        "member,score\n".to_owned() + &"x\n".repeat(10) + "a,1\n",
+    );
+    scene.run(args("a.csv")).await.unwrap_err();
+    assert!(
+        !rejects.exists(),
+        "an import that has done nothing leaves nothing"
+    );
+    scene.write("b.csv", rows(5));
+    scene.run(args("b.csv")).await.unwrap();
+    assert!(!rejects.exists());
+
+    let missing = scene.folder.path().join("missing/rejects.csv");
+    let args = ImportArgs {
+        rejects: Some(missing),
+        ..scene.args("a.csv")
+    };
+    let message = scene.run(args).await.unwrap_err().to_string();
+    assert!(
+        message.starts_with("can't write the rejected rows to "),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn no_rejected_row_is_lost_or_comes_twice_after_crashes() {
+    let scene = Scene::new(|index| {
+        if [40, 100, 180].contains(&index) {
+            Reply::TakeAndHang
+        } else {
+            Reply::RejectNegative
+        }
+    })
+    .await;
+    let mut csv = "member,score\n".to_owned();
+    for row in 1..=300 {
+        let sign = if row % 3 == 0 { "-" } else { "" };
+        writeln!(csv, "m{row},{sign}{row}").unwrap();
+    }
+    scene.write("a.csv", csv);
+    let rejects = scene.folder.path().join("rejects.csv");
+    let args = ImportArgs {
+        batch: 1,
+        concurrency: 1,
+        rejects: Some(rejects.clone()),
+        ..scene.args("a.csv")
+    };
+    for _ in 0..3 {
+        scene.crash(args.clone()).await;
+    }
+    // What goes on is the same import.
+    for other in [
+        ImportArgs {
+            rejects: None,
+            ..args.clone()
+        },
+        ImportArgs {
+            ids: Ids::Rows,
+            ..args.clone()
+        },
+    ] {
+        let error = scene.run(other).await.unwrap_err();
+        let is_other = matches!(
+            error,
+            ImportError::Checkpoint(CheckpointError::Other { .. })
+        );
+        assert!(is_other, "{error}");
+    }
+    let summary = scene.run(args).await.unwrap();
+    let written = std::fs::read_to_string(rejects).unwrap();
+    let lines: Vec<_> = written.lines().skip(1).collect();
+    let expected: Vec<_> = (1..=300)
+        .filter(|row| row % 3 == 0)
+        // The service takes the events of a request that hangs.
+        .filter(|row| !scene.fake.counted.lock().contains_key(&format!("m{row}")))
+        .map(|row| {
+            let line = row + 1;
+            format!("line {line}: score-out-of-range: of m{row},m{row},-{row}")
+        })
+        .collect();
+    assert_eq!(lines, expected);
+    assert!(written.starts_with("rejection,member,score\n"), "{written}");
+    assert!(lines.len() >= 97, "{}", lines.len());
+    assert_eq!(
+        summary.tally.rejected_count(),
+        lines.len() as u64,
+        "the summary says the same"
+    );
+}
+
+#[tokio::test]
+async fn a_mended_file_counts_once_if_ids_follow_from_rows() {
+    let scene = Scene::new(|_| Reply::RejectNegative).await;
+    let args = |name| ImportArgs {
+        ids: Ids::Rows,
+        batch: 2,
+        ..scene.args(name)
+    };
+    let at = "2026-11-21T12:00:00Z";
+    scene.write(
+        "a.csv",
+        format!("member,score,at\na,1,{at}\na,1,{at}\nb,-2,{at}\nc,3,{at}\nd,4,\n"),
+    );
+    let summary = scene.run(args("a.csv")).await.unwrap();
+    assert_eq!((summary.tally.applied, summary.tally.generated), (3, 4));
+    let unreadable = &summary.tally.rejected["unreadable"].examples[0];
+    assert_eq!(
+        (unreadable.line, unreadable.detail.as_str()),
+        (6, "no at, which --ids rows needs where there is no id")
+    );
+    // Columns, line ends, compression and format may change; rows may be mended, added and moved.
+    let mended = format!(
+        "Score,note,At,Member\r\n3,,{at},c\r\n1,,{at},a\r\n2,,{at},b\r\n1,x,{at},a\r\n4,,{at},d\r\n"
+    );
+    scene.write("mended.csv.gz", gzip(&mended));
+    let summary = scene.run(args("mended.csv.gz")).await.unwrap();
+    assert_eq!((summary.tally.applied, summary.tally.duplicate), (2, 3));
+    let line = |member, score| format!(r#"{{"at":"{at}","score":{score},"member":"{member}"}}"#);
+    let lines = [line("d", 4), line("a", 1), line("a", 1), line("a", 1)];
+    scene.write("more.jsonl", lines.join("\n"));
+    let summary = scene.run(args("more.jsonl")).await.unwrap();
+    assert_eq!((summary.tally.applied, summary.tally.duplicate), (1, 3));
+    assert_eq!(scene.fake.counted.lock()["a"], 3);
+
+    // An import that goes on counts the rows before it too.
+    scene.write(
+        "twice.csv",
+        "member,score,at\n".to_owned() + &format!("z,1,{at}\n").repeat(6),
+    );
+    let calls = scene.fake.requests.lock().len();
+    let interrupted = scene.run_until(
+        ImportArgs {
+            batch: 1,
+            concurrency: 1,
+            ..args("twice.csv")
+        },
+        async {
+            while scene.fake.requests.lock().len() == calls {
+                tokio::task::yield_now().await;
+            }
+        },
+    );
+    interrupted.await.unwrap_err();
+    let rows_before = scene.checkpoint("twice.csv").unwrap().rows;
+    assert!(rows_before < 6, "{rows_before}");
+    scene.run(args("twice.csv")).await.unwrap();
+    assert_eq!(scene.fake.counted.lock()["z"], 6);
+
+    scene.write("without.csv", rows(3));
+    let message = scene
+        .run(args("without.csv"))
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        message.contains("line 1: the header has neither a column id nor a column at"),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn no_control_character_of_a_file_reaches_the_terminal() {
+    let scene = Scene::new(|_| Reply::Take).await;
+    for (name, content) in [
+        ("a.csv", "member,score,\u{1b}[31m\u{202e}\na,1\u{1b}[2J,\n"),
+        (
+            "b.jsonl",
+            "{\"member\":\"a\",\"score\":1,\"\\u001b[2J\":1}\n{\"\\u009b\":1,\"score\":\"\\u001b\"}",
+        ),
+    ] {
+        scene.write(name, content);
+        let shown = scene.run(scene.args(name)).await.unwrap().to_string();
+        for text in [shown, scene.shown()] {
+            let is_plain = |char: char| char == '\n' || !(char.is_control() || char == '\u{202e}');
+            assert!(text.chars().all(is_plain), "{text:?}");
+        }
+    }
+    scene.write("c.csv", "a\u{1b}b,c\nd,e");
+    let error = scene.run(scene.args("c.csv")).await.unwrap_err();
+    let message = printable(&error.to_string());
+    assert!(message.ends_with("no column member: a b, c"), "{message}");
+}
+
+#[test]
+fn the_help_names_every_field() {
+    for field in super::rows::OPTIONAL {
+        assert!(HELP.contains(&format!(" {field}")), "{field}");
+    }
 }
 
 #[test]

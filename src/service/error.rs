@@ -17,7 +17,10 @@ pub enum Error {
     #[error("there is no board {0}")]
     BoardNotFound(BoardId),
     /// The member isn't listed in the standing.
-    #[error("{member:?} is not in {window} {key} of board {board}")]
+    #[error(
+        "{member:?} is not in the standing {} of board {board}",
+        standing(window, key)
+    )]
     MemberNotFound {
         /// The board.
         board: BoardId,
@@ -96,6 +99,15 @@ pub struct UsedUp {
     pub detail: String,
 }
 
+/// A standing, as people call it: of all time there is one only.
+fn standing(window: &str, key: &str) -> String {
+    if window == key {
+        window.to_owned()
+    } else {
+        format!("{window} {key}")
+    }
+}
+
 impl Error {
     /// Says why a board does not take an event of that instant.
     pub(super) fn rejected(
@@ -112,7 +124,9 @@ impl Error {
             Rejection::TooLate => {
                 let accept_late =
                     serde_json::to_string(&board.definition.accept_late).unwrap_or_default();
-                format!("at {at} is older than board {id} accepts ({accept_late}); now is {now}")
+                format!(
+                    "at {at} is older than board {id} accepts (accept_late: {accept_late}; for history: \"any\"); now is {now}"
+                )
             }
             Rejection::Closed => {
                 let show = |time: Option<Timestamp>| {
@@ -177,7 +191,7 @@ impl Error {
         let (name, max, window) = (quota.name.clone(), quota.max, quota.window);
         Self::QuotaExceeded(Box::new(UsedUp {
             detail: format!(
-                "quota {name} of board {} is used up: {max} {what}, {window}{frees}",
+                "quota {name} of board {} has too little left: {max} {what}, {window}{frees}",
                 board.id
             ),
             name,

@@ -8,6 +8,7 @@
 )]
 
 mod connections;
+mod docs;
 mod faults;
 mod flights;
 mod harness;

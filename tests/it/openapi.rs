@@ -1,7 +1,10 @@
 //! The OpenAPI document: committed, complete, and shown by a page that needs no internet.
 
+use reqwest::{Method, RequestBuilder, Url};
 use serde_json::Value;
 
+use crate::harness::client::Client;
+use crate::harness::program::Program;
 use crate::harness::{World, repository};
 
 #[test]
@@ -94,4 +97,121 @@ async fn the_page_is_served_from_the_binary_alone() {
         client.get("/openapi.json").await.expect(200)["info"]["title"],
         "standings"
     );
+}
+
+/// The operations in the order in which the page shows them: by tag, and then as they stand in the document.
+fn as_shown(document: &Value) -> Vec<(Method, &str, &Value)> {
+    let tags: Vec<&Value> = document["tags"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tag| &tag["name"])
+        .collect();
+    let mut operations = Vec::new();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        // Swagger UI keeps the order of the text, which is that of the specification; here it is alphabetical.
+        for name in ["get", "put", "post", "delete"] {
+            if let Some(operation) = methods.get(name) {
+                let method = name.to_uppercase().parse::<Method>().unwrap();
+                operations.push((method, path.as_str(), operation));
+            }
+        }
+        let known = ["get", "put", "post", "delete"];
+        assert!(
+            methods
+                .as_object()
+                .unwrap()
+                .keys()
+                .all(|name| known.contains(&name.as_str()))
+        );
+    }
+    operations.sort_by_key(|(_, path, operation)| {
+        let tag = &operation["tags"][0];
+        let place = tags.iter().position(|name| *name == tag);
+        place.unwrap_or_else(|| panic!("{path}: the tag {tag} is not listed"))
+    });
+    operations
+}
+
+/// What a form holds before anybody has typed into it.
+fn prefilled(parameter: &Value) -> Option<String> {
+    let schema = &parameter["schema"];
+    let values = [
+        &parameter["example"],
+        &schema["example"],
+        &schema["default"],
+    ];
+    let value = values.into_iter().find(|value| !value.is_null())?;
+    Some(
+        value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned),
+    )
+}
+
+fn request(client: &Client, (method, path, operation): &(Method, &str, &Value)) -> RequestBuilder {
+    let name = format!("{method} {path}");
+    let mut path = (*path).to_owned();
+    let (mut query, mut headers) = (Vec::new(), Vec::new());
+    let none = Vec::new();
+    for parameter in operation["parameters"].as_array().unwrap_or(&none) {
+        let key = parameter["name"].as_str().unwrap();
+        let Some(value) = prefilled(parameter) else {
+            assert_ne!(parameter["required"], true, "{name}: {key} has no example");
+            continue;
+        };
+        match parameter["in"].as_str().unwrap() {
+            "path" => path = path.replace(&format!("{{{key}}}"), &value),
+            "query" => query.push((key, value)),
+            "header" => headers.push((key, value)),
+            other => panic!("{name}: {key} is in {other}"),
+        }
+    }
+    let query = Url::parse_with_params(&client.base, query).unwrap();
+    let path = format!("{path}?{}", query.query().unwrap_or_default());
+    let mut request = client.builder(method.clone(), &path);
+    for (key, value) in headers {
+        request = request.header(key, value);
+    }
+    if operation["requestBody"].is_object() {
+        let body = &operation["requestBody"]["content"]["application/json"]["example"];
+        assert!(body.is_object(), "{name}: the body has no example");
+        request = request.json(body);
+    }
+    request
+}
+
+/// Whether some item of an answer was refused.
+fn has_problem(value: &Value) -> bool {
+    match value {
+        Value::Object(fields) => fields
+            .iter()
+            .any(|(name, field)| name == "problem" || has_problem(field)),
+        Value::Array(items) => items.iter().any(has_problem),
+        _ => false,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_example_works_from_the_top_to_the_bottom_of_the_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = Program::serve(folder.path()).await;
+    let client = program.client();
+    let document = client.get("/openapi.json").await.expect(200);
+    // Whoever has come to the end can begin anew.
+    for _ in 0..2 {
+        for operation in as_shown(&document) {
+            let answer = Client::send(request(&client, &operation)).await;
+            let (method, path, _) = operation;
+            let text = format!("{method} {path}: {} {}", answer.status, answer.text);
+            assert!(answer.status.is_success(), "{text}");
+            assert!(!has_problem(&answer.json), "{text}");
+        }
+        let boards = client.get("/v1/boards").await.expect(200);
+        assert_eq!(
+            boards["boards"],
+            Value::Array(Vec::new()),
+            "the last one deletes"
+        );
+    }
 }

@@ -160,11 +160,6 @@ impl Program {
         self.log()
     }
 
-    /// What it has said on standard error.
-    pub fn log(&self) -> String {
-        self.log.lock().clone()
-    }
-
     /// Tells it to stop, and waits until it has; returns what it has logged.
     pub async fn stop(mut self) -> String {
         let pid = self.child.id().unwrap().to_string();

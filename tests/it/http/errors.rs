@@ -46,6 +46,33 @@ async fn a_body_that_is_no_json_is_malformed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_array_is_no_object_and_many_events_have_a_place_of_their_own() {
+    let world = world().await;
+    let client = world.client();
+    let event = json!({"board": "b", "member": "a", "score": 1});
+    let fields = json!(["id", null, "a", 1, null, null, null, null, null]);
+    for array in [json!([]), json!([event]), fields] {
+        let answer = client.post("/v1/boards/b/events", array.clone()).await;
+        let detail = answer.expect_problem(422, "validation-failed");
+        assert!(detail.contains("`POST /v1/events` takes many"), "{detail}");
+
+        let answer = client.post("/v1/events", array.clone()).await;
+        let detail = answer.expect_problem(422, "validation-failed");
+        assert_eq!(detail, "must be an object, not an array");
+
+        let batch = client.post("/v1/events", json!({"events": [array]})).await;
+        let result = &batch.expect(200)["results"][0];
+        assert_eq!(
+            result["problem"]["detail"],
+            "must be an object, not an array"
+        );
+        let answer = client.put("/v1/boards/c", array).await;
+        answer.expect_problem(422, "validation-failed");
+    }
+    assert_nothing_was_written(client).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn json_that_is_not_what_is_expected_names_the_place() {
     let world = world().await;
     let client = world.client();
@@ -103,7 +130,6 @@ async fn json_that_is_not_what_is_expected_names_the_place() {
             "/board",
             "not the board of the path",
         ),
-        (json!([]), "", "invalid"),
     ];
     for (event, pointer, detail) in events {
         let answer = client.post("/v1/boards/b/events", event.clone()).await;
@@ -296,10 +322,17 @@ async fn what_is_not_there_is_not_found() {
         .post("/v1/boards/none/events", event)
         .await
         .expect_problem(404, "board-not-found");
-    client
-        .get("/v1/boards/b/standings/day/members/a")
-        .await
-        .expect_problem(404, "member-not-found");
+    for (window, standing) in [("day", "day 2026-11-21"), ("all", "all")] {
+        let path = format!("/v1/boards/b/standings/{window}/members/a");
+        let detail = client
+            .get(&path)
+            .await
+            .expect_problem(404, "member-not-found");
+        assert_eq!(
+            detail,
+            format!("\"a\" is not in the standing {standing} of board b")
+        );
+    }
     client
         .get("/v1/boards/b/standings/week")
         .await
@@ -447,9 +480,12 @@ async fn events_that_a_board_does_not_take() {
     send(json!({"member": "a", "score": 1, "at": "2026-11-21T12:01:00.001Z"}))
         .await
         .expect_problem(422, "event-in-future");
-    send(json!({"member": "a", "score": 1, "at": "2026-11-19T11:59:59.999Z"}))
-        .await
-        .expect_problem(422, "event-too-late");
+    let late = send(json!({"member": "a", "score": 1, "at": "2026-11-19T11:59:59.999Z"})).await;
+    let detail = late.expect_problem(422, "event-too-late");
+    assert!(
+        detail.contains("(accept_late: \"48h\"; for history: \"any\")"),
+        "{detail}"
+    );
     assert_nothing_was_written(client).await;
 
     // Written out: a float would not hold it.

@@ -1,0 +1,139 @@
+//! The ids of rows that have none.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::Xxh3;
+
+use super::rows::{AT, OPTIONAL, Row};
+
+/// What the ids of rows without one follow from.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Ids {
+    /// The whole file and the row's number: a file that was changed has other ids.
+    #[default]
+    File,
+    /// The row's content, and how often the same content came before: a file keeps the ids of the rows that
+    /// were not changed. Each row without an id needs an `at`.
+    Rows,
+}
+
+/// An event's id.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Id<'r> {
+    /// The row has it.
+    Own(&'r str),
+    /// By the row's number, from 1.
+    Number(u64),
+    /// By the row's content, and the how-manieth row with it this is, from 1.
+    Content { hash: u128, nth: u32 },
+}
+
+/// Gives each row its id.
+#[derive(Debug)]
+pub(super) struct RowIds {
+    ids: Ids,
+    /// What ids by number begin with.
+    prefix: String,
+    /// How often each content came; about 50 bytes for each row without an id.
+    counts: HashMap<u128, u32>,
+}
+
+impl RowIds {
+    pub(super) fn new(ids: Ids, prefix: String) -> Self {
+        Self {
+            ids,
+            prefix,
+            counts: HashMap::new(),
+        }
+    }
+
+    /// The id of the row with this number. To be asked for each row, once, in the order of the file.
+    pub(super) fn of<'r>(&mut self, row: &Row<'r>, number: u64) -> Result<Id<'r>, String> {
+        if let Some(id) = row.id {
+            return Ok(Id::Own(id));
+        }
+        if self.ids == Ids::File {
+            return Ok(Id::Number(number));
+        }
+        if row.others[AT].is_none() {
+            let at = OPTIONAL[AT];
+            return Err(format!(
+                "no {at}, which --ids rows needs where there is no id"
+            ));
+        }
+        let hash = hash(row);
+        let nth = self.counts.entry(hash).or_default();
+        *nth += 1;
+        Ok(Id::Content { hash, nth: *nth })
+    }
+
+    /// An id as it is sent; needs no escapes in JSON, unless it is a row's own.
+    pub(super) fn shown(&self, id: &Id<'_>) -> impl fmt::Display {
+        fmt::from_fn(move |f| match id {
+            Id::Own(id) => f.write_str(id),
+            Id::Number(number) => write!(f, "{}{number}", self.prefix),
+            Id::Content { hash, nth } => write!(f, "row-{hash:032x}-{nth}"),
+        })
+    }
+}
+
+/// The hash of what the event says, whatever the format and the order of the columns.
+fn hash(row: &Row<'_>) -> u128 {
+    let mut hash = Xxh3::new();
+    let fields = [Some(row.member), Some(row.score)];
+    for field in fields.into_iter().chain(row.others) {
+        // With its length, so that no two rows are the same text.
+        let length = field.map_or(u64::MAX, |field| field.len() as u64);
+        hash.update(&length.to_le_bytes());
+        hash.update(field.unwrap_or_default().as_bytes());
+    }
+    hash.digest128()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row<'a>(member: &'a str, at: Option<&'a str>) -> Row<'a> {
+        let mut others = [None; OPTIONAL.len()];
+        others[AT] = at;
+        Row {
+            id: None,
+            member,
+            score: "1",
+            others,
+        }
+    }
+
+    #[test]
+    fn equal_rows_are_told_apart_by_how_many_came_before() {
+        let mut ids = RowIds::new(Ids::Rows, String::new());
+        let (noon, member) = (Some("2026-11-21T12:00:00Z"), "ann");
+        let mut of = |row: Row<'static>| {
+            let id = ids.of(&row, 9).unwrap();
+            ids.shown(&id).to_string()
+        };
+        let first = of(row(member, noon));
+        assert_eq!(first.len(), "row--1".len() + 32);
+        let other = of(row("bob", noon));
+        let second = of(row(member, noon));
+        assert_eq!(second, first.strip_suffix('1').unwrap().to_owned() + "2");
+        assert_ne!(other, first);
+
+        let error = ids.of(&row(member, None), 1).unwrap_err();
+        assert!(error.contains("--ids rows"), "{error}");
+    }
+
+    #[test]
+    fn a_field_that_ends_early_is_not_the_beginning_of_the_next() {
+        let mut shifted = row("an", Some("n"));
+        shifted.others = [Some("n"), None, Some("x"), None, None];
+        let mut other = row("an", Some("n"));
+        other.others = [Some("n"), Some("x"), None, None, None];
+        assert_ne!(hash(&shifted), hash(&other));
+    }
+}

@@ -1,0 +1,347 @@
+//! The file of rejected rows, in the format of the one that is imported: to be mended, and imported alone.
+//!
+//! Each row stands as it was, with the reason in a column of its own, which an import ignores. How long the file
+//! was with the rejections of all rows that are acknowledged is in the checkpoint. An import that goes on cuts it
+//! to that length, since rows behind them are sent again: so no row is lost in it, and none comes twice.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use csv::ByteRecord;
+use serde::de::IgnoredAny;
+use thiserror::Error;
+
+use super::summary::shortened;
+
+/// The column, or field, with the reason. It comes first, so that it stands under its name in a row that has
+/// too few fields or too many.
+const COLUMN: &str = "rejection";
+
+/// Why rejected rows can't be kept.
+#[derive(Debug, Error)]
+pub enum RejectsError {
+    /// The file can't be written.
+    #[error("can't write the rejected rows to {path}: {cause}")]
+    Write {
+        /// The file.
+        path: String,
+        /// Why.
+        cause: io::Error,
+    },
+    /// Something else would be lost.
+    #[error("{path} is there already: give --rejects a file that is not")]
+    Exists {
+        /// The file.
+        path: String,
+    },
+    /// Rows are missing in it that an interrupted import has written.
+    #[error(
+        "{path} is not as the interrupted import left it, and rejected rows are missing: begin anew with --restart"
+    )]
+    Changed {
+        /// The file.
+        path: String,
+    },
+}
+
+/// Where a row comes from.
+#[derive(Clone, Debug)]
+pub(super) struct Source {
+    /// The line on which it begins, from 1.
+    pub(super) line: u64,
+    /// The row as it stands, where it is kept.
+    pub(super) text: Option<Text>,
+}
+
+/// A row as it stands.
+#[derive(Clone, Debug)]
+pub(super) enum Text {
+    Csv(ByteRecord),
+    Ndjson(Vec<u8>),
+}
+
+/// A row that was not taken.
+#[derive(Clone, Debug)]
+pub(super) struct Rejection {
+    pub(super) source: Source,
+    /// The name of a problem, or `unreadable`.
+    pub(super) kind: String,
+    /// The same for people.
+    pub(super) title: String,
+    /// What exactly is wrong.
+    pub(super) detail: String,
+}
+
+impl Rejection {
+    pub(super) fn new(source: Source, kind: &str, title: &str, detail: &str) -> Self {
+        Self {
+            source,
+            kind: shortened(kind),
+            title: shortened(title),
+            detail: shortened(detail),
+        }
+    }
+}
+
+/// The file of rejected rows.
+#[derive(Debug)]
+pub(super) struct Rejects {
+    path: PathBuf,
+    file: File,
+    /// How long it is.
+    bytes: u64,
+}
+
+impl Rejects {
+    /// Opens it for an import that has `kept` bytes of it from an earlier run, or of a new one; blocks.
+    pub(super) fn open(path: &Path, kept: Option<u64>) -> Result<Self, RejectsError> {
+        let (name, bytes) = (path.display().to_string(), kept.unwrap_or(0));
+        let open = || -> io::Result<(File, u64)> {
+            let file = File::options()
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .open(path)?;
+            let metadata = file.metadata()?;
+            if !metadata.is_file() {
+                return Err(io::Error::other("it is no file"));
+            }
+            Ok((file, metadata.len()))
+        };
+        let (file, length) = open().map_err(|cause| write_error(path, cause))?;
+        if kept.is_none() && length > 0 {
+            return Err(RejectsError::Exists { path: name });
+        }
+        if length < bytes {
+            return Err(RejectsError::Changed { path: name });
+        }
+        let mut rejects = Self {
+            path: path.to_owned(),
+            file,
+            bytes,
+        };
+        rejects.cut(bytes)?;
+        Ok(rejects)
+    }
+
+    /// Adds rows; blocks. What of them fails to be written is cut off when the import goes on.
+    pub(super) fn append(
+        &mut self,
+        header: Option<&ByteRecord>,
+        rejections: &[Rejection],
+    ) -> Result<(), RejectsError> {
+        if rejections.is_empty() {
+            return Ok(());
+        }
+        let is_new = self.bytes == 0;
+        let text = written(header.filter(|_| is_new), header, rejections);
+        text.and_then(|text| {
+            self.file.write_all(&text)?;
+            self.bytes += text.len() as u64;
+            Ok(())
+        })
+        .map_err(|cause| write_error(&self.path, cause))
+    }
+
+    /// Puts it on the disk, and returns how long it is; blocks.
+    pub(super) fn sync(&self) -> Result<u64, RejectsError> {
+        let synced = self.file.sync_data();
+        synced.map_err(|cause| write_error(&self.path, cause))?;
+        Ok(self.bytes)
+    }
+
+    /// Leaves this much of it.
+    pub(super) fn cut(&mut self, bytes: u64) -> Result<(), RejectsError> {
+        let cut = self.file.set_len(bytes);
+        cut.and_then(|()| self.file.seek(SeekFrom::Start(bytes)))
+            .map_err(|cause| write_error(&self.path, cause))?;
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    /// Ends it: without rows there is no file; blocks.
+    pub(super) fn close(&self) -> Result<(), RejectsError> {
+        if self.sync()? > 0 {
+            return Ok(());
+        }
+        match fs::remove_file(&self.path) {
+            Err(cause) if cause.kind() != ErrorKind::NotFound => {
+                Err(write_error(&self.path, cause))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn write_error(path: &Path, cause: io::Error) -> RejectsError {
+    RejectsError::Write {
+        path: path.display().to_string(),
+        cause,
+    }
+}
+
+/// Rows as they stand in the file; `first`: the header, where it has none yet.
+fn written(
+    first: Option<&ByteRecord>,
+    header: Option<&ByteRecord>,
+    rejections: &[Rejection],
+) -> io::Result<Vec<u8>> {
+    let mut csv = csv::WriterBuilder::new()
+        .flexible(true)
+        .from_writer(Vec::new());
+    // A file that was mended and rejected again has the column already.
+    let old = header.and_then(|header| header.iter().position(|name| name == COLUMN.as_bytes()));
+    let fields = |reason: &str, record: &ByteRecord| {
+        let mut fields = ByteRecord::from(vec![reason]);
+        let others = record.iter().enumerate();
+        fields.extend(others.filter_map(|(place, field)| (Some(place) != old).then_some(field)));
+        fields
+    };
+    let mut lines = Vec::new();
+    if let Some(header) = first {
+        csv.write_byte_record(&fields(COLUMN, header))?;
+    }
+    for rejection in rejections {
+        let Rejection {
+            source: Source { line, text },
+            kind,
+            detail,
+            ..
+        } = rejection;
+        let reason = format!("line {line}: {kind}: {detail}");
+        match text {
+            Some(Text::Csv(record)) => csv.write_byte_record(&fields(&reason, record))?,
+            Some(Text::Ndjson(text)) => write_ndjson(&mut lines, &reason, text)?,
+            // Too long to be kept, and to be sent.
+            None => write_ndjson(&mut lines, &reason, b"{}")?,
+        }
+    }
+    lines.extend(csv.into_inner().map_err(csv::IntoInnerError::into_error)?);
+    Ok(lines)
+}
+
+/// Writes a line; what is no object becomes a field of one.
+fn write_ndjson(lines: &mut Vec<u8>, reason: &str, line: &[u8]) -> io::Result<()> {
+    write!(lines, "{{\"{COLUMN}\":")?;
+    serde_json::to_writer(&mut *lines, reason)?;
+    let is_json = serde_json::from_slice::<IgnoredAny>(line).is_ok();
+    let fields = line.trim_ascii().strip_prefix(b"{").filter(|_| is_json);
+    if let Some(fields) = fields {
+        let fields = without_reason(fields.trim_ascii());
+        if fields != b"}" {
+            lines.push(b',');
+        }
+        lines.extend_from_slice(fields);
+    } else {
+        lines.extend_from_slice(b",\"text\":");
+        serde_json::to_writer(&mut *lines, &String::from_utf8_lossy(line.trim_ascii()))?;
+        lines.push(b'}');
+    }
+    lines.push(b'\n');
+    Ok(())
+}
+
+/// The fields of an object without the reason that an earlier import has put before them.
+fn without_reason(fields: &[u8]) -> &[u8] {
+    let value = fields.strip_prefix(format!("\"{COLUMN}\":").as_bytes());
+    let Some(value) = value else {
+        return fields;
+    };
+    let mut values = serde_json::Deserializer::from_slice(value).into_iter::<IgnoredAny>();
+    match values.next() {
+        Some(Ok(_)) => {
+            let rest = value[values.byte_offset()..].trim_ascii();
+            rest.strip_prefix(b",").unwrap_or(rest).trim_ascii()
+        }
+        _ => fields,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rejection(line: u64, text: Option<Text>) -> Rejection {
+        let source = Source { line, text };
+        Rejection::new(
+            source,
+            "event-too-late",
+            "Event too late",
+            "long\u{1b}[2J ago",
+        )
+    }
+
+    fn text_of(header: Option<&ByteRecord>, rejections: &[Rejection]) -> String {
+        String::from_utf8(written(header, header, rejections).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn rows_of_csv_stand_behind_the_reason_as_they_were() {
+        let header = ByteRecord::from(vec!["member", "rejection", "score"]);
+        let rows = [
+            vec!["a,b", "before", "1"],
+            vec!["\"c\""],
+            vec!["d", "", "1", "2"],
+        ];
+        let rejections: Vec<_> = (2..)
+            .zip(rows)
+            .map(|(line, row)| rejection(line, Some(Text::Csv(ByteRecord::from(row)))))
+            .collect();
+        assert_eq!(
+            text_of(Some(&header), &rejections),
+            "rejection,member,score\n\
+             line 2: event-too-late: long [2J ago,\"a,b\",1\n\
+             line 3: event-too-late: long [2J ago,\"\"\"c\"\"\"\n\
+             line 4: event-too-late: long [2J ago,d,1,2\n"
+        );
+    }
+
+    #[test]
+    fn lines_of_ndjson_get_a_field_and_what_is_no_object_becomes_one() {
+        let cases = [
+            (&b" {\"member\": \"a\"} \r\n"[..], ",\"member\": \"a\"}"),
+            (
+                b"{\"rejection\":\"an,\\\"old} one\", \"score\":1,\"score\":2}",
+                ",\"score\":1,\"score\":2}",
+            ),
+            (b"{\"rejection\":\"old\"}", "}"),
+            (b"{}", "}"),
+            (b"not {json", ",\"text\":\"not {json\"}"),
+            (b"[1]", ",\"text\":\"[1]\"}"),
+            (b"{\"a\":1} {}", ",\"text\":\"{\\\"a\\\":1} {}\"}"),
+        ];
+        for (line, expected) in cases {
+            let line = rejection(7, Some(Text::Ndjson(line.to_vec())));
+            let expected =
+                format!("{{\"rejection\":\"line 7: event-too-late: long [2J ago\"{expected}\n");
+            let text = text_of(None, &[line]);
+            assert_eq!(text, expected);
+            assert!(serde_json::from_str::<IgnoredAny>(&text).is_ok());
+        }
+    }
+
+    #[test]
+    fn the_file_is_new_or_goes_on_where_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rejects.ndjson");
+        let row = || rejection(1, Some(Text::Ndjson(b"{}".to_vec())));
+        let mut rejects = Rejects::open(&path, None).unwrap();
+        rejects.append(None, &[row()]).unwrap();
+        let kept = rejects.sync().unwrap();
+        rejects.append(None, &[row()]).unwrap();
+        assert!(matches!(
+            Rejects::open(&path, None),
+            Err(RejectsError::Exists { .. })
+        ));
+        let rejects = Rejects::open(&path, Some(kept)).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().len(), kept);
+        rejects.close().unwrap();
+        assert!(matches!(
+            Rejects::open(&path, Some(kept + 1)),
+            Err(RejectsError::Changed { .. })
+        ));
+        Rejects::open(&path, Some(0)).unwrap().close().unwrap();
+        assert!(!path.exists(), "without rows there is no file");
+    }
+}

@@ -1,0 +1,157 @@
+//! The sessions of the documentation: their commands are run as they stand, and the answers that are printed below
+//! them are those that come.
+
+use std::time::Duration;
+
+use standings::domain::time::Timestamp;
+use tokio::process::Command;
+
+use crate::harness::{World, repository};
+
+/// Where the sessions expect the service.
+const ADDRESS: &str = "127.0.0.1:8080";
+/// What stands for a part of an answer that is left out.
+const LEFT_OUT: char = '…';
+/// The pause between two blocks of commands.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// A block between fences.
+struct Block<'a> {
+    language: &'a str,
+    text: &'a str,
+}
+
+fn blocks(page: &str) -> Vec<Block<'_>> {
+    let mut parts = page.split("```");
+    parts.next();
+    let mut blocks = Vec::new();
+    while let (Some(block), Some(_)) = (parts.next(), parts.next()) {
+        let (language, text) = block.split_once('\n').unwrap();
+        blocks.push(Block { language, text });
+    }
+    blocks
+}
+
+/// A text without spaces, and without the time of day in instants.
+fn comparable(text: &str) -> String {
+    let mut rest: &str = &text.split_whitespace().collect::<String>();
+    let mut comparable = String::new();
+    while let Some((before, after)) = rest.split_once('T') {
+        let is_date = before.len() >= 10 && before.is_char_boundary(before.len() - 10) && {
+            let date = &before[before.len() - 10..];
+            date.bytes()
+                .all(|byte| byte == b'-' || byte.is_ascii_digit())
+        };
+        comparable.push_str(before);
+        comparable.push('T');
+        rest = match after.split_once('Z') {
+            Some((_, after)) if is_date => after,
+            _ => after,
+        };
+    }
+    comparable + rest
+}
+
+/// Checks that an output is what is printed, as far as it is.
+fn assert_shown(output: &str, printed: &str, commands: &str) {
+    let has_headers = output.starts_with("HTTP/");
+    let (output, printed) = (comparable(output), comparable(printed));
+    let (first, last) = match printed.rsplit_once(LEFT_OUT) {
+        Some((before, last)) => (before, last),
+        None => ("", printed.as_str()),
+    };
+    let mut rest = output.as_str();
+    for (index, part) in first.split(LEFT_OUT).enumerate() {
+        let place = rest.find(part).unwrap_or_else(|| {
+            panic!("{commands}\nprints {part}\nand answers {output}");
+        });
+        let is_begin = index > 0 || has_headers || place == 0;
+        assert!(is_begin, "{commands}\nanswers before: {}", &rest[..place]);
+        rest = &rest[place + part.len()..];
+    }
+    let is_whole = printed.contains(LEFT_OUT) || has_headers || rest == last;
+    assert!(
+        is_whole && rest.ends_with(last),
+        "{commands}\nprints at last {last}\nand answers {rest}"
+    );
+}
+
+/// Plays the sessions of a page, which begin at this time; returns how many blocks of commands it has.
+async fn play(page: &str, now: &str) -> usize {
+    let world = World::start(now).await;
+    let begun = Timestamp::parse(now).unwrap();
+    let address = world.client().base.strip_prefix("http://").unwrap();
+    let page = std::fs::read_to_string(repository().join(page)).unwrap();
+    let page = page.replace(ADDRESS, address);
+    let blocks = blocks(&page);
+    let is_function =
+        |block: &&Block<'_>| block.language == "sh" && block.text.starts_with("api()");
+    let function = blocks.iter().find(is_function).unwrap().text;
+    // The service has a clock of its own here, and so have its commands.
+    let yesterday = Timestamp::from_ms_clamped(begun.ms() - 86_400_000);
+    let prelude = format!("set -e\n{function}\ndate() {{ echo {yesterday}; }}\n");
+
+    let mut count = 0;
+    let mut last: Option<(&str, String)> = None;
+    for Block { language, text } in blocks {
+        match (language, &last) {
+            ("sh", _) if text.contains("api /") || text.contains("api '/") => {
+                count += 1;
+                let pause =
+                    i64::try_from(PAUSE.as_millis()).unwrap() * i64::try_from(count).unwrap();
+                world
+                    .clock
+                    .set(Timestamp::from_ms_clamped(begun.ms() + pause));
+                let mut shell = Command::new("sh");
+                let output = shell.args(["-c", &format!("{prelude}{text}")]).output();
+                let output = output.await.unwrap();
+                assert!(
+                    output.status.success(),
+                    "{text}\n{}",
+                    String::from_utf8_lossy(&output.stderr)
+                );
+                last = Some((text, String::from_utf8(output.stdout).unwrap()));
+            }
+            ("json", Some((commands, output))) => assert_shown(output, text, commands),
+            ("text", Some((commands, output))) => {
+                for line in text.lines() {
+                    let is_there = output.lines().any(|shown| shown.trim_end() == line);
+                    assert!(is_there, "{commands}\nprints {line}\nand answers {output}");
+                }
+            }
+            // Commands of another kind: what is printed below them is not of the service.
+            _ => last = None,
+        }
+    }
+    count
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_sessions_of_the_readme_answer_what_they_print() {
+    assert!(play("README.md", "2026-11-21T08:00:05Z").await >= 8);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_vote_answers_what_it_prints() {
+    assert!(play("docs/votes.md", "2026-11-21T12:50:38Z").await >= 6);
+}
+
+#[test]
+fn a_wrong_answer_is_noticed() {
+    let shows = |output: &str, printed: &str| {
+        std::panic::catch_unwind(|| assert_shown(output, printed, "api /")).is_ok()
+    };
+    let output = "{\"a\":1,\"at\":\"2026-11-21T08:00:05.796Z\"}\n{\"b\":[2,3]}\n";
+    assert!(shows(output, "{\"a\":1,…}\n{\"b\":[2,…]}"));
+    assert!(shows(
+        output,
+        "{\"a\":1,\n \"at\":\"2026-11-21T12:00:00Z\"}{…}"
+    ));
+    assert!(!shows(output, "{\"a\":1,…}\n{\"b\":[3,…]}"));
+    assert!(!shows(
+        output,
+        "{\"a\":1,\"at\":\"2026-11-22T08:00:05.796Z\"}{…}"
+    ));
+    assert!(!shows(output, "{\"b\":[2,3]}"));
+    assert!(!shows(output, "{\"a\":1,…}\n{\"b\""));
+}
