@@ -2,6 +2,7 @@
 
 pub mod auth;
 pub mod boards;
+pub mod cors;
 pub mod events;
 pub mod extract;
 pub mod freshness;
@@ -16,14 +17,13 @@ pub mod standings;
 
 use std::sync::Arc;
 
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::StatusCode;
 use axum::routing::get;
 use axum::{Json, Router};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceBuilder;
 use tower_http::compression::CompressionLayer;
-use tower_http::cors::{AllowOrigin, CorsLayer};
 use tower_http::validate_request::ValidateRequestHeaderLayer;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
@@ -34,6 +34,7 @@ use utoipa_axum::routes;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
 use self::auth::{ApiKeys, Role};
+use self::cors::CorsOrigins;
 use self::observe::Observed;
 use crate::service::Service;
 
@@ -54,15 +55,15 @@ pub struct App {
 pub struct Options {
     /// Who may do what.
     pub keys: ApiKeys,
-    /// The origins that browsers may call from; none: only the service's own.
-    pub cors_origins: Vec<HeaderValue>,
+    /// The origins that browsers may call from.
+    pub cors_origins: CorsOrigins,
 }
 
 #[derive(utoipa::OpenApi)]
 #[openapi(
     info(
         title = "standings",
-        description = "Exact leaderboards and vote rankings over HTTP, on Redis.\n\nA **board** is a definition. A **standing** is one ranked list of a board: one *window* (`day`, `last-7-days`, …) at one *key* (`2026-11-21`). An **event** adds to, or sets, one member's score. A standing is a pure function of the set of accepted events: order, retries and batches never show.\n\nEvery error is `application/problem+json` with a `type` that can be opened. Beside those named at the routes: 400 `malformed-json`, `invalid-parameter`; 401 `unauthenticated` and 403 `forbidden` where API keys are configured; 405; 500 `internal`; 503 `store-unavailable` with `Retry-After`.",
+        description = "Exact leaderboards and vote rankings over HTTP, on Redis.\n\nA **board** is a definition. A **standing** is one ranked list of a board: one *window* (`day`, `last-7-days`, …) at one *key* (`2026-11-21`). An **event** adds to, or sets, one member's score. A standing is a pure function of the set of accepted events: order, retries and batches never show.\n\nEvery error of a route is `application/problem+json` with a `type` that can be opened. (What can't be read as HTTP is answered without a body: 400, 414 where the address is longer than 65,534 bytes, 431 where the headers are too long or too many.) Beside those named at the routes: 400 `malformed-json`, `invalid-parameter`; 401 `unauthenticated` and 403 `forbidden` where API keys are configured; 405; 500 `internal`; 503 `store-unavailable` with `Retry-After`.",
         license(name = "Apache-2.0", identifier = "Apache-2.0"),
     ),
     tags(
@@ -212,27 +213,6 @@ pub fn router(app: App, options: &Options) -> Router {
     let (table, _) = routes(&options.keys).split_for_parts();
     let document = Arc::new(document());
     let swagger = SwaggerUi::new("/docs").config(Config::from("/openapi.json"));
-    let origins = AllowOrigin::list(options.cors_origins.iter().cloned());
-    let cors = CorsLayer::new()
-        .allow_origin(origins)
-        .allow_methods([Method::GET, Method::POST, Method::PUT, Method::DELETE])
-        .allow_headers([
-            header::AUTHORIZATION,
-            header::CACHE_CONTROL,
-            header::CONTENT_TYPE,
-            header::IF_MATCH,
-            header::IF_NONE_MATCH,
-            HeaderName::from_static("idempotency-key"),
-            observe::REQUEST_ID,
-        ])
-        .expose_headers([
-            header::ETAG,
-            header::RETRY_AFTER,
-            freshness::MAX_STALENESS_MS,
-            ratelimit::RATE_LIMIT,
-            ratelimit::RATE_LIMIT_POLICY,
-            observe::REQUEST_ID,
-        ]);
     let routed = table
         .merge(swagger)
         .route(
@@ -242,10 +222,9 @@ pub fn router(app: App, options: &Options) -> Router {
         .route("/problems/{name}", get(problem::explain))
         .fallback(async || StatusCode::NOT_FOUND)
         .with_state(Arc::new(app));
-    let routed = if options.cors_origins.is_empty() {
-        routed
-    } else {
-        routed.layer(cors)
+    let routed = match options.cors_origins.layer() {
+        Some(cors) => routed.layer(cors),
+        None => routed,
     };
     routed.layer(
         ServiceBuilder::new()

@@ -541,7 +541,7 @@ pub async fn query(
                 oldest = oldest.into_iter().chain(as_of).min();
                 result
             }
-            Err(problem) => QueryResult::Problem(problem.body(None)),
+            Err(problem) => QueryResult::Problem(problem.item()),
         });
     }
     let staleness = AppendHeaders(max_staleness(oldest));

@@ -4,6 +4,7 @@
 //! here: the time that a connection is believed in when the server has stopped answering. A call is never sent twice
 //! by itself: a write that timed out may have been carried out, and only the caller's event id makes it safe to repeat.
 
+use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
 use fred::clients::Client;
@@ -17,6 +18,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::StoreError;
 use super::script::Script;
+use crate::supervise::restarted;
+use crate::throttle;
 
 /// The longest wait for an answer.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(4);
@@ -83,14 +86,17 @@ impl From<Failure> for StoreError {
 #[derive(Debug)]
 pub(super) struct Connection {
     client: Client,
-    _watchdog: AbortOnDropHandle<()>,
+    _watchdog: AbortOnDropHandle<Infallible>,
 }
 
 impl Connection {
     /// Begins to connect.
     pub(super) fn open(config: &Config) -> Result<Self, StoreError> {
         let client = client(config)?;
-        let watchdog = tokio::spawn(keep_connected(client.clone()));
+        let kept = client.clone();
+        let watchdog = tokio::spawn(restarted("connection", move || {
+            keep_connected(kept.clone())
+        }));
         Ok(Self {
             client,
             _watchdog: AbortOnDropHandle::new(watchdog),
@@ -314,11 +320,13 @@ fn client(config: &Config) -> Result<Client, StoreError> {
 }
 
 /// Connects a client, and does so again when its connection task ends or the server has stopped answering.
-async fn keep_connected(client: Client) {
+async fn keep_connected(client: Client) -> Infallible {
     loop {
         let mut connection = client.connect();
         tokio::select! {
-            ended = &mut connection => tracing::warn!(?ended, "a connection to redis has ended"),
+            ended = &mut connection => throttle::say("a connection to redis has ended", |more| {
+                tracing::warn!(?ended, more, "a connection to redis has ended");
+            }),
             () = watch(&client) => connection.abort(),
         }
         tokio::time::sleep(CONNECT_TIMEOUT).await;
@@ -341,7 +349,9 @@ async fn watch(client: &Client) {
         }
         if lost > PINGS_LOST_MAX {
             lost = 0;
-            tracing::warn!("redis does not answer; connecting again");
+            throttle::say("redis does not answer", |more| {
+                tracing::warn!(more, "redis does not answer; connecting again");
+            });
             let forced = tokio::time::timeout(RECONNECT_TIMEOUT, client.force_reconnection()).await;
             if forced.is_err() {
                 return;
