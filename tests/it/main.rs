@@ -13,6 +13,7 @@ mod harness;
 mod http;
 mod model;
 mod openapi;
+mod program;
 mod replicas;
 mod scripts;
 mod tidy;
