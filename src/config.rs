@@ -1,16 +1,27 @@
-//! Configuration: every setting is a flag and an environment variable, and `.env` is read.
+//! Configuration: every setting is a flag, and a variable of the environment or of the file `.env`.
 
-use std::fmt;
+use std::collections::BTreeSet;
+use std::error::Error as _;
+use std::ffi::{OsStr, OsString};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::{env, fmt};
 
-use axum::http::HeaderValue;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::builder::Resettable;
+use clap::error::{ContextKind, ContextValue};
+use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use thiserror::Error;
 
+use crate::env_file::Variables;
 use crate::http::auth::ApiKeys;
+use crate::http::cors::CorsOrigins;
 use crate::import::ImportArgs;
 use crate::reshard::ReshardArgs;
+
+/// What the names of all settings begin with.
+const PREFIX: &str = "STANDINGS_";
+/// How alike two names are, from 0 to 1, of which one may be meant for the other.
+const ALIKE_MIN: f64 = 0.7;
 
 /// Exact leaderboards and vote rankings over HTTP, on Redis.
 #[derive(Debug, Parser)]
@@ -102,9 +113,9 @@ pub struct ServeArgs {
     /// Be open to everybody on an address that is not loopback, without API keys.
     #[arg(long, env = "STANDINGS_ALLOW_OPEN", default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
     pub allow_open: bool,
-    /// Origins that browsers may call from, separated by commas: `https://a.example`.
-    #[arg(long, env = "STANDINGS_CORS_ORIGINS", value_delimiter = ',')]
-    pub cors_origins: Vec<HeaderValue>,
+    /// Origins that browsers may call from, separated by commas: `https://a.example`; or `*` for all.
+    #[arg(long, env = "STANDINGS_CORS_ORIGINS", default_value = "")]
+    pub cors_origins: CorsOrigins,
     /// Do the background work in this instance: completing rolling windows ahead, unlinking deleted boards.
     #[arg(long, env = "STANDINGS_BACKGROUND", default_value_t = true, action = clap::ArgAction::Set)]
     pub background: bool,
@@ -130,6 +141,120 @@ impl From<&str> for Secret {
     fn from(text: &str) -> Self {
         Self(text.to_owned())
     }
+}
+
+/// Why the arguments and the settings can't be taken.
+#[derive(Debug, Error)]
+pub enum CliError {
+    /// The arguments make no sense, or ask for help: it says what to print, and how to exit.
+    #[error(transparent)]
+    Usage(clap::Error),
+    /// A setting has a value that makes no sense.
+    #[error("{variable} ({argument}){given}: {fault}")]
+    Setting {
+        /// The variable.
+        variable: String,
+        /// The same as an argument.
+        argument: String,
+        /// Its value, unless that is a secret.
+        given: String,
+        /// What is wrong with it.
+        fault: String,
+    },
+}
+
+impl Cli {
+    /// Takes the arguments, the environment, and the variables of `.env`, in this order. A variable that is empty stands
+    /// for the default.
+    pub fn read(
+        args: impl IntoIterator<Item = OsString>,
+        file: &Variables,
+    ) -> Result<Self, CliError> {
+        let mut command = Self::command()
+            .mut_args(|arg| with_variables(arg, file))
+            .mut_subcommands(|sub| sub.mut_args(|arg| with_variables(arg, file)));
+        let matches = command.try_get_matches_from_mut(args);
+        matches
+            .and_then(|matches| Self::from_arg_matches(&matches))
+            .map_err(CliError::from)
+    }
+}
+
+/// Has an argument take its default from `.env`, where the environment has no value for it.
+fn with_variables(arg: Arg, file: &Variables) -> Arg {
+    let Some(name) = arg.get_env().map(OsStr::to_owned) else {
+        return arg;
+    };
+    let of_file = name.to_str().and_then(|name| file.get(name));
+    match (env::var_os(&name), of_file) {
+        (Some(value), _) if value.is_empty() => arg.env(Resettable::Reset),
+        (None, Some(value)) if !value.is_empty() => {
+            let is_secret = arg.is_hide_env_values_set();
+            arg.default_value(value.clone())
+                .hide_default_value(is_secret)
+        }
+        _ => arg,
+    }
+}
+
+impl From<clap::Error> for CliError {
+    /// One line for a setting that may come from a file far away, instead of how to call the program.
+    fn from(error: clap::Error) -> Self {
+        let text = |kind| match error.get(kind) {
+            Some(ContextValue::String(text)) => Some(text.clone()),
+            Some(ContextValue::Strings(texts)) => Some(texts.join(", ")),
+            _ => None,
+        };
+        let argument = text(ContextKind::InvalidArg);
+        let Some(arg) = settings().find(|arg| Some(arg.to_string()) == argument) else {
+            return Self::Usage(error);
+        };
+        let of_values = || Some(format!("it is one of {}", text(ContextKind::ValidValue)?));
+        let fault = error.source().map(ToString::to_string).or_else(of_values);
+        let (Some(fault), Some(variable)) = (fault, arg.get_env()) else {
+            return Self::Usage(error);
+        };
+        let given = text(ContextKind::InvalidValue).filter(|_| !arg.is_hide_env_values_set());
+        Self::Setting {
+            variable: variable.to_string_lossy().into_owned(),
+            argument: argument.unwrap_or_default(),
+            given: given.map_or_else(String::new, |given| format!(" is {given:?}")),
+            fault,
+        }
+    }
+}
+
+/// All arguments that are settings.
+fn settings() -> impl Iterator<Item = Arg> {
+    let mut cli = Cli::command();
+    cli.build();
+    let of_commands = cli.get_subcommands().flat_map(clap::Command::get_arguments);
+    let args: Vec<Arg> = of_commands.chain(cli.get_arguments()).cloned().collect();
+    args.into_iter().filter(|arg| arg.get_env().is_some())
+}
+
+/// What is to be said of variables of the environment and of `.env` that look like settings and are none.
+pub fn warnings(file: &Variables) -> Vec<String> {
+    let of_environment = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    warnings_of(of_environment.chain(file.keys().cloned()))
+}
+
+fn warnings_of(names: impl Iterator<Item = String>) -> Vec<String> {
+    let known = settings().filter_map(|arg| arg.get_env()?.to_str().map(ToOwned::to_owned));
+    let known: BTreeSet<String> = known.collect();
+    let given: BTreeSet<String> = names.collect();
+    let unknown = given.difference(&known);
+    let warnings = unknown.filter_map(|name| {
+        let end = name.strip_prefix(PREFIX)?;
+        let alike = known.iter().filter_map(|known| {
+            let likeness = strsim::jaro(known.strip_prefix(PREFIX)?, end);
+            (likeness >= ALIKE_MIN).then_some((likeness, known))
+        });
+        let nearest = alike.max_by(|(one, _), (other, _)| one.total_cmp(other));
+        let hint = nearest.map_or_else(String::new, |(_, known)| format!("; {known} is one"));
+        Some(format!("{name} is not a setting{hint}"))
+    });
+    warnings.collect()
 }
 
 /// Settings that don't go together.
@@ -201,7 +326,7 @@ mod tests {
             Ok(())
         );
         assert_eq!(
-            parse(&["--listen", "0.0.0.0:1", "--api-keys", "admin:k"]).check(),
+            parse(&["--listen", "0.0.0.0:1", "--api-keys", "admin:CHANGE-ME"]).check(),
             Ok(())
         );
     }
@@ -221,22 +346,115 @@ mod tests {
 
     #[test]
     fn secrets_are_not_shown() {
-        let args = parse(&["--redis-url", "redis://:hush@h", "--api-keys", "admin:hush"]);
+        let args = parse(&[
+            "--redis-url",
+            "redis://:hush@h",
+            "--api-keys",
+            "admin:hush-hush",
+        ]);
         assert!(!format!("{args:?}").contains("hush"));
     }
 
     #[test]
     fn the_example_file_names_every_variable() {
-        use clap::CommandFactory;
         let example = include_str!("../.env.example");
-        let cli = Cli::command();
-        let args = cli.get_subcommands().flat_map(clap::Command::get_arguments);
-        for name in args
-            .chain(cli.get_arguments())
-            .filter_map(|arg| arg.get_env())
-        {
-            let line = format!("{}=", name.to_str().unwrap());
+        for arg in settings() {
+            let line = format!("{}=", arg.get_env().unwrap().to_str().unwrap());
             assert!(example.contains(&line), ".env.example lacks {line}");
         }
+    }
+
+    fn read(args: &[&str], file: &[(&str, &str)]) -> Result<Cli, CliError> {
+        let args = [&["standings"], args].concat();
+        let file = file
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.to_string()));
+        Cli::read(args.into_iter().map(OsString::from), &file.collect())
+    }
+
+    #[test]
+    fn a_variable_of_the_file_is_a_default_of_every_command() {
+        let file = [
+            ("STANDINGS_LISTEN", "127.0.0.1:1"),
+            ("STANDINGS_REDIS_URL", ""),
+            ("STANDINGS_DRAIN_SECONDS", ""),
+            ("STANDINGS_ALLOW_OPEN", "true"),
+            (
+                "STANDINGS_CORS_ORIGINS",
+                "https://a.example,https://b.example",
+            ),
+            ("STANDINGS_API_KEYS", "admin:a$b${c}\\'\"#"),
+            ("STANDINGS_URL", "http://h"),
+        ];
+        for args in [&[][..], &["serve"]] {
+            let cli = read(args, &file).unwrap();
+            let serve = match cli.command {
+                Some(Command::Serve(args)) => *args,
+                _ => cli.serve,
+            };
+            assert_eq!(serve.listen.port(), 1);
+            assert_eq!(serve.redis_url(), None);
+            assert_eq!(serve.drain_seconds, 2);
+            assert!(serve.allow_open);
+            assert!(matches!(&serve.cors_origins, CorsOrigins::Listed(two) if two.len() == 2));
+            assert!(!serve.api_keys.is_open());
+        }
+        let cli = read(&["healthcheck"], &file).unwrap();
+        assert!(matches!(cli.command, Some(Command::Healthcheck { url }) if url == "http://h"));
+        let cli = read(&["--listen", "127.0.0.1:2"], &file).unwrap();
+        assert_eq!(cli.serve.listen.port(), 2, "an argument comes first");
+    }
+
+    #[test]
+    fn a_setting_that_makes_no_sense_is_one_line_and_no_secret_is_shown() {
+        for (variable, value, said) in [
+            (
+                "LISTEN",
+                "local",
+                "STANDINGS_LISTEN (--listen <LISTEN>) is \"local\": ",
+            ),
+            ("LOG_FORMAT", "xml", "\"xml\": it is one of text, json"),
+            ("BACKGROUND", "maybe", "\"maybe\": "),
+            ("CORS_ORIGINS", "not a url", "not an origin"),
+            (
+                "API_KEYS",
+                "hush",
+                "STANDINGS_API_KEYS (--api-keys <API_KEYS>): each API key is",
+            ),
+            ("API_KEYS", "admin:hush", "at least 8"),
+            ("API_KEYS", ",", "no key"),
+        ] {
+            let variable = format!("STANDINGS_{variable}");
+            let error = read(&["openapi"], &[(&variable, value)]).unwrap_err();
+            assert!(matches!(error, CliError::Setting { .. }), "{error:?}");
+            let error = error.to_string();
+            assert!(error.contains(said) && !error.contains('\n'), "{error}");
+            assert!(!error.contains("hush"), "{error}");
+        }
+        let help = read(
+            &["serve", "--help"],
+            &[("STANDINGS_API_KEYS", "admin:hush-hush")],
+        );
+        assert!(!help.unwrap_err().to_string().contains("hush"));
+        let usage = read(&["--no-such-flag"], &[]).unwrap_err();
+        assert!(matches!(usage, CliError::Usage(_)), "{usage:?}");
+    }
+
+    #[test]
+    fn a_variable_that_is_no_setting_is_told_with_the_one_that_may_be_meant() {
+        let names = [
+            "STANDINGS_APIKEYS",
+            "STANDINGS_LISTEN",
+            "STANDINGS_QQ",
+            "HOME",
+        ];
+        let expected = [
+            "STANDINGS_APIKEYS is not a setting; STANDINGS_API_KEYS is one",
+            "STANDINGS_QQ is not a setting",
+        ];
+        assert_eq!(
+            warnings_of(names.map(ToOwned::to_owned).into_iter()),
+            expected
+        );
     }
 }

@@ -22,8 +22,11 @@
 //! | [`http`] | one table of routes, problems, API keys, the `OpenAPI` document |
 //! | [`worker`] | loops that sleep and call one step of the service |
 //! | [`server`] | puts it together, runs it, ends it |
-//! | [`config`], [`clock`], [`begin`] | settings; the time all instances agree on; keeping an order |
 //! | [`descriptors`] | how many file descriptors there are, and how many are for clients |
+//! | [`config`], [`env_file`] | settings; the file that they may be in |
+//! | [`clock`], [`begin`] | the time all instances agree on; keeping an order |
+//! | [`log`], [`throttle`] | lines that never hold up what they are about; one a second of what would flood the log |
+//! | [`supervise`] | background tasks that are begun again when they panic |
 //! | [`import`], [`reshard`] | commands that are clients of a service |
 //!
 //! Invariants:
@@ -38,10 +41,14 @@ pub mod clock;
 pub mod config;
 pub mod descriptors;
 pub mod domain;
+pub mod env_file;
 pub mod http;
 pub mod import;
+pub mod log;
 pub mod reshard;
 pub mod server;
 pub mod service;
 pub mod store;
+pub mod supervise;
+pub mod throttle;
 pub mod worker;

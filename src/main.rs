@@ -1,14 +1,14 @@
 //! The program: `standings serve`, `worker`, `import`, `reshard`, `openapi`, `healthcheck`.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
-use standings::config::{Cli, Command, LogFormat, ServeArgs};
-use standings::{http, import, reshard, server};
+use standings::config::{self, Cli, CliError, Command};
+use standings::log::Log;
+use standings::{env_file, http, import, reshard, server};
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -19,44 +19,56 @@ const HEALTHCHECK_TIMEOUT: Duration = Duration::from_secs(3);
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 fn main() -> ExitCode {
-    dotenvy::dotenv().ok();
-    let cli = Cli::parse();
+    let log = match Log::to(std::io::stderr()) {
+        Ok(log) => log,
+        Err(error) => {
+            // Where standard error is closed there is nobody to tell.
+            let _ = writeln!(std::io::stderr(), "standings: no thread: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    start(&log).unwrap_or_else(|error| {
+        log.line(&format!("standings: {error}"));
+        ExitCode::FAILURE
+    })
+}
+
+fn start(log: &Log) -> Result<ExitCode, Failure> {
+    let file = env_file::read(Path::new("."))?;
+    let cli = match Cli::read(std::env::args_os(), &file) {
+        Ok(cli) => cli,
+        Err(CliError::Usage(error)) => error.exit(),
+        Err(error) => return Err(error.into()),
+    };
+    let command = cli
+        .command
+        .unwrap_or_else(|| Command::Serve(Box::new(cli.serve)));
+    let warnings = config::warnings(&file);
+    if let Command::Serve(args) | Command::Worker(args) = &command {
+        let filter = |error| format!("STANDINGS_LOG is {:?}: {error}", args.log);
+        log.record(&args.log, args.log_format).map_err(filter)?;
+        for warning in warnings {
+            tracing::warn!("{warning}");
+        }
+    } else {
+        for warning in warnings {
+            log.line(&format!("standings: {warning}"));
+        }
+    }
     // Both HTTP and Redis clients take the process' provider.
     if rustls::crypto::ring::default_provider()
         .install_default()
         .is_err()
     {
-        return fail("the TLS provider could not be set");
+        return Err("the TLS provider could not be set".into());
     }
-    let runtime = match tokio::runtime::Runtime::new() {
-        Ok(runtime) => runtime,
-        Err(error) => return fail(&format!("no runtime: {error}")),
-    };
-    match runtime.block_on(run(cli)) {
-        Ok(code) => code,
-        Err(error) => fail(&error.to_string()),
-    }
+    tokio::runtime::Runtime::new()?.block_on(run(command))
 }
 
-fn fail(message: &str) -> ExitCode {
-    // Where standard error is closed there is nobody to tell.
-    let _ = writeln!(std::io::stderr(), "standings: {message}");
-    ExitCode::FAILURE
-}
-
-async fn run(cli: Cli) -> Result<ExitCode, Failure> {
-    match cli
-        .command
-        .unwrap_or_else(|| Command::Serve(Box::new(cli.serve)))
-    {
-        Command::Serve(args) => {
-            log(&args)?;
-            server::serve(*args, stop_signal()?).await?;
-        }
-        Command::Worker(args) => {
-            log(&args)?;
-            server::work(*args, stop_signal()?).await?;
-        }
+async fn run(command: Command) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Serve(args) => server::serve(*args, stop_signal()?).await?,
+        Command::Worker(args) => server::work(*args, stop_signal()?).await?,
         Command::Import(args) => return Ok(import::command(*args).await),
         Command::Reshard(args) => return Ok(reshard::command(*args).await),
         Command::Openapi => {
@@ -80,19 +92,6 @@ async fn healthcheck(url: &str) -> Result<(), Failure> {
     }
     let ready = client.build()?.get(format!("{url}/readyz")).send().await?;
     ready.error_for_status()?;
-    Ok(())
-}
-
-fn log(args: &ServeArgs) -> Result<(), Failure> {
-    let filter = EnvFilter::try_new(&args.log)?;
-    let subscriber = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr);
-    match args.log_format {
-        LogFormat::Text => subscriber.init(),
-        LogFormat::Json => subscriber.json().init(),
-    }
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use metrics::counter;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use thiserror::Error;
 use tokio::net::TcpListener;
@@ -19,8 +20,11 @@ use crate::http::listener::{self, Limits, Routers};
 use crate::http::memory::Memory;
 use crate::http::{App, Options, reserve, router};
 use crate::service::Service;
+use crate::store::embedded::ServerState;
 use crate::store::embedded::{EmbeddedConfig, EmbeddedError, EmbeddedServer};
 use crate::store::{Address, Store, StoreError};
+use crate::supervise::restarted;
+use crate::throttle;
 use crate::worker::{self, Step};
 
 /// How long requests that were accepted may take once the service is told to stop.
@@ -59,6 +63,9 @@ pub enum ServerError {
     /// Metrics can't be recorded.
     #[error("metrics can't be recorded: {0}")]
     Metrics(#[from] metrics_exporter_prometheus::BuildError),
+    /// A task that the service can't do without has ended, and can't be begun again.
+    #[error("{0} has ended, by a fault of this program")]
+    Ended(&'static str),
 }
 
 /// Serves until `stop` ends, and then finishes what was accepted.
@@ -106,14 +113,12 @@ async fn serve_on(
         .with_max_staleness(max_staleness);
     let service = Service::new(store, Clock::system());
     first_contact(&service).await?;
-    let mut loops = Loops::default();
+    let mut loops = Loops::begin();
     loops.repeat(&Step::OF_EVERY_INSTANCE, &service);
     if args.background {
         loops.repeat(&Step::IN_BACKGROUND, &service);
     }
-    loops
-        .running
-        .spawn(fold_metrics(metrics.clone(), loops.stop.clone()));
+    loops.fold(&metrics);
 
     let bound = listener.local_addr().unwrap_or(args.listen);
     tracing::info!("serving on http://{bound}; try it at http://{bound}/docs");
@@ -127,32 +132,49 @@ async fn serve_on(
     });
     let options = Options {
         keys: args.api_keys.clone(),
-        // An empty setting is one empty origin.
-        cors_origins: args
-            .cors_origins
-            .iter()
-            .filter(|origin| !origin.is_empty())
-            .cloned()
-            .collect(),
+        cors_origins: args.cors_origins.clone(),
     };
     let routers = Routers {
         reserve: reserve(Arc::clone(&app)),
         all: router(app, &options),
     };
     let serving = listener::serve(listener, routers, limits, closing.clone());
-    let serving = tokio::spawn(serving);
-    stop.await;
+    let mut serving = tokio::spawn(serving);
+    let ended = tokio::select! {
+        () = stop => None,
+        () = watcher_ended(embedded) => Some("the watcher of the private Redis server"),
+        _ = &mut serving => Some("the HTTP server"),
+    };
+    if let Some(task) = ended {
+        tracing::error!(task, "a task that can't be begun again has ended");
+    }
     tracing::info!("stopping: requests that were accepted are finished");
     stopping.cancel();
     if embedded.is_none() {
         tokio::time::sleep(Duration::from_secs(args.drain_seconds.into())).await;
     }
     closing.cancel();
-    if tokio::time::timeout(DRAIN_TIME_MAX, serving).await.is_err() {
+    let is_over = async {
+        if !serving.is_finished() {
+            // It has been told to end; how it did makes no difference any more.
+            let _ = serving.await;
+        }
+    };
+    if tokio::time::timeout(DRAIN_TIME_MAX, is_over).await.is_err() {
         tracing::warn!("some requests were not finished in time");
     }
     loops.end().await;
-    Ok(())
+    ended.map_or(Ok(()), |task| Err(ServerError::Ended(task)))
+}
+
+/// Returns when nobody would start the private server again.
+async fn watcher_ended(server: Option<&EmbeddedServer>) {
+    let Some(server) = server else {
+        return std::future::pending().await;
+    };
+    let mut state = server.watch_state();
+    // A closed channel says so too.
+    let _ = state.wait_for(|state| *state == ServerState::Stopped).await;
 }
 
 /// Does the background work until `stop` ends.
@@ -161,7 +183,7 @@ pub async fn work(args: ServeArgs, stop: impl Future<Output = ()>) -> Result<(),
     let store = Store::connect(&Address::parse(url))?.with_min_replicas(args.min_replicas);
     let service = Service::new(store, Clock::system());
     first_contact(&service).await?;
-    let mut loops = Loops::default();
+    let mut loops = Loops::begin();
     loops.repeat(&Step::OF_EVERY_INSTANCE, &service);
     loops.repeat(&Step::IN_BACKGROUND, &service);
     tracing::info!("doing the background work");
@@ -171,19 +193,45 @@ pub async fn work(args: ServeArgs, stop: impl Future<Output = ()>) -> Result<(),
 }
 
 /// Background loops that are told to stop together.
-#[derive(Default)]
 struct Loops {
     running: JoinSet<()>,
     stop: CancellationToken,
 }
 
 impl Loops {
+    fn begin() -> Self {
+        let mut loops = Self {
+            running: JoinSet::new(),
+            stop: CancellationToken::new(),
+        };
+        loops.spawn("throttle", throttle::tell_of_the_rest);
+        loops
+    }
+
+    fn spawn<F>(
+        &mut self,
+        name: &'static str,
+        mut task: impl FnMut(CancellationToken) -> F + Send + 'static,
+    ) where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let stop = self.stop.clone();
+        self.running
+            .spawn(restarted(name, move || task(stop.clone())));
+    }
+
     fn repeat(&mut self, steps: &[Step], service: &Arc<Service>) {
         for step in steps {
-            let stop = self.stop.clone();
-            self.running
-                .spawn(worker::repeat(*step, Arc::clone(service), stop));
+            let (step, service) = (*step, Arc::clone(service));
+            self.spawn(step.name(), move |stop| {
+                worker::repeat(step, Arc::clone(&service), stop)
+            });
         }
+    }
+
+    fn fold(&mut self, metrics: &PrometheusHandle) {
+        let metrics = metrics.clone();
+        self.spawn("metrics", move |stop| fold_metrics(metrics.clone(), stop));
     }
 
     async fn end(mut self) {
@@ -234,9 +282,11 @@ async fn first_contact(service: &Service) -> Result<(), StoreError> {
 }
 
 fn record_metrics() -> Result<PrometheusHandle, ServerError> {
-    Ok(PrometheusBuilder::new()
+    let metrics = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_seconds".into()), &LATENCY_BUCKETS)?
-        .install_recorder()?)
+        .install_recorder()?;
+    counter!("standings_log_lines_lost_total").increment(0);
+    Ok(metrics)
 }
 
 async fn fold_metrics(metrics: PrometheusHandle, stop: CancellationToken) {
@@ -246,5 +296,33 @@ async fn fold_metrics(metrics: PrometheusHandle, stop: CancellationToken) {
         .is_some()
     {
         metrics.run_upkeep();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::config::Cli;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_service_whose_private_server_nobody_would_start_again_ends() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let data = directory.path().to_str().unwrap();
+        let args = Cli::parse_from(["standings", "--listen", "127.0.0.1:0", "--data-dir", data]);
+        let server = start_embedded(&args.serve).await.unwrap().unwrap();
+        let listener = TcpListener::bind(args.serve.listen).await.unwrap();
+        let metrics = PrometheusBuilder::new().build_recorder().handle();
+        let never = std::future::pending();
+        let serving = serve_on(listener, &args.serve, Some(&server), metrics, never);
+        let ended = async {
+            server.stop().await;
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            outcome = serving => assert!(matches!(outcome, Err(ServerError::Ended(_))), "{outcome:?}"),
+            () = ended => {}
+        }
     }
 }

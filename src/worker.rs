@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 use crate::service::reserve::LEFT_BEHIND;
 use crate::service::{Error, Service};
+use crate::throttle;
 
 /// The longest pause after failures; they double the interval up to it.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
@@ -43,6 +44,18 @@ impl Step {
         Self::Purge,
         Self::Reservations,
     ];
+
+    /// Its name in the log and in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Boards => "boards",
+            Self::Clock => "clock",
+            Self::Rollover => "rollover",
+            Self::Reshard => "reshard",
+            Self::Purge => "purge",
+            Self::Reservations => "reservations",
+        }
+    }
 
     /// How long the loop sleeps between two steps.
     fn interval(self) -> Duration {
@@ -82,7 +95,10 @@ pub async fn repeat(step: Step, service: Arc<Service>, cancelled: CancellationTo
             None => return,
             Some(Ok(())) => pause = step.interval(),
             Some(Err(error)) => {
-                tracing::warn!(%error, ?step, "a background step failed; it will be tried again");
+                let step = step.name();
+                throttle::say(&format!("background step: {error}"), |more| {
+                    tracing::warn!(%error, step, more, "a background step failed; it will be tried again");
+                });
                 pause = (pause * 2).min(PAUSE_MAX);
             }
         }

@@ -365,7 +365,7 @@ impl EventResult {
             member: text("member"),
             status: EventStatus::Rejected,
             standings: None,
-            problem: Some(problem.body(None)),
+            problem: Some(problem.item()),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Is the process there, can it work, what has it done.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::Json;
 use axum::extract::State;
@@ -10,7 +11,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::App;
-use super::problem::{Problem, ProblemBody, STORE_UNAVAILABLE};
+use super::problem::{INTERNAL, Problem, ProblemBody, STORE_UNAVAILABLE};
+use crate::supervise;
 
 /// That the process is there.
 #[derive(Debug, Serialize, ToSchema)]
@@ -32,13 +34,22 @@ pub struct Ready {
     warnings: Vec<String>,
 }
 
-/// The process is there.
+/// The process is there, and its background tasks live.
 #[utoipa::path(
     get, path = "/livez", tag = "operations", operation_id = "livez", security(()),
-    responses((status = 200, description = "It is", body = Alive))
+    responses(
+        (status = 200, description = "It is", body = Alive),
+        (status = 500, description = "`internal`: a background task fails again and again; start the service anew", body = ProblemBody, content_type = "application/problem+json"),
+    )
 )]
-pub async fn livez() -> Json<Alive> {
-    Json(Alive { status: "ok" })
+pub async fn livez() -> Result<Json<Alive>, Problem> {
+    let failing = supervise::failing(Instant::now());
+    if failing.is_empty() {
+        return Ok(Json(Alive { status: "ok" }));
+    }
+    let failing = failing.join(", ");
+    let detail = format!("background tasks fail again and again: {failing}");
+    Err(Problem::new(INTERNAL, detail))
 }
 
 /// The service can work: it isn't shutting down, and Redis answers and knows the scripts. It is ready also while Redis
@@ -85,5 +96,34 @@ pub async fn metrics(State(app): State<Arc<App>>) -> Response {
         )
             .into_response(),
         None => StatusCode::NOT_FOUND.into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::supervise::restarted;
+
+    #[tokio::test]
+    async fn a_process_whose_task_fails_again_and_again_says_so() {
+        // The tasks are those of the process: other tests may have some too.
+        let is_said =
+            async || matches!(livez().await, Err(problem) if problem.detail.contains("of-livez"));
+        assert!(!is_said().await);
+        let mut runs = 0;
+        let task = tokio::spawn(restarted("of-livez", move || {
+            runs += 1;
+            let run = runs;
+            async move {
+                assert!(run > 3, "a fault");
+                std::future::pending::<()>().await;
+            }
+        }));
+        while !is_said().await {
+            tokio::task::yield_now().await;
+        }
+        task.abort();
+        assert!(task.await.unwrap_err().is_cancelled());
+        assert!(!is_said().await);
     }
 }

@@ -3,6 +3,7 @@
 pub mod auth;
 pub mod boards;
 pub mod connection;
+pub mod cors;
 pub mod events;
 pub mod extract;
 pub mod freshness;
@@ -19,14 +20,13 @@ pub mod standings;
 
 use std::sync::Arc;
 
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::StatusCode;
 use axum::routing::get;
 use axum::{Json, Router};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceBuilder;
 use tower_http::compression::CompressionLayer;
-use tower_http::cors::{AllowOrigin, CorsLayer};
 use tower_http::validate_request::ValidateRequestHeaderLayer;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
@@ -37,6 +37,7 @@ use utoipa_axum::routes;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
 use self::auth::{ApiKeys, Role};
+use self::cors::CorsOrigins;
 use self::memory::Memory;
 use self::observe::Observed;
 use self::problem::{OVERLOADED, Problem};
@@ -61,8 +62,8 @@ pub struct App {
 pub struct Options {
     /// Who may do what.
     pub keys: ApiKeys,
-    /// The origins that browsers may call from; none: only the service's own.
-    pub cors_origins: Vec<HeaderValue>,
+    /// The origins that browsers may call from.
+    pub cors_origins: CorsOrigins,
 }
 
 #[derive(utoipa::OpenApi)]
@@ -236,27 +237,6 @@ pub fn router(app: Arc<App>, options: &Options) -> Router {
     let (table, _) = routes(&options.keys).split_for_parts();
     let document = Arc::new(document());
     let swagger = SwaggerUi::new("/docs").config(Config::from("/openapi.json"));
-    let origins = AllowOrigin::list(options.cors_origins.iter().cloned());
-    let cors = CorsLayer::new()
-        .allow_origin(origins)
-        .allow_methods([Method::GET, Method::POST, Method::PUT, Method::DELETE])
-        .allow_headers([
-            header::AUTHORIZATION,
-            header::CACHE_CONTROL,
-            header::CONTENT_TYPE,
-            header::IF_MATCH,
-            header::IF_NONE_MATCH,
-            HeaderName::from_static("idempotency-key"),
-            observe::REQUEST_ID,
-        ])
-        .expose_headers([
-            header::ETAG,
-            header::RETRY_AFTER,
-            freshness::MAX_STALENESS_MS,
-            ratelimit::RATE_LIMIT,
-            ratelimit::RATE_LIMIT_POLICY,
-            observe::REQUEST_ID,
-        ]);
     let routed = table
         .merge(swagger)
         .route(
@@ -266,10 +246,9 @@ pub fn router(app: Arc<App>, options: &Options) -> Router {
         .route("/problems/{name}", get(problem::explain))
         .fallback(async || StatusCode::NOT_FOUND)
         .with_state(app);
-    let routed = if options.cors_origins.is_empty() {
-        routed
-    } else {
-        routed.layer(cors)
+    let routed = match options.cors_origins.layer() {
+        Some(cors) => routed.layer(cors),
+        None => routed,
     };
     routed.layer(
         ServiceBuilder::new()

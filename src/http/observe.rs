@@ -19,7 +19,8 @@ use futures::FutureExt;
 use metrics::{Label, counter, histogram};
 use tower::Service;
 
-use super::problem::{INTERNAL, MALFORMED_REQUEST, Problem, STORE_UNAVAILABLE};
+use super::problem::{MALFORMED_REQUEST, Problem, ProblemBody, STORE_UNAVAILABLE};
+use crate::{supervise, throttle};
 
 /// The longest time that a request may take once its body is there: longer than the store's own limits.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
@@ -69,14 +70,8 @@ async fn within_limits(answer: impl Future<Output = Result<Response, Infallible>
     match tokio::time::timeout(REQUEST_TIMEOUT, caught).await {
         Ok(Ok(Ok(response))) => response,
         Ok(Err(panic)) => {
-            let message = panic
-                .downcast_ref::<String>()
-                .map(String::as_str)
-                .or_else(|| panic.downcast_ref::<&str>().copied())
-                .unwrap_or("no message");
-            tracing::error!(message, "a handler panicked");
-            let detail = "a fault of the service; its log tells more";
-            Problem::new(INTERNAL, detail).into_response()
+            let message = supervise::message_of(&*panic);
+            Problem::internal(format!("a panic: {message}")).into_response()
         }
         Err(_) => Problem::new(STORE_UNAVAILABLE, "the request took too long").into_response(),
     }
@@ -104,8 +99,12 @@ impl Seen {
 
     fn end(self, mut response: Response) -> Response {
         let status = response.status();
+        let mut cause = String::new();
         if status.is_client_error() || status.is_server_error() {
-            response = with_problem_body(response, &self.id);
+            let problem = response.extensions_mut().remove::<Problem>();
+            let problem = problem.unwrap_or_else(|| Problem::of_status(status));
+            problem.cause().clone_into(&mut cause);
+            response = with_body(response, &problem.body(self.id.to_str().ok()));
         }
         let elapsed = self.begun.elapsed();
         let route = self.route.as_ref().map_or("unknown", MatchedPath::as_str);
@@ -118,16 +117,24 @@ impl Seen {
             .record(elapsed.as_secs_f64());
         counter!("standings_http_requests_total", labels.iter()).increment(1);
         let id = self.id.to_str().unwrap_or_default();
-        let ms = elapsed.as_secs_f64() * 1e3;
+        let ms = thousandths(elapsed);
         let (method, path) = (&self.method, self.uri.path());
         if status.is_server_error() {
-            tracing::error!(%method, path, status = status.as_u16(), ms, request_id = id, "request failed");
+            let status = status.as_u16();
+            throttle::say(&format!("request failed with {status}: {cause}"), |more| {
+                tracing::error!(%method, route, path, status, cause, ms, request_id = id, more, "request failed");
+            });
         } else {
             tracing::debug!(%method, path, status = status.as_u16(), ms, request_id = id, "request");
         }
         response.headers_mut().insert(REQUEST_ID, self.id);
         response
     }
+}
+
+/// Milliseconds, with three digits behind the point at the most.
+fn thousandths(elapsed: Duration) -> f64 {
+    f64::from(u32::try_from(elapsed.as_micros()).unwrap_or(u32::MAX)) / 1e3
 }
 
 /// Methods as labels: what clients make up must not make up metrics.
@@ -178,14 +185,9 @@ pub(super) fn refusal(status: StatusCode) -> Vec<u8> {
     [head.into_bytes(), json].concat()
 }
 
-fn with_problem_body(response: Response, id: &HeaderValue) -> Response {
+fn with_body(response: Response, body: &ProblemBody) -> Response {
     let (mut parts, _) = response.into_parts();
-    let problem = parts
-        .extensions
-        .remove::<Problem>()
-        .unwrap_or_else(|| Problem::of_status(parts.status));
-    let body = problem.body(id.to_str().ok());
-    let json = serde_json::to_vec(&body).unwrap_or_default();
+    let json = serde_json::to_vec(body).unwrap_or_default();
     parts
         .headers
         .insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));

@@ -13,6 +13,7 @@ use crate::domain::time::Timestamp;
 use crate::service::Error;
 use crate::service::error::UsedUp;
 use crate::store::StoreError;
+use crate::throttle;
 
 /// What clients are told to wait after a 503, in seconds.
 const RETRY_AFTER_S: u32 = 1;
@@ -117,7 +118,13 @@ pub struct Problem {
     pub errors: Vec<FieldError>,
     /// The quota that is used up.
     pub quota: Option<Box<UsedUp>>,
+    /// What the log says of it, where that is not for clients.
+    pub cause: Option<Box<Cause>>,
 }
+
+/// What went wrong in the service.
+#[derive(Clone, Debug)]
+pub struct Cause(String);
 
 /// The body of every response with a status from 400 on (RFC 9457).
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
@@ -160,6 +167,7 @@ impl Problem {
             detail: detail.into(),
             errors: Vec::new(),
             quota: None,
+            cause: None,
         }
     }
 
@@ -174,6 +182,35 @@ impl Problem {
             errors,
             ..Self::new(VALIDATION_FAILED, detail)
         }
+    }
+
+    /// A fault of the service, and what the log says of it.
+    pub fn internal(cause: impl Into<String>) -> Self {
+        Self::new(INTERNAL, "a fault of the service; its log tells more").because(cause)
+    }
+
+    fn because(self, cause: impl Into<String>) -> Self {
+        Self {
+            cause: Some(Box::new(Cause(cause.into()))),
+            ..self
+        }
+    }
+
+    /// What the log says of it.
+    pub fn cause(&self) -> &str {
+        self.cause.as_ref().map_or(&self.detail, |cause| &cause.0)
+    }
+
+    /// The body for one item of a request that is answered as a whole. A fault of the service is logged here, since the
+    /// answer doesn't show it.
+    pub fn item(&self) -> ProblemBody {
+        if self.kind.status.is_server_error() {
+            let (status, cause) = (self.kind.status.as_u16(), self.cause());
+            throttle::say(&format!("item: {cause}"), |more| {
+                tracing::error!(status, cause, more, "an item of a request failed");
+            });
+        }
+        self.body(None)
     }
 
     /// The body.
@@ -251,25 +288,13 @@ impl From<Error> for Problem {
                     ..Self::new(QUOTA_EXCEEDED, detail)
                 };
             }
-            Error::Store(StoreError::Unavailable(text)) => {
-                tracing::warn!(error = text, "the store is not available");
-                return Self::new(
-                    STORE_UNAVAILABLE,
-                    "the store did not answer in time; try again",
-                );
+            Error::Store(StoreError::Unavailable(_)) => {
+                let told = "the store did not answer in time; try again";
+                return Self::new(STORE_UNAVAILABLE, told).because(detail);
             }
-            Error::Store(StoreError::Full(_)) => {
-                tracing::warn!(error = detail, "the store is full");
-                STORE_FULL
-            }
-            Error::Store(StoreError::Unusable(_)) => {
-                tracing::error!(error = detail, "the store can't be used");
-                STORE_UNAVAILABLE
-            }
-            Error::Store(error) => {
-                tracing::error!(%error, "internal error");
-                return Self::new(INTERNAL, "a fault of the service; its log tells more");
-            }
+            Error::Store(StoreError::Full(_)) => STORE_FULL,
+            Error::Store(StoreError::Unusable(_)) => STORE_UNAVAILABLE,
+            Error::Store(_) => return Self::internal(detail),
             Error::BoardNotFound(_) => BOARD_NOT_FOUND,
             Error::MemberNotFound { .. } => MEMBER_NOT_FOUND,
             Error::UnknownWindow { .. } => UNKNOWN_WINDOW,

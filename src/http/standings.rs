@@ -608,7 +608,7 @@ async fn answers(
                 oldest = oldest.into_iter().chain(as_of).min();
                 result
             }
-            Err(problem) => QueryResult::Problem(problem.body(None)),
+            Err(problem) => QueryResult::Problem(problem.item()),
         });
     }
     Ok(Dated {

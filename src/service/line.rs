@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::begin::begin_under;
+use crate::supervise::restarted;
 
 /// Calls that a line has under way at one time, at the most.
 const CALLS_MAX: usize = 2;
@@ -88,7 +89,8 @@ impl<W: Work> Line<W> {
             begins
         };
         if begins {
-            tokio::spawn(Arc::clone(self).run());
+            let line = Arc::clone(self);
+            tokio::spawn(restarted("line", move || Arc::clone(&line).run()));
         }
         receiver.await.ok()
     }

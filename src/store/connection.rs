@@ -4,6 +4,7 @@
 //! here: the time that a connection is believed in when the server has stopped answering. A call is never sent twice
 //! by itself: a write that timed out may have been carried out, and only the caller's event id makes it safe to repeat.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,8 @@ use tokio_util::task::AbortOnDropHandle;
 use super::StoreError;
 use super::failure::{self, Failure};
 use super::script::Script;
+use crate::supervise::restarted;
+use crate::throttle;
 
 /// The longest wait for an answer.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(4);
@@ -64,7 +67,7 @@ pub(super) struct Connection {
     client: Client,
     /// Why there was none last, as far as that is known.
     trouble: Arc<Mutex<Option<Error>>>,
-    _watchdog: AbortOnDropHandle<()>,
+    _watchdog: AbortOnDropHandle<Infallible>,
 }
 
 impl Connection {
@@ -72,8 +75,10 @@ impl Connection {
     pub(super) fn open(config: &Config) -> Result<Self, StoreError> {
         let client = client(config)?;
         let trouble = Arc::default();
-        let watched = watch_over(client.clone(), Arc::clone(&trouble));
-        let watchdog = tokio::spawn(watched);
+        let (kept, noted) = (client.clone(), Arc::clone(&trouble));
+        let watchdog = tokio::spawn(restarted("connection", move || {
+            watch_over(kept.clone(), Arc::clone(&noted))
+        }));
         Ok(Self {
             client,
             trouble,
@@ -283,7 +288,7 @@ fn client(config: &Config) -> Result<Client, StoreError> {
 }
 
 /// Keeps a client connected, and notes why it is not, for ever.
-async fn watch_over(client: Client, trouble: Arc<Mutex<Option<Error>>>) {
+async fn watch_over(client: Client, trouble: Arc<Mutex<Option<Error>>>) -> Infallible {
     let mut errors = client.error_rx();
     let noting = async {
         loop {
@@ -294,11 +299,12 @@ async fn watch_over(client: Client, trouble: Arc<Mutex<Option<Error>>>) {
             }
         }
     };
-    tokio::join!(noting, keep_connected(&client));
+    let ((), never) = tokio::join!(noting, keep_connected(&client));
+    never
 }
 
 /// Connects a client, and does so again when its connection task ends or the server has stopped answering.
-async fn keep_connected(client: &Client) {
+async fn keep_connected(client: &Client) -> Infallible {
     loop {
         let mut connection = client.connect();
         tokio::select! {
@@ -328,7 +334,9 @@ async fn watch(client: &Client) {
         }
         if lost > PINGS_LOST_MAX {
             lost = 0;
-            tracing::warn!("redis does not answer; connecting again");
+            throttle::say("redis does not answer", |more| {
+                tracing::warn!(more, "redis does not answer; connecting again");
+            });
             let forced = tokio::time::timeout(RECONNECT_TIMEOUT, client.force_reconnection()).await;
             if forced.is_err() {
                 return;

@@ -6,6 +6,7 @@
 //! that does not come so far, or does not answer, is left alone as soon as it is too old.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::convert::Infallible;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,6 +23,7 @@ use super::connection::Call;
 use super::failure::Failure;
 use super::node::{Node, Readers};
 use super::topology::Topology;
+use crate::supervise::restarted;
 
 /// How often the servers are asked within the longest staleness.
 const ASKED_WITHIN: u32 = 8;
@@ -40,7 +42,7 @@ pub(super) struct Replicas {
     max_staleness: Duration,
     /// Other instances read of other replicas.
     chance: RandomState,
-    _following: AbortOnDropHandle<()>,
+    _following: AbortOnDropHandle<Infallible>,
 }
 
 /// The replicas of each primary.
@@ -65,7 +67,10 @@ impl Replicas {
     /// Begins to look for the replicas of the servers that have slots, for as long as the value lives.
     pub(super) fn follow(topology: Arc<Topology>, max_staleness: Duration) -> Self {
         let known = Arc::new(ArcSwap::from_pointee(Known::new()));
-        let following = follow(topology, Arc::clone(&known), max_staleness);
+        let found = Arc::clone(&known);
+        let following = restarted("replicas", move || {
+            follow(Arc::clone(&topology), Arc::clone(&found), max_staleness)
+        });
         Self {
             known,
             max_staleness,
@@ -118,7 +123,11 @@ impl Replicas {
 }
 
 /// Keeps the replicas up to date, for ever.
-async fn follow(topology: Arc<Topology>, known: Arc<ArcSwap<Known>>, max_staleness: Duration) {
+async fn follow(
+    topology: Arc<Topology>,
+    known: Arc<ArcSwap<Known>>,
+    max_staleness: Duration,
+) -> Infallible {
     let interval = (max_staleness / ASKED_WITHIN).clamp(ASK_INTERVAL_MIN, ASK_INTERVAL_MAX);
     let mut followed: BTreeMap<Server, Followed> = BTreeMap::new();
     loop {

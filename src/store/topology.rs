@@ -6,6 +6,7 @@
 //! under way may be sent twice, and after `ASK` replies may be mixed up.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::StoreError;
 use super::node::Node;
+use crate::supervise::restarted;
+use crate::throttle;
 
 /// How often the nodes of a cluster are asked for their slots.
 const ASK_INTERVAL: Duration = Duration::from_secs(1);
@@ -35,7 +38,7 @@ pub(super) struct Topology {
     config: Config,
     map: Arc<ArcSwap<Map>>,
     is_outdated: Arc<Notify>,
-    _following: Option<AbortOnDropHandle<()>>,
+    _following: Option<AbortOnDropHandle<Infallible>>,
 }
 
 /// What is known of the servers.
@@ -65,7 +68,11 @@ impl Topology {
         let map = Arc::new(ArcSwap::from_pointee(map));
         let is_outdated = Arc::new(Notify::new());
         let following = is_cluster.then(|| {
-            let following = follow(config.clone(), Arc::clone(&map), Arc::clone(&is_outdated));
+            let (config, map) = (config.clone(), Arc::clone(&map));
+            let is_outdated = Arc::clone(&is_outdated);
+            let following = restarted("topology", move || {
+                follow(config.clone(), Arc::clone(&map), Arc::clone(&is_outdated))
+            });
             AbortOnDropHandle::new(tokio::spawn(following))
         });
         Ok(Self {
@@ -263,7 +270,7 @@ fn config_of(config: &Config, server: &Server) -> Config {
 }
 
 /// Keeps a map of a cluster up to date, for ever.
-async fn follow(config: Config, map: Arc<ArcSwap<Map>>, is_outdated: Arc<Notify>) {
+async fn follow(config: Config, map: Arc<ArcSwap<Map>>, is_outdated: Arc<Notify>) -> Infallible {
     loop {
         let known = map.load_full();
         let next = match known.ask().await {
@@ -273,7 +280,9 @@ async fn follow(config: Config, map: Arc<ArcSwap<Map>>, is_outdated: Arc<Notify>
         };
         match next {
             Some(Ok(next)) => map.store(Arc::new(next)),
-            Some(Err(error)) => tracing::warn!(%error, "the nodes of the cluster can't be used"),
+            Some(Err(error)) => throttle::say(&format!("topology: {error}"), |more| {
+                tracing::warn!(%error, more, "the nodes of the cluster can't be used");
+            }),
             None => {}
         }
         tokio::time::sleep(ASK_INTERVAL_MIN).await;

@@ -620,7 +620,7 @@ async fn data_is_there_after_a_restart_and_a_killed_redis_is_started_again() {
 }
 
 /// Kills the private server of a program.
-async fn kill_redis(socket: &Path) {
+pub async fn kill_redis(socket: &Path) {
     // What was acknowledged has left the server's memory; while the disk is slow it may lag behind.
     eventually("the append-only file is written", async || {
         redis::raw_command(socket, "INFO persistence")

@@ -17,6 +17,7 @@ mod kills;
 mod model;
 mod openapi;
 mod own_redis;
+mod program;
 mod replicas;
 mod scripts;
 mod tidy;

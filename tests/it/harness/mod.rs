@@ -98,7 +98,7 @@ impl Instance {
         });
         let options = Options {
             keys,
-            cors_origins: vec!["https://allowed.example".parse().unwrap()],
+            cors_origins: "https://allowed.example".parse().unwrap(),
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = Client::new(&format!("http://{}", listener.local_addr().unwrap()));

@@ -1,13 +1,14 @@
 //! The program itself, with the Redis server that it starts.
 
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
+use tokio::task::JoinHandle;
 
 use super::client::Client;
 use super::redis::eventually;
@@ -16,12 +17,20 @@ use super::redis::eventually;
 pub struct Program {
     child: Child,
     log: Arc<Mutex<String>>,
+    reading: JoinHandle<()>,
     client: Client,
 }
 
-fn command(args: &[&str]) -> Command {
+/// `standings serve`, without the settings of those who run the tests.
+pub fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_standings"));
     command.arg("serve").args(args);
+    for (name, _) in std::env::vars_os() {
+        let name_text = name.to_string_lossy();
+        if name_text.starts_with("STANDINGS_") && name_text != "STANDINGS_REDIS_SERVER" {
+            command.env_remove(&name);
+        }
+    }
     as_child(&mut command);
     command
 }
@@ -82,16 +91,16 @@ impl Program {
     }
 
     async fn start(args: &[&str]) -> Self {
-        let args = [&["--listen", "127.0.0.1:0"], args].concat();
-        Self::run_until_ready(&mut command(&args)).await
+        Self::run_until_ready(&mut command(&[&["--listen", "127.0.0.1:0"], args].concat())).await
     }
 
-    async fn run_until_ready(command: &mut Command) -> Self {
+    /// Serves as this command does, whose address has the port 0 or none; returns when it is ready.
+    pub async fn run_until_ready(command: &mut Command) -> Self {
         let mut child = as_child(command).spawn().unwrap();
         let log = Arc::new(Mutex::new(String::new()));
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let copy = Arc::clone(&log);
-        tokio::spawn(async move {
+        let reading = tokio::spawn(async move {
             while let Ok(Some(line)) = lines.next_line().await {
                 copy.lock().push_str(&(line + "\n"));
             }
@@ -107,7 +116,12 @@ impl Program {
             client.get("/readyz").await.status == 200
         })
         .await;
-        Self { child, log, client }
+        Self {
+            child,
+            log,
+            reading,
+            client,
+        }
     }
 
     /// Serves with settings that can't work; returns what it says.
@@ -124,6 +138,11 @@ impl Program {
         let output = command.spawn().unwrap().wait_with_output().await.unwrap();
         assert!(!output.status.success());
         String::from_utf8(output.stderr).unwrap()
+    }
+
+    /// What it has said.
+    pub fn log(&self) -> String {
+        self.log.lock().clone()
     }
 
     pub fn client(&self) -> Client {
@@ -160,17 +179,20 @@ impl Program {
         self.log()
     }
 
-    /// Tells it to stop, and waits until it has; returns what it has logged.
+    /// Tells it to stop, and waits until it has; returns all that it has said.
     pub async fn stop(mut self) -> String {
-        let pid = self.child.id().unwrap().to_string();
-        let told = Command::new("kill")
-            .args(["-TERM", "--", &pid])
-            .status()
-            .await
-            .unwrap();
-        assert!(told.success());
-        let status = self.child.wait().await.unwrap();
-        assert!(status.success(), "{status}: {}", self.log.lock());
-        self.log.lock().clone()
+        let status = stop(&mut self.child).await;
+        self.reading.await.unwrap();
+        let log = self.log.lock().clone();
+        assert!(status.success(), "{status}: {log}");
+        log
     }
+}
+
+/// Tells a process to stop, and waits until it has.
+pub async fn stop(child: &mut Child) -> ExitStatus {
+    let pid = child.id().unwrap().to_string();
+    let told = Command::new("kill").args(["-TERM", "--", &pid]).status();
+    assert!(told.await.unwrap().success());
+    child.wait().await.unwrap()
 }

@@ -5,11 +5,13 @@ use serde_json::json;
 
 use crate::harness::{Client, World};
 
+const KEYS: &str = "read:a-reader,write:a-writer,admin:an-admin";
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_route_needs_its_role() {
-    let world = World::with_keys(1, "2026-11-21T12:00:00Z", "read:r,write:w,admin:a").await;
+    let world = World::with_keys(1, "2026-11-21T12:00:00Z", KEYS).await;
     let open = world.client();
-    open.with_key("a")
+    open.with_key("an-admin")
         .define("b", json!({"windows": ["day"]}))
         .await;
     let document = open.get("/openapi.json").await.expect(200);
@@ -36,7 +38,7 @@ async fn every_route_needs_its_role() {
                 (_, true) => 1,
                 _ => 0,
             };
-            for (role, key) in ["r", "w"].into_iter().enumerate() {
+            for (role, key) in ["a-reader", "a-writer"].into_iter().enumerate() {
                 let status = send(key).await.status;
                 assert_eq!(
                     status == 403,
@@ -53,6 +55,9 @@ async fn every_route_needs_its_role() {
     }
     let answer = open.get("/v1/boards").await;
     assert_eq!(answer.headers["www-authenticate"], "Bearer");
-    let page = open.with_key("r").get("/v1/boards/b/standings/day").await;
+    let page = open
+        .with_key("a-reader")
+        .get("/v1/boards/b/standings/day")
+        .await;
     assert_eq!(page.headers["cache-control"], "private, no-cache");
 }

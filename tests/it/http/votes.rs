@@ -130,11 +130,11 @@ async fn a_vote_counts_by_its_weight_and_the_real_track_counts_it_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_real_track_is_for_those_who_may_write() {
-    let world = World::with_keys(1, NOW, "read:r,write:w,admin:a").await;
+    let world = World::with_keys(1, NOW, "read:a-reader,write:a-writer,admin:an-admin").await;
     let (read, write, admin) = (
-        world.client().with_key("r"),
-        world.client().with_key("w"),
-        world.client().with_key("a"),
+        world.client().with_key("a-reader"),
+        world.client().with_key("a-writer"),
+        world.client().with_key("an-admin"),
     );
     admin
         .define("v", json!({"windows": ["day"], "weight": {"default": 2}}))

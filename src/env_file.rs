@@ -1,0 +1,192 @@
+//! `.env`, the file with settings in the working directory.
+//!
+//! API keys are in it. So it is read as a whole or not at all, and nothing in it is replaced: `$` and `\` are ordinary
+//! characters. A line is empty, a comment (`# …`), or `NAME=value`, perhaps behind `export `. A value goes up to a comment
+//! (` # …`) or the end of the line, and spaces around it are not part of it; one that begins with a single or a double quote
+//! goes up to the next quote of that kind. Of a name that is there twice the last value counts.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::{fs, io};
+
+use thiserror::Error;
+
+/// The name of the file. Only the one in the working directory is read.
+const NAME: &str = ".env";
+
+/// The variables of the file.
+pub type Variables = BTreeMap<String, String>;
+
+/// Why the file can't be read. No value is repeated in it.
+#[derive(Debug, Error)]
+pub enum EnvFileError {
+    /// The file itself.
+    #[error("{NAME} can't be read: {0}")]
+    File(#[from] io::Error),
+    /// One of its lines.
+    #[error("{NAME} can't be read: line {number}: {fault}")]
+    Line {
+        /// Its number, from 1.
+        number: usize,
+        /// What is wrong with it.
+        fault: &'static str,
+    },
+}
+
+/// Reads the file of a directory; where there is none, there are no variables.
+pub fn read(directory: &Path) -> Result<Variables, EnvFileError> {
+    let path = directory.join(NAME);
+    match fs::read(&path) {
+        Ok(content) => parse(&content),
+        // A link to a file that is gone is not "no file".
+        Err(error) if error.kind() == ErrorKind::NotFound && path.symlink_metadata().is_err() => {
+            Ok(Variables::new())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn parse(content: &[u8]) -> Result<Variables, EnvFileError> {
+    let content = content.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(content);
+    let mut variables = Variables::new();
+    for (number, line) in (1..).zip(content.split(|byte| *byte == b'\n')) {
+        let line = str::from_utf8(line).map_err(|_| "it is not UTF-8");
+        match line.and_then(parse_line) {
+            Ok(variable) => variables.extend(variable),
+            Err(fault) => return Err(EnvFileError::Line { number, fault }),
+        }
+    }
+    Ok(variables)
+}
+
+fn parse_line(line: &str) -> Result<Option<(String, String)>, &'static str> {
+    let line = line.trim();
+    if line.is_empty() || line.starts_with('#') {
+        return Ok(None);
+    }
+    if line.contains(|c: char| c.is_control() && c != '\t') {
+        return Err("it has a control character");
+    }
+    let (name, value) = line.split_once('=').ok_or("it is not NAME=value")?;
+    let name = match name.split_once(char::is_whitespace) {
+        Some(("export", name)) => name.trim(),
+        _ => name.trim_end(),
+    };
+    let is_sound = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if name.is_empty() || !name.chars().all(is_sound) {
+        return Err("what stands before the = is not a name");
+    }
+    Ok(Some((name.to_owned(), parse_value(value)?.to_owned())))
+}
+
+fn parse_value(value: &str) -> Result<&str, &'static str> {
+    for quote in ['\'', '"'] {
+        if let Some(quoted) = value.trim_start().strip_prefix(quote) {
+            let closed = quoted.split_once(quote);
+            let (inside, rest) = closed.ok_or("a quote is not closed in the line")?;
+            if !without_comment(rest).trim().is_empty() {
+                return Err("something follows the quote that closes the value");
+            }
+            return Ok(inside);
+        }
+    }
+    Ok(without_comment(value).trim())
+}
+
+/// What stands before a `#` behind white space.
+fn without_comment(text: &str) -> &str {
+    let hashes = text.match_indices('#').map(|(place, _)| place);
+    let mut comments = hashes.filter(|place| text[..*place].ends_with(char::is_whitespace));
+    comments.next().map_or(text, |place| &text[..place])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_taken_as_they_are() {
+        for (line, value) in [
+            ("A=1", "1"),
+            ("  A = 1  ", "1"),
+            ("export A=1", "1"),
+            ("export\tA=1", "1"),
+            ("A=1\r", "1"),
+            ("A=", ""),
+            ("A=''", ""),
+            ("A= # nothing", ""),
+            ("A=a b", "a b"),
+            ("A=a b # c", "a b"),
+            ("A=a\t#c", "a"),
+            ("A=a#b", "a#b"),
+            ("A=#a", "#a"),
+            ("A=a=b", "a=b"),
+            ("A=admin:a$bc$$D${E}", "admin:a$bc$$D${E}"),
+            (r"A=a\nb\", r"a\nb\"),
+            ("A='a # \"b\" $c'", "a # \"b\" $c"),
+            ("A=\"a 'b' $c\\\"", "a 'b' $c\\"),
+            ("A='a' # b", "a"),
+            ("A=it's", "it's"),
+            ("A=admin:abc, read:def", "admin:abc, read:def"),
+            ("A=größe", "größe"),
+        ] {
+            let expected = Variables::from([("A".to_owned(), value.to_owned())]);
+            assert_eq!(parse(line.as_bytes()).ok(), Some(expected), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_variable_names_its_line() {
+        for (line, fault) in [
+            (&b"KEY: value"[..], "not NAME=value"),
+            (b"KEY", "not NAME=value"),
+            (b"export", "not NAME=value"),
+            (b"KEY: a=b", "not a name"),
+            (b"=1", "not a name"),
+            (b"export =1", "not a name"),
+            (b"A B=1", "not a name"),
+            (b"A='b", "not closed"),
+            (b"A=\"b # c", "not closed"),
+            (b"A='b' c", "follows"),
+            (b"A='b'c", "follows"),
+            (b"A='b'#c", "follows"),
+            (b"A=b\rB=c", "control"),
+            (b"A=b\0", "control"),
+            (b"A=\xFF", "UTF-8"),
+        ] {
+            let content = [b"\xEF\xBB\xBF# one\r\nTWO=secret\n\n", line, b"\nFIVE=5"].concat();
+            let error = parse(&content).unwrap_err().to_string();
+            assert!(error.contains("line 4: "), "{error}");
+            assert!(error.contains(fault), "{error}");
+            assert!(!error.contains("secret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_last_value_of_a_name_counts() {
+        let variables = parse(b"A=1\nB=2\nA=3\nB=\n").unwrap();
+        let expected = [("A", "3"), ("B", "")];
+        assert_eq!(
+            variables,
+            expected
+                .map(|(name, value)| (name.into(), value.into()))
+                .into()
+        );
+    }
+
+    #[test]
+    fn no_file_is_none_and_another_that_cannot_be_read_an_error() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let inner = directory.path().join("inner");
+        fs::create_dir(&inner).unwrap();
+        fs::write(directory.path().join(NAME), "A=1").unwrap();
+        assert_eq!(read(&inner).unwrap(), Variables::new(), "of a parent");
+        std::os::unix::fs::symlink("nowhere", inner.join(NAME)).unwrap();
+        assert!(read(&inner).is_err(), "a link to nowhere");
+        fs::remove_file(inner.join(NAME)).unwrap();
+        fs::create_dir(inner.join(NAME)).unwrap();
+        assert!(read(&inner).is_err(), "a directory");
+        assert_eq!(read(directory.path()).unwrap()["A"], "1");
+    }
+}

@@ -1,0 +1,171 @@
+//! The origins that browsers may call from.
+
+use std::str::FromStr;
+
+use axum::http::{HeaderName, HeaderValue, Method, header};
+use thiserror::Error;
+use tower_http::cors::{AllowOrigin, CorsLayer};
+use url::Url;
+
+use super::{freshness, observe, ratelimit};
+
+/// Origins, separated by commas; or `*` for all. API keys travel in a header that pages set themselves, and never in what a
+/// browser sends along by itself (cookies): so a page of another origin can do only what it has a key for.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum CorsOrigins {
+    /// None but the service's own.
+    #[default]
+    None,
+    /// These.
+    Listed(Vec<HeaderValue>),
+    /// All.
+    All,
+}
+
+/// Why an origin is none.
+#[derive(Debug, Error, PartialEq)]
+pub enum OriginError {
+    /// It has another form.
+    #[error("{0:?} is not an origin, as https://app.example or http://localhost:3000")]
+    Form(String),
+    /// A browser sends it in another form, and the two would never be equal.
+    #[error("{given:?} must be written as browsers send it: {sent}")]
+    Spelling {
+        /// As it was given.
+        given: String,
+        /// As it is sent.
+        sent: String,
+    },
+    /// It is there with others.
+    #[error("* allows all origins, and goes with no others")]
+    AllAndMore,
+}
+
+impl FromStr for CorsOrigins {
+    type Err = OriginError;
+
+    fn from_str(text: &str) -> Result<Self, OriginError> {
+        let origins: Vec<&str> = text.split(',').map(str::trim).collect();
+        match origins.as_slice() {
+            [""] => Ok(Self::None),
+            ["*"] => Ok(Self::All),
+            origins if origins.contains(&"*") => Err(OriginError::AllAndMore),
+            origins => {
+                let origins = origins.iter().map(|text| origin(text));
+                Ok(Self::Listed(origins.collect::<Result<_, _>>()?))
+            }
+        }
+    }
+}
+
+fn origin(text: &str) -> Result<HeaderValue, OriginError> {
+    let form = || OriginError::Form(text.to_owned());
+    let url = Url::parse(text).map_err(|_| form())?;
+    let is_web = matches!(url.scheme(), "http" | "https");
+    let is_bare = url.username().is_empty()
+        && url.password().is_none()
+        && url.path() == "/"
+        && url.query().is_none()
+        && url.fragment().is_none();
+    if !is_web || !is_bare || text.contains('*') {
+        return Err(form());
+    }
+    let sent = url.origin().ascii_serialization();
+    if sent != text {
+        let given = text.to_owned();
+        return Err(OriginError::Spelling { given, sent });
+    }
+    HeaderValue::try_from(sent).map_err(|_| form())
+}
+
+impl CorsOrigins {
+    /// What lets browsers call from them; `None` where there are none.
+    pub(super) fn layer(&self) -> Option<CorsLayer> {
+        let origins = match self {
+            Self::None => return None,
+            Self::Listed(origins) => AllowOrigin::list(origins.iter().cloned()),
+            Self::All => AllowOrigin::any(),
+        };
+        let layer = CorsLayer::new()
+            .allow_origin(origins)
+            .allow_methods([Method::GET, Method::POST, Method::PUT, Method::DELETE])
+            .allow_headers([
+                header::AUTHORIZATION,
+                header::CACHE_CONTROL,
+                header::CONTENT_TYPE,
+                header::IF_MATCH,
+                header::IF_NONE_MATCH,
+                HeaderName::from_static("idempotency-key"),
+                observe::REQUEST_ID,
+            ])
+            .expose_headers([
+                header::ETAG,
+                header::RETRY_AFTER,
+                freshness::MAX_STALENESS_MS,
+                ratelimit::RATE_LIMIT,
+                ratelimit::RATE_LIMIT_POLICY,
+                observe::REQUEST_ID,
+            ]);
+        Some(layer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_are_what_browsers_send() {
+        let listed = |origins: &[&str]| {
+            let origins = origins.iter().map(|text| text.parse().unwrap());
+            Ok(CorsOrigins::Listed(origins.collect()))
+        };
+        let read = |text: &str| text.parse::<CorsOrigins>();
+        assert_eq!(read(" "), Ok(CorsOrigins::None));
+        assert_eq!(read(" * "), Ok(CorsOrigins::All));
+        for origin in [
+            "https://a.example",
+            "http://localhost:3000",
+            "http://127.0.0.1:8080",
+            "http://[::1]:8080",
+            "https://xn--bcher-kva.example",
+        ] {
+            assert_eq!(read(origin), listed(&[origin]));
+        }
+        let both = ["https://a.example", "http://b.example:81"];
+        assert_eq!(
+            read("https://a.example, http://b.example:81"),
+            listed(&both)
+        );
+        for wrong in [
+            "not a url",
+            "null",
+            "a.example",
+            "ftp://a.example",
+            "file:///",
+            "https://",
+            "https://*.example",
+            "https://u@a.example",
+            "https://a.example/path",
+            "https://a.example?q",
+            "https://a.example,",
+            "https://a.example:70000",
+        ] {
+            assert!(matches!(read(wrong), Err(OriginError::Form(_))), "{wrong}");
+        }
+        for (given, sent) in [
+            ("https://a.example/", "https://a.example"),
+            ("HTTPS://A.example", "https://a.example"),
+            ("https://a.example:443", "https://a.example"),
+            ("http://a.example:80", "http://a.example"),
+            ("https://bücher.example", "https://xn--bcher-kva.example"),
+        ] {
+            let error = OriginError::Spelling {
+                given: given.to_owned(),
+                sent: sent.to_owned(),
+            };
+            assert_eq!(read(given), Err(error));
+        }
+        assert_eq!(read("https://a.example,*"), Err(OriginError::AllAndMore));
+    }
+}

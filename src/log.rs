@@ -1,0 +1,304 @@
+//! The log: lines to standard error, that never hold up or fail what they are about.
+//!
+//! A line is put into a buffer, and a thread writes it out. If nobody reads the other end of a pipe the buffer gets full,
+//! and further lines are lost; so are those that can't be written (a full disk, a closed pipe). They are counted in
+//! `standings_log_lines_lost_total`, and a line says how many they were once lines are written again.
+//!
+//! `tracing-appender` would do most of that. But it does not count what could not be written, and at the end of the
+//! program it prints to standard output, which may be the same pipe that nobody reads: the program would never end.
+
+use std::io::{self, IsTerminal, Write};
+use std::panic::PanicHookInfo;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use metrics::counter;
+use parking_lot::{Condvar, Mutex};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::ParseError;
+
+use crate::config::LogFormat;
+use crate::supervise;
+
+/// How much may wait to be written.
+const WAITING_BYTES_MAX: usize = 1 << 20;
+/// How long the end of the program waits for what is still to be written.
+const FLUSH_TIME_MAX: Duration = Duration::from_secs(1);
+/// The pause before another try where standard error can't take a line at the moment.
+const RETRY_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Where lines are put. What waits is written when this is dropped, unless that takes too long.
+#[derive(Debug)]
+pub struct Log(Arc<Buffer>);
+
+#[derive(Debug, Default)]
+struct Buffer {
+    state: Mutex<State>,
+    has_changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: Vec<u8>,
+    is_writing: bool,
+    /// How many lines were lost, and how many of them have been told of.
+    lost: u64,
+    told: u64,
+}
+
+impl Log {
+    /// A log that is written to this end by a thread of its own.
+    pub fn to(end: impl Write + Send + 'static) -> io::Result<Self> {
+        let buffer = Arc::new(Buffer::default());
+        let written = Arc::clone(&buffer);
+        let writer = thread::Builder::new().name("log".to_owned());
+        writer.spawn(move || written.write_to(end))?;
+        Ok(Self(buffer))
+    }
+
+    /// Puts a line into it, as it is.
+    pub fn line(&self, text: &str) {
+        self.0.put(format!("{text}\n").as_bytes());
+    }
+
+    /// Has all events of the program written here, and panics too.
+    pub fn record(&self, filter: &str, format: LogFormat) -> Result<(), ParseError> {
+        let subscriber = tracing_subscriber::fmt()
+            .with_env_filter(EnvFilter::try_new(filter)?)
+            .with_ansi(io::stderr().is_terminal())
+            // It would print its errors to standard error, and panic where that fails.
+            .log_internal_errors(false)
+            .with_writer(Arc::clone(&self.0));
+        match format {
+            LogFormat::Text => subscriber.init(),
+            LogFormat::Json => subscriber.json().init(),
+        }
+        std::panic::set_hook(Box::new(record_panic));
+        Ok(())
+    }
+}
+
+/// The standard library's hook waits for standard error, and panics again where that fails.
+fn record_panic(panic: &PanicHookInfo<'_>) {
+    let message = supervise::message_of(panic.payload());
+    let place = panic.location().map(ToString::to_string);
+    let backtrace = std::backtrace::Backtrace::capture();
+    let is_captured = backtrace.status() == std::backtrace::BacktraceStatus::Captured;
+    let backtrace = is_captured.then(|| backtrace.to_string());
+    let thread = thread::current();
+    tracing::error!(message, place, thread = thread.name(), backtrace, "a panic");
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.0.flush(FLUSH_TIME_MAX);
+    }
+}
+
+impl Write for &Buffer {
+    /// Takes all, or loses all: it never fails, and never waits for the other end.
+    fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
+        self.put(lines);
+        Ok(lines.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Buffer {
+    fn put(&self, lines: &[u8]) {
+        let mut state = self.state.lock();
+        if state.waiting.len() + lines.len() > WAITING_BYTES_MAX {
+            state.lose(lines);
+        } else {
+            state.waiting.extend_from_slice(lines);
+            self.has_changed.notify_all();
+        }
+    }
+
+    /// Waits until all is written, or was lost.
+    fn flush(&self, time_max: Duration) {
+        let end = Instant::now() + time_max;
+        let mut state = self.state.lock();
+        while state.is_writing || !state.waiting.is_empty() {
+            if self.has_changed.wait_until(&mut state, end).timed_out() {
+                return;
+            }
+        }
+    }
+
+    /// Takes what waits; waits for something.
+    fn take(&self) -> Vec<u8> {
+        let mut state = self.state.lock();
+        state.is_writing = false;
+        while state.waiting.is_empty() {
+            self.has_changed.notify_all();
+            self.has_changed.wait(&mut state);
+        }
+        state.is_writing = true;
+        std::mem::take(&mut state.waiting)
+    }
+
+    /// Writes what is put in, for ever.
+    fn write_to(&self, mut end: impl Write) {
+        let mut is_torn = false;
+        loop {
+            let lines = self.take();
+            // The half of a line that was lost has a line of its own.
+            is_torn = is_torn && write_whole(&mut end, b"\n") == 0;
+            let count = write_whole(&mut end, &lines);
+            let (written, rest) = lines.split_at(count);
+            is_torn = written.last().map_or(is_torn, |byte| *byte != b'\n');
+            let mut state = self.state.lock();
+            state.lose(rest);
+            let untold = state.lost - state.told;
+            if rest.is_empty() && untold > 0 {
+                state.told = state.lost;
+                drop(state);
+                tracing::warn!(lines = untold, "lines of the log were lost");
+            }
+        }
+    }
+}
+
+impl State {
+    fn lose(&mut self, lines: &[u8]) {
+        let count = lines.split_inclusive(|byte| *byte == b'\n').count();
+        self.lost += u64::try_from(count).unwrap_or(u64::MAX);
+        counter!("standings_log_lines_lost_total").absolute(self.lost);
+    }
+}
+
+/// Writes as much as can be written, and tells how much that was.
+fn write_whole(end: &mut impl Write, lines: &[u8]) -> usize {
+    let mut written = 0;
+    while written < lines.len() {
+        match end.write(&lines[written..]) {
+            Ok(0) => break,
+            Ok(count) => written += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // Another program has made the pipe that both write to one that does not wait.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                thread::sleep(RETRY_INTERVAL);
+            }
+            Err(_) => break,
+        }
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// An end that does with each write what it is told, and shows what it has got.
+    struct End {
+        told: mpsc::Receiver<io::Result<usize>>,
+        got: mpsc::Sender<String>,
+    }
+
+    impl Write for End {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let count = self.told.recv().unwrap_or(Ok(usize::MAX))?.min(bytes.len());
+            let text = String::from_utf8(bytes[..count].to_vec()).unwrap();
+            // At the end of the test nobody listens.
+            let _ = self.got.send(text);
+            Ok(count)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    struct Bench {
+        log: Log,
+        tell: mpsc::Sender<io::Result<usize>>,
+        got: mpsc::Receiver<String>,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let (tell, told) = mpsc::channel();
+            let (got, getting) = mpsc::channel();
+            let log = Log::to(End { told, got }).unwrap();
+            Self {
+                log,
+                tell,
+                got: getting,
+            }
+        }
+
+        fn lost(&self) -> u64 {
+            self.log.0.state.lock().lost
+        }
+
+        fn line_that_is(&self, text: &str, outcome: io::Result<usize>) {
+            self.log.line(text);
+            self.tell.send(outcome).unwrap();
+        }
+
+        fn flush(&self) {
+            self.log.0.flush(Duration::from_mins(1));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_lost_and_counted_and_nobody_fails() {
+        let bench = Bench::new();
+        bench.line_that_is("one", Ok(usize::MAX));
+        assert_eq!(bench.got.recv().unwrap(), "one\n");
+        bench.line_that_is("two", Err(io::ErrorKind::StorageFull.into()));
+        bench.flush();
+        assert_eq!(bench.lost(), 1);
+        bench.line_that_is("three", Ok(2));
+        assert_eq!(bench.got.recv().unwrap(), "th");
+        bench
+            .tell
+            .send(Err(io::ErrorKind::BrokenPipe.into()))
+            .unwrap();
+        bench.flush();
+        assert_eq!(bench.lost(), 2);
+        bench.line_that_is("four", Err(io::ErrorKind::Interrupted.into()));
+        for written in ["\n", "four\n"] {
+            bench.tell.send(Ok(usize::MAX)).unwrap();
+            assert_eq!(bench.got.recv().unwrap(), written);
+        }
+        assert_eq!(bench.lost(), 2);
+    }
+
+    #[test]
+    fn nobody_waits_for_an_end_that_does_not_read() {
+        let bench = Bench::new();
+        let line = "x".repeat(1_023);
+        for _ in 0..4_096 {
+            bench.log.line(&line);
+        }
+        // What is being written, and what waits, is bounded; the rest was lost.
+        let (lost, kept) = (bench.lost(), 2 * WAITING_BYTES_MAX as u64 / 1_024);
+        assert!(lost >= 4_096 - kept, "{lost}");
+        bench.log.0.flush(Duration::from_millis(1));
+        drop(bench.tell);
+        bench.log.0.flush(Duration::from_mins(1));
+        let got: String = bench.got.try_iter().collect();
+        assert_eq!(got.lines().count() as u64, 4_096 - lost);
+        assert!(got.lines().all(|got| got == line));
+    }
+
+    #[test]
+    fn how_many_were_lost_is_told_once_lines_are_written_again() {
+        let bench = Bench::new();
+        let told = || bench.log.0.state.lock().told;
+        bench.line_that_is("one\ntwo", Err(io::ErrorKind::StorageFull.into()));
+        bench.flush();
+        assert_eq!((bench.lost(), told()), (2, 0));
+        bench.line_that_is("three", Ok(usize::MAX));
+        bench.flush();
+        assert_eq!(told(), 2);
+    }
+}

@@ -1,0 +1,123 @@
+//! Lines of the log that would flood it: of each cause one a second, with how many there were.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+/// The pause between two lines of a cause.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// How long a cause has had no line when what was left out is told without a further one: a flood would have had it.
+const SILENT_AFTER: Duration = Duration::from_secs(2);
+/// How many causes are told apart. What else there is counts as one.
+const CAUSES_MAX: usize = 64;
+/// The name of all other causes.
+const OTHER: &str = "other causes";
+
+static LINES: Throttle = Throttle::new();
+
+/// Has a line logged, unless one with the same cause was logged less than a second ago. The line is given how many were
+/// left out since the last one, if any were.
+pub fn say(cause: &str, log: impl FnOnce(Option<u64>)) {
+    if let Some(left_out) = LINES.admit(cause, Instant::now()) {
+        log(Some(left_out).filter(|count| *count > 0));
+    }
+}
+
+/// Tells how many lines were left out where no further one comes to tell it, until it is told to stop.
+pub async fn tell_of_the_rest(stop: CancellationToken) {
+    loop {
+        let slept = stop.run_until_cancelled(tokio::time::sleep(INTERVAL)).await;
+        let is_last = slept.is_none();
+        let now = Instant::now();
+        let rest = LINES.rest(if is_last { now + SILENT_AFTER } else { now });
+        for (cause, more) in rest {
+            tracing::warn!(cause, more, "more of the same");
+        }
+        if is_last {
+            return;
+        }
+    }
+}
+
+struct Throttle(Mutex<BTreeMap<String, Said>>);
+
+/// When a cause had its last line, and how many were left out since.
+struct Said {
+    at: Instant,
+    left_out: u64,
+}
+
+impl Throttle {
+    const fn new() -> Self {
+        Self(Mutex::new(BTreeMap::new()))
+    }
+
+    /// How many lines were left out since the last one, if there may be one now.
+    fn admit(&self, cause: &str, now: Instant) -> Option<u64> {
+        let mut causes = self.0.lock();
+        let is_new = !causes.contains_key(cause);
+        let cause = if is_new && causes.len() >= CAUSES_MAX {
+            OTHER
+        } else {
+            cause
+        };
+        if let Some(said) = causes.get_mut(cause) {
+            if now.duration_since(said.at) < INTERVAL {
+                said.left_out += 1;
+                return None;
+            }
+            said.at = now;
+            return Some(std::mem::take(&mut said.left_out));
+        }
+        let said = Said {
+            at: now,
+            left_out: 0,
+        };
+        causes.insert(cause.to_owned(), said);
+        Some(0)
+    }
+
+    /// What was left out of causes that have had no line for a while; they are forgotten.
+    fn rest(&self, now: Instant) -> Vec<(String, u64)> {
+        let mut causes = self.0.lock();
+        let old = causes.extract_if(.., |_, said| now.duration_since(said.at) >= SILENT_AFTER);
+        let old = old.map(|(cause, said)| (cause, said.left_out));
+        old.filter(|(_, left_out)| *left_out > 0).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_has_one_line_a_second_and_none_goes_uncounted() {
+        let lines = Throttle::new();
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        assert_eq!(lines.admit("a", at(0)), Some(0));
+        for ms in 1..=100 {
+            assert_eq!(lines.admit("a", at(ms)), None);
+        }
+        assert_eq!(lines.admit("b", at(100)), Some(0));
+        assert_eq!(lines.admit("a", at(1_000)), Some(100));
+        assert_eq!(lines.admit("a", at(1_001)), None);
+        assert_eq!(lines.rest(at(2_999)), [], "b had none left out");
+        assert_eq!(lines.rest(at(3_000)), [("a".to_owned(), 1)]);
+        assert_eq!(lines.rest(at(9_000)), []);
+        assert_eq!(lines.admit("a", at(9_000)), Some(0));
+    }
+
+    #[test]
+    fn causes_that_nobody_foresaw_take_bounded_memory() {
+        let lines = Throttle::new();
+        let now = Instant::now();
+        let admitted = (0..1_000).filter(|number| lines.admit(&number.to_string(), now).is_some());
+        assert_eq!(admitted.count(), CAUSES_MAX + 1);
+        let rest = lines.rest(now + SILENT_AFTER);
+        let left_out = 1_000 - CAUSES_MAX as u64 - 1;
+        assert_eq!(rest, [(OTHER.to_owned(), left_out)]);
+    }
+}

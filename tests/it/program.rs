@@ -1,0 +1,378 @@
+//! The program as a process: its settings and where they come from, its log, and what it says when it can't start.
+
+use std::cell::RefCell;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use reqwest::Method;
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::io::AsyncReadExt;
+use tokio::process::Child;
+
+use crate::faults::kill_redis;
+use crate::harness::program::{self, Program};
+use crate::harness::redis::eventually;
+use crate::harness::servers::free_ports;
+use crate::harness::{Client, RedisServer, repository};
+
+/// Runs a command of the program in a folder; returns its exit status and what it says on standard error.
+fn run(folder: &Path, args: &[&str], environment: &[(&str, &str)]) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_standings"));
+    command.args(args).current_dir(folder).stdin(Stdio::null());
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("STANDINGS_") {
+            command.env_remove(name);
+        }
+    }
+    let output = command.envs(environment.iter().copied()).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    (output.status.code(), said)
+}
+
+#[test]
+fn a_setting_that_cannot_be_taken_is_one_line_and_the_exit_status_1() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join(".env");
+    let long = "admin:long-enough";
+    for (content, environment, said) in [
+        (
+            "# a\nKEY: value\nSTANDINGS_API_KEYS=admin:secret-1",
+            None,
+            ".env can't be read: line 2: ",
+        ),
+        (
+            "STANDINGS_API_KEYS=\"admin:secret-1",
+            None,
+            "line 1: a quote is not closed",
+        ),
+        (
+            "STANDINGS_API_KEYS=admin:secret",
+            None,
+            "STANDINGS_API_KEYS",
+        ),
+        (
+            "STANDINGS_API_KEYS=secret-of-none",
+            None,
+            "STANDINGS_API_KEYS",
+        ),
+        (
+            "STANDINGS_API_KEYS=secret-of-none",
+            Some(("STANDINGS_API_KEYS", long)),
+            "",
+        ),
+        (
+            "STANDINGS_API_KEYS=admin:secret-1",
+            Some(("STANDINGS_API_KEYS", "secret")),
+            "STANDINGS_API_KEYS",
+        ),
+        (
+            "STANDINGS_CORS_ORIGINS=https://a.example/",
+            None,
+            "as browsers send it: https://a.example",
+        ),
+        (
+            "",
+            Some(("STANDINGS_CORS_ORIGINS", "not a url")),
+            "not an origin",
+        ),
+        (
+            "",
+            Some(("STANDINGS_CORS_ORIGINS", "*,https://a.example")),
+            "no others",
+        ),
+        (
+            "",
+            Some(("STANDINGS_LISTEN", "nowhere")),
+            "STANDINGS_LISTEN (--listen <LISTEN>) is \"nowhere\"",
+        ),
+        (
+            "SITE_TITLE=My Great Site\nexport STANDINGS_LISTEN='127.0.0.1:1' # one",
+            None,
+            "",
+        ),
+    ] {
+        fs::write(&file, content).unwrap();
+        for command in ["openapi", "serve", "healthcheck"] {
+            if command != "openapi" && said.is_empty() {
+                continue;
+            }
+            let (status, text) = run(folder.path(), &[command], environment.as_slice());
+            assert_eq!(
+                status,
+                Some(i32::from(!said.is_empty())),
+                "{content}: {text}"
+            );
+            let lines = usize::from(!said.is_empty());
+            assert_eq!(text.lines().count(), lines, "{content}: {text}");
+            assert!(text.contains(said), "{content}: {text}");
+            assert!(!text.contains("secret"), "{text}");
+        }
+    }
+    fs::write(&file, "STANDINGS_API_KEYS=admin:a\nSTANDINGS_LOGG=info").unwrap();
+    let inner = folder.path().join("inner");
+    fs::create_dir(&inner).unwrap();
+    assert_eq!(
+        run(&inner, &["openapi"], &[]),
+        (Some(0), String::new()),
+        "of a parent"
+    );
+    fs::write(&file, "STANDINGS_LOGG=info").unwrap();
+    let (status, text) = run(folder.path(), &["openapi"], &[("STANDINGS_KEYS", "1")]);
+    assert_eq!(status, Some(0));
+    assert!(
+        text.contains("STANDINGS_LOGG is not a setting; STANDINGS_LOG is one"),
+        "{text}"
+    );
+    assert!(text.contains("STANDINGS_KEYS is not a setting"), "{text}");
+}
+
+/// The program in a folder with this `.env`.
+fn in_folder(folder: &Path, settings: &str, args: &[&str]) -> tokio::process::Command {
+    fs::write(folder.join(".env"), settings).unwrap();
+    let mut command = program::command(args);
+    command.current_dir(folder);
+    command
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_of_the_example_starts_and_its_api_keys_are_taken_as_they_are() {
+    let folder = TempDir::new().unwrap();
+    let example = fs::read_to_string(repository().join(".env.example")).unwrap();
+    let example = example.replace("LISTEN=127.0.0.1:8080", "LISTEN=127.0.0.1:0");
+    let program = Program::run_until_ready(&mut in_folder(folder.path(), &example, &[])).await;
+    program
+        .client()
+        .define("b", json!({"windows": ["day"]}))
+        .await;
+    assert!(folder.path().join("data/appendonlydir").is_dir());
+    program.stop().await;
+
+    let keys =
+        "SITE_TITLE=My Great Site\nSTANDINGS_API_KEYS=admin:a$HOMEa${x}\\n, read:b'c\"d#e#\n";
+    let settings = format!("{example}\n{keys}STANDINGS_LOGS=debug\n");
+    let mut command = in_folder(folder.path(), &settings, &[]);
+    let program = Program::run_until_ready(command.env("STANDINGS_LISTEN", "127.0.0.1:0")).await;
+    let client = program.client();
+    client
+        .get("/v1/boards")
+        .await
+        .expect_problem(401, "unauthenticated");
+    for (key, status) in [
+        ("a$HOMEa${x}\\n", 200),
+        ("b'c\"d#e#", 200),
+        ("a", 401),
+        ("a${x}\\n", 401),
+    ] {
+        client.with_key(key).get("/v1/boards").await.expect(status);
+    }
+    let log = program.log();
+    assert!(
+        log.contains("STANDINGS_LOGS is not a setting; STANDINGS_LOG is one"),
+        "{log}"
+    );
+    program.stop().await;
+
+    // The environment comes first, also with the empty value that stands for the default.
+    let mut command = in_folder(folder.path(), &settings, &[]);
+    command.env("STANDINGS_LISTEN", "127.0.0.1:0");
+    let program = Program::run_until_ready(command.env("STANDINGS_API_KEYS", "")).await;
+    program.client().get("/v1/boards").await.expect(200);
+    program.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_origins_may_call_where_all_are_let_in() {
+    let folder = TempDir::new().unwrap();
+    let settings = "STANDINGS_CORS_ORIGINS=*\nSTANDINGS_LISTEN=127.0.0.1:0\n";
+    let program = Program::run_until_ready(&mut in_folder(folder.path(), settings, &[])).await;
+    let request = program.client().builder(Method::OPTIONS, "/v1/boards");
+    let request = request
+        .header("origin", "https://any.example")
+        .header("access-control-request-method", "PUT")
+        .header("access-control-request-headers", "authorization");
+    let answer = request.send().await.unwrap();
+    let headers = answer.headers();
+    assert_eq!(headers["access-control-allow-origin"], "*");
+    assert!(!headers.contains_key("access-control-allow-credentials"));
+    let allowed = headers["access-control-allow-headers"].to_str().unwrap();
+    assert!(allowed.contains("authorization"), "{allowed}");
+    program.stop().await;
+}
+
+/// A program with a private server, that writes its log to this end; ready.
+async fn serve_with_log_to(end: Stdio, folder: &Path, settings: &[&str]) -> (Child, Client) {
+    let address = format!("127.0.0.1:{}", free_ports()[0]);
+    let data = folder.join("data");
+    let data = data.to_str().unwrap();
+    let args = [&["--listen", &address, "--data-dir", data], settings].concat();
+    let mut command = program::command(&args);
+    let mut child = command.stderr(end).spawn().unwrap();
+    let client = Client::new(&format!("http://{address}"));
+    let exited = RefCell::new(&mut child);
+    eventually("the program is ready", async || {
+        let status = exited.borrow_mut().try_wait().unwrap();
+        assert!(status.is_none(), "it has ended: {status:?}");
+        let answer = client.builder(Method::GET, "/readyz").send().await;
+        answer.is_ok_and(|answer| answer.status() == 200)
+    })
+    .await;
+    (child, client)
+}
+
+/// The sum of a counter's values.
+async fn counted(client: &Client, name: &str, label: &str) -> u64 {
+    let text = client.get("/metrics").await.text;
+    let lines = text
+        .lines()
+        .filter(|line| line.starts_with(name) && !line.starts_with('#') && line.contains(label));
+    lines
+        .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
+        .sum()
+}
+
+const LOST: &str = "standings_log_lines_lost_total";
+
+async fn kill_private_redis(folder: &Path) {
+    kill_redis(&folder.join("data/redis.sock")).await;
+}
+
+/// Without its Redis the service has something to say.
+async fn works_and_starts_its_redis_again(child: &mut Child, client: &Client, folder: &Path) {
+    client.define("b", json!({"windows": ["all"]})).await;
+    for round in 0..2 {
+        kill_private_redis(folder).await;
+        let event = json!({"events": [{"board": "b", "id": format!("e-{round}"), "member": "m", "score": 1}]});
+        client.post_until_taken("/v1/events", &event).await;
+    }
+    eventually("both events are read", async || {
+        let page = client.get("/v1/boards/b/standings/all").await;
+        page.json["entries"][0]["score"] == 2
+    })
+    .await;
+    client.get("/livez").await.expect(200);
+    assert!(counted(client, LOST, "").await > 0);
+    let status = program::stop(child).await;
+    assert!(status.success(), "{status}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_on_a_full_disk_fails_nothing() {
+    let full = Path::new("/dev/full");
+    if !full.exists() {
+        return; // Only Linux has it.
+    }
+    let folder = TempDir::new().unwrap();
+    let end = fs::File::options().write(true).open(full).unwrap();
+    let (mut child, client) = serve_with_log_to(end.into(), folder.path(), &[]).await;
+    works_and_starts_its_redis_again(&mut child, &client, folder.path()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_in_a_closed_pipe_fails_nothing() {
+    let folder = TempDir::new().unwrap();
+    let (read, end) = std::io::pipe().unwrap();
+    drop(read);
+    let (mut child, client) = serve_with_log_to(end.into(), folder.path(), &[]).await;
+    works_and_starts_its_redis_again(&mut child, &client, folder.path()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_nobody_reads_holds_up_nothing_and_tells_later_what_was_lost() {
+    let folder = TempDir::new().unwrap();
+    let debug = ["--log", "info,fred=off,standings::http=debug"];
+    let (mut child, client) = serve_with_log_to(Stdio::piped(), folder.path(), &debug).await;
+    lose_lines(&client).await;
+    client.define("b", json!({"windows": ["all"]})).await;
+    kill_private_redis(folder.path()).await;
+    let event = json!({"events": [{"board": "b", "id": "e", "member": "m", "score": 1}]});
+    client.post_until_taken("/v1/events", &event).await;
+    let mut end = child.stderr.take().unwrap();
+    let (mut read, mut chunk) = (Vec::new(), vec![0; 1 << 16]);
+    while !String::from_utf8_lossy(&read).contains("lines of the log were lost lines=") {
+        let count = end.read(&mut chunk).await.unwrap();
+        assert!(count > 0, "the log has ended");
+        read.extend_from_slice(&chunk[..count]);
+    }
+    lose_lines(&client).await;
+    let status = program::stop(&mut child).await;
+    assert!(status.success(), "{status}");
+    // Until here nobody has read.
+    drop(end);
+}
+
+/// Has so much logged that the pipe and the buffer are full.
+async fn lose_lines(client: &Client) {
+    let path = format!("/{}", "x".repeat(32_000));
+    let before = counted(client, LOST, "").await;
+    eventually("the buffer of the log is full", async || {
+        client.get(&path).await.expect_problem(404, "not-found");
+        counted(client, LOST, "").await > before + 10
+    })
+    .await;
+}
+
+/// A number behind `name=` in a line.
+fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = line.split_once(&format!(" {name}="))?;
+    rest.split(' ').next()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_is_away_does_not_flood_the_log_and_nothing_goes_uncounted() {
+    let redis = RedisServer::start().await;
+    let args = [
+        "--listen",
+        "127.0.0.1:0",
+        "--redis-url",
+        &redis.url(),
+        "--drain-seconds",
+        "0",
+    ];
+    let program = Program::run_until_ready(program::command(&args).env("NO_COLOR", "1")).await;
+    let client = program.client();
+    client.define("b", json!({"windows": ["all"]})).await;
+    redis.kill();
+    eventually("the service has noticed", async || {
+        client.get("/v1/boards/b/standings/all").await.status == 503
+    })
+    .await;
+    for _ in 0..300 {
+        client
+            .get("/v1/boards/b/standings/all")
+            .await
+            .expect_problem(503, "store-unavailable");
+    }
+    let failed = counted(&client, "standings_http_requests_total", "status=\"503\"").await;
+    assert!(failed >= 300);
+    let log = program.stop().await;
+    let lines: Vec<&str> = log
+        .lines()
+        .filter(|line| line.contains("request failed"))
+        .collect();
+    let of_reads: Vec<&&str> = lines
+        .iter()
+        .filter(|line| field(line, "route").is_some())
+        .collect();
+    let example = of_reads.first().unwrap();
+    assert_eq!(field(example, "status"), Some("503"), "{example}");
+    assert!(
+        example.contains(" cause=\"redis is not available: "),
+        "{example}"
+    );
+    assert!(example.contains(" request_id="), "{example}");
+    for line in of_reads {
+        let ms = field(line, "ms").unwrap();
+        let digits = ms.split_once('.').map_or("", |(_, digits)| digits);
+        assert!(digits.len() <= 3 && ms.parse::<f64>().is_ok(), "{line}");
+    }
+    let more = lines.iter().filter_map(|line| field(line, "more"));
+    let more: u64 = more.map(|more| more.parse::<u64>().unwrap()).sum();
+    let said = log
+        .lines()
+        .filter(|line| field(line, "route").is_some())
+        .count();
+    assert_eq!(more + said as u64, failed, "{log}");
+    assert!((said as u64) < failed / 2, "{log}");
+}
