@@ -315,7 +315,11 @@ mod tests {
         let listener = TcpListener::bind(args.serve.listen).await.unwrap();
         let metrics = PrometheusBuilder::new().build_recorder().handle();
         let never = std::future::pending();
-        let serving = serve_on(listener, &args.serve, Some(&server), metrics, never);
+        let limits = Limits {
+            connections: 10,
+            times: Times::default(),
+        };
+        let serving = serve_on(listener, limits, &args.serve, Some(&server), metrics, never);
         let ended = async {
             server.stop().await;
             std::future::pending::<()>().await;

@@ -54,6 +54,7 @@ impl Step {
             Self::Reshard => "reshard",
             Self::Purge => "purge",
             Self::Reservations => "reservations",
+            Self::Warnings => "warnings",
         }
     }
 
