@@ -11,6 +11,11 @@ use utoipa::ToSchema;
 
 use super::App;
 use super::problem::{Problem, ProblemBody, STORE_UNAVAILABLE};
+use crate::domain::time::Timestamp;
+use crate::service::faults::Fault;
+
+/// The most faults that readiness names.
+const FAULTS_SHOWN_MAX: usize = 20;
 
 /// That the process is there.
 #[derive(Debug, Serialize, ToSchema)]
@@ -27,6 +32,38 @@ pub struct Ready {
     /// Whether the running standing of every rolling window has been completed ahead. While it isn't, reads
     /// are right all the same, but the first one may wait.
     windows_complete: bool,
+    /// What the background work of this instance fails at; the service works in spite of it. The first 20.
+    faults: Vec<FaultBody>,
+    /// How many there are.
+    fault_count: usize,
+}
+
+/// A fault of one board, which is tried again until it is over.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Fault)]
+pub struct FaultBody {
+    /// The board.
+    #[schema(example = "run_hero")]
+    board: String,
+    /// What fails: `definition`, `rollover`, `reshard`, `purge`, `reservations` or `announcement`.
+    #[schema(example = "rollover")]
+    job: &'static str,
+    /// Why.
+    error: String,
+    /// Since when.
+    #[schema(value_type = String, format = DateTime)]
+    since: Timestamp,
+}
+
+impl From<Fault> for FaultBody {
+    fn from(fault: Fault) -> Self {
+        Self {
+            board: fault.board.to_string(),
+            job: fault.job.name(),
+            error: fault.error,
+            since: fault.since,
+        }
+    }
 }
 
 /// The process is there.
@@ -58,9 +95,12 @@ pub async fn readyz(State(app): State<Arc<App>>) -> Result<Json<Ready>, Problem>
         .check()
         .await
         .map_err(crate::service::Error::from)?;
+    let (faults, fault_count) = app.service.faults.list(FAULTS_SHOWN_MAX);
     Ok(Json(Ready {
         status: "ok",
         windows_complete: app.service.windows_are_complete(),
+        faults: faults.into_iter().map(FaultBody::from).collect(),
+        fault_count,
     }))
 }
 

@@ -67,6 +67,8 @@ kinds! {
         "The body did not arrive in time. Nothing was done.";
     BOARD_IN_USE = CONFLICT, "board-in-use", "Board in use",
         "The change would alter data that is stored already. It is possible only while the board has no events; `errors` names the fields.";
+    WINDOWS_IN_USE = CONFLICT, "windows-in-use", "Windows in use",
+        "The change would take windows from the board whose standings could not be made again. To give them up for good, name them: `?drop_windows=week,month`. Nothing was done.";
     BOARD_CLOSED = CONFLICT, "board-closed", "Board closed",
         "The event's `at` lies before the board's `opens_at` or not before its `closes_at`. It was not taken.";
     PRECONDITION_FAILED = PRECONDITION_FAILED, "precondition-failed", "Precondition failed",
@@ -90,7 +92,7 @@ kinds! {
     UNKNOWN_WINDOW = UNPROCESSABLE_ENTITY, "unknown-window", "Unknown window",
         "The board does not keep this window; `detail` names those that it keeps.";
     INTERNAL = INTERNAL_SERVER_ERROR, "internal", "Internal error",
-        "A fault of the service. It is in the log under the request id.";
+        "A fault of the service, or of the stored data. It is in the log.";
     STORE_UNAVAILABLE = SERVICE_UNAVAILABLE, "store-unavailable", "Store unavailable",
         "Redis did not answer in time. An event that was sent may have been taken or not: send it again with the same id after `Retry-After` seconds, and it counts once.";
 }
@@ -250,6 +252,9 @@ impl From<Error> for Problem {
                 tracing::error!(%error, "internal error");
                 return Self::new(INTERNAL, "a fault of the service; its log tells more");
             }
+            // It is in the log as a fault of the board.
+            Error::Unreadable { .. } => INTERNAL,
+            Error::WindowsInUse(_) => WINDOWS_IN_USE,
             Error::BoardNotFound(_) => BOARD_NOT_FOUND,
             Error::MemberNotFound { .. } => MEMBER_NOT_FOUND,
             Error::UnknownWindow { .. } => UNKNOWN_WINDOW,

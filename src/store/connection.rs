@@ -273,8 +273,10 @@ fn failure(error: &fred::error::Error) -> Failure {
     if says_moving(error.details()) {
         return Failure::Moving(text);
     }
-    // A script that fails while it runs is a fault of this program; all else is a matter of the server.
-    let is_own_fault = text.contains("user_script") && !text.contains("cluster is down");
+    // A script that fails while it runs is a fault of this program, or of the data, as is a key of another type; all else
+    // is a matter of the server.
+    let in_script = text.contains("user_script") && !text.contains("cluster is down");
+    let is_own_fault = in_script || error.details().starts_with("WRONGTYPE");
     Failure::Store(
         if is_own_fault || *error.kind() == fred::error::ErrorKind::Parse {
             StoreError::Unexpected(text)
@@ -385,7 +387,15 @@ mod tests {
                 "{found:?}"
             );
         }
-        let bug = failure_of("ERR user_script:9: attempt to index a nil value");
-        assert!(matches!(bug, Failure::Store(StoreError::Unexpected(_))));
+        for fault in [
+            "ERR user_script:9: attempt to index a nil value",
+            "WRONGTYPE Operation against a key holding the wrong kind of value",
+        ] {
+            let found = failure_of(fault);
+            assert!(
+                matches!(found, Failure::Store(StoreError::Unexpected(_))),
+                "{found:?}"
+            );
+        }
     }
 }

@@ -85,8 +85,12 @@ scripts! {
     RECALL = "recall", "#!lua", [];
     /// Takes a definition away.
     DELETE = "delete", "#!lua", [];
+    /// Begins a change of a board.
+    BEGIN = "begin", "#!lua", [];
     /// Tells all instances that a definition has changed.
     ANNOUNCE = "announce", "#!lua", [];
+    /// Reads which definitions have changed.
+    NEWS = "news", "#!lua flags=no-writes", [];
     /// Unlinks the data of a deleted board.
     PURGE = "purge", "#!lua", ["slot", "generation"];
 }

@@ -2,8 +2,10 @@
 
 mod boards;
 mod caching;
+mod damage;
 mod errors;
 mod events;
+mod history;
 mod quotas;
 mod reads;
 mod reservations;
