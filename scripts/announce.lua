@@ -1,16 +1,24 @@
 -- announce.lua: tells all instances that a board's definition has changed.
 --
 -- KEYS[1] the ids of all boards; KEYS[2] board ids by the sequence number of their last change; KEYS[3] the
---         last sequence number
+--         last sequence number; KEYS[4] the epoch of these numbers: they begin anew where it is lost
+-- KEYS[5] changes that were begun (begin.lua)
 -- ARGV[1] board id
 -- ARGV[2] '1' if the board is there, '0' if it was deleted
+-- ARGV[3] the stamp of the change, which has come to its end; '' for none
 --
 -- Reply: the sequence number, an integer
--- Example: KEYS st:{boards}:live st:{boards}:changes st:{boards}:sequence  ARGV 'b' '1'  reply 1
+-- Example: KEYS st:{boards}:live st:{boards}:changes st:{boards}:sequence st:{boards}:epoch st:{boards}:begun
+--   ARGV 'b' '1' '28080000123456'  reply 1
 
-if #KEYS ~= 3 or #ARGV ~= 2 then return redis.error_reply('ERR announce.lua: 3 keys, 2 arguments') end
-local LIVE, CHANGES, SEQUENCE, id, is_live = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2] == '1'
+if #KEYS ~= 5 or #ARGV ~= 3 then return redis.error_reply('ERR announce.lua: 5 keys, 3 arguments') end
+local LIVE, CHANGES, SEQUENCE, EPOCH, BEGUN = unpack(KEYS)
+local id, is_live, stamp = ARGV[1], ARGV[2] == '1', ARGV[3]
 
+if redis.call('EXISTS', EPOCH) == 0 then
+  local time = redis.call('TIME')
+  redis.call('SET', EPOCH, time[1] .. '.' .. time[2])
+end
 local number = redis.call('INCR', SEQUENCE)
 redis.call('ZADD', CHANGES, number, id)
 if is_live then
@@ -18,4 +26,5 @@ if is_live then
 else
   redis.call('ZREM', LIVE, id)
 end
+if stamp ~= '' then redis.call('ZREM', BEGUN, id .. ' ' .. stamp) end
 return number

@@ -479,5 +479,5 @@ flush_all()
 if quotas then flush_counts(KEYS[quotas.registry], now) end
 flush_turnouts()
 for _, id_key in ipairs(taken) do call('SET', id_key, remembered[id_key], 'PX', args.remember) end
-if is_used and not board[2] then call('HSET', BOARD, 'used', 1) end
+if is_used and board[2] ~= args.version then call('HSET', BOARD, 'used', args.version) end
 return reply

@@ -89,5 +89,5 @@ for state, entries in pairs(states) do
 end
 for m = 1, #names do set(own, m, scores[m], scores[m] and layout.hashed and args.time or nil) end
 if flush(own_layout, own) then call('SADD', REGISTRY, unpack(keys_of(own))) end
-call('HSET', BOARD, 'used', 1)
+call('HSET', BOARD, 'used', args.version)
 return {'OK', count_members(own_layout, own)}

@@ -1,5 +1,5 @@
--- use.lua: notes that a board of several shards has events, before the first of them gets one. From then on its frozen
--- fields can't change.
+-- use.lua: notes that a board of several shards has events of this version, before the first of them gets one. From then
+-- on what would change stored data is refused (define.lua).
 --
 -- KEYS[1] board
 -- ARGV[1] the version of its definition that the events are planned for
@@ -11,5 +11,5 @@ if #KEYS ~= 1 or #ARGV ~= 1 then return redis.error_reply('ERR use.lua: 1 key, 1
 local BOARD, version = KEYS[1], ARGV[1]
 
 if redis.call('HGET', BOARD, 'version') ~= version then return {'STALE'} end
-redis.call('HSET', BOARD, 'used', 1)
+redis.call('HSET', BOARD, 'used', version)
 return {'OK'}

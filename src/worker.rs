@@ -8,6 +8,7 @@ use metrics::gauge;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
+use crate::service::boards::UNFINISHED;
 use crate::service::reserve::LEFT_BEHIND;
 use crate::service::{Error, Service};
 use crate::throttle;
@@ -30,6 +31,8 @@ pub enum Step {
     Reshard,
     /// Unlinking data that is not needed any more.
     Purge,
+    /// Announcing changes of definitions whose makers are gone.
+    Changes,
     /// Settling what was reserved of quotas for events that nobody brought to their end.
     Reservations,
 }
@@ -38,10 +41,11 @@ impl Step {
     /// What every instance needs, to keep its memory and its clock right, and its operator informed.
     pub const OF_EVERY_INSTANCE: [Self; 3] = [Self::Clock, Self::Boards, Self::Warnings];
     /// What one instance is enough for.
-    pub const IN_BACKGROUND: [Self; 4] = [
+    pub const IN_BACKGROUND: [Self; 5] = [
         Self::Rollover,
         Self::Reshard,
         Self::Purge,
+        Self::Changes,
         Self::Reservations,
     ];
 
@@ -53,6 +57,7 @@ impl Step {
             Self::Rollover => "rollover",
             Self::Reshard => "reshard",
             Self::Purge => "purge",
+            Self::Changes => "changes",
             Self::Reservations => "reservations",
             Self::Warnings => "warnings",
         }
@@ -64,7 +69,7 @@ impl Step {
             Self::Boards => Duration::from_millis(250),
             Self::Rollover => Duration::from_millis(500),
             Self::Warnings => Duration::from_secs(10),
-            Self::Clock | Self::Reshard | Self::Purge | Self::Reservations => {
+            Self::Clock | Self::Reshard | Self::Purge | Self::Changes | Self::Reservations => {
                 Duration::from_secs(1)
             }
         }
@@ -82,6 +87,7 @@ impl Step {
                 while service.purge_deleted().await? {}
                 Ok(())
             }
+            Self::Changes => service.finish_changes(UNFINISHED).await,
             Self::Reservations => service.settle_reservations(LEFT_BEHIND).await,
         }
     }

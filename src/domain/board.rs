@@ -552,9 +552,11 @@ pub struct Board {
     pub id: BoardId,
     /// What was defined.
     pub definition: Definition,
-    /// Told apart from an earlier board of the same name that was deleted.
+    /// Tells it apart from any other board, also from an earlier one of the same name: the stamp
+    /// (`scripts/begin.lua`) at which it was created.
     pub generation: u64,
-    /// Counts the changes of the definition, from 1.
+    /// Tells its definition apart from any other that it has had, and is greater than those before: 1, and then the
+    /// stamp of the last change.
     pub revision: u64,
     /// The revisions at which a window's data began, where that was not the first: a window that is
     /// taken away and added again must not show what it missed.
@@ -596,11 +598,16 @@ impl Board {
         }
     }
 
-    /// The next revision of this board with another definition: windows that it begins to record get
+    /// The revision that a change with this stamp leads to.
+    fn revision_at(&self, stamp: u64) -> u64 {
+        stamp.max(self.revision + 1)
+    }
+
+    /// The next revision of this board with another definition, at a stamp: windows that it begins to record get
     /// the new revision as their epoch, and to another number of shards it sets out.
     #[must_use]
-    pub fn replaced(&self, definition: Definition) -> Self {
-        let revision = self.revision + 1;
+    pub fn replaced(&self, definition: Definition, stamp: u64) -> Self {
+        let revision = self.revision_at(stamp);
         let recorded = recorded(&self.definition);
         let epochs = self::recorded(&definition)
             .into_iter()
@@ -622,19 +629,44 @@ impl Board {
         }
     }
 
-    /// The next revision of this board with its data elsewhere.
+    /// The next revision of this board with its data elsewhere, at a stamp.
     #[must_use]
-    pub fn placed(&self, placement: Placement) -> Self {
+    pub fn placed(&self, placement: Placement, stamp: u64) -> Self {
         Self {
-            revision: self.revision + 1,
+            revision: self.revision_at(stamp),
             placement,
             ..self.clone()
         }
     }
 
-    /// What changes with every change of the definition, and names no earlier board.
+    /// What changes with every change of the definition, and has never named another one.
     pub fn version(&self) -> String {
         format!("{}-{}", self.generation, self.revision)
+    }
+
+    /// The windows that another definition leaves out, though what they hold could not be made again from what is
+    /// left: a period that would not be recorded any more; and a rolling window whose periods would not be kept for
+    /// long enough, or not without what is carried over.
+    pub fn windows_lost(&self, definition: &Definition) -> Vec<Window> {
+        let recorded = recorded(definition);
+        let is_lost = |window: &Window| match window {
+            window if definition.windows.contains(window) => false,
+            window if !recorded.contains(&Window::Period(window.unit())) => true,
+            Window::Period(_) => false,
+            Window::Rolling { unit, periods } => {
+                definition.longest_rolling(*unit) < *periods
+                    && (definition.retention.contains_key(unit)
+                        || definition.carryover.contains_key(unit))
+            }
+        };
+        let windows = self.definition.windows.iter().copied();
+        windows.filter(is_lost).collect()
+    }
+
+    /// The first revision whose events these windows hold.
+    pub fn recorded_since(&self, windows: &[Window]) -> Option<u64> {
+        let began = |window: &Window| self.epoch(Some(Window::Period(window.unit())));
+        windows.iter().map(began).min()
     }
 
     /// The last time at which an event of the period can come in, in milliseconds; `None`: at any time.
@@ -818,17 +850,57 @@ mod tests {
             1,
             BTreeMap::new(),
         );
-        let hidden = first.replaced(definition(r#"{"windows": ["last-7-days"]}"#));
+        let hidden = first.replaced(definition(r#"{"windows": ["last-7-days"]}"#), 7);
         assert_eq!(
             hidden.epochs,
             BTreeMap::new(),
             "the day goes on as the rolling window's base"
         );
-        let gone = hidden.replaced(definition(r#"{"windows": ["all"]}"#));
-        assert_eq!(gone.epoch(Some(Window::Period(Unit::All))), 3);
-        let back = gone.replaced(definition(r#"{"windows": ["all", "day"]}"#));
-        assert_eq!(back.epoch(Some(Window::Period(Unit::Day))), 4);
-        assert_eq!(back.epoch(Some(Window::Period(Unit::All))), 3);
+        // A clock that has gone back.
+        let gone = hidden.replaced(definition(r#"{"windows": ["all"]}"#), 3);
+        assert_eq!(gone.epoch(Some(Window::Period(Unit::All))), 8);
+        let back = gone.replaced(definition(r#"{"windows": ["all", "day"]}"#), 20);
+        assert_eq!(back.epoch(Some(Window::Period(Unit::Day))), 20);
+        assert_eq!(back.epoch(Some(Window::Period(Unit::All))), 8);
+        assert_eq!(back.recorded_since(&back.definition.windows), Some(8));
+    }
+
+    #[test]
+    fn a_window_is_lost_if_nothing_is_left_to_make_it_from() {
+        let lost = |before: &str, after: &str| {
+            let id = BoardId::parse("b").unwrap();
+            let board = Board::new(id, definition(before), 1, 1, BTreeMap::new());
+            let lost = board.windows_lost(&definition(after));
+            let names: Vec<String> = lost.iter().map(ToString::to_string).collect();
+            names.join(",")
+        };
+        let all = r#"{"windows": ["all"]}"#;
+        assert_eq!(
+            lost(r#"{"windows": ["all", "day", "week"]}"#, all),
+            "day,week"
+        );
+        assert_eq!(
+            lost(r#"{"windows": ["all", "last-7-days"]}"#, all),
+            "last-7-days"
+        );
+        let both = r#"{"windows": ["day", "last-7-days"]}"#;
+        assert_eq!(lost(both, all), "day,last-7-days");
+        assert_eq!(lost(both, both), "");
+        for kept in [
+            r#"{"windows": ["last-7-days"]}"#,
+            r#"{"windows": ["day"]}"#,
+            r#"{"windows": ["last-2-days"]}"#,
+            r#"{"windows": ["last-9-days"], "retention": {"day": "1d"}}"#,
+        ] {
+            assert_eq!(lost(both, kept), "", "{kept}");
+        }
+        for short in [
+            r#"{"windows": ["day"], "retention": {"day": "90d"}}"#,
+            r#"{"windows": ["day", "last-2-days"], "retention": {"day": "1d"}}"#,
+            r#"{"windows": ["day"], "carryover": {"day": 0.5}}"#,
+        ] {
+            assert_eq!(lost(both, short), "last-7-days", "{short}");
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ use super::App;
 use super::extract::{Json, Path, Query, board_id, bounded};
 use super::problem::{INVALID_PARAMETER, Problem, ProblemBody};
 use crate::domain::board::{Board, Definition};
+use crate::domain::window::Window;
 use crate::service::boards::Precondition;
 
 /// The most boards of one list.
@@ -46,8 +47,46 @@ impl From<Board> for BoardBody {
 pub struct BoardList {
     /// The boards, in the order of their ids.
     pub boards: Vec<BoardBody>,
+    /// Those among them whose stored definition can't be read: a newer release may have written it.
+    pub unreadable: Vec<UnreadableBoard>,
     /// What to send as `after` for the next part; null at the end.
     pub next: Option<String>,
+}
+
+/// A board whose stored definition can't be read. It takes no events and answers no reads; it can be replaced and deleted.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct UnreadableBoard {
+    /// Its id.
+    #[schema(example = "run_hero")]
+    pub board: String,
+    /// What is wrong with it.
+    #[schema(
+        example = "the stored definition of board run_hero can't be read: unknown field `colour`"
+    )]
+    pub detail: String,
+}
+
+/// What a change gives up.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct PutParams {
+    /// The windows to give up with all that they hold, separated by commas: those that the new definition leaves out
+    /// although they have data that could not be made again.
+    #[param(example = "week,month")]
+    drop_windows: Option<String>,
+}
+
+impl PutParams {
+    fn windows(&self) -> Result<Vec<Window>, Problem> {
+        let names = self.drop_windows.iter().flat_map(|names| names.split(','));
+        let windows = names.map(|name| {
+            let window = name.parse::<Window>();
+            window
+                .map_err(|error| Problem::new(INVALID_PARAMETER, format!("drop_windows: {error}")))
+        });
+        windows.collect()
+    }
 }
 
 /// Which part of the list.
@@ -97,13 +136,14 @@ fn precondition(headers: &HeaderMap) -> Result<Precondition, Problem> {
 /// Create or replace a board.
 ///
 /// The body is the whole definition; what it leaves out gets its default. What would change stored data
-/// can't change while the board has events.
+/// can't change while the board has events. A window that has data is left out only if `drop_windows` names it.
 #[utoipa::path(
     put, path = "/v1/boards/{board}", tag = "define", operation_id = "put_board",
     params(
         ("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
         ("If-Match" = Option<String>, Header, description = "Replace only this version: the `ETag` of the definition"),
         ("If-None-Match" = Option<String>, Header, description = "`*`: create only"),
+        PutParams,
     ),
     request_body(content = Definition, example = json!({
         "title": "Run heroes", "timezone": "Asia/Shanghai", "windows": ["day", "week", "all", "last-7-days"],
@@ -111,7 +151,7 @@ fn precondition(headers: &HeaderMap) -> Result<Precondition, Problem> {
     responses(
         (status = 201, description = "Created", body = BoardBody, headers(("ETag" = String, description = "The definition's version"))),
         (status = 200, description = "Replaced", body = BoardBody, headers(("ETag" = String, description = "The definition's version"))),
-        (status = 409, description = "`board-in-use`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`board-in-use`, `windows-in-use`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 412, description = "`precondition-failed`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
@@ -121,14 +161,15 @@ fn precondition(headers: &HeaderMap) -> Result<Precondition, Problem> {
 pub async fn put(
     State(app): State<Arc<App>>,
     Path(board): Path<String>,
+    Query(params): Query<PutParams>,
     headers: HeaderMap,
     Json(definition, _): Json<Definition>,
 ) -> Result<Response, Problem> {
     let id = board_id(&board)?;
-    let precondition = precondition(&headers)?;
+    let (precondition, windows) = (precondition(&headers)?, params.windows()?);
     let (board, is_new) = app
         .service
-        .define_board(&id, definition, &precondition)
+        .define_board(&id, definition, &precondition, &windows)
         .await?;
     let status = if is_new {
         StatusCode::CREATED
@@ -168,17 +209,17 @@ pub async fn list(
     let limit = bounded("limit", params.limit, LIST_DEFAULT, 1, LIST_MAX)?;
     let count = usize::try_from(limit).unwrap_or(usize::MAX);
     let after = params.after.as_deref().map(board_id).transpose()?;
-    // One more than wanted tells whether there is a next part.
-    let mut boards = app.service.list_boards(after.as_ref(), count + 1).await?;
-    let is_more = boards.len() > count;
-    boards.truncate(count);
-    let next = boards
-        .last()
-        .filter(|_| is_more)
-        .map(|board| board.id.to_string());
+    let listed = app.service.list_boards(after.as_ref(), count).await?;
+    let unreadable = listed.unreadable.into_iter();
     Ok(JsonResponse(BoardList {
-        boards: boards.into_iter().map(BoardBody::from).collect(),
-        next,
+        boards: listed.boards.into_iter().map(BoardBody::from).collect(),
+        unreadable: unreadable
+            .map(|(board, error)| UnreadableBoard {
+                board: board.to_string(),
+                detail: error.to_string(),
+            })
+            .collect(),
+        next: listed.next.map(|id| id.to_string()),
     }))
 }
 

@@ -1,6 +1,7 @@
 //! Events: one, and batches.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::Json as JsonResponse;
@@ -432,9 +433,9 @@ pub async fn post_one(
 
 /// Send many events.
 ///
-/// 1 to 1,000 events of any boards. Each is taken or refused by itself, and has its own result; a batch as
-/// a whole is refused only if it isn't JSON of this form, or if the store fails: then some of it may have
-/// been taken, and the same batch can be sent again if its events have ids.
+/// 1 to 1,000 events of any boards. Each is taken or refused by itself, and has its own result, also where the data of a
+/// board is damaged (`internal`); a batch as a whole is refused only if it isn't JSON of this form, or if the store does
+/// not answer: then some of it may have been taken, and the same batch can be sent again if its events have ids.
 #[utoipa::path(
     post, path = "/v1/events", tag = "events", operation_id = "post_events",
     params(SubmitParams),
@@ -474,11 +475,19 @@ pub async fn post_many(
     };
     let mut results = app.service.submit(&sound, asked).await.into_iter();
     let mut answers = Vec::with_capacity(events.len());
+    // The same fault is told to all of its events, and logged once.
+    let mut faults: HashMap<String, Problem> = HashMap::new();
     for (raw, checked) in events.iter().zip(checked) {
         let result = match checked {
             Ok(place) => results.next().map(|result| {
                 let taken = |one| EventResult::taken(&sound[place], &one);
-                result.map(taken).map_err(Problem::from)
+                result.map(taken).map_err(|error| match error {
+                    Error::Store(_) => {
+                        let fault = faults.entry(error.to_string());
+                        fault.or_insert_with(|| error.into()).clone()
+                    }
+                    error => error.into(),
+                })
             }),
             Err(problem) => Some(Err(problem)),
         };

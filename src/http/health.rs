@@ -12,7 +12,12 @@ use utoipa::ToSchema;
 
 use super::App;
 use super::problem::{INTERNAL, Problem, ProblemBody, STORE_UNAVAILABLE};
+use crate::domain::time::Timestamp;
+use crate::service::faults::Fault;
 use crate::supervise;
+
+/// The most faults that readiness names.
+const FAULTS_SHOWN_MAX: usize = 20;
 
 /// That the process is there.
 #[derive(Debug, Serialize, ToSchema)]
@@ -32,6 +37,38 @@ pub struct Ready {
     /// What somebody should look after: that Redis takes no writes just now (reads go on), or is set up so that it may
     /// lose data.
     warnings: Vec<String>,
+    /// What the background work of this instance fails at; the service works in spite of it. The first 20.
+    faults: Vec<FaultBody>,
+    /// How many there are.
+    fault_count: usize,
+}
+
+/// A fault of one board, which is tried again until it is over.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Fault)]
+pub struct FaultBody {
+    /// The board.
+    #[schema(example = "run_hero")]
+    board: String,
+    /// What fails: `definition`, `rollover`, `reshard`, `purge`, `reservations` or `announcement`.
+    #[schema(example = "rollover")]
+    job: &'static str,
+    /// Why.
+    error: String,
+    /// Since when.
+    #[schema(value_type = String, format = DateTime)]
+    since: Timestamp,
+}
+
+impl From<Fault> for FaultBody {
+    fn from(fault: Fault) -> Self {
+        Self {
+            board: fault.board.to_string(),
+            job: fault.job.name(),
+            error: fault.error,
+            since: fault.since,
+        }
+    }
 }
 
 /// The process is there, and its background tasks live.
@@ -73,10 +110,13 @@ pub async fn readyz(State(app): State<Arc<App>>) -> Result<Json<Ready>, Problem>
         .check()
         .await
         .map_err(crate::service::Error::from)?;
+    let (faults, fault_count) = app.service.faults.list(FAULTS_SHOWN_MAX);
     Ok(Json(Ready {
         status: "ok",
         windows_complete: app.service.windows_are_complete(),
         warnings: app.service.store.warnings().await,
+        faults: faults.into_iter().map(FaultBody::from).collect(),
+        fault_count,
     }))
 }
 

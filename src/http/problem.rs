@@ -70,6 +70,8 @@ kinds! {
         "The body did not arrive in time. Nothing was done.";
     BOARD_IN_USE = CONFLICT, "board-in-use", "Board in use",
         "The change would alter data that is stored already. It is possible only while the board has no events; `errors` names the fields.";
+    WINDOWS_IN_USE = CONFLICT, "windows-in-use", "Windows in use",
+        "The change would take windows from the board whose standings could not be made again. To give them up for good, name them: `?drop_windows=week,month`. Nothing was done.";
     BOARD_CLOSED = CONFLICT, "board-closed", "Board closed",
         "The event's `at` lies before the board's `opens_at` or not before its `closes_at`. It was not taken.";
     PRECONDITION_FAILED = PRECONDITION_FAILED, "precondition-failed", "Precondition failed",
@@ -97,7 +99,7 @@ kinds! {
     UNKNOWN_WINDOW = UNPROCESSABLE_ENTITY, "unknown-window", "Unknown window",
         "The board does not keep this window; `detail` names those that it keeps.";
     INTERNAL = INTERNAL_SERVER_ERROR, "internal", "Internal error",
-        "A fault of the service. It is in the log under the request id.";
+        "A fault of the service, or of the stored data. It is in the log.";
     STORE_UNAVAILABLE = SERVICE_UNAVAILABLE, "store-unavailable", "Store unavailable",
         "Redis did not answer in time. An event that was sent may have been taken or not: send it again with the same id after `Retry-After` seconds, and it counts once.";
     STORE_FULL = SERVICE_UNAVAILABLE, "store-full", "Store full",
@@ -292,6 +294,9 @@ impl From<Error> for Problem {
                 let told = "the store did not answer in time; try again";
                 return Self::new(STORE_UNAVAILABLE, told).because(detail);
             }
+            // It is in the log as a fault of the board.
+            Error::Unreadable { .. } => INTERNAL,
+            Error::WindowsInUse(_) => WINDOWS_IN_USE,
             Error::Store(StoreError::Full(_)) => STORE_FULL,
             Error::Store(StoreError::Unusable(_)) => STORE_UNAVAILABLE,
             Error::Store(_) => return Self::internal(detail),

@@ -8,10 +8,12 @@ use crate::domain::ids::BoardId;
 use crate::domain::quota::{Measure, QuotaWindow};
 use crate::domain::score::{Bound, ScoreError};
 use crate::domain::time::Timestamp;
+use crate::domain::window::Window;
 use crate::store::StoreError;
+use crate::store::boards::Unreadable;
 
 /// Why a request was not carried out.
-#[derive(Debug, Error)]
+#[derive(Clone, Debug, Error)]
 pub enum Error {
     /// There is no such board.
     #[error("there is no board {0}")]
@@ -55,6 +57,17 @@ pub enum Error {
     /// The definition can't change in these fields while the board has events.
     #[error("the board has events, so that these fields can't change")]
     BoardInUse(Vec<FieldError>),
+    /// The change would take data away in these windows, and was not confirmed.
+    #[error("{}", windows_in_use(.0))]
+    WindowsInUse(Vec<Window>),
+    /// The stored definition can't be read: a newer release may have written it.
+    #[error("the stored definition of board {board} can't be read: {detail}")]
+    Unreadable {
+        /// The board.
+        board: BoardId,
+        /// What is wrong with it.
+        detail: String,
+    },
     /// The definition is not the one that the request is for.
     #[error("the board is not in the state that the request names")]
     PreconditionFailed,
@@ -80,6 +93,23 @@ pub enum Error {
     /// Redis failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+fn windows_in_use(windows: &[Window]) -> String {
+    let names: Vec<String> = windows.iter().map(ToString::to_string).collect();
+    let names = names.join(",");
+    format!(
+        "{names}: has data that would be lost for good; to give it up, send the same with ?drop_windows={names}"
+    )
+}
+
+impl From<Box<Unreadable>> for Error {
+    fn from(unreadable: Box<Unreadable>) -> Self {
+        Self::Unreadable {
+            board: unreadable.board.id,
+            detail: unreadable.detail,
+        }
+    }
 }
 
 /// A quota that is used up.
@@ -200,6 +230,15 @@ impl Error {
             frees_at,
             wait_s: frees_at.map(|frees_at| frees_at.seconds_after(now)),
         }))
+    }
+
+    /// Whether it is a fault of what was asked about, such as a key of another type, and not a matter of the server or
+    /// of the request.
+    pub(super) fn is_fault(&self) -> bool {
+        matches!(
+            self,
+            Self::Unreadable { .. } | Self::Store(StoreError::Unexpected(_))
+        )
     }
 
     /// The call was begun anew too often.

@@ -7,6 +7,7 @@
 pub mod ask;
 pub mod boards;
 pub mod error;
+pub mod faults;
 pub mod initial;
 pub mod line;
 pub mod member;
@@ -30,6 +31,7 @@ use std::sync::atomic::AtomicBool;
 pub use error::Error;
 
 use self::ask::{Reading, Size};
+use self::faults::Faults;
 use self::line::Line;
 use self::recall::FormerShards;
 use self::reserve::LiveHome;
@@ -143,6 +145,8 @@ pub struct Service {
     pub store: Arc<Store>,
     /// The time.
     pub clock: Clock,
+    /// What the background work fails at.
+    pub faults: Faults,
     boards: boards::Boards,
     completing: rollover::Completing,
     warned: warnings::Warned,
@@ -154,6 +158,7 @@ impl Service {
         Arc::new(Self {
             store: Arc::new(store),
             clock,
+            faults: Faults::default(),
             boards: boards::Boards::default(),
             completing: rollover::Completing::default(),
             warned: warnings::Warned::default(),

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use futures::stream::{self, StreamExt};
 
+use super::faults::Job;
 use super::line::{Line, Work};
 use super::submit::{Groups, Planned, Reply, Way, share_out};
 use super::{Error, LiveBoard, Service};
@@ -501,13 +502,19 @@ impl Service {
             let boards = live.homes.iter().map(|home| Arc::clone(&home.board));
             boards.collect::<Vec<_>>()
         });
-        let swept: Vec<Result<(), Error>> = stream::iter(homes)
-            .map(async |home| self.settle_left_behind(&home, older_than_ms).await)
+        let swept: Vec<Result<Option<()>, Error>> = stream::iter(homes)
+            .map(async |home| {
+                let settle = self.settle_left_behind(&home, older_than_ms);
+                let (part, now) = (home.tag(), self.clock.now());
+                self.faults
+                    .guard(Job::Reservations, &home.id, &part, now, settle)
+                    .await
+            })
             .buffer_unordered(SWEPT_AT_ONCE)
             .collect()
             .await;
         // What one server does not answer holds up nothing on the others.
-        swept.into_iter().collect()
+        swept.into_iter().try_for_each(|swept| swept.map(drop))
     }
 
     async fn settle_left_behind(&self, home: &Board, older_than_ms: i64) -> Result<(), Error> {

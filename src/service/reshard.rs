@@ -24,6 +24,7 @@ use futures::future::try_join_all;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 
+use super::faults::Job;
 use super::{Error, Service};
 use crate::domain::board::Board;
 use crate::domain::ids::{BoardId, MemberId};
@@ -73,10 +74,14 @@ macro_rules! done {
 impl Service {
     /// The background step: moves the boards that are to be spread anew. Safe to run on any number of instances.
     pub async fn reshard_boards(&self) -> Result<(), Error> {
+        let mut failed = None;
         for id in self.store.moving_boards().await? {
-            Box::pin(self.reshard(&id)).await?;
+            let reshard = Box::pin(self.reshard(&id));
+            let now = self.clock.now();
+            let moved = self.faults.guard(Job::Reshard, &id, "", now, reshard).await;
+            failed = failed.or(moved.err());
         }
-        Ok(())
+        failed.map_or(Ok(()), Err)
     }
 
     /// How a board is spread, and how far a move has come.
@@ -96,7 +101,7 @@ impl Service {
 
     async fn reshard(&self, id: &BoardId) -> Result<(), Error> {
         // A definition is noted as moving before it is stored as such, and again after it.
-        let stored = self.store.load_board(id).await?;
+        let stored = self.store.load_board(id).await?.transpose()?;
         let moving = stored.and_then(|board| Some((board.placement.next?, board)));
         let Some((next, board)) = moving else {
             return Ok(self.store.mark_moving(id, false).await?);
@@ -159,13 +164,13 @@ impl Mover<'_> {
             board
         } else {
             done!(self.copy(&board).await?);
-            let closed = board.placed(board.placement.closing());
+            let stamp = self.store.begin_change(&board.id).await?;
+            let closed = board.placed(board.placement.closing(), stamp);
             self.store.mark_unneeded(&board, self.from).await?;
-            match self
-                .store
-                .define_board(&closed, Some(&board), false)
-                .await?
-            {
+            let defined = self.store.define_board(&closed, Some(&board), None).await?;
+            // Who meets that it is closed waits: there is nothing to announce.
+            self.store.end_change(&board.id, stamp).await?;
+            match defined {
                 Defined::Stored => closed,
                 // The definition has changed meanwhile: the next run closes that one.
                 Defined::Changed | Defined::Used => return Ok(Step::Lost),
@@ -356,13 +361,17 @@ impl Mover<'_> {
             .redis_now()
             .ms()
             .saturating_add_unsigned(remembered);
-        let moved = board.placed(board.placement.moved(ids_until_ms));
+        let stamp = self.store.begin_change(&board.id).await?;
+        let moved = board.placed(board.placement.moved(ids_until_ms), stamp);
         self.store.open_shards(&moved).await?;
-        if self.store.define_board(&moved, Some(board), false).await? != Defined::Stored {
+        if self.store.define_board(&moved, Some(board), None).await? != Defined::Stored {
+            self.store.end_change(&board.id, stamp).await?;
             return Ok(Step::Lost);
         }
         self.service.reload(&moved.id).await?;
-        self.store.announce_board(&moved, true).await?;
+        self.store
+            .announce_board(&moved.id, true, Some(stamp))
+            .await?;
         Ok(Step::Done)
     }
 

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use metrics::{counter, gauge};
 use parking_lot::Mutex;
 
+use super::faults::Job;
 use super::{Error, LiveBoard, Service};
 use crate::domain::board::Board;
 use crate::domain::period::Period;
@@ -38,6 +39,13 @@ pub struct Completing {
     found_complete: Mutex<HashMap<(String, Series), (String, i64)>>,
 }
 
+impl Completing {
+    /// Forgets what has been found complete: Redis may have gone back to older data.
+    pub(super) fn forget(&self) {
+        self.found_complete.lock().clear();
+    }
+}
+
 impl Service {
     /// Completes the standing of a derived series whose newest period begins at this instant.
     pub(super) async fn complete_from(
@@ -63,8 +71,17 @@ impl Service {
             for derived in shard.board.derived() {
                 let unit = derived.window.unit();
                 let running = shard.board.calendar.containing(unit, now);
-                self.store
-                    .advance(&shard.board, &derived, &running, &running, now, STEP_BUDGET)
+                let begin = async {
+                    let (board, budget) = (&shard.board, STEP_BUDGET);
+                    let begun = self
+                        .store
+                        .advance(board, &derived, &running, &running, now, budget);
+                    Ok(begun.await?)
+                };
+                // A fault is noted: the definition is stored all the same.
+                let (id, part) = (&shard.board.id, part(&shard.board, &derived));
+                self.faults
+                    .guard(Job::Rollover, id, &part, now, begin)
                     .await?;
             }
         }
@@ -133,11 +150,13 @@ impl Service {
     /// The background step: completes the running period's standing of every derived series, and, near its
     /// end, the next one's. Safe to run at any time, on any number of instances, and to stop half-way.
     pub async fn roll_over(&self) -> Result<(), Error> {
-        let mut pending = Vec::new();
+        let (mut pending, mut current) = (Vec::new(), HashMap::new());
         let now = self.clock.now();
         for live in self.live_boards() {
             for shard in &live.shards {
                 for derived in shard.board.derived() {
+                    let series = (shard.board.tag(), derived.series);
+                    current.insert(series, shard.board.version());
                     for period in upcoming(&shard.board, &derived, now) {
                         if !self.was_complete(&shard.board, derived.series, &period) {
                             pending.push((Arc::clone(&shard.board), derived, period));
@@ -146,19 +165,35 @@ impl Service {
                 }
             }
         }
+        self.completing
+            .found_complete
+            .lock()
+            .retain(|series, (version, _)| current.get(series) == Some(version));
         #[expect(clippy::cast_precision_loss, reason = "a count of windows")]
         gauge!("standings_rollover_pending").set(pending.len() as f64);
+        let mut failed = None;
         for (board, derived, period) in pending {
-            self.complete(&board, &derived, &period, BACKGROUND_PAUSE)
-                .await?;
-            let version = (board.version(), period.start_ms);
-            self.completing
-                .found_complete
-                .lock()
-                .insert((board.tag(), derived.series), version);
-            gauge!("standings_rollover_pending").decrement(1.0);
+            let part = part(&board, &derived);
+            let complete = self.complete(&board, &derived, &period, BACKGROUND_PAUSE);
+            let completed = self
+                .faults
+                .guard(Job::Rollover, &board.id, &part, now, complete)
+                .await;
+            match completed {
+                Ok(Some(())) => {
+                    let version = (board.version(), period.start_ms);
+                    self.completing
+                        .found_complete
+                        .lock()
+                        .insert((board.tag(), derived.series), version);
+                    gauge!("standings_rollover_pending").decrement(1.0);
+                }
+                // A fault is noted, and holds up no other.
+                Ok(None) => {}
+                Err(error) => failed = Some(error),
+            }
         }
-        Ok(())
+        failed.map_or(Ok(()), Err)
     }
 
     fn was_complete(&self, board: &Board, series: Series, period: &Period) -> bool {
@@ -183,6 +218,12 @@ impl Service {
             })
         })
     }
+}
+
+/// What a derived series is called in the log.
+fn part(board: &Board, derived: &Derived) -> String {
+    let (window, track) = (derived.window, derived.series.track);
+    format!("{window} ({track:?}) of {}", board.tag())
 }
 
 /// The running period of a derived series, and near its end the next one.

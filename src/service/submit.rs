@@ -491,6 +491,12 @@ impl Service {
                     is_stale = true;
                     again.extend(items.into_iter().map(|planned| planned.item));
                 }
+                // What failed is not sent again, since a part of it may have been done; others are.
+                Err(error @ StoreError::Unexpected(_)) => {
+                    let error = Error::from(error);
+                    let failed = items.into_iter().map(Planned::into_pending);
+                    results.extend(failed.map(|item| (item.index, Err(error.clone()))));
+                }
                 Err(error) => {
                     let (_, left) = failed.get_or_insert_with(|| (error.into(), Vec::new()));
                     left.extend(items.into_iter().map(|planned| planned.item));
@@ -596,18 +602,7 @@ fn plan_events<'a>(
 
 /// Gives all that are left the same result.
 fn fail(mut results: Results, left: &[Pending<'_>], error: &Error) -> Results {
-    results.extend(left.iter().map(|item| {
-        let error = match error {
-            Error::BoardNotFound(id) => Error::BoardNotFound(id.clone()),
-            Error::Store(error) => error.clone().into(),
-            Error::InvalidParameter { name, detail } => Error::InvalidParameter {
-                name,
-                detail: detail.clone(),
-            },
-            other => StoreError::Unexpected(other.to_string()).into(),
-        };
-        (item.index, Err(error))
-    }));
+    results.extend(left.iter().map(|item| (item.index, Err(error.clone()))));
     results
 }
 

@@ -1,9 +1,11 @@
 //! Definitions: stored with their board, and announced to all instances.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::str::FromStr;
 
 use futures::future::try_join_all;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::dispatch::Store;
 use super::reply::{Reply, unknown_code};
@@ -13,6 +15,13 @@ use crate::domain::ids::BoardId;
 use crate::domain::placement::Placement;
 use crate::domain::shard::Sharding;
 use crate::domain::window::Window;
+
+/// The instant from which stamps count microseconds (`scripts/begin.lua`), in milliseconds since the epoch.
+const STAMPS_BEGIN_MS: i64 = 1_767_225_600_000;
+/// How many ids of boards one call reads where all are wanted.
+const LISTED_MAX: usize = 1_000;
+/// How many changes that were begun one call reads.
+const CALL_BEGUN_MAX: u32 = 100;
 
 /// What the field `definition` of a board's key holds.
 #[derive(Deserialize, Serialize)]
@@ -25,6 +34,40 @@ struct Stored {
     definition: Definition,
 }
 
+/// A board whose stored definition can't be read: a newer release may have written it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unreadable {
+    /// What can be read of it.
+    pub board: Board,
+    /// Whether that is all but for fields that this release does not know.
+    pub is_known: bool,
+    /// What is wrong with it.
+    pub detail: String,
+}
+
+/// A board as it is stored.
+pub type StoredBoard = Result<Board, Box<Unreadable>>;
+
+/// What has changed since an instance has asked last.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct News {
+    /// The epoch of the numbers: they begin anew in another one.
+    pub epoch: String,
+    /// The number of the last change.
+    pub sequence: u64,
+    /// The boards that have changed.
+    pub changed: Vec<BoardId>,
+}
+
+/// The change of a board that was begun, and not announced.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Begun {
+    /// The board.
+    pub id: BoardId,
+    /// The stamp of the change.
+    pub stamp: u64,
+}
+
 /// How storing a definition ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Defined {
@@ -32,39 +75,37 @@ pub enum Defined {
     Stored,
     /// Another version was there than the caller saw.
     Changed,
-    /// The board has events, and the change is allowed only without.
+    /// The board has events with which the change is not allowed.
     Used,
 }
 
 impl Store {
     /// The stored board of that name.
-    pub async fn load_board(&self, id: &BoardId) -> Result<Option<Board>, StoreError> {
-        let json: Option<String> = self
-            .command("HGET", vec![keys::head(id.as_str()), "definition".into()])
+    pub async fn load_board(&self, id: &BoardId) -> Result<Option<StoredBoard>, StoreError> {
+        let fields = ["version", "definition"].map(str::to_owned);
+        let head = vec![keys::head(id.as_str())];
+        let fields: Vec<Option<String>> = self
+            .command("HMGET", [head, fields.to_vec()].concat())
             .await?;
-        let Some(json) = json else { return Ok(None) };
-        let stored: Stored = serde_json::from_str(&json)
-            .map_err(|error| StoreError::Unexpected(format!("the definition of {id}: {error}")))?;
-        let Stored {
-            generation,
-            revision,
-            epochs,
-            placement,
-            definition,
-        } = stored;
-        Ok(Some(Board {
-            placement,
-            ..Board::new(id.clone(), definition, generation, revision, epochs)
-        }))
+        let [Some(version), Some(json)] = fields.as_slice() else {
+            return Ok(None);
+        };
+        match serde_json::from_str(json) {
+            Ok(stored) => Ok(Some(Ok(board_of(id, stored)))),
+            Err(error) => {
+                let unreadable = salvage(id, version, json, &error)?;
+                Ok(Some(Err(Box::new(unreadable))))
+            }
+        }
     }
 
-    /// Stores a board if its stored version is the one that was `seen`, and, with `only_unused`, if it has
-    /// no events.
+    /// Stores a board if its stored version is the one that was `seen`, and, with `unused_since`, if it has taken no
+    /// event at that revision or a later one.
     pub async fn define_board(
         &self,
         board: &Board,
         seen: Option<&Board>,
-        only_unused: bool,
+        unused_since: Option<u64>,
     ) -> Result<Defined, StoreError> {
         let stored = Stored {
             generation: board.generation,
@@ -76,10 +117,10 @@ impl Store {
         let json = serde_json::to_string(&stored)
             .map_err(|error| StoreError::Unexpected(error.to_string()))?;
         let seen = seen.map(Board::version).unwrap_or_default();
-        let only_unused = if only_unused { "1" } else { "0" };
+        let unused_since = unused_since.map(|revision| revision.to_string());
         let args = vec![
             seen.into(),
-            only_unused.into(),
+            unused_since.unwrap_or_default().into(),
             board.version().into(),
             json.into(),
         ];
@@ -111,45 +152,77 @@ impl Store {
         }
     }
 
-    /// A number for a new board that no other has had.
-    pub async fn next_generation(&self) -> Result<u64, StoreError> {
-        self.command("INCR", vec![keys::GENERATION.into()]).await
+    /// Begins a change of a board: notes it, so that it is announced even if this process does not come to that, and
+    /// returns its stamp, which no other change has ever had.
+    pub async fn begin_change(&self, id: &BoardId) -> Result<u64, StoreError> {
+        let keys = vec![keys::STAMP.into(), keys::BEGUN.into()];
+        let args = vec![id.as_str().into()];
+        let stamp = self
+            .write_at(id.as_str(), &script::BEGIN, keys, args)
+            .await?;
+        stamp
+            .as_u64()
+            .ok_or_else(|| StoreError::Unexpected(format!("a stamp, not {stamp:?}")))
     }
 
-    /// Tells all instances that a board has changed, come or gone.
-    pub async fn announce_board(&self, board: &Board, is_live: bool) -> Result<(), StoreError> {
-        let keys = vec![
-            keys::LIVE.into(),
-            keys::CHANGES.into(),
-            keys::SEQUENCE.into(),
+    /// Forgets a change that has come to nothing, or need not be announced.
+    pub async fn end_change(&self, id: &BoardId, stamp: u64) -> Result<(), StoreError> {
+        let args = vec![keys::BEGUN.into(), Begun::member(id, stamp)];
+        self.command("ZREM", args).await
+    }
+
+    /// Some of the changes that were begun before that long a time, and not announced.
+    pub async fn unfinished_changes(&self, age_ms: i64) -> Result<Vec<Begun>, StoreError> {
+        let begun_by_ms = self.server_time_ms().await? - age_ms;
+        let before = (begun_by_ms - STAMPS_BEGIN_MS).saturating_mul(1_000);
+        let (before, count) = (before.to_string(), CALL_BEGUN_MAX.to_string());
+        let range = [keys::BEGUN, "0", &before, "BYSCORE", "LIMIT", "0", &count];
+        let members: Vec<String> = self
+            .command("ZRANGE", range.map(str::to_owned).to_vec())
+            .await?;
+        let begun = members.iter().filter_map(|member| member.parse().ok());
+        Ok(begun.collect())
+    }
+
+    /// Tells all instances that a board has changed, come or gone; with that the change of this stamp is at its end.
+    pub async fn announce_board(
+        &self,
+        id: &BoardId,
+        is_live: bool,
+        stamp: Option<u64>,
+    ) -> Result<(), StoreError> {
+        let keys = [
+            keys::LIVE,
+            keys::CHANGES,
+            keys::SEQUENCE,
+            keys::EPOCH,
+            keys::BEGUN,
         ];
+        let keys = keys.map(str::to_owned).to_vec();
         let is_live = if is_live { "1" } else { "0" };
-        let args = vec![board.id.as_str().into(), is_live.into()];
-        self.write(board, &script::ANNOUNCE, keys, args)
+        let stamp = stamp.map(|stamp| stamp.to_string()).unwrap_or_default();
+        let args = vec![id.as_str().into(), is_live.into(), stamp.into()];
+        self.write_at(id.as_str(), &script::ANNOUNCE, keys, args)
             .await
             .map(drop)
     }
 
-    /// The boards that have changed after the change with that number, with their numbers, ascending.
-    pub async fn changed_boards(&self, after: u64) -> Result<Vec<(BoardId, u64)>, StoreError> {
-        let range = [
-            "ZRANGE",
-            keys::CHANGES,
-            &format!("({after}"),
-            "+inf",
-            "BYSCORE",
-            "WITHSCORES",
-        ];
-        let flat: Vec<String> = self
-            .command(
-                "ZRANGE",
-                range[1..].iter().map(ToString::to_string).collect(),
-            )
-            .await?;
-        let pairs = flat
-            .chunks_exact(2)
-            .filter_map(|pair| Some((BoardId::parse(&pair[0]).ok()?, pair[1].parse().ok()?)));
-        Ok(pairs.collect())
+    /// What has changed after the change with that number.
+    pub async fn news(&self, known: u64) -> Result<News, StoreError> {
+        let keys = [keys::CHANGES, keys::SEQUENCE, keys::EPOCH];
+        let keys = keys.map(str::to_owned).to_vec();
+        let args = vec![known.to_string().into()];
+        let mut reply = Reply::new(self.read(&script::NEWS, keys, args).await?)?;
+        let (epoch, sequence) = (reply.text()?, reply.count()?);
+        let (mut ids, mut changed) = (reply.list()?, Vec::new());
+        while !ids.is_empty() {
+            changed.extend(BoardId::parse(&ids.text()?));
+        }
+        Ok(News {
+            epoch,
+            sequence,
+            changed,
+        })
     }
 
     /// Up to `count` ids of boards in the order of their bytes, behind `after`.
@@ -178,12 +251,26 @@ impl Store {
             .collect())
     }
 
-    /// Tells all shards of a board, and where the counts of its quotas lie, which version of its definition holds. What is older than they know they ignore.
-    pub async fn open_shards(&self, board: &Board) -> Result<(), StoreError> {
-        self.tell_version(board, board.placement.current, board.revision)
-            .await?;
+    /// The ids of all boards.
+    pub async fn all_board_ids(&self) -> Result<BTreeSet<BoardId>, StoreError> {
+        let mut all = BTreeSet::new();
+        loop {
+            let ids = self.board_ids(all.last(), LISTED_MAX).await?;
+            let is_last = ids.len() < LISTED_MAX;
+            all.extend(ids);
+            if is_last {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// Tells all shards of a board, and where the counts of its quotas lie, which version of its definition holds. What is
+    /// older than they know they ignore; then this returns the greatest revision that one of them knows.
+    pub async fn open_shards(&self, board: &Board) -> Result<Option<u64>, StoreError> {
+        let current = board.placement.current;
+        let newer = self.tell_version(board, current, board.revision).await?;
         if !board.reserves() || board.placement.home().is_together() {
-            return Ok(());
+            return Ok(newer);
         }
         let homes = board.homes();
         let told = homes.iter().map(|home| {
@@ -193,7 +280,8 @@ impl Store {
                 board.revision,
             )
         });
-        try_join_all(told).await.map(drop)
+        let of_homes = try_join_all(told).await?.into_iter().flatten();
+        Ok(of_homes.chain(newer).max())
     }
 
     /// The same for shards of another sharding, or another revision.
@@ -202,19 +290,29 @@ impl Store {
         board: &Board,
         sharding: Sharding,
         revision: u64,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Option<u64>, StoreError> {
         let shards = board.shards_of(sharding);
         let told = shards
             .iter()
             .map(|shard| self.tell(shard, head(shard), revision));
-        try_join_all(told).await.map(drop)
+        Ok(try_join_all(told).await?.into_iter().flatten().max())
     }
 
-    async fn tell(&self, shard: &Board, head: String, revision: u64) -> Result<(), StoreError> {
+    async fn tell(
+        &self,
+        shard: &Board,
+        head: String,
+        revision: u64,
+    ) -> Result<Option<u64>, StoreError> {
         let version = [shard.generation, revision];
         let args = version.map(|number| number.to_string().into()).to_vec();
-        let told = self.write(shard, &script::SHARD, vec![head], args);
-        told.await.map(drop)
+        let told = self.write(shard, &script::SHARD, vec![head], args).await?;
+        let mut told = Reply::new(told)?;
+        match told.text()?.as_str() {
+            "OK" => Ok(None),
+            "NEWER" => told.count().map(Some),
+            other => unknown_code(other),
+        }
     }
 
     /// Notes that a board of several shards has events. Returns whether the definition is still this one.
@@ -230,6 +328,130 @@ impl Store {
     }
 }
 
+impl Begun {
+    fn member(id: &BoardId, stamp: u64) -> String {
+        format!("{id} {stamp}")
+    }
+}
+
+impl FromStr for Begun {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (id, stamp) = text.split_once(' ').ok_or(())?;
+        Ok(Self {
+            id: BoardId::parse(id).map_err(drop)?,
+            stamp: stamp.parse().map_err(drop)?,
+        })
+    }
+}
+
 fn head(board: &Board) -> String {
     keys::head(&board.tag())
+}
+
+fn board_of(id: &BoardId, stored: Stored) -> Board {
+    let Stored {
+        generation,
+        revision,
+        epochs,
+        placement,
+        definition,
+    } = stored;
+    Board {
+        placement,
+        ..Board::new(id.clone(), definition, generation, revision, epochs)
+    }
+}
+
+/// Reads what can be read of a board that can't be read whole.
+fn salvage(
+    id: &BoardId,
+    version: &str,
+    json: &str,
+    error: &serde_json::Error,
+) -> Result<Unreadable, StoreError> {
+    let numbers = version.split_once('-');
+    let numbers = numbers
+        .and_then(|(generation, revision)| generation.parse().ok().zip(revision.parse().ok()));
+    let (generation, revision) = numbers
+        .ok_or_else(|| StoreError::Unexpected(format!("the version of {id}: {version:?}")))?;
+    let stored: Value = serde_json::from_str(json).unwrap_or_default();
+    let epochs: Result<Option<BTreeMap<Window, u64>>, _> =
+        serde_json::from_value(stored["epochs"].clone());
+    let placement: Option<Placement> = serde_json::from_value(stored["placement"].clone()).ok();
+    let (definition, is_known) = salvage_definition(&stored["definition"])?;
+    let detail = error.to_string();
+    // What else there could be is a long list.
+    let detail = detail.split(", expected").next().unwrap_or(&detail);
+    let mut board = Board::new(
+        id.clone(),
+        definition,
+        generation,
+        revision,
+        BTreeMap::new(),
+    );
+    let is_known = is_known && epochs.is_ok() && placement.is_some();
+    board.epochs = epochs.ok().flatten().unwrap_or_default();
+    board.placement = placement.unwrap_or(board.placement);
+    Ok(Unreadable {
+        board,
+        is_known,
+        detail: detail.to_owned(),
+    })
+}
+
+/// The fields of a stored definition that can be read, and whether the others are unknown to this release.
+fn salvage_definition(stored: &Value) -> Result<(Definition, bool), StoreError> {
+    let fault = |error: serde_json::Error| StoreError::Unexpected(error.to_string());
+    let smallest = json!({"windows": ["all"]});
+    let mut definition: Definition = serde_json::from_value(smallest).map_err(fault)?;
+    let mut known = serde_json::to_value(&definition).map_err(fault)?;
+    let mut is_known = stored.is_object();
+    for (field, value) in stored.as_object().into_iter().flatten() {
+        if known.get(field).is_none() {
+            continue;
+        }
+        let before = std::mem::replace(&mut known[field], value.clone());
+        if let Ok(with_it) = Definition::deserialize(&known) {
+            definition = with_it;
+        } else {
+            (known[field], is_known) = (before, false);
+        }
+    }
+    Ok((definition, is_known))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn salvaged(json: &str) -> Unreadable {
+        let id = BoardId::parse("b").unwrap();
+        let error = serde_json::from_str::<Stored>(json).err().unwrap();
+        salvage(&id, "7-9", json, &error).unwrap()
+    }
+
+    #[test]
+    fn what_can_be_read_of_a_definition_is_read() {
+        let newer = salvaged(
+            r#"{"generation": 7, "revision": 9, "epochs": {"week": 3}, "news": 1,
+                "placement": {"current": {"shards": 2, "epoch": 1}, "next": null, "former": [], "news": 1},
+                "definition": {"news": {"a": 1}, "windows": ["day", "week"], "decimals": 2, "shards": 2}}"#,
+        );
+        assert!(newer.is_known);
+        assert_eq!(newer.detail, "unknown field `news`");
+        assert_eq!(newer.board.version(), "7-9");
+        assert_eq!(newer.board.definition.windows.len(), 2);
+        assert_eq!(newer.board.definition.decimals.digits(), 2);
+        assert_eq!(newer.board.epochs.len(), 1);
+        assert_eq!(newer.board.placement.current.to_string(), "2.1");
+        let other = salvaged(r#"{"definition": {"windows": ["era"], "decimals": 2, "shards": 3}}"#);
+        assert!(!other.is_known);
+        assert_eq!(other.board.definition.decimals.digits(), 2);
+        assert_eq!(other.board.placement.current.shards, 3);
+        let broken = salvaged("{");
+        assert!(!broken.is_known);
+        assert_eq!(broken.board.version(), "7-9");
+    }
 }

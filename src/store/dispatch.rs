@@ -4,6 +4,7 @@
 //! one server to another, calls to it are refused before they have done anything (`scripts/lib/slot.lua`). Those are
 //! sent again here, for a while.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,6 +27,8 @@ const MOVING_TIME_MAX: Duration = Duration::from_secs(2);
 /// The shortest and the longest pause before that: while the slot is moving they double.
 const MOVING_PAUSE_MIN: Duration = Duration::from_millis(5);
 const MOVING_PAUSE_MAX: Duration = Duration::from_millis(100);
+/// The longest wait for a server to tell its history.
+const HISTORY_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// Redis, as the service sees it.
 #[derive(Debug)]
@@ -99,6 +102,24 @@ impl Store {
             Some(failure) if well.len() <= nodes.len() / 2 => Err(failure.into()),
             _ => Ok(()),
         }
+    }
+
+    /// Which history of data each server that has slots is at, by the servers' names: another one after a server was
+    /// started, has taken over, or has been given other data. Servers that do not answer soon are left out.
+    pub async fn histories(&self) -> BTreeMap<String, String> {
+        let primaries = self.topology.primaries();
+        let asked = primaries.iter().map(async |(server, node)| {
+            node.check_connected().ok()?;
+            let info = node.command::<String>("INFO", vec!["replication".into()]);
+            let info = tokio::time::timeout(HISTORY_TIMEOUT, info)
+                .await
+                .ok()?
+                .ok()?;
+            let mut lines = info.lines();
+            let history = lines.find_map(|line| line.strip_prefix("master_replid:"))?;
+            Some((server.to_string(), history.to_owned()))
+        });
+        join_all(asked).await.into_iter().flatten().collect()
     }
 
     /// What Redis' clock shows, in milliseconds since the epoch. All instances ask the same server of a cluster.

@@ -45,8 +45,10 @@ impl From<&Error> for Failure {
         if let Some(reason) = why_unusable(details) {
             return StoreError::Unusable(format!("{reason} ({details})")).into();
         }
-        // A script that fails while it runs is a fault of this program; all else is a matter of the server.
-        let is_own_fault = text.contains("user_script") && !text.contains("cluster is down");
+        // A script that fails while it runs is a fault of this program, or of the data, as is a key of another type; all
+        // else is a matter of the server.
+        let in_script = text.contains("user_script") && !text.contains("cluster is down");
+        let is_own_fault = in_script || details.starts_with("WRONGTYPE");
         if is_own_fault || *error.kind() == ErrorKind::Parse {
             StoreError::Unexpected(text).into()
         } else {

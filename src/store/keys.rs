@@ -1,8 +1,8 @@
 //! The form of every key.
 //!
 //! All keys of a board share the hash tag `{board}`, so that they lie in one slot of a cluster and one
-//! script can reach them all; those of a shard `{board:16:3}`. Behind it comes the generation, which tells a board from a deleted one of the
-//! same name. Periods appear as users read them.
+//! script can reach them all; those of a shard `{board:16:3}`. Behind it comes the generation, a stamp which tells a board from a deleted one of the
+//! same name; the table has `1` in its place. Periods appear as users read them.
 //!
 //! | key | type | holds |
 //! | --- | --- | --- |
@@ -31,7 +31,9 @@
 //! | `st:{b:16:3}:1:f:`token | string | events with the reservation of this token are void (`scripts/fence.lua`); expires |
 //! | `st:{boards}:live` | sorted set | the ids of all boards, all under score 0 |
 //! | `st:{boards}:changes` | sorted set | board ids by the sequence number of their last change |
-//! | `st:{boards}:sequence`, `st:{boards}:generation` | integer | the last numbers given out |
+//! | `st:{boards}:sequence`, `st:{boards}:epoch` | integer, string | the last of these numbers; of what epoch they are (`scripts/announce.lua`) |
+//! | `st:{boards}:stamp` | integer | the last stamp given out (`scripts/begin.lua`) |
+//! | `st:{boards}:begun` | sorted set | `board stamp` by stamp: changes that were begun and not announced |
 //! | `st:{boards}:moving` | set | the ids of boards that are on their way to other shards, and perhaps of some that were |
 //! | `st:{boards}:unneeded` | set | `generation board sharding` whose data is to be unlinked once nothing needs it |
 //!
@@ -56,8 +58,12 @@ pub const MOVING: &str = "st:{boards}:moving";
 pub const CHANGES: &str = "st:{boards}:changes";
 /// The last sequence number of a change.
 pub const SEQUENCE: &str = "st:{boards}:sequence";
-/// The last generation of a board.
-pub const GENERATION: &str = "st:{boards}:generation";
+/// The epoch of the sequence numbers.
+pub const EPOCH: &str = "st:{boards}:epoch";
+/// The last stamp.
+pub const STAMP: &str = "st:{boards}:stamp";
+/// The changes that were begun.
+pub const BEGUN: &str = "st:{boards}:begun";
 /// What the keys of a standing end with beside that of its sorted set: members, distinct scores, their sum.
 const PARTS: [&str; 3] = [":members", ":scores", ":total"];
 /// Stands before the id of a member in a key. Ids have no control characters.
@@ -417,14 +423,11 @@ mod tests {
     #[test]
     fn what_all_boards_share_has_keys_of_its_own() {
         assert_eq!(
-            [LIVE, CHANGES, SEQUENCE, GENERATION, MOVING, UNNEEDED],
             [
-                "live",
-                "changes",
-                "sequence",
-                "generation",
-                "moving",
-                "unneeded"
+                LIVE, CHANGES, SEQUENCE, EPOCH, STAMP, BEGUN, MOVING, UNNEEDED
+            ],
+            [
+                "live", "changes", "sequence", "epoch", "stamp", "begun", "moving", "unneeded"
             ]
             .map(|name| format!("st:{{boards}}:{name}"))
         );

@@ -78,8 +78,12 @@ impl Store {
             id,
             sharding,
         } = unneeded;
-        let stored = self.load_board(id).await?;
-        let board = stored.filter(|board| board.generation == *generation);
+        let board = match self.load_board(id).await?.transpose() {
+            Ok(board) => board.filter(|board| board.generation == *generation),
+            // What it needs is not known.
+            Err(unreadable) if unreadable.board.generation == *generation => return Ok(false),
+            Err(_) => None,
+        };
         if board
             .as_ref()
             .is_some_and(|board| board.placement.needs(*sharding))

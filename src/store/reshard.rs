@@ -18,7 +18,7 @@ use crate::domain::shard::Sharding;
 /// How many entries one call reads or writes: less than a millisecond of Redis.
 const CALL_ENTRIES_MAX: u32 = 300;
 /// The revision that shards are told from which a board has moved away: no definition has it, and none is newer.
-const RETIRED: u64 = (1 << 53) - 1;
+pub const RETIRED: u64 = (1 << 53) - 1;
 /// The revision of shards that have not been opened yet.
 const NOT_OPEN: u64 = 0;
 /// What stands in `copied` for what was copied, and not dropped afterwards.
@@ -309,7 +309,7 @@ impl Store {
 
     /// Makes the shards of a sharding known that is not in use yet.
     pub async fn announce_shards(&self, board: &Board, to: Sharding) -> Result<(), StoreError> {
-        self.tell_version(board, to, NOT_OPEN).await
+        self.tell_version(board, to, NOT_OPEN).await.map(drop)
     }
 
     /// Has shards take nothing in and show nothing any more, for ever.
@@ -318,7 +318,7 @@ impl Store {
             // The head is the board's own: what was planned for an older definition is refused anyway.
             return Ok(());
         }
-        self.tell_version(board, from, RETIRED).await
+        self.tell_version(board, from, RETIRED).await.map(drop)
     }
 
     /// Has a shard note what changes from now on.

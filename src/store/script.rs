@@ -87,8 +87,12 @@ scripts! {
     RECALL = "recall", "#!lua", [];
     /// Takes a definition away.
     DELETE = "delete", "#!lua flags=allow-oom", [];
+    /// Begins a change of a board.
+    BEGIN = "begin", "#!lua flags=allow-oom", [];
     /// Tells all instances that a definition has changed.
     ANNOUNCE = "announce", "#!lua flags=allow-oom", [];
+    /// Reads which definitions have changed.
+    NEWS = "news", "#!lua flags=no-writes", [];
     /// Marks data that is to be unlinked.
     UNNEEDED = "unneeded", "#!lua flags=allow-oom", [];
     /// Unlinks the data of a deleted board.

@@ -251,8 +251,9 @@ async fn nothing_is_acknowledged_that_no_replica_has() {
     for id in ["1", "2"] {
         assert_eq!(send(id).await.expect(200)["status"], "applied");
     }
-    let length = [b"HSTRLEN", &b"st:{b}:1:all:all:members"[..], b"a"];
-    let length = replica.run(&length).await;
+    let members = replica.run(&[b"KEYS", b"st:{b}:*:all:all:members"]).await;
+    let members = members.list()[0].bytes().to_vec();
+    let length = replica.run(&[b"HSTRLEN", &members, b"a"]).await;
     assert_eq!(length, Reply::Integer(14), "the replica has it");
 
     replica.kill();

@@ -3,8 +3,10 @@
 mod boards;
 mod budget;
 mod caching;
+mod damage;
 mod errors;
 mod events;
+mod history;
 mod quotas;
 mod reads;
 mod reservations;

@@ -100,9 +100,9 @@ async fn every_script_begins_with_its_shebang_and_those_that_read_can_not_write(
     for script in script::ALL {
         let first = script.source.lines().next().unwrap();
         let expected = match script.name {
-            "read" | "quotas" | "reserved" | "scan" | "refused" => "#!lua flags=no-writes",
-            "delete" | "announce" | "unneeded" | "purge" | "settle" | "shard" | "voters"
-            | "sketch" | "union" => "#!lua flags=allow-oom",
+            "read" | "quotas" | "reserved" | "scan" | "news" | "refused" => "#!lua flags=no-writes",
+            "delete" | "begin" | "announce" | "unneeded" | "purge" | "settle" | "shard"
+            | "voters" | "sketch" | "union" => "#!lua flags=allow-oom",
             _ => "#!lua",
         };
         assert_eq!(first, expected, "{}", script.name);
@@ -186,7 +186,8 @@ async fn apply_adds_remembers_and_refuses() {
         redis.run(&[b"SMEMBERS", b"st:{b}:1:keys"]).await,
         Reply::texts(&[DAY])
     );
-    assert_eq!(redis.run(&[b"HGET", b"st:{b}", b"used"]).await.text(), "1");
+    let used = redis.run(&[b"HGET", b"st:{b}", b"used"]).await;
+    assert_eq!(used.text(), "1-1");
     let ttl = redis.run(&[b"PTTL", EVENT.as_bytes()]).await;
     assert!(matches!(ttl, Reply::Integer(1..=60_000)), "{ttl:?}");
 }
@@ -430,16 +431,17 @@ async fn voters_of_several_periods_are_counted_once() {
 async fn a_shard_knows_the_newest_definition_that_it_was_told_of() {
     let redis = RedisServer::start().await;
     let head = "st:{b:4:0}";
-    for (generation, revision, version) in [
-        ("1", "2", "1-2"),
-        ("1", "1", "1-2"),
-        ("1", "10", "1-10"),
-        ("2", "1", "2-1"),
-        ("1", "11", "2-1"),
+    for (generation, revision, version, reply) in [
+        ("1", "2", "1-2", &["OK"][..]),
+        ("1", "1", "1-2", &["NEWER", "2"]),
+        ("1", "10", "1-10", &["OK"]),
+        ("1", "10", "1-10", &["OK"]),
+        ("2", "1", "2-1", &["OK"]),
+        ("1", "11", "2-1", &["OK"]),
     ] {
         let args = [generation, revision].map(str::as_bytes);
         let told = run(&redis, &script::SHARD, &[head], &args).await;
-        assert_eq!(told, Reply::texts(&["OK"]));
+        assert_eq!(told, Reply::texts(reply));
         let known = redis.run(&[b"HGET", head.as_bytes(), b"version"]).await;
         assert_eq!(known.text(), version);
     }
@@ -448,7 +450,8 @@ async fn a_shard_knows_the_newest_definition_that_it_was_told_of() {
         async |version: &str| run(&redis, &script::USE, &["st:{b}"], &[version.as_bytes()]).await;
     assert_eq!(mark("1-2").await, Reply::texts(&["STALE"]));
     assert_eq!(mark("1-1").await, Reply::texts(&["OK"]));
-    assert_eq!(redis.run(&[b"HGET", b"st:{b}", b"used"]).await.text(), "1");
+    let used = redis.run(&[b"HGET", b"st:{b}", b"used"]).await;
+    assert_eq!(used.text(), "1-1");
 }
 
 /// What is reserved of one quota of two, of events, for events that share a pool.
@@ -571,18 +574,20 @@ async fn what_became_of_a_reservation_is_found_out_once_and_for_all() {
 async fn definitions_change_only_from_what_was_seen() {
     let redis = RedisServer::start().await;
     board(&redis).await;
-    let define = async |seen: &str, only_unused: &str, version: &str| {
-        let args = [seen, only_unused, version, "{}"].map(str::as_bytes);
+    let define = async |seen: &str, unused_since: &str, version: &str| {
+        let args = [seen, unused_since, version, "{}"].map(str::as_bytes);
         run(&redis, &script::DEFINE, &["st:{b}"], &args)
             .await
             .list()[0]
             .text()
     };
-    assert_eq!(define("", "0", "2-1").await, "CHANGED");
-    assert_eq!(define("1-1", "1", "1-2").await, "OK");
-    redis.run(&[b"HSET", b"st:{b}", b"used", b"1"]).await;
-    assert_eq!(define("1-2", "1", "1-3").await, "USED");
-    assert_eq!(define("1-2", "0", "1-3").await, "OK");
+    assert_eq!(define("", "", "2-1").await, "CHANGED");
+    assert_eq!(define("1-1", "0", "1-2").await, "OK");
+    redis.run(&[b"HSET", b"st:{b}", b"used", b"1-2"]).await;
+    assert_eq!(define("1-2", "0", "1-3").await, "USED");
+    assert_eq!(define("1-2", "2", "1-3").await, "USED");
+    assert_eq!(define("1-2", "3", "1-3").await, "OK", "none since");
+    assert_eq!(define("1-3", "", "1-4").await, "OK");
 
     redis
         .run(&[b"SADD", b"st:{b}:1:keys", DAY.as_bytes()])
@@ -600,38 +605,61 @@ async fn definitions_change_only_from_what_was_seen() {
     let delete =
         async |seen: &str| run(&redis, &script::DELETE, &["st:{b}"], &[seen.as_bytes()]).await;
     assert_eq!(delete("1-2").await, Reply::texts(&["CHANGED"]));
-    assert_eq!(delete("1-3").await, Reply::texts(&["OK"]));
+    assert_eq!(delete("1-4").await, Reply::texts(&["OK"]));
     assert_eq!(purge().await, Reply::texts(&["DONE"]));
     assert_eq!(redis.run(&[b"DBSIZE"]).await, Reply::Integer(0));
+}
 
-    let keys = [
-        "st:{boards}:live",
-        "st:{boards}:changes",
-        "st:{boards}:sequence",
-    ];
-    assert_eq!(
-        run(&redis, &script::ANNOUNCE, &keys, &[b"b", b"1"]).await,
-        Reply::Integer(1)
-    );
-    assert_eq!(
-        redis.run(&[b"ZCARD", keys[0].as_bytes()]).await,
-        Reply::Integer(1)
-    );
-    assert_eq!(
-        run(&redis, &script::ANNOUNCE, &keys, &[b"b", b"0"]).await,
-        Reply::Integer(2)
-    );
-    assert_eq!(
-        redis.run(&[b"ZCARD", keys[0].as_bytes()]).await,
-        Reply::Integer(0)
-    );
-    assert_eq!(
-        redis
-            .run(&[b"ZSCORE", keys[1].as_bytes(), b"b"])
-            .await
-            .text(),
-        "2"
-    );
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_are_begun_under_stamps_of_their_own_and_announced() {
+    let redis = RedisServer::start().await;
+    let [stamps, noted] = ["st:{boards}:stamp", "st:{boards}:begun"];
+    let begin = async || {
+        let stamp = run(&redis, &script::BEGIN, &[stamps, noted], &[b"b"]).await;
+        stamp.text().parse::<u64>().unwrap()
+    };
+    let (first, second) = (begin().await, begin().await);
+    assert!(first < second && second < 1 << 53, "{first} {second}");
+    redis.run(&[b"FLUSHALL"]).await;
+    let third = begin().await;
+    assert!(second < third, "{second} {third}");
+    // A clock that has gone back.
+    redis
+        .run(&[b"SET", stamps.as_bytes(), b"9007199254740000"])
+        .await;
+    assert_eq!(begin().await, 9_007_199_254_740_001);
+
+    let keys = ["live", "changes", "sequence", "epoch", "begun"];
+    let keys = keys.map(|name| format!("st:{{boards}}:{name}"));
+    let keys = keys.each_ref().map(String::as_str);
+    let announce = async |is_live: &str, stamp: &str| {
+        let args = ["b", is_live, stamp].map(str::as_bytes);
+        run(&redis, &script::ANNOUNCE, &keys, &args).await
+    };
+    let news = async |known: &str| {
+        let known = [known.as_bytes()];
+        let news = run(&redis, &script::NEWS, &keys[1..4], &known).await;
+        (
+            news.list()[0].text(),
+            news.list()[1].text(),
+            news.list()[2].clone(),
+        )
+    };
+    let none = Reply::List(Vec::new());
+    assert_eq!(news("0").await, (String::new(), "0".into(), none.clone()));
+    assert_eq!(announce("1", &third.to_string()).await, Reply::Integer(1));
+    let left = redis.run(&[b"ZRANGE", noted.as_bytes(), b"0", b"-1"]).await;
+    assert_eq!(left, Reply::texts(&["b 9007199254740001"]));
+    let (epoch, sequence, changed) = news("0").await;
+    assert_eq!((sequence.as_str(), changed), ("1", Reply::texts(&["b"])));
+    let listed = async || redis.run(&[b"ZCARD", keys[0].as_bytes()]).await;
+    assert_eq!(listed().await, Reply::Integer(1));
+    assert_eq!(announce("0", "").await, Reply::Integer(2));
+    assert_eq!(listed().await, Reply::Integer(0));
+    assert_eq!(news("2").await, (epoch.clone(), "2".into(), none));
+    redis.run(&[b"FLUSHALL"]).await;
+    announce("1", "").await;
+    assert_ne!(news("0").await.0, epoch);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -642,11 +670,18 @@ async fn one_holder_at_a_time_has_the_lease_of_a_board() {
         let args = [generation, holder, ms, "0"].map(str::as_bytes);
         run(&redis, &script::LEASE, &["st:{b}"], &args).await
     };
-    let held = |number| Reply::List(vec![Reply::Text(b"OK".to_vec()), Reply::Integer(number)]);
-    assert_eq!(lease("1", "x", "60000").await, held(1));
+    let held = |reply: Reply| match reply.list() {
+        [ok, Reply::Integer(number)] if ok.text() == "OK" => *number,
+        other => panic!("{other:?}"),
+    };
+    let first = held(lease("1", "x", "60000").await);
     assert_eq!(lease("1", "y", "60000").await, Reply::texts(&["HELD"]));
-    assert_eq!(lease("1", "x", "0").await, held(1), "given back");
-    assert_eq!(lease("1", "y", "60000").await, held(2));
+    assert_eq!(held(lease("1", "x", "0").await), first, "given back");
+    let second = held(lease("1", "y", "0").await);
+    assert!(second > first);
+    // The board's server has lost the last one.
+    redis.run(&[b"HDEL", b"st:{b}", b"lease", b"holder"]).await;
+    assert!(held(lease("1", "z", "60000").await) >= second);
     assert_eq!(lease("2", "z", "60000").await, Reply::texts(&["STALE"]));
 }
 

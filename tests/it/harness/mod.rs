@@ -151,6 +151,17 @@ impl World {
         self.clock.set(Timestamp::parse(now).unwrap());
     }
 
+    /// What tells a board from others of its name, as it stands in the names of its keys.
+    pub async fn generation(&self, board: &str) -> String {
+        let head = format!("st:{{{board}}}");
+        let version = self
+            .redis
+            .run(&[b"HGET", head.as_bytes(), b"version"])
+            .await;
+        let version = version.text();
+        version.split_once('-').unwrap().0.to_owned()
+    }
+
     /// The client of the first instance.
     pub fn client(&self) -> &Client {
         &self.instances[0].client

@@ -23,6 +23,17 @@ pub async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
     }
 }
 
+/// The folder of a server's append-only file.
+const DATA: &str = "appendonlydir";
+
+fn copy_files(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for file in std::fs::read_dir(from).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
+    }
+}
+
 /// The server; it ends with this value.
 pub struct RedisServer {
     directory: TempDir,
@@ -98,6 +109,24 @@ impl RedisServer {
         let directory = self.directory.path();
         *self.child.lock() = spawn(directory, &self.arguments, self.file_blocks_max);
         self.wait_until_ready().await;
+    }
+
+    /// Copies its data as it is now.
+    pub fn copy_data(&self) -> TempDir {
+        let copy = TempDir::new().unwrap();
+        copy_files(&self.directory.path().join(DATA), copy.path());
+        copy
+    }
+
+    /// Kills it, and starts it again with a copy of its data, or with none.
+    pub async fn go_back(&self, copy: Option<&TempDir>) {
+        self.kill();
+        let data = self.directory.path().join(DATA);
+        std::fs::remove_dir_all(&data).unwrap();
+        if let Some(copy) = copy {
+            copy_files(copy.path(), &data);
+        }
+        self.restart().await;
     }
 
     /// Sends one command, words separated by spaces, and returns the raw reply, up to 64 KiB.

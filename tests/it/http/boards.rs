@@ -1,8 +1,14 @@
 //! Definitions: created, replaced, listed, deleted, and seen by all instances.
 
-use reqwest::Method;
-use serde_json::json;
+use std::collections::BTreeMap;
+use std::time::Duration;
 
+use reqwest::Method;
+use serde_json::{Value, json};
+use standings::domain::board::Board;
+use standings::domain::ids::BoardId;
+
+use crate::harness::redis::eventually;
 use crate::harness::{Client, World};
 
 const NOW: &str = "2026-11-21T12:00:00Z";
@@ -198,6 +204,8 @@ async fn the_data_of_a_deleted_board_is_unlinked_and_a_new_one_is_left_alone() {
         .get("/v1/boards/b/standings/last-7-days")
         .await
         .expect(200);
+    let deleted = format!("st:{{b}}:{}:*", world.generation("b").await);
+    assert_ne!(world.redis.keys(&deleted).await, [""; 0]);
     client.delete("/v1/boards/b").await.expect(204);
     client.define("b", windows).await;
     client
@@ -205,10 +213,245 @@ async fn the_data_of_a_deleted_board_is_unlinked_and_a_new_one_is_left_alone() {
         .await
         .expect(200);
     while world.service().purge_deleted().await.unwrap() {}
-    assert_eq!(world.redis.keys("st:{b}:1:*").await, [""; 0]);
+    assert_eq!(world.redis.keys(&deleted).await, [""; 0]);
     let page = client.get("/v1/boards/b/standings/all").await.expect(200);
     assert_eq!(page["entries"][0]["member"], "b");
     client.delete("/v1/boards/b").await.expect(204);
     while world.service().purge_deleted().await.unwrap() {}
     assert_eq!(world.redis.keys("st:{b}*").await, [""; 0]);
+}
+
+/// What `PUT` says to other windows of the board `b`.
+async fn put_windows(
+    client: &Client,
+    query: &str,
+    windows: Value,
+) -> crate::harness::client::Answer {
+    let definition = json!({"windows": windows});
+    client
+        .put(&format!("/v1/boards/b{query}"), definition)
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_window_with_data_is_dropped_only_if_that_is_confirmed() {
+    for shards in [1, 3] {
+        let world = World::start(NOW).await;
+        let client = world.client();
+        let put = async |query: &str, windows: Value| {
+            let definition = json!({"windows": windows, "shards": shards});
+            client
+                .put(&format!("/v1/boards/b{query}"), definition)
+                .await
+        };
+        put("?drop_windows=day", json!(["week"]))
+            .await
+            .expect_problem(400, "invalid-parameter");
+        put("", json!(["day", "week", "all", "last-7-days"]))
+            .await
+            .expect(201);
+        // Nothing is lost yet.
+        put("", json!(["day", "all", "last-7-days"]))
+            .await
+            .expect(200);
+        put("", json!(["day", "week", "all", "last-7-days"]))
+            .await
+            .expect(200);
+        let event = json!({"member": "a", "score": 5});
+        client
+            .post("/v1/boards/b/events", event.clone())
+            .await
+            .expect(200);
+        let total = async |window: &str| {
+            let page = client
+                .get(&format!("/v1/boards/b/standings/{window}"))
+                .await;
+            page.expect(200)["total"].as_u64().unwrap()
+        };
+
+        let detail = put("", json!(["day"]))
+            .await
+            .expect_problem(409, "windows-in-use");
+        assert!(
+            detail.contains("?drop_windows=week,all") && !detail.contains("last"),
+            "{detail}"
+        );
+        put("?drop_windows=week", json!(["day"]))
+            .await
+            .expect_problem(409, "windows-in-use");
+        for wrong in [
+            "?drop_windows=week,all,day",
+            "?drop_windows=year",
+            "?drop_windows=wek",
+            "?drop_windows=",
+            "?drop=week",
+        ] {
+            put(wrong, json!(["day"]))
+                .await
+                .expect_problem(400, "invalid-parameter");
+        }
+        assert_eq!(
+            (total("week").await, total("all").await),
+            (1, 1),
+            "nothing was done"
+        );
+        // What can be built again is dropped, and built again.
+        put("", json!(["last-7-days", "week", "all"]))
+            .await
+            .expect(200);
+        put("", json!(["day", "week", "all"])).await.expect(200);
+        client
+            .post("/v1/boards/b/events", event.clone())
+            .await
+            .expect(200);
+        put("", json!(["day", "week", "all", "last-7-days"]))
+            .await
+            .expect(200);
+        let page = client
+            .get("/v1/boards/b/standings/last-7-days")
+            .await
+            .expect(200);
+        assert_eq!(page["entries"][0]["score"], 10);
+
+        for _ in 0..2 {
+            // Sent again, since the answer was lost.
+            put("?drop_windows=week,all", json!(["day"]))
+                .await
+                .expect(200);
+        }
+        put("", json!(["day", "week"])).await.expect(200);
+        assert_eq!(total("week").await, 0, "it begins anew");
+        put("", json!(["day"])).await.expect(200);
+        put("", json!(["day", "week"])).await.expect(200);
+        client.post("/v1/boards/b/events", event).await.expect(200);
+        put("", json!(["day"]))
+            .await
+            .expect_problem(409, "windows-in-use");
+        // What a rolling window alone keeps is its own.
+        put("?drop_windows=week", json!(["last-7-days"]))
+            .await
+            .expect(200);
+        put("?drop_windows=day", json!(["all"]))
+            .await
+            .expect_problem(400, "invalid-parameter");
+        put("?drop_windows=last-7-days", json!(["all"]))
+            .await
+            .expect(200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_given_away_with_a_window_is_what_was_put_in_since_it_began() {
+    let world = World::start(NOW).await;
+    let client = world.client();
+    put_windows(client, "", json!(["day"])).await.expect(201);
+    client
+        .post("/v1/boards/b/events", json!({"member": "a", "score": 1}))
+        .await
+        .expect(200);
+    put_windows(client, "", json!(["day", "week"]))
+        .await
+        .expect(200);
+    put_windows(client, "", json!(["day"])).await.expect(200);
+    put_windows(client, "", json!(["day", "week"]))
+        .await
+        .expect(200);
+    client
+        .post("/v1/boards/b/events", json!({"member": "a", "score": 1}))
+        .await
+        .expect(200);
+    let refused = put_windows(client, "", json!(["day"])).await;
+    refused.expect_problem(409, "windows-in-use");
+    put_windows(client, "", json!(["week"]))
+        .await
+        .expect_problem(409, "windows-in-use");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_whose_maker_dies_before_it_is_announced_is_announced_by_another() {
+    let world = World::with_instances(2, NOW).await;
+    let [one, other] = &world.instances[..] else {
+        panic!("two instances")
+    };
+    let store = &one.service.store;
+    let definition = |windows: Value| {
+        serde_json::from_value::<standings::domain::board::Definition>(json!({"windows": windows}))
+            .unwrap()
+    };
+    let boards = async || {
+        let list = other.client.get("/v1/boards").await.expect(200);
+        let boards = list["boards"].as_array().unwrap().iter();
+        boards
+            .map(|board| board["board"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let finish = async || {
+        eventually("the change is finished", async || {
+            other.service.finish_changes(Duration::ZERO).await.unwrap();
+            world.redis.keys("st:{boards}:begun").await.is_empty()
+        })
+        .await;
+        one.service.refresh_boards().await.unwrap();
+        other.service.refresh_boards().await.unwrap();
+    };
+    let id = BoardId::parse("b").unwrap();
+
+    // Created.
+    let stamp = store.begin_change(&id).await.unwrap();
+    let board = Board::new(
+        id.clone(),
+        definition(json!(["day"])),
+        stamp,
+        1,
+        BTreeMap::new(),
+    );
+    store.define_board(&board, None, None).await.unwrap();
+    other
+        .service
+        .finish_changes(Duration::from_mins(1))
+        .await
+        .unwrap();
+    assert_eq!(boards().await, [""; 0], "it may be under way");
+    finish().await;
+    assert_eq!(boards().await, ["b"]);
+
+    // Replaced: of the window the other instance does not ask Redis.
+    let stamp = store.begin_change(&id).await.unwrap();
+    let replaced = board.replaced(definition(json!(["day", "week"])), stamp);
+    store
+        .define_board(&replaced, Some(&board), None)
+        .await
+        .unwrap();
+    let week = "/v1/boards/b/standings/week";
+    other
+        .client
+        .get(week)
+        .await
+        .expect_problem(422, "unknown-window");
+    finish().await;
+    other.client.get(week).await.expect(200);
+
+    // Set out to other shards.
+    let stamp = store.begin_change(&id).await.unwrap();
+    let mut spread = definition(json!(["day", "week"]));
+    spread.shards = 2;
+    let moving = replaced.replaced(spread, stamp);
+    store
+        .define_board(&moving, Some(&replaced), None)
+        .await
+        .unwrap();
+    finish().await;
+    other.service.reshard_boards().await.unwrap();
+    let spread = one.client.get("/v1/boards/b/shards").await.expect(200);
+    assert_eq!(spread["shards"], 2);
+
+    // Deleted.
+    let board = one.service.board(&id).await.unwrap();
+    store.begin_change(&id).await.unwrap();
+    assert!(store.delete_board(&board).await.unwrap());
+    finish().await;
+    assert_eq!(boards().await, [""; 0]);
+    assert!(world.redis.keys("st:{boards}:live").await.is_empty());
+    let unknown = other.client.get("/v1/boards/b/standings/year").await;
+    unknown.expect_problem(404, "board-not-found");
 }

@@ -600,8 +600,9 @@ async fn a_capped_board_lists_the_first_and_keeps_everybodys_total() {
         .post("/v1/boards/v/events", json!({"member": "a", "score": 0}))
         .await
         .expect_problem(422, "score-out-of-range");
-    let listed = world.redis.run(&[b"ZCARD", b"st:{v}:1:day:2026-11-21"]);
-    assert_eq!(listed.await, Reply::Integer(2));
+    let day = format!("st:{{v}}:{}:day:2026-11-21", world.generation("v").await);
+    let listed = world.redis.run(&[b"ZCARD", day.as_bytes()]).await;
+    assert_eq!(listed, Reply::Integer(2));
 }
 
 #[tokio::test(flavor = "multi_thread")]

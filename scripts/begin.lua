@@ -1,0 +1,24 @@
+-- begin.lua: begins a change of a board: gives it a stamp, and notes it, so that it is announced even if who makes it
+-- does not come to that (announce.lua).
+--
+-- A stamp is a number that is given once and never again, also after Redis has gone back to older data or to none:
+-- the microseconds since 2026 by the server's clock. It is greater than the one before even if the clock is not; and
+-- below 2^53, which Lua counts exactly, until the year 2311.
+--
+-- KEYS[1] the last stamp; KEYS[2] changes that were begun: sorted set of `id stamp`, by stamp
+-- ARGV[1] board id
+--
+-- Reply: the stamp, text
+-- Example: KEYS st:{boards}:stamp st:{boards}:begun  ARGV 'b'  reply '28080000123456'
+
+if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR begin.lua: 2 keys, 1 argument') end
+local STAMP, BEGUN, id = KEYS[1], KEYS[2], ARGV[1]
+local BEFORE_2026_S = 1767225600
+
+local time = redis.call('TIME')
+local now = (time[1] - BEFORE_2026_S) * 1000000 + time[2]
+local last = tonumber(redis.call('GET', STAMP) or 0)
+local stamp = string.format('%.0f', math.max(last + 1, now))
+redis.call('SET', STAMP, stamp)
+redis.call('ZADD', BEGUN, stamp, id .. ' ' .. stamp)
+return stamp
