@@ -149,11 +149,6 @@ impl Program {
         self.client.clone()
     }
 
-    /// What it has logged so far.
-    pub fn log(&self) -> String {
-        self.log.lock().clone()
-    }
-
     /// Runs another command of the program against it; returns what it says on standard output, or on standard error
     /// if it fails.
     pub async fn run(&self, args: &[&str]) -> Result<String, String> {
