@@ -97,9 +97,7 @@ impl Store {
     /// Takes a board's definition away if its stored version is this one. Its data is marked for
     /// [`Store::purge`] before, so that it is never left behind. Returns whether it did.
     pub async fn delete_board(&self, board: &Board) -> Result<bool, StoreError> {
-        for sharding in board.placement.all() {
-            self.mark_unneeded(board, sharding).await?;
-        }
+        self.mark_all_unneeded(board).await?;
         let args = vec![board.version().into()];
         let reply = self
             .write(board, &script::DELETE, vec![head(board)], args)
@@ -180,23 +178,23 @@ impl Store {
 
     /// Tells all shards of a board, and where the counts of its quotas lie, which version of its definition holds. What is older than they know they ignore.
     pub async fn open_shards(&self, board: &Board) -> Result<(), StoreError> {
-        self.tell_version(board, board.placement.current, board.revision)
-            .await?;
-        if !board.reserves() || board.placement.home().is_together() {
-            return Ok(());
+        if board.reserves() && !board.placement.home().is_together() {
+            let homes = board.homes();
+            let told = homes.iter().map(|home| {
+                self.tell(
+                    home,
+                    keys::counts_head(&home.tag(), home.placement.home()),
+                    board.revision,
+                )
+            });
+            try_join_all(told).await?;
         }
-        let homes = board.homes();
-        let told = homes.iter().map(|home| {
-            self.tell(
-                home,
-                keys::counts_head(&home.tag(), home.placement.home()),
-                board.revision,
-            )
-        });
-        try_join_all(told).await.map(drop)
+        self.tell_version(board, board.placement.current, board.revision)
+            .await
     }
 
-    /// The same for shards of another sharding, or another revision.
+    /// The same for shards of another sharding, or another revision. Of a board that was deleted meanwhile the shards may
+    /// have been unlinked before they were told: so all are marked once more.
     pub(super) async fn tell_version(
         &self,
         board: &Board,
@@ -207,7 +205,27 @@ impl Store {
         let told = shards
             .iter()
             .map(|shard| self.tell(shard, head(shard), revision));
-        try_join_all(told).await.map(drop)
+        try_join_all(told).await?;
+        let board_head = vec![keys::head(board.id.as_str()), "version".into()];
+        let version: Option<String> = self.command("HGET", board_head).await?;
+        let generation = board.generation.to_string();
+        let is_there = version.is_some_and(|version| {
+            version
+                .split_once('-')
+                .is_some_and(|(stored, _)| stored == generation)
+        });
+        if !is_there {
+            self.mark_all_unneeded(board).await?;
+        }
+        Ok(())
+    }
+
+    /// Marks all data of a board, so that it is unlinked once the board is gone.
+    async fn mark_all_unneeded(&self, board: &Board) -> Result<(), StoreError> {
+        for sharding in board.placement.all() {
+            self.mark_unneeded(board, sharding).await?;
+        }
+        Ok(())
     }
 
     async fn tell(&self, shard: &Board, head: String, revision: u64) -> Result<(), StoreError> {

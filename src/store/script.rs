@@ -78,7 +78,7 @@ scripts! {
     /// Has a shard note what changes.
     TRACK = "track", "#!lua", ["generation"];
     /// Tells what has changed in a shard.
-    CHANGES = "changes", "#!lua", ["slot", "moving", "standing"];
+    CHANGES = "changes", "#!lua", ["slot", "generation", "moving", "standing"];
     /// Takes over data from other shards.
     ADOPT = "adopt", "#!lua", ["slot", "moving", "standing"];
     /// Tells what a former shard remembers.

@@ -2,8 +2,10 @@
 
 mod boards;
 mod caching;
+mod deletion;
 mod errors;
 mod events;
+mod expiry;
 mod quotas;
 mod reads;
 mod reservations;
