@@ -21,6 +21,7 @@ pub mod rollover;
 pub mod stats;
 pub mod submit;
 pub mod subset;
+pub mod sweep;
 pub mod voters;
 
 use std::sync::Arc;

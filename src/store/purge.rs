@@ -7,6 +7,7 @@ use futures::future::try_join_all;
 
 use super::dispatch::Store;
 use super::reply::{Reply, unknown_code};
+use super::sweep::Deleted;
 use super::{StoreError, keys, script};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
@@ -89,6 +90,12 @@ impl Store {
         });
         let is_more = try_join_all(purged).await?.contains(&true);
         if !is_more {
+            if is_deleted {
+                let left = Deleted::of(unneeded).to_string();
+                let () = self
+                    .command("SADD", vec![keys::DELETED.into(), left])
+                    .await?;
+            }
             let () = self
                 .command("SREM", vec![keys::UNNEEDED.into(), unneeded.to_string()])
                 .await?;

@@ -2,7 +2,7 @@
 //!
 //! `#!lua` must be the first bytes: it makes a cluster refuse a script that reaches for a key of another
 //! slot, and makes Redis refuse the whole script, rather than fail half-way, when it can't write (out of
-//! memory, disk full, a replica). `flags=no-writes` guards those that read.
+//! memory, disk full, a replica). `flags=no-writes` guards those that read. One script is not about a slot.
 
 use std::sync::LazyLock;
 
@@ -89,4 +89,6 @@ scripts! {
     ANNOUNCE = "announce", "#!lua", [];
     /// Unlinks the data of a deleted board.
     PURGE = "purge", "#!lua", ["slot", "generation"];
+    /// Unlinks what deleted boards have left among a server's keys, also when its memory is full.
+    SWEEP = "sweep", "#!lua flags=allow-oom,allow-cross-slot-keys", ["process", "cursor"];
 }

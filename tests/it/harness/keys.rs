@@ -52,11 +52,3 @@ fn standing_of(key: &str) -> Option<(String, &str)> {
     }
     Some((unit.to_owned(), standing))
 }
-
-/// Those keys that neither stay on purpose nor expire by themselves.
-pub fn left_behind(keys: &BTreeMap<String, i64>) -> Vec<&String> {
-    keys.iter()
-        .filter(|(_, expires)| **expires < 0)
-        .map(|(key, _)| key)
-        .collect()
-}

@@ -420,10 +420,13 @@ impl Game<'_> {
         let service = &world.instances[self.random.below(count)].service;
         let purge = async || service.purge_deleted().await;
         while purge().await.map_err(|error| error.to_string())? {}
+        let still = world.redis.hold_still().await;
+        let swept = service.sweep_deleted().await;
+        drop(still);
+        swept.map_err(|error| error.to_string())?;
         for id in ids {
-            let keys = world.redis.expiries(&keys::pattern(id)).await;
-            let left = keys::left_behind(&keys);
-            checked = checked.and(expect_equal("keys are left", &left, &Vec::new()));
+            let left = world.redis.expiries(&keys::pattern(id)).await;
+            checked = checked.and(expect_equal("keys are left", &left, &BTreeMap::new()));
         }
         checked
     }
