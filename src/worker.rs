@@ -54,7 +54,7 @@ impl Step {
                 Duration::from_secs(1)
             }
             // One walk over all keys is for all boards that were deleted by then.
-            Self::Sweep => Duration::from_secs(60),
+            Self::Sweep => Duration::from_mins(1),
         }
     }
 

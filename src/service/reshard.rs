@@ -292,12 +292,12 @@ impl Mover<'_> {
     }
 
     /// Copies what has changed in a shard, and these things too, until no more than so much is left.
-    async fn copy_changes(&self, old: &Board, noted: &[String], left: u64) -> Result<Step, Error> {
+    async fn copy_changes(&self, old: &Board, also: &[String], left: u64) -> Result<Step, Error> {
         let mut settled = Vec::new();
-        let mut changed = noted;
+        let mut also = also;
         loop {
             let notes = Notes {
-                changed,
+                changed: also,
                 settled: &settled,
                 ..Notes::default()
             };
@@ -313,7 +313,7 @@ impl Mover<'_> {
             }
             done!(self.adopt_all(adoptions, false).await?);
             settled = changes.into_iter().map(|change| change.noted).collect();
-            changed = &[];
+            also = &[];
         }
     }
 

@@ -55,8 +55,12 @@ impl Store {
             id: board.id.clone(),
             sharding,
         };
-        self.command("SADD", vec![keys::UNNEEDED.into(), unneeded.to_string()])
-            .await
+        let (keys, args) = (
+            vec![keys::UNNEEDED.into()],
+            vec![unneeded.to_string().into()],
+        );
+        let marked = self.write(board, &script::UNNEEDED, keys, args).await;
+        marked.map(drop)
     }
 
     /// What has been marked.
@@ -91,9 +95,9 @@ impl Store {
         let is_more = try_join_all(purged).await?.contains(&true);
         if !is_more {
             if is_deleted {
-                let left = Deleted::of(unneeded).to_string();
-                let () = self
-                    .command("SADD", vec![keys::DELETED.into(), left])
+                let left = vec![Deleted::of(unneeded).to_string().into()];
+                let keys = vec![keys::DELETED.into()];
+                self.write_at(id.as_str(), &script::UNNEEDED, keys, left)
                     .await?;
             }
             let () = self

@@ -87,8 +87,12 @@ scripts! {
     DELETE = "delete", "#!lua", [];
     /// Tells all instances that a definition has changed.
     ANNOUNCE = "announce", "#!lua", [];
+    /// Marks data that is to be unlinked.
+    UNNEEDED = "unneeded", "#!lua flags=allow-oom", [];
     /// Unlinks the data of a deleted board.
-    PURGE = "purge", "#!lua", ["slot", "generation"];
-    /// Unlinks what deleted boards have left among a server's keys, also when its memory is full.
+    PURGE = "purge", "#!lua flags=allow-oom", ["slot", "generation"];
+    /// Makes one instance the one that does something.
+    CLAIM = "claim", "#!lua flags=allow-oom", [];
+    /// Unlinks what deleted boards have left among a server's keys.
     SWEEP = "sweep", "#!lua flags=allow-oom,allow-cross-slot-keys", ["process", "cursor"];
 }

@@ -15,7 +15,7 @@ use super::connection::Call;
 use super::dispatch::Store;
 use super::node::Node;
 use super::purge::Unneeded;
-use super::reply::Reply;
+use super::reply::{Reply, unknown_code};
 use super::{StoreError, keys, script};
 use crate::domain::ids::BoardId;
 
@@ -95,10 +95,16 @@ impl Store {
     }
 
     async fn claim_sweep(&self) -> Result<bool, StoreError> {
-        let claim = [keys::SWEEPING, "1", "NX", "PX", &CLAIM_MS.to_string()];
-        let claim = claim.map(str::to_owned).to_vec();
-        let claimed: Option<String> = self.command("SET", claim).await?;
-        Ok(claimed.is_some())
+        let (keys, args) = (
+            vec![keys::SWEEPING.into()],
+            vec![CLAIM_MS.to_string().into()],
+        );
+        let reply = self.write_at(keys::SWEEPING, &script::CLAIM, keys, args);
+        match Reply::new(reply.await?)?.text()?.as_str() {
+            "OK" => Ok(true),
+            "HELD" => Ok(false),
+            other => unknown_code(other),
+        }
     }
 
     /// Looks at the next part; returns whether there is more. A walk that is given up begins anew later, by any instance.

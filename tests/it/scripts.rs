@@ -103,6 +103,7 @@ async fn every_script_begins_with_its_shebang_and_those_that_read_can_not_write(
         let expected = match script.name {
             _ if reads => "#!lua flags=no-writes",
             "sweep" => "#!lua flags=allow-oom,allow-cross-slot-keys",
+            "unneeded" | "purge" | "claim" => "#!lua flags=allow-oom",
             _ => "#!lua",
         };
         assert_eq!(first, expected, "{}", script.name);

@@ -11,8 +11,12 @@ pub fn pattern(board: &str) -> String {
 }
 
 /// What is wrong with the expiries of a board's keys: those of one standing have to end together, and to end at all
-/// where its unit is among those that are `retained` for some time, and nowhere else.
-pub fn check_expiries(keys: &BTreeMap<String, i64>, retained: &[String]) -> Result<(), String> {
+/// where its unit is among those that are `retained` for some time, and nowhere else. They may be `slack_ms` apart.
+pub fn check_expiries(
+    keys: &BTreeMap<String, i64>,
+    retained: &[String],
+    slack_ms: u64,
+) -> Result<(), String> {
     let mut standings: BTreeMap<&str, Vec<(&String, i64)>> = BTreeMap::new();
     for (key, expires) in keys {
         let Some((unit, standing)) = standing_of(key) else {
@@ -22,7 +26,8 @@ pub fn check_expiries(keys: &BTreeMap<String, i64>, retained: &[String]) -> Resu
             return Err(format!("{key} expires at {expires}"));
         }
         let others = standings.entry(standing).or_default();
-        if others.iter().any(|(_, other)| other != expires) {
+        let is_far = |(_, other): &(&String, i64)| other.abs_diff(*expires) > slack_ms;
+        if others.iter().any(is_far) {
             return Err(format!("{key} expires at {expires}, but {others:?}"));
         }
         others.push((key, *expires));

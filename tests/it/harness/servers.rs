@@ -222,6 +222,11 @@ impl RedisServers {
         keys
     }
 
+    /// How far apart keys may expire that are to expire together: a slot moves with the times that its keys have left.
+    pub fn expiry_slack_ms(&self) -> u64 {
+        if self.nodes.len() == 1 { 0 } else { 60_000 }
+    }
+
     /// Has no slot move for as long as the value is kept.
     pub async fn hold_still(&self) -> MutexGuard<'_, ()> {
         self.moving.lock().await

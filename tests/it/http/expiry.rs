@@ -38,7 +38,7 @@ fn layouts() -> Vec<Value> {
 async fn check(world: &World, what: &str) {
     let found = world.redis.expiries(&keys::pattern("b")).await;
     let retained = ["hour", "day"].map(str::to_owned);
-    if let Err(why) = keys::check_expiries(&found, &retained) {
+    if let Err(why) = keys::check_expiries(&found, &retained, world.redis.expiry_slack_ms()) {
         panic!("{what}: {why}");
     }
 }

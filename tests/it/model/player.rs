@@ -401,8 +401,10 @@ impl Game<'_> {
         let mut checked = Ok(());
         for (id, model) in &self.boards {
             let retained = model.board.retention.iter().copied().map(unit_name);
+            let retained: Vec<String> = retained.collect();
             let keys = world.redis.expiries(&keys::pattern(id)).await;
-            checked = checked.and(keys::check_expiries(&keys, &retained.collect::<Vec<_>>()));
+            let slack_ms = world.redis.expiry_slack_ms();
+            checked = checked.and(keys::check_expiries(&keys, &retained, slack_ms));
         }
         for id in &ids {
             free_lease(world, &world.instances[0], id).await?;
