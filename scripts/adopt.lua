@@ -12,7 +12,8 @@
 --                names, scores (false: not listed), times (tie keys)}
 --   events      list of {key, expires, tag of the shard that has counted, number}
 --   voters      list of {key, expires, place of the HyperLogLog in ARGV}
---   states      list of {key, place in ARGV}
+--   states      list of {key, place in ARGV}; see lib/derived.lua. A standing that a state lists has its keys in the
+--               registry, also one that has no members here yet: an event that adds the first does not look
 --   dropped     list of keys
 -- ARGV[2…] strings of bytes
 -- `expires` is in ms since the epoch, 0: never.
@@ -75,6 +76,7 @@ for _, voters in ipairs(args.voters) do adopt_voters(KEYS[voters[1]], voters[2],
 for _, state in ipairs(args.states) do
   call('SET', KEYS[state[1]], ARGV[state[2]])
   call('SADD', REGISTRY, KEYS[state[1]])
+  for _, entry in ipairs(cmsgpack.unpack(ARGV[state[2]])) do call('SADD', REGISTRY, unpack(keys_of(entry))) end
 end
 for _, dropped in ipairs(args.dropped) do
   call('UNLINK', KEYS[dropped])

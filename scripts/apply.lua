@@ -228,10 +228,20 @@ local function newest_time(target, m, base_time)
   return base_time
 end
 
+-- By how many ms the server's clock, by which keys expire, is ahead of `now`; the same for all keys of the call.
+local ahead
+local function clock_ahead()
+  if not ahead then
+    local time = call('TIME')
+    ahead = time[1] * 1000 + math.floor(time[2] / 1000) - now
+  end
+  return ahead
+end
+
 -- Puts a new key into the registry, and says when it ends (ms since the epoch, 0: never).
 local function keep_until(key, expires)
   call('SADD', REGISTRY, key)
-  if expires > 0 then call('PEXPIRE', key, expires - now) end
+  if expires > 0 then call('PEXPIREAT', key, number_text(expires + clock_ahead())) end
 end
 
 local function flush_all()

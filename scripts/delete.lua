@@ -1,5 +1,5 @@
 -- delete.lua: takes a board's definition away, if it is still what the caller saw. From then on no script
--- reads or writes the board's data; purge.lua unlinks it.
+-- reads or writes the board's data; purge.lua and sweep.lua unlink it.
 --
 -- KEYS[1] board
 -- ARGV[1] the version that the caller saw

@@ -2,10 +2,48 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Instant;
 
 use chrono::Utc;
+use parking_lot::Mutex;
 
 use crate::domain::time::Timestamp;
+
+/// By how many milliseconds Redis' clock may be off what it should show after the last look at it: each look is as exact as
+/// half of the time that it took, and that is bounded by the time-out of a command.
+const JUMP_MS_MAX: i64 = 5_000;
+/// Clocks that are being corrected run faster or slower by a part in so many.
+const SLEW: i64 = 1_000;
+
+/// A look at Redis' clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    /// What Redis' clock showed, in milliseconds since the epoch.
+    pub redis_ms: i64,
+    /// When this machine's clock was at the middle of the look, in milliseconds since the epoch.
+    pub local_ms: i64,
+    /// The same by a clock that never jumps.
+    pub at: Instant,
+}
+
+impl Look {
+    /// What was seen in an exchange that began and ended at these times.
+    pub fn between(redis_ms: i64, began: (i64, Instant), ended: (i64, Instant)) -> Self {
+        Self {
+            redis_ms,
+            local_ms: i64::midpoint(began.0, ended.0),
+            at: began.1 + ended.1.saturating_duration_since(began.1) / 2,
+        }
+    }
+
+    /// By how many milliseconds Redis' clock has jumped since an earlier look, if it has: ahead, or back.
+    fn jump_since(&self, earlier: &Self) -> Option<i64> {
+        let elapsed = self.at.saturating_duration_since(earlier.at);
+        let elapsed_ms = i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX);
+        let jump_ms = self.redis_ms.saturating_sub(earlier.redis_ms) - elapsed_ms;
+        (jump_ms.abs() > JUMP_MS_MAX + elapsed_ms / SLEW).then_some(jump_ms)
+    }
+}
 
 /// Follows Redis' clock, or stands where a test has set it. Clones share it.
 #[derive(Clone, Debug)]
@@ -13,8 +51,13 @@ pub struct Clock(Kind);
 
 #[derive(Clone, Debug)]
 enum Kind {
-    System { ahead_ms: Arc<AtomicI64> },
-    Set { now_ms: Arc<AtomicI64> },
+    System {
+        ahead_ms: Arc<AtomicI64>,
+        last: Arc<Mutex<Option<Look>>>,
+    },
+    Set {
+        now_ms: Arc<AtomicI64>,
+    },
 }
 
 impl Clock {
@@ -22,6 +65,7 @@ impl Clock {
     pub fn system() -> Self {
         Self(Kind::System {
             ahead_ms: Arc::default(),
+            last: Arc::default(),
         })
     }
 
@@ -39,15 +83,15 @@ impl Clock {
         }
     }
 
-    /// Corrects a running clock by what Redis' clock showed at the middle of an exchange that, by this
-    /// machine's clock, began and ended at these times. All in milliseconds since the epoch.
-    pub fn follow(&self, redis_ms: i64, began_ms: i64, ended_ms: i64) {
-        if let Kind::System { ahead_ms } = &self.0 {
-            ahead_ms.store(
-                redis_ms - i64::midpoint(began_ms, ended_ms),
-                Ordering::SeqCst,
-            );
-        }
+    /// Corrects a running clock by a look at Redis' clock. Returns by how many milliseconds Redis' clock has jumped since the
+    /// last look, if it has: ahead, or back. A machine that was suspended meanwhile takes that time for a jump, too.
+    pub fn follow(&self, look: Look) -> Option<i64> {
+        let Kind::System { ahead_ms, last } = &self.0 else {
+            return None;
+        };
+        ahead_ms.store(look.redis_ms - look.local_ms, Ordering::SeqCst);
+        let earlier = last.lock().replace(look);
+        earlier.and_then(|earlier| look.jump_since(&earlier))
     }
 
     /// This machine's own time in milliseconds since the epoch.
@@ -66,7 +110,7 @@ impl Clock {
     /// The time now.
     pub fn now(&self) -> Timestamp {
         let ms = match &self.0 {
-            Kind::System { ahead_ms } => Self::local_ms() + ahead_ms.load(Ordering::SeqCst),
+            Kind::System { ahead_ms, .. } => Self::local_ms() + ahead_ms.load(Ordering::SeqCst),
             Kind::Set { now_ms } => now_ms.load(Ordering::SeqCst),
         };
         Timestamp::from_ms_clamped(ms)
@@ -75,14 +119,65 @@ impl Clock {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
     fn a_wrong_local_clock_is_corrected() {
         let clock = Clock::system();
-        let local = Clock::local_ms();
-        clock.follow(local + 3_600_000, local - 10, local + 10);
+        let (local, at) = (Clock::local_ms(), Instant::now());
+        let later = at + Duration::from_millis(20);
+        let look = Look::between(local + 3_600_000, (local - 10, at), (local + 10, later));
+        assert_eq!(clock.follow(look), None);
         let ahead = clock.now().ms() - Clock::local_ms();
         assert!((3_599_000..=3_601_000).contains(&ahead), "{ahead}");
+    }
+
+    #[test]
+    fn a_jump_of_redis_clock_is_told_once_whatever_the_local_clock_does() {
+        const YEAR_MS: i64 = 365 * 86_400_000;
+        let (clock, begun) = (Clock::system(), Instant::now());
+        // Milliseconds since the beginning, what Redis' clock shows, what the local clock shows, the jump.
+        for (after_ms, redis_ms, local_ms, jump_ms) in [
+            (0, 1_000, 1_000, None),
+            (1_000, 2_000, 2_000, None),
+            // The local clock jumps.
+            (2_000, 3_000, YEAR_MS, None),
+            (3_000, 4_000, 4_000, None),
+            // Redis' clock is a year ahead for two and a half seconds.
+            (4_000, 5_000 + YEAR_MS, 5_000, Some(YEAR_MS)),
+            (5_000, 6_000 + YEAR_MS, 6_000, None),
+            (6_500, 7_500, 7_500, Some(-YEAR_MS)),
+            (7_500, 8_500, 8_500, None),
+            // A look is inexact by as long as half of an exchange takes.
+            (8_500, 13_500, 13_500, None),
+            (9_500, 10_500, 10_500, None),
+            (10_500, 16_502, 16_502, Some(5_002)),
+            // Redis was away for a day, in which its clock was corrected by half a minute.
+            (86_410_500, 86_446_502, 86_446_502, None),
+        ] {
+            let at = begun + Duration::from_millis(after_ms);
+            let look = Look {
+                redis_ms,
+                local_ms,
+                at,
+            };
+            assert_eq!(clock.follow(look), jump_ms, "after {after_ms} ms");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_stands_follows_nothing() {
+        let clock = Clock::set_to(Timestamp::from_ms_clamped(7));
+        for redis_ms in [0, 1_000_000_000] {
+            let look = Look {
+                redis_ms,
+                local_ms: 0,
+                at: Instant::now(),
+            };
+            assert_eq!(clock.follow(look), None);
+        }
+        assert_eq!(clock.now().ms(), 7);
     }
 }

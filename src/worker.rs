@@ -2,12 +2,12 @@
 //! of instances at once, and be stopped half-way.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use metrics::gauge;
+use metrics::{counter, gauge};
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Look};
 use crate::service::boards::UNFINISHED;
 use crate::service::reserve::LEFT_BEHIND;
 use crate::service::{Error, Service};
@@ -33,6 +33,8 @@ pub enum Step {
     Purge,
     /// Announcing changes of definitions whose makers are gone.
     Changes,
+    /// Forgetting the events of boards that were deleted.
+    Sweep,
     /// Settling what was reserved of quotas for events that nobody brought to their end.
     Reservations,
 }
@@ -41,11 +43,12 @@ impl Step {
     /// What every instance needs, to keep its memory and its clock right, and its operator informed.
     pub const OF_EVERY_INSTANCE: [Self; 3] = [Self::Clock, Self::Boards, Self::Warnings];
     /// What one instance is enough for.
-    pub const IN_BACKGROUND: [Self; 5] = [
+    pub const IN_BACKGROUND: [Self; 6] = [
         Self::Rollover,
         Self::Reshard,
         Self::Purge,
         Self::Changes,
+        Self::Sweep,
         Self::Reservations,
     ];
 
@@ -58,6 +61,7 @@ impl Step {
             Self::Reshard => "reshard",
             Self::Purge => "purge",
             Self::Changes => "changes",
+            Self::Sweep => "sweep",
             Self::Reservations => "reservations",
             Self::Warnings => "warnings",
         }
@@ -72,6 +76,8 @@ impl Step {
             Self::Clock | Self::Reshard | Self::Purge | Self::Changes | Self::Reservations => {
                 Duration::from_secs(1)
             }
+            // One walk over all keys is for all boards that were deleted by then.
+            Self::Sweep => Duration::from_mins(1),
         }
     }
 
@@ -88,6 +94,7 @@ impl Step {
                 Ok(())
             }
             Self::Changes => service.finish_changes(UNFINISHED).await,
+            Self::Sweep => service.sweep_deleted().await,
             Self::Reservations => service.settle_reservations(LEFT_BEHIND).await,
         }
     }
@@ -119,10 +126,16 @@ pub async fn repeat(step: Step, service: Arc<Service>, cancelled: CancellationTo
 }
 
 async fn follow_clock(service: &Service) -> Result<(), Error> {
-    let began_ms = Clock::local_ms();
+    let local_now = || (Clock::local_ms(), Instant::now());
+    let began = local_now();
     let answer = service.store.server_time_ms().await;
     gauge!("standings_store_up").set(if answer.is_ok() { 1.0 } else { 0.0 });
-    let redis_ms = answer?;
-    service.clock.follow(redis_ms, began_ms, Clock::local_ms());
+    let look = Look::between(answer?, began, local_now());
+    if let Some(jump_ms) = service.clock.follow(look) {
+        counter!("standings_clock_jumps_total").increment(1);
+        let what = "the clock of Redis has jumped: ahead, what was to expire within that time is gone (event ids, counts of \
+                    quotas, standings with a retention); back, it stays for so much longer";
+        tracing::error!(jump_ms, "{what}");
+    }
     Ok(())
 }

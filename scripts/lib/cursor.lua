@@ -4,13 +4,20 @@
 -- same things into other buckets. On another one (Redis was restarted, a replica has taken over, the slot has moved) it
 -- would leave things out. So a cursor is kept with the id of its process, and on another one the walk begins anew.
 
--- Some of what a key holds, by HSCAN, SSCAN or ZSCAN, and the cursor of the next part. A walk begins with the cursor
--- '0', and ends when it is told that. It meets whatever is there all the time at least once.
-local function scan_on(command, key, cursor, count)
+-- Some of what a key holds, by HSCAN, SSCAN or ZSCAN, or, by SCAN, with nil as the key, of the server's keys; and the
+-- cursor of the next part. With a pattern only what matches it is told. A walk begins with the cursor '0', and ends when it
+-- is told that. It meets whatever is there all the time at least once.
+local function scan_on(command, key, cursor, count, pattern)
   local process = process_id()
   local place, of_process = string.match(cursor, '^(%d+)@(%x*)$')
   if of_process ~= process then place = '0' end
-  local part = redis.call(command, key, place, 'COUNT', count)
+  local words = {place, 'COUNT', count}
+  if key then table.insert(words, 1, key) end
+  if pattern then
+    words[#words + 1] = 'MATCH'
+    words[#words + 1] = pattern
+  end
+  local part = redis.call(command, unpack(words))
   local next_cursor = part[1] == '0' and '0' or part[1] .. '@' .. process
   return part[2], next_cursor
 end

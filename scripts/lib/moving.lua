@@ -4,7 +4,8 @@
 --   …:changes   hash: `sorted set of the standing␟member`, or the key of a turnout -> how often that was noted
 --   …:copied    hash: sorted set of a standing that was copied -> 'done'; 'void' once it was dropped, since what is
 --               built in its place later is not noted
--- Both keys lie beside the registry, `…:keys`.
+-- Both keys lie beside the registry, `…:keys`. purge.lua takes them away, and the field with them: who comes later must
+-- not make them again.
 
 local changes, copied
 

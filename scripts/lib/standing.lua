@@ -7,6 +7,8 @@
 --   hash   if `hashed`: id -> six bytes of tie key, eight bytes of score (big-endian double).
 --   dense  if `dense`: sorted set of the distinct scores, each a member under its own value.
 --   total  if `summed`: hash of the sum of all scores, `high` × 2^32 + `low`: it can pass 2^53.
+-- They are there together, and end together: a key that loses its last entry is gone, and its time to live with it. So
+-- what is new is written before what is old is removed, and a total is written with the first member, even if it is zero.
 -- If `keep` is not 0, the sorted set lists the best so many, and the hash holds everybody. That takes no search, since
 -- members never get worse on such boards: who is not listed can enter the list only by what it gets itself.
 --
@@ -210,15 +212,16 @@ local function flush(layout, standing)
     old_scores[m], old_times[m] = score, time
   end
   standing.touched = {}
-  if #gone > 0 then call('ZREM', standing.zset, unpack(gone)) end
   if #scored > 0 then call('ZADD', standing.zset, unpack(scored)) end
+  if #gone > 0 then call('ZREM', standing.zset, unpack(gone)) end
   if #packed > 0 then call('HSET', standing.hash, unpack(packed)) end
   if hashed and #left_ids > 0 then call('HDEL', standing.hash, unpack(left_ids)) end
   if #distinct > 0 then call('ZADD', standing.dense, unpack(distinct)) end
   drop_distinct(standing, left)
   keep_best(layout, standing)
-  if high ~= 0 or low ~= 0 then add_to_total(standing, high, low) end
-  return added > 0 and count_members(layout, standing) == added
+  local is_new = added > 0 and count_members(layout, standing) == added
+  if high ~= 0 or low ~= 0 or (is_new and layout.summed) then add_to_total(standing, high, low) end
+  return is_new
 end
 
 -- How many entries, or distinct scores, are ahead of all that have this score. `ranking`: 'competition', 'dense'.

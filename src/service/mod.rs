@@ -22,6 +22,7 @@ pub mod rollover;
 pub mod stats;
 pub mod submit;
 pub mod subset;
+pub mod sweep;
 pub mod voters;
 mod warnings;
 

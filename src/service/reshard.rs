@@ -33,8 +33,8 @@ use crate::domain::shard::Sharding;
 use crate::store::boards::Defined;
 use crate::store::events::remember_ms;
 use crate::store::keys::{self, Named};
-use crate::store::reshard::{Adopted, Adoption, Change, Changed, DerivedEntry};
-use crate::store::{Store, StoreError};
+use crate::store::reshard::{Adopted, Adoption, CHANGES_MAX, Change, Changed, DerivedEntry, Notes};
+use crate::store::{Store, StoreError, Versioned};
 
 /// For how long an instance that does not answer keeps others from going on.
 const LEASE: Duration = Duration::from_secs(5);
@@ -223,7 +223,9 @@ impl Mover<'_> {
                     if let Step::Lost = self.copy_standing(old, &name, lists_all).await? {
                         return Ok(None);
                     }
-                    self.store.mark_copied(old, &name).await?;
+                    if let Step::Lost = self.mark_copied(old, std::slice::from_ref(&name)).await? {
+                        return Ok(None);
+                    }
                     fresh += 1;
                 } else {
                     turnouts.push(name.clone());
@@ -234,9 +236,10 @@ impl Mover<'_> {
             if let Step::Lost = self.copy_changes(old, &turnouts, LEFT_MAX).await? {
                 return Ok(None);
             }
-            for name in turnouts.drain(..) {
-                self.store.mark_copied(old, &name).await?;
+            if let Step::Lost = self.mark_copied(old, &turnouts).await? {
+                return Ok(None);
             }
+            turnouts.clear();
             cursor = next;
             if cursor == "0" {
                 return Ok(Some(fresh));
@@ -283,19 +286,53 @@ impl Mover<'_> {
         }
     }
 
+    /// Notes that these things were copied, so that the next who moves the board does not copy them again.
+    async fn mark_copied(&self, old: &Board, copied: &[String]) -> Result<Step, Error> {
+        let notes = Notes {
+            copied,
+            ..Notes::default()
+        };
+        let is_noted = copied.is_empty() || self.changes(old, notes, 0).await?.is_some();
+        Ok(if is_noted { Step::Done } else { Step::Lost })
+    }
+
     /// Copies what has changed in a shard, and these things too, until no more than so much is left.
-    async fn copy_changes(&self, old: &Board, noted: &[String], left: u64) -> Result<Step, Error> {
-        let mut changed = self.store.changes(old, noted, &[]).await?;
-        while changed.0 > left {
+    async fn copy_changes(&self, old: &Board, also: &[String], left: u64) -> Result<Step, Error> {
+        let mut settled = Vec::new();
+        let mut also = also;
+        loop {
+            let notes = Notes {
+                changed: also,
+                settled: &settled,
+                ..Notes::default()
+            };
+            let Some((count, changes)) = self.changes(old, notes, CHANGES_MAX).await? else {
+                return Ok(Step::Lost);
+            };
+            if count <= left {
+                return Ok(Step::Done);
+            }
             let mut adoptions = self.adoptions();
-            for change in &changed.1 {
+            for change in &changes {
                 self.add_change(&mut adoptions, old, change)?;
             }
             done!(self.adopt_all(adoptions, false).await?);
-            let settled: Vec<_> = changed.1.into_iter().map(|change| change.noted).collect();
-            changed = self.store.changes(old, &[], &settled).await?;
+            settled = changes.into_iter().map(|change| change.noted).collect();
+            also = &[];
         }
-        Ok(Step::Done)
+    }
+
+    /// Notes something of a shard, and returns what has changed there; `None` if it is not being copied any more.
+    async fn changes(
+        &self,
+        old: &Board,
+        notes: Notes<'_>,
+        count: u32,
+    ) -> Result<Option<(u64, Vec<Change>)>, Error> {
+        Ok(match self.store.changes(old, notes, count).await? {
+            Versioned::Current(changes) => Some(changes),
+            Versioned::Stale => None,
+        })
     }
 
     fn add_change(

@@ -138,9 +138,7 @@ impl Store {
     /// Takes a board's definition away if its stored version is this one. Its data is marked for
     /// [`Store::purge`] before, so that it is never left behind. Returns whether it did.
     pub async fn delete_board(&self, board: &Board) -> Result<bool, StoreError> {
-        for sharding in board.placement.all() {
-            self.mark_unneeded(board, sharding).await?;
-        }
+        self.mark_all_unneeded(board).await?;
         let args = vec![board.version().into()];
         let reply = self
             .write(board, &script::DELETE, vec![head(board)], args)
@@ -267,24 +265,25 @@ impl Store {
     /// Tells all shards of a board, and where the counts of its quotas lie, which version of its definition holds. What is
     /// older than they know they ignore; then this returns the greatest revision that one of them knows.
     pub async fn open_shards(&self, board: &Board) -> Result<Option<u64>, StoreError> {
-        let current = board.placement.current;
-        let newer = self.tell_version(board, current, board.revision).await?;
-        if !board.reserves() || board.placement.home().is_together() {
-            return Ok(newer);
+        let mut newer = None;
+        if board.reserves() && !board.placement.home().is_together() {
+            let homes = board.homes();
+            let told = homes.iter().map(|home| {
+                self.tell(
+                    home,
+                    keys::counts_head(&home.tag(), home.placement.home()),
+                    board.revision,
+                )
+            });
+            newer = try_join_all(told).await?.into_iter().flatten().max();
         }
-        let homes = board.homes();
-        let told = homes.iter().map(|home| {
-            self.tell(
-                home,
-                keys::counts_head(&home.tag(), home.placement.home()),
-                board.revision,
-            )
-        });
-        let of_homes = try_join_all(told).await?.into_iter().flatten();
-        Ok(of_homes.chain(newer).max())
+        let current = board.placement.current;
+        let of_shards = self.tell_version(board, current, board.revision).await?;
+        Ok(of_shards.max(newer))
     }
 
-    /// The same for shards of another sharding, or another revision.
+    /// The same for shards of another sharding, or another revision. Of a board that was deleted meanwhile the shards may
+    /// have been unlinked before they were told: so all are marked once more.
     pub(super) async fn tell_version(
         &self,
         board: &Board,
@@ -295,7 +294,27 @@ impl Store {
         let told = shards
             .iter()
             .map(|shard| self.tell(shard, head(shard), revision));
-        Ok(try_join_all(told).await?.into_iter().flatten().max())
+        let newer = try_join_all(told).await?.into_iter().flatten().max();
+        let board_head = vec![keys::head(board.id.as_str()), "version".into()];
+        let version: Option<String> = self.command("HGET", board_head).await?;
+        let generation = board.generation.to_string();
+        let is_there = version.is_some_and(|version| {
+            version
+                .split_once('-')
+                .is_some_and(|(stored, _)| stored == generation)
+        });
+        if !is_there {
+            self.mark_all_unneeded(board).await?;
+        }
+        Ok(newer)
+    }
+
+    /// Marks all data of a board, so that it is unlinked once the board is gone.
+    async fn mark_all_unneeded(&self, board: &Board) -> Result<(), StoreError> {
+        for sharding in board.placement.all() {
+            self.mark_unneeded(board, sharding).await?;
+        }
+        Ok(())
     }
 
     async fn tell(

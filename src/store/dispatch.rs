@@ -129,6 +129,11 @@ impl Store {
         Ok(seconds * 1_000 + micros / 1_000)
     }
 
+    /// The servers that have slots.
+    pub(super) fn primaries(&self) -> Vec<Arc<Node>> {
+        self.topology.primaries().into_values().collect()
+    }
+
     /// Runs a script that writes. Calls for the same board, or shard, are carried out in the order of their making.
     pub(super) async fn write(
         &self,

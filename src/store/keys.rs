@@ -7,7 +7,7 @@
 //! | key | type | holds |
 //! | --- | --- | --- |
 //! | `st:{b}` | hash | `version`, `definition` (JSON), `used` once there are events |
-//! | `st:{b}:1:keys` | set | the names of all keys below, except remembered events, for deletion |
+//! | `st:{b}:1:keys` | set | the names of all keys below that don't expire by themselves, and of standings that do, for deletion |
 //! | `st:{b}:1:day:2026-11-21` | sorted set | a standing (`scripts/lib/standing.lua` says what is in it) |
 //! | `st:{b}:1:base-day:2026-11-21` | sorted set | the same without what was carried over, for rolling windows |
 //! | `st:{b}:1:last-7-days:2026-11-21` | sorted set | a rolling standing |
@@ -35,6 +35,8 @@
 //! | `st:{boards}:stamp` | integer | the last stamp given out (`scripts/begin.lua`) |
 //! | `st:{boards}:begun` | sorted set | `board stamp` by stamp: changes that were begun and not announced |
 //! | `st:{boards}:moving` | set | the ids of boards that are on their way to other shards, and perhaps of some that were |
+//! | `st:{boards}:deleted` | set | `generation board` that was deleted, and whose events are to be forgotten |
+//! | `st:{boards}:sweeping` | string | an instance is looking for those; expires |
 //! | `st:{boards}:unneeded` | set | `generation board sharding` whose data is to be unlinked once nothing needs it |
 //!
 //! A window that was taken from a board and added again has its epoch behind its name: `day@5`.
@@ -50,6 +52,12 @@ use crate::domain::window::Window;
 
 /// The set of shardings of boards whose data is to be unlinked.
 pub const UNNEEDED: &str = "st:{boards}:unneeded";
+/// The set of boards that were deleted and may have left what no registry names.
+pub const DELETED: &str = "st:{boards}:deleted";
+/// Says that an instance is looking for that.
+pub const SWEEPING: &str = "st:{boards}:sweeping";
+/// The pattern of keys that no registry names, since they expire by themselves.
+pub const EXPIRING: &str = "st:{*}:*:[eqtf]:*";
 /// The ids of all boards.
 pub const LIVE: &str = "st:{boards}:live";
 /// The ids of boards on their way to other shards.
@@ -424,10 +432,11 @@ mod tests {
     fn what_all_boards_share_has_keys_of_its_own() {
         assert_eq!(
             [
-                LIVE, CHANGES, SEQUENCE, EPOCH, STAMP, BEGUN, MOVING, UNNEEDED
+                LIVE, CHANGES, SEQUENCE, EPOCH, STAMP, BEGUN, MOVING, UNNEEDED, DELETED, SWEEPING
             ],
             [
-                "live", "changes", "sequence", "epoch", "stamp", "begun", "moving", "unneeded"
+                "live", "changes", "sequence", "epoch", "stamp", "begun", "moving", "unneeded",
+                "deleted", "sweeping"
             ]
             .map(|name| format!("st:{{boards}}:{name}"))
         );

@@ -7,6 +7,7 @@ use futures::future::try_join_all;
 
 use super::dispatch::Store;
 use super::reply::{Reply, unknown_code};
+use super::sweep::Deleted;
 use super::{StoreError, keys, script};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
@@ -90,23 +91,19 @@ impl Store {
         {
             return Ok(false);
         }
+        let is_deleted = board.is_none();
         let purged = sharding.all().map(async |shard| {
             let tag = shard.tag(id);
-            let mut keys = vec![keys::registry(&tag, *generation)];
-            if board.is_some() {
-                // The head stays, and refuses what comes in late; so do the counts of quotas.
-                return self.unlink(&tag, keys, *generation).await;
-            }
-            keys.push(keys::head(&tag));
-            let quotas = vec![
-                keys::quotas_registry(&tag, *generation),
-                keys::counts_head(&tag, *sharding),
-            ];
-            let is_more = self.unlink(&tag, keys, *generation).await?;
-            Ok(self.unlink(&tag, quotas, *generation).await? || is_more)
+            self.purge_shard(&tag, unneeded, is_deleted).await
         });
         let is_more = try_join_all(purged).await?.contains(&true);
         if !is_more {
+            if is_deleted {
+                let left = vec![Deleted::of(unneeded).to_string().into()];
+                let keys = vec![keys::DELETED.into()];
+                self.write_at(id.as_str(), &script::UNNEEDED, keys, left)
+                    .await?;
+            }
             let () = self
                 .command("SREM", vec![keys::UNNEEDED.into(), unneeded.to_string()])
                 .await?;
@@ -114,16 +111,40 @@ impl Store {
         Ok(is_more)
     }
 
+    async fn purge_shard(
+        &self,
+        tag: &str,
+        unneeded: &Unneeded,
+        is_deleted: bool,
+    ) -> Result<bool, StoreError> {
+        let generation = unneeded.generation;
+        let data = [keys::registry(tag, generation), keys::head(tag)];
+        let is_more = self.unlink(tag, data, generation, is_deleted).await?;
+        if !is_deleted {
+            // The head stays, and refuses what comes in late; so do the counts of quotas.
+            return Ok(is_more);
+        }
+        let quotas = [
+            keys::quotas_registry(tag, generation),
+            keys::counts_head(tag, unneeded.sharding),
+        ];
+        Ok(self.unlink(tag, quotas, generation, true).await? || is_more)
+    }
+
+    /// Unlinks some of the keys that a registry names; its head goes too if the board was deleted.
     async fn unlink(
         &self,
         tag: &str,
-        keys: Vec<String>,
+        registry_and_head: [String; 2],
         generation: u64,
+        is_deleted: bool,
     ) -> Result<bool, StoreError> {
         let args = vec![
             generation.to_string().into(),
             CALL_KEYS_MAX.to_string().into(),
+            if is_deleted { "1" } else { "0" }.into(),
         ];
+        let keys = registry_and_head.to_vec();
         let reply = self.write_at(tag, &script::PURGE, keys, args).await?;
         match Reply::new(reply)?.text()?.as_str() {
             "MORE" => Ok(true),

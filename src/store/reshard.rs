@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::args::{LayoutArgs, StoredScore, pack};
 use super::dispatch::Store;
 use super::reply::{Reply, unknown_code};
-use super::{StoreError, keys, script};
+use super::{StoreError, Versioned, keys, script};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::series::Series;
@@ -17,6 +17,8 @@ use crate::domain::shard::Sharding;
 
 /// How many entries one call reads or writes: less than a millisecond of Redis.
 const CALL_ENTRIES_MAX: u32 = 300;
+/// How many changes one call tells at the most.
+pub const CHANGES_MAX: u32 = CALL_ENTRIES_MAX;
 /// The revision that shards are told from which a board has moved away: no definition has it, and none is newer.
 pub const RETIRED: u64 = (1 << 53) - 1;
 /// The revision of shards that have not been opened yet.
@@ -249,9 +251,22 @@ impl<'a> Adoption<'a> {
     }
 }
 
+/// What is to be noted of a shard that is being copied, before it is told what has changed there.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Notes<'a> {
+    /// These keys were copied.
+    pub copied: &'a [String],
+    /// These have changed.
+    pub changed: &'a [String],
+    /// These changes, noted so often, were copied as they are; a change that was noted again since stays noted.
+    pub settled: &'a [(String, String)],
+}
+
 #[derive(Serialize)]
 struct ChangesArgs<'a> {
+    generation: String,
     layout: LayoutArgs,
+    copied: &'a [String],
     noted: &'a [String],
     settled: &'a [(String, String)],
     count: u32,
@@ -370,13 +385,6 @@ impl Store {
         Ok(copied.collect())
     }
 
-    /// Notes that something was copied.
-    pub async fn mark_copied(&self, shard: &Board, name: &str) -> Result<(), StoreError> {
-        let args = vec![keys::copied(shard), name.into(), DONE.into()];
-        let _is_new: i64 = self.command("HSETNX", args).await?;
-        Ok(())
-    }
-
     /// When a key expires, in milliseconds since the epoch; 0 for never.
     pub async fn expires_at_ms(&self, key: &str) -> Result<i64, StoreError> {
         let expires: i64 = self.command("PEXPIRETIME", vec![key.into()]).await?;
@@ -413,29 +421,37 @@ impl Store {
         Ok((cursor, members))
     }
 
-    /// What has changed in a shard: how much in all, and how a part of it is now. `noted` is noted before as changed,
-    /// and `settled` was copied as it is, unless it was noted again since.
+    /// What has changed in a shard: how much in all, and how `count` of it, at the most [`CHANGES_MAX`], are now. Stale if
+    /// nothing is noted there any more: the board was deleted, or its move has ended.
     pub async fn changes(
         &self,
         shard: &Board,
-        noted: &[String],
-        settled: &[(String, String)],
-    ) -> Result<(u64, Vec<Change>), StoreError> {
+        notes: Notes<'_>,
+        count: u32,
+    ) -> Result<Versioned<(u64, Vec<Change>)>, StoreError> {
         let args = ChangesArgs {
+            generation: shard.generation.to_string(),
             layout: LayoutArgs::new(shard),
-            noted,
-            settled,
-            count: CALL_ENTRIES_MAX,
+            copied: notes.copied,
+            noted: notes.changed,
+            settled: notes.settled,
+            count: count.min(CHANGES_MAX),
         };
-        let keys = vec![keys::changes(shard)];
+        let keys = vec![
+            keys::head(&shard.tag()),
+            keys::changes(shard),
+            keys::copied(shard),
+        ];
         let reply = self.write(shard, &script::CHANGES, keys, vec![pack(&args)?]);
-        let mut reply = Reply::new(reply.await?)?;
+        let Versioned::Current(mut reply) = Reply::answer(reply.await?)? else {
+            return Ok(Versioned::Stale);
+        };
         let left = reply.count()?;
         let mut changes = Vec::new();
         while !reply.is_empty() {
             changes.push(change(shard, reply.list()?)?);
         }
-        Ok((left, changes))
+        Ok(Versioned::Current((left, changes)))
     }
 
     /// The standings of a derived series that are there.

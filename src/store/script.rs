@@ -3,7 +3,8 @@
 //! `#!lua` must be the first bytes: it makes a cluster refuse a script that reaches for a key of another
 //! slot, and makes Redis refuse the whole script, rather than fail half-way, when it can't write (out of
 //! memory, disk full, a replica). `flags=no-writes` guards those that read. `flags=allow-oom` is for those that are
-//! needed to free memory, and add a few bytes at the most; and for those that count voters, whose room is freed at once.
+//! needed to free memory, and add a few bytes at the most; and for those that count voters, whose room is freed at once. One
+//! script is not about a slot.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -80,7 +81,7 @@ scripts! {
     /// Has a shard note what changes.
     TRACK = "track", "#!lua", ["generation"];
     /// Tells what has changed in a shard.
-    CHANGES = "changes", "#!lua", ["slot", "moving", "standing"];
+    CHANGES = "changes", "#!lua", ["slot", "generation", "moving", "standing"];
     /// Takes over data from other shards.
     ADOPT = "adopt", "#!lua", ["slot", "moving", "standing"];
     /// Tells what a former shard remembers.
@@ -97,6 +98,10 @@ scripts! {
     UNNEEDED = "unneeded", "#!lua flags=allow-oom", [];
     /// Unlinks the data of a deleted board.
     PURGE = "purge", "#!lua flags=allow-oom", ["slot", "generation"];
+    /// Makes one instance the one that does something.
+    CLAIM = "claim", "#!lua flags=allow-oom", [];
+    /// Unlinks what deleted boards have left among a server's keys.
+    SWEEP = "sweep", "#!lua flags=allow-oom,allow-cross-slot-keys", ["process", "cursor"];
     /// Might write, and so tells whether that is refused.
     WRITABLE = "writable", "#!lua", [];
     /// Tells which commands the user may not use.

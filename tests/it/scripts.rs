@@ -101,8 +101,9 @@ async fn every_script_begins_with_its_shebang_and_those_that_read_can_not_write(
         let first = script.source.lines().next().unwrap();
         let expected = match script.name {
             "read" | "quotas" | "reserved" | "scan" | "news" | "refused" => "#!lua flags=no-writes",
-            "delete" | "begin" | "announce" | "unneeded" | "purge" | "settle" | "shard"
-            | "voters" | "sketch" | "union" => "#!lua flags=allow-oom",
+            "sweep" => "#!lua flags=allow-oom,allow-cross-slot-keys",
+            "delete" | "begin" | "announce" | "unneeded" | "purge" | "claim" | "settle"
+            | "shard" | "voters" | "sketch" | "union" => "#!lua flags=allow-oom",
             _ => "#!lua",
         };
         assert_eq!(first, expected, "{}", script.name);
@@ -121,7 +122,7 @@ async fn scripts_that_touch_other_keys_than_they_are_given_do_nothing_while_thei
         (&script::ADVANCE, 6, 1),
         (&script::INITIAL, 6, 1),
         (&script::SHARD, 1, 2),
-        (&script::PURGE, 2, 2),
+        (&script::PURGE, 2, 3),
     ];
     for is_moving in [false, true] {
         if is_moving {
@@ -131,7 +132,7 @@ async fn scripts_that_touch_other_keys_than_they_are_given_do_nothing_while_thei
             let count = key_count.to_string();
             let mut command = vec![&b"EVAL"[..], script.source.as_bytes(), count.as_bytes()];
             command.extend(keys[..key_count].iter().map(String::as_bytes));
-            command.extend(&[&b"1"[..]; 2][..arg_count]);
+            command.extend(&[&b"1"[..]; 3][..arg_count]);
             // The keys are of the wrong type, and one script after the other finds that out.
             let reply = servers.run(&command).await;
             let Reply::Error(text) = &reply else {
@@ -598,7 +599,7 @@ async fn definitions_change_only_from_what_was_seen() {
             &redis,
             &script::PURGE,
             &["st:{b}:1:keys", "st:{b}"],
-            &[b"1", b"10"],
+            &[b"1", b"10", b"1"],
         )
         .await
     };
@@ -707,12 +708,17 @@ async fn what_changes_while_a_shard_is_copied_is_noted_and_taken_over() {
     apply(&redis, "1-1", &event).await;
     apply(&redis, "1-1", &event).await;
     let changes = async |settled: Value| {
-        let args = pack(&json!({"layout": layout(), "noted": [], "settled": settled, "count": 10}));
-        run(&redis, &script::CHANGES, &old[2..3], &[&args]).await
+        let args = pack(
+            &json!({"generation": "1", "layout": layout(), "copied": [], "noted": [], "settled": settled,
+            "count": 10}),
+        );
+        let keys = [old[0], old[2], old[3]];
+        run(&redis, &script::CHANGES, &keys, &[&args]).await
     };
     let what = format!("{DAY}\u{1f}ann");
     let texts = Reply::texts(&[&what, "1", "0", "-5", "0"]);
-    let noted = Reply::List(vec![Reply::Integer(1), texts]);
+    let ok = || Reply::text_of("OK");
+    let noted = Reply::List(vec![ok(), Reply::Integer(1), texts]);
     assert_eq!(
         changes(json!([])).await,
         noted,
@@ -725,7 +731,7 @@ async fn what_changes_while_a_shard_is_copied_is_noted_and_taken_over() {
     );
     assert_eq!(
         changes(json!([[what, "1"]])).await,
-        Reply::List(vec![Reply::Integer(0)])
+        Reply::List(vec![ok(), Reply::Integer(0)])
     );
 
     let head = "st:{b:2:0:1}";
@@ -771,6 +777,17 @@ async fn what_changes_while_a_shard_is_copied_is_noted_and_taken_over() {
     let unknown = Reply::Text(Vec::new());
     assert_eq!(recall(77).await, [known, unknown]);
     assert_eq!(recall(78).await[0], Reply::List(vec![Reply::Integer(2)]));
+
+    // Once its data is unlinked the shard notes nothing any more.
+    let (keys, args) = ([old[1], old[0]], [&b"1"[..], b"10", b"0"]);
+    let purged = run(&redis, &script::PURGE, &keys, &args).await;
+    assert_eq!(purged, Reply::texts(&["DONE"]));
+    assert_eq!(changes(json!([])).await, Reply::texts(&["STALE"]));
+    for key in [old[2], old[3], DAY] {
+        let is_there = redis.run(&[b"EXISTS", key.as_bytes()]).await;
+        assert_eq!(is_there, Reply::Integer(0), "{key}");
+    }
+    assert_eq!(redis.run(&[b"EXISTS", b"st:{b}"]).await, Reply::Integer(1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -800,7 +817,7 @@ async fn when_memory_is_full_only_what_may_need_more_is_refused() {
         &redis,
         &script::PURGE,
         &["st:{b}:1:keys", "st:{b}"],
-        &[b"1", b"10"],
+        &[b"1", b"10", b"1"],
     );
     assert_eq!(purged.await, Reply::texts(&["DONE"]));
 }

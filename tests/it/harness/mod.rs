@@ -3,14 +3,18 @@
 
 pub mod client;
 pub mod delay;
+pub mod keys;
 pub mod program;
 pub mod random;
 pub mod redis;
 pub mod servers;
 pub mod tls;
 
+use std::future::poll_fn;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use standings::clock::Clock;
 use standings::domain::time::Timestamp;
@@ -32,6 +36,20 @@ use self::servers::RedisServers;
 /// The repository's folder.
 pub fn repository() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Does some work until it has waited so many times, and drops it there, as if its process were killed.
+pub async fn break_off<T>(work: impl Future<Output = T>, waits: u16) -> Option<T> {
+    let (mut work, mut left) = (pin!(work), waits);
+    poll_fn(|context| {
+        let done = work.as_mut().poll(context).map(Some);
+        left = left.saturating_sub(1);
+        if done.is_pending() && left == 0 {
+            return Poll::Ready(None);
+        }
+        done
+    })
+    .await
 }
 
 /// One instance of the service. Its background steps run only when a test calls them.

@@ -2,6 +2,7 @@
 //!
 //! With `STANDINGS_TEST_CLUSTER` set, all worlds are clusters, so that the whole suite runs on one.
 
+use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use tempfile::TempDir;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::random::Random;
@@ -174,7 +175,7 @@ impl RedisServers {
     /// Kills one of the servers without a warning, and starts it again, until its clients are back. No slot is half-way
     /// then: a server that dies in the middle of a move can lose keys.
     pub async fn kill_one(&self, place: usize) {
-        let _still = self.moving.lock().await;
+        let _still = self.hold_still().await;
         let node = &self.nodes[place % self.nodes.len()];
         let clients = async || {
             let list = node.run(&[b"CLIENT", b"LIST"]).await.text();
@@ -202,6 +203,38 @@ impl RedisServers {
             keys.extend(reply.list().iter().map(Reply::text));
         }
         keys
+    }
+
+    /// The keys that match a pattern, wherever they lie, and when each expires, in milliseconds since the epoch; -1: never.
+    /// No slot is half-way meanwhile.
+    pub async fn expiries(&self, pattern: &str) -> BTreeMap<String, i64> {
+        const SCRIPT: &[u8] = b"local found = {} \
+            for _, key in ipairs(redis.call('KEYS', ARGV[1])) do \
+              table.insert(found, key) \
+              table.insert(found, redis.call('PEXPIRETIME', key)) \
+            end return found";
+        let _still = self.hold_still().await;
+        let mut keys = BTreeMap::new();
+        for node in &self.nodes {
+            let reply = node.run(&[b"EVAL", SCRIPT, b"0", pattern.as_bytes()]).await;
+            for pair in reply.list().chunks_exact(2) {
+                let Reply::Integer(expires) = pair[1] else {
+                    panic!("no integer: {pair:?}")
+                };
+                keys.insert(pair[0].text(), expires);
+            }
+        }
+        keys
+    }
+
+    /// How far apart keys may expire that are to expire together: a slot moves with the times that its keys have left.
+    pub fn expiry_slack_ms(&self) -> u64 {
+        if self.nodes.len() == 1 { 0 } else { 60_000 }
+    }
+
+    /// Has no slot move for as long as the value is kept.
+    pub async fn hold_still(&self) -> MutexGuard<'_, ()> {
+        self.moving.lock().await
     }
 
     /// Runs a command of a key, wherever it lies.

@@ -15,6 +15,9 @@ use super::naive::{
     Window, utc,
 };
 
+/// Longer than all years of a case.
+const RETENTION: &str = "36600d";
+
 /// The JSON with every number as a string of its digits.
 pub fn exact(text: &str) -> Value {
     let text = text.trim();
@@ -136,6 +139,10 @@ pub fn definition(board: &Board) -> Value {
             Uniques::Board => json!("board"),
             Uniques::Member => json!("member"),
         };
+    }
+    if !board.retention.is_empty() {
+        let units = board.retention.iter().copied();
+        definition["retention"] = units.map(|unit| (unit_name(unit), RETENTION)).collect();
     }
     if board.shards > 1 {
         definition["shards"] = json!(board.shards);

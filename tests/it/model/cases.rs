@@ -80,6 +80,8 @@ pub struct Case {
     pub members: usize,
     pub has_huge_scores: bool,
     pub steps: Vec<Step>,
+    /// At last the boards are deleted while they move, and the instance that moves them is killed after so many waits.
+    pub deleted_after: Option<u16>,
     /// Of the choices that make no difference: which page size, which instance, which order.
     pub seed: u64,
 }
@@ -118,6 +120,8 @@ pub enum Step {
         board: Pick,
         shards: u16,
         during: Option<Batch>,
+        /// After so many waits the instance that moves it is killed.
+        killed_after: Option<u16>,
     },
     /// A server is killed without a warning, perhaps while a batch of events with ids is sent, and started again.
     Kill { server: Pick, during: Option<Batch> },
@@ -210,10 +214,11 @@ pub fn cases(theme: &Theme) -> impl Strategy<Value = Case> + use<> {
         begin,
         members,
         steps,
+        killed_after(),
         any::<u64>().no_shrink(),
     )
         .prop_map(
-            move |(mut boards, ((zone, begin), near), members, steps, seed)| {
+            move |(mut boards, ((zone, begin), near), members, steps, deleted_after, seed)| {
                 // The first board's clocks change, the others' zones are what they are.
                 boards[0].zone = zone;
                 for board in &mut boards {
@@ -230,6 +235,7 @@ pub fn cases(theme: &Theme) -> impl Strategy<Value = Case> + use<> {
                     members,
                     has_huge_scores,
                     steps,
+                    deleted_after,
                     seed,
                 }
             },
@@ -294,11 +300,19 @@ fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
         option::weighted(theme.votes, 1..=5_usize),
         option::weighted(theme.shards, select(vec![2, 7, 16])),
     );
+    let ending: Vec<Unit> = units
+        .iter()
+        .copied()
+        .filter(|unit| *unit != Unit::All)
+        .collect();
+    let retention =
+        prop_oneof![2 => Just(Vec::new()), 1 => subsequence(ending.clone(), 0..=ending.len())];
     let periods = subsequence(theme.units.to_vec(), theme.periods.clone()).prop_shuffle();
     // The contract doesn't say what becomes of an initial score and events that pass the bound together.
     let has_initial = !theme.has_huge_scores;
-    (scores, time, periods, rolling, carryover, limits, votes).prop_map(
-        move |(scores, time, periods, rolling, carryover, limits, votes)| {
+    let windows = (periods, rolling, carryover, retention);
+    (scores, time, windows, limits, votes).prop_map(
+        move |(scores, time, (periods, rolling, carryover, retention), limits, votes)| {
             let (update, descending, decimals, ties, ranking) = scores;
             let (zone, week_start, (season_start, season_length), accept_late) = time;
             let (score_min, score_max, quotas) = limits;
@@ -328,6 +342,7 @@ fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
                 uniques,
                 keep_top,
                 shards: shards.unwrap_or(1),
+                retention,
             }
         },
     )
@@ -476,12 +491,13 @@ fn step(theme: &Theme) -> impl Strategy<Value = Step> + use<> {
         });
     let number = select(vec![1, 2, 7, 16]);
     let during = option::weighted(0.8, batch());
-    let reshard = (any::<Pick>(), any::<Pick>(), number, during).prop_map(
-        |(instance, board, shards, during)| Step::Reshard {
+    let reshard = (any::<Pick>(), any::<Pick>(), number, during, killed_after()).prop_map(
+        |(instance, board, shards, during, killed_after)| Step::Reshard {
             instance,
             board,
             shards,
             during,
+            killed_after,
         },
     );
     let [alone, side_by_side, advance, partly_often, read] = if is_half_way {
@@ -500,6 +516,11 @@ fn step(theme: &Theme) -> impl Strategy<Value = Step> + use<> {
         if shards > 0.5 { 4 } else { 1 } => reshard,
         read => (1..=4_usize).prop_map(|count| Step::Read { count }),
     ]
+}
+
+/// A small board has moved after some hundreds.
+fn killed_after() -> impl Strategy<Value = Option<u16>> {
+    option::weighted(0.4, prop_oneof![1..=40_u16, 1..=400_u16])
 }
 
 fn kill() -> impl Strategy<Value = Step> {

@@ -91,6 +91,8 @@ pub struct Board {
     pub keep_top: Option<usize>,
     /// Shows nowhere.
     pub shards: u16,
+    /// Whose standings expire, after more years than a case has.
+    pub retention: Vec<Unit>,
 }
 
 /// What the scores of these members, and of all others, are multiplied by.

@@ -14,13 +14,15 @@ use standings::domain::series::Track;
 use standings::domain::time::Timestamp;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::answers::{changes, definition, exact, score_text, status, time_text, window_name};
+use super::answers::{
+    changes, definition, exact, score_text, status, time_text, unit_name, window_name,
+};
 use super::cases::{Amount, Batch, Case, Detail, MEMBERS, NewEvent, Pick, Sending, Step, Time};
 use super::naive::{Board, Event, Model, SCORE_MAX, Unit, Verdict, Window, utc};
 use super::reads::{ask, queries};
 use crate::harness::random::Random;
-use crate::harness::redis::eventually;
-use crate::harness::{Client, Instance, World};
+use crate::harness::redis::{Reply, eventually};
+use crate::harness::{Client, Instance, World, break_off, keys};
 
 /// The times of a case stay between 2010 and 2080, whatever its years add up to.
 const TIME_MIN: i64 = 1_262_304_000_000;
@@ -180,14 +182,10 @@ impl Table {
             log: Vec::new(),
         };
         let result = game.play(&case.steps).await;
-        for (id, _) in &game.boards {
-            self.world
-                .client()
-                .delete(&format!("/v1/boards/{id}"))
-                .await
-                .expect(204);
-        }
-        result.map_err(|difference| format!("after\n{}\n\n{difference}\n", game.log.join("\n")))
+        let deleted = game.delete_boards(case.deleted_after).await;
+        result
+            .and(deleted)
+            .map_err(|difference| format!("after\n{}\n\n{difference}\n", game.log.join("\n")))
     }
 }
 
@@ -331,27 +329,26 @@ impl Game<'_> {
                 board,
                 shards,
                 during,
+                killed_after,
             } => {
-                self.reshard(*instance, *board, *shards, during.as_ref())
-                    .await
+                let is_asked = self.spread_anew(*instance, *board, *shards).await;
+                match during {
+                    Some(batch) if is_asked => self.reshard(*instance, batch, *killed_after).await,
+                    _ => Ok(()),
+                }
             }
             Step::Kill { server, during } => self.kill(*server, during.as_ref()).await,
             Step::Read { count } => self.read_some(*count).await,
         }
     }
 
-    /// Has a board of several shards spread anew. What has one shard stays so, since more can be asked of it.
-    async fn reshard(
-        &mut self,
-        instance: Pick,
-        board: Pick,
-        shards: u16,
-        during: Option<&Batch>,
-    ) -> Result<(), String> {
+    /// Asks for another number of shards of a board that has several. What has one shard stays so, since more can be asked
+    /// of it. Returns whether it has.
+    async fn spread_anew(&mut self, instance: Pick, board: Pick, shards: u16) -> bool {
         let instance = &self.world.instances[pick(instance, self.world.instances.len())];
         let (id, model) = &self.boards[pick(board, self.boards.len())];
         if model.board.shards == 1 {
-            return Ok(());
+            return false;
         }
         let mut definition = definition(&model.board);
         definition["shards"] = json!(shards);
@@ -365,11 +362,75 @@ impl Game<'_> {
             // It is on its way to another number of them.
             answer.expect_problem(409, "board-in-use");
         }
-        let Some(batch) = during else { return Ok(()) };
-        let (moved, sent) = tokio::join!(instance.service.reshard_boards(), self.send(batch));
-        self.log.push("until then its data moves".to_owned());
-        moved.map_err(|error| error.to_string())?;
-        sent
+        true
+    }
+
+    /// Has all boards moved that are on their way to other shards, while a batch is sent. An instance that is killed leaves
+    /// one of them somewhere on its way; another instance goes on if that was closed by then.
+    async fn reshard(
+        &mut self,
+        instance: Pick,
+        batch: &Batch,
+        killed_after: Option<u16>,
+    ) -> Result<(), String> {
+        let world = self.world;
+        let place = pick(instance, world.instances.len());
+        let other = &world.instances[(place + 1) % world.instances.len()];
+        let ids: Vec<String> = self.boards.iter().map(|(id, _)| id.clone()).collect();
+        let moving = async {
+            if move_for_a_while(world, place, killed_after).await? {
+                return Ok(());
+            }
+            for id in &ids {
+                if free_lease(world, other, id).await? {
+                    reshard_boards(other).await?;
+                }
+            }
+            Ok(())
+        };
+        let (moved, sent) = tokio::join!(moving, self.send(batch));
+        self.log
+            .push(format!("until then its data moves, {killed_after:?}"));
+        moved.and(sent)
+    }
+
+    /// Deletes the boards, while they move, and looks at the keys before and afterwards.
+    async fn delete_boards(&mut self, killed_after: Option<u16>) -> Result<(), String> {
+        let (world, count) = (self.world, self.world.instances.len());
+        let ids: Vec<&String> = self.boards.iter().map(|(id, _)| id).collect();
+        let mut checked = Ok(());
+        for (id, model) in &self.boards {
+            let retained = model.board.retention.iter().copied().map(unit_name);
+            let retained: Vec<String> = retained.collect();
+            let keys = world.redis.expiries(&keys::pattern(id)).await;
+            let slack_ms = world.redis.expiry_slack_ms();
+            checked = checked.and(keys::check_expiries(&keys, &retained, slack_ms));
+        }
+        for id in &ids {
+            free_lease(world, &world.instances[0], id).await?;
+        }
+        let deleted = async {
+            for id in &ids {
+                let path = format!("/v1/boards/{id}");
+                world.client().delete(&path).await.expect(204);
+            }
+        };
+        let place = self.random.below(count);
+        let moved = move_for_a_while(world, place, killed_after);
+        let ((), moved) = tokio::join!(deleted, moved);
+        moved?;
+        let service = &world.instances[self.random.below(count)].service;
+        let purge = async || service.purge_deleted().await;
+        while purge().await.map_err(|error| error.to_string())? {}
+        let still = world.redis.hold_still().await;
+        let swept = service.sweep_deleted().await;
+        drop(still);
+        swept.map_err(|error| error.to_string())?;
+        for id in ids {
+            let left = world.redis.expiries(&keys::pattern(id)).await;
+            checked = checked.and(expect_equal("keys are left", &left, &BTreeMap::new()));
+        }
+        checked
     }
 
     /// Kills a server and starts it again. Events that come in meanwhile are sent until they are taken.
@@ -887,6 +948,50 @@ impl Game<'_> {
     }
 }
 
+/// Has an instance move boards, and kills it after so many waits; returns whether it came to the end.
+async fn move_for_a_while(
+    world: &World,
+    place: usize,
+    killed_after: Option<u16>,
+) -> Result<bool, String> {
+    let instance = &world.instances[place];
+    match killed_after {
+        Some(waits) => match break_off(reshard_boards(instance), waits).await {
+            Some(moved) => moved.map(|()| true),
+            None => Ok(false),
+        },
+        None => reshard_boards(instance).await.map(|()| true),
+    }
+}
+
+async fn reshard_boards(instance: &Instance) -> Result<(), String> {
+    let moved = instance.service.reshard_boards().await;
+    moved.map_err(|error| error.to_string())
+}
+
+/// Lets the time go by for which an instance that was killed keeps others from moving a board. Returns whether it was
+/// closed.
+async fn free_lease(world: &World, instance: &Instance, id: &str) -> Result<bool, String> {
+    let board = stored_board(instance, id).await?;
+    if board.placement.next.is_some() {
+        let head = format!("st:{{{id}}}");
+        let words = ["HSET", &head, "held_until", "0"].map(str::as_bytes);
+        eventually("the lease has run out", async || {
+            matches!(world.redis.run(&words).await, Reply::Integer(_))
+        })
+        .await;
+    }
+    Ok(board.placement.is_closing())
+}
+
+async fn stored_board(
+    instance: &Instance,
+    id: &str,
+) -> Result<standings::domain::board::Board, String> {
+    let board = instance.service.board(&BoardId::parse(id).unwrap()).await;
+    board.map_err(|error| error.to_string())
+}
+
 /// What has to become of an event now, and the model of its board afterwards.
 fn judge(boards: &[(String, Model)], sent: &Sent, now: i64, detail: Detail) -> (Model, Outcome) {
     let before = &boards[sent.board].1;
@@ -1047,10 +1152,7 @@ async fn roll_over_partly(
     times: usize,
 ) -> Result<(), String> {
     let service = &instance.service;
-    let board = service
-        .board(&BoardId::parse(id).unwrap())
-        .await
-        .map_err(|error| error.to_string())?;
+    let board = stored_board(instance, id).await?;
     let window: standings::domain::window::Window = window_name(window).parse().unwrap();
     let start = Timestamp::parse(&time_text(start)).unwrap();
     let now = service.clock.now();

@@ -1,0 +1,27 @@
+-- sweep.lua: looks at some of the keys of a server, and unlinks those that deleted boards have left there: what no
+-- registry names, since it expires by itself.
+--
+-- It is not about a slot, but about a server: a cluster's primaries are walked one after the other. A key of a slot that
+-- is moving is left alone where this server has no say about it.
+--
+-- KEYS[1] none: the keys are found by the walk
+-- ARGV[1] cursor ('0' at first; lib/cursor.lua), ARGV[2] about how many keys are looked at
+-- ARGV[3] the pattern of such keys (src/store/keys.rs)
+-- ARGV[4…] `generation board` of each deleted board
+--
+-- Reply: {cursor ('0': this was the last part), how many were unlinked}
+-- Example: ARGV '0' '500' 'st:{*}:*:[eqtf]:*' '1 b', with the key st:{b:16:3}:1:e:x1  reply {'0', 1}
+
+if #KEYS ~= 0 or #ARGV < 4 then return redis.error_reply('ERR sweep.lua: no key, 4 arguments or more') end
+
+local is_deleted = {}
+for place = 4, #ARGV do is_deleted[ARGV[place]] = true end
+
+local keys, cursor = scan_on('SCAN', nil, ARGV[1], ARGV[2], ARGV[3])
+local count = 0
+for _, key in ipairs(keys) do
+  -- The tag begins with the board's id, which has no colon.
+  local board, generation = string.match(key, '^[^{]*{([^:}]+)[^}]*}:([^:]+):[eqtf]:')
+  if board and is_deleted[generation .. ' ' .. board] and redis.pcall('UNLINK', key) == 1 then count = count + 1 end
+end
+return {cursor, count}

@@ -1,0 +1,140 @@
+//! Unlinking what deleted boards have left that no registry names: remembered events, counts of quotas, and what else
+//! expires by itself.
+//!
+//! To note each of those keys would cost every event. So they are looked for among all keys of all servers, a bounded part
+//! at a time, once for all boards that were deleted since the last time. A key that moves to another server meanwhile may be
+//! missed; then it stays until it expires.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use fred::types::Value;
+
+use super::connection::Call;
+use super::dispatch::Store;
+use super::node::Node;
+use super::purge::Unneeded;
+use super::reply::{Reply, unknown_code};
+use super::{StoreError, keys, script};
+use crate::domain::ids::BoardId;
+
+/// How many keys one call looks at: about half a millisecond of Redis.
+const CALL_KEYS: u32 = 500;
+/// For how long, in milliseconds, an instance that does not go on keeps others from beginning.
+const CLAIM_MS: u32 = 10_000;
+
+/// A board that was deleted, and whose registries are empty.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Deleted {
+    /// Its generation.
+    pub generation: u64,
+    /// Its id, which a newer board may have by now.
+    pub id: BoardId,
+}
+
+impl Deleted {
+    /// The board whose data this is.
+    pub(super) fn of(unneeded: &Unneeded) -> Self {
+        Self {
+            generation: unneeded.generation,
+            id: unneeded.id.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Deleted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.generation, self.id)
+    }
+}
+
+impl FromStr for Deleted {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (generation, id) = text.split_once(' ').ok_or(())?;
+        Ok(Self {
+            generation: generation.parse().map_err(drop)?,
+            id: BoardId::parse(id).map_err(drop)?,
+        })
+    }
+}
+
+/// A walk over all keys of all servers.
+#[derive(Debug)]
+pub struct Sweep {
+    /// The boards whose keys are looked for.
+    pub deleted: Vec<Deleted>,
+    /// How many keys were unlinked so far.
+    pub unlinked: u64,
+    /// The servers that are left, that which is walked last.
+    servers: Vec<Arc<Node>>,
+    cursor: String,
+}
+
+impl Store {
+    /// Begins a walk, if there are boards to look for, and no other instance is doing so.
+    pub async fn begin_sweep(&self) -> Result<Option<Sweep>, StoreError> {
+        let names: Vec<String> = self.command("SMEMBERS", vec![keys::DELETED.into()]).await?;
+        let deleted = names.iter().filter_map(|name| name.parse().ok());
+        let mut deleted: Vec<Deleted> = deleted.collect();
+        // As long as a shard has its head, events may come in there.
+        for unneeded in self.unneeded().await? {
+            deleted.retain(|deleted| *deleted != Deleted::of(&unneeded));
+        }
+        if deleted.is_empty() || !self.claim_sweep().await? {
+            return Ok(None);
+        }
+        Ok(Some(Sweep {
+            deleted,
+            unlinked: 0,
+            servers: self.primaries(),
+            cursor: "0".to_owned(),
+        }))
+    }
+
+    async fn claim_sweep(&self) -> Result<bool, StoreError> {
+        let (keys, args) = (
+            vec![keys::SWEEPING.into()],
+            vec![CLAIM_MS.to_string().into()],
+        );
+        let reply = self.write_at(keys::SWEEPING, &script::CLAIM, keys, args);
+        match Reply::new(reply.await?)?.text()?.as_str() {
+            "OK" => Ok(true),
+            "HELD" => Ok(false),
+            other => unknown_code(other),
+        }
+    }
+
+    /// Looks at the next part; returns whether there is more. A walk that is given up begins anew later, by any instance.
+    pub async fn sweep_on(&self, sweep: &mut Sweep) -> Result<bool, StoreError> {
+        let Some(server) = sweep.servers.last() else {
+            let mut names = vec![keys::DELETED.to_owned()];
+            names.extend(sweep.deleted.iter().map(ToString::to_string));
+            let _removed: i64 = self.command("SREM", names).await?;
+            let _released: i64 = self.command("DEL", vec![keys::SWEEPING.into()]).await?;
+            return Ok(false);
+        };
+        let renewed = vec![keys::SWEEPING.into(), CLAIM_MS.to_string()];
+        let _is_there: i64 = self.command("PEXPIRE", renewed).await?;
+        let mut args = vec![
+            Value::from(sweep.cursor.clone()),
+            CALL_KEYS.to_string().into(),
+            keys::EXPIRING.into(),
+        ];
+        args.extend(sweep.deleted.iter().map(|board| board.to_string().into()));
+        let call = Call {
+            script: &script::SWEEP,
+            keys: Vec::new(),
+            args,
+        };
+        let mut reply = Reply::new(server.write(keys::SWEEPING, call, None).await?)?;
+        sweep.cursor = reply.text()?;
+        sweep.unlinked += reply.count()?;
+        if sweep.cursor == "0" {
+            sweep.servers.pop();
+        }
+        Ok(true)
+    }
+}
