@@ -638,6 +638,7 @@ fn boards() -> [Model; BOARDS.len()] {
         windows: vec![day, week, all, Window::Rolling(Unit::Day, 3)],
         carryover: BTreeMap::from([(Unit::Day, 250_000), (Unit::Week, 200_000)]),
         accept_late: None,
+        retention: Vec::new(),
         score_min: None,
         score_max: None,
         quotas: Vec::new(),

@@ -660,7 +660,19 @@ async fn changes_are_begun_under_stamps_of_their_own_and_announced() {
     assert_eq!(news("2").await, (epoch.clone(), "2".into(), none));
     redis.run(&[b"FLUSHALL"]).await;
     announce("1", "").await;
-    assert_ne!(news("0").await.0, epoch);
+    let (second_epoch, ..) = news("0").await;
+    assert_ne!(second_epoch, epoch);
+
+    // Boards that were deleted are not remembered for ever.
+    let changes = keys[1];
+    let crowd = "for i = 1, 10001 do redis.call('ZADD', KEYS[1], 0, 'gone' .. i) end";
+    redis
+        .run(&[b"EVAL", crowd.as_bytes(), b"1", changes.as_bytes()])
+        .await;
+    assert_eq!(announce("1", "").await, Reply::Integer(2));
+    let (third_epoch, sequence, changed) = news("0").await;
+    assert_ne!(third_epoch, second_epoch);
+    assert_eq!((sequence.as_str(), changed), ("2", Reply::texts(&["b"])));
 }
 
 #[tokio::test(flavor = "multi_thread")]
