@@ -24,6 +24,7 @@
 //! | [`server`] | puts it together, runs it, ends it |
 //! | [`config`], [`clock`], [`begin`] | settings; the time all instances agree on; keeping an order |
 //! | [`import`], [`reshard`] | commands that are clients of a service |
+//! | [`check`] | the command that looks in Redis for what contradicts itself |
 //!
 //! Invariants:
 //! - Every write is one Lua script in one slot: all of an event's changes and the memory of its id, or nothing.
@@ -33,6 +34,7 @@
 //! - A derived standing that isn't complete is never read; whoever finds it so completes it.
 
 pub mod begin;
+pub mod check;
 pub mod clock;
 pub mod config;
 pub mod domain;

@@ -1,4 +1,4 @@
-//! The program: `standings serve`, `worker`, `import`, `reshard`, `openapi`, `healthcheck`.
+//! The program: `standings serve`, `worker`, `import`, `reshard`, `check`, `openapi`, `healthcheck`.
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use standings::config::{Cli, Command, LogFormat, ServeArgs};
-use standings::{http, import, reshard, server};
+use standings::{check, http, import, reshard, server};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -59,6 +59,7 @@ async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         }
         Command::Import(args) => return Ok(import::command(*args).await),
         Command::Reshard(args) => return Ok(reshard::command(*args).await),
+        Command::Check(args) => return Ok(check::command(*args, stop_signal()?).await),
         Command::Openapi => {
             let document = http::document().to_pretty_json()?;
             writeln!(std::io::stdout(), "{document}")?;

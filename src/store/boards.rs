@@ -43,19 +43,7 @@ impl Store {
             .command("HGET", vec![keys::head(id.as_str()), "definition".into()])
             .await?;
         let Some(json) = json else { return Ok(None) };
-        let stored: Stored = serde_json::from_str(&json)
-            .map_err(|error| StoreError::Unexpected(format!("the definition of {id}: {error}")))?;
-        let Stored {
-            generation,
-            revision,
-            epochs,
-            placement,
-            definition,
-        } = stored;
-        Ok(Some(Board {
-            placement,
-            ..Board::new(id.clone(), definition, generation, revision, epochs)
-        }))
+        read_definition(id, &json).map(Some)
     }
 
     /// Stores a board if its stored version is the one that was `seen`, and, with `only_unused`, if it has
@@ -118,14 +106,19 @@ impl Store {
 
     /// Tells all instances that a board has changed, come or gone.
     pub async fn announce_board(&self, board: &Board, is_live: bool) -> Result<(), StoreError> {
+        self.announce(&board.id, is_live).await
+    }
+
+    /// The same by its id.
+    pub async fn announce(&self, id: &BoardId, is_live: bool) -> Result<(), StoreError> {
         let keys = vec![
             keys::LIVE.into(),
             keys::CHANGES.into(),
             keys::SEQUENCE.into(),
         ];
         let is_live = if is_live { "1" } else { "0" };
-        let args = vec![board.id.as_str().into(), is_live.into()];
-        self.write(board, &script::ANNOUNCE, keys, args)
+        let args = vec![id.as_str().into(), is_live.into()];
+        self.write_at(id.as_str(), &script::ANNOUNCE, keys, args)
             .await
             .map(drop)
     }
@@ -228,6 +221,23 @@ impl Store {
             Versioned::Stale => Versioned::Stale,
         })
     }
+}
+
+/// A board as the field `definition` of its key holds it.
+pub(super) fn read_definition(id: &BoardId, json: &str) -> Result<Board, StoreError> {
+    let stored: Stored = serde_json::from_str(json)
+        .map_err(|error| StoreError::Unexpected(format!("the definition of {id}: {error}")))?;
+    let Stored {
+        generation,
+        revision,
+        epochs,
+        placement,
+        definition,
+    } = stored;
+    Ok(Board {
+        placement,
+        ..Board::new(id.clone(), definition, generation, revision, epochs)
+    })
 }
 
 fn head(board: &Board) -> String {

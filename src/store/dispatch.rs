@@ -12,7 +12,7 @@ use fred::types::config::{Config, ServerConfig};
 use fred::types::{FromValue, Key, Value};
 use futures::future::join_all;
 
-use super::connection::{Call, Failure};
+use super::connection::{Call, Connection, Failure};
 use super::keys;
 use super::node::Node;
 use super::replicas::Replicas;
@@ -253,6 +253,16 @@ impl Store {
             async move { node.command(name, args).await }
         };
         self.at_slot(slot, command).await
+    }
+
+    /// The servers that have slots.
+    pub(super) fn primaries(&self) -> Vec<Arc<Node>> {
+        self.topology.primaries().into_values().collect()
+    }
+
+    /// A connection of one's own to the server that has the slot of a key.
+    pub(super) fn connect_to(&self, key: &str) -> Result<Connection, StoreError> {
+        Connection::open(&self.topology.config_at(slot_of(key))?)
     }
 
     /// Calls the server that has a slot, and again for a while where the slot was elsewhere or moving.

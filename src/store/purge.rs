@@ -16,7 +16,7 @@ use crate::domain::shard::Sharding;
 const CALL_KEYS_MAX: u32 = 200;
 
 /// Data that is to be unlinked as soon as nothing needs it.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Unneeded {
     /// The generation of its board.
     pub generation: u64,
@@ -54,6 +54,11 @@ impl Store {
             id: board.id.clone(),
             sharding,
         };
+        self.mark(&unneeded).await
+    }
+
+    /// The same for what is known by its keys alone.
+    pub async fn mark(&self, unneeded: &Unneeded) -> Result<(), StoreError> {
         self.command("SADD", vec![keys::UNNEEDED.into(), unneeded.to_string()])
             .await
     }

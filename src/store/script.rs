@@ -44,7 +44,7 @@ scripts! {
     /// Carries out the plans of many events.
     APPLY = "apply", "#!lua", ["slot", "moving", "standing", "derived", "quota"];
     /// Takes a derived standing a step nearer to complete.
-    ADVANCE = "advance", "#!lua", ["slot", "process", "cursor", "moving", "standing", "derived"];
+    ADVANCE = "advance", "#!lua", ["slot", "process", "cursor", "members", "moving", "standing", "derived"];
     /// Sets initial scores.
     INITIAL = "initial", "#!lua", ["slot", "moving", "standing", "derived"];
     /// Reads pages, members, subsets and amounts.
@@ -89,4 +89,20 @@ scripts! {
     ANNOUNCE = "announce", "#!lua", [];
     /// Unlinks the data of a deleted board.
     PURGE = "purge", "#!lua", ["slot", "generation"];
+    /// Looks whether the keys of a standing agree.
+    CHECK = "check", "#!lua flags=no-writes", ["process", "cursor", "moving", "standing", "derived", "check"];
+    /// The same, and mends it.
+    MEND = "check", "#!lua", ["process", "cursor", "moving", "standing", "derived", "check"];
+    /// Looks whether the state of a derived series can be read.
+    CHECK_STATE = "check_state", "#!lua flags=no-writes", ["moving", "standing", "derived", "check"];
+    /// The same, and mends it.
+    MEND_STATE = "check_state", "#!lua", ["moving", "standing", "derived", "check"];
+    /// Looks whether a standing is what others say.
+    CHECK_SUMS = "check_sums", "#!lua flags=no-writes", ["process", "cursor", "members", "moving", "standing", "derived", "check"];
+    /// The same, and mends it.
+    MEND_SUMS = "check_sums", "#!lua", ["process", "cursor", "members", "moving", "standing", "derived", "check"];
+    /// Looks whether keys are in their registry.
+    CHECK_KEYS = "check_keys", "#!lua flags=no-writes", [];
+    /// The same, and puts them in.
+    MEND_KEYS = "check_keys", "#!lua", [];
 }
