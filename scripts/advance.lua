@@ -125,25 +125,6 @@ end
 
 -- Members on the walk are three lists side by side: ids, and scores and times in the term that is walked.
 
--- About `count` members of a term from the cursor on, and the next cursor. The hash is read in half the time.
-local function scan(standing, cursor, count)
-  local ids, scores, times = {}, {}, {}
-  if layout.hashed then
-    local flat, next_cursor = scan_on('HSCAN', standing.hash, cursor, count)
-    local unpack_member = struct.unpack
-    for index = 1, #flat / 2 do
-      ids[index] = flat[2 * index - 1]
-      times[index], scores[index] = unpack_member('>I6d', flat[2 * index])
-    end
-    return ids, scores, times, next_cursor
-  end
-  local flat, next_cursor = scan_on('ZSCAN', standing.zset, cursor, count)
-  for index = 1, #flat / 2 do
-    ids[index], scores[index] = flat[2 * index - 1], tonumber(flat[2 * index])
-  end
-  return ids, scores, times, next_cursor
-end
-
 -- Those of the members that the standing doesn't list.
 local function unlisted_of(target, ids, scores, times)
   if #ids == 0 then return ids, scores, times end
@@ -190,7 +171,7 @@ local function walk_on(entry, terms, present, target, count)
   while count > 0 and walk.term <= #terms do
     local walked = terms[walk.term]
     local ids, scores, times
-    ids, scores, times, walk.cursor = scan(walked.standing, walk.cursor, count)
+    ids, scores, times, walk.cursor = scan_members(layout, walked.standing, walk.cursor, count)
     if walk.cursor == '0' then walk.term = walk.term + 1 end
     count = count - math.max(1, #ids)
     settle(entry, present, walked, target, unlisted_of(target, ids, scores, times))

@@ -12,6 +12,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use thiserror::Error;
 
+use crate::check::CheckArgs;
 use crate::env_file::Variables;
 use crate::http::auth::ApiKeys;
 use crate::http::cors::CorsOrigins;
@@ -46,6 +47,8 @@ pub enum Command {
     Import(Box<ImportArgs>),
     /// Spread a board over another number of shards, while events and reads go on.
     Reshard(Box<ReshardArgs>),
+    /// Look in Redis for what contradicts itself, and mend what follows from the rest.
+    Check(Box<CheckArgs>),
     /// Print the OpenAPI document.
     Openapi,
     /// Ask a service whether it is ready; the exit status says so.
@@ -72,10 +75,9 @@ pub struct ServeArgs {
     /// The address to serve on.
     #[arg(long, env = "STANDINGS_LISTEN", default_value = "127.0.0.1:8080")]
     pub listen: SocketAddr,
-    /// The Redis or Valkey server to use: redis://, rediss://, redis-cluster://, redis-sentinel:// or
-    /// unix:///path. Without one the service runs a private server of its own.
-    #[arg(long, env = "STANDINGS_REDIS_URL", hide_env_values = true)]
-    pub redis_url: Option<Secret>,
+    /// The Redis to use.
+    #[command(flatten)]
+    pub redis: RedisArgs,
     /// How many replicas must have a write before it is acknowledged; otherwise the answer is 503, and a retry with
     /// the same id is safe. Not with the private server, which has none.
     #[arg(long, env = "STANDINGS_MIN_REPLICAS", default_value_t = 0)]
@@ -95,12 +97,6 @@ pub struct ServeArgs {
     /// How many MiB requests may take, all of them together, before others have to wait, and are refused after a while.
     #[arg(long, env = "STANDINGS_REQUEST_MEMORY_MB", default_value_t = 256, value_parser = clap::value_parser!(u16).range(64..))]
     pub request_memory_mb: u16,
-    /// Where the private server keeps its data.
-    #[arg(long, env = "STANDINGS_DATA_DIR", default_value = "./data")]
-    pub data_dir: PathBuf,
-    /// The program of the private server; otherwise redis-server or valkey-server is looked for.
-    #[arg(long, env = "STANDINGS_REDIS_SERVER")]
-    pub redis_server: Option<PathBuf>,
     /// API keys, `role:key,role:key`, with the roles read < write < admin. Without any the service is open,
     /// and serves on a loopback address only.
     #[arg(
@@ -125,6 +121,31 @@ pub struct ServeArgs {
     /// How it is written.
     #[arg(long, env = "STANDINGS_LOG_FORMAT", value_enum, default_value_t)]
     pub log_format: LogFormat,
+}
+
+/// Which Redis is used.
+#[derive(Args, Clone, Debug)]
+pub struct RedisArgs {
+    /// The Redis or Valkey server to use: redis://, rediss://, redis-cluster://, redis-sentinel:// or
+    /// unix:///path. Without one the service runs a private server of its own.
+    #[arg(long, env = "STANDINGS_REDIS_URL", hide_env_values = true)]
+    pub redis_url: Option<Secret>,
+    /// Where the private server keeps its data.
+    #[arg(long, env = "STANDINGS_DATA_DIR", default_value = "./data")]
+    pub data_dir: PathBuf,
+    /// The program of the private server; otherwise redis-server or valkey-server is looked for.
+    #[arg(long, env = "STANDINGS_REDIS_SERVER")]
+    pub redis_server: Option<PathBuf>,
+}
+
+impl RedisArgs {
+    /// The address of the server to use, if one is given.
+    pub fn url(&self) -> Option<&str> {
+        self.redis_url
+            .as_ref()
+            .map(|url| url.0.as_str())
+            .filter(|url| !url.is_empty())
+    }
 }
 
 /// A setting that may contain a password, and is never shown.
@@ -288,19 +309,11 @@ impl ServeArgs {
             ("STANDINGS_MAX_STALENESS_MS", self.max_staleness_ms > 0),
         ];
         for (name, _) in needs_replicas.iter().filter(|(_, is_set)| *is_set) {
-            if self.redis_url().is_none() {
+            if self.redis.url().is_none() {
                 return Err(ConfigError::NoReplicas(name));
             }
         }
         Ok(())
-    }
-
-    /// The address of the server to use, if one is given.
-    pub fn redis_url(&self) -> Option<&str> {
-        self.redis_url
-            .as_ref()
-            .map(|url| url.0.as_str())
-            .filter(|url| !url.is_empty())
     }
 }
 
@@ -393,7 +406,7 @@ mod tests {
                 _ => cli.serve,
             };
             assert_eq!(serve.listen.port(), 1);
-            assert_eq!(serve.redis_url(), None);
+            assert_eq!(serve.redis.url(), None);
             assert_eq!(serve.drain_seconds, 2);
             assert!(serve.allow_open);
             assert!(matches!(&serve.cors_origins, CorsOrigins::Listed(two) if two.len() == 2));

@@ -28,6 +28,7 @@
 //! | [`log`], [`throttle`] | lines that never hold up what they are about; one a second of what would flood the log |
 //! | [`supervise`] | background tasks that are begun again when they panic |
 //! | [`import`], [`reshard`] | commands that are clients of a service |
+//! | [`check`] | the command that looks in Redis for what contradicts itself |
 //!
 //! Invariants:
 //! - Every write is one Lua script in one slot: all of an event's changes and the memory of its id, or nothing.
@@ -37,6 +38,7 @@
 //! - A derived standing that isn't complete is never read; whoever finds it so completes it.
 
 pub mod begin;
+pub mod check;
 pub mod clock;
 pub mod config;
 pub mod descriptors;

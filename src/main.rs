@@ -1,4 +1,4 @@
-//! The program: `standings serve`, `worker`, `import`, `reshard`, `openapi`, `healthcheck`.
+//! The program: `standings serve`, `worker`, `import`, `reshard`, `check`, `openapi`, `healthcheck`.
 
 use std::io::Write;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use standings::config::{self, Cli, CliError, Command};
 use standings::log::Log;
-use standings::{env_file, http, import, reshard, server};
+use standings::{check, env_file, http, import, reshard, server};
 use tokio::signal::unix::{SignalKind, signal};
 
 #[global_allocator]
@@ -71,6 +71,7 @@ async fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Worker(args) => server::work(*args, stop_signal()?).await?,
         Command::Import(args) => return Ok(import::command(*args).await),
         Command::Reshard(args) => return Ok(reshard::command(*args).await),
+        Command::Check(args) => return Ok(check::command(*args, stop_signal()?).await),
         Command::Openapi => {
             let document = http::document().to_pretty_json()?;
             writeln!(std::io::stdout(), "{document}")?;

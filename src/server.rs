@@ -103,7 +103,7 @@ async fn serve_on(
     metrics: PrometheusHandle,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ServerError> {
-    let address = match (embedded, args.redis_url()) {
+    let address = match (embedded, args.redis.url()) {
         (Some(server), _) => Address::Socket(server.socket().to_owned()),
         (None, url) => Address::parse(url.ok_or(ConfigError::NoRedis)?),
     };
@@ -179,7 +179,7 @@ async fn watcher_ended(server: Option<&EmbeddedServer>) {
 
 /// Does the background work until `stop` ends.
 pub async fn work(args: ServeArgs, stop: impl Future<Output = ()>) -> Result<(), ServerError> {
-    let url = args.redis_url().ok_or(ConfigError::NoRedis)?;
+    let url = args.redis.url().ok_or(ConfigError::NoRedis)?;
     let store = Store::connect(&Address::parse(url))?.with_min_replicas(args.min_replicas);
     let service = Service::new(store, Clock::system());
     first_contact(&service).await?;
@@ -241,15 +241,15 @@ impl Loops {
 }
 
 async fn start_embedded(args: &ServeArgs) -> Result<Option<EmbeddedServer>, ServerError> {
-    if args.redis_url().is_some() {
+    if args.redis.url().is_some() {
         return Ok(None);
     }
     let config = EmbeddedConfig {
-        data_dir: args.data_dir.clone(),
-        server: args.redis_server.clone(),
+        data_dir: args.redis.data_dir.clone(),
+        server: args.redis.redis_server.clone(),
     };
     let server = EmbeddedServer::start(config).await?;
-    tracing::info!(data_dir = %args.data_dir.display(), "a private redis server is running");
+    tracing::info!(data_dir = %args.redis.data_dir.display(), "a private redis server is running");
     Ok(Some(server))
 }
 

@@ -262,6 +262,11 @@ pub struct Ratio {
 const MILLION: i64 = 1_000_000;
 
 impl Ratio {
+    /// The ratio in millionths, from 1 to 1,000,000.
+    pub fn millionths(self) -> i64 {
+        self.millionths
+    }
+
     /// `floor(ratio · score)`, in scaled units; negative scores are rounded away from zero.
     pub fn of(self, score: Score) -> Score {
         let product = i128::from(score.0) * i128::from(self.millionths);

@@ -140,6 +140,24 @@ impl Shard {
             Sharding { shards, epoch } => format!("{id}:{shards}:{index}:{epoch}"),
         }
     }
+
+    /// The board and the shard whose keys have this in common; `None` where that is no tag.
+    pub fn of_tag(tag: &str) -> Option<(BoardId, Self)> {
+        let mut parts = tag.split(':');
+        let id = BoardId::parse(parts.next()?).ok()?;
+        let numbers: Result<Vec<u32>, _> = parts.map(str::parse).collect();
+        let (shards, index, epoch) = match numbers.ok()?[..] {
+            [] => (1, 0, 0),
+            [shards, index] => (shards, index, 0),
+            [shards, index, epoch] => (shards, index, epoch),
+            _ => return None,
+        };
+        let (shards, index) = (shards.try_into().ok()?, index.try_into().ok()?);
+        let of = Sharding { shards, epoch };
+        let shard = Self { index, of };
+        // A tag has one spelling.
+        (index < shards && shard.tag(&id) == tag).then_some((id, shard))
+    }
 }
 
 #[cfg(test)]
@@ -173,5 +191,29 @@ mod tests {
         let shard_of = |member| board.shard_of(&MemberId::parse(member).unwrap());
         assert_eq!(["alice", "bob", "é"].map(shard_of), [0, 5, 3]);
         assert_eq!((tags(&board).len(), &*tags(&board)[3]), (16, "b:16:3"));
+    }
+
+    #[test]
+    fn tags_tell_their_shard() {
+        let id = BoardId::parse("b").unwrap();
+        for (shards, index, epoch) in [(1, 0, 0), (16, 3, 0), (1, 0, 2), (4, 0, 12)] {
+            let of = Sharding { shards, epoch };
+            let shard = Shard { index, of };
+            let tag = shard.tag(&id);
+            assert_eq!(Shard::of_tag(&tag), Some((id.clone(), shard)), "{tag}");
+        }
+        for tag in [
+            "",
+            "b:",
+            "b:4",
+            "b:4:4",
+            "b:4:0:0",
+            "b:04:0",
+            "b:4:0:1:2",
+            "b:1:0",
+            "b:x:0",
+        ] {
+            assert_eq!(Shard::of_tag(tag), None, "{tag}");
+        }
     }
 }

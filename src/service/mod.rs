@@ -6,6 +6,7 @@
 
 pub mod ask;
 pub mod boards;
+pub mod check;
 pub mod error;
 pub mod faults;
 pub mod initial;

@@ -76,6 +76,11 @@ impl LayoutArgs {
             width: keys::width(layout),
         }
     }
+
+    /// The same of a standing that lists all members.
+    pub(super) fn of_all(self) -> Self {
+        Self { keep: 0, ..self }
+    }
 }
 
 /// `ranking` in the arguments of the scripts.

@@ -365,6 +365,13 @@ impl FromStr for Begun {
     }
 }
 
+/// A board as the field `definition` of its key holds it.
+pub(super) fn read_definition(id: &BoardId, json: &str) -> Result<Board, StoreError> {
+    let stored = serde_json::from_str(json)
+        .map_err(|error| StoreError::Unexpected(format!("the definition of {id}: {error}")))?;
+    Ok(board_of(id, stored))
+}
+
 fn head(board: &Board) -> String {
     keys::head(&board.tag())
 }

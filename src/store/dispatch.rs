@@ -12,7 +12,7 @@ use fred::types::{FromValue, Key, Value};
 use futures::future::join_all;
 
 use super::address::Address;
-use super::connection::Call;
+use super::connection::{Call, Connection};
 use super::failure::Failure;
 use super::keys;
 use super::node::Node;
@@ -233,6 +233,11 @@ impl Store {
             async move { node.command(name, args).await }
         };
         self.at_slot(slot, command).await
+    }
+
+    /// A connection of one's own to the server that has the slot of a key.
+    pub(super) fn connect_to(&self, key: &str) -> Result<Connection, StoreError> {
+        Connection::open(&self.topology.config_at(slot_of(key))?)
     }
 
     /// Calls the server that has a slot, and again for a while where the slot was elsewhere or moving.

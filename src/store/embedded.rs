@@ -96,6 +96,17 @@ pub enum EmbeddedError {
     NotServing(String),
 }
 
+/// The socket of the private server of a data directory that is there, whether it runs or not.
+///
+/// # Errors
+///
+/// [`EmbeddedError::DataDir`]
+pub fn socket_in(data_dir: &Path) -> Result<PathBuf, EmbeddedError> {
+    let failed = |error| EmbeddedError::DataDir(data_dir.into(), error);
+    let dir = data_dir.canonicalize().map_err(failed)?;
+    home::socket_path(&dir, &std::env::temp_dir()).map_err(failed)
+}
+
 fn process_name(pid: Option<u32>) -> String {
     pid.map_or("another process".into(), |pid| format!("process {pid}"))
 }

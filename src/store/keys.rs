@@ -43,11 +43,11 @@
 
 use super::reservations::Token;
 use crate::domain::board::Board;
-use crate::domain::ids::EventId;
-use crate::domain::period::Period;
+use crate::domain::ids::{BoardId, EventId};
+use crate::domain::period::{Period, Unit};
 use crate::domain::quota::Pool;
 use crate::domain::series::{Layout, List, Series, Standing, Track};
-use crate::domain::shard::Sharding;
+use crate::domain::shard::{Shard, Sharding};
 use crate::domain::window::Window;
 
 /// The set of shardings of boards whose data is to be unlinked.
@@ -74,6 +74,8 @@ pub const STAMP: &str = "st:{boards}:stamp";
 pub const BEGUN: &str = "st:{boards}:begun";
 /// What the keys of a standing end with beside that of its sorted set: members, distinct scores, their sum.
 const PARTS: [&str; 3] = [":members", ":scores", ":total"];
+/// The tag of the keys that all boards share; a board may have the same.
+const SHARED_TAG: &str = "boards";
 /// Stands before the id of a member in a key. Ids have no control characters.
 const SEPARATOR: char = '\u{1f}';
 
@@ -154,6 +156,153 @@ pub fn named<'a>(board: &Board, name: &'a str) -> Option<Named<'a>> {
     })
 }
 
+/// What a key is for, as its name tells. The table above has all of them.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kind {
+    /// What a board, or a shard, knows of its definition.
+    Head,
+    /// The same, where counts of quotas lie.
+    CountsHead,
+    /// The names of the others.
+    Registry,
+    /// What is in the registry: standings, states, turnouts.
+    Data,
+    /// What is noted while a shard is copied elsewhere.
+    Moving,
+    /// What was taken or is reserved of quotas; it stays where it is when a board moves.
+    Quota,
+    /// What is remembered of an event; it expires.
+    Remembered,
+    /// What is there for the time of a call.
+    Passing,
+    /// No such thing.
+    Unknown,
+}
+
+/// The name of a key, taken apart.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Name {
+    /// Of which board,
+    pub id: BoardId,
+    /// of which of its shards,
+    pub shard: Shard,
+    /// and of which generation of it it is; `None` of those that have none.
+    pub generation: Option<u64>,
+    /// What it is for.
+    pub kind: Kind,
+}
+
+/// Whose a key is; `None` for those that all boards share, and those of others.
+pub fn take_apart(key: &str) -> Option<Name> {
+    let (tag, rest) = key.strip_prefix("st:{")?.split_once('}')?;
+    let (id, shard) = Shard::of_tag(tag)?;
+    let name = |generation, kind| {
+        Some(Name {
+            id,
+            shard,
+            generation,
+            kind,
+        })
+    };
+    match rest {
+        "" => return name(None, Kind::Head),
+        ":counts" => return name(None, Kind::CountsHead),
+        _ => {}
+    }
+    let Some((generation, rest)) = rest.strip_prefix(':')?.split_once(':') else {
+        return (tag != SHARED_TAG).then(|| name(None, Kind::Unknown))?;
+    };
+    match generation.parse() {
+        Ok(generation) => name(Some(generation), kind_of(rest)),
+        Err(_) => name(None, Kind::Unknown),
+    }
+}
+
+/// What a key is for by its name behind the generation.
+fn kind_of(name: &str) -> Kind {
+    match name {
+        "keys" => return Kind::Registry,
+        "changes" | "copied" => return Kind::Moving,
+        "quotas" | "reserved" | "reserving" => return Kind::Quota,
+        "scratch" => return Kind::Passing,
+        _ => {}
+    }
+    let (series, _) = name.split_once(':').unwrap_or((name, ""));
+    match series {
+        "q" => Kind::Quota,
+        "e" | "t" | "f" => Kind::Remembered,
+        "sketch" => Kind::Passing,
+        _ if list_of(series).is_some() => Kind::Data,
+        _ => Kind::Unknown,
+    }
+}
+
+/// The list of a series as keys name it, and its unit; `None` for what is no list. Turnouts are those of their periods.
+fn list_of(series: &str) -> Option<List> {
+    let (series, epoch) = series.split_once('@').unwrap_or((series, "0"));
+    let _: u64 = epoch.parse().ok()?;
+    let list = series.strip_prefix("real-").unwrap_or(series);
+    let unit = |prefix| list.strip_prefix(prefix)?.parse().ok();
+    if list == "initial-scores" {
+        return Some(List::InitialScores);
+    }
+    if let Some(unit) = unit("base-") {
+        return Some(List::Base(unit));
+    }
+    if let Some(unit) = unit("initial-") {
+        return Some(List::Initial(unit));
+    }
+    if let Some(unit) = unit("events-").or_else(|| unit("voters-")) {
+        return Some(List::Period(unit));
+    }
+    Some(match list.parse().ok()? {
+        Window::Period(unit) => List::Period(unit),
+        rolling @ Window::Rolling { .. } => List::Rolling(rolling),
+    })
+}
+
+/// The standing with this sorted set, as far as the board's calendar knows its period. Its data may be that of an
+/// earlier epoch.
+pub fn standing_of(board: &Board, zset: &str) -> Option<Standing> {
+    let (series, key) = zset.strip_prefix(&own(board, ""))?.split_once(':')?;
+    let list = list_of(series)?;
+    let track = if series.starts_with("real-") {
+        Track::Real
+    } else {
+        Track::Shown
+    };
+    let series = Series { list, track };
+    let unit = series.window().map_or(Unit::All, Window::unit);
+    let period = board.calendar.parse_key(unit, key).ok()?;
+    Some(Standing { series, period })
+}
+
+/// The sorted set that a key of a standing belongs to.
+pub fn sorted_set_of(key: &str) -> &str {
+    let part = PARTS.iter().find_map(|part| key.strip_suffix(part));
+    part.unwrap_or(key)
+}
+
+/// The key of the state of the series of the derived standing with this sorted set.
+pub fn state_of(zset: &str) -> &str {
+    // A tag has colons, a generation and a series have none.
+    let behind_tag = zset.find('}').unwrap_or_default();
+    let mut colons = zset[behind_tag..].match_indices(':').skip(2);
+    let end = colons.next().map_or(zset.len(), |(at, _)| behind_tag + at);
+    &zset[..end]
+}
+
+/// A name without what all keys of the board, or shard, have in common.
+pub fn short<'a>(board: &Board, name: &'a str) -> &'a str {
+    name.strip_prefix(&own(board, "")).unwrap_or(name)
+}
+
+/// What the names of the keys of a board match, or of all boards.
+pub fn pattern(id: Option<&BoardId>) -> String {
+    // No id has characters that mean something in a pattern.
+    id.map_or_else(|| "st:{*".to_owned(), |id| format!("st:{{{id}[:}}]*"))
+}
+
 /// The same key of another shard of the board.
 pub fn moved(name: &str, from: &Board, to: &Board) -> Option<String> {
     let name = name.strip_prefix(&own(from, ""))?;
@@ -177,6 +326,12 @@ pub fn of_sorted_set(zset: String, layout: Layout) -> impl Iterator<Item = Strin
 pub fn members(zset: &str) -> String {
     let [members, _, _] = PARTS;
     format!("{zset}{members}")
+}
+
+/// The hash of the sum of the scores of the standing with this sorted set, where its layout has one.
+pub fn total(zset: &str) -> String {
+    let [_, _, total] = PARTS;
+    format!("{zset}{total}")
 }
 
 /// The sorted set and the member that a change of a standing names.
@@ -290,7 +445,8 @@ pub fn standing(board: &Board, standing: &Standing) -> impl Iterator<Item = Stri
     of_sorted_set(sorted_set(board, standing), board.layout())
 }
 
-fn sorted_set(board: &Board, standing: &Standing) -> String {
+/// The key of a standing's sorted set.
+pub fn sorted_set(board: &Board, standing: &Standing) -> String {
     format!(
         "{}:{}",
         series(board, standing.series),
@@ -303,8 +459,6 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::domain::ids::BoardId;
-    use crate::domain::period::Unit;
     use crate::domain::time::Timestamp;
     use crate::domain::window::Window;
 
@@ -484,6 +638,89 @@ mod tests {
             member_of(&change),
             Some(("st:{run_hero:4:3}:7:day:2026-11-21", "a:members"))
         );
+    }
+
+    #[test]
+    fn a_key_tells_whose_it_is_and_what_for() {
+        let id = BoardId::parse("run_hero").unwrap();
+        let sharded = board(r#"{"windows": ["day"], "shards": 16}"#, &[]);
+        let [whole, shard] = [
+            Sharding::first(1).all().next().unwrap(),
+            sharded.shards()[3].shard.unwrap(),
+        ];
+        for (key, of, generation, kind) in [
+            ("st:{run_hero}", whole, None, Kind::Head),
+            ("st:{run_hero:16:3}", shard, None, Kind::Head),
+            ("st:{run_hero:16:3}:counts", shard, None, Kind::CountsHead),
+            ("st:{run_hero}:other", whole, None, Kind::Unknown),
+            ("st:{run_hero}:7:keys", whole, Some(7), Kind::Registry),
+            ("st:{run_hero}:7:day:2026-11-21", whole, Some(7), Kind::Data),
+            (
+                "st:{run_hero:16:3}:7:real-last-7-days@5:2026-11-21:members",
+                shard,
+                Some(7),
+                Kind::Data,
+            ),
+            ("st:{run_hero}:7:last-7-days", whole, Some(7), Kind::Data),
+            (
+                "st:{run_hero}:7:voters-day:2026-11-21\u{1f}a:b",
+                whole,
+                Some(7),
+                Kind::Data,
+            ),
+            ("st:{run_hero}:7:copied", whole, Some(7), Kind::Moving),
+            ("st:{run_hero}:7:q:0:day", whole, Some(7), Kind::Quota),
+            ("st:{run_hero}:7:reserved", whole, Some(7), Kind::Quota),
+            ("st:{run_hero}:7:e:é}:x", whole, Some(7), Kind::Remembered),
+            ("st:{run_hero}:7:sketch:3", whole, Some(7), Kind::Passing),
+            ("st:{run_hero}:7:days", whole, Some(7), Kind::Unknown),
+        ] {
+            let name = Name {
+                id: id.clone(),
+                shard: of,
+                generation,
+                kind,
+            };
+            assert_eq!(take_apart(key), Some(name), "{key}");
+        }
+        for other in ["other", "st:{boards}:live", "st:{run_hero:16:99}", LIVE] {
+            assert_eq!(take_apart(other), None, "{other}");
+        }
+        let named = take_apart("st:{boards}:3:keys").unwrap();
+        assert_eq!(named.id.as_str(), "boards");
+        let zset = "st:{run_hero:16:3}:7:last-2-hours@5:2026-11-21T00:00Z";
+        assert_eq!(sorted_set_of(&format!("{zset}:total")), zset);
+        assert_eq!(state_of(zset), "st:{run_hero:16:3}:7:last-2-hours@5");
+    }
+
+    #[test]
+    fn the_standing_of_a_key_is_found_again() {
+        let vote = board(
+            r#"{"windows": ["day", "hour", "last-7-days"], "weight": {}, "initial": ["day"],
+                "carryover": {"day": 0.5}, "timezone": "Asia/Shanghai"}"#,
+            &[(Window::Period(Unit::Day), 2)],
+        );
+        let at = Timestamp::parse("2026-11-21T00:30:00Z").unwrap();
+        let rolling = "last-7-days".parse().unwrap();
+        for list in [
+            List::Period(Unit::Day),
+            List::Period(Unit::Hour),
+            List::Base(Unit::Day),
+            List::Rolling(rolling),
+            List::Initial(Unit::Day),
+        ] {
+            for track in [Track::Shown, Track::Real] {
+                let series = Series { list, track };
+                let unit = series.window().unwrap().unit();
+                let period = vote.calendar.containing(unit, at);
+                let standing = Standing { series, period };
+                let key = sorted_set(&vote, &standing);
+                assert_eq!(standing_of(&vote, &key), Some(standing), "{key}");
+            }
+        }
+        let scores = vote.initial_scores();
+        let key = sorted_set(&vote, &scores);
+        assert_eq!(standing_of(&vote, &key), Some(scores));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::domain::shard::Sharding;
 const CALL_KEYS_MAX: u32 = 200;
 
 /// Data that is to be unlinked as soon as nothing needs it.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Unneeded {
     /// The generation of its board.
     pub generation: u64,
@@ -55,11 +55,17 @@ impl Store {
             id: board.id.clone(),
             sharding,
         };
+        self.mark(&unneeded).await
+    }
+
+    /// The same for what is known by its keys alone.
+    pub async fn mark(&self, unneeded: &Unneeded) -> Result<(), StoreError> {
         let (keys, args) = (
             vec![keys::UNNEEDED.into()],
             vec![unneeded.to_string().into()],
         );
-        let marked = self.write(board, &script::UNNEEDED, keys, args).await;
+        let tag = unneeded.id.as_str();
+        let marked = self.write_at(tag, &script::UNNEEDED, keys, args).await;
         marked.map(drop)
     }
 

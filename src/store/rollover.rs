@@ -119,7 +119,7 @@ impl Store {
 }
 
 /// The tie key of a period's beginning: the time of initial scores in it.
-fn beginning(board: &Board, period: &Period) -> u64 {
+pub(super) fn beginning(board: &Board, period: &Period) -> u64 {
     let start = period.start().unwrap_or(Timestamp::MIN);
     TieKey::new(board.definition.ties, start).number()
 }

@@ -47,7 +47,7 @@ scripts! {
     /// Carries out the plans of many events.
     APPLY = "apply", "#!lua", ["slot", "moving", "standing", "derived", "quota"];
     /// Takes a derived standing a step nearer to complete.
-    ADVANCE = "advance", "#!lua", ["slot", "process", "cursor", "moving", "standing", "derived"];
+    ADVANCE = "advance", "#!lua", ["slot", "process", "cursor", "members", "moving", "standing", "derived"];
     /// Sets initial scores.
     INITIAL = "initial", "#!lua", ["slot", "moving", "standing", "derived"];
     /// Reads pages, members, subsets and amounts.
@@ -102,6 +102,22 @@ scripts! {
     CLAIM = "claim", "#!lua flags=allow-oom", [];
     /// Unlinks what deleted boards have left among a server's keys.
     SWEEP = "sweep", "#!lua flags=allow-oom,allow-cross-slot-keys", ["process", "cursor"];
+    /// Looks whether the keys of a standing agree.
+    CHECK = "check", "#!lua flags=no-writes", ["process", "cursor", "moving", "standing", "derived", "check"];
+    /// The same, and mends it.
+    MEND = "check", "#!lua", ["process", "cursor", "moving", "standing", "derived", "check"];
+    /// Looks whether the state of a derived series can be read.
+    CHECK_STATE = "check_state", "#!lua flags=no-writes", ["moving", "standing", "derived", "check"];
+    /// The same, and mends it.
+    MEND_STATE = "check_state", "#!lua", ["moving", "standing", "derived", "check"];
+    /// Looks whether a standing is what others say.
+    CHECK_SUMS = "check_sums", "#!lua flags=no-writes", ["process", "cursor", "members", "moving", "standing", "derived", "check"];
+    /// The same, and mends it.
+    MEND_SUMS = "check_sums", "#!lua", ["process", "cursor", "members", "moving", "standing", "derived", "check"];
+    /// Looks whether keys are in their registry.
+    CHECK_KEYS = "check_keys", "#!lua flags=no-writes", [];
+    /// The same, and puts them in.
+    MEND_KEYS = "check_keys", "#!lua", [];
     /// Might write, and so tells whether that is refused.
     WRITABLE = "writable", "#!lua", [];
     /// Tells which commands the user may not use.

@@ -97,6 +97,17 @@ impl Topology {
         self.map.load().server(slot).cloned()
     }
 
+    /// How the server of a slot is reached.
+    pub(super) fn config_at(&self, slot: u16) -> Result<Config, StoreError> {
+        if !self.is_cluster() {
+            return Ok(self.config.clone());
+        }
+        let server = self.server(slot);
+        let server =
+            server.ok_or_else(|| StoreError::Unavailable(format!("no server has slot {slot}")))?;
+        Ok(self.config_of(&server))
+    }
+
     /// The servers that have slots.
     pub(super) fn primaries(&self) -> BTreeMap<Server, Arc<Node>> {
         let map = self.map.load();

@@ -26,6 +26,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, Test
 use self::cases::{Theme, cases};
 use self::naive::Unit;
 use self::player::Table;
+pub use self::player::expect_equal;
 
 /// Few enough that all these tests together take less than a minute.
 const CASES: u32 = 40;

@@ -145,6 +145,14 @@ impl Program {
         self.log.lock().clone()
     }
 
+    /// Runs a command of the program that needs no service; returns its exit status and what it says on standard output.
+    pub async fn run_alone(args: &[&str]) -> (i32, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_standings"));
+        let output = command.args(args).output().await.unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        (output.status.code().unwrap(), text)
+    }
+
     pub fn client(&self) -> Client {
         self.client.clone()
     }

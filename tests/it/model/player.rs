@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use standings::domain::ids::BoardId;
 use standings::domain::series::Track;
 use standings::domain::time::Timestamp;
+use standings::service::check::Report;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::answers::{
@@ -243,7 +244,25 @@ impl Game<'_> {
                 .await
                 .map_err(|error| error.to_string())?;
         }
-        self.read_some(5).await
+        self.read_some(5).await?;
+        self.check().await
+    }
+
+    /// Nothing of what is stored contradicts the rest, whatever has happened.
+    async fn check(&self) -> Result<(), String> {
+        for (id, _) in &self.boards {
+            let (id, service) = (BoardId::parse(id).unwrap(), self.world.service());
+            let report: Mutex<Report> = Mutex::default();
+            // On a cluster slots move all the time.
+            eventually("the board is checked", async || {
+                let checked = service.check(Some(&id), false).await;
+                checked.map(|checked| *report.lock() = checked).is_ok()
+            })
+            .await;
+            let report = report.into_inner();
+            expect_equal(&report.notes.join(", "), &report.findings, &Vec::new())?;
+        }
+        Ok(())
     }
 
     fn set_clock(&mut self, now: i64) {

@@ -1,0 +1,368 @@
+-- check.lua: looks whether the keys of one standing agree with each other (lib/standing.lua), and mends what follows
+-- from the rest. A small standing is looked at whole, a large one part by part (lib/cursor.lua).
+--
+-- The sorted set follows from the hash, the distinct scores from the sorted set, the total from both. Nothing is mended
+-- while the shard's data is being copied elsewhere.
+--
+-- KEYS[1]  head of the shard, or board
+-- KEYS[2…] the standing (`layout.width` keys), and then of a derived one the state of its series (lib/derived.lua)
+--
+-- ARGV[1]  MessagePack of a map:
+--   generation, revision   of the definition that the caller goes by
+--   layout     see lib/standing.lua
+--   is_derived
+--   phase      what is walked: '' at first
+--   cursor     '0' at first
+--   whole_max  standings of no more entries, in all of their keys together, are looked at whole
+--   part       about how many entries of a larger one one call looks at
+--   now        ms since the epoch
+--   expires    ms since the epoch: when the standing may be dropped, 0: never, or not known
+--   must_expire   whether it was so when the standing began
+--   mend       whether to mend
+--
+-- Reply: {'STALE'} another definition is in use | {'GONE'} none of its keys is there | {'ENDING'} they are about to expire |
+--   {'OK', next phase ('': this was the last part), next cursor, 1 if it was looked at whole, otherwise 0, difference, …}
+-- A difference is {code, 1 if it was mended, otherwise 0, …}:
+--   type         key, type, the type that it should have
+--   no_state     the series' state knows no such standing
+--   expiry       the first and the last end of its keys, ms since the epoch, -1: never
+--   no_expiry    it should expire, and does not
+--   remnant      how many members are left of a standing that has expired
+--   no_hash      how many members the sorted set has, and the hash none
+--   too_long     how many members are listed, how many should be
+--   number       member, score: it is no whole number within the bounds
+--   unreadable   key, member
+--   unlisted     member, score, time: in the hash, and not in the sorted set
+--   score        member, score, time in the hash; score in the sorted set
+--   stray        member, score, time in the sorted set; score, time in the hash
+--   undistinct   score that is not among the distinct ones
+--   distinct     member, score: among the distinct scores, and nobody has it
+--   total        high, low: the total that is stored; high, low: the sum of the scores
+--
+-- Example: ann with 5 points, who is listed twice, under two times:
+--   KEYS  st:{b} st:{b}:1:day:2026-11-21 st:{b}:1:day:2026-11-21:members
+--   reply {'OK', '', '0', 1, {'stray', 0, 'ann', '-5', '7', '-5', '8'}}
+
+local ENDING_MS, APART_MS_MAX = 60000, 60000
+local SCORE_MAX = 9007199254740991
+local AT_ONCE_MAX = 500
+local TYPES = {zset = 'zset', hash = 'hash', dense = 'zset', total = 'hash'}
+local PARTS = {'zset', 'hash', 'dense', 'total'}
+
+if #KEYS < 2 or #ARGV ~= 1 then return redis.error_reply('ERR check.lua: 2 keys or more, 1 argument') end
+local args = cmsgpack.unpack(ARGV[1])
+local layout = args.layout
+local standing = standing_at(layout, 2)
+local STATE = args.is_derived and KEYS[#KEYS]
+
+local head = call('HMGET', KEYS[1], 'version', 'moving')
+if not is_in_use(head[1], args.generation, args.revision) then return {'STALE'} end
+local mends = args.mend and not head[2]
+
+local function reply_with(phase, cursor, is_whole)
+  return {'OK', phase, cursor, is_whole and 1 or 0, unpack(differences)}
+end
+
+local function unlink_all()
+  call('UNLINK', unpack(keys_of(standing)))
+end
+
+-- What can't be mended of a derived standing is taken away: then check_sums.lua finds it missing.
+local takes_away = mends and STATE
+
+-- Types. What can be made again from the rest gives way to it.
+local found, is_there, is_unusable = {}, false, false
+for _, part in ipairs(PARTS) do
+  local key = standing[part]
+  if key then
+    found[part] = type_of(key)
+    is_there = is_there or found[part] ~= 'none'
+  end
+end
+if not is_there then return {'GONE'} end
+local can_follow = {
+  zset = STATE or found.hash == 'hash', dense = true, total = true,
+  hash = STATE or (layout.prefixed and layout.keep == 0 and found.zset == 'zset'),
+}
+for _, part in ipairs(PARTS) do
+  if found[part] and found[part] ~= 'none' and found[part] ~= TYPES[part] then
+    local is_mended = mends and can_follow[part]
+    if is_mended then call('UNLINK', standing[part]) end
+    is_unusable = is_unusable or not is_mended
+    differs('type', is_mended, standing[part], found[part], TYPES[part])
+  end
+end
+if is_unusable then return reply_with('', '0', false) end
+
+-- When its keys end: the first, the last, and whether one never does.
+local first_end, last_end, is_endless = nil, nil, false
+for _, key in ipairs(keys_of(standing)) do
+  local ends = call('PEXPIRETIME', key)
+  if ends >= 0 then
+    first_end, last_end = math.min(first_end or ends, ends), math.max(last_end or ends, ends)
+  elseif ends == -1 then
+    is_endless = true
+  end
+end
+
+-- One key may be gone when the next is not yet.
+local function is_ending()
+  local time = call('TIME')
+  local redis_now = time[1] * 1000 + math.floor(time[2] / 1000)
+  return first_end and first_end < redis_now + ENDING_MS
+end
+
+local function check_ends()
+  if first_end and (is_endless or last_end - first_end > APART_MS_MAX) then
+    if mends then
+      for _, key in ipairs(keys_of(standing)) do call('PEXPIREAT', key, number_text(last_end)) end
+    end
+    differs('expiry', mends, number_text(is_endless and -1 or first_end), number_text(last_end))
+  elseif not first_end and args.must_expire and args.expires > 0 then
+    if mends then
+      for _, key in ipairs(keys_of(standing)) do call('PEXPIRE', key, number_text(args.expires - args.now)) end
+    end
+    differs('no_expiry', mends)
+  end
+end
+
+-- A member of the sorted set: its time, if it has one, and its id; nil where it is none.
+local function taken_apart(member)
+  if not layout.prefixed then return nil, member end
+  if #member < 7 then return nil, nil end
+  return struct.unpack('>I6', member), string.sub(member, 7)
+end
+
+local function as_listed(id, time)
+  return layout.prefixed and struct.pack('>I6', time) .. id or id
+end
+
+-- Of what a hash holds of a member: score and time, nil where it can't be read.
+local function unpacked(packed)
+  if not packed or #packed ~= 14 then return nil end
+  local time, score = struct.unpack('>I6d', packed)
+  return score, time
+end
+
+-- Sums can pass the bound, when periods of the opposite sign have left them.
+local function is_score(score)
+  return score == math.floor(score) and math.abs(score) <= (STATE and 2 ^ 63 or SCORE_MAX)
+end
+
+-- The hash is lost, and the sorted set has its members. Returns true if nothing is left to compare.
+local function check_hash()
+  local count = call('ZCARD', standing.zset)
+  if not layout.hashed or count == 0 or call('EXISTS', standing.hash) == 1 then return false end
+  if args.expires > 0 and args.expires <= args.now then
+    if mends then unlink_all() end
+    differs('remnant', mends, number_text(count))
+    return true
+  end
+  local packed, seen, can_mend = {}, {}, mends and layout.prefixed and layout.keep == 0 and count <= args.whole_max
+  local flat = can_mend and call('ZRANGE', standing.zset, 0, -1, 'WITHSCORES') or {}
+  for index = 1, #flat, 2 do
+    local time, id = taken_apart(flat[index])
+    local score = tonumber(flat[index + 1])
+    can_mend = can_mend and id and not seen[id] and is_score(score)
+    if can_mend then
+      seen[id] = true
+      packed[#packed + 1], packed[#packed + 2] = id, struct.pack('>I6d', time, score)
+    end
+  end
+  if not can_mend and takes_away then unlink_all() end
+  differs('no_hash', can_mend or takes_away, number_text(count))
+  if not can_mend then return true end
+  for index = 1, #packed, AT_ONCE_MAX do
+    call('HSET', standing.hash, unpack(packed, index, math.min(#packed, index + AT_ONCE_MAX - 1)))
+  end
+  if last_end then call('PEXPIREAT', standing.hash, number_text(last_end)) end
+  return false
+end
+
+-- Sums, as lib/standing.lua keeps them.
+local high, low = 0, 0
+local function add(score)
+  local of_score = math.floor(score / LOW)
+  high, low = high + of_score, low + (score - of_score * LOW)
+end
+
+-- Entries of the sorted set, as a flat list of members and scores.
+local function check_zset(flat)
+  local members, ids, times, scores, texts = {}, {}, {}, {}, {}
+  for index = 1, #flat, 2 do
+    local time, id = taken_apart(flat[index])
+    local score = tonumber(flat[index + 1])
+    if not id then
+      if mends then call('ZREM', standing.zset, flat[index]) end
+      differs('unreadable', mends, standing.zset, flat[index])
+    elseif not is_score(score) then
+      if takes_away then call('ZREM', standing.zset, flat[index]) end
+      differs('number', takes_away, id, flat[index + 1])
+    else
+      local place = #ids + 1
+      members[place], ids[place], times[place], scores[place] = flat[index], id, time, score
+      texts[place] = number_text(score)
+      if not layout.hashed then add(score) end
+    end
+  end
+  if #ids == 0 then return end
+  local is_stray, is_told = {}, {}
+  if layout.hashed then
+    for place, packed in ipairs(call('HMGET', standing.hash, unpack(ids))) do
+      local score, time = unpacked(packed)
+      if not packed or (score and as_listed(ids[place], time) ~= members[place]) then
+        is_stray[place] = true
+        if mends then call('ZREM', standing.zset, members[place]) end
+        differs('stray', mends, ids[place], texts[place], shown(times[place]), shown(score), shown(time))
+      end
+    end
+  end
+  if layout.dense then
+    for place, known in ipairs(call('ZMSCORE', standing.dense, unpack(texts))) do
+      local text = texts[place]
+      -- One that several members have is told once.
+      if not known and not is_stray[place] and not is_told[text] then
+        if mends then call('ZADD', standing.dense, text, text) end
+        is_told[text] = true
+        differs('undistinct', mends, text)
+      end
+    end
+  end
+end
+
+-- Whether a stands behind b, by their bytes.
+local function is_behind(a, b)
+  for place = 1, math.min(#a, #b) do
+    local of_a, of_b = string.byte(a, place), string.byte(b, place)
+    if of_a ~= of_b then return of_a > of_b end
+  end
+  return #a > #b
+end
+
+-- Entries of the hash, as a flat list of ids and packed scores.
+local function check_members(flat)
+  local last = layout.keep > 0 and call('ZCARD', standing.zset) >= layout.keep
+    and call('ZRANGE', standing.zset, layout.keep - 1, layout.keep - 1, 'WITHSCORES')
+  local last_score = last and tonumber(last[2])
+  local ids, scores, times, members = {}, {}, {}, {}
+  for index = 1, #flat, 2 do
+    local score, time = unpacked(flat[index + 1])
+    if not score or not is_score(score) then
+      if takes_away then call('HDEL', standing.hash, flat[index]) end
+      if score then
+        differs('number', takes_away, flat[index], shown(score))
+      else
+        differs('unreadable', takes_away, standing.hash, flat[index])
+      end
+    else
+      local place = #ids + 1
+      ids[place], scores[place], times[place] = flat[index], score, time
+      members[place] = as_listed(flat[index], time)
+      add(score)
+    end
+  end
+  if #ids == 0 then return end
+  for place, listed in ipairs(call('ZMSCORE', standing.zset, unpack(members))) do
+    local score, member = scores[place], members[place]
+    local is_kept_off = not listed and last
+      and (score > last_score or (score == last_score and is_behind(member, last[1])))
+    if not is_kept_off and (not listed or tonumber(listed) ~= score) then
+      local text = number_text(score)
+      if mends then
+        call('ZADD', standing.zset, text, member)
+        if layout.dense then call('ZADD', standing.dense, text, text) end
+      end
+      if listed then
+        differs('score', mends, ids[place], text, shown(times[place]), shown(tonumber(listed)))
+      else
+        differs('unlisted', mends, ids[place], text, shown(times[place]))
+      end
+    end
+  end
+  if mends then keep_best(layout, standing) end
+end
+
+-- Entries of the distinct scores, as a flat list of members and scores.
+local function check_distinct(flat)
+  for index = 1, #flat, 2 do
+    local text, score = flat[index], flat[index + 1]
+    local is_known = tonumber(text) == tonumber(score) and text == shown(tonumber(score))
+    if not is_known or call('ZCOUNT', standing.zset, score, score) == 0 then
+      if mends then call('ZREM', standing.dense, text) end
+      differs('distinct', mends, text, score)
+    end
+  end
+end
+
+local WALKS = {
+  zset = {key = standing.zset, size = 'ZCARD', whole = {'ZRANGE', standing.zset, 0, -1, 'WITHSCORES'}, scan = 'ZSCAN',
+    check = check_zset},
+  hash = {key = standing.hash, size = 'HLEN', whole = {'HGETALL', standing.hash}, scan = 'HSCAN',
+    check = check_members},
+  dense = {key = standing.dense, size = 'ZCARD', whole = {'ZRANGE', standing.dense, 0, -1, 'WITHSCORES'}, scan = 'ZSCAN',
+    check = check_distinct},
+}
+
+-- The phases in their order. A list that is kept short is rid of strays first: only then it tells who is missing.
+local phases = {'zset'}
+if layout.hashed then table.insert(phases, layout.keep > 0 and 2 or 1, 'hash') end
+if layout.dense then table.insert(phases, 'dense') end
+
+local function phase_after(phase)
+  for place, other in ipairs(phases) do
+    if other == phase then return phases[place + 1] or '' end
+  end
+end
+
+-- Passes a flat list of pairs on, so many at a time as a command takes.
+local function check_pairs(check, flat)
+  if #flat <= 2 * AT_ONCE_MAX then return check(flat) end
+  for first = 1, #flat, 2 * AT_ONCE_MAX do
+    check({unpack(flat, first, math.min(#flat, first + 2 * AT_ONCE_MAX - 1))})
+  end
+end
+
+local function check_total()
+  local stored = call('HMGET', standing.total, 'high', 'low')
+  local stored_high, stored_low = tonumber(stored[1] or 0), tonumber(stored[2] or 0)
+  local carried = math.floor(low / LOW)
+  high, low = high + carried, low - carried * LOW
+  if stored_high == high and stored_low == low then return end
+  if mends then call('HSET', standing.total, 'high', number_text(high), 'low', number_text(low)) end
+  differs('total', mends, shown(stored_high), shown(stored_low), number_text(high), number_text(low))
+end
+
+local phase, cursor = args.phase, args.cursor
+if phase == '' then
+  if is_ending() then return {'ENDING'} end
+  if STATE then
+    local entries, is_known = readable_entries(STATE), false
+    for _, entry in ipairs(entries or {}) do is_known = is_known or entry.zset == standing.zset end
+    if entries and not is_known then
+      if mends then unlink_all() end
+      differs('no_state', mends)
+      return reply_with('', '0', false)
+    end
+  end
+  if check_hash() then return reply_with('', '0', false) end
+  check_ends()
+  local count = call('ZCARD', standing.zset)
+  if layout.keep > 0 and count > layout.keep then
+    if mends then keep_best(layout, standing) end
+    differs('too_long', mends, number_text(count), number_text(layout.keep))
+  end
+  phase = phases[1]
+end
+
+local size = 0
+for _, walk in pairs(WALKS) do size = size + (walk.key and call(walk.size, walk.key) or 0) end
+if args.phase == '' and size <= args.whole_max then
+  for _, each in ipairs(phases) do check_pairs(WALKS[each].check, call(unpack(WALKS[each].whole))) end
+  if layout.summed then check_total() end
+  return reply_with('', '0', true)
+end
+local walk = WALKS[phase]
+local flat, next_cursor = scan_on(walk.scan, walk.key, cursor, args.part)
+check_pairs(walk.check, flat)
+if next_cursor == '0' then phase = phase_after(phase) end
+return reply_with(phase, next_cursor, false)

@@ -1,0 +1,23 @@
+-- check_state.lua: looks whether the state of a derived series can be read (lib/derived.lua). One that can't is dropped,
+-- if asked: then its standings are built anew.
+--
+-- KEYS[1]  head of the shard, or board; KEYS[2] state
+-- ARGV[1]  MessagePack of a map: generation, revision of the definition that the caller goes by; mend
+--
+-- Reply: {'STALE'} | {'OK', difference, …}, as in check.lua:
+--   state    type of the key
+-- Example: KEYS st:{b} st:{b}:1:last-2-days  reply {'OK', {'state', 0, 'hash'}}
+
+if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR check_state.lua: 2 keys, 1 argument') end
+local STATE = KEYS[2]
+local args = cmsgpack.unpack(ARGV[1])
+
+local head = call('HMGET', KEYS[1], 'version', 'moving')
+if not is_in_use(head[1], args.generation, args.revision) then return {'STALE'} end
+local mends = args.mend and not head[2]
+if not readable_entries(STATE) then
+  local found = type_of(STATE)
+  if mends then call('UNLINK', STATE) end
+  differs('state', mends, found)
+end
+return {'OK', unpack(differences)}

@@ -1,0 +1,162 @@
+-- check_sums.lua: looks whether a standing is what others say: a derived one that is complete the sum of its terms, a period's
+-- with carryover the sum of what was added and what was carried over. A part of the members at a time (lib/cursor.lua). A
+-- derived standing that differs is dropped, if asked, and is built anew when it is needed.
+--
+-- KEYS[1]  head of the shard, or board; KEYS[2] registry; KEYS[3] state of the series (lib/derived.lua), or head again
+-- KEYS[4…] the standing's keys (`layout.width`), and then those of its terms, newest first, `layout.width` keys each:
+--          of `rolling` the periods, of `initial` the period and the initial scores, of `carried` the period and the one
+--          before, without what was carried over
+--
+-- ARGV[1]  MessagePack of a map:
+--   generation, revision   of the definition that the caller goes by
+--   layout    see lib/standing.lua
+--   kind      'rolling' | 'initial' | 'carried'
+--   start     ms: where the newest period of the standing begins
+--   floor     of `initial`: the tie key of that, where the layout is hashed
+--   ratio     of `carried`: the share that is carried over, in millionths, 0: not known
+--   sign      -1 where scores are stored negated, otherwise 1
+--   term      which standing is walked, 0: the standing itself
+--   cursor    '0' at first
+--   budget    about how many members × terms one call may look at
+--   mend      whether to mend
+--
+-- Reply: {'STALE'} another definition is in use | {'GONE'} there is no such standing, or it is not complete |
+--   {'LOST'} one of its terms was there, and is not any more | {'OK', next term (-1: this was the last part), next cursor,
+--   how many terms have no data, difference, …}, as in check.lua:
+--   sum       member; score, time that are stored; score, time by the terms
+--   carried   member; score; score without what was carried over; score in the period before
+--
+-- Example: last-2-days at 2026-11-21, where ann has lost what she got on the day before:
+--   KEYS  st:{b} st:{b}:1:keys st:{b}:1:last-2-days st:{b}:1:last-2-days:2026-11-21
+--         st:{b}:1:day:2026-11-21 st:{b}:1:day:2026-11-20
+--   reply {'OK', -1, '0', 0, {'sum', 0, 'ann', '-5', '', '-8', ''}}
+
+local MEMBERS_MIN = 16
+local SCORE_MAX = 9007199254740991
+
+if #KEYS < 5 or #ARGV ~= 1 then return redis.error_reply('ERR check_sums.lua: 5 keys or more, 1 argument') end
+local REGISTRY, STATE, TARGET = KEYS[2], KEYS[3], 4
+local args = cmsgpack.unpack(ARGV[1])
+local layout, kind = args.layout, args.kind
+
+local head = call('HMGET', KEYS[1], 'version', 'moving')
+if not is_in_use(head[1], args.generation, args.revision) then return {'STALE'} end
+local mends = args.mend and not head[2]
+
+local entries, entry, place
+if kind ~= 'carried' then
+  entries = readable_entries(STATE) or {}
+  entry, place = entry_at(entries, args.start)
+  if not entry or not entry.done then return {'GONE'} end
+end
+
+-- A standing's members lie in one key; what is damaged there is told by check.lua.
+local function members_type(standing)
+  local key = layout.hashed and standing.hash or standing.zset
+  local found = type_of(key)
+  local expected = layout.hashed and 'hash' or 'zset'
+  return found, found == expected or found == 'none'
+end
+
+local target = standing_at(layout, TARGET)
+local terms, absent = {}, {}
+for first = TARGET + layout.width, #KEYS, layout.width do
+  local term = standing_at(layout, first)
+  local found, is_sound = members_type(term)
+  if not is_sound then return {'LOST'} end
+  if found == 'none' then absent[#absent + 1] = term.zset end
+  terms[#terms + 1] = {standing = term, is_there = found ~= 'none'}
+end
+if #absent > 0 then
+  for _, was_there in ipairs(call('SMISMEMBER', REGISTRY, unpack(absent))) do
+    if was_there == 1 then return {'LOST'} end
+  end
+end
+
+local function drop_target()
+  if not mends or not entry then return false end
+  drop_entry(entry)
+  table.remove(entries, place)
+  call('SET', STATE, cmsgpack.pack(entries))
+  return true
+end
+
+local target_type, is_sound = members_type(target)
+if not is_sound then
+  differs('type', drop_target(), target.zset, target_type, layout.hashed and 'hash' or 'zset')
+  return {'OK', -1, '0', #absent, unpack(differences)}
+end
+
+-- What each term has of the members; false where it doesn't list them.
+local function of_terms(ids)
+  local scores, times = {}, {}
+  for index, term in ipairs(terms) do
+    if term.is_there then
+      scores[index], times[index] = fetch(layout, term.standing, ids)
+    else
+      scores[index], times[index] = {}, {}
+    end
+  end
+  return scores, times
+end
+
+-- What a member should have: score, false where it is not to be listed, and time; nil where a sum may have been rounded.
+local function expected_of(m, scores, times)
+  local sum, size, is_listed, time = 0, 0, false, nil
+  for index = 1, #terms do
+    local score = scores[index][m]
+    if score then
+      sum, size, is_listed = sum + score, size + math.abs(score), true
+      -- Initial scores have no time of their own.
+      if not (kind == 'initial' and index == 2) then time = time or times[index][m] end
+    end
+  end
+  if size > SCORE_MAX then return nil end
+  if kind == 'initial' then return is_listed and sum, is_listed and (time or args.floor) or nil end
+  return sum ~= 0 and sum, sum ~= 0 and time or nil
+end
+
+local function is_carried(score, own, before)
+  if not own and not before then return not score end
+  if not score then return false end
+  if args.ratio == 0 then return true end
+  local carried, share = args.sign * (score - (own or 0)), args.sign * (before or 0)
+  if args.ratio == 1000000 then return carried == share end
+  -- Each event's share is rounded down; the product may be rounded, too.
+  return carried <= share * args.ratio / 1000000 + 1
+end
+
+local is_dropped = false
+local function compare(ids)
+  local scores, times = fetch(layout, target, ids)
+  local term_scores, term_times = of_terms(ids)
+  for m, id in ipairs(ids) do
+    if kind == 'carried' then
+      local own, before = term_scores[1][m], term_scores[2] and term_scores[2][m]
+      if not is_carried(scores[m], own, before) then
+        differs('carried', false, id, shown(scores[m]), shown(own), shown(before))
+      end
+    else
+      local score, time = expected_of(m, term_scores, term_times)
+      if score ~= nil and (score ~= scores[m] or (layout.hashed and score and time ~= times[m])) then
+        is_dropped = is_dropped or drop_target()
+        differs('sum', is_dropped, id, shown(scores[m]), shown(times[m]), shown(score), shown(time))
+      end
+    end
+  end
+end
+
+local present = 1
+for _, term in ipairs(terms) do present = present + (term.is_there and 1 or 0) end
+local count = math.max(MEMBERS_MIN, math.floor(args.budget / present))
+local walked, cursor = args.term, args.cursor
+while count > 0 and walked <= #terms and not is_dropped do
+  local standing = walked == 0 and target or terms[walked].standing
+  local ids, _, _, next_cursor = scan_members(layout, standing, cursor, count)
+  -- A command takes so many at a time.
+  for first = 1, #ids, 500 do compare({unpack(ids, first, math.min(#ids, first + 499))}) end
+  count, cursor = count - math.max(1, #ids), next_cursor
+  if cursor == '0' then walked = walked + 1 end
+end
+if is_dropped or walked > #terms then walked = -1 end
+return {'OK', walked, cursor, #absent, unpack(differences)}

@@ -1,0 +1,43 @@
+-- lib/check.lua: what the steps of `standings check` have in common.
+--
+-- A step compares in one script, and mends in the same script: so nothing that changes meanwhile is taken for a
+-- contradiction, and nothing is mended that has come right by itself. Each difference that it finds is a list: its code,
+-- 1 if it was mended, otherwise 0, and what is stored on each side, as text ('' where there is nothing).
+
+local differences = {}
+
+local function differs(code, is_mended, ...)
+  differences[#differences + 1] = {code, is_mended and 1 or 0, ...}
+end
+
+-- Whether a shard is in use by a definition: it knows it, or an earlier one, and nothing later. What is in other shards
+-- may be going.
+local function is_in_use(version, generation, revision)
+  local known_generation, known_revision = string.match(version or '', '^(.+)-(%d+)$')
+  return known_generation == generation and tonumber(known_revision) <= revision
+end
+
+local function type_of(key)
+  return call('TYPE', key).ok
+end
+
+-- The entries of a derived series' state (lib/derived.lua), nil where it can't be read.
+local function readable_entries(state)
+  local found = type_of(state)
+  if found == 'none' then return {} end
+  local is_read, entries = pcall(function() return found == 'string' and derived_entries(state) end)
+  if not is_read or type(entries) ~= 'table' then return nil end
+  for _, entry in pairs(entries) do
+    if type(entry) ~= 'table' or type(entry.zset) ~= 'string' or not tonumber(entry.start) then return nil end
+  end
+  return entries
+end
+
+-- A stored number as text, whatever it is.
+local function shown(number)
+  if not number then return '' end
+  if number ~= math.floor(number) or math.abs(number) > 9007199254740991 then
+    return string.format('%.17g', number)
+  end
+  return number_text(number)
+end

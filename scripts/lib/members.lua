@@ -1,0 +1,21 @@
+-- lib/members.lua: walking over the members of a standing, part by part (lib/cursor.lua).
+
+-- About `count` members from the cursor on, as three lists side by side: ids, scores and times; and the next cursor. The
+-- hash is read in half the time.
+local function scan_members(layout, standing, cursor, count)
+  local ids, scores, times = {}, {}, {}
+  if layout.hashed then
+    local flat, next_cursor = scan_on('HSCAN', standing.hash, cursor, count)
+    local unpack_member = struct.unpack
+    for index = 1, #flat / 2 do
+      ids[index] = flat[2 * index - 1]
+      times[index], scores[index] = unpack_member('>I6d', flat[2 * index])
+    end
+    return ids, scores, times, next_cursor
+  end
+  local flat, next_cursor = scan_on('ZSCAN', standing.zset, cursor, count)
+  for index = 1, #flat / 2 do
+    ids[index], scores[index] = flat[2 * index - 1], tonumber(flat[2 * index])
+  end
+  return ids, scores, times, next_cursor
+end

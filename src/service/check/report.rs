@@ -1,0 +1,383 @@
+//! What a check has found, in words.
+
+use serde::Serialize;
+
+use crate::domain::board::Board;
+use crate::domain::score::ShownScore;
+use crate::domain::ties::TieKey;
+use crate::domain::time::Timestamp;
+use crate::store::check::{Difference, whole_of};
+use crate::store::keys;
+
+/// How many contradictions of one standing are told one by one.
+const TOLD_MAX: u64 = 20;
+
+/// Where a contradiction lies.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Place {
+    /// The board; `None` for what all boards share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub board: Option<String>,
+    /// What the keys of the shard have in common, where a board has several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shard: Option<String>,
+    /// The standing, or another key of the shard.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub standing: Option<String>,
+}
+
+impl Place {
+    /// A board.
+    pub fn of_board(id: impl ToString) -> Self {
+        Self {
+            board: Some(id.to_string()),
+            ..Self::default()
+        }
+    }
+
+    /// A board, or one of its shards.
+    pub fn of_shard(shard: &Board) -> Self {
+        Self {
+            shard: shard.shard.map(|_| shard.tag()),
+            ..Self::of_board(&shard.id)
+        }
+    }
+
+    /// One of its keys.
+    pub fn of_key(shard: &Board, key: &str) -> Self {
+        Self {
+            standing: Some(keys::short(shard, key).to_owned()),
+            ..Self::of_shard(shard)
+        }
+    }
+}
+
+/// Something that contradicts the rest.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct Finding {
+    /// Where it lies.
+    #[serde(flatten)]
+    pub place: Place,
+    /// The member that it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub member: Option<String>,
+    /// What kind of contradiction it is, in one word.
+    pub kind: String,
+    /// What is stored on each side.
+    pub detail: String,
+    /// Whether it was mended.
+    pub is_mended: bool,
+}
+
+impl std::fmt::Display for Finding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Place {
+            board,
+            shard,
+            standing,
+        } = &self.place;
+        let named = [
+            ("board", board),
+            ("shard", shard),
+            ("", standing),
+            ("member", &self.member),
+        ];
+        let mut separator = "";
+        for (what, name) in named {
+            if let Some(name) = name {
+                let space = if what.is_empty() { "" } else { " " };
+                write!(f, "{separator}{what}{space}{}", printable(name))?;
+                separator = ", ";
+            }
+        }
+        let colon = if separator.is_empty() { "" } else { ": " };
+        let mended = if self.is_mended { " (mended)" } else { "" };
+        write!(f, "{colon}{}{mended}", printable(&self.detail))
+    }
+}
+
+/// A text without what would do something to a terminal.
+fn printable(text: &str) -> String {
+    let shown = text.chars().map(|character| {
+        if character.is_control() {
+            '\u{fffd}'
+        } else {
+            character
+        }
+    });
+    shown.collect()
+}
+
+/// What came of a check.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Report {
+    /// What contradicts the rest; of each standing the first few.
+    pub findings: Vec<Finding>,
+    /// What could not be checked, and why; and what else is worth knowing.
+    pub notes: Vec<String>,
+    /// How many contradictions there are, told or not.
+    pub contradictions: u64,
+    /// How many of them were mended.
+    pub mended: u64,
+    /// How many boards were looked at.
+    pub boards: u64,
+    /// How many of their standings.
+    pub standings: u64,
+    /// How many of the newest place's have come.
+    #[serde(skip)]
+    of_place: u64,
+}
+
+impl Report {
+    /// Whether nothing is left that contradicts the rest.
+    pub fn is_sound(&self) -> bool {
+        self.contradictions == self.mended
+    }
+
+    /// Whether something of this kind was told of the same board, or shard.
+    pub(super) fn has(&self, kind: &str, place: &Place) -> bool {
+        let mut told = self.findings.iter();
+        told.any(|told| {
+            let Place { board, shard, .. } = &told.place;
+            told.kind == kind && (board, shard) == (&place.board, &place.shard)
+        })
+    }
+
+    /// Says something that is no contradiction.
+    pub(super) fn note(&mut self, note: String) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    pub(super) fn add(&mut self, finding: Finding) {
+        let is_same = self
+            .findings
+            .last()
+            .is_some_and(|last| last.place == finding.place);
+        self.of_place = if is_same { self.of_place + 1 } else { 1 };
+        self.contradictions += 1;
+        self.mended += u64::from(finding.is_mended);
+        let left_out = self.of_place.saturating_sub(TOLD_MAX);
+        if left_out == 0 {
+            self.findings.push(finding);
+            return;
+        }
+        if left_out > 1 {
+            self.findings.pop();
+        }
+        self.findings.push(Finding {
+            member: None,
+            kind: "more".to_owned(),
+            detail: format!("and {left_out} more"),
+            is_mended: false,
+            ..finding
+        });
+    }
+
+    /// Says that something contradicts the rest.
+    pub(super) fn tell(
+        &mut self,
+        place: Place,
+        kind: &str,
+        is_mended: bool,
+        detail: impl Into<String>,
+    ) {
+        self.add(Finding {
+            place,
+            member: None,
+            kind: kind.to_owned(),
+            detail: detail.into(),
+            is_mended,
+        });
+    }
+
+    /// The same of what a script has found.
+    pub(super) fn tell_all(
+        &mut self,
+        shard: &Board,
+        place: &Place,
+        differences: impl IntoIterator<Item = Difference>,
+    ) {
+        for difference in differences {
+            let (member, detail) = describe(shard, &difference);
+            self.add(Finding {
+                place: place.clone(),
+                member,
+                kind: difference.code,
+                detail,
+                is_mended: difference.is_mended,
+            });
+        }
+    }
+}
+
+/// The member that a difference is about, and what is stored on each side. The scripts' headers have the codes.
+fn describe(shard: &Board, difference: &Difference) -> (Option<String>, String) {
+    let Difference { code, stored, .. } = difference;
+    let text = |index: usize| stored.get(index).map_or("", String::as_str);
+    let key = |index| keys::short(shard, text(index));
+    let score = |index| shown(shard, text(index));
+    let entry = |index| listed(shard, text(index), text(index + 1));
+    let member = || Some(text(0).to_owned());
+    match code.as_str() {
+        "type" => (None, {
+            let (found, expected) = (text(1), text(2));
+            format!("{} is a {found}, where a {expected} should be", key(0))
+        }),
+        "no_state" => (None, "its series knows no such standing".to_owned()),
+        "expiry" => {
+            let [first, last] = [0, 1].map(|index| end(text(index)));
+            let detail = format!("its keys end at different times: {first} and {last}");
+            (None, detail)
+        }
+        "no_expiry" => {
+            let detail = "it never expires, though the board's retention says when";
+            (None, detail.to_owned())
+        }
+        "remnant" => (
+            None,
+            format!("it has expired, but {} members are left", text(0)),
+        ),
+        "no_hash" => {
+            let detail = format!(
+                "the sorted set lists {} members, and their hash is gone",
+                text(0)
+            );
+            (None, detail)
+        }
+        "too_long" => {
+            let detail = format!("{} members are listed, not {}", text(0), text(1));
+            (None, detail)
+        }
+        "number" => {
+            let detail = format!("the score {} is no whole number within the bounds", text(1));
+            (member(), detail)
+        }
+        "unreadable" => {
+            let detail = format!("what {} has of it can't be read", key(0));
+            (Some(text(1).to_owned()), detail)
+        }
+        "unlisted" => {
+            let detail = format!("the hash has {}, the sorted set nothing", entry(1));
+            (member(), detail)
+        }
+        "score" => {
+            let detail = format!("the hash has {}, the sorted set {}", entry(1), score(3));
+            (member(), detail)
+        }
+        "stray" => {
+            let detail = format!("the sorted set has {}, the hash {}", entry(1), entry(3));
+            (member(), detail)
+        }
+        "undistinct" => {
+            let detail = format!("the score {} is not among the distinct scores", score(0));
+            (None, detail)
+        }
+        "distinct" => {
+            let detail = format!("the distinct scores have {}, which nobody has", score(1));
+            (None, detail)
+        }
+        "total" => {
+            let whole = |index: usize| {
+                let [high, low] = [index, index + 1].map(|index| text(index).parse().unwrap_or(0));
+                whole_of(high, low)
+            };
+            (None, total(shard, whole(0), whole(2)))
+        }
+        "sum" => {
+            let detail = format!("it has {}, by its terms {}", entry(1), entry(3));
+            (member(), detail)
+        }
+        "carried" => {
+            let [all, own, before] = [1, 2, 3].map(|index| listed(shard, text(index), ""));
+            let detail = format!(
+                "it has {all}, without what was carried over {own}, and in the period before {before}"
+            );
+            (member(), detail)
+        }
+        "state" => {
+            let detail = format!("the state of the series can't be read; it is a {}", text(0));
+            (None, detail)
+        }
+        other => (None, format!("{other}: {}", stored.join(", "))),
+    }
+}
+
+/// What is stored as a total, and what the scores add up to.
+pub(super) fn total(shard: &Board, stored: i128, sum: i128) -> String {
+    // Stored scores are negated where the greatest is first, and so are their sums.
+    let [stored, sum] = [stored, sum].map(|scaled| shown(shard, &scaled.to_string()));
+    format!("the total is stored as {stored}, and the scores add up to {sum}")
+}
+
+/// A stored score as users see it, or what stands in its place.
+fn shown(shard: &Board, stored: &str) -> String {
+    let scaled: Result<i128, _> = stored.parse();
+    let sign = match shard.definition.order {
+        crate::domain::board::Order::Desc => -1,
+        crate::domain::board::Order::Asc => 1,
+    };
+    scaled.map_or_else(
+        |_| stored.to_owned(),
+        |scaled| ShownScore::sum(sign * scaled, shard.definition.decimals).to_string(),
+    )
+}
+
+/// A stored score and its time.
+fn listed(shard: &Board, stored: &str, time: &str) -> String {
+    if stored.is_empty() {
+        return "nothing".to_owned();
+    }
+    let ties = shard.definition.ties;
+    let time = time.parse().ok().map(TieKey::from_number);
+    let score = shown(shard, stored);
+    match time.and_then(|time| time.instant(ties)) {
+        Some(instant) => format!("{score} of {instant}"),
+        None => score,
+    }
+}
+
+/// When a key ends.
+fn end(ms: &str) -> String {
+    match ms.parse() {
+        Ok(ms) if ms >= 0 => Timestamp::from_ms_clamped(ms).to_string(),
+        _ => "never".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(standing: &str, number: usize) -> Finding {
+        Finding {
+            place: Place {
+                standing: Some(standing.to_owned()),
+                ..Place::of_board("b")
+            },
+            member: Some(format!("m{number}\u{1b}")),
+            kind: "score".to_owned(),
+            detail: "1 and 2".to_owned(),
+            is_mended: number == 0,
+        }
+    }
+
+    #[test]
+    fn of_each_standing_the_first_are_told_and_the_others_counted() {
+        let mut report = Report::default();
+        for number in 0..25 {
+            report.add(finding("day", number));
+        }
+        report.add(finding("week", 1));
+        let lines: Vec<String> = report.findings.iter().map(Finding::to_string).collect();
+        assert_eq!(lines.len(), 22);
+        assert_eq!(
+            lines[0],
+            "board b, day, member m0\u{fffd}: 1 and 2 (mended)"
+        );
+        assert_eq!(lines[20], "board b, day: and 5 more");
+        assert_eq!(lines[21], "board b, week, member m1\u{fffd}: 1 and 2");
+        assert_eq!((report.contradictions, report.mended), (26, 1));
+    }
+}

@@ -1,0 +1,915 @@
+//! `standings check`: what contradicts itself is found, named and mended, and nothing else is.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::future::{join, join_all};
+use serde_json::{Value, json};
+use standings::domain::ids::BoardId;
+use standings::service::check::{Finding, Report};
+
+use crate::harness::World;
+use crate::harness::program::Program;
+use crate::harness::random::Random;
+use crate::harness::redis::Reply;
+use crate::model::expect_equal;
+
+const NOW: &str = "2026-11-21T12:00:00Z";
+/// Each with so many points on this day, and on the day before.
+const MEMBERS: [(&str, i64, i64); 4] = [
+    ("ann", 50, 3),
+    ("bob", 40, 0),
+    ("cid", 40, 7),
+    ("dan", 10, 1),
+];
+
+/// A world with one board on which something has happened.
+async fn world(definition: &Value) -> World {
+    let world = World::start(NOW).await;
+    fill(&world, "b", definition).await;
+    world
+}
+
+async fn fill(world: &World, board: &str, definition: &Value) {
+    world.client().define(board, definition.clone()).await;
+    if definition.get("initial").is_some() {
+        let scores = json!({"scores": {"ann": 5, "eve": 2}});
+        let path = format!("/v1/boards/{board}/initial");
+        world.client().put(&path, scores).await.expect(200);
+    }
+    for (index, (member, today, yesterday)) in MEMBERS.into_iter().enumerate() {
+        for (score, day) in [(today, 21), (yesterday, 20)] {
+            if score > 0 {
+                let event = json!({
+                    "member": member, "score": score, "id": format!("{member}-{day}"), "voter": member,
+                    "at": format!("2026-11-{day}T08:00:{index:02}Z"),
+                });
+                let path = format!("/v1/boards/{board}/events");
+                world.client().post(&path, event).await.expect(200);
+            }
+        }
+    }
+    read(world, board).await;
+}
+
+/// All that the board shows of this day.
+async fn read(world: &World, board: &str) -> Vec<Value> {
+    let definition = world.client().get(&format!("/v1/boards/{board}")).await;
+    let windows = definition.expect(200)["windows"].clone();
+    let mut shown = Vec::new();
+    for window in windows.as_array().unwrap() {
+        let window = window.as_str().unwrap();
+        let path = format!("/v1/boards/{board}/standings/{window}");
+        shown.push(world.client().get(&path).await.expect(200));
+    }
+    shown
+}
+
+async fn run(world: &World, words: &[&str]) -> Reply {
+    let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+    let reply = world.redis.run(&words).await;
+    assert!(!matches!(reply, Reply::Error(_)), "{words:?}: {reply:?}");
+    reply
+}
+
+/// All keys, as they are.
+async fn snapshot(world: &World) -> BTreeMap<String, String> {
+    let mut all = BTreeMap::new();
+    for key in world.redis.keys("st:*").await {
+        let kind = run(world, &["TYPE", &key]).await.text();
+        let content = match kind.as_str() {
+            "string" => run(world, &["GET", &key]).await,
+            "zset" => run(world, &["ZRANGE", &key, "0", "-1", "WITHSCORES"]).await,
+            "hash" => sorted(run(world, &["HGETALL", &key]).await, 2),
+            "set" => sorted(run(world, &["SMEMBERS", &key]).await, 1),
+            other => panic!("{key} is a {other}"),
+        };
+        let ends = run(world, &["PEXPIRETIME", &key]).await;
+        all.insert(key, format!("{ends:?} {content:?}"));
+    }
+    all
+}
+
+fn sorted(reply: Reply, width: usize) -> Reply {
+    let mut entries: Vec<Vec<Reply>> = reply.list().chunks(width).map(<[Reply]>::to_vec).collect();
+    entries.sort_by_key(|entry| entry[0].bytes().to_vec());
+    Reply::List(entries.concat())
+}
+
+async fn check(world: &World, mends: bool) -> Report {
+    let report = world.service().check(None, mends).await.unwrap();
+    assert!(report.notes.is_empty(), "{:?}", report.notes);
+    report
+}
+
+/// Kinds and members of what was found.
+fn kinds(findings: &[Finding]) -> Vec<(&str, &str)> {
+    let named = findings.iter().map(|finding| {
+        let member = finding.member.as_deref().unwrap_or_default();
+        (finding.kind.as_str(), member)
+    });
+    let mut named: Vec<_> = named.collect();
+    named.sort_unstable();
+    named
+}
+
+/// The key whose name ends so; of several shards the one whose standing has ann.
+async fn key_of(world: &World, end: &str) -> String {
+    let base = end.strip_suffix(":members").unwrap_or(end);
+    let base = base.strip_suffix(":scores").unwrap_or(base);
+    let base = base.strip_suffix(":total").unwrap_or(base);
+    for key in world.redis.keys(&format!("st:*:{base}")).await {
+        let members = format!("{key}:members");
+        let in_hash = run(world, &["HEXISTS", &members, "ann"]).await;
+        let is_zset = run(world, &["TYPE", &key]).await.text() == "zset";
+        if in_hash == Reply::Integer(1)
+            || (is_zset && run(world, &["ZSCORE", &key, "ann"]).await != Reply::Nil)
+        {
+            return format!("{key}{}", &end[base.len()..]);
+        }
+    }
+    panic!("no key ends with {end} and has ann");
+}
+
+/// A damage: Redis' commands, in which `<…>` is the key whose name ends so, `G` the generation, and `~ann` ann's entry in the
+/// day's sorted set.
+type Damage = &'static [&'static [&'static str]];
+
+async fn damage(world: &World, commands: Damage) {
+    let version = run(world, &["HGET", "st:{b}", "version"]).await.text();
+    let (generation, _) = version.rsplit_once('-').unwrap();
+    let generation_in = |word: &str| {
+        let named = word.replace("}:G:", &format!("}}:{generation}:"));
+        named.replace("G-", &format!("{generation}-"))
+    };
+    for command in commands {
+        let mut words: Vec<Vec<u8>> = Vec::new();
+        for word in *command {
+            let key = word
+                .strip_prefix('<')
+                .and_then(|word| word.strip_suffix('>'));
+            words.push(match (key, *word) {
+                (Some(end), _) => key_of(world, end).await.into_bytes(),
+                (None, "~ann") => {
+                    let key = key_of(world, "day:2026-11-21").await;
+                    let listed = run(world, &["ZRANGE", &key, "0", "-1"]).await;
+                    let ann = listed
+                        .list()
+                        .iter()
+                        .find(|entry| entry.bytes().ends_with(b"ann"));
+                    ann.unwrap().bytes().to_vec()
+                }
+                (None, word) => generation_in(word).into_bytes(),
+            });
+        }
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        let reply = world.redis.run(&words).await;
+        assert!(!matches!(reply, Reply::Error(_)), "{words:?}: {reply:?}");
+    }
+}
+
+/// What is to become of something that is repaired.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum After {
+    /// All is as it was, key by key.
+    Same,
+    /// All that is shown is.
+    Shown,
+    /// It is sound, but something is lost.
+    Sound,
+    /// It is as it is: nobody knows what is right.
+    Left,
+}
+
+const DAY: &str = "<day:2026-11-21>";
+const HASH: &str = "<day:2026-11-21:members>";
+const SCORES: &str = "<day:2026-11-21:scores>";
+const TOTAL: &str = "<day:2026-11-21:total>";
+const ROLLING: &str = "<last-2-days:2026-11-21>";
+/// A score of 7 at the first millisecond of all, as the hash has it: six bytes of time, and a double.
+const PACKED: &str = "\0\0\0\0\0\x01\x40\x1c\0\0\0\0\0\0";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_contradiction_is_found_named_and_mended() {
+    let first = json!({"windows": ["day", "all"]});
+    let member = json!({"windows": ["day"], "ties": "member"});
+    let dense = json!({"windows": ["day"], "ties": "member", "ranking": "dense"});
+    let short = json!({"windows": ["day"], "score_min": 1, "keep_top": 2});
+    let summed = json!({"windows": ["day", "all"], "uniques": "member"});
+    let last = json!({"windows": ["day"], "update": "last", "ties": "member", "uniques": "board"});
+    let rolling = json!({"windows": ["day", "last-2-days"], "weight": {"members": {"ann": 3}}});
+    let initial = json!({"windows": ["day"], "initial": ["day"], "ties": "member"});
+    let carried =
+        json!({"windows": ["day", "last-2-days"], "carryover": {"day": 0.5}, "ties": "member"});
+    let kept = json!({"windows": ["day"], "retention": {"day": "30d"}});
+    let alone: &[u16] = &[1];
+    let spread: &[u16] = &[1, 4];
+    type Found = &'static [(&'static str, &'static str)];
+    let cases: Vec<(&Value, &[u16], Damage, Found, After)> = vec![
+        // The sorted set and the hash.
+        (
+            &first,
+            spread,
+            &[&["ZADD", DAY, "-70", "\0\0\0\0\0\x01ann"]],
+            &[("stray", "ann")],
+            After::Same,
+        ),
+        (
+            &first,
+            spread,
+            &[&["ZREM", DAY, "~ann"]],
+            &[("unlisted", "ann")],
+            After::Same,
+        ),
+        (
+            &first,
+            spread,
+            &[&["ZADD", DAY, "-70", "~ann"]],
+            &[("score", "ann")],
+            After::Same,
+        ),
+        (
+            &first,
+            alone,
+            &[&["HDEL", HASH, "ann"]],
+            &[("stray", "ann")],
+            After::Sound,
+        ),
+        (
+            &first,
+            alone,
+            &[&["DEL", HASH]],
+            &[("no_hash", "")],
+            After::Same,
+        ),
+        (
+            &first,
+            alone,
+            &[&["DEL", DAY], &["SET", "st:{b}:G:day:2026-11-21", "x"]],
+            &[("type", "")],
+            After::Same,
+        ),
+        (
+            &first,
+            alone,
+            &[
+                &["DEL", HASH],
+                &["SET", "st:{b}:G:day:2026-11-21:members", "x"],
+            ],
+            &[("type", "")],
+            After::Same,
+        ),
+        (
+            &first,
+            alone,
+            &[&["HSET", HASH, "ann", "xyz"]],
+            &[("unreadable", "ann")],
+            After::Left,
+        ),
+        (
+            &last,
+            spread,
+            &[&["ZADD", DAY, "-70", "ann"]],
+            &[("score", "ann")],
+            After::Same,
+        ),
+        (
+            &last,
+            alone,
+            &[&["DEL", HASH]],
+            &[("no_hash", "")],
+            After::Left,
+        ),
+        (
+            &member,
+            spread,
+            &[&["ZADD", DAY, "1.5", "ann"]],
+            &[("number", "ann")],
+            After::Left,
+        ),
+        (
+            &member,
+            alone,
+            &[&["DEL", DAY], &["SET", "st:{b}:G:day:2026-11-21", "x"]],
+            &[("type", "")],
+            After::Left,
+        ),
+        // What a list keeps.
+        (
+            &short,
+            alone,
+            &[&["ZREM", DAY, "~ann"]],
+            // Who is to follow can't be told from who was ahead.
+            &[
+                ("unlisted", "ann"),
+                ("unlisted", "cid"),
+                ("unlisted", "dan"),
+            ],
+            After::Same,
+        ),
+        (
+            &short,
+            alone,
+            &[&["ZADD", DAY, "0", "\0\0\0\0\0\x01eve"]],
+            &[("stray", "eve"), ("too_long", "")],
+            After::Same,
+        ),
+        // Distinct scores and totals.
+        (
+            &dense,
+            alone,
+            &[&["ZREM", SCORES, "-50"]],
+            &[("undistinct", "")],
+            After::Same,
+        ),
+        (
+            &dense,
+            alone,
+            &[&["ZADD", SCORES, "-77", "-77"]],
+            &[("distinct", "")],
+            After::Same,
+        ),
+        (
+            &dense,
+            alone,
+            &[
+                &["DEL", SCORES],
+                &["SET", "st:{b}:G:day:2026-11-21:scores", "x"],
+            ],
+            &[("type", "")],
+            After::Same,
+        ),
+        (
+            &summed,
+            spread,
+            &[&["HINCRBY", TOTAL, "low", "-3"]],
+            &[("total", "")],
+            After::Same,
+        ),
+        (
+            &summed,
+            alone,
+            &[&["SET", "st:{b}:G:voters-day:2026-11-21", "x"]],
+            &[("type", "")],
+            After::Left,
+        ),
+        // Sums.
+        (
+            &rolling,
+            spread,
+            &[
+                &["HSET", "<last-2-days:2026-11-21:members>", "eve", PACKED],
+                &["ZADD", ROLLING, "7", "\0\0\0\0\0\x01eve"],
+            ],
+            &[("sum", "eve")],
+            After::Shown,
+        ),
+        (
+            &rolling,
+            spread,
+            &[&["HSET", "<last-2-days:2026-11-21:members>", "eve", "xyz"]],
+            &[("unreadable", "eve")],
+            After::Shown,
+        ),
+        (
+            &rolling,
+            alone,
+            &[
+                &["DEL", ROLLING],
+                &["SET", "st:{b}:G:last-2-days:2026-11-21", "x"],
+            ],
+            &[("type", "")],
+            After::Shown,
+        ),
+        (
+            &initial,
+            spread,
+            &[&["ZINCRBY", "<initial-day:2026-11-21>", "-5", "ann"]],
+            &[("sum", "ann")],
+            After::Shown,
+        ),
+        (
+            &initial,
+            alone,
+            &[&["DEL", "<initial-day:2026-11-21>"]],
+            &[
+                ("sum", "ann"),
+                ("sum", "bob"),
+                ("sum", "cid"),
+                ("sum", "dan"),
+                ("sum", "eve"),
+            ],
+            After::Shown,
+        ),
+        (
+            &carried,
+            spread,
+            &[&["ZINCRBY", ROLLING, "-5", "ann"]],
+            &[("sum", "ann")],
+            After::Shown,
+        ),
+        (
+            &carried,
+            spread,
+            &[&["ZINCRBY", "<base-day:2026-11-20>", "-5", "ann"]],
+            &[("sum", "ann")],
+            After::Sound,
+        ),
+        (
+            &carried,
+            spread,
+            &[&["ZINCRBY", DAY, "-50", "ann"]],
+            &[("carried", "ann")],
+            After::Left,
+        ),
+        (
+            &carried,
+            spread,
+            &[&["ZREM", DAY, "ann"]],
+            &[("carried", "ann")],
+            After::Left,
+        ),
+        (
+            &carried,
+            alone,
+            &[&["SET", "st:{b}:G:last-2-days", "x"]],
+            &[("state", "")],
+            After::Shown,
+        ),
+        (
+            &carried,
+            alone,
+            &[
+                &["DEL", "st:{b}:G:last-2-days"],
+                &["SADD", "st:{b}:G:last-2-days", "x"],
+            ],
+            &[("state", "")],
+            After::Shown,
+        ),
+        (
+            &carried,
+            alone,
+            &[&["DEL", "st:{b}:G:last-2-days"]],
+            &[("no_state", "")],
+            After::Shown,
+        ),
+        // Ends.
+        (
+            &kept,
+            spread,
+            &[&["PERSIST", DAY]],
+            &[("expiry", "")],
+            After::Same,
+        ),
+        (
+            &kept,
+            spread,
+            &[&["PERSIST", HASH]],
+            &[("expiry", "")],
+            After::Same,
+        ),
+        (
+            &kept,
+            spread,
+            &[&["PERSIST", DAY], &["PERSIST", HASH]],
+            &[("no_expiry", "")],
+            After::Shown,
+        ),
+        // Keys.
+        (
+            &first,
+            alone,
+            &[&["DEL", DAY, HASH]],
+            &[("lost", "")],
+            After::Left,
+        ),
+        (
+            &first,
+            alone,
+            &[&["SREM", "st:{b}:G:keys", DAY]],
+            &[("unregistered", "")],
+            After::Same,
+        ),
+        (
+            &carried,
+            alone,
+            &[&["SREM", "st:{b}:G:keys", "st:{b}:G:last-2-days"]],
+            &[("unregistered", "")],
+            After::Same,
+        ),
+        (
+            &first,
+            alone,
+            &[
+                &["ZADD", "st:{b}:99:day:2026-11-21", "1", "x"],
+                &["HSET", "st:{gone:4:2}:98:all:all:members", "1", "x"],
+                &["HSET", "st:{gone}", "version", "98-3"],
+                // It expires, as what is remembered of an event does.
+                &["SET", "st:{b}:99:q:0:hour", "1", "EX", "100"],
+                &["SET", "st:{b}:99:e:x", "1", "EX", "100"],
+            ],
+            &[("left_over", ""), ("left_over", ""), ("left_over", "")],
+            After::Sound,
+        ),
+        (
+            &first,
+            alone,
+            &[
+                &["ZADD", "st:{b}:G:days", "1", "x"],
+                &["SET", "st:{b}:hello", "x"],
+            ],
+            &[("unknown", ""), ("unknown", "")],
+            After::Left,
+        ),
+        // Definitions.
+        (
+            &first,
+            alone,
+            &[&["HSET", "st:{b}", "version", "G-9"]],
+            &[("version", "")],
+            After::Same,
+        ),
+        (
+            &first,
+            alone,
+            &[
+                &["ZREM", "st:{boards}:live", "b"],
+                &["ZADD", "st:{boards}:live", "0", "ghost"],
+            ],
+            &[("list", ""), ("list", "")],
+            After::Shown,
+        ),
+        (
+            &first,
+            alone,
+            &[&["ZADD", "st:{boards}:live", "7", "b"]],
+            &[("list", "")],
+            After::Shown,
+        ),
+    ];
+    let mut wrong = Vec::new();
+    for (definition, spreads, commands, found, after) in cases {
+        for shards in spreads {
+            let mut definition = definition.clone();
+            definition["shards"] = json!(shards);
+            if let Err(why) = try_case(&definition, commands, found, after).await {
+                wrong.push(format!("{commands:?} on {definition}: {why}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+async fn try_case(
+    definition: &Value,
+    commands: Damage,
+    found: &[(&str, &str)],
+    after: After,
+) -> Result<(), String> {
+    let world = world(definition).await;
+    let report = check(&world, false).await;
+    expect_equal("before", &report.findings, &Vec::new())?;
+    let (before, shown) = (snapshot(&world).await, read(&world, "b").await);
+    damage(&world, commands).await;
+    let damaged = snapshot(&world).await;
+
+    let report = check(&world, false).await;
+    let what = format!("found in {report:?}");
+    expect_equal(&what, &kinds(&report.findings).as_slice(), &found)?;
+    expect_equal(&what, &(report.mended, report.is_sound()), &(0, false))?;
+    expect_equal("a look changes nothing", &snapshot(&world).await, &damaged)?;
+
+    let report = check(&world, true).await;
+    let what = format!("mended in {report:?}");
+    let is_left = after == After::Left;
+    expect_equal(&what, &report.is_sound(), &!is_left)?;
+    if is_left {
+        return expect_equal(&what, &kinds(&report.findings).as_slice(), &found);
+    }
+    expect_equal(&what, &check(&world, false).await.findings, &Vec::new())?;
+    match after {
+        After::Same => expect_equal(&what, &snapshot(&world).await, &before),
+        After::Shown => expect_equal(&what, &read(&world, "b").await, &shown),
+        After::Sound | After::Left => Ok(()),
+    }
+}
+
+/// A board of everything that a check compares, of more members than it looks at in one call.
+async fn large(world: &World, shards: u16) -> Vec<&'static str> {
+    let all = json!({"windows": ["day", "all", "last-2-days"], "carryover": {"day": 0.3}, "uniques": "board",
+        "weight": {"members": {"m1": 3}}, "initial": ["all"], "shards": shards, "decimals": 1});
+    let short = json!({"windows": ["all", "hour"], "score_min": 1, "keep_top": 100, "ties": "last", "initial": ["hour"],
+        "uniques": "board", "shards": shards});
+    let plain = json!({"windows": ["hour", "last-3-hours"], "ties": "member", "order": "asc", "uniques": "board",
+        "shards": shards});
+    let newest = json!({"windows": ["day"], "update": "last", "ties": "member", "shards": shards});
+    let dense = json!({"windows": ["all", "last-2-hours"], "ranking": "dense", "retention": {"hour": "30d"}});
+    for (board, definition) in [
+        ("all", all),
+        ("short", short),
+        ("plain", plain),
+        ("newest", newest),
+        ("dense", dense),
+    ] {
+        world.client().define(board, definition).await;
+    }
+    vec!["all", "short", "plain", "newest", "dense"]
+}
+
+fn events(random: &mut Random, boards: &[&str], count: usize) -> Value {
+    let event = |_| {
+        let signs = ["plain", "newest", "dense"];
+        let board = boards[random.below(boards.len())];
+        let is_negative = signs.contains(&board) && random.below(3) == 0;
+        let size = 1 + i64::try_from(random.below(4)).unwrap();
+        json!({
+            "board": board, "member": format!("m{}", random.below(1_700)),
+            "score": if is_negative { -size } else { size },
+            "at": format!("2026-11-{}T{:02}:{:02}:00Z", 20 + random.below(2), random.below(12), random.below(60)),
+            "voter": format!("v{}", random.below(50)),
+        })
+    };
+    let events: Vec<Value> = (0..count).map(event).collect();
+    json!({"events": events})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_found_amid_writes_and_large_standings_are_looked_at_part_by_part() {
+    for shards in [1, 3] {
+        let world = World::with_instances(2, NOW).await;
+        let boards = large(&world, shards).await;
+        let mut random = Random::new(5);
+        for _ in 0..20 {
+            let batch = events(&mut random, &boards, 1_000);
+            world
+                .client()
+                .post_until_taken("/v1/events?standings=false", &batch)
+                .await;
+        }
+        let scores: BTreeMap<String, usize> =
+            (0..900).map(|m| (format!("m{}", m * 2), m)).collect();
+        for board in ["all", "short"] {
+            let path = format!("/v1/boards/{board}/initial");
+            world
+                .client()
+                .put(&path, json!({"scores": scores}))
+                .await
+                .expect(200);
+        }
+        let is_over = AtomicBool::new(false);
+        let sending = (0..3).map(async |task| {
+            let mut random = Random::new(100 + task);
+            let client = &world.instances[usize::try_from(task % 2).unwrap()].client;
+            while !is_over.load(Ordering::SeqCst) {
+                let batch = events(&mut random, &boards, 20);
+                client
+                    .post_until_taken("/v1/events?standings=false", &batch)
+                    .await;
+                if random.below(5) == 0 {
+                    let score =
+                        json!({"scores": {format!("m{}", random.below(1_700)): random.below(90)}});
+                    client
+                        .put("/v1/boards/all/initial", score)
+                        .await
+                        .expect(200);
+                }
+                for window in ["all/standings/last-2-days", "plain/standings/last-3-hours"] {
+                    client
+                        .get(&format!("/v1/boards/{window}"))
+                        .await
+                        .expect(200);
+                }
+            }
+        });
+        let checking = async {
+            for round in 0..12 {
+                // Standings are begun, half-way and complete; the clock goes on.
+                world.set_time(&format!("2026-11-21T{:02}:59:00Z", 11 + round));
+                world.service().roll_over().await.unwrap();
+                let report = world.service().check(None, round % 3 == 2).await.unwrap();
+                assert_eq!(report.findings, [], "amid writes");
+                assert_eq!(report.boards, 5);
+            }
+            is_over.store(true, Ordering::SeqCst);
+        };
+        join(join_all(sending), checking).await;
+        assert_eq!(check(&world, false).await.findings, [], "afterwards");
+
+        // The total of a large standing, and members of a large sum.
+        let path = "/v1/boards/plain/standings/last-3-hours?key=2026-11-21T10:00Z";
+        world.client().get(path).await.expect(200);
+        let key = key_of_largest(&world, "st:*all*:all:all").await;
+        run(&world, &["HINCRBY", &format!("{key}:total"), "high", "1"]).await;
+        let rolling = key_of_largest(&world, "st:*plain*:last-3-hours:*T10:00Z").await;
+        run(&world, &["ZINCRBY", &rolling, "1", "m7"]).await;
+        let report = check(&world, false).await;
+        assert_eq!(kinds(&report.findings)[..1], [("sum", "m7")], "{report:?}");
+        assert!(
+            kinds(&report.findings).contains(&("total", "")),
+            "{report:?}"
+        );
+        assert!(check(&world, true).await.is_sound());
+        assert_eq!(check(&world, false).await.findings, []);
+    }
+}
+
+/// The sorted set with the most members, of those whose names match; m7 is one of them.
+async fn key_of_largest(world: &World, pattern: &str) -> String {
+    let mut largest = (0, String::new());
+    for key in world.redis.keys(pattern).await {
+        if run(world, &["TYPE", &key]).await.text() != "zset" {
+            continue;
+        }
+        let Reply::Integer(count) = run(world, &["ZCARD", &key]).await else {
+            panic!("no number");
+        };
+        largest = largest.max((count, key));
+    }
+    largest.1
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_board_that_moves_is_not_mended_and_what_it_leaves_is_found() {
+    let definition = json!({"windows": ["day", "last-2-days"], "shards": 2});
+    let world = world(&definition).await;
+    let mut wanted = definition.clone();
+    wanted["shards"] = json!(3);
+    world.client().define("b", wanted).await;
+    run(&world, &["SREM", "st:{boards}:moving", "b"]).await;
+    let key = key_of(&world, "day:2026-11-21").await;
+    run(&world, &["ZADD", &key, "-70", "x"]).await;
+    run(&world, &["ZADD", &key, "-70", "longer entry"]).await;
+    for mends in [false, true] {
+        let report = world.service().check(None, mends).await.unwrap();
+        let noted = report
+            .notes
+            .iter()
+            .any(|note| note.contains("is moving to 3 shards"));
+        assert!(noted, "{report:?}");
+        let expected = [("not_moving", ""), ("stray", " entry"), ("unreadable", "x")];
+        assert_eq!(kinds(&report.findings), expected, "{report:?}");
+        assert_eq!(report.mended, u64::from(mends), "{report:?}");
+    }
+    run(&world, &["ZREM", &key, "x", "longer entry"]).await;
+    let id = BoardId::parse("b").unwrap();
+    world.service().reshard_boards().await.unwrap();
+    assert_eq!(
+        world.service().reshard_progress(&id).await.unwrap().shards,
+        3
+    );
+    // Until it has gone, what has moved is marked.
+    assert_eq!(check(&world, false).await.findings, []);
+    while world.service().purge_deleted().await.unwrap() {}
+    assert_eq!(check(&world, false).await.findings, []);
+
+    // A part that was left behind, as if nobody had registered it.
+    run(&world, &["ZADD", &key, "1", "x"]).await;
+    let report = check(&world, false).await;
+    assert_eq!(kinds(&report.findings), [("left_over", "")]);
+    assert!(check(&world, true).await.is_sound());
+    assert_eq!(run(&world, &["EXISTS", &key]).await, Reply::Integer(0));
+    assert_eq!(check(&world, false).await.findings, []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_damaged_ends_the_check_of_nothing_else() {
+    let world = World::start(NOW).await;
+    let definition = json!({"windows": ["day"], "shards": 2});
+    for board in ["head", "registry", "shard", "definition", "newer", "sound"] {
+        fill(&world, board, &definition).await;
+    }
+    let keys = world.redis.keys("st:{registry:2:*}:*:keys").await;
+    let newer = run(&world, &["HGET", "st:{newer}", "version"]).await.text();
+    let newer = newer.replace("-1", "-7");
+    for command in [
+        &["DEL", "st:{head}"][..],
+        &["SET", "st:{head}", "x"],
+        &["DEL", &keys[0]],
+        &["SET", &keys[0], "x"],
+        &["DEL", "st:{shard:2:0}"],
+        &["SADD", "st:{shard:2:0}", "x"],
+        &[
+            "HSET",
+            "st:{definition}",
+            "definition",
+            "{\"of\": \"a later version\"}",
+        ],
+        &["HSET", "st:{newer:2:1}", "version", &newer],
+        &["DEL", "st:{boards}:moving"],
+    ] {
+        run(&world, command).await;
+    }
+    let day = world.redis.keys("st:{sound:2:*}:*:day:2026-11-21").await;
+    run(&world, &["ZADD", &day[0], "1", "somebody else"]).await;
+    for mends in [false, true] {
+        let report = check(&world, mends).await;
+        let told: Vec<(String, &str)> = report
+            .findings
+            .iter()
+            .map(|finding| (finding.place.board.clone().unwrap(), finding.kind.as_str()))
+            .collect();
+        let expected = [
+            ("definition", "damaged"),
+            ("head", "type"),
+            ("newer", "head"),
+            ("registry", "type"),
+            ("shard", "head"),
+            ("sound", "stray"),
+        ];
+        let expected = expected.map(|(board, kind)| (board.to_owned(), kind));
+        assert_eq!(told, expected, "{report:?}");
+        assert_eq!(report.mended, u64::from(mends));
+    }
+    let id = BoardId::parse("nobody").unwrap();
+    let error = world.service().check(Some(&id), false).await.unwrap_err();
+    assert_eq!(error.to_string(), "there is no board nobody");
+    let sound = BoardId::parse("sound").unwrap();
+    let report = world.service().check(Some(&sound), false).await.unwrap();
+    assert_eq!((report.boards, report.findings), (1, Vec::new()));
+
+    run(&world, &["SET", "st:{boards}:unneeded", "x"]).await;
+    let report = world.service().check(Some(&sound), false).await.unwrap();
+    assert_eq!(kinds(&report.findings), [("type", "")]);
+    assert_eq!(report.notes.len(), 1, "{report:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_expired_in_part_goes_and_a_deleted_board_leaves_nothing() {
+    let definition = json!({"windows": ["day"], "retention": {"day": "30d"}});
+    let world = world(&definition).await;
+    // Another revision: nothing is known of its retention at the beginning.
+    let mut renamed = definition.clone();
+    renamed["title"] = json!("other");
+    world.client().define("b", renamed).await;
+    let key = key_of(&world, "day:2026-11-21").await;
+    run(&world, &["PERSIST", &key]).await;
+    run(&world, &["DEL", &format!("{key}:members")]).await;
+    world.set_time("2027-06-01T00:00:00Z");
+    let report = check(&world, false).await;
+    assert_eq!(kinds(&report.findings), [("remnant", "")]);
+    assert!(check(&world, true).await.is_sound());
+    assert_eq!(run(&world, &["EXISTS", &key]).await, Reply::Integer(0));
+    assert_eq!(check(&world, false).await.findings, []);
+    world.client().delete("/v1/boards/b").await.expect(204);
+    // It is marked.
+    assert_eq!(check(&world, false).await.findings, []);
+    while world.service().purge_deleted().await.unwrap() {}
+    let report = check(&world, false).await;
+    assert_eq!((report.boards, report.findings), (0, Vec::new()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_works_beside_a_service_and_without_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().to_str().unwrap();
+    let missing = directory.path().join("missing");
+    let (status, _) = Program::run_alone(&["check", "--data-dir", missing.to_str().unwrap()]).await;
+    assert_eq!(status, 2);
+    assert!(!missing.exists(), "a check makes no data directory");
+
+    let mut program = Program::serve(directory.path()).await;
+    let client = program.client();
+    client.define("b", json!({"windows": ["day"]})).await;
+    let event = json!({"member": "ann", "score": 5, "at": null});
+    client.post("/v1/boards/b/events", event).await;
+    let event = json!({"member": "ann", "score": 5});
+    client.post("/v1/boards/b/events", event).await.expect(200);
+    let sound = "1 boards, 1 standings: nothing contradicts itself\n".to_owned();
+    let beside = Program::run_alone(&["check", "b", "--data-dir", data]).await;
+    assert_eq!(beside, (0, sound.clone()));
+    let (status, _) = Program::run_alone(&["check", "other", "--data-dir", data]).await;
+    assert_eq!(status, 2);
+
+    // The service dies, and its Redis is left over.
+    program.kill();
+    let alone = Program::run_alone(&["check", "--data-dir", data]).await;
+    assert_eq!(alone, (0, sound.clone()));
+
+    let program = Program::serve(directory.path()).await;
+    let socket = directory.path().join("redis.sock");
+    let keys = crate::harness::redis::run(&socket, &[b"KEYS", b"st:{b}:*:members"]).await;
+    let hash = keys.list()[0].bytes();
+    let set = crate::harness::redis::run(&socket, &[b"HSET", hash, b"b\x1bob", b"x"]).await;
+    assert_eq!(set, Reply::Integer(1));
+    program.stop().await;
+    let (status, told) = Program::run_alone(&["check", "--repair", "--data-dir", data]).await;
+    assert_eq!(status, 1);
+    let lines: Vec<&str> = told.lines().collect();
+    assert!(lines[0].starts_with("board b, day:"), "{told}");
+    assert!(
+        lines[0].contains(", member b\u{fffd}ob: what day:"),
+        "{told}"
+    );
+    assert_eq!(
+        lines[1],
+        "1 boards, 1 standings: 1 contradictions, 0 of them mended"
+    );
+    let (status, json) = Program::run_alone(&["check", "--json", "--data-dir", data]).await;
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        (status, &json["findings"][0]["kind"]),
+        (1, &json!("unreadable"))
+    );
+    assert_eq!(json["findings"][0]["board"], "b");
+    assert_eq!(json["contradictions"], 1);
+}
