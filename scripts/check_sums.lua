@@ -127,16 +127,20 @@ local function is_carried(score, own, before)
 end
 
 local is_dropped = false
-local function compare(ids)
+-- Compares members that were met in the walk over the standing itself, 0, or over this term.
+local function compare(walked, ids)
   local scores, times = fetch(layout, target, ids)
   local term_scores, term_times = of_terms(ids)
   for m, id in ipairs(ids) do
-    if kind == 'carried' then
+    -- Who is listed in several of them is met in several walks, and compared in the first.
+    local is_compared = walked > 0 and scores[m]
+    for index = 1, walked - 1 do is_compared = is_compared or term_scores[index][m] end
+    if not is_compared and kind == 'carried' then
       local own, before = term_scores[1][m], term_scores[2] and term_scores[2][m]
       if not is_carried(scores[m], own, before) then
         differs('carried', false, id, shown(scores[m]), shown(own), shown(before))
       end
-    else
+    elseif not is_compared then
       local score, time = expected_of(m, term_scores, term_times)
       if score ~= nil and (score ~= scores[m] or (layout.hashed and score and time ~= times[m])) then
         is_dropped = is_dropped or drop_target()
@@ -154,7 +158,7 @@ while count > 0 and walked <= #terms and not is_dropped do
   local standing = walked == 0 and target or terms[walked].standing
   local ids, _, _, next_cursor = scan_members(layout, standing, cursor, count)
   -- A command takes so many at a time.
-  for first = 1, #ids, 500 do compare({unpack(ids, first, math.min(#ids, first + 499))}) end
+  for first = 1, #ids, 500 do compare(walked, {unpack(ids, first, math.min(#ids, first + 499))}) end
   count, cursor = count - math.max(1, #ids), next_cursor
   if cursor == '0' then walked = walked + 1 end
 end

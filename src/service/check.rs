@@ -23,8 +23,9 @@ use super::{ATTEMPTS_MAX, Error, Service};
 use crate::clock::Clock;
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
+use crate::domain::period::Period;
 use crate::domain::plan::stretch;
-use crate::domain::series::{List, Series, Standing};
+use crate::domain::series::{Derived, List, Series, Standing};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::store::check::{Head, Look, Manner, Sum, Total};
@@ -32,8 +33,6 @@ use crate::store::keys::{self, Kind, Name, Named};
 use crate::store::purge::Unneeded;
 use crate::store::{Store, StoreError, Versioned};
 
-/// How often the total of a large standing is added up before it is said to change all the time.
-const TOTAL_ATTEMPTS: usize = 3;
 /// The time between two looks at what is no single step for the service: within it, such a thing is done.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(3);
 /// The most keys that are looked at again.
@@ -228,8 +227,15 @@ impl Check<'_> {
                 return Ok(Step::Done);
             }
         }
+        self.report.unsure = 0;
         for shard in board.shards() {
             done!(self.check_shard(&board, &shard).await?);
+        }
+        let unsure = self.report.unsure;
+        if unsure > 0 {
+            self.report.note(format!(
+                "{unsure} standings of board {id} change all the time: their totals are not checked"
+            ));
         }
         Ok(Step::Done)
     }
@@ -297,6 +303,7 @@ impl Check<'_> {
                 return Ok(Step::Done);
             }
         }
+        let mut readable = Vec::new();
         for derived in shard.derived() {
             let mends = self.manner(board).mends;
             let checked = self.store.check_state(shard, &derived, mends).await;
@@ -305,13 +312,17 @@ impl Check<'_> {
             match self.unless_damaged(place, checked)? {
                 Some(Versioned::Stale) => return Ok(Step::Stale),
                 Some(Versioned::Current(differences)) => {
+                    readable.extend(differences.is_empty().then_some(derived));
                     self.report.tell_all(shard, &place(), differences);
                 }
                 None => {}
             }
         }
         done!(self.check_registered(board, shard).await?);
-        self.check_derived(board, shard).await
+        for derived in readable {
+            done!(self.check_derived(board, shard, &derived).await?);
+        }
+        Ok(Step::Done)
     }
 
     /// What a shard knows of the definition. One that knows an older one is told with the first call. Returns `None` where
@@ -362,11 +373,10 @@ impl Check<'_> {
                     Some(Named::Voters(_)) => self.check_turnout(shard, &name, "string").await?,
                     _ => {
                         let zset = keys::sorted_set_of(&name);
-                        let named = keys::named(shard, zset);
-                        if let Some(named @ Named::Standing { .. }) = named
+                        if let Some(kind @ Named::Standing { .. }) = keys::named(shard, zset)
                             && seen.insert(zset.to_owned())
                         {
-                            done!(self.check_standing(board, shard, zset, named).await?);
+                            done!(self.check_standing(board, shard, zset, kind).await?);
                         }
                     }
                 }
@@ -409,12 +419,12 @@ impl Check<'_> {
         board: &Board,
         shard: &Board,
         zset: &str,
-        named: Named<'_>,
+        kind: Named<'_>,
     ) -> Result<Step, StoreError> {
         let Named::Standing {
             is_derived,
             lists_all,
-        } = named
+        } = kind
         else {
             return Ok(Step::Done);
         };
@@ -424,7 +434,7 @@ impl Check<'_> {
         let expires = of_events.and_then(|standing| board.expires_at_ms(&standing.period));
         // Later the retention may have been another one when the standing began.
         let is_first = board.revision == 1 && of_events.is_some();
-        let (mut from, mut is_whole) = (None, false);
+        let (mut from, mut is_whole, mut is_sound) = (None, false, true);
         loop {
             let manner = self.manner(board);
             let part = self.store.check_standing(
@@ -452,6 +462,7 @@ impl Check<'_> {
                 Versioned::Current(Look::Impossible) => return Ok(Step::Done),
             };
             is_whole |= part.is_whole;
+            is_sound &= part.differences.iter().all(|found| found.is_mended);
             self.report.tell_all(shard, &place, part.differences);
             from = part.next;
             if from.is_none() {
@@ -459,7 +470,7 @@ impl Check<'_> {
             }
         }
         self.report.standings += 1;
-        if shard.layout().summed && !is_whole {
+        if shard.layout().summed && !is_whole && is_sound {
             self.check_total(board, shard, zset, place).await?;
         }
         match of_events {
@@ -476,28 +487,20 @@ impl Check<'_> {
         zset: &str,
         place: Place,
     ) -> Result<(), StoreError> {
-        for _ in 0..TOTAL_ATTEMPTS {
-            let mends = self.manner(board).mends;
-            let total = self.store.check_total(shard, zset, mends).await;
-            match self.unless_damaged(|| place.clone(), total)? {
-                Some(Total::Agrees) | None => return Ok(()),
-                Some(Total::Changing) => {}
-                Some(Total::Differs {
-                    stored,
-                    sum,
-                    is_mended,
-                }) => {
-                    let detail = report::total(shard, stored, sum);
-                    self.report.tell(place, "total", is_mended, detail);
-                    return Ok(());
-                }
+        let mends = self.manner(board).mends;
+        let total = self.store.check_total(shard, zset, mends).await;
+        match self.unless_damaged(|| place.clone(), total)? {
+            Some(Total::Agrees) | None => {}
+            Some(Total::Changing) => self.report.unsure += 1,
+            Some(Total::Differs {
+                stored,
+                sum,
+                is_mended,
+            }) => {
+                let detail = report::total(shard, stored, sum);
+                self.report.tell(place, "total", is_mended, detail);
             }
         }
-        let name = keys::short(shard, zset);
-        let tag = shard.tag();
-        self.report.note(format!(
-            "{name} of {tag} changes all the time: its total is not checked"
-        ));
         Ok(())
     }
 
@@ -533,7 +536,7 @@ impl Check<'_> {
     }
 
     /// Whether some of these periods may be gone.
-    fn has_expired(&self, board: &Board, periods: &[crate::domain::period::Period]) -> bool {
+    fn has_expired(&self, board: &Board, periods: &[Period]) -> bool {
         let now = self.clock.now().ms();
         let mut expires = periods
             .iter()
@@ -541,26 +544,28 @@ impl Check<'_> {
         expires.any(|expires| expires <= now)
     }
 
-    /// The derived standings of a shard that are complete, beside their terms.
-    async fn check_derived(&mut self, board: &Board, shard: &Board) -> Result<Step, StoreError> {
-        for derived in shard.derived() {
-            // One that can't be read has been told.
-            let entries = match self.store.derived_entries(shard, derived.series).await {
-                Ok(entries) => entries,
-                Err(StoreError::Unexpected(_)) => continue,
-                Err(error) => return Err(error),
-            };
-            let unit = derived.window.unit();
-            for entry in entries.iter().filter(|entry| entry.done) {
-                let start = Timestamp::from_ms_clamped(entry.start);
-                let period = shard.calendar.containing(unit, start);
-                let history = stretch(shard, period, derived.periods);
-                if period.start_ms != entry.start || self.has_expired(board, &history) {
-                    continue;
-                }
-                let sum = Sum::derived(shard, &derived, period, &history);
-                done!(self.check_sum(board, shard, &sum).await?);
+    /// The standings of a derived series that are complete, beside their terms.
+    async fn check_derived(
+        &mut self,
+        board: &Board,
+        shard: &Board,
+        derived: &Derived,
+    ) -> Result<Step, StoreError> {
+        let place = || Place::of_key(shard, &keys::series(shard, derived.series));
+        let entries = self.store.derived_entries(shard, derived.series).await;
+        let Some(entries) = self.unless_damaged(place, entries)? else {
+            return Ok(Step::Done);
+        };
+        let unit = derived.window.unit();
+        for entry in entries.iter().filter(|entry| entry.done) {
+            let start = Timestamp::from_ms_clamped(entry.start);
+            let period = shard.calendar.containing(unit, start);
+            let history = stretch(shard, period, derived.periods);
+            if period.start_ms != entry.start || self.has_expired(board, &history) {
+                continue;
             }
+            let sum = Sum::derived(shard, derived, period, &history);
+            done!(self.check_sum(board, shard, &sum).await?);
         }
         Ok(Step::Done)
     }
@@ -646,7 +651,6 @@ impl Check<'_> {
                     boards.insert(name.id.clone(), defined);
                 }
                 match verdict(&name, &boards[&name.id], &unneeded) {
-                    Verdict::Fine => {}
                     Verdict::Registered => {
                         let registry = (name.shard.tag(&name.id), name.generation.unwrap_or(0));
                         registered.entry(registry).or_default().push(key);
@@ -654,7 +658,7 @@ impl Check<'_> {
                     Verdict::LeftOver | Verdict::Unknown if suspects.len() < SUSPECTS_MAX => {
                         suspects.push((key, name));
                     }
-                    Verdict::LeftOver | Verdict::Unknown => {}
+                    Verdict::Fine | Verdict::LeftOver | Verdict::Unknown => {}
                 }
             }
             for ((tag, generation), names) in registered {
@@ -752,9 +756,8 @@ impl Check<'_> {
         let head = self.store.load_head(id.as_str()).await?;
         Ok(match head.board(id) {
             Some(Ok(board)) => Defined::As(Box::new(board)),
-            Some(Err(_)) => Defined::Unreadable,
             None if matches!(head.found.as_str(), "none" | "hash") => Defined::Not,
-            None => Defined::Unreadable,
+            Some(Err(_)) | None => Defined::Unreadable,
         })
     }
 

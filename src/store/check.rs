@@ -23,8 +23,8 @@ use crate::domain::period::Period;
 use crate::domain::series::{Derived, Standing};
 use crate::domain::time::Timestamp;
 
-/// Standings of no more entries are looked at in one call: some two milliseconds of Redis.
-const WHOLE_MAX: u32 = 1_000;
+/// Standings of no more entries, in all of their keys together, are looked at in one call: some milliseconds of Redis.
+const WHOLE_MAX: u32 = 2_000;
 /// About how many entries of a larger one a call looks at.
 const PART: u32 = 400;
 /// About how many members × terms of a sum a call looks at.
@@ -33,6 +33,8 @@ const SUMS_BUDGET: u32 = 1_500;
 const SCAN_COUNT: &str = "500";
 /// How many keys are looked up in their registry by one call.
 const KEYS_MAX: usize = 200;
+/// How often the total of a large standing is added up before it is said to change all the time.
+const TOTAL_ATTEMPTS: usize = 3;
 /// The longest wait for a connection.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
 /// The pause between two looks whether it is there.
@@ -476,7 +478,7 @@ impl Store {
     }
 
     /// Compares the total of a large standing with the sum of its scores. Redis tells whether anything has changed in
-    /// between (WATCH); then nothing can be said.
+    /// between (WATCH); then it begins anew, a few times.
     pub async fn check_total(
         &self,
         shard: &Board,
@@ -484,8 +486,25 @@ impl Store {
         mends: bool,
     ) -> Result<Total, StoreError> {
         let all: Vec<String> = keys::of_sorted_set(zset.to_owned(), shard.layout()).collect();
+        let watch = Watch::connect(self, all).await?;
+        for _ in 0..TOTAL_ATTEMPTS {
+            let total = self.add_up(shard, zset, mends, &watch).await?;
+            if total != Total::Changing {
+                return Ok(total);
+            }
+        }
+        Ok(Total::Changing)
+    }
+
+    async fn add_up(
+        &self,
+        shard: &Board,
+        zset: &str,
+        mends: bool,
+        watch: &Watch,
+    ) -> Result<Total, StoreError> {
         let total = keys::total(zset);
-        let watch = Watch::begin(self, &all).await?;
+        let id = watch.begin().await?;
         let (mut sum, mut count, mut cursor) = (0_i128, 0_u64, "0".to_owned());
         loop {
             let (next, members) = self.scan_members(shard, zset, &cursor).await?;
@@ -515,7 +534,7 @@ impl Store {
         let is_exact = count == size;
         let write = (mends && is_exact && stored != sum).then_some(("HSET", write));
         let is_mended = write.is_some();
-        if !watch.end(write).await? || !is_exact {
+        if !watch.end(id, write).await? || !is_exact {
             return Ok(Total::Changing);
         }
         Ok(if stored == sum {
@@ -573,12 +592,11 @@ pub fn whole_of(high: i64, low: i64) -> i128 {
 /// Notices whether any of some keys changes. That is a matter of one connection, so it has its own.
 struct Watch {
     connection: Connection,
-    /// The connection that the keys are watched on: another one has another number.
-    id: i64,
+    keys: Vec<String>,
 }
 
 impl Watch {
-    async fn begin(store: &Store, keys: &[String]) -> Result<Self, StoreError> {
+    async fn connect(store: &Store, keys: Vec<String>) -> Result<Self, StoreError> {
         let connection = store.connect_to(&keys[0])?;
         let begun = Instant::now();
         while let Err(error) = connection.check() {
@@ -587,14 +605,23 @@ impl Watch {
             }
             tokio::time::sleep(CONNECT_INTERVAL).await;
         }
-        let id = client_id(&connection).await?;
-        let _: Value = connection.command("WATCH", keys.to_vec()).await?;
-        Ok(Self { connection, id })
+        Ok(Self { connection, keys })
+    }
+
+    /// Watches from now on. Returns the number of the connection: one that was made anew has another, and watches nothing.
+    async fn begin(&self) -> Result<i64, StoreError> {
+        let id = client_id(&self.connection).await?;
+        let _: Value = self.connection.command("WATCH", self.keys.clone()).await?;
+        Ok(id)
     }
 
     /// Carries a command out if nothing has changed since the beginning. Returns whether nothing has.
-    async fn end(self, write: Option<(&'static str, Vec<String>)>) -> Result<bool, StoreError> {
-        if client_id(&self.connection).await? != self.id {
+    async fn end(
+        &self,
+        id: i64,
+        write: Option<(&'static str, Vec<String>)>,
+    ) -> Result<bool, StoreError> {
+        if client_id(&self.connection).await? != id {
             return Ok(false);
         }
         let command = async |name, args| -> Result<Value, Failure> {
@@ -605,7 +632,7 @@ impl Watch {
             command(name, args).await?;
         }
         let done = command("EXEC", Vec::new()).await?;
-        Ok(!done.is_null() && client_id(&self.connection).await? == self.id)
+        Ok(!done.is_null() && client_id(&self.connection).await? == id)
     }
 }
 

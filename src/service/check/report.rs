@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::domain::board::Board;
+use crate::domain::board::{Board, Order};
 use crate::domain::score::ShownScore;
 use crate::domain::ties::TieKey;
 use crate::domain::time::Timestamp;
@@ -28,7 +28,7 @@ pub struct Place {
 
 impl Place {
     /// A board.
-    pub fn of_board(id: impl ToString) -> Self {
+    pub fn of_board(id: &impl ToString) -> Self {
         Self {
             board: Some(id.to_string()),
             ..Self::default()
@@ -126,6 +126,9 @@ pub struct Report {
     /// How many of the newest place's have come.
     #[serde(skip)]
     of_place: u64,
+    /// How many totals of the newest board could not be compared.
+    #[serde(skip)]
+    pub(super) unsure: u64,
 }
 
 impl Report {
@@ -315,8 +318,8 @@ pub(super) fn total(shard: &Board, stored: i128, sum: i128) -> String {
 fn shown(shard: &Board, stored: &str) -> String {
     let scaled: Result<i128, _> = stored.parse();
     let sign = match shard.definition.order {
-        crate::domain::board::Order::Desc => -1,
-        crate::domain::board::Order::Asc => 1,
+        Order::Desc => -1,
+        Order::Asc => 1,
     };
     scaled.map_or_else(
         |_| stored.to_owned(),
@@ -354,7 +357,7 @@ mod tests {
         Finding {
             place: Place {
                 standing: Some(standing.to_owned()),
-                ..Place::of_board("b")
+                ..Place::of_board(&"b")
             },
             member: Some(format!("m{number}\u{1b}")),
             kind: "score".to_owned(),
