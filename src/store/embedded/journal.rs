@@ -212,15 +212,12 @@ impl<F: AsyncBufRead + Unpin> Commands<F> {
             }
             _ => return Err(Stop::Malformed),
         };
-        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit());
+        let mut digits = rest.iter().take_while(|byte| byte.is_ascii_digit());
         let add = |number: u64, digit: &u8| {
-            number
-                .checked_mul(10)?
-                .checked_add(u64::from(*digit - b'0'))
+            let tenfold = number.checked_mul(10)?;
+            tenfold.checked_add(u64::from(digit - b'0'))
         };
-        digits
-            .fold(Some(0), |number, digit| add(number?, digit))
-            .ok_or(Stop::Malformed)
+        digits.try_fold(0, add).ok_or(Stop::Malformed)
     }
 
     async fn skip(&mut self, mut bytes: u64) -> Result<(), Stop> {
@@ -357,14 +354,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join(FOLDER);
         std::fs::create_dir(&folder).unwrap();
-        let mut manifest = "file appendonly.aof.2.base.rdb seq 2 type b\n\
-                            file appendonly.aof.1.incr.aof seq 1 type h\n"
-            .to_owned();
+        let mut manifest = vec![
+            "file appendonly.aof.2.base.rdb seq 2 type b\n".to_owned(),
+            "file appendonly.aof.1.incr.aof seq 1 type h\n".to_owned(),
+        ];
         for (number, (name, bytes)) in (2..).zip(files) {
-            manifest += &format!("file {name} seq {number} type i startoffset 7\n");
+            manifest.push(format!("file {name} seq {number} type i startoffset 7\n"));
             std::fs::write(folder.join(name), bytes).unwrap();
         }
-        std::fs::write(folder.join(MANIFEST), manifest).unwrap();
+        std::fs::write(folder.join(MANIFEST), manifest.concat()).unwrap();
         dir
     }
 
