@@ -72,8 +72,7 @@ pub struct UnreadableBoard {
 #[serde(deny_unknown_fields)]
 pub struct PutParams {
     /// The windows to give up with all that they hold, separated by commas: those that the new definition leaves out
-    /// although they have data that could not be made again.
-    #[param(example = "week,month")]
+    /// although they have data that could not be made again: `week,month`.
     drop_windows: Option<String>,
 }
 
