@@ -192,7 +192,7 @@ async fn a_head_that_can_not_be_read_is_a_problem_too() {
 #[tokio::test(flavor = "multi_thread")]
 async fn beyond_the_bound_only_who_watches_is_answered() {
     let (_redis, instance) = instance(2, PATIENT).await;
-    let client = instance.client.without_keep_alive();
+    let client = instance.client.without_keep_alive().once();
     eventually("the connections of the start are gone", async || {
         client.get("/v1/boards").await.status == 200
     })

@@ -84,7 +84,7 @@ async fn take_one(client: &Client, board: &str) {
 async fn a_full_disk_refuses_writes_and_nothing_else() {
     let redis = RedisServer::start_on_small_disk(DISK_BLOCKS).await;
     let instance = instance_on(&redis.url()).await;
-    let client = &instance.client;
+    let client = &instance.client.once();
     let windows = json!(["all", "last-2-days"]);
     let definition = json!({"windows": windows, "uniques": "member"});
     client.define("b", definition).await;
@@ -125,7 +125,7 @@ async fn a_full_disk_refuses_writes_and_nothing_else() {
     // What an instance needs that begins now is read only.
     let second = instance_on(&redis.url()).await;
     assert!(well(&second.client).await);
-    for client in [client, &second.client] {
+    for client in [client, &second.client.once()] {
         eventually("all connections are there again", async || {
             client.get("/readyz").await.status == 200
         })
@@ -152,7 +152,7 @@ async fn a_full_disk_refuses_writes_and_nothing_else() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_board_can_be_deleted_when_memory_is_full() {
     let world = World::start(NOW).await;
-    let client = world.client();
+    let client = &world.client().once();
     let voted = json!({"windows": ["all"], "uniques": "board"});
     client.define("b", voted.clone()).await;
     let wide = json!({"windows": ["all"], "uniques": "board", "shards": 4, "quotas": [
@@ -226,7 +226,7 @@ async fn a_redis_that_may_lose_data_is_warned_of() {
     let managed = Program::serve_on(&format!("redis://managed:sesame@127.0.0.1:{port}")).await;
     expect_warnings(&managed, &["allkeys-lru", "could not be checked"]).await;
 
-    let client = program.client();
+    let client = program.client().once();
     let snapshots = [b"CONFIG", &b"SET"[..], b"save", b"3600 1"];
     redis.run(&snapshots).await;
     let warnings_now = warnings(&client).await;
@@ -323,7 +323,7 @@ async fn a_redis_that_comes_later_is_waited_for() {
         RedisServer::start_with(&network).await
     };
     let (program, _redis) = tokio::join!(Program::serve_on(&url), later);
-    let client = program.client();
+    let client = program.client().once();
     client.define("b", json!({"windows": ["all"]})).await;
     take_one(&client, "b").await;
     assert!(program.log().contains("can't be reached"));
@@ -337,7 +337,7 @@ async fn a_password_that_changes_is_said_to_be_wrong() {
         .command("ACL SETUSER svc on >sesame ~* &* +@all")
         .await;
     let program = Program::serve_on(&format!("redis://svc:sesame@127.0.0.1:{port}")).await;
-    let client = program.client();
+    let client = program.client().once();
     client.define("b", json!({"windows": ["all"]})).await;
     redis.command("ACL SETUSER svc resetpass >other").await;
     redis.command("CLIENT KILL TYPE normal SKIPME yes").await;
@@ -380,7 +380,7 @@ async fn the_permissions_in_the_guide_are_enough() {
     let user = documented_user();
     assert_eq!(redis.command(&user).await, "+OK\r\n", "{user}");
     let instance = instance_on(&format!("redis://standings:CHANGE-ME@127.0.0.1:{port}/1")).await;
-    let client = &instance.client;
+    let client = &instance.client.once();
     let quotas = json!([{"name": "hour", "by": ["voter"], "window": "1h", "max": 5}]);
     for (board, shards) in [("b", 1), ("wide", 3)] {
         let definition = json!({"windows": ["day", "all", "last-2-days"], "uniques": "member", "shards": shards,

@@ -331,7 +331,7 @@ async fn a_redis_that_is_away_does_not_flood_the_log_and_nothing_goes_uncounted(
         "0",
     ];
     let program = Program::run_until_ready(program::command(&args).env("NO_COLOR", "1")).await;
-    let client = program.client();
+    let client = program.client().once();
     client.define("b", json!({"windows": ["all"]})).await;
     redis.kill();
     eventually("the service has noticed", async || {

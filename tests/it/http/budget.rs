@@ -120,7 +120,7 @@ async fn one_request_asks_for_ten_thousand_entries_at_the_most() {
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_that_are_not_read_make_large_requests_wait_and_nobody_else() {
     let (_redis, instance) = instance(10_000).await;
-    let client = &instance.client;
+    let client = &instance.client.once();
     let mut unread = Vec::new();
     let refused = loop {
         assert!(unread.len() < 20, "large answers are not counted");
@@ -154,7 +154,7 @@ async fn answers_that_are_not_read_make_large_requests_wait_and_nobody_else() {
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_that_fail_give_back_what_they_took() {
     let (redis, instance) = instance(10).await;
-    let client = &instance.client;
+    let client = &instance.client.once();
     redis.freeze(true);
     let large = (0..40).map(|_| client.post("/v1/standings/query", pages(10, 1_000)));
     let small = (0..400).map(|page| {
