@@ -439,7 +439,7 @@ impl Store {
     pub async fn restore_version(&self, board: &Board, seen: &Head) -> Result<bool, StoreError> {
         let args = [
             seen.version.clone().unwrap_or_default(),
-            "0".into(),
+            String::new(),
             board.version(),
             seen.definition.clone().unwrap_or_default(),
         ];

@@ -637,6 +637,7 @@ fn events(random: &mut Random, boards: &[&str], count: usize) -> Value {
         let is_negative = signs.contains(&board) && random.below(3) == 0;
         let size = 1 + i64::try_from(random.below(4)).unwrap();
         json!({
+            "id": format!("{:x}", random.below(1 << 40)),
             "board": board, "member": format!("m{}", random.below(1_700)),
             "score": if is_negative { -size } else { size },
             "at": format!("2026-11-{}T{:02}:{:02}:00Z", 20 + random.below(2), random.below(12), random.below(60)),

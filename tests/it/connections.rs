@@ -224,7 +224,7 @@ async fn beyond_the_bound_only_who_watches_is_answered() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_holds_the_reserve_without_a_request_makes_place() {
     let (_redis, instance) = instance(1, PATIENT).await;
-    let client = instance.client.without_keep_alive();
+    let client = instance.client.without_keep_alive().once();
     let mut held = Vec::new();
     for _ in 0..4 * RESERVE {
         held.push(send(&client, HALF_A_HEAD).await);
@@ -251,7 +251,7 @@ async fn an_answer_that_nobody_reads_is_dropped() {
         ..PATIENT
     };
     let (_redis, instance) = instance(1, times).await;
-    let client = instance.client.without_keep_alive();
+    let client = instance.client.without_keep_alive().once();
     eventually("the connection of the start is gone", async || {
         client.get("/v1/boards").await.status == 200
     })
@@ -329,7 +329,7 @@ async fn half_heads_up_to_the_limit_of_descriptors_leave_the_rest_alive() {
     assert!(standings::descriptors::raise_limit() > 2 * HELD as u64);
     let data = TempDir::new().unwrap();
     let program = Program::serve_with_descriptors(1_024, data.path()).await;
-    let client = program.client().without_keep_alive();
+    let client = program.client().without_keep_alive().once();
     let mut held = Vec::new();
     for _ in 0..HELD {
         held.push(send(&client, HALF_A_HEAD).await);

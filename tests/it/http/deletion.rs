@@ -169,7 +169,7 @@ async fn what_is_remembered_of_the_events_of_a_deleted_board_goes_and_that_of_ot
     unlink(&world.instances[0]).await;
     let left = world.redis.keys("st:*").await;
     let left = left.iter().filter(|key| {
-        let kept = ["live", "changes", "sequence", "generation"];
+        let kept = ["live", "changes", "sequence", "epoch", "stamp"];
         !kept
             .iter()
             .any(|name| **key == format!("st:{{boards}}:{name}"))
