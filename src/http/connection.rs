@@ -2,8 +2,8 @@
 //! ends.
 //!
 //! The HTTP library has a bound for the head of a request, which it takes for the one of idle connections too, and none for
-//! writing. So what goes on is counted here, beside it: bytes in and out ([`Counted`]), requests from their head to the last
-//! byte of their answer ([`Flight`]).
+//! writing. So what goes on is counted here, beside it: bytes in and out (`Counted`), requests from their head to the last
+//! byte of their answer (`Flight`).
 
 use std::convert::Infallible;
 use std::future::poll_fn;

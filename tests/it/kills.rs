@@ -495,6 +495,10 @@ impl Siege {
             let compared: Vec<()> = compared.buffer_unordered(SENDERS).collect().await;
             self.compared += compared.len();
         }
+        let data = self.home.data();
+        let (status, found) =
+            Program::run_alone(&["check", "--data-dir", data.to_str().unwrap()]).await;
+        assert_eq!(status, 0, "{found}");
     }
 }
 

@@ -673,10 +673,9 @@ async fn changes_are_begun_under_stamps_of_their_own_and_announced() {
     assert_ne!(second_epoch, epoch);
 
     // Boards that were deleted are not remembered for ever.
-    let changes = keys[1];
     let crowd = "for i = 1, 10001 do redis.call('ZADD', KEYS[1], 0, 'gone' .. i) end";
     redis
-        .run(&[b"EVAL", crowd.as_bytes(), b"1", changes.as_bytes()])
+        .run(&[b"EVAL", crowd.as_bytes(), b"1", keys[1].as_bytes()])
         .await;
     assert_eq!(announce("1", "").await, Reply::Integer(2));
     let (third_epoch, sequence, changed) = news("0").await;
