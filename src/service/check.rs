@@ -52,7 +52,8 @@ const SHARED: [(&str, &str); 10] = [
 ];
 
 impl Service {
-    /// Looks for contradictions in one board, or all, and with `mends` mends what follows from the rest.
+    /// Looks for contradictions in one board, or all, and with `mends` mends what follows from the rest. What should be
+    /// looked after in Redis itself is among the notes.
     pub async fn check(&self, only: Option<&BoardId>, mends: bool) -> Result<Report, Error> {
         let mut check = Check {
             store: &self.store,
@@ -60,6 +61,9 @@ impl Service {
             mends,
             report: Report::default(),
         };
+        for warning in self.store.warnings().await {
+            check.report.note(warning);
+        }
         Box::pin(check.run(only)).await?;
         Ok(check.report)
     }

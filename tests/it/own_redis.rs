@@ -255,6 +255,8 @@ async fn every_primary_of_a_cluster_is_looked_at() {
         assert!(warning.contains("volatile-lru"), "{warning}");
     }
     assert!(found[0] != found[1] && found[1] != found[2]);
+    let report = instance.service.check(None, false).await.unwrap();
+    assert_eq!(report.notes, found, "a check says the same");
 }
 
 /// What the program says of a Redis that it can't work with: one line, in which no secret is.
