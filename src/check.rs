@@ -16,6 +16,7 @@ use crate::service::check::Report;
 use crate::service::{self, Service};
 use crate::store::embedded::{EmbeddedConfig, EmbeddedError, EmbeddedServer, socket_in};
 use crate::store::{Address, Store, StoreError};
+use crate::timeouts::TimeoutFactor;
 use crate::worker::Step;
 
 /// The exit status where nothing contradicts itself, or nothing does any more.
@@ -126,7 +127,10 @@ async fn open(redis: &RedisArgs) -> Result<(Address, Option<EmbeddedServer>), Ch
 }
 
 async fn check(address: &Address, args: &CheckArgs) -> Result<Report, CheckError> {
-    let service = Service::new(Store::connect(address)?, Clock::system());
+    let service = Service::new(
+        Store::connect(address, TimeoutFactor::default())?,
+        Clock::system(),
+    );
     let begun = Instant::now();
     while let Err(error) = service.store.prepare().await {
         if begun.elapsed() > CONTACT_TIME_MAX {

@@ -18,6 +18,7 @@ use crate::http::auth::ApiKeys;
 use crate::http::cors::CorsOrigins;
 use crate::import::ImportArgs;
 use crate::reshard::ReshardArgs;
+use crate::timeouts::TimeoutFactor;
 
 /// What the names of all settings begin with.
 const PREFIX: &str = "STANDINGS_";
@@ -90,6 +91,10 @@ pub struct ServeArgs {
     /// that a load balancer sends requests elsewhere first. Not with the private server, which has but one service.
     #[arg(long, env = "STANDINGS_DRAIN_SECONDS", default_value_t = 2)]
     pub drain_seconds: u16,
+    /// The service waits this many times as long for Redis before it answers 503, and a request may take this many times
+    /// as long: for a slow machine or a distant Redis; 1 to 100.
+    #[arg(long, env = "STANDINGS_TIMEOUT_FACTOR", default_value = "1")]
+    pub timeout_factor: TimeoutFactor,
     /// How many connections clients may have; beyond that /livez, /readyz and /metrics are answered only. 0: as many as the
     /// limit of file descriptors leaves room for, and at most 10,000.
     #[arg(long, env = "STANDINGS_MAX_CONNECTIONS", default_value_t = 0)]

@@ -26,6 +26,7 @@
 //! | [`config`], [`env_file`] | settings; the file that they may be in |
 //! | [`clock`], [`begin`] | the time all instances agree on; keeping an order |
 //! | [`log`], [`throttle`] | lines that never hold up what they are about; one a second of what would flood the log |
+//! | [`timeouts`] | the factor of all limits of time |
 //! | [`supervise`] | background tasks that are begun again when they panic |
 //! | [`import`], [`reshard`] | commands that are clients of a service |
 //! | [`check`] | the command that looks in Redis for what contradicts itself |
@@ -53,4 +54,5 @@ pub mod service;
 pub mod store;
 pub mod supervise;
 pub mod throttle;
+pub mod timeouts;
 pub mod worker;

@@ -108,7 +108,7 @@ async fn serve_on(
         (None, url) => Address::parse(url.ok_or(ConfigError::NoRedis)?),
     };
     let max_staleness = Duration::from_millis(args.max_staleness_ms.into());
-    let store = Store::connect(&address)?
+    let store = Store::connect(&address, args.timeout_factor)?
         .with_min_replicas(args.min_replicas)
         .with_max_staleness(max_staleness);
     let service = Service::new(store, Clock::system());
@@ -180,7 +180,8 @@ async fn watcher_ended(server: Option<&EmbeddedServer>) {
 /// Does the background work until `stop` ends.
 pub async fn work(args: ServeArgs, stop: impl Future<Output = ()>) -> Result<(), ServerError> {
     let url = args.redis.url().ok_or(ConfigError::NoRedis)?;
-    let store = Store::connect(&Address::parse(url))?.with_min_replicas(args.min_replicas);
+    let store = Store::connect(&Address::parse(url), args.timeout_factor)?
+        .with_min_replicas(args.min_replicas);
     let service = Service::new(store, Clock::system());
     first_contact(&service).await?;
     let mut loops = Loops::begin();

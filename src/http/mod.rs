@@ -222,6 +222,7 @@ pub fn document() -> OpenApi {
 /// What is answered on connections beyond those that the service may have: whoever watches over it hears the truth, and
 /// everybody else is to come again.
 pub fn reserve(app: Arc<App>) -> Router {
+    let timeouts = app.service.store.timeouts;
     let refuse = || Problem::new(OVERLOADED, "there are too many connections; try again");
     Router::new()
         .route("/livez", get(health::livez))
@@ -229,13 +230,14 @@ pub fn reserve(app: Arc<App>) -> Router {
         .route("/metrics", get(health::metrics))
         .fallback(async move || refuse())
         .with_state(app)
-        .layer(ServiceBuilder::new().layer_fn(Observed::new))
+        .layer(ServiceBuilder::new().layer_fn(move |inner| Observed::new(inner, timeouts)))
 }
 
 /// The whole service over HTTP.
 pub fn router(app: Arc<App>, options: &Options) -> Router {
     let (table, _) = routes(&options.keys).split_for_parts();
     let document = Arc::new(document());
+    let timeouts = app.service.store.timeouts;
     let swagger = SwaggerUi::new("/docs").config(Config::from("/openapi.json"));
     let routed = table
         .merge(swagger)
@@ -253,6 +255,6 @@ pub fn router(app: Arc<App>, options: &Options) -> Router {
     routed.layer(
         ServiceBuilder::new()
             .layer(CompressionLayer::new())
-            .layer_fn(Observed::new),
+            .layer_fn(move |inner| Observed::new(inner, timeouts)),
     )
 }

@@ -20,6 +20,7 @@ use metrics::{Label, counter, histogram};
 use tower::Service;
 
 use super::problem::{MALFORMED_REQUEST, Problem, ProblemBody, STORE_UNAVAILABLE};
+use crate::timeouts::TimeoutFactor;
 use crate::{supervise, throttle};
 
 /// The longest time that a request may take once its body is there: longer than the store's own limits.
@@ -34,12 +35,18 @@ pub const PROBLEM_JSON: &str = "application/problem+json";
 
 /// What is around all routes.
 #[derive(Clone)]
-pub struct Observed<S>(S);
+pub struct Observed<S> {
+    inner: S,
+    request_timeout: Duration,
+}
 
 impl<S> Observed<S> {
     /// Around this service.
-    pub fn new(inner: S) -> Self {
-        Self(inner)
+    pub fn new(inner: S, timeouts: TimeoutFactor) -> Self {
+        Self {
+            inner,
+            request_timeout: timeouts.times(REQUEST_TIMEOUT),
+        }
     }
 }
 
@@ -53,21 +60,25 @@ where
     type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.0.poll_ready(context)
+        self.inner.poll_ready(context)
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
         let seen = Seen::new(&request);
-        let answer = self.0.call(request);
-        Box::pin(async move { Ok(seen.end(within_limits(answer).await)) })
+        let timeout = self.request_timeout;
+        let answer = self.inner.call(request);
+        Box::pin(async move { Ok(seen.end(within_limits(timeout, answer).await)) })
     }
 }
 
 /// Ends a request that takes too long, and one whose handler panics. What the request has sent to Redis may
 /// still be carried out.
-async fn within_limits(answer: impl Future<Output = Result<Response, Infallible>>) -> Response {
+async fn within_limits(
+    timeout: Duration,
+    answer: impl Future<Output = Result<Response, Infallible>>,
+) -> Response {
     let caught = AssertUnwindSafe(answer).catch_unwind();
-    match tokio::time::timeout(REQUEST_TIMEOUT, caught).await {
+    match tokio::time::timeout(timeout, caught).await {
         Ok(Ok(Ok(response))) => response,
         Ok(Err(panic)) => {
             let message = supervise::message_of(&*panic);

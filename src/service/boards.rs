@@ -161,7 +161,7 @@ impl Service {
             if !matches!(&stored, Some(Ok(board)) if board.placement.is_closing()) {
                 return Ok(stored);
             }
-            if begun.elapsed() > CLOSED_TIME_MAX {
+            if begun.elapsed() > self.store.timeouts.times(CLOSED_TIME_MAX) {
                 let message = format!("board {id} is just moving to other shards");
                 return Err(StoreError::Unavailable(message).into());
             }

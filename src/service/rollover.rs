@@ -122,7 +122,8 @@ impl Service {
         pause: Duration,
     ) -> Result<(), Error> {
         let begun = Instant::now();
-        while begun.elapsed() < COMPLETE_TIME_MAX || !pause.is_zero() {
+        let time_max = self.store.timeouts.times(COMPLETE_TIME_MAX);
+        while begun.elapsed() < time_max || !pause.is_zero() {
             let now = self.clock.now();
             let unit = derived.window.unit();
             let running = board.calendar.containing(unit, now);

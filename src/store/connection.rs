@@ -25,6 +25,7 @@ use super::failure::{self, Failure};
 use super::script::Script;
 use crate::supervise::restarted;
 use crate::throttle;
+use crate::timeouts::TimeoutFactor;
 
 /// The longest wait for an answer.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(4);
@@ -37,10 +38,17 @@ const PINGS_LOST_MAX: u32 = 2;
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Attempts to reconnect never end; the waits between them grow from 50 ms to 1 s.
 const RECONNECT: (u32, u32, u32, u32) = (0, 50, 1_000, 2);
-/// The longest wait for replicas to have a write, in milliseconds.
-const CONFIRM_MS_MAX: u32 = 1_000;
+/// The longest wait for replicas to have a write.
+const CONFIRM_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often a call that waits looks whether its connection is still there.
 const LOST_INTERVAL: Duration = Duration::from_millis(50);
+
+/// How servers are reached, and how long the store waits for them.
+#[derive(Clone, Debug)]
+pub(super) struct Access {
+    pub(super) config: Config,
+    pub(super) timeouts: TimeoutFactor,
+}
 
 /// A script with its keys and arguments.
 #[derive(Clone, Debug)]
@@ -65,6 +73,7 @@ impl Call {
 #[derive(Debug)]
 pub(super) struct Connection {
     client: Client,
+    timeouts: TimeoutFactor,
     /// Why there was none last, as far as that is known.
     trouble: Arc<Mutex<Option<Error>>>,
     _watchdog: AbortOnDropHandle<Infallible>,
@@ -72,15 +81,17 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Begins to connect.
-    pub(super) fn open(config: &Config) -> Result<Self, StoreError> {
-        let client = client(config)?;
+    pub(super) fn open(access: &Access) -> Result<Self, StoreError> {
+        let client = client(access)?;
+        let timeouts = access.timeouts;
         let trouble = Arc::default();
         let (kept, noted) = (client.clone(), Arc::clone(&trouble));
         let watchdog = tokio::spawn(restarted("connection", move || {
-            watch_over(kept.clone(), Arc::clone(&noted))
+            watch_over(kept.clone(), timeouts, Arc::clone(&noted))
         }));
         Ok(Self {
             client,
+            timeouts,
             trouble,
             _watchdog: AbortOnDropHandle::new(watchdog),
         })
@@ -212,16 +223,18 @@ async fn run_and_confirm(
     min_replicas: u8,
 ) -> Result<Value, Failure> {
     let owned = connection.client.clone();
+    let timeout = connection.timeouts.times(CONFIRM_TIMEOUT);
+    let confirm = vec![min_replicas.to_string(), timeout.as_millis().to_string()];
     let replies = async move {
         let by_name = call.words(call.script.sha.as_str());
-        let replies = send_and_confirm(&owned, "EVALSHA", by_name, min_replicas).await;
+        let replies = send_and_confirm(&owned, "EVALSHA", by_name, confirm.clone()).await;
         let is_unknown = |reply: &Result<_, _>| {
             let error = reply.as_ref().err();
             error.is_some_and(failure::says_unknown_script)
         };
         if replies.first().is_some_and(is_unknown) {
             let by_source = call.words(call.script.source);
-            return send_and_confirm(&owned, "EVAL", by_source, min_replicas).await;
+            return send_and_confirm(&owned, "EVAL", by_source, confirm).await;
         }
         replies
     };
@@ -243,11 +256,10 @@ async fn send_and_confirm(
     client: &Client,
     name: &'static str,
     words: Vec<Value>,
-    min_replicas: u8,
+    confirm: Vec<String>,
 ) -> Vec<Result<Value, Error>> {
     let command = |name| CustomCommand::new_static(name, ClusterHash::FirstKey, false);
     let pipeline = client.pipeline();
-    let confirm = vec![min_replicas.to_string(), CONFIRM_MS_MAX.to_string()];
     let queued = async {
         let () = pipeline.custom(command(name), words).await?;
         pipeline.custom(command("WAIT"), confirm).await
@@ -258,9 +270,12 @@ async fn send_and_confirm(
     }
 }
 
-fn client(config: &Config) -> Result<Client, StoreError> {
+fn client(access: &Access) -> Result<Client, StoreError> {
     let (attempts, min_ms, max_ms, base) = RECONNECT;
-    let mut config = config.clone();
+    let Access {
+        mut config,
+        timeouts,
+    } = access.clone();
     if config.password.is_none() {
         // Without credentials the library begins with PING, which a server refuses that can't write to its disk. A user
         // who needs no password is let in with any.
@@ -269,14 +284,15 @@ fn client(config: &Config) -> Result<Client, StoreError> {
     }
     Builder::from_config(config)
         .with_performance_config(|performance: &mut PerformanceConfig| {
-            performance.default_command_timeout = COMMAND_TIMEOUT;
+            performance.default_command_timeout = timeouts.times(COMMAND_TIMEOUT);
         })
         .with_connection_config(|connection: &mut ConnectionConfig| {
-            connection.connection_timeout = CONNECT_TIMEOUT;
-            connection.internal_command_timeout = CONNECT_TIMEOUT;
+            let timeout = timeouts.times(CONNECT_TIMEOUT);
+            connection.connection_timeout = timeout;
+            connection.internal_command_timeout = timeout;
             connection.max_command_attempts = 1;
             connection.tcp = TcpConfig {
-                user_timeout: Some(RECONNECT_TIMEOUT),
+                user_timeout: Some(timeouts.times(RECONNECT_TIMEOUT)),
                 ..TcpConfig::default()
             };
         })
@@ -288,7 +304,11 @@ fn client(config: &Config) -> Result<Client, StoreError> {
 }
 
 /// Keeps a client connected, and notes why it is not, for ever.
-async fn watch_over(client: Client, trouble: Arc<Mutex<Option<Error>>>) -> Infallible {
+async fn watch_over(
+    client: Client,
+    timeouts: TimeoutFactor,
+    trouble: Arc<Mutex<Option<Error>>>,
+) -> Infallible {
     let mut errors = client.error_rx();
     let noting = async {
         loop {
@@ -299,25 +319,26 @@ async fn watch_over(client: Client, trouble: Arc<Mutex<Option<Error>>>) -> Infal
             }
         }
     };
-    let ((), never) = tokio::join!(noting, keep_connected(&client));
+    let ((), never) = tokio::join!(noting, keep_connected(&client, timeouts));
     never
 }
 
 /// Connects a client, and does so again when its connection task ends or the server has stopped answering.
-async fn keep_connected(client: &Client) -> Infallible {
+async fn keep_connected(client: &Client, timeouts: TimeoutFactor) -> Infallible {
     loop {
         let mut connection = client.connect();
         tokio::select! {
             // Whoever needs the connection is told.
             ended = &mut connection => tracing::debug!(?ended, "a connection to redis has ended"),
-            () = watch(client) => connection.abort(),
+            () = watch(client, timeouts) => connection.abort(),
         }
         tokio::time::sleep(CONNECT_TIMEOUT).await;
     }
 }
 
 /// Returns when the connection can't be mended.
-async fn watch(client: &Client) {
+async fn watch(client: &Client, timeouts: TimeoutFactor) {
+    let timeout = timeouts.times(PING_INTERVAL);
     let mut lost = 0;
     loop {
         tokio::time::sleep(PING_INTERVAL).await;
@@ -326,7 +347,7 @@ async fn watch(client: &Client) {
             continue;
         }
         let ping = client.ping::<Value>(None);
-        match tokio::time::timeout(PING_INTERVAL, ping).await {
+        match tokio::time::timeout(timeout, ping).await {
             Ok(Ok(_)) => lost = 0,
             // A server that is busy, still loads, or can't write to its disk says so, and goes on.
             Ok(Err(error)) if failure::is_reply(&error) => lost = 0,
@@ -337,7 +358,8 @@ async fn watch(client: &Client) {
             throttle::say("redis does not answer", |more| {
                 tracing::warn!(more, "redis does not answer; connecting again");
             });
-            let forced = tokio::time::timeout(RECONNECT_TIMEOUT, client.force_reconnection()).await;
+            let timeout = timeouts.times(RECONNECT_TIMEOUT);
+            let forced = tokio::time::timeout(timeout, client.force_reconnection()).await;
             if forced.is_err() {
                 return;
             }

@@ -12,7 +12,7 @@ use fred::types::{FromValue, Key, Value};
 use futures::future::join_all;
 
 use super::address::Address;
-use super::connection::{Call, Connection};
+use super::connection::{Access, Call, Connection};
 use super::failure::Failure;
 use super::keys;
 use super::node::Node;
@@ -21,6 +21,7 @@ use super::script::Script;
 use super::topology::Topology;
 use super::{Dated, StoreError};
 use crate::domain::board::Board;
+use crate::timeouts::TimeoutFactor;
 
 /// For how long a call is sent again whose slot has moved or is moving.
 const MOVING_TIME_MAX: Duration = Duration::from_secs(2);
@@ -34,6 +35,8 @@ const HISTORY_TIMEOUT: Duration = Duration::from_millis(300);
 #[derive(Debug)]
 pub struct Store {
     pub(super) topology: Arc<Topology>,
+    /// How patient it is; the service above is as patient.
+    pub timeouts: TimeoutFactor,
     min_replicas: u8,
     /// Where reads may be answered that need not be as fresh as can be.
     replicas: Option<Replicas>,
@@ -51,9 +54,11 @@ pub enum Freshness {
 
 impl Store {
     /// Begins to connect, and goes on trying by itself for as long as the store lives.
-    pub fn connect(address: &Address) -> Result<Self, StoreError> {
+    pub fn connect(address: &Address, timeouts: TimeoutFactor) -> Result<Self, StoreError> {
+        let config = address.config()?;
         Ok(Self {
-            topology: Arc::new(Topology::connect(&address.config()?)?),
+            topology: Arc::new(Topology::connect(&Access { config, timeouts })?),
+            timeouts,
             min_replicas: 0,
             replicas: None,
         })
@@ -237,7 +242,7 @@ impl Store {
 
     /// A connection of one's own to the server that has the slot of a key.
     pub(super) fn connect_to(&self, key: &str) -> Result<Connection, StoreError> {
-        Connection::open(&self.topology.config_at(slot_of(key))?)
+        Connection::open(&self.topology.access_at(slot_of(key))?)
     }
 
     /// Calls the server that has a slot, and again for a while where the slot was elsewhere or moving.
@@ -246,11 +251,11 @@ impl Store {
         slot: u16,
         call: impl Fn(Arc<Node>) -> F,
     ) -> Result<T, StoreError> {
-        let mut patience = Patience::new();
+        let mut attempts = Attempts::begin();
         loop {
             match Box::pin(call(self.topology.node(slot)?)).await {
                 Ok(reply) => return Ok(reply),
-                Err(failure) => self.wait_for_slot(&mut patience, failure).await?,
+                Err(failure) => self.wait_for_slot(&mut attempts, failure).await?,
             }
         }
     }
@@ -258,34 +263,34 @@ impl Store {
     /// Waits until a call is to be sent again whose slot was elsewhere or moving; another failure is for the caller.
     async fn wait_for_slot(
         &self,
-        patience: &mut Patience,
+        attempts: &mut Attempts,
         failure: Failure,
     ) -> Result<(), StoreError> {
-        if patience.begun.elapsed() > MOVING_TIME_MAX {
+        if attempts.begun.elapsed() > self.timeouts.times(MOVING_TIME_MAX) {
             return Err(failure.into());
         }
         match failure {
             // It is all there where it is now.
-            Failure::Moved(_) => patience.pause = MOVING_PAUSE_MIN,
+            Failure::Moved(_) => attempts.pause = MOVING_PAUSE_MIN,
             Failure::Moving(_) => {
-                patience.pause = (patience.pause * 2).min(MOVING_PAUSE_MAX);
+                attempts.pause = (attempts.pause * 2).min(MOVING_PAUSE_MAX);
             }
             Failure::Store(error) => return Err(error),
         }
         self.topology.is_outdated();
-        tokio::time::sleep(patience.pause).await;
+        tokio::time::sleep(attempts.pause).await;
         Ok(())
     }
 }
 
 /// How long a call has been sent again.
-struct Patience {
+struct Attempts {
     begun: Instant,
     pause: Duration,
 }
 
-impl Patience {
-    fn new() -> Self {
+impl Attempts {
+    fn begin() -> Self {
         Self {
             begun: Instant::now(),
             pause: MOVING_PAUSE_MIN,

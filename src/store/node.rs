@@ -7,16 +7,16 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fred::types::config::Config;
 use fred::types::{FromValue, Value};
 use futures::future::join_all;
 use tokio::sync::{AcquireError, Mutex, Semaphore};
 
 use super::StoreError;
-use super::connection::{Call, Connection};
+use super::connection::{Access, Call, Connection};
 use super::failure::Failure;
 use super::script::{self, Script};
 use crate::begin::begin_under;
+use crate::timeouts::TimeoutFactor;
 
 /// Connections for writes: one is kept busy by many tasks, and a second lets a long batch be overtaken.
 const WRITERS: usize = 2;
@@ -54,21 +54,22 @@ pub(super) struct Readers {
     connections: Vec<Connection>,
     next: AtomicUsize,
     in_flight: Semaphore,
+    timeouts: TimeoutFactor,
 }
 
 impl Node {
     /// Begins to connect, and goes on trying by itself for as long as the node lives.
-    pub(super) fn connect(config: &Config) -> Result<Self, StoreError> {
+    pub(super) fn connect(access: &Access) -> Result<Self, StoreError> {
         let writers = (0..WRITERS).map(|_| {
             Ok(Writer {
-                connection: Connection::open(config)?,
+                connection: Connection::open(access)?,
                 in_flight: Semaphore::new(WRITES_IN_FLIGHT_MAX),
                 next: Mutex::default(),
             })
         });
         Ok(Self {
             writers: writers.collect::<Result<_, StoreError>>()?,
-            readers: Readers::connect(config)?,
+            readers: Readers::connect(access)?,
         })
     }
 
@@ -97,7 +98,7 @@ impl Node {
             let is_next = next.lock().await;
             Ok((in_flight.acquire_many(count).await?, is_next))
         };
-        let (_turns, is_next) = in_time(turns).await?;
+        let (_turns, is_next) = in_time(self.readers.timeouts, turns).await?;
         let call = async {
             match min_replicas {
                 Some(min_replicas) => connection.run_and_confirm(call, min_replicas).await,
@@ -154,18 +155,19 @@ impl Node {
 
 impl Readers {
     /// Begins to connect, and goes on trying by itself for as long as the value lives.
-    pub(super) fn connect(config: &Config) -> Result<Self, StoreError> {
-        let connections = (0..READERS).map(|_| Connection::open(config));
+    pub(super) fn connect(access: &Access) -> Result<Self, StoreError> {
+        let connections = (0..READERS).map(|_| Connection::open(access));
         Ok(Self {
             connections: connections.collect::<Result<_, _>>()?,
             next: AtomicUsize::new(0),
             in_flight: Semaphore::new(READS_IN_FLIGHT_MAX),
+            timeouts: access.timeouts,
         })
     }
 
     /// Runs a script that reads.
     pub(super) async fn read(&self, call: Call) -> Result<Value, Failure> {
-        let _turn = in_time(self.in_flight.acquire()).await?;
+        let _turn = in_time(self.timeouts, self.in_flight.acquire()).await?;
         self.connection().run(call).await
     }
 
@@ -175,7 +177,7 @@ impl Readers {
         name: &'static str,
         args: Vec<String>,
     ) -> Result<R, Failure> {
-        let _turn = in_time(self.in_flight.acquire()).await?;
+        let _turn = in_time(self.timeouts, self.in_flight.acquire()).await?;
         self.connection().command(name, args).await
     }
 
@@ -198,8 +200,11 @@ impl Readers {
 }
 
 /// Waits for a turn, but not for ever.
-async fn in_time<T>(turn: impl Future<Output = Result<T, AcquireError>>) -> Result<T, StoreError> {
-    tokio::time::timeout(TURN_TIMEOUT, turn)
+async fn in_time<T>(
+    timeouts: TimeoutFactor,
+    turn: impl Future<Output = Result<T, AcquireError>>,
+) -> Result<T, StoreError> {
+    tokio::time::timeout(timeouts.times(TURN_TIMEOUT), turn)
         .await
         .ok()
         .and_then(Result::ok)

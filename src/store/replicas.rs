@@ -178,7 +178,7 @@ impl Followed {
             if self.replicas.contains_key(&server) {
                 continue;
             }
-            match Readers::connect(&topology.config_of(&server)) {
+            match Readers::connect(&topology.access_to(&server)) {
                 Ok(readers) => {
                     let seen = Mutex::default();
                     let replica = Replica { readers, seen };

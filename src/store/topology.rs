@@ -19,6 +19,7 @@ use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::StoreError;
+use super::connection::Access;
 use super::node::Node;
 use crate::supervise::restarted;
 use crate::throttle;
@@ -35,7 +36,7 @@ const LAST_SLOT: u16 = 16_383;
 /// The servers, and which of them has which slot.
 #[derive(Debug)]
 pub(super) struct Topology {
-    config: Config,
+    access: Access,
     map: Arc<ArcSwap<Map>>,
     is_outdated: Arc<Notify>,
     _following: Option<AbortOnDropHandle<Infallible>>,
@@ -58,25 +59,25 @@ struct Range {
 
 impl Topology {
     /// Begins to connect to the servers of a configuration.
-    pub(super) fn connect(config: &Config) -> Result<Self, StoreError> {
-        let is_cluster = config.server.is_clustered();
+    pub(super) fn connect(access: &Access) -> Result<Self, StoreError> {
+        let is_cluster = access.config.server.is_clustered();
         let map = if is_cluster {
-            Map::of_seeds(config)?
+            Map::of_seeds(access)?
         } else {
-            Map::of_one(config)?
+            Map::of_one(access)?
         };
         let map = Arc::new(ArcSwap::from_pointee(map));
         let is_outdated = Arc::new(Notify::new());
         let following = is_cluster.then(|| {
-            let (config, map) = (config.clone(), Arc::clone(&map));
+            let (access, map) = (access.clone(), Arc::clone(&map));
             let is_outdated = Arc::clone(&is_outdated);
             let following = restarted("topology", move || {
-                follow(config.clone(), Arc::clone(&map), Arc::clone(&is_outdated))
+                follow(access.clone(), Arc::clone(&map), Arc::clone(&is_outdated))
             });
             AbortOnDropHandle::new(tokio::spawn(following))
         });
         Ok(Self {
-            config: config.clone(),
+            access: access.clone(),
             map,
             is_outdated,
             _following: following,
@@ -98,14 +99,14 @@ impl Topology {
     }
 
     /// How the server of a slot is reached.
-    pub(super) fn config_at(&self, slot: u16) -> Result<Config, StoreError> {
+    pub(super) fn access_at(&self, slot: u16) -> Result<Access, StoreError> {
         if !self.is_cluster() {
-            return Ok(self.config.clone());
+            return Ok(self.access.clone());
         }
         let server = self.server(slot);
         let server =
             server.ok_or_else(|| StoreError::Unavailable(format!("no server has slot {slot}")))?;
-        Ok(self.config_of(&server))
+        Ok(self.access_to(&server))
     }
 
     /// The servers that have slots.
@@ -119,18 +120,18 @@ impl Topology {
     }
 
     /// How another server of theirs is reached.
-    pub(super) fn config_of(&self, server: &Server) -> Config {
-        config_of(&self.config, server)
+    pub(super) fn access_to(&self, server: &Server) -> Access {
+        access_to(&self.access, server)
     }
 
     /// How they are reached.
     pub(super) fn config(&self) -> &Config {
-        &self.config
+        &self.access.config
     }
 
     /// Whether the servers are a cluster.
     pub(super) fn is_cluster(&self) -> bool {
-        self.config.server.is_clustered()
+        self.access.config.server.is_clustered()
     }
 
     /// All servers.
@@ -152,7 +153,7 @@ impl Topology {
 }
 
 impl Map {
-    fn of_one(config: &Config) -> Result<Self, StoreError> {
+    fn of_one(access: &Access) -> Result<Self, StoreError> {
         let server = Server::new("", 0);
         Ok(Self {
             slots: vec![Range {
@@ -160,14 +161,14 @@ impl Map {
                 last: LAST_SLOT,
                 server: server.clone(),
             }],
-            nodes: BTreeMap::from([(server, Arc::new(Node::connect(config)?))]),
+            nodes: BTreeMap::from([(server, Arc::new(Node::connect(access)?))]),
         })
     }
 
     /// Of a cluster only some servers are known, and not what they have.
-    fn of_seeds(config: &Config) -> Result<Self, StoreError> {
-        let seeds = config.server.hosts().into_iter();
-        let nodes = seeds.map(|server| Ok((server.clone(), connect(config, &server)?)));
+    fn of_seeds(access: &Access) -> Result<Self, StoreError> {
+        let seeds = access.config.server.hosts().into_iter();
+        let nodes = seeds.map(|server| Ok((server.clone(), connect(access, &server)?)));
         Ok(Self {
             nodes: nodes.collect::<Result<_, StoreError>>()?,
             slots: Vec::new(),
@@ -191,13 +192,13 @@ impl Map {
     }
 
     /// The same with other slots, and the nodes that they need.
-    fn with(&self, config: &Config, slots: Vec<Range>) -> Result<Self, StoreError> {
+    fn with(&self, access: &Access, slots: Vec<Range>) -> Result<Self, StoreError> {
         let mut nodes = BTreeMap::new();
         for server in slots.iter().map(|range| &range.server) {
             if !nodes.contains_key(server) {
                 let node = match self.nodes.get(server) {
                     Some(node) => Arc::clone(node),
-                    None => connect(config, server)?,
+                    None => connect(access, server)?,
                 };
                 nodes.insert(server.clone(), node);
             }
@@ -267,27 +268,31 @@ fn read(reply: Value, from: &Server) -> Option<Vec<Range>> {
     (!ranges.is_empty()).then_some(ranges)
 }
 
-fn connect(config: &Config, server: &Server) -> Result<Arc<Node>, StoreError> {
-    Ok(Arc::new(Node::connect(&config_of(config, server))?))
+fn connect(access: &Access, server: &Server) -> Result<Arc<Node>, StoreError> {
+    Ok(Arc::new(Node::connect(&access_to(access, server))?))
 }
 
-fn config_of(config: &Config, server: &Server) -> Config {
-    Config {
-        server: ServerConfig::Centralized {
-            server: server.clone(),
+fn access_to(access: &Access, server: &Server) -> Access {
+    let server = ServerConfig::Centralized {
+        server: server.clone(),
+    };
+    Access {
+        config: Config {
+            server,
+            ..access.config.clone()
         },
-        ..config.clone()
+        ..*access
     }
 }
 
 /// Keeps a map of a cluster up to date, for ever.
-async fn follow(config: Config, map: Arc<ArcSwap<Map>>, is_outdated: Arc<Notify>) -> Infallible {
+async fn follow(access: Access, map: Arc<ArcSwap<Map>>, is_outdated: Arc<Notify>) -> Infallible {
     loop {
         let known = map.load_full();
         let next = match known.ask().await {
             Some(slots) if slots == known.slots => None,
-            Some(slots) => Some(known.with(&config, slots)),
-            None => with_seeds(&config, &known).transpose(),
+            Some(slots) => Some(known.with(&access, slots)),
+            None => with_seeds(&access, &known).transpose(),
         };
         match next {
             Some(Ok(next)) => map.store(Arc::new(next)),
@@ -308,12 +313,12 @@ async fn follow(config: Config, map: Arc<ArcSwap<Map>>, is_outdated: Arc<Notify>
 }
 
 /// The same with the servers that the cluster was found by, where they are missing: nobody else answers.
-fn with_seeds(config: &Config, known: &Map) -> Result<Option<Map>, StoreError> {
-    let hosts = config.server.hosts();
+fn with_seeds(access: &Access, known: &Map) -> Result<Option<Map>, StoreError> {
+    let hosts = access.config.server.hosts();
     if hosts.iter().all(|server| known.nodes.contains_key(server)) {
         return Ok(None);
     }
-    let mut nodes = Map::of_seeds(config)?.nodes;
+    let mut nodes = Map::of_seeds(access)?.nodes;
     nodes.extend(known.nodes.clone());
     let slots = known.slots.clone();
     Ok(Some(Map { nodes, slots }))

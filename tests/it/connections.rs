@@ -9,7 +9,6 @@ use standings::clock::Clock;
 use standings::domain::time::Timestamp;
 use standings::http::connection::Times;
 use standings::http::listener::{Limits, RESERVE};
-use standings::store::{Address, Store};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
@@ -29,7 +28,7 @@ const A_REQUEST: &[u8] = b"GET /livez HTTP/1.1\r\nHost: whole\r\n\r\n";
 /// An instance with so many connections, which may take so long; other bounds of time are not reached.
 async fn instance(connections: usize, times: Times) -> (RedisServer, Instance) {
     let redis = RedisServer::start().await;
-    let store = Store::connect(&Address::parse(&redis.url())).unwrap();
+    let store = crate::harness::store(&redis.url());
     let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
     let limits = Limits { connections, times };
     let instance = Instance::start_within(limits, 256, store, clock, "").await;

@@ -15,7 +15,7 @@ use standings::domain::period::Unit;
 use standings::domain::series::{Standing, Track};
 use standings::domain::time::Timestamp;
 use standings::domain::window::Window;
-use standings::store::{Address, Store, Versioned, keys};
+use standings::store::{Store, Versioned, keys};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::harness::program::Program;
@@ -234,7 +234,7 @@ async fn nothing_is_acknowledged_that_no_replica_has() {
     let follow = ["--port", "0", "--replicaof", "127.0.0.1", &port];
     let replica = RedisServer::start_with(&follow).await;
     let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
-    let store = Store::connect(&Address::parse(&primary.url())).unwrap();
+    let store = crate::harness::store(&primary.url());
     let instance = Instance::start_on(store.with_min_replicas(1), clock, "").await;
     let client = &instance.client;
     eventually("the replica follows", async || {
@@ -457,7 +457,7 @@ async fn events_go_on_while_slots_move_and_a_primary_dies() {
 async fn a_primary_behind_sentinels_that_dies_loses_and_doubles_nothing() {
     let servers = WatchedServers::start().await;
     let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
-    let store = Store::connect(&Address::parse(&servers.url())).unwrap();
+    let store = crate::harness::store(&servers.url());
     let instance = Instance::start_on(store.with_min_replicas(1), clock, "").await;
     let client = &instance.client;
     client

@@ -9,7 +9,7 @@ use reqwest::Method;
 use serde_json::json;
 use standings::clock::Clock;
 use standings::domain::time::Timestamp;
-use standings::store::{Address, Store};
+use standings::store::Store;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::harness::client::Answer;
@@ -41,7 +41,7 @@ impl Pair {
         let follow = ["--replicaof", "127.0.0.1", &port];
         let replica = RedisServer::start_with(&[&network(&ports[1])[..], &follow].concat()).await;
         let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
-        let store = Store::connect(&Address::parse(&primary.url())).unwrap();
+        let store = crate::harness::store(&primary.url());
         let store = store.with_max_staleness(max_staleness);
         let instance = Instance::start_on(store, clock.clone(), "").await;
         Self {
@@ -228,7 +228,7 @@ async fn no_answer_is_older_than_is_allowed_when_it_is_sent() {
     const MAX_STALENESS: Duration = Duration::from_millis(500);
     let servers = RedisServers::start_cluster_with_replicas().await;
     let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
-    let store = Store::connect(&Address::parse(&servers.url())).unwrap();
+    let store = crate::harness::store(&servers.url());
     let store = store.with_max_staleness(MAX_STALENESS);
     let instance = Instance::start_on(store, clock, "").await;
     let client = &instance.client;

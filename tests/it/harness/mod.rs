@@ -25,6 +25,7 @@ use standings::http::memory::Memory;
 use standings::http::{App, Options, reserve, router};
 use standings::service::Service;
 use standings::store::{Address, Store};
+use standings::timeouts::TimeoutFactor;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -36,6 +37,14 @@ use self::servers::RedisServers;
 /// The repository's folder.
 pub fn repository() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The factor of all limits of time, where a test is not about them.
+pub const PATIENT: u32 = 15;
+
+/// A store with the usual limits of time, for tests in which a server of Redis fails.
+pub fn store(redis_url: &str) -> Store {
+    Store::connect(&Address::parse(redis_url), TimeoutFactor::default()).unwrap()
 }
 
 /// Does some work until it has waited so many times, and drops it there, as if its process were killed.
@@ -60,8 +69,10 @@ pub struct Instance {
 }
 
 impl Instance {
+    /// Starts it with the patience that a busy machine needs: a 503 would be a fault of the test's machine.
     pub async fn start(redis_url: &str, clock: Clock, keys: &str) -> Self {
-        let store = Store::connect(&Address::parse(redis_url)).unwrap();
+        let timeouts = PATIENT.try_into().unwrap();
+        let store = Store::connect(&Address::parse(redis_url), timeouts).unwrap();
         Self::start_on(store, clock, keys).await
     }
 
@@ -71,10 +82,7 @@ impl Instance {
         clock: &Clock,
         set_up: impl Fn(Store) -> Store,
     ) -> [Self; 2] {
-        let start = async || {
-            let store = Store::connect(&Address::parse(redis_url)).unwrap();
-            Self::start_on(set_up(store), clock.clone(), "").await
-        };
+        let start = async || Self::start_on(set_up(store(redis_url)), clock.clone(), "").await;
         [start().await, start().await]
     }
 

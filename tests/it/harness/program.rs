@@ -10,6 +10,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 
+use super::PATIENT;
 use super::client::Client;
 use super::redis::eventually;
 
@@ -31,6 +32,7 @@ pub fn command(args: &[&str]) -> Command {
             command.env_remove(&name);
         }
     }
+    command.env("STANDINGS_TIMEOUT_FACTOR", PATIENT.to_string());
     as_child(&mut command);
     command
 }

@@ -8,7 +8,6 @@ use standings::clock::Clock;
 use standings::domain::time::Timestamp;
 use standings::http::connection::Times;
 use standings::http::listener::Limits;
-use standings::store::{Address, Store};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
 
@@ -24,7 +23,7 @@ const LONG: Duration = Duration::from_hours(1);
 /// An instance, and a board with so many members of long names.
 async fn instance(members: usize) -> (RedisServer, Instance) {
     let redis = RedisServer::start().await;
-    let store = Store::connect(&Address::parse(&redis.url())).unwrap();
+    let store = crate::harness::store(&redis.url());
     let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
     let limits = Limits {
         connections: 1_000,
