@@ -33,11 +33,11 @@ pub struct BoardBody {
     pub definition: Definition,
 }
 
-impl From<Board> for BoardBody {
-    fn from(board: Board) -> Self {
+impl From<Arc<Board>> for BoardBody {
+    fn from(board: Arc<Board>) -> Self {
         Self {
             board: board.id.to_string(),
-            definition: board.definition,
+            definition: board.definition.clone(),
         }
     }
 }

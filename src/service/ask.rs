@@ -14,8 +14,8 @@ use tokio::sync::OnceCell;
 use super::line::Work;
 use super::voters::Voters;
 use super::{Error, LiveBoard, LiveShard, Service};
-use crate::domain::board::Board;
 use crate::domain::series::Series;
+use crate::domain::shard::Shard;
 use crate::store::standings::{Amounts, Answer, Neighbourhood, Page, Query, Slice, Spread, Subset};
 use crate::store::{Dated, Freshness, Store, StoreError, Versioned};
 
@@ -98,13 +98,13 @@ pub enum Size {
     Large,
 }
 
-/// The reading of one board.
+/// The reading of one shard.
 #[derive(Debug)]
 pub struct Reading {
     /// Where it is stored.
     pub store: Arc<Store>,
-    /// The board.
-    pub board: Arc<Board>,
+    /// The shard.
+    pub shard: Shard,
     /// How fresh the answers have to be.
     pub freshness: Freshness,
 }
@@ -144,7 +144,7 @@ impl Work for Reading {
             .collect();
         let read = self
             .store
-            .read_standings(&self.board, &distinct, self.freshness);
+            .read_standings(&self.shard, &distinct, self.freshness);
         match read.await {
             Ok(Dated { value, as_of }) => {
                 let found: Option<Vec<Found>> = match value {
@@ -208,7 +208,7 @@ impl<'a> Reader<'a> {
         let Dated { value, as_of } = answer.ok_or_else(fault)??;
         match value {
             Versioned::Current(Found::Incomplete(start_ms)) => {
-                let completed = self.service.complete_from(&shard.board, series, start_ms);
+                let completed = self.service.complete_from(&shard.shard, series, start_ms);
                 completed.await?;
             }
             Versioned::Current(found) => {
@@ -216,7 +216,7 @@ impl<'a> Reader<'a> {
                 *oldest = oldest.into_iter().chain(as_of).min();
                 return take(found).ok_or_else(fault).map(Some).map_err(Error::from);
             }
-            Versioned::Stale => self.service.reload(&shard.board.id).await?,
+            Versioned::Stale => self.service.reload(&shard.shard.id).await?,
         }
         Ok(None)
     }

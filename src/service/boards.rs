@@ -113,7 +113,7 @@ impl Boards {
 #[derive(Clone, Debug, Default)]
 pub struct Listed {
     /// Those that can be read.
-    pub boards: Vec<Board>,
+    pub boards: Vec<Arc<Board>>,
     /// The others, and why they can't.
     pub unreadable: Vec<(BoardId, Error)>,
     /// Behind which id the next part begins; `None`: this was the last.
@@ -130,8 +130,8 @@ pub struct Precondition {
 }
 
 impl Precondition {
-    fn check(&self, stored: Option<&Board>) -> Result<(), Error> {
-        let version = stored.map(Board::version);
+    fn check(&self, stored: Option<&Arc<Board>>) -> Result<(), Error> {
+        let version = stored.map(|board| board.version());
         let matches = self.matches.as_ref().is_none_or(|allowed| {
             version.is_some_and(|version| allowed.iter().any(|tag| *tag == "*" || *tag == version))
         });
@@ -196,7 +196,7 @@ impl Service {
             return Ok(None);
         };
         let known = self.boards.get(id);
-        let live = match known.filter(|live| *live.board == stored) {
+        let live = match known.filter(|live| live.board == stored) {
             Some(live) => live,
             None => Arc::new(LiveBoard::new(stored, &self.store)),
         };
@@ -225,7 +225,7 @@ impl Service {
                 self.boards.put(&board.id, None, drops);
                 Ok(None)
             }
-            Some(Ok(stored)) if stored == **board => match newer {
+            Some(Ok(stored)) if stored == *board => match newer {
                 Some(newer) if newer < RETIRED => self.overtake(board, newer, drops).await,
                 _ => Ok(Some(live)),
             },
@@ -238,12 +238,12 @@ impl Service {
     /// theirs have not.
     async fn overtake(
         &self,
-        board: &Board,
+        board: &Arc<Board>,
         newer: u64,
         drops: u64,
     ) -> Result<Option<Arc<LiveBoard>>, Error> {
         let stamp = self.store.begin_change(&board.id).await?;
-        let next = board.placed(board.placement.clone(), stamp.max(newer + 1));
+        let next = Arc::new(board.placed(board.placement.clone(), stamp.max(newer + 1)));
         let defined = self.store.define_board(&next, Some(board), None).await?;
         let live = Arc::new(LiveBoard::new(next, &self.store));
         if defined == Defined::Stored {
@@ -257,7 +257,7 @@ impl Service {
     }
 
     /// The board as it is stored.
-    pub async fn board(&self, id: &BoardId) -> Result<Board, Error> {
+    pub async fn board(&self, id: &BoardId) -> Result<Arc<Board>, Error> {
         let stored = self.store.load_board(id).await?.transpose()?;
         stored.ok_or_else(|| Error::BoardNotFound(id.clone()))
     }
@@ -276,7 +276,7 @@ impl Service {
             next: ids.last().filter(|_| is_more).cloned(),
             ..Listed::default()
         };
-        let read: Vec<(BoardId, Result<Board, Error>)> = stream::iter(ids)
+        let read: Vec<(BoardId, Result<Arc<Board>, Error>)> = stream::iter(ids)
             .map(async |id| {
                 let board = self.board(&id).await;
                 (id, board)
@@ -304,7 +304,7 @@ impl Service {
         definition: Definition,
         precondition: &Precondition,
         drop_windows: &[Window],
-    ) -> Result<(Board, bool), Error> {
+    ) -> Result<(Arc<Board>, bool), Error> {
         let errors = definition.check();
         if !errors.is_empty() {
             return Err(Error::Invalid(errors));
@@ -332,13 +332,14 @@ impl Service {
                 Some(board) => board.replaced(definition.clone(), stamp),
                 None => Board::new(id.clone(), definition.clone(), stamp, 1, BTreeMap::new()),
             };
+            let board = Arc::new(board);
             let is_moving = board.placement.next.is_some();
             if is_moving {
                 self.store.mark_moving(id, true).await?;
             }
             match self
                 .store
-                .define_board(&board, seen, change.unused_since)
+                .define_board(&board, seen.map(Arc::as_ref), change.unused_since)
                 .await?
             {
                 Defined::Stored => {
@@ -501,7 +502,7 @@ impl Service {
 }
 
 /// What is known of a stored board, whether it can be read whole or not.
-fn as_far_as_read(stored: &StoredBoard) -> &Board {
+fn as_far_as_read(stored: &StoredBoard) -> &Arc<Board> {
     match stored {
         Ok(board) => board,
         Err(unreadable) => &unreadable.board,

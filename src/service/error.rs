@@ -106,7 +106,7 @@ fn windows_in_use(windows: &[Window]) -> String {
 impl From<Box<Unreadable>> for Error {
     fn from(unreadable: Box<Unreadable>) -> Self {
         Self::Unreadable {
-            board: unreadable.board.id,
+            board: unreadable.board.id.clone(),
             detail: unreadable.detail,
         }
     }

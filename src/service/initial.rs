@@ -10,6 +10,7 @@ use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
 use crate::domain::board::{Board, FieldError};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::score::Score;
+use crate::domain::shard::Shard;
 use crate::store::initial::{CALL_MEMBERS_MAX, Initialized};
 use crate::store::{Freshness, Versioned};
 
@@ -45,7 +46,7 @@ impl Service {
                 of_shard[live.board.shard_of(&score.0)].push(score);
             }
             let shards = live.shards.iter().zip(&of_shard);
-            let set = shards.map(|(shard, scores)| self.set_all(&shard.board, scores));
+            let set = shards.map(|(shard, scores)| self.set_all(&shard.shard, scores));
             match try_join_all(set).await?.into_iter().sum::<Option<u64>>() {
                 Some(count) => return Ok(count),
                 None => self.reload(id).await?,
@@ -57,13 +58,13 @@ impl Service {
     /// Sets initial scores of a shard, none too; `None` if the definition has changed.
     async fn set_all(
         &self,
-        board: &Board,
+        shard: &Shard,
         scores: &[(MemberId, Option<Score>)],
     ) -> Result<Option<u64>, Error> {
         let mut count = 0;
         let calls = scores.len().div_ceil(CALL_MEMBERS_MAX).max(1);
         for some in (0..calls).map(|call| part(scores, call)) {
-            match self.store.set_initial(board, some).await? {
+            match self.store.set_initial(shard, some).await? {
                 Versioned::Current(Initialized::Done(members)) => count = members,
                 Versioned::Current(Initialized::OutOfRange(place)) => {
                     let beyond = some.get(place).map(|(member, _)| {

@@ -42,6 +42,7 @@ use crate::clock::Clock;
 use crate::domain::board::Board;
 use crate::domain::ids::MemberId;
 use crate::domain::plan::Routes;
+use crate::domain::shard::Shard;
 use crate::store::{Freshness, Store};
 
 /// How often a call begins anew because the definition has changed or a rolling standing was not complete.
@@ -64,11 +65,11 @@ pub struct LiveBoard {
     is_used: AtomicBool,
 }
 
-/// A shard of a board in memory, or the board itself, if it has but one.
+/// A shard of a board in memory.
 #[derive(Debug)]
 pub struct LiveShard {
-    /// The board as the shard sees it.
-    pub board: Arc<Board>,
+    /// The shard.
+    pub shard: Shard,
     applying: Arc<Line<Applying>>,
     reading: OfEachSize,
     reading_bounded: OfEachSize,
@@ -82,8 +83,7 @@ struct OfEachSize {
 }
 
 impl LiveBoard {
-    fn new(board: Board, store: &Arc<Store>) -> Self {
-        let board = Arc::new(board);
+    fn new(board: Arc<Board>, store: &Arc<Store>) -> Self {
         let shards = board.shards().into_iter();
         Self {
             routes: Routes::default(),
@@ -102,13 +102,11 @@ impl LiveBoard {
 }
 
 impl LiveShard {
-    fn new(board: Board, store: &Arc<Store>) -> Self {
-        let board = Arc::new(board);
-        let (store, shared) = (|| Arc::clone(store), || Arc::clone(&board));
+    fn new(shard: Shard, store: &Arc<Store>) -> Self {
         let line = |freshness| {
             Line::new(Reading {
-                store: store(),
-                board: shared(),
+                store: Arc::clone(store),
+                shard: shard.clone(),
                 freshness,
             })
         };
@@ -118,12 +116,12 @@ impl LiveShard {
         };
         Self {
             applying: Line::new(Applying {
-                store: store(),
-                board: shared(),
+                store: Arc::clone(store),
+                shard: shard.clone(),
             }),
             reading: reading(Freshness::Current),
             reading_bounded: reading(Freshness::Bounded),
-            board,
+            shard,
         }
     }
 

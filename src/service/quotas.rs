@@ -70,7 +70,10 @@ impl Service {
         if uses.is_empty() && home > 0 {
             return Ok(Some(Vec::new()));
         }
-        let home = live.homes.get(home).map_or(&live.board, |home| &home.board);
+        let home = live
+            .homes
+            .get(home)
+            .map_or(&live.shards[0].shard, |home| &home.home);
         let read = self.store.quota_counts(home, &uses, now).await?;
         Ok(match read {
             Versioned::Current(taken) => Some(uses.into_iter().zip(taken).collect()),

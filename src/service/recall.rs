@@ -7,7 +7,7 @@ use futures::future::try_join_all;
 use super::submit::{Pending, Results, Way};
 use super::{Error, LiveBoard, Service};
 use crate::domain::board::Board;
-use crate::domain::shard::Sharding;
+use crate::domain::shard::{Shard, Sharding};
 use crate::domain::time::Timestamp;
 use crate::store::StoreError;
 use crate::store::events::{Answer, CALL_EVENTS_MAX};
@@ -16,13 +16,13 @@ use crate::store::events::{Answer, CALL_EVENTS_MAX};
 #[derive(Debug)]
 pub struct FormerShards {
     sharding: Sharding,
-    shards: Vec<Board>,
+    shards: Vec<Shard>,
     ids_until_ms: i64,
 }
 
 impl FormerShards {
     /// All of a board's.
-    pub(super) fn of(board: &Board) -> Vec<Self> {
+    pub(super) fn of(board: &Arc<Board>) -> Vec<Self> {
         let former = board.placement.former.iter().map(|former| Self {
             sharding: former.sharding,
             shards: board.shards_of(former.sharding),
@@ -77,7 +77,7 @@ impl Service {
         for (place, (_, ready)) in planned.iter().enumerate() {
             let event = &ready.plan.event;
             if event.id.is_some() {
-                places[former.sharding.place_of(&event.member)].push(place);
+                places[former.sharding.index_of(&event.member)].push(place);
             }
         }
         let calls = places.iter().zip(&former.shards);

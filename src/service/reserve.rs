@@ -25,6 +25,7 @@ use super::{Error, LiveBoard, Service};
 use crate::domain::board::Board;
 use crate::domain::event::Rejection;
 use crate::domain::quota::{Pool, QuotaUse};
+use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::store::events::{Answer, Ready};
 use crate::store::reservations::{FENCE_MS, OpenReservation, Reserved, Token, Wanted};
@@ -47,7 +48,7 @@ pub struct Reserving {
     /// Where.
     pub store: Arc<Store>,
     /// The shard.
-    pub board: Arc<Board>,
+    pub home: Shard,
 }
 
 /// What some events of one request would take, and when they were planned.
@@ -72,7 +73,7 @@ impl Work for Reserving {
         let now = now.unwrap_or(Timestamp::from_ms_clamped(0));
         let requests: Vec<_> = requests.into_iter().map(|request| request.wanted).collect();
         let lengths: Vec<usize> = requests.iter().map(Vec::len).collect();
-        let reply = self.store.reserve(&self.board, &requests, now).await;
+        let reply = self.store.reserve(&self.home, &requests, now).await;
         share_out(reply, &lengths)
     }
 }
@@ -83,21 +84,21 @@ pub struct Settling {
     /// Where.
     pub store: Arc<Store>,
     /// The shard.
-    pub board: Arc<Board>,
+    pub home: Shard,
 }
 
 /// A shard in memory where counts of quotas lie.
 #[derive(Debug)]
 pub struct LiveHome {
-    /// The board as the shard sees it.
-    pub board: Arc<Board>,
+    /// The shard.
+    pub home: Shard,
     reserving: Arc<Line<Reserving>>,
     settling: Arc<Line<Settling>>,
 }
 
 impl LiveHome {
     /// Those of a board, in their order; none where the members lie with the counts.
-    pub(super) fn of(board: &Board, store: &Arc<Store>) -> Vec<Self> {
+    pub(super) fn of(board: &Arc<Board>, store: &Arc<Store>) -> Vec<Self> {
         if !board.reserves() {
             return Vec::new();
         }
@@ -105,19 +106,17 @@ impl LiveHome {
         homes.map(|home| Self::new(home, store)).collect()
     }
 
-    fn new(board: Board, store: &Arc<Store>) -> Self {
-        let board = Arc::new(board);
-        let (store, shared) = (|| Arc::clone(store), || Arc::clone(&board));
+    fn new(home: Shard, store: &Arc<Store>) -> Self {
         Self {
             reserving: Line::new(Reserving {
-                store: store(),
-                board: shared(),
+                store: Arc::clone(store),
+                home: home.clone(),
             }),
             settling: Line::new(Settling {
-                store: store(),
-                board: shared(),
+                store: Arc::clone(store),
+                home: home.clone(),
             }),
-            board,
+            home,
         }
     }
 }
@@ -146,7 +145,7 @@ impl Work for Settling {
             jobs.into_iter().flatten().partition(|one| one.is_kept);
         let [kept, given_back] =
             [kept, given_back].map(|list| list.iter().map(|one| one.token).collect::<Vec<_>>());
-        let settled = self.store.settle(&self.board, &kept, &given_back).await;
+        let settled = self.store.settle(&self.home, &kept, &given_back).await;
         vec![settled; count]
     }
 }
@@ -216,7 +215,7 @@ impl Taking {
         let uses: Vec<_> = self.uses().iter().filter(matters).cloned().collect();
         (!uses.is_empty()).then(|| Wanted {
             token: self.token,
-            shard: Arc::clone(&live.shards[self.shard].board),
+            shard: live.shards[self.shard].shard.clone(),
             id: ready.plan.event.id.clone(),
             at: ready.plan.at,
             uses,
@@ -499,15 +498,15 @@ impl Service {
         let older_than_ms = i64::try_from(older_than.as_millis()).unwrap_or(i64::MAX);
         let live = self.live_boards().into_iter();
         let homes = live.flat_map(|live| {
-            let boards = live.homes.iter().map(|home| Arc::clone(&home.board));
-            boards.collect::<Vec<_>>()
+            let homes = live.homes.iter().map(|home| home.home.clone());
+            homes.collect::<Vec<_>>()
         });
         let swept: Vec<Result<Option<()>, Error>> = stream::iter(homes)
             .map(async |home| {
                 let settle = self.settle_left_behind(&home, older_than_ms);
-                let (part, now) = (home.tag(), self.clock.now());
+                let now = self.clock.now();
                 self.faults
-                    .guard(Job::Reservations, &home.id, &part, now, settle)
+                    .guard(Job::Reservations, &home.id, home.tag(), now, settle)
                     .await
             })
             .buffer_unordered(SWEPT_AT_ONCE)
@@ -517,7 +516,7 @@ impl Service {
         swept.into_iter().try_for_each(|swept| swept.map(drop))
     }
 
-    async fn settle_left_behind(&self, home: &Board, older_than_ms: i64) -> Result<(), Error> {
+    async fn settle_left_behind(&self, home: &Shard, older_than_ms: i64) -> Result<(), Error> {
         let open = self.store.open_reservations(home, older_than_ms).await?;
         let Versioned::Current(open) = open else {
             return self.reload(&home.id).await;
@@ -543,7 +542,7 @@ impl Service {
     /// What is to become of a reservation; `None` if that has to be asked again.
     async fn find_out(
         &self,
-        home: &Board,
+        home: &Shard,
         open: &OpenReservation,
     ) -> Result<Option<Settled>, Error> {
         let token = open.token;

@@ -19,6 +19,7 @@ use crate::domain::ids::{BoardId, EventId, MemberId};
 use crate::domain::plan::{Route, StandingName};
 use crate::domain::score::Score;
 use crate::domain::series::Track;
+use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::store::events::{Answer, CALL_COST_US_MAX, CALL_EVENTS_MAX, Ready};
@@ -191,13 +192,13 @@ impl<'a> Planned<'a> {
 /// What became of events that went together.
 pub(super) type Reply = Result<Versioned<Vec<Answer>>, StoreError>;
 
-/// The events of one board being carried out.
+/// The events of one shard being carried out.
 #[derive(Debug)]
 pub struct Applying {
     /// Where.
     pub store: Arc<Store>,
-    /// The board.
-    pub board: Arc<Board>,
+    /// The shard.
+    pub shard: Shard,
 }
 
 /// Events that go together, what they cost, and when they were planned.
@@ -263,7 +264,7 @@ impl Work for Applying {
         let lengths: Vec<usize> = groups.iter().map(|group| group.events.len()).collect();
         let events: Vec<Ready> = groups.into_iter().flat_map(|group| group.events).collect();
         let now = now.unwrap_or(Timestamp::from_ms_clamped(0));
-        let reply = self.store.apply(&self.board, &events, now).await;
+        let reply = self.store.apply(&self.shard, &events, now).await;
         share_out(reply, &lengths)
     }
 }
@@ -526,7 +527,7 @@ impl Service {
         for (window, at) in incomplete {
             let series = live.board.series(*window, Track::Shown);
             for shard in &live.shards {
-                self.complete_from(&shard.board, series, at.ms()).await?;
+                self.complete_from(&shard.shard, series, at.ms()).await?;
             }
         }
         Ok(())

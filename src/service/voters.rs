@@ -9,9 +9,10 @@ use futures::future::try_join_all;
 use super::ask::SharedPage;
 use super::period::Target;
 use super::{Error, LiveBoard, Service};
-use crate::domain::board::{Board, Uniques};
+use crate::domain::board::Uniques;
 use crate::domain::ids::MemberId;
 use crate::domain::period::Period;
+use crate::domain::shard::Shard;
 use crate::store::standings::Entry;
 
 /// The voters of some entries, in their order; of none where the board does not count them.
@@ -60,7 +61,7 @@ impl Service {
             .zip(&places)
             .map(async |(shard, places)| {
                 let members = places.iter().map(|place| members[*place]);
-                let counts = self.store.member_voters(&shard.board, &periods, members);
+                let counts = self.store.member_voters(&shard.shard, &periods, members);
                 counts.await
             });
         let mut counts = vec![0; members.len()];
@@ -78,11 +79,11 @@ impl Service {
         live: &LiveBoard,
         periods: &[Period],
     ) -> Result<u64, Error> {
-        let shards: Vec<&Board> = live.shards.iter().map(|shard| &*shard.board).collect();
+        let shards: Vec<&Shard> = live.shards.iter().map(|shard| &shard.shard).collect();
         if let [whole] = *shards {
             return Ok(self.store.voters(whole, periods).await?);
         }
-        let counted = self.store.voters_of_shards(&live.board, &shards, periods);
+        let counted = self.store.voters_of_shards(&shards, periods);
         Ok(counted.await?)
     }
 }

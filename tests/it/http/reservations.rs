@@ -6,11 +6,11 @@ use std::time::Duration;
 use futures::future::{join, join_all};
 use serde_json::{Value, json};
 use standings::clock::Clock;
-use standings::domain::board::Board;
 use standings::domain::event::{Detail, Event, Origin};
 use standings::domain::ids::{BoardId, EventId, Label, MemberId};
 use standings::domain::plan::Routes;
 use standings::domain::score::Score;
+use standings::domain::shard::Shard;
 use standings::domain::time::Timestamp;
 use standings::store::events::{Answer, Ready};
 use standings::store::reservations::{Reserved, Token, Wanted};
@@ -55,7 +55,7 @@ async fn used(client: &Client) -> Vec<Value> {
 /// An event, taken through its steps by hand.
 struct Steps<'a> {
     world: &'a World,
-    shards: Vec<Board>,
+    shards: Vec<Shard>,
     member_shard: usize,
     ready: Ready,
     token: Token,
@@ -100,7 +100,7 @@ impl<'a> Steps<'a> {
             let home = &self.shards[self.shards[0].home_of(used)];
             let wanted = Wanted {
                 token: self.token,
-                shard: self.shards[self.member_shard].clone().into(),
+                shard: self.shards[self.member_shard].clone(),
                 id: self.ready.plan.event.id.clone(),
                 at: self.ready.plan.at,
                 uses: vec![used.clone()],

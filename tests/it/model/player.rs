@@ -1,6 +1,7 @@
 //! Plays a case against the service and the model side by side, and compares every answer.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -1006,7 +1007,7 @@ async fn free_lease(world: &World, instance: &Instance, id: &str) -> Result<bool
 async fn stored_board(
     instance: &Instance,
     id: &str,
-) -> Result<standings::domain::board::Board, String> {
+) -> Result<Arc<standings::domain::board::Board>, String> {
     let board = instance.service.board(&BoardId::parse(id).unwrap()).await;
     board.map_err(|error| error.to_string())
 }
