@@ -191,7 +191,7 @@ pub async fn get(
     State(app): State<Arc<App>>,
     Path(board): Path<String>,
 ) -> Result<Response, Problem> {
-    let board = app.service.board(&board_id(&board)?).await?;
+    let board = app.service.engine.board(&board_id(&board)?).await?;
     Ok((etag(&board), JsonResponse(BoardBody::from(board))).into_response())
 }
 

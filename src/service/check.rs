@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::report::{Finding, Place, Report};
-use super::{ATTEMPTS_MAX, Error, Service};
+use super::{Error, Service};
 use crate::clock::Clock;
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
@@ -30,6 +30,7 @@ use crate::domain::series::{Derived, List, Series, Standing};
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
+use crate::engine::ATTEMPTS_MAX;
 use crate::store::check::{Head, Look, Manner, Sum, Total};
 use crate::store::keys::{self, Kind, Name, Named};
 use crate::store::purge::Unneeded;
@@ -58,12 +59,12 @@ impl Service {
     /// looked after in Redis itself is among the notes.
     pub async fn check(&self, only: Option<&BoardId>, mends: bool) -> Result<Report, Error> {
         let mut check = Check {
-            store: &self.store,
-            clock: &self.clock,
+            store: &self.engine.store,
+            clock: &self.engine.clock,
             mends,
             report: Report::default(),
         };
-        for warning in self.store.warnings().await {
+        for warning in self.engine.store.warnings().await {
             check.report.note(warning);
         }
         Box::pin(check.run(only)).await?;

@@ -139,14 +139,19 @@ async fn a_walk_that_a_restart_of_redis_interrupts_misses_nobody() {
     let at = Timestamp::parse("2026-11-19T00:00:00Z").unwrap();
     let mut cursors = Vec::new();
     for ties in ["first", "member"] {
-        let board = service.board(&BoardId::parse(ties).unwrap()).await.unwrap();
+        let board = service
+            .engine
+            .board(&BoardId::parse(ties).unwrap())
+            .await
+            .unwrap();
         let shard = board.shards().remove(0);
         let derived = shard.derived().next().unwrap();
         let period = shard.calendar.containing(derived.window.unit(), at);
-        let now = service.clock.now();
+        let now = service.engine.clock.now();
         let running = shard.calendar.containing(derived.window.unit(), now);
         for _ in 0..3 {
             let step = service
+                .engine
                 .store
                 .advance(&shard, &derived, &period, &running, now, 200);
             assert_eq!(step.await.unwrap(), Versioned::Current(false));
@@ -158,6 +163,7 @@ async fn a_walk_that_a_restart_of_redis_interrupts_misses_nobody() {
         };
         let zset = keys::standing(&shard, &standing).next().unwrap();
         let part = service
+            .engine
             .store
             .scan_members(&shard, &zset, "0")
             .await
@@ -180,6 +186,7 @@ async fn a_walk_that_a_restart_of_redis_interrupts_misses_nobody() {
         let mut met: HashSet<String> = part.into_iter().map(|member| member.id).collect();
         while cursor != "0" {
             let (next, part) = service
+                .engine
                 .store
                 .scan_members(&shard, &zset, &cursor)
                 .await

@@ -64,7 +64,7 @@ struct Steps<'a> {
 impl<'a> Steps<'a> {
     async fn of(world: &'a World, id: Option<&str>) -> Self {
         let board = BoardId::parse("votes").unwrap();
-        let board = world.service().board(&board).await.unwrap();
+        let board = world.service().engine.board(&board).await.unwrap();
         let event = Event {
             id: id.map(|id| EventId::parse(id).unwrap()),
             member: MemberId::parse("alice").unwrap(),
@@ -92,7 +92,7 @@ impl<'a> Steps<'a> {
     }
 
     fn store(&self) -> &Store {
-        &self.world.service().store
+        &self.world.service().engine.store
     }
 
     async fn reserve(&self) {
@@ -127,7 +127,11 @@ impl<'a> Steps<'a> {
 /// The background step; what it finds is left behind, however young it is.
 async fn settle(world: &World) {
     for instance in &world.instances {
-        let settled = instance.service.settle_reservations(Duration::ZERO).await;
+        let settled = instance
+            .service
+            .engine
+            .settle_reservations(Duration::ZERO)
+            .await;
         settled.unwrap();
     }
 }
@@ -297,7 +301,7 @@ fn settle_again_and_again(world: &World) -> AbortOnDropHandle<()> {
     AbortOnDropHandle::new(tokio::spawn(async move {
         loop {
             // Redis may be gone.
-            let _ = service.settle_reservations(Duration::ZERO).await;
+            let _ = service.engine.settle_reservations(Duration::ZERO).await;
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }))
@@ -359,7 +363,11 @@ async fn a_primary_that_dies_between_the_steps_lets_no_vote_too_many_through() {
     drop(settling);
     eventually("all is settled", async || {
         let is_settled = async |instance: &Instance| {
-            let settled = instance.service.settle_reservations(Duration::ZERO).await;
+            let settled = instance
+                .service
+                .engine
+                .settle_reservations(Duration::ZERO)
+                .await;
             settled.is_ok()
         };
         is_settled(&world.instances[0]).await

@@ -12,7 +12,7 @@ use metrics::{counter, gauge};
 use parking_lot::Mutex;
 
 use super::faults::Job;
-use super::{Error, LiveBoard, LiveShard, Service};
+use super::{Engine, Error, LiveBoard, LiveShard};
 use crate::domain::board::Board;
 use crate::domain::period::Period;
 use crate::domain::series::{Derived, Series};
@@ -35,21 +35,21 @@ type StandingKey = (String, String, Series, i64);
 /// What this instance is completing, so that its requests don't all do the same work, and what its
 /// background step has found complete.
 #[derive(Debug, Default)]
-pub struct Completing {
+pub(super) struct Completing {
     running: Mutex<HashMap<StandingKey, Arc<tokio::sync::Mutex<()>>>>,
     found_complete: Mutex<HashMap<(String, Series), (String, i64)>>,
 }
 
 impl Completing {
     /// Forgets what has been found complete: Redis may have gone back to older data.
-    pub(super) fn forget(&self) {
+    pub(crate) fn forget(&self) {
         self.found_complete.lock().clear();
     }
 }
 
-impl Service {
+impl Engine {
     /// Completes the standing of a derived series whose newest period begins at this instant.
-    pub(super) async fn complete_from(
+    pub(crate) async fn complete_from(
         &self,
         shard: &Shard,
         series: Series,
@@ -66,7 +66,7 @@ impl Service {
     }
 
     /// Begins the running period's standing of every derived series: on a new board it is complete with that.
-    pub(super) async fn begin_derived(&self, live: &LiveBoard) -> Result<(), Error> {
+    pub(crate) async fn begin_derived(&self, live: &LiveBoard) -> Result<(), Error> {
         let now = self.clock.now();
         for LiveShard { shard, .. } in &live.shards {
             for derived in shard.derived() {

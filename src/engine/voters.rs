@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use futures::future::try_join_all;
 
-use super::ask::SharedPage;
-use super::period::Target;
-use super::{Error, LiveBoard, Service};
+use super::reader::SharedPage;
+use super::{Engine, Error, LiveBoard};
 use crate::domain::board::Uniques;
 use crate::domain::ids::MemberId;
 use crate::domain::period::Period;
@@ -26,33 +25,32 @@ impl Voters {
     }
 }
 
-impl Service {
+impl Engine {
     /// Estimates the voters of a page's entries and of its `me`, once for all who share it.
-    pub(super) async fn voters_of_page(
+    pub(crate) async fn voters_of_page(
         &self,
         live: &LiveBoard,
-        target: &Target,
+        periods: &[Period],
         shared: &SharedPage,
     ) -> Result<Voters, Error> {
         if live.board.definition.uniques != Some(Uniques::Member) {
             return Ok(Voters::default());
         }
         let entries = shared.page.entries.iter().chain(&shared.page.me);
-        let voters = || Box::pin(self.voters(live, target, entries));
+        let voters = || Box::pin(self.voters(live, periods, entries));
         shared.voters.get_or_try_init(voters).await.cloned()
     }
 
     /// Estimates the voters of entries of a standing.
-    pub(super) async fn voters(
+    pub(crate) async fn voters(
         &self,
         live: &LiveBoard,
-        target: &Target,
+        periods: &[Period],
         entries: impl Iterator<Item = &Entry>,
     ) -> Result<Voters, Error> {
         if live.board.definition.uniques != Some(Uniques::Member) {
             return Ok(Voters::default());
         }
-        let periods = target.periods(&live.board);
         let members: Vec<&str> = entries.map(|entry| &*entry.member).collect();
         let places = places_by_shard(live, &members);
         let asked = live
@@ -61,7 +59,7 @@ impl Service {
             .zip(&places)
             .map(async |(shard, places)| {
                 let members = places.iter().map(|place| members[*place]);
-                let counts = self.store.member_voters(&shard.shard, &periods, members);
+                let counts = self.store.member_voters(&shard.shard, periods, members);
                 counts.await
             });
         let mut counts = vec![0; members.len()];
@@ -74,7 +72,7 @@ impl Service {
     }
 
     /// Estimates the voters of some periods together.
-    pub(super) async fn voters_of_standing(
+    pub(crate) async fn voters_of_standing(
         &self,
         live: &LiveBoard,
         periods: &[Period],

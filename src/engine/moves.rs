@@ -13,7 +13,7 @@
 //! - All there is to know lies in Redis. One instance does it at a time (`scripts/lease.lua`); when it is gone, another
 //!   goes on. New shards refuse what an earlier one had under way.
 //! - Remembered event ids are not copied. They stay where they are until they expire, and are looked up there
-//!   (`service/recall.rs`). What does not go by members stays too, for good: the counts of quotas.
+//!   (`engine/recall.rs`). What does not go by members stays too, for good: the counts of quotas.
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -26,7 +26,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 
 use super::faults::Job;
-use super::{Error, Service};
+use super::{Engine, Error};
 use crate::domain::board::Board;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::series::{Derived, Series};
@@ -46,17 +46,6 @@ const LEFT_MAX: u64 = 300;
 /// How many old shards are read side by side.
 const SHARDS_AT_ONCE: usize = 4;
 
-/// How a board is spread.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Progress {
-    /// Over how many shards.
-    pub shards: u16,
-    /// Over how many it is going to be, if it is on the way.
-    pub moving_to: Option<u16>,
-    /// How many entries have been copied on that way, some of them again.
-    pub copied: u64,
-}
-
 /// Whether a step was done; otherwise another instance has taken over, and this one stops.
 enum Step {
     Done,
@@ -72,7 +61,7 @@ macro_rules! done {
     };
 }
 
-impl Service {
+impl Engine {
     /// The background step: moves the boards that are to be spread anew. Safe to run on any number of instances.
     pub async fn reshard_boards(&self) -> Result<(), Error> {
         let mut failed = None;
@@ -83,21 +72,6 @@ impl Service {
             failed = failed.or(moved.err());
         }
         failed.map_or(Ok(()), Err)
-    }
-
-    /// How a board is spread, and how far a move has come.
-    pub async fn reshard_progress(&self, id: &BoardId) -> Result<Progress, Error> {
-        let board = self.board(id).await?;
-        let next = board.placement.next;
-        let copied = match next {
-            Some(_) => self.store.copied_count(&board).await?,
-            None => 0,
-        };
-        Ok(Progress {
-            shards: board.placement.current.shards,
-            moving_to: next.map(|next| next.to.shards),
-            copied,
-        })
     }
 
     async fn reshard(&self, id: &BoardId) -> Result<(), Error> {
@@ -111,7 +85,7 @@ impl Service {
         let lease = self.store.lease(&board, &holder, lease_ms(), 0).await?;
         let Some(lease) = lease else { return Ok(()) };
         let mover = Mover {
-            service: self,
+            engine: self,
             store: &self.store,
             from: board.placement.current,
             to: next.to,
@@ -137,7 +111,7 @@ fn lease_ms() -> u64 {
 
 /// A move under way.
 struct Mover<'a> {
-    service: &'a Service,
+    engine: &'a Engine,
     store: &'a Store,
     from: Sharding,
     to: Sharding,
@@ -394,7 +368,7 @@ impl Mover<'_> {
         done!(self.adopt_all(self.adoptions(), true).await?);
         let remembered = remember_ms(board);
         let ids_until_ms = self
-            .service
+            .engine
             .clock
             .redis_now()
             .ms()
@@ -406,7 +380,7 @@ impl Mover<'_> {
             self.store.end_change(&board.id, stamp).await?;
             return Ok(Step::Lost);
         }
-        self.service.reload(&moved.id).await?;
+        self.engine.reload(&moved.id).await?;
         self.store
             .announce_board(&moved.id, true, Some(stamp))
             .await?;

@@ -5,7 +5,7 @@
 //! 2. The event is applied where its member lies, in one step as ever. What is remembered of it names the reservation.
 //! 3. What was reserved is kept if the event was taken, and else given back.
 //!
-//! Whatever breaks off in between leaves notes. [`Service::settle_reservations`] finds out what became of their events,
+//! Whatever breaks off in between leaves notes. [`Engine::settle_reservations`] finds out what became of their events,
 //! and sees to it that one that was not applied by then never is, however late its call comes in.
 //!
 //! An event is refused for what was taken alone. Where that depends on reservations that are still open, it waits, and
@@ -18,10 +18,10 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use futures::stream::{self, StreamExt};
 
+use super::batcher::{Line, Work};
 use super::faults::Job;
-use super::line::{Line, Work};
-use super::submit::{Groups, Planned, Reply, Way, share_out};
-use super::{Error, LiveBoard, Service};
+use super::submission::{Groups, Planned, Reply, Way, share_out};
+use super::{Engine, Error, LiveBoard};
 use crate::domain::board::Board;
 use crate::domain::event::Rejection;
 use crate::domain::quota::{Pool, QuotaUse};
@@ -98,7 +98,7 @@ pub struct LiveHome {
 
 impl LiveHome {
     /// Those of a board, in their order; none where the members lie with the counts.
-    pub(super) fn of(board: &Arc<Board>, store: &Arc<Store>) -> Vec<Self> {
+    pub(crate) fn of(board: &Arc<Board>, store: &Arc<Store>) -> Vec<Self> {
         if !board.reserves() {
             return Vec::new();
         }
@@ -295,7 +295,7 @@ impl Taking {
 
 /// Takes planned events through the three steps, in their order. `is_careful`: shard by shard, so that events that wait
 /// for each other's reservations don't do so again and again.
-pub(super) async fn send<'a>(
+pub(crate) async fn send<'a>(
     live: &Arc<LiveBoard>,
     mut planned: Vec<Way<'a>>,
     is_careful: bool,
@@ -491,7 +491,7 @@ async fn settle(live: &LiveBoard, events: &[Taking]) {
     }
 }
 
-impl Service {
+impl Engine {
     /// The background step: settles reservations that are left behind, by what became of their events. Safe to run at any
     /// time, on any number of instances, and to stop half-way.
     pub async fn settle_reservations(&self, older_than: Duration) -> Result<(), Error> {

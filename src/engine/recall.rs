@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use futures::future::try_join_all;
 
-use super::submit::{Pending, Results, Way};
-use super::{Error, LiveBoard, Service};
+use super::submission::{Pending, Results, Way};
+use super::{Engine, Error, LiveBoard};
 use crate::domain::board::Board;
 use crate::domain::shard::{Shard, Sharding};
 use crate::domain::time::Timestamp;
@@ -14,7 +14,7 @@ use crate::store::events::{Answer, CALL_EVENTS_MAX};
 
 /// Shards that a board has moved away from.
 #[derive(Debug)]
-pub struct FormerShards {
+pub(crate) struct FormerShards {
     sharding: Sharding,
     shards: Vec<Shard>,
     ids_until_ms: i64,
@@ -22,7 +22,7 @@ pub struct FormerShards {
 
 impl FormerShards {
     /// All of a board's.
-    pub(super) fn of(board: &Arc<Board>) -> Vec<Self> {
+    pub(crate) fn of(board: &Arc<Board>) -> Vec<Self> {
         let former = board.placement.former.iter().map(|former| Self {
             sharding: former.sharding,
             shards: board.shards_of(former.sharding),
@@ -32,10 +32,10 @@ impl FormerShards {
     }
 }
 
-impl Service {
+impl Engine {
     /// Answers the events that are remembered in former shards, and returns the others. Nothing is taken in there any
     /// more: whatever is not remembered now never will be.
-    pub(super) async fn recall<'a>(
+    pub(crate) async fn recall<'a>(
         &self,
         live: &Arc<LiveBoard>,
         mut planned: Vec<Way<'a>>,
