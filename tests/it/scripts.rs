@@ -692,9 +692,7 @@ async fn one_holder_at_a_time_has_the_lease_of_a_board() {
         run(&redis, &script::LEASE, &["st:{b}"], &args).await
     };
     let held = |reply: Reply| match reply.list() {
-        [ok, Reply::Integer(number), position] if ok.text() == "OK" => {
-            (*number, position.text().to_owned())
-        }
+        [ok, Reply::Integer(number), position] if ok.text() == "OK" => (*number, position.text()),
         other => panic!("{other:?}"),
     };
     let (first, position) = held(lease("1", "x", "60000", "").await);
