@@ -21,7 +21,8 @@ use super::ids::{Id, Ids, RowIds};
 use super::input::{BUFFER_BYTES, Format, Input, InputError};
 use super::progress::Progress;
 use super::rejects::{Rejection, Source, Text};
-use super::summary::shortened;
+use crate::cli::text::shortened;
+use crate::http::events::COLUMNS;
 use crate::http::extract::BODY_BYTES_MAX;
 
 /// The longest row, in bytes. An open quotation mark makes a row of the rest of the file: this bounds what is
@@ -79,21 +80,19 @@ pub(super) struct Batch {
     pub(super) is_last: bool,
 }
 
-/// The fields of a row.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Row<'a> {
-    pub(super) id: Option<&'a str>,
-    pub(super) member: &'a str,
-    /// The text of a JSON number.
-    pub(super) score: &'a str,
-    /// In the order of [`OPTIONAL`].
-    pub(super) others: [Option<&'a str>; OPTIONAL.len()],
-}
+/// The texts of a row's fields, in the order of [`COLUMNS`]; of the score the text of a JSON number.
+pub(super) type Row<'a> = [Option<Cow<'a, str>>; COLUMNS.len()];
 
-/// The texts that an event may have beside its id and its member.
-pub(super) const OPTIONAL: [&str; 5] = ["at", "voter", "channel", "device", "ip"];
-/// The place of `at` among them.
-pub(super) const AT: usize = 0;
+pub(super) const ID: usize = 0;
+pub(super) const MEMBER: usize = 1;
+pub(super) const SCORE: usize = 2;
+pub(super) const AT: usize = 3;
+const _: () = {
+    assert!(matches!(COLUMNS[ID].as_bytes(), b"id"));
+    assert!(matches!(COLUMNS[MEMBER].as_bytes(), b"member"));
+    assert!(matches!(COLUMNS[SCORE].as_bytes(), b"score"));
+    assert!(matches!(COLUMNS[AT].as_bytes(), b"at"));
+};
 
 /// Why reading ends before the file does.
 enum Stop {
@@ -176,34 +175,34 @@ impl<'a> Batcher<'a> {
     ) -> Result<(), Stop> {
         self.rows += 1;
         // A row that has been acknowledged before takes part in what makes ids, and in nothing else.
+        let row = row.and_then(checked);
         let event = row.and_then(|row| Ok((self.ids.of(&row, self.rows)?, row)));
         if self.rows <= self.target.skip {
             return Ok(());
         }
         let text = self.target.keeps_text.then(text).flatten();
         let source = Source { line, text };
-        match event.and_then(|(id, row)| self.write(id, row)) {
+        match event.and_then(|(id, row)| self.write(&id, &row)) {
             Ok(()) => self.sources.push(source),
             Err(detail) => {
                 let rejection = Rejection::new(source, UNREADABLE, UNREADABLE_TITLE, &detail);
                 self.unreadable.push(rejection);
             }
         }
-        if self.rows - self.first_row >= self.target.batch_rows
-            || self.body.len() >= BODY_BYTES_FULL
-        {
+        let rows = self.rows - self.first_row;
+        if rows >= self.target.batch_rows || self.body.len() >= BODY_BYTES_FULL {
             self.close(false)?;
         }
         Ok(())
     }
 
-    fn write(&mut self, id: Id<'_>, row: Row<'_>) -> Result<(), String> {
+    fn write(&mut self, id: &Id, row: &Row<'_>) -> Result<(), String> {
         let start = self.body.len();
         let written = self.write_event(id, row);
         let length = self.body.len() - start;
         let detail = match written {
             Ok(()) if length <= EVENT_BYTES_MAX => {
-                self.generated += u64::from(row.id.is_none());
+                self.generated += u64::from(row[ID].is_none());
                 return Ok(());
             }
             Ok(()) => format!("the event has {length} bytes, and {EVENT_BYTES_MAX} are allowed"),
@@ -213,25 +212,22 @@ impl<'a> Batcher<'a> {
         Err(detail)
     }
 
-    fn write_event(&mut self, id: Id<'_>, row: Row<'_>) -> Result<(), serde_json::Error> {
+    fn write_event(&mut self, id: &Id, row: &Row<'_>) -> io::Result<()> {
         let body = &mut self.body;
         if !self.sources.is_empty() {
             body.push(b',');
         }
-        body.extend_from_slice(b"{\"board\":\"");
-        body.extend_from_slice(self.target.board.as_bytes());
-        body.extend_from_slice(b"\",\"id\":");
-        match id {
-            Id::Own(id) => serde_json::to_writer(&mut *body, id)?,
-            id => write!(body, "\"{}\"", self.ids.shown(&id)).map_err(serde_json::Error::io)?,
+        write!(body, "{{\"board\":\"{}\"", self.target.board)?;
+        if row[ID].is_none() {
+            // It needs no escapes.
+            write!(body, ",\"id\":\"{}\"", self.ids.shown(id))?;
         }
-        body.extend_from_slice(b",\"member\":");
-        serde_json::to_writer(&mut *body, row.member)?;
-        body.extend_from_slice(b",\"score\":");
-        body.extend_from_slice(row.score.as_bytes());
-        for (name, text) in OPTIONAL.iter().zip(row.others) {
-            if let Some(text) = text {
-                write!(body, ",\"{name}\":").map_err(serde_json::Error::io)?;
+        for (index, (name, text)) in COLUMNS.iter().zip(row).enumerate() {
+            let Some(text) = text else { continue };
+            write!(body, ",\"{name}\":")?;
+            if index == SCORE {
+                body.extend_from_slice(text.as_bytes());
+            } else {
                 serde_json::to_writer(&mut *body, text)?;
             }
         }
@@ -242,10 +238,9 @@ impl<'a> Batcher<'a> {
     /// Sends what has been collected.
     fn close(&mut self, is_last: bool) -> Result<(), Stop> {
         if let Some(names) = self.ignored.take_new() {
-            self.progress.notice(&format!(
-                "ignored: {names} (events have id, member, score, {})",
-                OPTIONAL.join(", ")
-            ));
+            let columns = COLUMNS.join(", ");
+            self.progress
+                .notice(&format!("ignored: {names} (events have {columns})"));
         }
         let capacity = self.body.len();
         self.body.extend_from_slice(BODY_END);
@@ -295,103 +290,82 @@ impl Ignored {
     }
 }
 
-/// Where a CSV file has its fields.
-struct Columns {
-    id: Option<usize>,
-    member: usize,
-    score: usize,
-    others: [Option<usize>; OPTIONAL.len()],
+/// Checks what every row needs.
+fn checked(row: Row<'_>) -> Result<Row<'_>, String> {
+    if row[MEMBER].as_deref().unwrap_or_default().is_empty() {
+        return Err("no member".to_owned());
+    }
+    if row[SCORE].is_none() {
+        return Err("no score".to_owned());
+    }
+    Ok(row)
 }
 
+/// Where a CSV file has its fields, in the order of [`COLUMNS`].
+struct Columns([Option<usize>; COLUMNS.len()]);
+
 impl Columns {
-    fn find(header: &ByteRecord, ignored: &mut Ignored) -> Result<Self, String> {
-        let (mut id, mut member, mut score) = (None, None, None);
-        let mut others = [None; OPTIONAL.len()];
+    fn find(header: &ByteRecord, ids: Ids, ignored: &mut Ignored) -> Result<Self, String> {
+        let mut columns = [None; COLUMNS.len()];
         for (index, name) in header.iter().enumerate() {
             let name = String::from_utf8_lossy(name.trim_ascii());
-            let column = match name.to_ascii_lowercase().as_str() {
-                "id" => &mut id,
-                "member" => &mut member,
-                "score" => &mut score,
-                other => {
-                    let Some(place) = OPTIONAL.iter().position(|known| *known == other) else {
-                        ignored.add(&name);
-                        continue;
-                    };
-                    &mut others[place]
-                }
+            let known = name.to_ascii_lowercase();
+            let Some(column) = COLUMNS.iter().position(|column| *column == known) else {
+                ignored.add(&name);
+                continue;
             };
-            if column.replace(index).is_some() {
-                let name = shortened(&name);
-                return Err(format!("the header names {name} twice"));
+            if columns[column].replace(index).is_some() {
+                return Err(format!("the header names {} twice", shortened(&name)));
             }
         }
-        let missing = |name: &str| {
-            let names = header.iter().map(|name| String::from_utf8_lossy(name));
-            let found = names.collect::<Vec<_>>().join(", ");
-            let hint = if header.len() > 1 {
-                ""
-            } else {
-                "; columns are separated by commas"
-            };
-            format!(
-                "the header has no column {name}: {}{hint}",
-                shortened(&found)
-            )
-        };
-        Ok(Self {
-            id,
-            member: member.ok_or_else(|| missing("member"))?,
-            score: score.ok_or_else(|| missing("score"))?,
-            others,
-        })
-    }
-
-    /// Whether ids can be made from its rows, where that is wanted.
-    fn check(self, ids: Ids) -> Result<Self, String> {
-        if ids == Ids::Rows && self.id.is_none() && self.others[AT].is_none() {
+        for required in [MEMBER, SCORE] {
+            if columns[required].is_none() {
+                return Err(missing(COLUMNS[required], header));
+            }
+        }
+        if ids == Ids::Rows && columns[ID].is_none() && columns[AT].is_none() {
+            let at = COLUMNS[AT];
             return Err(format!(
-                "the header has neither a column id nor a column {}, which --ids rows needs",
-                OPTIONAL[AT]
+                "the header has neither a column id nor a column {at}, which --ids rows needs"
             ));
         }
-        Ok(self)
+        Ok(Self(columns))
     }
 
     fn row<'r>(&self, record: &'r ByteRecord) -> Result<Row<'r>, String> {
-        let text = |name: &str, index: usize| {
-            std::str::from_utf8(&record[index]).map_err(|_| format!("{name} is not UTF-8"))
-        };
-        // An empty field is one that isn't there.
-        let given = |name: &str, index: Option<usize>| match index.map(|index| text(name, index)) {
-            Some(Ok("")) | None => Ok(None),
-            Some(text) => text.map(Some),
-        };
-        let member = given("member", Some(self.member))?.ok_or("no member")?;
-        let mut others = [None; OPTIONAL.len()];
-        for ((name, index), other) in OPTIONAL.iter().zip(self.others).zip(&mut others) {
-            *other = given(name, index)?;
+        let mut row = Row::default();
+        for (column, index) in self.0.iter().enumerate() {
+            let Some(index) = index else { continue };
+            let text = std::str::from_utf8(&record[*index])
+                .map_err(|_| format!("{} is not UTF-8", COLUMNS[column]))?;
+            // An empty field is one that isn't there.
+            if !text.trim_ascii().is_empty() || (column != SCORE && !text.is_empty()) {
+                let text = if column == SCORE { number(text)? } else { text };
+                row[column] = Some(Cow::Borrowed(text));
+            }
         }
-        Ok(Row {
-            id: given("id", self.id)?,
-            member,
-            score: number(text("score", self.score)?)?,
-            others,
-        })
+        Ok(row)
     }
+}
+
+fn missing(column: &str, header: &ByteRecord) -> String {
+    let names = header.iter().map(String::from_utf8_lossy);
+    let found = shortened(&names.collect::<Vec<_>>().join(", "));
+    let hint = if header.len() > 1 {
+        ""
+    } else {
+        "; columns are separated by commas"
+    };
+    format!("the header has no column {column}: {found}{hint}")
 }
 
 /// The text of a JSON number, without the space around it.
 fn number(text: &str) -> Result<&str, String> {
-    let number = serde_json::from_str::<&RawValue>(text)
-        .ok()
-        .map(RawValue::get);
-    number
-        .filter(|text| is_number(text))
-        .ok_or_else(|| match text.trim_ascii() {
-            "" => "no score".to_owned(),
-            text => format!("the score {:?} is not a number", shortened(text)),
-        })
+    let number = serde_json::from_str::<&RawValue>(text).map(RawValue::get);
+    number.ok().filter(|text| is_number(text)).ok_or_else(|| {
+        let text = shortened(text.trim_ascii());
+        format!("the score {text:?} is not a number")
+    })
 }
 
 /// Whether a JSON value is a number.
@@ -405,17 +379,10 @@ fn read_csv(text: impl Read, batcher: &mut Batcher<'_>, name: &str) -> Result<()
         .from_reader(Lines::new(text));
     let header = match reader.byte_headers() {
         Ok(header) => header.clone(),
-        Err(error) => return Err(content(name, 1, &error)),
+        Err(error) => return Err(content(name, 1, error)),
     };
-    let columns = Columns::find(&header, &mut batcher.ignored)
-        .and_then(|columns| columns.check(batcher.target.ids))
-        .map_err(|detail| {
-            Stop::Failed(InputError::Content {
-                path: name.to_owned(),
-                line: 1,
-                detail,
-            })
-        })?;
+    let columns = Columns::find(&header, batcher.target.ids, &mut batcher.ignored)
+        .map_err(|detail| content(name, 1, detail))?;
     batcher.header = Some(Arc::new(header));
     let mut record = ByteRecord::new();
     loop {
@@ -429,6 +396,7 @@ fn read_csv(text: impl Read, batcher: &mut Batcher<'_>, name: &str) -> Result<()
                 csv::ErrorKind::UnequalLengths {
                     expected_len, len, ..
                 } => Err(format!("{len} fields, and the header has {expected_len}")),
+                csv::ErrorKind::Io(error) => return Err(content(name, line_before, error)),
                 _ => return Err(content(name, line_before, error)),
             },
         };
@@ -437,15 +405,11 @@ fn read_csv(text: impl Read, batcher: &mut Batcher<'_>, name: &str) -> Result<()
     }
 }
 
-fn content(name: &str, line: u64, error: &csv::Error) -> Stop {
-    let detail = match error.kind() {
-        csv::ErrorKind::Io(error) => error.to_string(),
-        _ => error.to_string(),
-    };
+fn content(path: &str, line: u64, detail: impl ToString) -> Stop {
     Stop::Failed(InputError::Content {
-        path: name.to_owned(),
+        path: path.to_owned(),
         line,
-        detail,
+        detail: detail.to_string(),
     })
 }
 
@@ -522,27 +486,16 @@ fn read_ndjson(mut text: impl BufRead, batcher: &mut Batcher<'_>, name: &str) ->
         let is_whole = match read_line(&mut text, &mut buffer) {
             Ok(Some(is_whole)) => is_whole,
             Ok(None) => break,
-            Err(error) => {
-                let detail = error.to_string();
-                return Err(Stop::Failed(InputError::Content {
-                    path: name.to_owned(),
-                    line,
-                    detail,
-                }));
-            }
+            Err(error) => return Err(content(name, line, error)),
         };
         if buffer.trim_ascii().is_empty() {
             continue;
         }
-        let event = if is_whole {
-            JsonEvent::parse(&buffer, &mut batcher.ignored)
+        let row = if is_whole {
+            parse_ndjson(&buffer, &mut batcher.ignored)
         } else {
             Err("the line has more than 1 MiB".to_owned())
         };
-        let row = event
-            .as_ref()
-            .map_err(String::clone)
-            .and_then(JsonEvent::row);
         let text = || is_whole.then(|| Text::Ndjson(buffer.clone()));
         batcher.push(line, row, text)?;
     }
@@ -562,46 +515,16 @@ fn read_line(text: &mut impl BufRead, buffer: &mut Vec<u8>) -> io::Result<Option
     Ok(Some(false))
 }
 
-/// An event as a line of NDJSON has it.
-#[derive(Default)]
-struct JsonEvent<'a> {
-    id: Option<Cow<'a, str>>,
-    member: Option<Cow<'a, str>>,
-    score: Option<&'a RawValue>,
-    others: [Option<Cow<'a, str>>; OPTIONAL.len()],
-}
-
-impl<'a> JsonEvent<'a> {
-    fn parse(line: &'a [u8], ignored: &mut Ignored) -> Result<Self, String> {
-        let mut json = serde_json::Deserializer::from_slice(line);
-        let event = EventSeed(ignored).deserialize(&mut json);
-        event
-            .and_then(|event| json.end().map(|()| event))
-            .map_err(|error| {
-                let text = error.to_string();
-                // The place that the error names counts lines from this one.
-                text.rsplit_once(" at line ")
-                    .map_or_else(|| text.clone(), |(message, _)| message.to_owned())
-            })
-    }
-
-    fn row(&self) -> Result<Row<'_>, String> {
-        let score = self.score.map(RawValue::get).ok_or("no score")?;
-        if !is_number(score) {
-            return Err(format!("the score {} is not a number", shortened(score)));
-        }
-        let member = self
-            .member
-            .as_deref()
-            .filter(|member| !member.is_empty())
-            .ok_or("no member")?;
-        Ok(Row {
-            id: self.id.as_deref(),
-            member,
-            score,
-            others: self.others.each_ref().map(Option::as_deref),
+fn parse_ndjson<'a>(line: &'a [u8], ignored: &mut Ignored) -> Result<Row<'a>, String> {
+    let mut json = serde_json::Deserializer::from_slice(line);
+    let row = EventSeed(ignored).deserialize(&mut json);
+    row.and_then(|row| json.end().map(|()| row))
+        .map_err(|error| {
+            let text = error.to_string();
+            // The place that the error names counts lines from this one.
+            let message = text.rsplit_once(" at line ").map(|(message, _)| message);
+            message.unwrap_or(&text).to_owned()
         })
-    }
 }
 
 /// Reads an event and notes the names of other fields.
@@ -612,53 +535,45 @@ struct EventSeed<'i>(&'i mut Ignored);
 struct JsonText<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl<'de> DeserializeSeed<'de> for EventSeed<'_> {
-    type Value = JsonEvent<'de>;
+    type Value = Row<'de>;
 
-    fn deserialize<D: Deserializer<'de>>(
-        self,
-        deserializer: D,
-    ) -> Result<JsonEvent<'de>, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Row<'de>, D::Error> {
         deserializer.deserialize_map(self)
     }
 }
 
 impl<'de> Visitor<'de> for EventSeed<'_> {
-    type Value = JsonEvent<'de>;
+    type Value = Row<'de>;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("an event object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonEvent<'de>, A::Error> {
-        let mut event = JsonEvent::default();
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Row<'de>, A::Error> {
+        let mut row = Row::default();
         while let Some(JsonText(name)) = map.next_key()? {
-            let is_repeated = match name.as_ref() {
-                "id" => fill(&mut event.id, map.next_value()?),
-                "member" => fill(&mut event.member, map.next_value()?),
-                "score" => event.score.replace(map.next_value()?).is_some(),
-                other => {
-                    if let Some(place) = OPTIONAL.iter().position(|known| *known == other) {
-                        fill(&mut event.others[place], map.next_value()?)
-                    } else {
-                        self.0.add(other);
-                        map.next_value::<IgnoredAny>()?;
-                        false
-                    }
-                }
+            let Some(column) = COLUMNS.iter().position(|column| *column == name) else {
+                self.0.add(&name);
+                map.next_value::<IgnoredAny>()?;
+                continue;
             };
-            if is_repeated {
-                return Err(A::Error::custom(format_args!(
-                    "the field {name} comes twice"
-                )));
+            let text = if column == SCORE {
+                let score = map.next_value::<&RawValue>()?.get();
+                if !is_number(score) {
+                    let score = shortened(score);
+                    let text = format_args!("the score {score} is not a number");
+                    return Err(A::Error::custom(text));
+                }
+                Some(Cow::Borrowed(score))
+            } else {
+                let text: Option<JsonText<'de>> = map.next_value()?;
+                text.map(|JsonText(text)| text)
+            };
+            if std::mem::replace(&mut row[column], text).is_some() {
+                let text = format_args!("the field {name} comes twice");
+                return Err(A::Error::custom(text));
             }
         }
-        Ok(event)
+        Ok(row)
     }
-}
-
-/// Fills a field; says whether it was filled before.
-fn fill<'a>(field: &mut Option<Cow<'a, str>>, text: Option<JsonText<'a>>) -> bool {
-    let is_repeated = field.is_some();
-    *field = text.map(|JsonText(text)| text);
-    is_repeated
 }
