@@ -216,11 +216,10 @@ impl Client {
                 let detail = shortened(&problem.detail);
                 Fault::Final(ClientError::Forbidden { act, detail })
             }
-            StatusCode::NOT_FOUND => match self.as_missing_board(problem.name()) {
-                Some(fault) => fault,
-                None => self.refused(what, status, &text),
-            },
-            _ => self.refused(what, status, &text),
+            _ => {
+                let missing = self.as_missing_board(problem.name());
+                missing.unwrap_or_else(|| self.refused(what, status, &text))
+            }
         })
     }
 
@@ -279,9 +278,12 @@ impl Client {
 
     /// The fault of a request for a board that isn't there, if the problem has that name.
     pub(super) fn as_missing_board(&self, problem: &str) -> Option<Fault> {
-        let (board, url) = (self.board.clone(), self.url.clone());
-        (problem == BOARD_NOT_FOUND)
-            .then(|| Fault::Final(ClientError::BoardNotFound { board, url }))
+        (problem == BOARD_NOT_FOUND).then(|| {
+            Fault::Final(ClientError::BoardNotFound {
+                board: self.board.clone(),
+                url: self.url.clone(),
+            })
+        })
     }
 
     /// The fault of a request that would be refused again.

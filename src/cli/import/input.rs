@@ -77,7 +77,7 @@ enum Content {
 }
 
 /// The text of a file, decompressed, without its byte order mark.
-pub(super) struct Text {
+pub(super) struct Decoded {
     pub(super) read: Box<dyn BufRead + Send>,
     pub(super) format: Format,
 }
@@ -113,7 +113,7 @@ impl Input {
     pub(super) fn identity(&self) -> Option<&Identity> {
         match &self.content {
             Content::File { identity, .. } => Some(identity),
-            _ => None,
+            Content::Stream(_) => None,
         }
     }
 
@@ -121,7 +121,7 @@ impl Input {
     pub(super) fn beginnings(&self) -> &[Identity] {
         match &self.content {
             Content::File { beginnings, .. } => beginnings,
-            _ => &[],
+            Content::Stream(_) => &[],
         }
     }
 
@@ -141,7 +141,7 @@ impl Input {
     }
 
     /// Begins to decode; blocks until the first bytes are there.
-    pub(super) fn decode(self) -> io::Result<Text> {
+    pub(super) fn decode(self) -> io::Result<Decoded> {
         let raw: Box<dyn Read + Send> = match self.content {
             // What is appended in the meantime isn't part of what the identity names.
             Content::File { file, identity, .. } => Box::new(file.take(identity.bytes)),
@@ -170,7 +170,7 @@ impl Input {
         let format =
             Format::of_name(&self.path).unwrap_or_else(|| Format::of_content(&head[mark_bytes..]));
         read.consume(mark_bytes);
-        Ok(Text { read, format })
+        Ok(Decoded { read, format })
     }
 }
 

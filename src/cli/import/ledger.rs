@@ -5,15 +5,13 @@
 //! may have been.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-use csv::ByteRecord;
 
 use super::input::Identity;
 use super::memory::{Memory, Unsure};
 use super::record::{Earlier, Finished, Job, Places, Record, remove};
 use super::rejects::{Rejection, Rejects};
+use super::rows::Batch;
 use super::sender::BoardFacts;
 use super::summary::Tally;
 use super::{ImportArgs, ImportError};
@@ -27,17 +25,14 @@ const SAVE_AHEAD_BATCHES: u64 = 64;
 /// A batch whose events all have their results.
 #[derive(Debug)]
 pub(super) struct Acknowledged {
-    pub(super) rows: u64,
+    pub(super) batch: Batch,
+    /// What became of the events that were taken.
     pub(super) tally: Tally,
-    /// In the order of the file.
+    /// The rows that were not, in the order of the file.
     pub(super) rejections: Vec<Rejection>,
-    /// The header of a CSV file.
-    pub(super) header: Option<Arc<ByteRecord>>,
     /// When it was sent for the first time, or before. Requests begin in the order of the rows, so nothing behind
     /// it was sent before that.
     pub(super) sent: Timestamp,
-    pub(super) bytes_read: u64,
-    pub(super) is_last: bool,
 }
 
 /// What is known of the rows.
@@ -131,18 +126,24 @@ impl Ledger {
     }
 
     /// Counts rows that follow those acknowledged so far; blocks.
-    pub(super) fn acknowledge(&mut self, batch: &Acknowledged) -> Result<(), ImportError> {
+    pub(super) fn acknowledge(&mut self, acknowledged: &Acknowledged) -> Result<(), ImportError> {
+        let Acknowledged {
+            batch,
+            tally,
+            rejections,
+            sent,
+        } = acknowledged;
         if let Some(rejects) = &mut self.rejects {
-            rejects.append(batch.header.as_deref(), &batch.rejections)?;
+            rejects.append(batch.header.as_deref(), rejections)?;
         }
         let record = &mut self.record;
         record.rows += batch.rows;
-        record.tally.add(&batch.tally);
-        for rejection in &batch.rejections {
+        record.tally.add(tally);
+        for rejection in rejections {
             record.tally.reject(rejection);
         }
         self.unsure = self.unsure.filter(|unsure| record.rows < unsure.sent_rows);
-        record.sent_since = Some(self.unsure.map_or(batch.sent, |unsure| unsure.since));
+        record.sent_since = Some(self.unsure.map_or(*sent, |unsure| unsure.since));
         let is_used_up = record.rows + self.in_flight_rows > record.sent_rows;
         if is_used_up || self.saved.elapsed() >= SAVE_INTERVAL {
             self.save()?;

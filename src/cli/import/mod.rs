@@ -1,10 +1,10 @@
 //! `standings import`: sends a file of events to a service, each exactly once.
 //!
 //! ```text
-//! file ─ input.rs ─ rows.rs ─── queue ──▶ sender.rs ── POST /v1/events ──▶ the service
-//!        (a thread: decodes,               (several in flight, each repeated until it is answered)
-//!         builds the bodies)                   │
-//!                        record.rs ◀─ ledger.rs ◀┘ acknowledged, in the order of the file
+//! file ─ input.rs ─ csv.rs, ndjson.rs ─ rows.rs ─ queue ──▶ sender.rs ── POST /v1/events ──▶ the service
+//!        (a thread: decodes, parses, builds bodies)   (several in flight, each repeated until it is answered)
+//!                                                             │
+//!                                       record.rs ◀─ ledger.rs ◀┘ acknowledged, in the order of the file
 //! ```
 //!
 //! - Every event has an id. A row without one gets an id that follows from the file's content and the row's
@@ -20,10 +20,12 @@
 //! - Memory is bounded: by the batches in flight and in the queue, not by the file. Only `--ids rows` counts rows by
 //!   their content.
 
+mod csv;
 mod ids;
 mod input;
 mod ledger;
 mod memory;
+mod ndjson;
 mod progress;
 mod record;
 mod rejects;
@@ -46,7 +48,6 @@ use clap::value_parser;
 use futures::stream::{self, StreamExt};
 use thiserror::Error;
 use tokio::sync::{Semaphore, mpsc};
-use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 pub use self::ids::Ids;
@@ -55,7 +56,7 @@ use self::input::{Input, InputError};
 use self::ledger::{Acknowledged, Ledger};
 use self::memory::Memory;
 use self::progress::Progress;
-use self::record::{Earlier, Job, Places, RecordError};
+use self::record::{Earlier, Job, Places, Record, RecordError};
 use self::rejects::RejectsError;
 use self::rows::{Batch, Target};
 use self::sender::{BoardFacts, Sender};
@@ -213,6 +214,7 @@ enum ImportError {
 
 impl ImportError {
     /// The exit status of the process.
+    #[expect(clippy::unused_self, reason = "as of a summary, which has its own")]
     fn exit_status(&self) -> u8 {
         STATUS_FAILED
     }
@@ -285,20 +287,25 @@ async fn run_in<P: FnOnce(Option<u64>) -> Progress>(
     interrupt: impl Future<Output = ()>,
 ) -> Result<Summary, ImportError> {
     let begun = Instant::now();
-    let Surroundings {
-        patience,
-        drain_time_max,
-        fallback,
-        state,
-        progress,
-    } = surroundings;
-    let places = Places::new(&args.file, state.as_deref(), &fallback);
+    let places = Places::new(
+        &args.file,
+        surroundings.state.as_deref(),
+        &surroundings.fallback,
+    );
     let finished = places.finished(args.board.as_str())?;
     let input = open(&args.file, finished.sizes()).await?;
-    let progress = Arc::new(progress(input.identity().map(|identity| identity.bytes)));
+    let progress = Arc::new((surroundings.progress)(
+        input.identity().map(|identity| identity.bytes),
+    ));
     let notices = Arc::clone(&progress);
     let notice = move |text: &str| notices.notice(text);
-    let client = Client::new(&args.service, args.board.clone(), PURPOSE, patience, notice)?;
+    let client = Client::new(
+        &args.service,
+        args.board.clone(),
+        PURPOSE,
+        surroundings.patience,
+        notice,
+    )?;
     let job = Job {
         file: input.identity().cloned(),
         board: args.board.to_string(),
@@ -320,25 +327,38 @@ async fn run_in<P: FnOnce(Option<u64>) -> Progress>(
         ledger: &mut ledger,
         progress,
     };
-    let sent = import.send(input, interrupt, drain_time_max).await;
+    let sent = import
+        .send(input, interrupt, surroundings.drain_time_max)
+        .await;
     import.progress.finish();
     match sent {
         Ok(()) => ledger.finish(&places)?,
         Err(cause) => return Err(suspend(&mut ledger, &sender, &board, cause)),
     }
+    Ok(summary(&ledger, args, &board, rows_before, begun.elapsed()))
+}
+
+fn summary(
+    ledger: &Ledger,
+    args: ImportArgs,
+    board: &BoardFacts,
+    rows_before: u64,
+    elapsed: Duration,
+) -> Summary {
+    let Record { rows, tally, .. } = &ledger.record;
     let remembered_until = Memory::end(board.idempotency, ledger.record.begun());
-    Ok(Summary {
-        rows: ledger.record.rows,
-        tally: ledger.record.tally.clone(),
+    Summary {
+        rows: *rows,
+        tally: tally.clone(),
         rows_before,
-        elapsed: begun.elapsed(),
+        elapsed,
         generated: Generated {
             ids: args.ids,
             is_stream: !ledger.is_resumable(),
             remembered_until: (remembered_until > now()).then_some(remembered_until),
         },
         rejects: args.rejects,
-    })
+    }
 }
 
 /// Opens the file, and learns what its beginnings of these sizes are known by.
@@ -385,10 +405,7 @@ fn announce(ledger: &Ledger, input: &Input, progress: &Progress) {
 
 /// Leaves the right record behind, and says how to go on.
 fn suspend(ledger: &mut Ledger, sender: &Sender, board: &BoardFacts, stop: Stop) -> ImportError {
-    let (cause, is_settled) = match stop {
-        Stop::Settled(cause) => (cause, true),
-        Stop::Unsettled(cause) => (cause, false),
-    };
+    let Stop { cause, is_settled } = stop;
     if !sender.has_perhaps_sent() {
         return ledger.undo().err().unwrap_or(cause);
     }
@@ -409,23 +426,28 @@ fn suspend(ledger: &mut Ledger, sender: &Sender, board: &BoardFacts, stop: Stop)
 }
 
 /// Why sending ended before the file did.
-enum Stop {
-    /// Every request that was begun has been answered.
-    Settled(ImportError),
-    /// Some requests have not.
-    Unsettled(ImportError),
+struct Stop {
+    cause: ImportError,
+    /// Whether every request that was begun has been answered.
+    is_settled: bool,
 }
 
 impl From<InputError> for Stop {
     /// It comes behind all rows that could be read.
     fn from(error: InputError) -> Self {
-        Self::Settled(error.into())
+        Self {
+            cause: error.into(),
+            is_settled: true,
+        }
     }
 }
 
 impl From<ImportError> for Stop {
-    fn from(error: ImportError) -> Self {
-        Self::Unsettled(error)
+    fn from(cause: ImportError) -> Self {
+        Self {
+            cause,
+            is_settled: false,
+        }
     }
 }
 
@@ -464,9 +486,7 @@ impl Import<'_> {
             stopping.cancelled().await;
             tokio::time::sleep(drain_time_max).await;
         });
-        let interval = self.progress.interval();
-        let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + interval, interval);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut ticks = self.progress.ticks();
         let (mut bytes_read, mut is_complete) = (0, false);
         loop {
             let next = tokio::select! {
@@ -483,10 +503,11 @@ impl Import<'_> {
                 }
                 next = acknowledged.next() => next,
             };
-            let Some(batch) = next.transpose()? else {
+            let Some(acknowledged) = next.transpose()? else {
                 break;
             };
-            self.ledger.acknowledge(&batch)?;
+            self.ledger.acknowledge(&acknowledged)?;
+            let batch = acknowledged.batch;
             (bytes_read, is_complete) = (batch.bytes_read, batch.is_last);
             if self.sender.has_perhaps_sent() {
                 gate.add_permits(std::mem::take(&mut closed_permits));
@@ -495,7 +516,10 @@ impl Import<'_> {
         if is_complete {
             Ok(())
         } else if stopping.is_cancelled() {
-            Err(Stop::Settled(ImportError::Interrupted))
+            Err(Stop {
+                cause: ImportError::Interrupted,
+                is_settled: true,
+            })
         } else {
             Err(InputError::Lost(name).into())
         }
@@ -503,7 +527,7 @@ impl Import<'_> {
 
     /// Begins to read the file behind the rows that are acknowledged.
     fn read(&self, input: Input) -> Result<mpsc::Receiver<Result<Batch, InputError>>, InputError> {
-        let (sender, receiver) = mpsc::channel(QUEUE_BATCHES);
+        let (batches, receiver) = mpsc::channel(QUEUE_BATCHES);
         let path = input.name();
         let target = Target {
             board: self.args.board.to_string(),
@@ -516,7 +540,7 @@ impl Import<'_> {
         // Not a task of the runtime, which would wait at its end for a stream that says nothing more.
         thread::Builder::new()
             .name("import-reader".to_owned())
-            .spawn(move || rows::read(input, &target, &sender, &progress))
+            .spawn(move || rows::read(input, &target, &batches, &progress))
             .map_err(|cause| InputError::Read { path, cause })?;
         Ok(receiver)
     }
@@ -529,20 +553,17 @@ async fn acknowledge(
     memory: Memory,
     gate: &Semaphore,
 ) -> Result<Acknowledged, Stop> {
-    let batch = batch?;
+    let mut batch = batch?;
     let sent = now();
     // It fails only where a semaphore is closed, and this one never is.
     let _permit = gate.acquire().await;
     let (tally, mut rejections) = sender.send(&batch, memory).await?;
-    rejections.extend(batch.unreadable);
+    rejections.append(&mut batch.unreadable);
     rejections.sort_by_key(|rejection| rejection.source.line);
     Ok(Acknowledged {
-        rows: batch.rows,
+        batch,
         tally,
         rejections,
-        header: batch.header,
         sent,
-        bytes_read: batch.bytes_read,
-        is_last: batch.is_last,
     })
 }

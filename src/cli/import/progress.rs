@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use parking_lot::Mutex;
+use tokio::time::{Interval, MissedTickBehavior};
 
 use super::summary::rate;
 use crate::cli::text::printable;
@@ -63,12 +64,15 @@ impl Progress {
         }
     }
 
-    /// How often [`Progress::show`] is to be called.
-    pub(super) fn interval(&self) -> Duration {
-        match &self.output {
+    /// When [`Progress::show`] is to be called.
+    pub(super) fn ticks(&self) -> Interval {
+        let interval = match &self.output {
             Output::Bar(_) => BAR_INTERVAL,
             Output::Lines(_) => LINE_INTERVAL,
-        }
+        };
+        let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + interval, interval);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        ticks
     }
 
     /// Says something once.

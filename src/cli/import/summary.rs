@@ -135,6 +135,23 @@ impl Summary {
             STATUS_REJECTED
         }
     }
+
+    fn fmt_rejected(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rejected = &self.tally.rejected;
+        match &self.rejects {
+            _ if rejected.is_empty() => {}
+            Some(path) => write!(f, "  (all in {})", printable(&path.display().to_string()))?,
+            None => f.write_str("  (--rejects FILE writes all of them to a file)")?,
+        }
+        for (kind, of_kind) in rejected {
+            let (title, count) = (&of_kind.title, HumanCount(of_kind.count));
+            write!(f, "\n    {kind} ({title}): {count}")?;
+            for Example { line, detail } in &of_kind.examples {
+                write!(f, "\n      line {line}: {detail}")?;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl fmt::Display for Summary {
@@ -145,7 +162,7 @@ impl fmt::Display for Summary {
             duplicate,
             duplicate_resent,
             generated,
-            rejected,
+            ..
         } = &self.tally;
         let done = self.rows.saturating_sub(self.rows_before);
         write!(f, "{} rows", HumanCount(self.rows))?;
@@ -171,25 +188,7 @@ impl fmt::Display for Summary {
             )?;
         }
         line(f, "rejected", self.tally.rejected_count())?;
-        match &self.rejects {
-            _ if rejected.is_empty() => {}
-            Some(path) => write!(f, "  (all in {})", printable(&path.display().to_string()))?,
-            None => f.write_str("  (--rejects FILE writes all of them to a file)")?,
-        }
-        for (
-            kind,
-            Rejected {
-                title,
-                count,
-                examples,
-            },
-        ) in rejected
-        {
-            write!(f, "\n    {kind} ({title}): {}", HumanCount(*count))?;
-            for Example { line, detail } in examples {
-                write!(f, "\n      line {line}: {detail}")?;
-            }
-        }
+        self.fmt_rejected(f)?;
         if *generated > 0 {
             write!(f, "\n{} {}", HumanCount(*generated), self.generated)?;
         }
