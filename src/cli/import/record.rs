@@ -52,24 +52,23 @@ pub(super) enum RecordError {
 }
 
 /// What an import is, so that another one doesn't take its checkpoint.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(default)]
 pub(super) struct Job {
     /// `None` of a stream, which has no record.
     pub(super) file: Option<Identity>,
     pub(super) board: String,
     pub(super) url: String,
     /// What the ids of rows without one follow from.
-    #[serde(default)]
     pub(super) ids: Ids,
     /// The file of rejected rows.
-    #[serde(default)]
     pub(super) rejects: Option<PathBuf>,
 }
 
 /// What is known of an import.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(default)]
 pub(super) struct Record {
-    #[serde(default)]
     version: u32,
     #[serde(flatten)]
     pub(super) job: Job,
@@ -78,10 +77,8 @@ pub(super) struct Record {
     /// Every row up to this one has been acknowledged.
     pub(super) rows: u64,
     /// No row behind this one has been sent.
-    #[serde(default)]
     pub(super) sent_rows: u64,
     /// No row between the two was sent before this time; `None` if none was sent at all.
-    #[serde(default)]
     pub(super) sent_since: Option<Timestamp>,
     /// No row at all was sent before this time; `None` until one is.
     pub(super) begun: Option<Timestamp>,
@@ -89,10 +86,8 @@ pub(super) struct Record {
     #[serde(flatten)]
     pub(super) tally: Tally,
     /// How long the file of rejected rows is with those that were acknowledged, in bytes.
-    #[serde(default)]
     pub(super) rejects_bytes: u64,
     /// Whether all rows of the file have been acknowledged.
-    #[serde(default)]
     pub(super) is_finished: bool,
 }
 
@@ -102,14 +97,7 @@ impl Record {
         Self {
             version: VERSION,
             job,
-            board_version: None,
-            rows: 0,
-            sent_rows: 0,
-            sent_since: None,
-            begun: None,
-            tally: Tally::default(),
-            rejects_bytes: 0,
-            is_finished: false,
+            ..Self::default()
         }
     }
 
