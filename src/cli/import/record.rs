@@ -110,13 +110,21 @@ impl Record {
     fn read(path: &Path) -> Result<Option<Self>, RecordError> {
         let read = || {
             let record: Self = serde_json::from_slice(&fs::read(path)?)?;
-            if record.version == VERSION {
-                return Ok(record);
+            let Self {
+                version,
+                rows,
+                sent_rows,
+                ..
+            } = record;
+            if version != VERSION {
+                let text = format!("its version is {version}, not {VERSION}");
+                return Err(io::Error::other(text));
             }
-            let version = record.version;
-            Err(io::Error::other(format!(
-                "its version is {version}, not {VERSION}"
-            )))
+            if rows > sent_rows {
+                let text = format!("{rows} rows are acknowledged, and {sent_rows} were sent");
+                return Err(io::Error::other(text));
+            }
+            Ok(record)
         };
         match read() {
             Ok(record) => Ok(Some(record)),
@@ -248,7 +256,11 @@ impl Places {
             // A line that was cut off is none.
             let lines = text.lines();
             let records = lines.filter_map(|line| serde_json::from_str::<Record>(line).ok());
-            finished.extend(records.filter(|record| record.job.board == board && record.rows > 0));
+            finished.extend(records.filter(|record| {
+                // Marks of the first form don't say that they are of finished imports.
+                let is_finished = record.is_finished || record.version < VERSION;
+                is_finished && record.job.board == board && record.rows > 0
+            }));
         }
         Ok(Finished(finished))
     }
@@ -383,7 +395,7 @@ mod tests {
         assert!(places.unfinished(&wanted).unwrap().is_none());
 
         let mut record = Record::new(wanted.clone());
-        record.rows = 12;
+        (record.rows, record.sent_rows) = (12, 20);
         record.sent_since = Some(Timestamp::parse("2026-11-21T00:30:00Z").unwrap());
         record.tally.applied = 3;
         record.write(&path).unwrap();
@@ -433,6 +445,7 @@ mod tests {
             "",
             "{\"rows\": 1}",
             "{\"version\": 9}",
+            "{\"version\": 2, \"rows\": 1}",
             &other_form.unwrap(),
         ] {
             fs::write(folder.path().join("a.csv.standings-import.json"), content).unwrap();
