@@ -9,7 +9,7 @@
 //! http/events.rs        JSON in, JSON out                         http/standings.rs
 //! service/submit.rs     the use case                              service/page.rs, member.rs, …
 //! domain/plan.rs        which standings, what amount (pure)       service/period.rs
-//! service/line.rs       what comes in together shares a call      service/ask.rs
+//! engine/batcher.rs     what comes in together shares a call      service/ask.rs
 //! store/events.rs       one typed call per script                 store/standings.rs
 //! scripts/apply.lua     one atomic step in Redis                  scripts/read.lua
 //! ```
@@ -18,13 +18,14 @@
 //! | --- | --- |
 //! | [`domain`] | what a standing is: values, calendars, boards, plans; no IO, no clock |
 //! | [`store`] | what Redis holds: keys, scripts, connections, the embedded server; nothing else names a key |
+//! | [`engine`] | machinery between the two: jobs that come in together share a call |
 //! | [`service`] | the use cases, one file each; knows no HTTP |
 //! | [`http`] | one table of routes, problems, API keys, the `OpenAPI` document |
 //! | [`worker`] | loops that sleep and call one step of the service |
 //! | [`server`] | puts it together, runs it, ends it |
 //! | [`descriptors`] | how many file descriptors there are, and how many are for clients |
 //! | [`config`], [`env_file`] | settings; the file that they may be in |
-//! | [`clock`], [`begin`] | the time all instances agree on; keeping an order |
+//! | [`clock`] | the time all instances agree on |
 //! | [`log`], [`throttle`] | lines that never hold up what they are about; one a second of what would flood the log |
 //! | [`timeouts`] | the factor of all limits of time |
 //! | [`supervise`] | background tasks that are begun again when they panic |
@@ -38,12 +39,12 @@
 //! - Time is an argument below the entry points; the clock follows Redis' clock.
 //! - A derived standing that isn't complete is never read; whoever finds it so completes it.
 
-pub mod begin;
 pub mod check;
 pub mod clock;
 pub mod config;
 pub mod descriptors;
 pub mod domain;
+pub mod engine;
 pub mod env_file;
 pub mod http;
 pub mod import;

@@ -11,11 +11,11 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
-use super::line::Work;
 use super::voters::Voters;
 use super::{Error, LiveBoard, LiveShard, Service};
 use crate::domain::board::Board;
 use crate::domain::series::Series;
+use crate::engine::batcher::{SMALL_COST_US_MAX, Work};
 use crate::store::standings::{Amounts, Answer, Neighbourhood, Page, Query, Slice, Spread, Subset};
 use crate::store::{Dated, Freshness, Store, StoreError, Versioned};
 
@@ -88,7 +88,7 @@ impl From<Answer> for Found {
     }
 }
 
-/// How much a request reads in all. Small requests pass large ones: each kind has lines of its own.
+/// How much a request reads in all. Small requests pass large ones: each kind has batchers of its own.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Size {
     /// A page, at the most.
@@ -128,6 +128,10 @@ impl Work for Reading {
         load.cost_us += query.cost_us();
         load.queries.insert(query.clone());
         load.cost_us <= CALL_COST_US_MAX
+    }
+
+    fn is_small(load: &Asked) -> bool {
+        load.cost_us <= SMALL_COST_US_MAX
     }
 
     async fn call(&self, jobs: Vec<Query>) -> Vec<Self::Answer> {

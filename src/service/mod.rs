@@ -10,7 +10,6 @@ pub mod check;
 pub mod error;
 pub mod faults;
 pub mod initial;
-pub mod line;
 pub mod member;
 mod merged;
 pub mod page;
@@ -34,7 +33,6 @@ pub use error::Error;
 
 use self::ask::{Reading, Size};
 use self::faults::Faults;
-use self::line::Line;
 use self::recall::FormerShards;
 use self::reserve::LiveHome;
 use self::submit::Applying;
@@ -42,6 +40,7 @@ use crate::clock::Clock;
 use crate::domain::board::Board;
 use crate::domain::ids::MemberId;
 use crate::domain::plan::Routes;
+use crate::engine::batcher::Batcher;
 use crate::store::{Freshness, Store};
 
 /// How often a call begins anew because the definition has changed or a rolling standing was not complete.
@@ -69,16 +68,16 @@ pub struct LiveBoard {
 pub struct LiveShard {
     /// The board as the shard sees it.
     pub board: Arc<Board>,
-    applying: Arc<Line<Applying>>,
+    applying: Arc<Batcher<Applying>>,
     reading: OfEachSize,
     reading_bounded: OfEachSize,
 }
 
-/// The lines of small reads and of large ones.
+/// The batchers of small reads and of large ones.
 #[derive(Debug)]
 struct OfEachSize {
-    small: Arc<Line<Reading>>,
-    large: Arc<Line<Reading>>,
+    small: Arc<Batcher<Reading>>,
+    large: Arc<Batcher<Reading>>,
 }
 
 impl LiveBoard {
@@ -105,19 +104,19 @@ impl LiveShard {
     fn new(board: Board, store: &Arc<Store>) -> Self {
         let board = Arc::new(board);
         let (store, shared) = (|| Arc::clone(store), || Arc::clone(&board));
-        let line = |freshness| {
-            Line::new(Reading {
+        let batcher = |freshness| {
+            Batcher::new(Reading {
                 store: store(),
                 board: shared(),
                 freshness,
             })
         };
         let reading = |freshness| OfEachSize {
-            small: line(freshness),
-            large: line(freshness),
+            small: batcher(freshness),
+            large: batcher(freshness),
         };
         Self {
-            applying: Line::new(Applying {
+            applying: Batcher::new(Applying {
                 store: store(),
                 board: shared(),
             }),
@@ -127,15 +126,15 @@ impl LiveShard {
         }
     }
 
-    /// The line of the reads of this size, whose answers have to be so fresh.
-    fn reading(&self, freshness: Freshness, size: Size) -> &Arc<Line<Reading>> {
-        let lines = match freshness {
+    /// The batcher of the reads of this size, whose answers have to be so fresh.
+    fn reading(&self, freshness: Freshness, size: Size) -> &Arc<Batcher<Reading>> {
+        let batchers = match freshness {
             Freshness::Current => &self.reading,
             Freshness::Bounded => &self.reading_bounded,
         };
         match size {
-            Size::Small => &lines.small,
-            Size::Large => &lines.large,
+            Size::Small => &batchers.small,
+            Size::Large => &batchers.large,
         }
     }
 }

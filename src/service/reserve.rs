@@ -19,13 +19,13 @@ use futures::future::join_all;
 use futures::stream::{self, StreamExt};
 
 use super::faults::Job;
-use super::line::{Line, Work};
 use super::submit::{Groups, Planned, Reply, Way, share_out};
 use super::{Error, LiveBoard, Service};
 use crate::domain::board::Board;
 use crate::domain::event::Rejection;
 use crate::domain::quota::{Pool, QuotaUse};
 use crate::domain::time::Timestamp;
+use crate::engine::batcher::{Batcher, Work};
 use crate::store::events::{Answer, Ready};
 use crate::store::reservations::{FENCE_MS, OpenReservation, Reserved, Token, Wanted};
 use crate::store::{Store, StoreError, Versioned};
@@ -67,13 +67,17 @@ impl Work for Reserving {
         *load <= CALL_USES_MAX
     }
 
-    async fn call(&self, requests: Vec<Request>) -> Vec<Self::Answer> {
+    fn is_small(_: &usize) -> bool {
+        true
+    }
+
+    fn call(&self, requests: Vec<Request>) -> impl Future<Output = Vec<Self::Answer>> + Send {
         let now = requests.iter().map(|request| request.planned_at).max();
         let now = now.unwrap_or(Timestamp::from_ms_clamped(0));
         let requests: Vec<_> = requests.into_iter().map(|request| request.wanted).collect();
         let lengths: Vec<usize> = requests.iter().map(Vec::len).collect();
-        let reply = self.store.reserve(&self.board, &requests, now).await;
-        share_out(reply, &lengths)
+        let reply = self.store.reserve(&self.board, &requests, now);
+        async move { share_out(reply.await, &lengths) }
     }
 }
 
@@ -91,8 +95,8 @@ pub struct Settling {
 pub struct LiveHome {
     /// The board as the shard sees it.
     pub board: Arc<Board>,
-    reserving: Arc<Line<Reserving>>,
-    settling: Arc<Line<Settling>>,
+    reserving: Arc<Batcher<Reserving>>,
+    settling: Arc<Batcher<Settling>>,
 }
 
 impl LiveHome {
@@ -109,11 +113,11 @@ impl LiveHome {
         let board = Arc::new(board);
         let (store, shared) = (|| Arc::clone(store), || Arc::clone(&board));
         Self {
-            reserving: Line::new(Reserving {
+            reserving: Batcher::new(Reserving {
                 store: store(),
                 board: shared(),
             }),
-            settling: Line::new(Settling {
+            settling: Batcher::new(Settling {
                 store: store(),
                 board: shared(),
             }),
@@ -140,14 +144,18 @@ impl Work for Settling {
         *load <= CALL_SETTLED_MAX
     }
 
-    async fn call(&self, jobs: Vec<Vec<Settled>>) -> Vec<Self::Answer> {
+    fn is_small(_: &usize) -> bool {
+        true
+    }
+
+    fn call(&self, jobs: Vec<Vec<Settled>>) -> impl Future<Output = Vec<Self::Answer>> + Send {
         let count = jobs.len();
         let (kept, given_back): (Vec<_>, Vec<_>) =
             jobs.into_iter().flatten().partition(|one| one.is_kept);
         let [kept, given_back] =
             [kept, given_back].map(|list| list.iter().map(|one| one.token).collect::<Vec<_>>());
-        let settled = self.store.settle(&self.board, &kept, &given_back).await;
-        vec![settled; count]
+        let settled = self.store.settle(&self.board, &kept, &given_back);
+        async move { vec![settled.await; count] }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Taking events.
 //!
-//! The events of a request are grouped by board, planned, and put into the board's line in groups of bounded
+//! The events of a request are grouped by board, planned, and given to the board's batcher in groups of bounded
 //! cost, which may share a call with those of other requests. Each event has its own result.
 
 use std::collections::HashMap;
@@ -11,7 +11,6 @@ use std::time::Duration;
 use futures::future::join_all;
 use metrics::counter;
 
-use super::line::Work;
 use super::{ATTEMPTS_MAX, Error, LiveBoard, Service, reserve};
 use crate::domain::board::Board;
 use crate::domain::event::{Detail, Event, Origin, Outcome};
@@ -21,6 +20,7 @@ use crate::domain::score::Score;
 use crate::domain::series::Track;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
+use crate::engine::batcher::{SMALL_COST_US_MAX, Work};
 use crate::store::events::{Answer, CALL_COST_US_MAX, CALL_EVENTS_MAX, Ready};
 use crate::store::{Store, StoreError, Versioned};
 
@@ -258,13 +258,17 @@ impl Work for Applying {
         load.fits()
     }
 
-    async fn call(&self, groups: Vec<Group>) -> Vec<Self::Answer> {
+    fn is_small(load: &Load) -> bool {
+        load.cost_us <= SMALL_COST_US_MAX
+    }
+
+    fn call(&self, groups: Vec<Group>) -> impl Future<Output = Vec<Self::Answer>> + Send {
         let now = groups.iter().map(|group| group.planned_at).max();
         let lengths: Vec<usize> = groups.iter().map(|group| group.events.len()).collect();
         let events: Vec<Ready> = groups.into_iter().flat_map(|group| group.events).collect();
         let now = now.unwrap_or(Timestamp::from_ms_clamped(0));
-        let reply = self.store.apply(&self.board, &events, now).await;
-        share_out(reply, &lengths)
+        let reply = self.store.apply(&self.board, events, now);
+        async move { share_out(reply.await, &lengths) }
     }
 }
 

@@ -1,0 +1,426 @@
+//! Group commit: jobs that come in while a call is under way go together in the next call.
+//!
+//! An idle batcher makes a call at once, for one job. The more there is to do, the more jobs share a call. A second call is
+//! begun beside the first when there are enough jobs to fill it, so that Redis has work while the answers of the first
+//! are taken apart.
+//!
+//! Order: jobs are taken from the queue, and their call is made, under one lock and without an `.await` in between. So
+//! calls are made in the order of their jobs, whichever tasks make them.
+//!
+//! Tasks: who submits a small job to an idle batcher carries its call out in the own task. All other calls are carried out
+//! by a task of the batcher, which ends when nothing is left to do. Either way a client that goes away does not take
+//! its neighbours' answers along: a call whose submitter is gone goes on in a task of its own. These tasks are woken for a
+//! job, from the client's connection (C) over the batcher (B) and the Redis client (R) and back:
+//!
+//! | | wakes | of them new tasks |
+//! | --- | --- | --- |
+//! | a read or an event alone | C → R, Redis → R, R → C: 3 | 0 |
+//! | the same, had the batcher its own task for it | C → B, B → R, Redis → R, R → B, B → C: 5 | 1 |
+//! | n jobs that share a call, while others are under way | B → R, Redis → R, R → B, n × B → C: 3 + n | 0 |
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+use crate::supervise::restarted;
+
+/// The cost of a job, in microseconds of Redis, up to which whoever submits it may carry out its call: to take the answers
+/// of a larger one apart would hold up what else the task has to do.
+pub const SMALL_COST_US_MAX: usize = 100;
+/// Calls that a batcher has under way at one time, at the most.
+const CALLS_MAX: usize = 2;
+
+/// What a batcher does with its jobs.
+pub trait Work: Send + Sync + 'static {
+    /// What is to be done.
+    type Job: Send;
+    /// What came of it.
+    type Answer: Send;
+    /// What has been put into a call so far.
+    type Load: Default + Send;
+
+    /// Whether a job goes into a call with this load, which then contains it. An empty call takes any job.
+    fn admit(&self, load: &mut Self::Load, job: &Self::Job) -> bool;
+
+    /// Whether a call with this load costs so little that whoever submits its job may carry it out.
+    fn is_small(load: &Self::Load) -> bool;
+
+    /// Makes a call for some jobs; the answers are in their order. What must be done in the order of the calls is done
+    /// before this returns its future.
+    fn call(&self, jobs: Vec<Self::Job>) -> impl Future<Output = Vec<Self::Answer>> + Send;
+}
+
+/// Puts jobs together into calls.
+pub struct Batcher<W: Work> {
+    work: W,
+    queue: Mutex<Queue<W>>,
+    /// Held from taking jobs until their call is made.
+    calling: Mutex<()>,
+}
+
+struct Queue<W: Work> {
+    waiting: VecDeque<Waiting<W>>,
+    /// What waits, as far as it goes into one call, and whether that call is full.
+    load: W::Load,
+    is_full: bool,
+    /// Calls under way.
+    calls: usize,
+}
+
+type Waiting<W> = (<W as Work>::Job, oneshot::Sender<<W as Work>::Answer>);
+
+/// Who carries a new call out.
+enum Carrier {
+    Submitter,
+    Task,
+}
+
+impl<W: Work> Batcher<W> {
+    /// An idle batcher.
+    pub fn new(work: W) -> Arc<Self> {
+        Arc::new(Self {
+            work,
+            queue: Mutex::new(Queue {
+                waiting: VecDeque::new(),
+                load: W::Load::default(),
+                is_full: false,
+                calls: 0,
+            }),
+            calling: Mutex::default(),
+        })
+    }
+
+    /// Has a job done, behind those that were submitted before; `None` if the call broke off by a fault of this program.
+    /// A job whose submitter goes away before its call is made is not done. The future has to be polled until it is ready,
+    /// or dropped: it may carry out a call.
+    pub async fn submit(self: &Arc<Self>, job: W::Job) -> Option<W::Answer> {
+        let (sender, answer) = oneshot::channel();
+        match self.put(job, sender) {
+            Some(Carrier::Submitter) => {
+                let batcher = Arc::clone(self);
+                let carried_out =
+                    restarted("batcher", move || Arc::clone(&batcher).carry_out_one());
+                Kept(Some(Box::pin(carried_out))).await;
+            }
+            Some(Carrier::Task) => self.spawn(),
+            None => {}
+        }
+        answer.await.ok()
+    }
+
+    /// Puts a job into the queue; returns who carries out a new call, if there is one to make.
+    fn put(&self, job: W::Job, sender: oneshot::Sender<W::Answer>) -> Option<Carrier> {
+        let mut queue = self.queue.lock();
+        self.weigh(&mut queue, &job);
+        queue.waiting.push_back((job, sender));
+        let is_idle = queue.calls == 0;
+        if !is_idle && (!queue.is_full || queue.calls == CALLS_MAX) {
+            return None;
+        }
+        queue.calls += 1;
+        if is_idle && W::is_small(&queue.load) {
+            Some(Carrier::Submitter)
+        } else {
+            Some(Carrier::Task)
+        }
+    }
+
+    fn spawn(self: &Arc<Self>) {
+        let batcher = Arc::clone(self);
+        tokio::spawn(restarted("batcher", move || {
+            Arc::clone(&batcher).carry_out_all()
+        }));
+    }
+
+    /// Carries out calls until there is nothing to do.
+    async fn carry_out_all(self: Arc<Self>) {
+        while self.carry_out_next().await {}
+    }
+
+    /// Carries out one call, and leaves what waits then to a task.
+    async fn carry_out_one(self: Arc<Self>) {
+        if self.carry_out_next().await && !self.ends() {
+            self.spawn();
+        }
+    }
+
+    /// Carries out the next call; returns whether there was one. If not, the one who asks has ended with that.
+    async fn carry_out_next(&self) -> bool {
+        let Some((call, senders)) = self.next_call() else {
+            return false;
+        };
+        // After a panic there are no answers: the senders are dropped, and their submitters told so.
+        let answers = match call {
+            Ok(call) => AssertUnwindSafe(call).catch_unwind().await,
+            Err(panic) => Err(panic),
+        };
+        for (sender, answer) in senders.into_iter().zip(answers.unwrap_or_default()) {
+            // If nobody waits for it any more, nobody is told.
+            drop(sender.send(answer));
+        }
+        true
+    }
+
+    /// Takes jobs, and makes their call; `None` if there are too few, and the one who asks has ended with that.
+    #[expect(clippy::type_complexity, reason = "it is taken apart at once")]
+    fn next_call(
+        &self,
+    ) -> Option<(
+        std::thread::Result<impl Future<Output = Vec<W::Answer>> + Send>,
+        Vec<oneshot::Sender<W::Answer>>,
+    )> {
+        let _order = self.calling.lock();
+        let (jobs, senders) = self.take_jobs()?;
+        let call = catch_unwind(AssertUnwindSafe(|| self.work.call(jobs)));
+        Some((call, senders))
+    }
+
+    /// The jobs of the next call, and those who wait for their answers.
+    fn take_jobs(&self) -> Option<(Vec<W::Job>, Vec<oneshot::Sender<W::Answer>>)> {
+        let mut queue = self.queue.lock();
+        let (mut jobs, mut senders) = (Vec::new(), Vec::new());
+        if queue.has_call() {
+            let mut load = W::Load::default();
+            while let Some((job, sender)) = queue.waiting.pop_front() {
+                if sender.is_closed() {
+                    continue;
+                }
+                if !self.work.admit(&mut load, &job) && !jobs.is_empty() {
+                    queue.waiting.push_front((job, sender));
+                    break;
+                }
+                jobs.push(job);
+                senders.push(sender);
+            }
+            self.weigh_again(&mut queue);
+        }
+        if jobs.is_empty() {
+            queue.calls -= 1;
+            return None;
+        }
+        Some((jobs, senders))
+    }
+
+    /// Whether the one who asks ends, since there is no call to make.
+    fn ends(&self) -> bool {
+        let mut queue = self.queue.lock();
+        let ends = queue.waiting.is_empty() || !queue.has_call();
+        queue.calls -= usize::from(ends);
+        ends
+    }
+
+    /// Takes note of a job that waits.
+    fn weigh(&self, queue: &mut Queue<W>, job: &W::Job) {
+        queue.is_full = queue.is_full || !self.work.admit(&mut queue.load, job);
+    }
+
+    /// Weighs what waits, as far as it takes to fill a call.
+    fn weigh_again(&self, queue: &mut Queue<W>) {
+        queue.load = W::Load::default();
+        let load = &mut queue.load;
+        queue.is_full = !queue
+            .waiting
+            .iter()
+            .all(|(job, _)| self.work.admit(load, job));
+    }
+}
+
+impl<W: Work> Queue<W> {
+    /// Whether what waits, if anything does, goes into a call by one of those who carry out calls.
+    fn has_call(&self) -> bool {
+        self.calls == 1 || self.is_full
+    }
+}
+
+/// A future that goes on in a task of its own if it is dropped before its end.
+struct Kept(Option<BoxFuture<'static, ()>>);
+
+impl Future for Kept {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if let Some(future) = &mut self.0 {
+            ready!(future.as_mut().poll(context));
+            self.0 = None;
+        }
+        Poll::Ready(())
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if let (Some(future), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
+            runtime.spawn(future);
+        }
+    }
+}
+
+impl<W: Work> fmt::Debug for Batcher<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batcher").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::Semaphore;
+    use tokio::task::JoinHandle;
+
+    use super::*;
+
+    /// Doubles numbers. A call takes three, ends when it is let, and breaks off at 13.
+    #[derive(Clone)]
+    struct Doubling {
+        begun: Arc<Mutex<Vec<Vec<u32>>>>,
+        ends: Arc<Semaphore>,
+    }
+
+    impl Work for Doubling {
+        type Job = u32;
+        type Answer = u32;
+        type Load = usize;
+
+        fn admit(&self, load: &mut usize, _: &u32) -> bool {
+            *load += 1;
+            *load <= 3
+        }
+
+        fn is_small(load: &usize) -> bool {
+            *load == 1
+        }
+
+        fn call(&self, jobs: Vec<u32>) -> impl Future<Output = Vec<u32>> + Send {
+            assert!(!jobs.contains(&31), "a fault before the call is made");
+            self.begun.lock().push(jobs.clone());
+            async move {
+                self.ends.acquire().await.unwrap().forget();
+                assert!(!jobs.contains(&13), "a fault");
+                jobs.into_iter().map(|number| 2 * number).collect()
+            }
+        }
+    }
+
+    struct Bench {
+        work: Doubling,
+        batcher: Arc<Batcher<Doubling>>,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let work = Doubling {
+                begun: Arc::default(),
+                ends: Arc::new(Semaphore::new(0)),
+            };
+            let batcher = Batcher::new(work.clone());
+            Self { work, batcher }
+        }
+
+        /// Submits a number, and lets the others run.
+        async fn submit(&self, number: u32) -> JoinHandle<Option<u32>> {
+            let batcher = Arc::clone(&self.batcher);
+            let answer = tokio::spawn(async move { batcher.submit(number).await });
+            pause().await;
+            answer
+        }
+
+        async fn end_calls(&self, count: usize) {
+            self.work.ends.add_permits(count);
+            pause().await;
+        }
+
+        fn begun(&self) -> Vec<Vec<u32>> {
+            self.work.begun.lock().clone()
+        }
+    }
+
+    /// Lets every task that can run do so.
+    async fn pause() {
+        for _ in 0..32 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn what_comes_in_during_a_call_goes_together_in_the_next() {
+        let bench = Bench::new();
+        let first = bench.submit(1).await;
+        assert_eq!(bench.begun(), [[1]], "an idle batcher waits for nothing");
+        let others = [bench.submit(2).await, bench.submit(3).await];
+        assert_eq!(bench.begun().len(), 1);
+        bench.end_calls(2).await;
+        assert_eq!(bench.begun(), [vec![1], vec![2, 3]]);
+        assert_eq!(first.await.unwrap(), Some(2));
+        for (answer, expected) in others.into_iter().zip([4, 6]) {
+            assert_eq!(answer.await.unwrap(), Some(expected));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_second_call_begins_when_there_is_enough_to_fill_it_and_no_third() {
+        let bench = Bench::new();
+        for number in 1..=9 {
+            bench.submit(number).await;
+        }
+        assert_eq!(bench.begun(), [vec![1], vec![2, 3, 4]]);
+        bench.end_calls(9).await;
+        assert_eq!(bench.begun()[2..], [vec![5, 6, 7], vec![8, 9]]);
+    }
+
+    #[tokio::test]
+    async fn what_nobody_waits_for_any_more_is_not_done() {
+        let bench = Bench::new();
+        bench.submit(1).await;
+        bench.submit(2).await.abort();
+        bench.submit(3).await;
+        bench.end_calls(2).await;
+        assert_eq!(bench.begun(), [[1], [3]]);
+    }
+
+    #[tokio::test]
+    async fn a_call_goes_on_when_its_submitter_goes_away() {
+        let bench = Bench::new();
+        bench.submit(1).await.abort();
+        let next = bench.submit(2).await;
+        assert_eq!(bench.begun(), [[1]]);
+        bench.end_calls(1).await;
+        assert_eq!(bench.begun(), [[1], [2]]);
+        bench.end_calls(1).await;
+        assert_eq!(next.await.unwrap(), Some(4));
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn calls_are_made_in_the_order_of_their_jobs() {
+        let bench = Bench::new();
+        bench.work.ends.add_permits(1_000);
+        for first in (100..1_000).step_by(100) {
+            let numbers = first..first + 100;
+            let answers = numbers.clone().map(|number| bench.batcher.submit(number));
+            let answers = futures::future::join_all(answers).await;
+            let expected = numbers.map(|number| Some(2 * number));
+            assert_eq!(answers, expected.collect::<Vec<_>>());
+        }
+        let begun = bench.begun().concat();
+        assert_eq!(begun, (100..1_000).collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
+    async fn a_call_that_breaks_off_does_not_hold_up_others() {
+        for fault in [13, 31] {
+            let bench = Bench::new();
+            let broken = bench.submit(fault).await;
+            let next = bench.submit(1).await;
+            bench.end_calls(2).await;
+            assert_eq!(broken.await.unwrap(), None);
+            assert_eq!(next.await.unwrap(), Some(2));
+        }
+    }
+}
