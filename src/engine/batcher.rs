@@ -18,6 +18,7 @@
 //! | the same, had the batcher its own task for it | C → B, B → R, Redis → R, R → B, B → C: 5 | 1 |
 //! | n jobs that share a call, while others are under way | B → R, Redis → R, R → B, n × B → C: 3 + n | 0 |
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -76,7 +77,11 @@ struct Queue<W: Work> {
     calls: usize,
 }
 
-type Waiting<W> = (<W as Work>::Job, oneshot::Sender<<W as Work>::Answer>);
+type Waiting<W> = (<W as Work>::Job, Sender<W>);
+
+type Panic = Box<dyn Any + Send>;
+
+type Sender<W> = oneshot::Sender<<W as Work>::Answer>;
 
 /// Who carries a new call out.
 enum Carrier {
@@ -118,7 +123,7 @@ impl<W: Work> Batcher<W> {
     }
 
     /// Puts a job into the queue; returns who carries out a new call, if there is one to make.
-    fn put(&self, job: W::Job, sender: oneshot::Sender<W::Answer>) -> Option<Carrier> {
+    fn put(&self, job: W::Job, sender: Sender<W>) -> Option<Carrier> {
         let mut queue = self.queue.lock();
         self.weigh(&mut queue, &job);
         queue.waiting.push_back((job, sender));
@@ -171,12 +176,11 @@ impl<W: Work> Batcher<W> {
     }
 
     /// Takes jobs, and makes their call; `None` if there are too few, and the one who asks has ended with that.
-    #[expect(clippy::type_complexity, reason = "it is taken apart at once")]
     fn next_call(
         &self,
     ) -> Option<(
-        std::thread::Result<impl Future<Output = Vec<W::Answer>> + Send>,
-        Vec<oneshot::Sender<W::Answer>>,
+        Result<impl Future<Output = Vec<W::Answer>> + Send, Panic>,
+        Vec<Sender<W>>,
     )> {
         let _order = self.calling.lock();
         let (jobs, senders) = self.take_jobs()?;
@@ -185,7 +189,7 @@ impl<W: Work> Batcher<W> {
     }
 
     /// The jobs of the next call, and those who wait for their answers.
-    fn take_jobs(&self) -> Option<(Vec<W::Job>, Vec<oneshot::Sender<W::Answer>>)> {
+    fn take_jobs(&self) -> Option<(Vec<W::Job>, Vec<Sender<W>>)> {
         let mut queue = self.queue.lock();
         let (mut jobs, mut senders) = (Vec::new(), Vec::new());
         if queue.has_call() {
