@@ -7,9 +7,9 @@
 //!
 //! ```text
 //! http/events.rs        JSON in, JSON out                         http/standings.rs
-//! service/submit.rs     the use case                              service/page.rs, member.rs, …
+//! engine/submission.rs  the use case                              service/page.rs, member.rs, …
 //! domain/plan.rs        which standings, what amount (pure)       service/period.rs
-//! engine/batcher.rs     what comes in together shares a call      service/ask.rs
+//! engine/batcher.rs     what comes in together shares a call      engine/reader.rs
 //! store/events.rs       one typed call per script                 store/standings.rs
 //! scripts/apply.lua     one atomic step in Redis                  scripts/read.lua
 //! ```
@@ -18,7 +18,7 @@
 //! | --- | --- |
 //! | [`domain`] | what a standing is: values, calendars, boards, plans; no IO, no clock |
 //! | [`store`] | what Redis holds: keys, scripts, connections, the embedded server; nothing else names a key |
-//! | [`engine`] | machinery between the two: jobs that come in together share a call |
+//! | [`engine`] | the machinery under the use cases: batchers, merge of shards, steps of an event, background work |
 //! | [`service`] | the use cases, one file each; knows no HTTP |
 //! | [`http`] | one table of routes, problems, API keys, the `OpenAPI` document |
 //! | [`worker`] | loops that sleep and call one step of the service |

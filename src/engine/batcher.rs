@@ -17,8 +17,9 @@
 //! | a read or an event alone | C → R, Redis → R, R → C: 3 | 0 |
 //! | the same, had the batcher its own task for it | C → B, B → R, Redis → R, R → B, B → C: 5 | 1 |
 //! | n jobs that share a call, while others are under way | B → R, Redis → R, R → B, n × B → C: 3 + n | 0 |
+//!
+//! A write that has to wait for a turn on its connection (`store/writer.rs`) is woken once more, when it has been sent.
 
-use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -79,9 +80,9 @@ struct Queue<W: Work> {
 
 type Waiting<W> = (<W as Work>::Job, Sender<W>);
 
-type Panic = Box<dyn Any + Send>;
-
 type Sender<W> = oneshot::Sender<<W as Work>::Answer>;
+
+type Senders<W> = Vec<Sender<W>>;
 
 /// Who carries a new call out.
 enum Carrier {
@@ -160,36 +161,35 @@ impl<W: Work> Batcher<W> {
 
     /// Carries out the next call; returns whether there was one. If not, the one who asks has ended with that.
     async fn carry_out_next(&self) -> bool {
-        let Some((call, senders)) = self.next_call() else {
-            return false;
-        };
-        // After a panic there are no answers: the senders are dropped, and their submitters told so.
-        let answers = match call {
-            Ok(call) => AssertUnwindSafe(call).catch_unwind().await,
-            Err(panic) => Err(panic),
-        };
-        for (sender, answer) in senders.into_iter().zip(answers.unwrap_or_default()) {
-            // If nobody waits for it any more, nobody is told.
-            drop(sender.send(answer));
+        match self.next_call() {
+            Some(call) => {
+                call.await;
+                true
+            }
+            None => false,
         }
-        true
     }
 
     /// Takes jobs, and makes their call; `None` if there are too few, and the one who asks has ended with that.
-    fn next_call(
-        &self,
-    ) -> Option<(
-        Result<impl Future<Output = Vec<W::Answer>> + Send, Panic>,
-        Vec<Sender<W>>,
-    )> {
+    fn next_call(&self) -> Option<impl Future<Output = ()> + Send> {
         let _order = self.calling.lock();
         let (jobs, senders) = self.take_jobs()?;
         let call = catch_unwind(AssertUnwindSafe(|| self.work.call(jobs)));
-        Some((call, senders))
+        Some(async move {
+            // After a panic there are no answers: the senders are dropped, and their submitters told so.
+            let Ok(call) = call else {
+                return;
+            };
+            let answers = AssertUnwindSafe(call).catch_unwind().await;
+            for (sender, answer) in senders.into_iter().zip(answers.unwrap_or_default()) {
+                // If nobody waits for it any more, nobody is told.
+                drop(sender.send(answer));
+            }
+        })
     }
 
     /// The jobs of the next call, and those who wait for their answers.
-    fn take_jobs(&self) -> Option<(Vec<W::Job>, Vec<Sender<W>>)> {
+    fn take_jobs(&self) -> Option<(Vec<W::Job>, Senders<W>)> {
         let mut queue = self.queue.lock();
         let (mut jobs, mut senders) = (Vec::new(), Vec::new());
         if queue.has_call() {

@@ -20,7 +20,7 @@ use super::replicas::Replicas;
 use super::script::Script;
 use super::topology::Topology;
 use super::{Dated, StoreError};
-use crate::domain::board::Board;
+use crate::domain::shard::Shard;
 use crate::timeouts::TimeoutFactor;
 
 /// For how long a call is sent again whose slot has moved or is moving.
@@ -143,12 +143,12 @@ impl Store {
     /// not in which their futures are polled: the call is sent, or waits for its turn, when this returns.
     pub(super) fn write<'a>(
         &'a self,
-        board: &Board,
+        shard: &Shard,
         script: &'static Script,
         keys: Vec<String>,
         args: Vec<Value>,
     ) -> impl Future<Output = Result<Value, StoreError>> + Send + use<'a> {
-        self.write_at(&board.tag(), script, keys, args)
+        self.write_at(shard.tag(), script, keys, args)
     }
 
     /// The same for a board, or shard, whose keys have this in common.
@@ -166,12 +166,12 @@ impl Store {
     /// Runs a script that writes what can be made again from other data: it does not wait for replicas.
     pub(super) fn derive<'a>(
         &'a self,
-        board: &Board,
+        shard: &Shard,
         script: &'static Script,
         keys: Vec<String>,
         args: Vec<Value>,
     ) -> impl Future<Output = Result<Value, StoreError>> + Send + use<'a> {
-        self.run_in_turn(board.tag(), call(script, keys, args), None)
+        self.run_in_turn(shard.tag().to_owned(), call(script, keys, args), None)
     }
 
     fn run_in_turn(
@@ -210,7 +210,7 @@ impl Store {
     /// argument.
     pub(super) async fn read_replica(
         &self,
-        board: &Board,
+        shard: &Shard,
         script: &'static Script,
         keys: Vec<String>,
         args: Vec<Value>,
@@ -218,7 +218,7 @@ impl Store {
         let replicas = self.replicas.as_ref()?;
         let call = call(script, keys, args);
         let primary = self.topology.server(call.slot())?;
-        let (value, as_of) = Box::pin(replicas.read(&primary, &board.tag(), call)).await?;
+        let (value, as_of) = Box::pin(replicas.read(&primary, shard.tag(), call)).await?;
         let as_of = Some(as_of);
         Some(Dated { value, as_of })
     }

@@ -23,7 +23,7 @@ const CALLS: i64 = 64;
 /// made before it.
 async fn add_points(instance: &Instance) {
     let board = BoardId::parse("b").unwrap();
-    let board = instance.service.board(&board).await.unwrap();
+    let board = instance.service.engine.board(&board).await.unwrap();
     let now = Timestamp::parse(NOW).unwrap();
     let event = Event {
         id: None,
@@ -39,7 +39,7 @@ async fn add_points(instance: &Instance) {
         with_history: false,
         token: None,
     };
-    let store = &instance.service.store;
+    let store = &instance.service.engine.store;
     let calls: Vec<_> = (0..CALLS)
         .map(|_| store.apply(&board, vec![ready.clone()], now))
         .collect();

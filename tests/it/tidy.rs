@@ -76,6 +76,7 @@ fn imports_point_downward_only() {
                 "crate::worker",
                 "fred",
                 "axum",
+                "StatusCode",
             ],
         ),
         (
