@@ -417,9 +417,12 @@ mod tests {
     use std::future::pending;
 
     use futures::FutureExt;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
     use tokio::task::coop::{consume_budget, has_budget_remaining};
 
     use super::*;
+    use crate::store::script;
 
     #[tokio::test]
     async fn a_command_is_queued_at_once_however_much_its_task_has_done() {
@@ -434,5 +437,48 @@ mod tests {
             pending::<()>().await;
         });
         assert_eq!(queue.try_recv(), Ok("command"));
+    }
+
+    /// Says that all is well, on one connection, and takes no second one.
+    async fn serve(listener: TcpListener) {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        drop(listener);
+        let mut bytes = [0; 4_096];
+        while let Ok(count @ 1..) = stream.read(&mut bytes).await {
+            let commands = bytes[..count].iter().filter(|byte| **byte == b'*');
+            let replies = "+OK\r\n".repeat(commands.count());
+            stream.write_all(replies.as_bytes()).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_call_that_would_wait_for_a_new_connection_is_told_of_the_loss() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("redis://{}", listener.local_addr().unwrap());
+        let server = tokio::spawn(serve(listener));
+        let access = Access {
+            config: Config::from_url(&url).unwrap(),
+            timeouts: TimeoutFactor::default(),
+        };
+        let connection = Connection::open(&access).unwrap();
+        while connection.check().is_err() {
+            tokio::task::yield_now().await;
+        }
+        // The client begins to connect again before it comes to the call.
+        let client = connection.client.clone();
+        let _reconnecting = queued(async move { client.force_reconnection().await });
+        let call = Call {
+            script: &script::READ,
+            keys: Vec::new(),
+            args: Vec::new(),
+        };
+        let reply = connection.send(&Arc::new(call), None);
+        assert!(connection.is_connected(), "it is not known yet");
+        let failure = reply.await.unwrap_err();
+        assert_eq!(
+            StoreError::from(failure).to_string(),
+            "redis is not available: the connection was lost"
+        );
+        server.abort();
     }
 }
