@@ -7,15 +7,15 @@
 //! Order: jobs are taken from the queue, and their call is made, under one lock and without an `.await` in between. So
 //! calls are made in the order of their jobs, whichever tasks make them.
 //!
-//! Tasks: who submits a small job to an idle batcher carries its call out in the own task. All other calls are carried out
+//! Tasks: a task that submits a small job to an idle batcher carries out the call itself. All other calls are carried out
 //! by a task of the batcher, which ends when nothing is left to do. Either way a client that goes away does not take
-//! its neighbours' answers along: a call whose submitter is gone goes on in a task of its own. These tasks are woken for a
-//! job, from the client's connection (C) over the batcher (B) and the Redis client (R) and back:
+//! its neighbours' answers along: a call whose submitter is gone goes on in a task of its own. The tasks on a job's way are
+//! that of the client's connection (C), that of the batcher (B) and that of the Redis client (R). They are woken so often:
 //!
 //! | | wakes | of them new tasks |
 //! | --- | --- | --- |
 //! | a read or an event alone | C → R, Redis → R, R → C: 3 | 0 |
-//! | the same, had the batcher its own task for it | C → B, B → R, Redis → R, R → B, B → C: 5 | 1 |
+//! | the same, if the batcher had a task for it, as it once had | C → B, B → R, Redis → R, R → B, B → C: 5 | 1 |
 //! | n jobs that share a call, while others are under way | B → R, Redis → R, R → B, n × B → C: 3 + n | 0 |
 //!
 //! A write that has to wait for a turn on its connection (`store/writer.rs`) is woken once more, when it has been sent.
@@ -399,6 +399,28 @@ mod tests {
         assert_eq!(bench.begun(), [[1], [2]]);
         bench.end_calls(1).await;
         assert_eq!(next.await.unwrap(), Some(4));
+    }
+
+    #[tokio::test]
+    async fn a_small_job_alone_takes_no_further_task() {
+        let tasks = || Handle::current().metrics().num_alive_tasks();
+        let bench = Bench::new();
+        let first = bench.submit(1).await;
+        assert_eq!(
+            (bench.begun().len(), tasks()),
+            (1, 1),
+            "the submitter alone"
+        );
+        bench.submit(2).await;
+        bench.end_calls(1).await;
+        assert_eq!(first.await.unwrap(), Some(2));
+        assert_eq!(
+            (bench.begun().len(), tasks()),
+            (2, 2),
+            "the batcher goes on"
+        );
+        bench.end_calls(1).await;
+        assert_eq!(tasks(), 0);
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
