@@ -7,9 +7,9 @@
 //!
 //! ```text
 //! http/events.rs        JSON in, JSON out                         http/standings.rs
-//! engine/submission.rs     the use case                              service/page.rs, member.rs, …
+//! engine/submission.rs  the use case                              service/page.rs, member.rs, …
 //! domain/plan.rs        which standings, what amount (pure)       service/period.rs
-//! engine/batcher.rs       what comes in together shares a call      engine/reader.rs
+//! engine/batcher.rs     what comes in together shares a call      engine/reader.rs
 //! store/events.rs       one typed call per script                 store/standings.rs
 //! scripts/apply.lua     one atomic step in Redis                  scripts/read.lua
 //! ```
@@ -18,13 +18,14 @@
 //! | --- | --- |
 //! | [`domain`] | what a standing is: values, calendars, boards, plans; no IO, no clock |
 //! | [`store`] | what Redis holds: keys, scripts, connections, the embedded server; nothing else names a key |
+//! | [`engine`] | the machinery under the use cases: batchers, merge of shards, steps of an event, background work |
 //! | [`service`] | the use cases, one file each; knows no HTTP |
 //! | [`http`] | one table of routes, problems, API keys, the `OpenAPI` document |
 //! | [`worker`] | loops that sleep and call one step of the service |
 //! | [`server`] | puts it together, runs it, ends it |
 //! | [`descriptors`] | how many file descriptors there are, and how many are for clients |
 //! | [`config`], [`env_file`] | settings; the file that they may be in |
-//! | [`clock`], [`begin`] | the time all instances agree on; keeping an order |
+//! | [`clock`] | the time all instances agree on |
 //! | [`log`], [`throttle`] | lines that never hold up what they are about; one a second of what would flood the log |
 //! | [`timeouts`] | the factor of all limits of time |
 //! | [`supervise`] | background tasks that are begun again when they panic |
@@ -37,7 +38,6 @@
 //! - Time is an argument below the entry points; the clock follows Redis' clock.
 //! - A derived standing that isn't complete is never read; whoever finds it so completes it.
 
-pub mod begin;
 pub mod cli;
 pub mod clock;
 pub mod config;

@@ -1,26 +1,47 @@
-//! Group commit: what comes in while a call is under way goes together in the next one.
+//! Group commit: jobs that come in while a call is under way go together in the next call.
 //!
-//! An idle line sends a job at once, alone; the more there is to do, the more jobs share a call. A second call is
-//! begun beside the first when there is enough to fill it, so that Redis has work while the answers of the first
-//! are taken apart. Calls run in tasks of their own: a client that goes away does not take its neighbours'
-//! answers along.
+//! An idle batcher makes a call at once, for one job. The more there is to do, the more jobs share a call. A second call is
+//! begun beside the first when there are enough jobs to fill it, so that Redis has work while the answers of the first
+//! are taken apart.
+//!
+//! Order: jobs are taken from the queue, and their call is made, under one lock and without an `.await` in between. So
+//! calls are made in the order of their jobs, whichever tasks make them.
+//!
+//! Tasks: a task that submits a small job to an idle batcher carries out the call itself. All other calls are carried out
+//! by a task of the batcher, which ends when nothing is left to do. Either way a client that goes away does not take
+//! its neighbours' answers along: a call whose submitter is gone goes on in a task of its own. The tasks on a job's way are
+//! that of the client's connection (C), that of the batcher (B) and that of the Redis client (R). They are woken so often:
+//!
+//! | | wakes | of them new tasks |
+//! | --- | --- | --- |
+//! | a read or an event alone | C → R, Redis → R, R → C: 3 | 0 |
+//! | the same, if the batcher had a task for it, as it once had | C → B, B → R, Redis → R, R → B, B → C: 5 | 1 |
+//! | n jobs that share a call, while others are under way | B → R, Redis → R, R → B, n × B → C: 3 + n | 0 |
+//!
+//! A write that has to wait for a turn on its connection (`store/writer.rs`) is woken once more, when it has been sent.
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use crate::begin::begin_under;
 use crate::supervise::restarted;
 
-/// Calls that a line has under way at one time, at the most.
+/// The cost of a job, in microseconds of Redis, up to which whoever submits it may carry out its call: to take the answers
+/// of a larger one apart would hold up what else the task has to do.
+pub const SMALL_COST_US_MAX: usize = 100;
+/// Calls that a batcher has under way at one time, at the most.
 const CALLS_MAX: usize = 2;
 
-/// What a line does.
+/// What a batcher does with its jobs.
 pub trait Work: Send + Sync + 'static {
     /// What is to be done.
     type Job: Send;
@@ -32,19 +53,23 @@ pub trait Work: Send + Sync + 'static {
     /// Whether a job goes into a call with this load, which then contains it. An empty call takes any job.
     fn admit(&self, load: &mut Self::Load, job: &Self::Job) -> bool;
 
-    /// Does some jobs in one call; the answers are in their order.
+    /// Whether a call with this load costs so little that whoever submits its job may carry it out.
+    fn is_small(load: &Self::Load) -> bool;
+
+    /// Makes a call for some jobs; the answers are in their order. What must be done in the order of the calls is done
+    /// before this returns its future.
     fn call(&self, jobs: Vec<Self::Job>) -> impl Future<Output = Vec<Self::Answer>> + Send;
 }
 
-/// A line of jobs.
-pub struct Line<W: Work> {
+/// Puts jobs together into calls.
+pub struct Batcher<W: Work> {
     work: W,
-    state: Mutex<State<W>>,
-    /// Held by a run from taking jobs to beginning their call.
-    beginning: tokio::sync::Mutex<()>,
+    queue: Mutex<Queue<W>>,
+    /// Held from taking jobs until their call is made.
+    calling: Mutex<()>,
 }
 
-struct State<W: Work> {
+struct Queue<W: Work> {
     waiting: VecDeque<Waiting<W>>,
     /// What waits, as far as it goes into one call, and whether that call is full.
     load: W::Load,
@@ -53,111 +78,199 @@ struct State<W: Work> {
     calls: usize,
 }
 
-/// The jobs of a call, and those who wait for their answers.
-struct Call<W: Work> {
-    jobs: Vec<W::Job>,
-    senders: Vec<oneshot::Sender<W::Answer>>,
+type Waiting<W> = (<W as Work>::Job, Sender<W>);
+
+type Sender<W> = oneshot::Sender<<W as Work>::Answer>;
+
+type Senders<W> = Vec<Sender<W>>;
+
+/// Who carries a new call out.
+enum Carrier {
+    Submitter,
+    Task,
 }
 
-type Waiting<W> = (<W as Work>::Job, oneshot::Sender<<W as Work>::Answer>);
-
-impl<W: Work> Line<W> {
-    /// An idle line.
+impl<W: Work> Batcher<W> {
+    /// An idle batcher.
     pub fn new(work: W) -> Arc<Self> {
         Arc::new(Self {
             work,
-            state: Mutex::new(State {
+            queue: Mutex::new(Queue {
                 waiting: VecDeque::new(),
                 load: W::Load::default(),
                 is_full: false,
                 calls: 0,
             }),
-            beginning: tokio::sync::Mutex::default(),
+            calling: Mutex::default(),
         })
     }
 
-    /// Has a job done, in the order of the line; `None` if the call broke off by a fault of this program.
-    /// A job whose caller goes away before its call begins is not done.
+    /// Has a job done, behind those that were submitted before; `None` if the call broke off by a fault of this program.
+    /// A job whose submitter goes away before its call is made is not done. The future has to be polled until it is ready,
+    /// or dropped: it may carry out a call.
     pub async fn submit(self: &Arc<Self>, job: W::Job) -> Option<W::Answer> {
-        let (sender, receiver) = oneshot::channel();
-        let begins = {
-            let mut state = self.state.lock();
-            self.weigh(&mut state, &job);
-            state.waiting.push_back((job, sender));
-            let begins = state.calls == 0 || (state.is_full && state.calls < CALLS_MAX);
-            state.calls += usize::from(begins);
-            begins
-        };
-        if begins {
-            let line = Arc::clone(self);
-            tokio::spawn(restarted("line", move || Arc::clone(&line).run()));
+        let (sender, answer) = oneshot::channel();
+        match self.put(job, sender) {
+            Some(Carrier::Submitter) => {
+                let batcher = Arc::clone(self);
+                let carried_out =
+                    restarted("batcher", move || Arc::clone(&batcher).carry_out_one());
+                Kept(Some(Box::pin(carried_out))).await;
+            }
+            Some(Carrier::Task) => self.spawn(),
+            None => {}
         }
-        receiver.await.ok()
+        answer.await.ok()
     }
 
-    /// Does what waits until nothing does.
-    async fn run(self: Arc<Self>) {
-        loop {
-            let beginning = self.beginning.lock().await;
-            let Some(Call { jobs, senders }) = self.next_call() else {
+    /// Puts a job into the queue; returns who carries out a new call, if there is one to make.
+    fn put(&self, job: W::Job, sender: Sender<W>) -> Option<Carrier> {
+        let mut queue = self.queue.lock();
+        self.weigh(&mut queue, &job);
+        queue.waiting.push_back((job, sender));
+        let is_idle = queue.calls == 0;
+        if !is_idle && (!queue.is_full || queue.calls == CALLS_MAX) {
+            return None;
+        }
+        queue.calls += 1;
+        if is_idle && W::is_small(&queue.load) {
+            Some(Carrier::Submitter)
+        } else {
+            Some(Carrier::Task)
+        }
+    }
+
+    fn spawn(self: &Arc<Self>) {
+        let batcher = Arc::clone(self);
+        tokio::spawn(restarted("batcher", move || {
+            Arc::clone(&batcher).carry_out_all()
+        }));
+    }
+
+    /// Carries out calls until there is nothing to do.
+    async fn carry_out_all(self: Arc<Self>) {
+        while self.carry_out_next().await {}
+    }
+
+    /// Carries out one call, and leaves what waits then to a task.
+    async fn carry_out_one(self: Arc<Self>) {
+        if self.carry_out_next().await && !self.ends() {
+            self.spawn();
+        }
+    }
+
+    /// Carries out the next call; returns whether there was one. If not, the one who asks has ended with that.
+    async fn carry_out_next(&self) -> bool {
+        match self.next_call() {
+            Some(call) => {
+                call.await;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Takes jobs, and makes their call; `None` if there are too few, and the one who asks has ended with that.
+    fn next_call(&self) -> Option<impl Future<Output = ()> + Send> {
+        let _order = self.calling.lock();
+        let (jobs, senders) = self.take_jobs()?;
+        let call = catch_unwind(AssertUnwindSafe(|| self.work.call(jobs)));
+        Some(async move {
+            // After a panic there are no answers: the senders are dropped, and their submitters told so.
+            let Ok(call) = call else {
                 return;
             };
-            // After a panic there are no answers: the senders are dropped, and their callers told so.
-            let call = AssertUnwindSafe(self.work.call(jobs)).catch_unwind();
-            // Its first poll queues it at the server: so that none overtakes the one before it.
-            let answers = begin_under(beginning, call).await;
+            let answers = AssertUnwindSafe(call).catch_unwind().await;
             for (sender, answer) in senders.into_iter().zip(answers.unwrap_or_default()) {
                 // If nobody waits for it any more, nobody is told.
                 drop(sender.send(answer));
             }
-        }
+        })
     }
 
-    /// Takes note of a job that waits.
-    fn weigh(&self, state: &mut State<W>, job: &W::Job) {
-        state.is_full = state.is_full || !self.work.admit(&mut state.load, job);
-    }
-
-    /// The jobs of the next call; `None` if there are too few, and the run that asks has ended with that.
-    fn next_call(&self) -> Option<Call<W>> {
-        let mut state = self.state.lock();
+    /// The jobs of the next call, and those who wait for their answers.
+    fn take_jobs(&self) -> Option<(Vec<W::Job>, Senders<W>)> {
+        let mut queue = self.queue.lock();
         let (mut jobs, mut senders) = (Vec::new(), Vec::new());
-        if state.calls == 1 || state.is_full {
+        if queue.has_call() {
             let mut load = W::Load::default();
-            while let Some((job, sender)) = state.waiting.pop_front() {
+            while let Some((job, sender)) = queue.waiting.pop_front() {
                 if sender.is_closed() {
                     continue;
                 }
                 if !self.work.admit(&mut load, &job) && !jobs.is_empty() {
-                    state.waiting.push_front((job, sender));
+                    queue.waiting.push_front((job, sender));
                     break;
                 }
                 jobs.push(job);
                 senders.push(sender);
             }
-            self.weigh_again(&mut state);
+            self.weigh_again(&mut queue);
         }
         if jobs.is_empty() {
-            state.calls -= 1;
+            queue.calls -= 1;
             return None;
         }
-        Some(Call { jobs, senders })
+        Some((jobs, senders))
+    }
+
+    /// Whether the one who asks ends, since there is no call to make.
+    fn ends(&self) -> bool {
+        let mut queue = self.queue.lock();
+        let ends = queue.waiting.is_empty() || !queue.has_call();
+        queue.calls -= usize::from(ends);
+        ends
+    }
+
+    /// Takes note of a job that waits.
+    fn weigh(&self, queue: &mut Queue<W>, job: &W::Job) {
+        queue.is_full = queue.is_full || !self.work.admit(&mut queue.load, job);
     }
 
     /// Weighs what waits, as far as it takes to fill a call.
-    fn weigh_again(&self, state: &mut State<W>) {
-        state.load = W::Load::default();
-        let load = &mut state.load;
-        state.is_full = !state
+    fn weigh_again(&self, queue: &mut Queue<W>) {
+        queue.load = W::Load::default();
+        let load = &mut queue.load;
+        queue.is_full = !queue
             .waiting
             .iter()
             .all(|(job, _)| self.work.admit(load, job));
     }
 }
 
-impl<W: Work> fmt::Debug for Line<W> {
+impl<W: Work> Queue<W> {
+    /// Whether what waits, if anything does, goes into a call by one of those who carry out calls.
+    fn has_call(&self) -> bool {
+        self.calls == 1 || self.is_full
+    }
+}
+
+/// A future that goes on in a task of its own if it is dropped before its end.
+struct Kept(Option<BoxFuture<'static, ()>>);
+
+impl Future for Kept {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if let Some(future) = &mut self.0 {
+            ready!(future.as_mut().poll(context));
+            self.0 = None;
+        }
+        Poll::Ready(())
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if let (Some(future), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
+            runtime.spawn(future);
+        }
+    }
+}
+
+impl<W: Work> fmt::Debug for Batcher<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Line").finish_non_exhaustive()
+        f.debug_struct("Batcher").finish_non_exhaustive()
     }
 }
 
@@ -185,17 +298,24 @@ mod tests {
             *load <= 3
         }
 
-        async fn call(&self, jobs: Vec<u32>) -> Vec<u32> {
+        fn is_small(load: &usize) -> bool {
+            *load == 1
+        }
+
+        fn call(&self, jobs: Vec<u32>) -> impl Future<Output = Vec<u32>> + Send {
+            assert!(!jobs.contains(&31), "a fault before the call is made");
             self.begun.lock().push(jobs.clone());
-            self.ends.acquire().await.unwrap().forget();
-            assert!(!jobs.contains(&13), "a fault");
-            jobs.into_iter().map(|number| 2 * number).collect()
+            async move {
+                self.ends.acquire().await.unwrap().forget();
+                assert!(!jobs.contains(&13), "a fault");
+                jobs.into_iter().map(|number| 2 * number).collect()
+            }
         }
     }
 
     struct Bench {
         work: Doubling,
-        line: Arc<Line<Doubling>>,
+        batcher: Arc<Batcher<Doubling>>,
     }
 
     impl Bench {
@@ -204,14 +324,14 @@ mod tests {
                 begun: Arc::default(),
                 ends: Arc::new(Semaphore::new(0)),
             };
-            let line = Line::new(work.clone());
-            Self { work, line }
+            let batcher = Batcher::new(work.clone());
+            Self { work, batcher }
         }
 
         /// Submits a number, and lets the others run.
         async fn submit(&self, number: u32) -> JoinHandle<Option<u32>> {
-            let line = Arc::clone(&self.line);
-            let answer = tokio::spawn(async move { line.submit(number).await });
+            let batcher = Arc::clone(&self.batcher);
+            let answer = tokio::spawn(async move { batcher.submit(number).await });
             pause().await;
             answer
         }
@@ -237,7 +357,7 @@ mod tests {
     async fn what_comes_in_during_a_call_goes_together_in_the_next() {
         let bench = Bench::new();
         let first = bench.submit(1).await;
-        assert_eq!(bench.begun(), [[1]], "an idle line waits for nothing");
+        assert_eq!(bench.begun(), [[1]], "an idle batcher waits for nothing");
         let others = [bench.submit(2).await, bench.submit(3).await];
         assert_eq!(bench.begun().len(), 1);
         bench.end_calls(2).await;
@@ -270,12 +390,63 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_that_breaks_off_does_not_hold_up_the_line() {
+    async fn a_call_goes_on_when_its_submitter_goes_away() {
         let bench = Bench::new();
-        let broken = bench.submit(13).await;
-        let next = bench.submit(1).await;
-        bench.end_calls(2).await;
-        assert_eq!(broken.await.unwrap(), None);
-        assert_eq!(next.await.unwrap(), Some(2));
+        bench.submit(1).await.abort();
+        let next = bench.submit(2).await;
+        assert_eq!(bench.begun(), [[1]]);
+        bench.end_calls(1).await;
+        assert_eq!(bench.begun(), [[1], [2]]);
+        bench.end_calls(1).await;
+        assert_eq!(next.await.unwrap(), Some(4));
+    }
+
+    #[tokio::test]
+    async fn a_small_job_alone_takes_no_further_task() {
+        let tasks = || Handle::current().metrics().num_alive_tasks();
+        let bench = Bench::new();
+        let first = bench.submit(1).await;
+        assert_eq!(
+            (bench.begun().len(), tasks()),
+            (1, 1),
+            "the submitter alone"
+        );
+        bench.submit(2).await;
+        bench.end_calls(1).await;
+        assert_eq!(first.await.unwrap(), Some(2));
+        assert_eq!(
+            (bench.begun().len(), tasks()),
+            (2, 2),
+            "the batcher goes on"
+        );
+        bench.end_calls(1).await;
+        assert_eq!(tasks(), 0);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn calls_are_made_in_the_order_of_their_jobs() {
+        let bench = Bench::new();
+        bench.work.ends.add_permits(1_000);
+        for first in (100..1_000).step_by(100) {
+            let numbers = first..first + 100;
+            let answers = numbers.clone().map(|number| bench.batcher.submit(number));
+            let answers = futures::future::join_all(answers).await;
+            let expected = numbers.map(|number| Some(2 * number));
+            assert_eq!(answers, expected.collect::<Vec<_>>());
+        }
+        let begun = bench.begun().concat();
+        assert_eq!(begun, (100..1_000).collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
+    async fn a_call_that_breaks_off_does_not_hold_up_others() {
+        for fault in [13, 31] {
+            let bench = Bench::new();
+            let broken = bench.submit(fault).await;
+            let next = bench.submit(1).await;
+            bench.end_calls(2).await;
+            assert_eq!(broken.await.unwrap(), None);
+            assert_eq!(next.await.unwrap(), Some(2));
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::batcher::Line;
+use super::batcher::Batcher;
 use super::reader::{Reading, Size};
 use super::recall::FormerShards;
 use super::reservations::LiveHome;
@@ -36,16 +36,16 @@ pub struct LiveBoard {
 pub struct LiveShard {
     /// The shard.
     pub shard: Shard,
-    pub(crate) applying: Arc<Line<Applying>>,
+    pub(crate) applying: Arc<Batcher<Applying>>,
     reading: OfEachSize,
     reading_bounded: OfEachSize,
 }
 
-/// The lines of small reads and of large ones.
+/// The batchers of small reads and of large ones.
 #[derive(Debug)]
 struct OfEachSize {
-    small: Arc<Line<Reading>>,
-    large: Arc<Line<Reading>>,
+    small: Arc<Batcher<Reading>>,
+    large: Arc<Batcher<Reading>>,
 }
 
 impl LiveBoard {
@@ -69,19 +69,19 @@ impl LiveBoard {
 
 impl LiveShard {
     pub(crate) fn new(shard: Shard, store: &Arc<Store>) -> Self {
-        let line = |freshness| {
-            Line::new(Reading {
+        let batcher = |freshness| {
+            Batcher::new(Reading {
                 store: Arc::clone(store),
                 shard: shard.clone(),
                 freshness,
             })
         };
         let reading = |freshness| OfEachSize {
-            small: line(freshness),
-            large: line(freshness),
+            small: batcher(freshness),
+            large: batcher(freshness),
         };
         Self {
-            applying: Line::new(Applying {
+            applying: Batcher::new(Applying {
                 store: Arc::clone(store),
                 shard: shard.clone(),
             }),
@@ -91,15 +91,15 @@ impl LiveShard {
         }
     }
 
-    /// The line of the reads of this size, whose answers have to be so fresh.
-    pub(crate) fn reading(&self, freshness: Freshness, size: Size) -> &Arc<Line<Reading>> {
-        let lines = match freshness {
+    /// The batcher of the reads of this size, whose answers have to be so fresh.
+    pub(crate) fn reading(&self, freshness: Freshness, size: Size) -> &Arc<Batcher<Reading>> {
+        let batchers = match freshness {
             Freshness::Current => &self.reading,
             Freshness::Bounded => &self.reading_bounded,
         };
         match size {
-            Size::Small => &lines.small,
-            Size::Large => &lines.large,
+            Size::Small => &batchers.small,
+            Size::Large => &batchers.large,
         }
     }
 }

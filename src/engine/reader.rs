@@ -11,7 +11,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
-use super::batcher::Work;
+use super::batcher::{SMALL_COST_US_MAX, Work};
 use super::voters::Voters;
 use super::{Engine, Error, LiveBoard, LiveShard};
 use crate::domain::series::Series;
@@ -175,6 +175,10 @@ impl Work for Reading {
         load.cost_us += query.cost_us();
         load.queries.insert(query.clone());
         load.cost_us <= CALL_COST_US_MAX
+    }
+
+    fn is_small(load: &Asked) -> bool {
+        load.cost_us <= SMALL_COST_US_MAX
     }
 
     async fn call(&self, jobs: Vec<Query>) -> Vec<Self::Answer> {

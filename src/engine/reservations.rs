@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use futures::stream::{self, StreamExt};
 
-use super::batcher::{Line, Work};
+use super::batcher::{Batcher, Work};
 use super::jobs::faults::Subject;
 use super::jobs::schedule::Schedule;
 use super::jobs::{Job, JobKind, Progress};
@@ -69,13 +69,17 @@ impl Work for Reserving {
         *load <= CALL_USES_MAX
     }
 
-    async fn call(&self, requests: Vec<Request>) -> Vec<Self::Answer> {
+    fn is_small(_: &usize) -> bool {
+        true
+    }
+
+    fn call(&self, requests: Vec<Request>) -> impl Future<Output = Vec<Self::Answer>> + Send {
         let now = requests.iter().map(|request| request.planned_at).max();
         let now = now.unwrap_or(Timestamp::from_ms_clamped(0));
         let requests: Vec<_> = requests.into_iter().map(|request| request.wanted).collect();
         let lengths: Vec<usize> = requests.iter().map(Vec::len).collect();
-        let reply = self.store.reserve(&self.home, &requests, now).await;
-        share_out(reply, &lengths)
+        let reply = self.store.reserve(&self.home, &requests, now);
+        async move { share_out(reply.await, &lengths) }
     }
 }
 
@@ -93,8 +97,8 @@ pub struct Settling {
 pub struct LiveHome {
     /// The shard.
     pub home: Shard,
-    reserving: Arc<Line<Reserving>>,
-    settling: Arc<Line<Settling>>,
+    reserving: Arc<Batcher<Reserving>>,
+    settling: Arc<Batcher<Settling>>,
 }
 
 impl LiveHome {
@@ -109,11 +113,11 @@ impl LiveHome {
 
     fn new(home: Shard, store: &Arc<Store>) -> Self {
         Self {
-            reserving: Line::new(Reserving {
+            reserving: Batcher::new(Reserving {
                 store: Arc::clone(store),
                 home: home.clone(),
             }),
-            settling: Line::new(Settling {
+            settling: Batcher::new(Settling {
                 store: Arc::clone(store),
                 home: home.clone(),
             }),
@@ -140,14 +144,18 @@ impl Work for Settling {
         *load <= CALL_SETTLED_MAX
     }
 
-    async fn call(&self, jobs: Vec<Vec<Settled>>) -> Vec<Self::Answer> {
+    fn is_small(_: &usize) -> bool {
+        true
+    }
+
+    fn call(&self, jobs: Vec<Vec<Settled>>) -> impl Future<Output = Vec<Self::Answer>> + Send {
         let count = jobs.len();
         let (kept, given_back): (Vec<_>, Vec<_>) =
             jobs.into_iter().flatten().partition(|one| one.is_kept);
         let [kept, given_back] =
             [kept, given_back].map(|list| list.iter().map(|one| one.token).collect::<Vec<_>>());
-        let settled = self.store.settle(&self.home, &kept, &given_back).await;
-        vec![settled; count]
+        let settled = self.store.settle(&self.home, &kept, &given_back);
+        async move { vec![settled.await; count] }
     }
 }
 

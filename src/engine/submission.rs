@@ -1,6 +1,6 @@
 //! Taking events.
 //!
-//! The events of a request are grouped by board, planned, and put into the board's line in groups of bounded
+//! The events of a request are grouped by board, planned, and given to the board's batcher in groups of bounded
 //! cost, which may share a call with those of other requests. Each event has its own result.
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 
-use super::batcher::Work;
+use super::batcher::{SMALL_COST_US_MAX, Work};
 use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard, reservations};
 use crate::domain::board::Board;
 use crate::domain::event::{Detail, Event, Origin, Outcome};
@@ -257,13 +257,17 @@ impl Work for Applying {
         load.fits()
     }
 
-    async fn call(&self, groups: Vec<Group>) -> Vec<Self::Answer> {
+    fn is_small(load: &Load) -> bool {
+        load.cost_us <= SMALL_COST_US_MAX
+    }
+
+    fn call(&self, groups: Vec<Group>) -> impl Future<Output = Vec<Self::Answer>> + Send {
         let now = groups.iter().map(|group| group.planned_at).max();
         let lengths: Vec<usize> = groups.iter().map(|group| group.events.len()).collect();
         let events: Vec<Ready> = groups.into_iter().flat_map(|group| group.events).collect();
         let now = now.unwrap_or(Timestamp::from_ms_clamped(0));
-        let reply = self.store.apply(&self.shard, &events, now).await;
-        share_out(reply, &lengths)
+        let reply = self.store.apply(&self.shard, events, now);
+        async move { share_out(reply.await, &lengths) }
     }
 }
 

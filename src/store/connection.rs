@@ -1,23 +1,32 @@
 //! One connection to a server of Redis.
 //!
-//! Many tasks share a connection, and their commands are pipelined. What the client library does not bound is bounded
-//! here: the time that a connection is believed in when the server has stopped answering. A call is never sent twice
-//! by itself: a write that timed out may have been carried out, and only the caller's event id makes it safe to repeat.
+//! Many tasks share a connection, and their commands are pipelined. The client library has one task for each connection,
+//! with a queue in front. [`Connection::send`] is no `async fn`: when it returns, the command is in that queue. So the order
+//! of calls is the order of their sends.
+//!
+//! What the client library does not bound is bounded here: the time that a connection is believed in when the server has
+//! stopped answering. One task per connection sees that it is lost, and tells the calls that wait. A call is never sent
+//! twice by itself: a write that timed out may have been carried out, and only the caller's event id makes it safe to repeat.
 
 use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use fred::clients::Client;
 use fred::error::Error;
-use fred::interfaces::{ClientLike, EventInterface, LuaInterface};
+use fred::interfaces::{ClientLike, EventInterface};
 use fred::types::config::{
     Config, ConnectionConfig, PerformanceConfig, ReconnectPolicy, TcpConfig,
 };
 use fred::types::{Builder, ClusterHash, CustomCommand, FromValue, Key, Value};
+use futures::future::{Either, Ready, ready};
 use metrics::{counter, histogram};
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::task::{Unconstrained, unconstrained};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::StoreError;
@@ -40,8 +49,8 @@ const RECONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const RECONNECT: (u32, u32, u32, u32) = (0, 50, 1_000, 2);
 /// The longest wait for replicas to have a write.
 const CONFIRM_TIMEOUT: Duration = Duration::from_secs(1);
-/// How often a call that waits looks whether its connection is still there.
-const LOST_INTERVAL: Duration = Duration::from_millis(50);
+/// How often a connection that may be lost is looked at.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How servers are reached, and how long the store waits for them.
 #[derive(Clone, Debug)]
@@ -60,9 +69,10 @@ pub(super) struct Call {
 
 impl Call {
     /// The words of its command, behind the first.
-    fn words(&self, script: &str) -> Vec<Value> {
+    fn words(&self, script: &'static str) -> Vec<Value> {
         let count = i64::try_from(self.keys.len()).unwrap_or(i64::MAX);
-        let mut words = vec![Value::from(script), Value::from(count)];
+        let mut words = Vec::with_capacity(2 + self.keys.len() + self.args.len());
+        words.extend([Value::from_static_str(script), Value::from(count)]);
         words.extend(self.keys.iter().map(|key| Value::from(key.clone())));
         words.extend(self.args.iter().cloned());
         words
@@ -74,9 +84,19 @@ impl Call {
 pub(super) struct Connection {
     client: Client,
     timeouts: TimeoutFactor,
-    /// Why there was none last, as far as that is known.
-    trouble: Arc<Mutex<Option<Error>>>,
+    health: Arc<Health>,
     _watchdog: AbortOnDropHandle<Infallible>,
+}
+
+/// What is known of a connection beside the client's state.
+#[derive(Debug, Default)]
+struct Health {
+    /// Why there was none last, as far as that is known.
+    trouble: Mutex<Option<Error>>,
+    /// Wakes whoever has to look whether the connection is lost.
+    doubt: Notify,
+    /// Wakes the calls that wait for replies: the connection is lost.
+    loss: Notify,
 }
 
 impl Connection {
@@ -84,15 +104,15 @@ impl Connection {
     pub(super) fn open(access: &Access) -> Result<Self, StoreError> {
         let client = client(access)?;
         let timeouts = access.timeouts;
-        let trouble = Arc::default();
-        let (kept, noted) = (client.clone(), Arc::clone(&trouble));
+        let health = Arc::<Health>::default();
+        let (kept, shared) = (client.clone(), Arc::clone(&health));
         let watchdog = tokio::spawn(restarted("connection", move || {
-            watch_over(kept.clone(), timeouts, Arc::clone(&noted))
+            watch_over(kept.clone(), timeouts, Arc::clone(&shared))
         }));
         Ok(Self {
             client,
             timeouts,
-            trouble,
+            health,
             _watchdog: AbortOnDropHandle::new(watchdog),
         })
     }
@@ -106,7 +126,7 @@ impl Connection {
         if self.client.is_connected() {
             return Ok(());
         }
-        match self.trouble.lock().as_ref().map(Failure::from) {
+        match self.health.trouble.lock().as_ref().map(Failure::from) {
             Some(Failure::Store(error @ StoreError::Unusable(_))) => Err(error),
             Some(trouble) => {
                 let text = StoreError::from(trouble).to_string();
@@ -118,18 +138,28 @@ impl Connection {
         }
     }
 
-    /// Runs a script.
-    pub(super) async fn run(&self, call: Call) -> Result<Value, Failure> {
-        measured(call.script, run(self, call)).await
-    }
-
-    /// Runs a script, and waits until enough replicas have all that this connection has written.
-    pub(super) async fn run_and_confirm(
+    /// Sends a script, behind all that was sent before; the future waits for the reply. With `min_replicas` it also waits
+    /// until so many replicas have all that this connection has written.
+    pub(super) fn send(
         &self,
-        call: Call,
-        min_replicas: u8,
-    ) -> Result<Value, Failure> {
-        measured(call.script, run_and_confirm(self, call, min_replicas)).await
+        call: &Arc<Call>,
+        min_replicas: Option<u8>,
+    ) -> impl Future<Output = Result<Value, Failure>> + Send + use<> {
+        let begun = Instant::now();
+        let (client, script) = (self.client.clone(), call.script);
+        let call = Arc::clone(call);
+        let reply = match min_replicas {
+            None => Either::Left(self.queue(run(client, call))),
+            Some(min_replicas) => {
+                let timeout = self.timeouts.times(CONFIRM_TIMEOUT);
+                Either::Right(self.queue(run_and_confirm(client, call, min_replicas, timeout)))
+            }
+        };
+        async move {
+            let reply = reply.await;
+            measure(script, begun, reply.is_ok());
+            reply
+        }
     }
 
     /// Runs one command.
@@ -138,13 +168,35 @@ impl Connection {
         name: &'static str,
         args: Vec<String>,
     ) -> Result<R, Failure> {
-        let command = CustomCommand::new_static(name, ClusterHash::FirstKey, false);
-        let owned = self.client.clone();
-        let reply = async move { owned.custom::<Value, _>(command, args).await };
-        let reply = unless_lost(self, reply).await?;
-        reply
-            .and_then(Value::convert)
-            .map_err(|error| Failure::from(&error))
+        let client = self.client.clone();
+        let reply = self.queue(async move {
+            let reply = client.custom::<Value, _>(command(name), args).await;
+            reply.map_err(|error| Failure::from(&error))
+        });
+        let converted = reply.await?.convert();
+        converted.map_err(|error| Failure::from(&error))
+    }
+
+    /// Puts the command of a future into the client's queue. The future that this returns waits for the reply, unless the
+    /// connection is lost: the client lets calls wait for a new one. They still end when their time is up, and are not
+    /// sent after that.
+    fn queue<T, F>(&self, reply: F) -> impl Future<Output = Result<T, Failure>> + Send + use<T, F>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Failure>> + Send + 'static,
+    {
+        let queued = self.check().map(|()| queued(reply));
+        let health = Arc::clone(&self.health);
+        async move {
+            let mut reply = queued?;
+            tokio::select! {
+                biased;
+                reply = &mut reply => return reply,
+                () = health.loss.notified() => {}
+            }
+            tokio::spawn(reply);
+            Err(StoreError::Unavailable("the connection was lost".into()).into())
+        }
     }
 }
 
@@ -159,86 +211,57 @@ impl Drop for Connection {
     }
 }
 
-async fn measured(
-    script: &Script,
-    run: impl Future<Output = Result<Value, Failure>>,
-) -> Result<Value, Failure> {
-    let begun = Instant::now();
-    let reply = run.await;
+fn measure(script: &Script, begun: Instant, is_ok: bool) {
     counter!("standings_script_calls_total", "script" => script.name).increment(1);
     histogram!("standings_script_seconds", "script" => script.name)
         .record(begun.elapsed().as_secs_f64());
-    if reply.is_err() {
+    if !is_ok {
         counter!("standings_script_errors_total", "script" => script.name).increment(1);
     }
-    reply
 }
 
-/// Waits for a reply, unless the connection is lost: the client library lets calls wait for a new one. They still end
-/// when their time is up, and are not sent after that.
-async fn unless_lost<T: Send + 'static>(
-    connection: &Connection,
-    reply: impl Future<Output = T> + Send + 'static,
-) -> Result<T, Failure> {
-    connection.check()?;
-    let mut reply = Box::pin(reply);
-    tokio::select! {
-        biased;
-        reply = &mut reply => return Ok(reply),
-        () = lost(&connection.client) => {}
-    }
-    tokio::spawn(reply);
-    Err(StoreError::Unavailable("the connection was lost".into()).into())
-}
-
-/// Returns when a connection is lost.
-async fn lost(client: &Client) {
-    while client.is_connected() {
-        tokio::time::sleep(LOST_INTERVAL).await;
+/// A future of the client, which has put its command into the client's queue: the client does that before it waits for
+/// anything. That this task may have used up its share of time must not count then (`unconstrained`).
+fn queued<F: Future>(reply: F) -> Either<Ready<F::Output>, Pin<Box<Unconstrained<F>>>> {
+    let mut reply = Box::pin(unconstrained(reply));
+    match reply.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => Either::Left(ready(value)),
+        Poll::Pending => Either::Right(reply),
     }
 }
 
-async fn run(connection: &Connection, call: Call) -> Result<Value, Failure> {
-    let owned = connection.client.clone();
-    let reply = async move {
-        let Call { script, keys, args } = call;
-        let reply = owned
-            .evalsha::<Value, _, _, _>(script.sha.as_str(), keys.clone(), args.clone())
-            .await;
-        if reply.as_ref().is_err_and(failure::says_unknown_script) {
-            // EVAL runs the script and loads it.
-            return owned.eval(script.source, keys, args).await;
-        }
-        reply
-    };
-    let reply = unless_lost(connection, reply).await?;
+fn command(name: &'static str) -> CustomCommand {
+    CustomCommand::new_static(name, ClusterHash::FirstKey, false)
+}
+
+async fn run(client: Client, call: Arc<Call>) -> Result<Value, Failure> {
+    let by_name = call.words(&call.script.sha);
+    let mut reply = client.custom(command("EVALSHA"), by_name).await;
+    if reply.as_ref().is_err_and(failure::says_unknown_script) {
+        // EVAL runs the script and loads it.
+        let by_source = call.words(call.script.source);
+        reply = client.custom(command("EVAL"), by_source).await;
+    }
     reply.map_err(|error| Failure::from(&error))
 }
 
 /// Runs a script, and waits until enough replicas have all that this connection has written. Both are sent together: on
 /// a connection that was made in between, replicas would be counted that know nothing of the write.
 async fn run_and_confirm(
-    connection: &Connection,
-    call: Call,
+    client: Client,
+    call: Arc<Call>,
     min_replicas: u8,
+    timeout: Duration,
 ) -> Result<Value, Failure> {
-    let owned = connection.client.clone();
-    let timeout = connection.timeouts.times(CONFIRM_TIMEOUT);
-    let confirm = vec![min_replicas.to_string(), timeout.as_millis().to_string()];
-    let replies = async move {
-        let by_name = call.words(call.script.sha.as_str());
-        let replies = send_and_confirm(&owned, "EVALSHA", by_name, confirm.clone()).await;
-        let is_unknown = |reply: &Result<_, _>| {
-            let error = reply.as_ref().err();
-            error.is_some_and(failure::says_unknown_script)
-        };
-        if replies.first().is_some_and(is_unknown) {
-            let by_source = call.words(call.script.source);
-            return send_and_confirm(&owned, "EVAL", by_source, confirm).await;
-        }
-        replies
-    };
-    let mut replies = unless_lost(connection, replies).await?.into_iter();
+    let confirm = [min_replicas.to_string(), timeout.as_millis().to_string()];
+    let by_name = call.words(&call.script.sha);
+    let mut replies = send_and_confirm(&client, "EVALSHA", by_name, &confirm).await;
+    let first = replies.first().and_then(|reply| reply.as_ref().err());
+    if first.is_some_and(failure::says_unknown_script) {
+        let by_source = call.words(call.script.source);
+        replies = send_and_confirm(&client, "EVAL", by_source, &confirm).await;
+    }
+    let mut replies = replies.into_iter();
     let mut next = || {
         let reply = replies.next().unwrap_or(Ok(Value::Null));
         reply.map_err(|error| Failure::from(&error))
@@ -256,13 +279,12 @@ async fn send_and_confirm(
     client: &Client,
     name: &'static str,
     words: Vec<Value>,
-    confirm: Vec<String>,
+    confirm: &[String],
 ) -> Vec<Result<Value, Error>> {
-    let command = |name| CustomCommand::new_static(name, ClusterHash::FirstKey, false);
     let pipeline = client.pipeline();
     let queued = async {
         let () = pipeline.custom(command(name), words).await?;
-        pipeline.custom(command("WAIT"), confirm).await
+        pipeline.custom(command("WAIT"), confirm.to_vec()).await
     };
     match queued.await {
         Ok(()) => pipeline.try_all().await,
@@ -303,41 +325,63 @@ fn client(access: &Access) -> Result<Client, StoreError> {
         .map_err(|error| StoreError::Url(error.details().into()))
 }
 
-/// Keeps a client connected, and notes why it is not, for ever.
-async fn watch_over(
-    client: Client,
-    timeouts: TimeoutFactor,
-    trouble: Arc<Mutex<Option<Error>>>,
-) -> Infallible {
-    let mut errors = client.error_rx();
-    let noting = async {
-        loop {
-            match errors.recv().await {
-                Ok((error, _)) => *trouble.lock() = Some(error),
-                Err(RecvError::Lagged(_)) => {}
-                Err(RecvError::Closed) => return,
-            }
-        }
-    };
-    let ((), never) = tokio::join!(noting, keep_connected(&client, timeouts));
+/// Keeps a client connected, and tells the calls that wait for replies when it is not, for ever.
+async fn watch_over(client: Client, timeouts: TimeoutFactor, health: Arc<Health>) -> Infallible {
+    let (never, _) = tokio::join!(
+        keep_connected(&client, timeouts, &health),
+        tell_losses(&client, timeouts, &health)
+    );
     never
 }
 
+/// Notes why the connection is lost, and tells the calls that wait for replies. The client tells of an error a little before
+/// its state shows it. So from an error, or another reason for doubt, its state is looked at until it is connected and the
+/// calls that were sent before have ended.
+async fn tell_losses(client: &Client, timeouts: TimeoutFactor, health: &Health) -> Infallible {
+    let mut errors = client.error_rx();
+    let mut doubted = Instant::now();
+    loop {
+        let is_certain =
+            client.is_connected() && doubted.elapsed() > timeouts.times(COMMAND_TIMEOUT);
+        let pause = if is_certain {
+            Duration::MAX
+        } else {
+            LOOK_INTERVAL
+        };
+        tokio::select! {
+            error = errors.recv() => {
+                match error {
+                    Ok((error, _)) => *health.trouble.lock() = Some(error),
+                    Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => errors = client.error_rx(),
+                }
+                doubted = Instant::now();
+            }
+            () = health.doubt.notified() => doubted = Instant::now(),
+            () = tokio::time::sleep(pause) => {}
+        }
+        if !client.is_connected() {
+            health.loss.notify_waiters();
+        }
+    }
+}
+
 /// Connects a client, and does so again when its connection task ends or the server has stopped answering.
-async fn keep_connected(client: &Client, timeouts: TimeoutFactor) -> Infallible {
+async fn keep_connected(client: &Client, timeouts: TimeoutFactor, health: &Health) -> Infallible {
     loop {
         let mut connection = client.connect();
         tokio::select! {
             // Whoever needs the connection is told.
             ended = &mut connection => tracing::debug!(?ended, "a connection to redis has ended"),
-            () = watch(client, timeouts) => connection.abort(),
+            () = watch(client, timeouts, health) => connection.abort(),
         }
+        health.doubt.notify_one();
         tokio::time::sleep(CONNECT_TIMEOUT).await;
     }
 }
 
 /// Returns when the connection can't be mended.
-async fn watch(client: &Client, timeouts: TimeoutFactor) {
+async fn watch(client: &Client, timeouts: TimeoutFactor, health: &Health) {
     let timeout = timeouts.times(PING_INTERVAL);
     let mut lost = 0;
     loop {
@@ -358,11 +402,83 @@ async fn watch(client: &Client, timeouts: TimeoutFactor) {
             throttle::say("redis does not answer", |more| {
                 tracing::warn!(more, "redis does not answer; connecting again");
             });
+            health.doubt.notify_one();
             let timeout = timeouts.times(RECONNECT_TIMEOUT);
             let forced = tokio::time::timeout(timeout, client.force_reconnection()).await;
             if forced.is_err() {
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use futures::FutureExt;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio::task::coop::{consume_budget, has_budget_remaining};
+
+    use super::*;
+    use crate::store::script;
+
+    #[tokio::test]
+    async fn a_command_is_queued_at_once_however_much_its_task_has_done() {
+        while has_budget_remaining() {
+            let _ = consume_budget().now_or_never();
+        }
+        let (commands, mut queue) = tokio::sync::mpsc::unbounded_channel();
+        let _reply = queued(async move {
+            // The client waits for its own channels on the way.
+            consume_budget().await;
+            commands.send("command").unwrap();
+            pending::<()>().await;
+        });
+        assert_eq!(queue.try_recv(), Ok("command"));
+    }
+
+    /// Says that all is well, on one connection, and takes no second one.
+    async fn serve(listener: TcpListener) {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        drop(listener);
+        let mut bytes = [0; 4_096];
+        while let Ok(count @ 1..) = stream.read(&mut bytes).await {
+            let commands = bytes[..count].iter().filter(|byte| **byte == b'*');
+            let replies = "+OK\r\n".repeat(commands.count());
+            stream.write_all(replies.as_bytes()).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_call_that_would_wait_for_a_new_connection_is_told_of_the_loss() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("redis://{}", listener.local_addr().unwrap());
+        let server = tokio::spawn(serve(listener));
+        let access = Access {
+            config: Config::from_url(&url).unwrap(),
+            timeouts: TimeoutFactor::default(),
+        };
+        let connection = Connection::open(&access).unwrap();
+        while connection.check().is_err() {
+            tokio::task::yield_now().await;
+        }
+        // The client begins to connect again before it comes to the call.
+        let client = connection.client.clone();
+        let _reconnecting = queued(async move { client.force_reconnection().await });
+        let call = Call {
+            script: &script::READ,
+            keys: Vec::new(),
+            args: Vec::new(),
+        };
+        let reply = connection.send(&Arc::new(call), None);
+        assert!(connection.is_connected(), "it is not known yet");
+        let failure = reply.await.unwrap_err();
+        assert_eq!(
+            StoreError::from(failure).to_string(),
+            "redis is not available: the connection was lost"
+        );
+        server.abort();
     }
 }

@@ -139,53 +139,50 @@ impl Store {
         self.topology.primaries().into_values().collect()
     }
 
-    /// Runs a script that writes. Calls for the same board, or shard, are carried out in the order of their making.
-    pub(super) async fn write(
-        &self,
+    /// Runs a script that writes. Calls for the same board, or shard, are carried out in the order in which this was called,
+    /// not in which their futures are polled: the call is sent, or waits for its turn, when this returns.
+    pub(super) fn write<'a>(
+        &'a self,
         shard: &Shard,
         script: &'static Script,
         keys: Vec<String>,
         args: Vec<Value>,
-    ) -> Result<Value, StoreError> {
-        self.write_at(shard.tag(), script, keys, args).await
+    ) -> impl Future<Output = Result<Value, StoreError>> + Send + use<'a> {
+        self.write_at(shard.tag(), script, keys, args)
     }
 
     /// The same for a board, or shard, whose keys have this in common.
-    pub(super) async fn write_at(
-        &self,
+    pub(super) fn write_at<'a>(
+        &'a self,
         tag: &str,
         script: &'static Script,
         keys: Vec<String>,
         args: Vec<Value>,
-    ) -> Result<Value, StoreError> {
+    ) -> impl Future<Output = Result<Value, StoreError>> + Send + use<'a> {
         let min_replicas = self.waits_for_replicas().then_some(self.min_replicas);
-        let call = call(script, keys, args);
-        self.run_in_turn(tag, call, min_replicas).await
+        self.run_in_turn(tag.to_owned(), call(script, keys, args), min_replicas)
     }
 
     /// Runs a script that writes what can be made again from other data: it does not wait for replicas.
-    pub(super) async fn derive(
-        &self,
+    pub(super) fn derive<'a>(
+        &'a self,
         shard: &Shard,
         script: &'static Script,
         keys: Vec<String>,
         args: Vec<Value>,
-    ) -> Result<Value, StoreError> {
-        let call = call(script, keys, args);
-        self.run_in_turn(shard.tag(), call, None).await
+    ) -> impl Future<Output = Result<Value, StoreError>> + Send + use<'a> {
+        self.run_in_turn(shard.tag().to_owned(), call(script, keys, args), None)
     }
 
-    async fn run_in_turn(
+    fn run_in_turn(
         &self,
-        tag: &str,
+        tag: String,
         call: Call,
         min_replicas: Option<u8>,
-    ) -> Result<Value, StoreError> {
-        let write = |node: Arc<Node>| {
-            let call = call.clone();
-            async move { node.write(tag, call, min_replicas).await }
-        };
-        self.at_slot(call.slot(), write).await
+    ) -> impl Future<Output = Result<Value, StoreError>> + Send {
+        let (slot, call) = (call.slot(), Arc::new(call));
+        let write = move |node: Arc<Node>| node.write(&tag, Arc::clone(&call), min_replicas);
+        self.at_slot(slot, write)
     }
 
     /// Runs a script that reads.
@@ -195,9 +192,9 @@ impl Store {
         keys: Vec<String>,
         args: Vec<Value>,
     ) -> Result<Value, StoreError> {
-        let call = call(script, keys, args);
+        let call = Arc::new(call(script, keys, args));
         let read = |node: Arc<Node>| {
-            let call = call.clone();
+            let call = &call;
             async move { node.read(call).await }
         };
         self.at_slot(call.slot(), read).await
@@ -245,17 +242,23 @@ impl Store {
         Connection::open(&self.topology.access_at(slot_of(key))?)
     }
 
-    /// Calls the server that has a slot, and again for a while where the slot was elsewhere or moving.
-    async fn at_slot<T, F: Future<Output = Result<T, Failure>>>(
+    /// Calls the server that has a slot, and again for a while where the slot was elsewhere or moving. The first call is
+    /// made when this returns; its future need not have been polled.
+    fn at_slot<T, F: Future<Output = Result<T, Failure>>>(
         &self,
         slot: u16,
         call: impl Fn(Arc<Node>) -> F,
-    ) -> Result<T, StoreError> {
+    ) -> impl Future<Output = Result<T, StoreError>> {
         let mut attempts = Attempts::begin();
-        loop {
-            match Box::pin(call(self.topology.node(slot)?)).await {
-                Ok(reply) => return Ok(reply),
-                Err(failure) => self.wait_for_slot(&mut attempts, failure).await?,
+        let first = self.topology.node(slot).map(&call);
+        async move {
+            let mut reply = first?;
+            loop {
+                match reply.await {
+                    Ok(reply) => return Ok(reply),
+                    Err(failure) => self.wait_for_slot(&mut attempts, failure).await?,
+                }
+                reply = call(self.topology.node(slot)?);
             }
         }
     }

@@ -128,28 +128,29 @@ impl Store {
         Ok(answers)
     }
 
-    /// Carries out events of one board, in one call: see [`CALL_COST_US_MAX`]. The answers are in their order.
-    pub async fn apply(
-        &self,
-        shard: &Shard,
-        events: &[Ready],
+    /// Carries out events of one board, in one call: see [`CALL_COST_US_MAX`]. The answers are in their order. The call
+    /// is behind those for which this was called before, whenever its future is polled.
+    pub fn apply<'a>(
+        &'a self,
+        shard: &'a Shard,
+        events: Vec<Ready>,
         now: Timestamp,
-    ) -> Result<Versioned<Vec<Answer>>, StoreError> {
-        let (keys, args) = encode::call(shard, events, now, self.waits_for_replicas());
-        let reply = self
-            .write(shard, &script::APPLY, keys, vec![pack(&args)?])
-            .await?;
-        let Versioned::Current(mut reply) = Reply::answer(reply)? else {
-            return Ok(Versioned::Stale);
-        };
-        let mut answers = Vec::with_capacity(events.len());
-        for event in events {
-            answers.push(decode::answer(shard, &event.plan, &reply.next()?)?);
-        }
-        if reply.is_empty() {
-            Ok(Versioned::Current(answers))
-        } else {
-            Err(StoreError::Unexpected("more results than events".into()))
+    ) -> impl Future<Output = Result<Versioned<Vec<Answer>>, StoreError>> + Send + use<'a> {
+        let (keys, args) = encode::call(shard, &events, now, self.waits_for_replicas());
+        let reply = pack(&args).map(|args| self.write(shard, &script::APPLY, keys, vec![args]));
+        async move {
+            let Versioned::Current(mut reply) = Reply::answer(reply?.await?)? else {
+                return Ok(Versioned::Stale);
+            };
+            let mut answers = Vec::with_capacity(events.len());
+            for event in &events {
+                answers.push(decode::answer(shard, &event.plan, &reply.next()?)?);
+            }
+            if reply.is_empty() {
+                Ok(Versioned::Current(answers))
+            } else {
+                Err(StoreError::Unexpected("more results than events".into()))
+            }
         }
     }
 }

@@ -4,7 +4,7 @@
 //! [`standings`], [`voters`], [`quotas`], [`reservations`], [`initial`], [`rollover`], [`reshard`], [`purge`], [`sweep`],
 //! [`leases`] and [`check`] one typed call per script. A call is one round trip; what must be atomic is one script. [`dispatch`] sends it to
 //! the server of its keys, or to a replica of that; `topology.rs` and `replicas.rs` know them, `node.rs` has the connections
-//! to each. `contact.rs` checks a server at the start, `warnings.rs` from time to time.
+//! to each, `writer.rs` the order of what is written. `contact.rs` checks a server at the start, `warnings.rs` from time to time.
 
 mod address;
 mod args;
@@ -34,6 +34,7 @@ mod tls;
 mod topology;
 pub mod voters;
 mod warnings;
+mod writer;
 
 pub use address::Address;
 pub use dispatch::{Freshness, Store};

@@ -4,48 +4,35 @@
 //! up the calls to others.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use fred::types::{FromValue, Value};
 use futures::future::join_all;
-use tokio::sync::{AcquireError, Mutex, Semaphore};
+use tokio::sync::Semaphore;
 
 use super::StoreError;
 use super::connection::{Access, Call, Connection};
 use super::failure::Failure;
 use super::script::{self, Script};
-use crate::begin::begin_under;
+use super::writer::Writer;
 use crate::timeouts::TimeoutFactor;
 
 /// Connections for writes: one is kept busy by many tasks, and a second lets a long batch be overtaken.
 const WRITERS: usize = 2;
 /// Connections for reads: long replies are parsed by one task per connection.
 const READERS: usize = 2;
-/// Calls of each writer that may be under way at one time: enough to keep Redis busy, few enough that a read
-/// never waits behind more than some milliseconds of them. Further calls wait here, in their order.
-const WRITES_IN_FLIGHT_MAX: usize = 4;
 /// Reads that may be under way at one time.
 const READS_IN_FLIGHT_MAX: usize = 1_024;
-/// How many turns a write takes that waits for replicas: it holds up those behind it on its connection.
-const CONFIRM_TURNS: u32 = 2;
 /// The longest wait for a turn.
 const TURN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// One server, as long as it is part of what the service uses.
 #[derive(Debug)]
 pub(super) struct Node {
-    writers: Vec<Writer>,
+    writers: Vec<Arc<Writer>>,
     readers: Readers,
-}
-
-/// A connection for writes, and the turns of those who write.
-#[derive(Debug)]
-struct Writer {
-    connection: Connection,
-    in_flight: Semaphore,
-    /// Held by who is next, from waiting for its turns to sending its call.
-    next: Mutex<()>,
 }
 
 /// The connections for reads of one server, and the turns of those who read.
@@ -60,13 +47,7 @@ pub(super) struct Readers {
 impl Node {
     /// Begins to connect, and goes on trying by itself for as long as the node lives.
     pub(super) fn connect(access: &Access) -> Result<Self, StoreError> {
-        let writers = (0..WRITERS).map(|_| {
-            Ok(Writer {
-                connection: Connection::open(access)?,
-                in_flight: Semaphore::new(WRITES_IN_FLIGHT_MAX),
-                next: Mutex::default(),
-            })
-        });
+        let writers = (0..WRITERS).map(|_| Writer::connect(access));
         Ok(Self {
             writers: writers.collect::<Result<_, StoreError>>()?,
             readers: Readers::connect(access)?,
@@ -75,48 +56,27 @@ impl Node {
 
     /// Fails at once where a connection is missing.
     pub(super) fn check_connected(&self) -> Result<(), StoreError> {
-        let writers = self.writers.iter().map(|writer| &writer.connection);
+        let writers = self.writers.iter().map(|writer| writer.connection());
         let mut connections = writers.chain(&self.readers.connections);
         connections.try_for_each(Connection::check)
     }
 
-    /// Runs a script that writes. Calls for the same board, or shard, are carried out in the order of their making. With
-    /// `min_replicas` it is done once so many replicas have all that was written before, too.
-    pub(super) async fn write(
+    /// Runs a script that writes. Calls with the same tag, so for the same board, or shard, are carried out in the order in
+    /// which this was called. See [`Writer::write`].
+    pub(super) fn write(
         &self,
         tag: &str,
-        call: Call,
+        call: Arc<Call>,
         min_replicas: Option<u8>,
-    ) -> Result<Value, Failure> {
-        let Writer {
-            connection,
-            in_flight,
-            next,
-        } = self.writer(tag);
-        let count = min_replicas.map_or(1, |_| CONFIRM_TURNS);
-        let turns = async {
-            let is_next = next.lock().await;
-            Ok((in_flight.acquire_many(count).await?, is_next))
-        };
-        let (_turns, is_next) = in_time(self.readers.timeouts, turns).await?;
-        let call = async {
-            match min_replicas {
-                Some(min_replicas) => connection.run_and_confirm(call, min_replicas).await,
-                None => connection.run(call).await,
-            }
-        };
-        begin_under(is_next, Box::pin(call)).await
-    }
-
-    fn writer(&self, tag: &str) -> &Writer {
+    ) -> impl Future<Output = Result<Value, Failure>> + Send + use<> {
         let mut hasher = DefaultHasher::new();
         tag.hash(&mut hasher);
         let index = usize::try_from(hasher.finish() % WRITERS as u64).unwrap_or(0);
-        &self.writers[index]
+        self.writers[index].write(call, min_replicas)
     }
 
     /// Runs a script that reads.
-    pub(super) async fn read(&self, call: Call) -> Result<Value, Failure> {
+    pub(super) async fn read(&self, call: &Arc<Call>) -> Result<Value, Failure> {
         self.readers.read(call).await
     }
 
@@ -136,7 +96,7 @@ impl Node {
         args: Vec<Value>,
     ) -> Result<Value, Failure> {
         let keys = Vec::new();
-        self.read(Call { script, keys, args }).await
+        self.read(&Arc::new(Call { script, keys, args })).await
     }
 
     /// Loads the scripts that the server does not know.
@@ -166,9 +126,9 @@ impl Readers {
     }
 
     /// Runs a script that reads.
-    pub(super) async fn read(&self, call: Call) -> Result<Value, Failure> {
+    pub(super) async fn read(&self, call: &Arc<Call>) -> Result<Value, Failure> {
         let _turn = in_time(self.timeouts, self.in_flight.acquire()).await?;
-        self.connection().run(call).await
+        self.connection().send(call, None).await
     }
 
     /// Runs one command.
@@ -200,9 +160,9 @@ impl Readers {
 }
 
 /// Waits for a turn, but not for ever.
-async fn in_time<T>(
+pub(super) async fn in_time<T, E>(
     timeouts: TimeoutFactor,
-    turn: impl Future<Output = Result<T, AcquireError>>,
+    turn: impl Future<Output = Result<T, E>>,
 ) -> Result<T, StoreError> {
     tokio::time::timeout(timeouts.times(TURN_TIMEOUT), turn)
         .await

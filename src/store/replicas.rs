@@ -97,7 +97,7 @@ impl Replicas {
         let known = self.known.load_full();
         let (replica, Seen { as_of, process }) = self.choose(known.get(primary)?, tag)?;
         call.args.push(process.into());
-        let reply = tokio::time::timeout(READ_TIMEOUT, replica.readers.read(call)).await;
+        let reply = tokio::time::timeout(READ_TIMEOUT, replica.readers.read(&Arc::new(call))).await;
         let answer = reply.ok().and_then(Result::ok);
         let is_fresh = as_of.elapsed() <= self.max_staleness;
         let outcome = match (&answer, is_fresh) {

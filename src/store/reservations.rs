@@ -142,13 +142,14 @@ struct ReservedArgs<'a> {
 
 impl Store {
     /// Reserves what events would take of the quotas whose counts lie in this shard. Of the events of one request none
-    /// overtakes another that waits. The answers are in their order.
-    pub async fn reserve(
-        &self,
+    /// overtakes another that waits. The answers are in their order. The call is behind those for which this was called
+    /// before, whenever its future is polled.
+    pub fn reserve<'a>(
+        &'a self,
         home: &Shard,
         requests: &[Vec<Wanted>],
         now: Timestamp,
-    ) -> Result<Versioned<Vec<Reserved>>, StoreError> {
+    ) -> impl Future<Output = Result<Versioned<Vec<Reserved>>, StoreError>> + Send + use<'a> {
         let mut keys = vec![
             keys::counts_head(home.tag(), home.placement.home()),
             keys::quotas_registry(home.tag(), home.generation),
@@ -187,31 +188,33 @@ impl Store {
             }
         }
         let count = args.tokens.len();
-        let reply = self
-            .write(home, &script::RESERVE, keys, vec![pack(&args)?])
-            .await?;
-        let Versioned::Current(mut reply) = Reply::answer(reply)? else {
-            return Ok(Versioned::Stale);
-        };
-        let answers = (0..count).map(|_| answer(reply.list()?));
-        answers.collect::<Result<_, _>>().map(Versioned::Current)
+        let reply = pack(&args).map(|args| self.write(home, &script::RESERVE, keys, vec![args]));
+        async move {
+            let Versioned::Current(mut reply) = Reply::answer(reply?.await?)? else {
+                return Ok(Versioned::Stale);
+            };
+            let answers = (0..count).map(|_| answer(reply.list()?));
+            answers.collect::<Result<_, _>>().map(Versioned::Current)
+        }
     }
 
     /// Keeps what was reserved in this shard under some tokens, and gives back what was under others. What is settled
-    /// already stays so.
-    pub async fn settle(
-        &self,
+    /// already stays so. The call is behind those for which this was called before, whenever its future is polled.
+    pub fn settle<'a>(
+        &'a self,
         home: &Shard,
         kept: &[Token],
         given_back: &[Token],
-    ) -> Result<(), StoreError> {
+    ) -> impl Future<Output = Result<(), StoreError>> + Send + use<'a> {
         let keys = vec![keys::reserved(home), keys::reserving(home)];
-        let args = pack(&SettleArgs { kept, given_back })?;
+        let args = pack(&SettleArgs { kept, given_back });
         // If it is lost, it can be found out again.
-        let reply = self.derive(home, &script::SETTLE, keys, vec![args]).await?;
-        match Reply::new(reply)?.text()?.as_str() {
-            "OK" => Ok(()),
-            other => unknown_code(other),
+        let reply = args.map(|args| self.derive(home, &script::SETTLE, keys, vec![args]));
+        async move {
+            match Reply::new(reply?.await?)?.text()?.as_str() {
+                "OK" => Ok(()),
+                other => unknown_code(other),
+            }
         }
     }
 

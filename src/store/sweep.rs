@@ -108,11 +108,11 @@ impl Store {
             keys::EXPIRING.into(),
         ];
         args.extend(sweep.deleted.iter().map(|board| board.to_string().into()));
-        let call = Call {
+        let call = Arc::new(Call {
             script: &script::SWEEP,
             keys: Vec::new(),
             args,
-        };
+        });
         let mut reply = Reply::new(server.write(keys::DELETED, call, None).await?)?;
         sweep.cursor = reply.text()?;
         sweep.unlinked += reply.count()?;

@@ -17,6 +17,7 @@ mod http;
 mod kills;
 mod model;
 mod openapi;
+mod order;
 mod own_redis;
 mod program;
 mod replicas;

@@ -116,7 +116,7 @@ impl<'a> Steps<'a> {
 
     async fn apply(&self) -> Answer {
         let (shard, now) = (&self.shards[self.member_shard], self.world.clock.now());
-        let events = std::slice::from_ref(&self.ready);
+        let events = vec![self.ready.clone()];
         let applied = self.store().apply(shard, events, now).await;
         let Versioned::Current(mut answers) = applied.unwrap() else {
             panic!("the definition is another one");

@@ -1,0 +1,92 @@
+//! Writes are carried out in the order in which they are made, whoever waits for which of them first.
+
+use futures::future::join_all;
+use serde_json::json;
+use standings::clock::Clock;
+use standings::domain::event::{Detail, Event, Origin};
+use standings::domain::ids::{BoardId, MemberId};
+use standings::domain::plan::Routes;
+use standings::domain::score::Score;
+use standings::domain::time::Timestamp;
+use standings::store::Versioned;
+use standings::store::events::{Answer, Ready};
+
+use crate::harness::redis::eventually;
+use crate::harness::servers::free_ports;
+use crate::harness::{Instance, RedisServer};
+
+const NOW: &str = "2026-11-21T12:00:00Z";
+/// More than are under way at one time.
+const CALLS: i64 = 64;
+
+/// Makes calls of which each adds a point, and waits for the last one first. Each has to find the points of those that were
+/// made before it.
+async fn add_points(instance: &Instance) {
+    let board = BoardId::parse("b").unwrap();
+    let board = instance.service.engine.board(&board).await.unwrap();
+    let now = Timestamp::parse(NOW).unwrap();
+    let event = Event {
+        id: None,
+        member: MemberId::parse("alice").unwrap(),
+        score: Score::from_stored(1),
+        at: None,
+        origin: Origin::default(),
+    };
+    let ready = Ready {
+        plan: Routes::default().plan(&board, event, now),
+        detail: Detail::Standings,
+        asks_quotas: false,
+        with_history: false,
+        token: None,
+    };
+    let shard = &board.shards()[0];
+    let store = &instance.service.engine.store;
+    let calls: Vec<_> = (0..CALLS)
+        .map(|_| store.apply(shard, vec![ready.clone()], now))
+        .collect();
+    let replies = join_all(calls.into_iter().rev()).await;
+    let scores = replies.into_iter().map(|reply| match reply.unwrap() {
+        Versioned::Current(answers) => match &answers[..] {
+            [Answer::Taken(outcome, _)] => outcome.changes[0].score.scaled(),
+            other => panic!("{other:?}"),
+        },
+        Versioned::Stale => panic!("the definition is another one"),
+    });
+    assert_eq!(
+        scores.collect::<Vec<_>>(),
+        (1..=CALLS).rev().collect::<Vec<_>>()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_are_carried_out_in_the_order_of_their_making() {
+    let redis = RedisServer::start().await;
+    let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
+    let instance = Instance::start(&redis.url(), clock, "").await;
+    instance
+        .client
+        .define("b", json!({"windows": ["all"]}))
+        .await;
+    add_points(&instance).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_that_wait_for_replicas_are_carried_out_in_the_order_of_their_making() {
+    let [port, _] = free_ports();
+    let port = port.to_string();
+    let network = ["--bind", "127.0.0.1", "--port", &port];
+    let at_once = ["--repl-diskless-sync-delay", "0"];
+    let primary = RedisServer::start_with(&[&network[..], &at_once].concat()).await;
+    let follow = ["--port", "0", "--replicaof", "127.0.0.1", &port];
+    let _replica = RedisServer::start_with(&follow).await;
+    let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
+    let store = crate::harness::store(&primary.url());
+    let instance = Instance::start_on(store.with_min_replicas(1), clock, "").await;
+    eventually("the replica follows", async || {
+        let definition = json!({"windows": ["all"]});
+        let answer = instance.client.put("/v1/boards/b", definition).await;
+        answer.status.is_success()
+    })
+    .await;
+    add_points(&instance).await;
+}
