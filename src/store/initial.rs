@@ -54,7 +54,7 @@ impl Store {
         let mut keys = keys::head_and_registry(board);
         keys.extend(keys::standing(board, &board.initial_scores()));
         let derived = board.derived().filter(|derived| derived.has_initial);
-        keys.extend(derived.map(|derived| keys::series(board, derived.series)));
+        keys.extend(derived.map(|derived| keys::state(board, derived.series)));
         let reply = self
             .write(board, &script::INITIAL, keys, vec![pack(&args)?])
             .await?;

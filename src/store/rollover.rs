@@ -87,7 +87,7 @@ impl Store {
             budget,
         };
         let mut keys = keys::head_and_registry(board);
-        keys.push(keys::series(board, series));
+        keys.push(keys::state(board, series));
         let target = Standing {
             series,
             period: *period,

@@ -309,7 +309,7 @@ impl Encoder<'_> {
         let first = self.keys.len() + 1;
         self.keys.extend(keys::standing(self.board, standing));
         let (state, start) = if self.board.derived_as(standing.series).is_some() {
-            self.keys.push(keys::series(self.board, standing.series));
+            self.keys.push(keys::state(self.board, standing.series));
             (self.keys.len(), standing.period.start_ms)
         } else {
             (0, 0)
@@ -350,7 +350,7 @@ impl Encoder<'_> {
             Query::Amounts { standing, periods } => {
                 let place = self.standing(standing);
                 let counts = periods.iter().map(|period| {
-                    self.keys.push(keys::events(self.board, period));
+                    self.keys.push(keys::turnout(self.board, period));
                     self.keys.len()
                 });
                 let counts = counts.collect();

@@ -153,7 +153,7 @@ impl<'a> Encoder<'a> {
         let uniques = board.definition.uniques;
         let mut keys = keys::head_and_registry(board);
         let quotas = (!board.quotas.is_empty() && !board.reserves()).then(|| {
-            keys.push(keys::quotas_registry(&board.tag(), board.generation));
+            keys.push(keys::counts_registry(&board.tag(), board.generation));
             QuotaArgs {
                 registry: keys.len(),
                 rules: quotas::rules(board),
@@ -222,7 +222,7 @@ impl<'a> Encoder<'a> {
         if let Some(tokens) = &mut args.tokens {
             tokens.push(ready.token.map_or(TokenArg::None(""), TokenArg::Some));
             args.fences.push(ready.token.map_or(0, |token| {
-                self.keys.push(keys::fence(board, token));
+                self.keys.push(keys::void(board, token));
                 self.keys.len()
             }));
         }
@@ -273,7 +273,7 @@ impl<'a> Encoder<'a> {
         if let Some(place) = self.states.get(&series) {
             return *place;
         }
-        let place = self.key(keys::series(self.board, series));
+        let place = self.key(keys::state(self.board, series));
         self.states.insert(series, place);
         place
     }
@@ -282,7 +282,7 @@ impl<'a> Encoder<'a> {
         if let Some(place) = self.turnouts.get(&period) {
             return *place;
         }
-        let events = self.key(keys::events(self.board, &period));
+        let events = self.key(keys::turnout(self.board, &period));
         let voters = self.key(keys::voters(self.board, &period));
         let expires = expires_at_ms.unwrap_or(0);
         self.args.turnouts.push((events, voters, expires));
