@@ -22,6 +22,7 @@ use crate::domain::board::{Board, Order};
 use crate::domain::ids::BoardId;
 use crate::domain::period::Period;
 use crate::domain::series::{Derived, Standing};
+use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 
 /// Standings of no more entries, in all of their keys together, are looked at in one call: some milliseconds of Redis.
@@ -223,7 +224,7 @@ impl Store {
     /// may be dropped; `must_expire`: whether it was so from its beginning.
     pub async fn check_standing(
         &self,
-        shard: &Board,
+        shard: &Shard,
         kind: Kind,
         zset: &str,
         (expires_at_ms, must_expire): (Option<i64>, bool),
@@ -250,7 +251,7 @@ impl Store {
             must_expire,
             mend: manner.mends,
         };
-        let mut all = vec![keys::head(&shard.tag())];
+        let mut all = vec![keys::head(shard.tag())];
         all.extend(keys::of_sorted_set(zset.to_owned(), shard.layout()));
         if kind == Kind::Derived {
             all.extend(keys::state_of(shard, zset));
@@ -278,7 +279,7 @@ impl Store {
     /// Looks whether the state of a derived series can be read.
     pub async fn check_state(
         &self,
-        shard: &Board,
+        shard: &Shard,
         derived: &Derived,
         mends: bool,
     ) -> Result<Versioned<Vec<Difference>>, StoreError> {
@@ -287,7 +288,7 @@ impl Store {
             revision: shard.revision,
             mend: mends,
         };
-        let all = vec![keys::head(&shard.tag()), keys::state(shard, derived.series)];
+        let all = vec![keys::head(shard.tag()), keys::state(shard, derived.series)];
         let scripts = (&script::CHECK_STATE, &script::MEND_STATE);
         let reply = self.step(shard, scripts, mends, all, pack(&args)?);
         match Reply::answer(reply.await?)? {
@@ -299,7 +300,7 @@ impl Store {
     /// Looks at a part of the members of a sum, from where the last part has ended.
     pub async fn check_sum(
         &self,
-        shard: &Board,
+        shard: &Shard,
         sum: &Sum,
         from: Option<&(u32, String)>,
         manner: Manner,
@@ -325,7 +326,7 @@ impl Store {
         };
         let mut all = keys::head_and_registry(shard);
         all.push(if sum.kind == "carried" {
-            keys::head(&shard.tag())
+            keys::head(shard.tag())
         } else {
             keys::state(shard, sum.standing.series)
         });
@@ -383,7 +384,7 @@ impl Store {
 
     async fn step(
         &self,
-        shard: &Board,
+        shard: &Shard,
         (look, mend): (&'static script::Script, &'static script::Script),
         mends: bool,
         keys: Vec<String>,
@@ -445,9 +446,8 @@ impl Store {
             board.version(),
             seen.definition.clone().unwrap_or_default(),
         ];
-        let head = vec![keys::head(board.id.as_str())];
         let args = args.map(Value::from).to_vec();
-        let reply = self.write(board, &script::DEFINE, head, args).await?;
+        let reply = self.write_head(board, &script::DEFINE, args).await?;
         Ok(Reply::new(reply)?.text()? == "OK")
     }
 
@@ -483,7 +483,7 @@ impl Store {
     /// between (WATCH); then it begins anew, a few times.
     pub async fn check_total(
         &self,
-        shard: &Board,
+        shard: &Shard,
         zset: &str,
         mends: bool,
     ) -> Result<Total, StoreError> {
@@ -500,7 +500,7 @@ impl Store {
 
     async fn add_up(
         &self,
-        shard: &Board,
+        shard: &Shard,
         zset: &str,
         mends: bool,
         watch: &Watch,

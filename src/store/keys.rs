@@ -45,12 +45,11 @@ use std::fmt::Display;
 
 use super::kinds::{Form, Kind, SEPARATOR};
 use super::reservations::Token;
-use crate::domain::board::Board;
 use crate::domain::ids::{BoardId, EventId};
 use crate::domain::period::{Period, Unit};
 use crate::domain::quota::Pool;
 use crate::domain::series::{Layout, List, Series, Standing, Track};
-use crate::domain::shard::{Shard, Sharding};
+use crate::domain::shard::{Shard, ShardId, Sharding};
 use crate::domain::window::Window;
 
 /// The set of shardings of boards whose data is to be unlinked.
@@ -102,20 +101,16 @@ pub fn counts_head(tag: &str, sharding: Sharding) -> String {
 }
 
 /// The one key of a kind that a shard has one of.
-pub fn single(board: &Board, kind: Kind) -> String {
+pub fn single(shard: &Shard, kind: Kind) -> String {
     debug_assert_eq!(kind.form(), Form::Single, "{kind:?}");
-    in_generation(&board.tag(), board.generation, kind.code())
+    in_generation(shard.tag(), shard.generation, kind.code())
 }
 
 /// A key of a kind that a shard has many of.
-fn named(board: &Board, kind: Kind, name: impl Display) -> String {
+fn named(shard: &Shard, kind: Kind, name: impl Display) -> String {
     debug_assert_eq!(kind.form(), Form::Named, "{kind:?}");
     let code = kind.code();
-    in_generation(
-        &board.tag(),
-        board.generation,
-        format_args!("{code}:{name}"),
-    )
+    in_generation(shard.tag(), shard.generation, format_args!("{code}:{name}"))
 }
 
 fn in_generation(tag: &str, generation: u64, name: impl Display) -> String {
@@ -123,13 +118,13 @@ fn in_generation(tag: &str, generation: u64, name: impl Display) -> String {
 }
 
 /// The name of a key of a shard behind the generation.
-fn name_in<'a>(board: &Board, key: &'a str) -> Option<&'a str> {
-    key.strip_prefix(&in_generation(&board.tag(), board.generation, ""))
+fn name_in<'a>(shard: &Shard, key: &'a str) -> Option<&'a str> {
+    key.strip_prefix(&in_generation(shard.tag(), shard.generation, ""))
 }
 
 /// The kind of a key of a shard, as a registry names it; `None` for any other key.
-pub fn kind_of(board: &Board, key: &str) -> Option<Kind> {
-    Kind::of_name(name_in(board, key)?)
+pub fn kind_of(shard: &Shard, key: &str) -> Option<Kind> {
+    Kind::of_name(name_in(shard, key)?)
 }
 
 /// The name of a key, taken apart.
@@ -138,7 +133,7 @@ pub struct Name {
     /// Of which board,
     pub id: BoardId,
     /// of which of its shards,
-    pub shard: Shard,
+    pub shard: ShardId,
     /// and of which generation of it it is; `None` of those that have none.
     pub generation: Option<u64>,
     /// What it holds; `None` where no kind has such a key.
@@ -148,7 +143,7 @@ pub struct Name {
 /// Whose a key is; `None` for those that all boards share, and those of others.
 pub fn take_apart(key: &str) -> Option<Name> {
     let (tag, rest) = key.strip_prefix("st:{")?.split_once('}')?;
-    let (id, shard) = Shard::of_tag(tag)?;
+    let (id, shard) = ShardId::of_tag(tag)?;
     let name = |generation, kind| {
         Some(Name {
             id,
@@ -196,8 +191,8 @@ fn list_of(series: &str) -> Option<List> {
 
 /// The standing with this sorted set, as far as the board's calendar knows its period. Its data may be that of an
 /// earlier epoch.
-pub fn standing_of(board: &Board, zset: &str) -> Option<Standing> {
-    let (_code, name) = name_in(board, zset)?.split_once(':')?;
+pub fn standing_of(shard: &Shard, zset: &str) -> Option<Standing> {
+    let (_code, name) = name_in(shard, zset)?.split_once(':')?;
     let (series, key) = name.split_once(':')?;
     let list = list_of(series)?;
     let track = if series.starts_with("real-") {
@@ -207,7 +202,7 @@ pub fn standing_of(board: &Board, zset: &str) -> Option<Standing> {
     };
     let series = Series { list, track };
     let unit = series.window().map_or(Unit::All, Window::unit);
-    let period = board.calendar.parse_key(unit, key).ok()?;
+    let period = shard.calendar.parse_key(unit, key).ok()?;
     Some(Standing { series, period })
 }
 
@@ -219,17 +214,17 @@ pub fn sorted_set_of(key: &str) -> &str {
 }
 
 /// The key of the state of the series of the derived standing with this sorted set.
-pub fn state_of(board: &Board, zset: &str) -> Option<String> {
-    let (_code, name) = name_in(board, zset)?.split_once(':')?;
+pub fn state_of(shard: &Shard, zset: &str) -> Option<String> {
+    let (_code, name) = name_in(shard, zset)?.split_once(':')?;
     let (series, _period) = name.split_once(':')?;
-    Some(named(board, Kind::State, series))
+    Some(named(shard, Kind::State, series))
 }
 
 /// The name of a key without what all keys of the shard have in common. A standing, or its state, is named by its series
 /// and period alone.
-pub fn short<'a>(board: &Board, key: &'a str) -> &'a str {
-    let name = name_in(board, key).unwrap_or(key);
-    match (name.split_once(':'), kind_of(board, sorted_set_of(key))) {
+pub fn short<'a>(shard: &Shard, key: &'a str) -> &'a str {
+    let name = name_in(shard, key).unwrap_or(key);
+    match (name.split_once(':'), kind_of(shard, sorted_set_of(key))) {
         (Some((_code, name)), Some(kind)) if kind.is_standing() || kind == Kind::State => name,
         _ => name,
     }
@@ -254,9 +249,9 @@ pub fn pattern(id: Option<&BoardId>) -> String {
 }
 
 /// The same key of another shard of the board.
-pub fn moved(name: &str, from: &Board, to: &Board) -> Option<String> {
+pub fn moved(name: &str, from: &Shard, to: &Shard) -> Option<String> {
     let name = name_in(from, name)?;
-    Some(in_generation(&to.tag(), to.generation, name))
+    Some(in_generation(to.tag(), to.generation, name))
 }
 
 /// The keys of the standing with this sorted set, [`width`] of them.
@@ -312,74 +307,74 @@ pub fn captured(kind: Kind, key: &str) -> String {
 }
 
 /// The keys that most scripts begin with: the head and the registry.
-pub fn head_and_registry(board: &Board) -> Vec<String> {
-    let tag = board.tag();
-    vec![head(&tag), registry(&tag, board.generation)]
+pub fn head_and_registry(shard: &Shard) -> Vec<String> {
+    let tag = shard.tag();
+    vec![head(tag), registry(tag, shard.generation)]
 }
 
 /// The key of a remembered event id.
-pub fn event(board: &Board, id: &EventId) -> String {
-    named(board, Kind::EventId, id)
+pub fn event(shard: &Shard, id: &EventId) -> String {
+    named(shard, Kind::EventId, id)
 }
 
 /// The key of what was taken of a quota's pool.
-pub fn quota(board: &Board, pool: &Pool) -> String {
-    named(board, Kind::Quota, &pool.name)
+pub fn quota(shard: &Shard, pool: &Pool) -> String {
+    named(shard, Kind::Quota, &pool.name)
 }
 
 /// The key under which an event without id is remembered by the token of its reservation.
-pub fn event_of(board: &Board, token: Token) -> String {
-    named(board, Kind::EventToken, token)
+pub fn event_of(shard: &Shard, token: Token) -> String {
+    named(shard, Kind::EventToken, token)
 }
 
 /// The key that makes events void that come with this token.
-pub fn void(board: &Board, token: Token) -> String {
-    named(board, Kind::Void, token)
+pub fn void(shard: &Shard, token: Token) -> String {
+    named(shard, Kind::Void, token)
 }
 
 /// The key of the state of a derived series.
-pub fn state(board: &Board, series: Series) -> String {
-    named(board, Kind::State, series_name(board, series))
+pub fn state(shard: &Shard, series: Series) -> String {
+    named(shard, Kind::State, series_name(shard, series))
 }
 
 /// A series as keys name it.
-fn series_name(board: &Board, series: Series) -> String {
+fn series_name(shard: &Shard, series: Series) -> String {
     let track = match series.track {
         Track::Shown => "",
         Track::Real => "real-",
     };
     let window = series.window();
     match series.list {
-        List::Period(unit) => recorded(board, window, format_args!("{track}{unit}")),
-        List::Base(unit) => recorded(board, window, format_args!("{track}base-{unit}")),
-        List::Rolling(rolling) => recorded(board, window, format_args!("{track}{rolling}")),
-        List::Initial(unit) => recorded(board, window, format_args!("{track}initial-{unit}")),
-        List::InitialScores => recorded(board, window, format_args!("{track}initial-scores")),
+        List::Period(unit) => recorded(shard, window, format_args!("{track}{unit}")),
+        List::Base(unit) => recorded(shard, window, format_args!("{track}base-{unit}")),
+        List::Rolling(rolling) => recorded(shard, window, format_args!("{track}{rolling}")),
+        List::Initial(unit) => recorded(shard, window, format_args!("{track}initial-{unit}")),
+        List::InitialScores => recorded(shard, window, format_args!("{track}initial-scores")),
     }
 }
 
 /// The name of something that is recorded from the epoch of a window on.
-fn recorded(board: &Board, window: Option<Window>, name: impl Display) -> String {
-    match board.epoch(window) {
+fn recorded(shard: &Shard, window: Option<Window>, name: impl Display) -> String {
+    match shard.epoch(window) {
         0 => name.to_string(),
         epoch => format!("{name}@{epoch}"),
     }
 }
 
 /// The key of the number of events of a period.
-pub fn turnout(board: &Board, period: &Period) -> String {
-    of_period(board, Kind::Turnout, period)
+pub fn turnout(shard: &Shard, period: &Period) -> String {
+    of_period(shard, Kind::Turnout, period)
 }
 
 /// The key of the voters of a period.
-pub fn voters(board: &Board, period: &Period) -> String {
-    of_period(board, Kind::Voters, period)
+pub fn voters(shard: &Shard, period: &Period) -> String {
+    of_period(shard, Kind::Voters, period)
 }
 
-fn of_period(board: &Board, kind: Kind, period: &Period) -> String {
-    let series = recorded(board, Some(Window::Period(period.unit)), period.unit);
-    let period = board.calendar.key(period);
-    named(board, kind, format_args!("{series}:{period}"))
+fn of_period(shard: &Shard, kind: Kind, period: &Period) -> String {
+    let series = recorded(shard, Some(Window::Period(period.unit)), period.unit);
+    let period = shard.calendar.key(period);
+    named(shard, kind, format_args!("{series}:{period}"))
 }
 
 /// The key of the voters of a member in a period.
@@ -388,8 +383,8 @@ pub fn member_voters(voters: &str, member: &str) -> String {
 }
 
 /// The key of the voters of a shard while union.lua counts those of a board.
-pub fn sketch(board: &Board, index: usize) -> String {
-    named(board, Kind::Sketch, index)
+pub fn sketch(shard: &Shard, index: usize) -> String {
+    named(shard, Kind::Sketch, index)
 }
 
 /// How many keys a standing has.
@@ -401,63 +396,63 @@ pub fn width(layout: Layout) -> usize {
 }
 
 /// The keys of a standing, [`width`] of them: its sorted set, its members, its distinct scores, their sum.
-pub fn standing(board: &Board, standing: &Standing) -> impl Iterator<Item = String> + use<> {
-    of_sorted_set(sorted_set(board, standing), board.layout())
+pub fn standing(shard: &Shard, standing: &Standing) -> impl Iterator<Item = String> + use<> {
+    of_sorted_set(sorted_set(shard, standing), shard.layout())
 }
 
 /// The key of a standing's sorted set.
-pub fn sorted_set(board: &Board, standing: &Standing) -> String {
+pub fn sorted_set(shard: &Shard, standing: &Standing) -> String {
     let kind = match standing.series.list {
         List::Period(_) | List::Base(_) => Kind::Standing,
         List::Rolling(_) | List::Initial(_) => Kind::Derived,
         List::InitialScores => Kind::InitialScores,
     };
-    let series = series_name(board, standing.series);
-    let period = board.calendar.key(&standing.period);
-    named(board, kind, format_args!("{series}:{period}"))
+    let series = series_name(shard, standing.series);
+    let period = shard.calendar.key(&standing.period);
+    named(shard, kind, format_args!("{series}:{period}"))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::sync::Arc;
 
     use super::*;
+    use crate::domain::board::Board;
     use crate::domain::time::Timestamp;
     use crate::domain::window::Window;
 
     fn board(json: &str, epochs: &[(Window, u64)]) -> Board {
         let definition = serde_json::from_str(json).unwrap();
-        let epochs: BTreeMap<_, _> = epochs.iter().copied().collect();
-        Board::new(
-            BoardId::parse("run_hero").unwrap(),
-            definition,
-            7,
-            3,
-            epochs,
-        )
+        let id = BoardId::parse("run_hero").unwrap();
+        Board::new(id, definition, 7, 3, epochs.iter().copied().collect())
+    }
+
+    /// The only shard of a board, or its last one.
+    fn shard(json: &str, epochs: &[(Window, u64)]) -> Shard {
+        Arc::new(board(json, epochs)).shards().pop().unwrap()
     }
 
     fn shown(list: List) -> Series {
         Series::shown(list)
     }
 
-    fn keys(board: &Board, series: Series, at: &str) -> Vec<String> {
+    fn keys(shard: &Shard, series: Series, at: &str) -> Vec<String> {
         let unit = series.window().map_or(Unit::All, Window::unit);
-        let period = board
+        let period = shard
             .calendar
             .containing(unit, Timestamp::parse(at).unwrap());
-        standing(board, &Standing { series, period }).collect()
+        standing(shard, &Standing { series, period }).collect()
     }
 
     #[test]
     fn every_key_is_exactly_so() {
         let rolling: Window = "last-7-days".parse().unwrap();
-        let first = board(
+        let first = shard(
             r#"{"windows": ["hour"], "ranking": "dense", "timezone": "Asia/Shanghai"}"#,
             &[],
         );
-        assert_eq!(head(&first.tag()), "st:{run_hero}");
-        assert_eq!(registry(&first.tag(), 7), "st:{run_hero}:7:keys");
+        assert_eq!(head(first.tag()), "st:{run_hero}");
+        assert_eq!(registry(first.tag(), 7), "st:{run_hero}:7:keys");
         assert_eq!(
             event(&first, &EventId::parse("run-88231").unwrap()),
             "st:{run_hero}:7:e:run-88231"
@@ -474,7 +469,7 @@ mod tests {
                 "st:{run_hero}:7:s:hour:2026-11-21T00:00Z:scores",
             ]
         );
-        let plain = board(
+        let plain = shard(
             r#"{"windows": ["day"], "ties": "member"}"#,
             &[(Window::Period(Unit::Day), 2), (rolling, 5)],
         );
@@ -499,7 +494,7 @@ mod tests {
             keys(&plain, shown(List::Period(Unit::All)), at),
             ["st:{run_hero}:7:s:all:all"]
         );
-        let vote = board(
+        let vote = shard(
             r#"{"windows": ["day"], "ties": "member", "weight": {}, "initial": ["day"], "uniques": "member"}"#,
             &[(Window::Period(Unit::Day), 2)],
         );
@@ -522,15 +517,14 @@ mod tests {
             standing(&vote, &vote.initial_scores()).next().unwrap(),
             "st:{run_hero}:7:i:initial-scores:all"
         );
-        let sharded = board(
-            r#"{"windows": ["day"], "shards": 16, "ties": "member"}"#,
+        let shard = &shard(
+            r#"{"windows": ["day"], "shards": 4, "ties": "member"}"#,
             &[],
         );
-        let shard = &sharded.shards()[3];
-        assert_eq!(head(&shard.tag()), "st:{run_hero:16:3}");
+        assert_eq!(head(shard.tag()), "st:{run_hero:4:3}");
         assert_eq!(
             keys(shard, shown(List::Period(Unit::Day)), at),
-            ["st:{run_hero:16:3}:7:s:day:2026-11-21"]
+            ["st:{run_hero:4:3}:7:s:day:2026-11-21"]
         );
         let period = vote
             .calendar
@@ -560,7 +554,7 @@ mod tests {
     }
 
     /// Keys of each kind of a shard.
-    fn keys_of(shard: &Board, kind: Kind) -> Vec<String> {
+    fn keys_of(shard: &Shard, kind: Kind) -> Vec<String> {
         let day = shard
             .calendar
             .containing(Unit::Day, Timestamp::parse("2026-11-21T00:30:00Z").unwrap());
@@ -580,10 +574,10 @@ mod tests {
         let initial = || sorted_set(shard, &shard.initial_scores());
         let token = Token::from_bits(0x12_34ab);
         match kind {
-            Kind::Head => vec![head(&shard.tag())],
-            Kind::CountsHead => vec![counts_head(&shard.tag(), Sharding::first(16))],
-            Kind::Registry => vec![registry(&shard.tag(), shard.generation)],
-            Kind::CountsRegistry => vec![counts_registry(&shard.tag(), shard.generation)],
+            Kind::Head => vec![head(shard.tag())],
+            Kind::CountsHead => vec![counts_head(shard.tag(), Sharding::first(16))],
+            Kind::Registry => vec![registry(shard.tag(), shard.generation)],
+            Kind::CountsRegistry => vec![counts_registry(shard.tag(), shard.generation)],
             Kind::Standing => recorded().to_vec(),
             Kind::Derived => derived().to_vec(),
             Kind::InitialScores => vec![initial()],
@@ -621,6 +615,7 @@ mod tests {
         let json = r#"{"windows": ["day", "last-7-days"], "initial": ["day"], "shards": 4}"#;
         let mut sharded = board(json, &[(Window::Period(Unit::Day), 2)]);
         sharded.placement = sharded.placement.towards(2).closing();
+        let sharded = Arc::new(sharded);
         let [from, to] = [
             &sharded.shards()[3],
             &sharded.shards_of(sharded.placement.next.unwrap().to)[1],
@@ -629,7 +624,7 @@ mod tests {
             for key in keys_of(from, *kind) {
                 let name = take_apart(&key).unwrap();
                 assert_eq!(name.kind, Some(*kind), "{key}");
-                assert_eq!(Some(name.shard), from.shard, "{key}");
+                assert_eq!(name.shard, from.shard_id, "{key}");
                 if kind.form() == Form::Head {
                     continue;
                 }
@@ -651,7 +646,7 @@ mod tests {
 
     #[test]
     fn what_was_captured_is_told_by_its_kind() {
-        let shard = board(r#"{"windows": ["day"]}"#, &[]);
+        let shard = shard(r#"{"windows": ["day"]}"#, &[]);
         for kind in Kind::ALL {
             for key in keys_of(&shard, *kind) {
                 let member = key.split_once(SEPARATOR).map(|(_, member)| member);
@@ -678,18 +673,17 @@ mod tests {
     #[test]
     fn a_key_tells_whose_it_is_and_what_for() {
         let id = BoardId::parse("run_hero").unwrap();
-        let sharded = board(r#"{"windows": ["day"], "shards": 16}"#, &[]);
-        let [whole, shard] = [
-            Sharding::first(1).all().next().unwrap(),
-            sharded.shards()[3].shard.unwrap(),
-        ];
+        let [whole, part] = [(1, 0), (16, 3)].map(|(shards, index)| ShardId {
+            index,
+            of: Sharding::first(shards),
+        });
         let data = Some(Kind::Standing);
         for (key, of, generation, kind) in [
             ("st:{run_hero}", whole, None, Some(Kind::Head)),
-            ("st:{run_hero:16:3}", shard, None, Some(Kind::Head)),
+            ("st:{run_hero:16:3}", part, None, Some(Kind::Head)),
             (
                 "st:{run_hero:16:3}:counts",
-                shard,
+                part,
                 None,
                 Some(Kind::CountsHead),
             ),
@@ -714,10 +708,10 @@ mod tests {
         }
         let named = take_apart("st:{boards}:3:keys").unwrap();
         assert_eq!(named.id.as_str(), "boards");
-        let shard = &sharded.shards()[3];
-        let zset = "st:{run_hero:16:3}:7:d:last-2-hours@5:2026-11-21T00:00Z";
+        let shard = &shard(r#"{"windows": ["day"], "shards": 4}"#, &[]);
+        let zset = "st:{run_hero:4:3}:7:d:last-2-hours@5:2026-11-21T00:00Z";
         assert_eq!(sorted_set_of(&format!("{zset}:total")), zset);
-        let state = "st:{run_hero:16:3}:7:state:last-2-hours@5";
+        let state = "st:{run_hero:4:3}:7:state:last-2-hours@5";
         assert_eq!(state_of(shard, zset).as_deref(), Some(state));
         for (key, expected) in [
             (zset, "last-2-hours@5:2026-11-21T00:00Z"),
@@ -727,10 +721,10 @@ mod tests {
             ),
             (state, "last-2-hours@5"),
             (
-                "st:{run_hero:16:3}:7:voters:day:2026-11-21",
+                "st:{run_hero:4:3}:7:voters:day:2026-11-21",
                 "voters:day:2026-11-21",
             ),
-            ("st:{run_hero:16:3}:7:keys", "keys"),
+            ("st:{run_hero:4:3}:7:keys", "keys"),
             ("other", "other"),
         ] {
             assert_eq!(short(shard, key), expected);
@@ -739,7 +733,7 @@ mod tests {
 
     #[test]
     fn the_standing_of_a_key_is_found_again() {
-        let vote = board(
+        let vote = shard(
             r#"{"windows": ["day", "hour", "last-7-days"], "weight": {}, "initial": ["day"],
                 "carryover": {"day": 0.5}, "timezone": "Asia/Shanghai"}"#,
             &[(Window::Period(Unit::Day), 2)],
@@ -769,8 +763,7 @@ mod tests {
 
     #[test]
     fn what_is_reserved_has_keys_of_its_own() {
-        let sharded = board(r#"{"windows": ["day"], "shards": 16}"#, &[]);
-        let shard = &sharded.shards()[3];
+        let shard = &shard(r#"{"windows": ["day"], "shards": 4}"#, &[]);
         let token = Token::from_bits(0x12_34ab);
         assert_eq!(
             [
@@ -780,7 +773,7 @@ mod tests {
                 void(shard, token)
             ],
             ["reserved", "reserving", "t:rSjEAAAAAAA", "v:rSjEAAAAAAA"]
-                .map(|name| format!("st:{{run_hero:16:3}}:7:{name}"))
+                .map(|name| format!("st:{{run_hero:4:3}}:7:{name}"))
         );
     }
 }

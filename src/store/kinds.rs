@@ -5,7 +5,7 @@
 //!
 //! - `keys.rs` makes its keys, and tells the kind by a key.
 //! - The scripts know the kinds that they need by constants, `KIND_…`, which stand before them (`script.rs`).
-//! - `service/reshard.rs` copies by [`Copying`], `purge.rs` and `sweep.rs` unlink by [`Purging`], and `standings check` goes
+//! - `engine/moves.rs` copies by [`Copying`], `purge.rs` and `sweep.rs` unlink by [`Purging`], and `standings check` goes
 //!   by both.
 
 /// Stands before the id of a member in a key, and between the parts of a change that was captured. Ids have no control
@@ -34,8 +34,6 @@ pub enum Slot {
     Shard,
     /// That of the shard where the counts of a quota lie, for ever.
     Home,
-    /// That of the board itself.
-    Board,
 }
 
 /// When a kind expires.
@@ -157,7 +155,7 @@ kinds! {
     MemberVoters as MEMBER_VOTERS = "member-voters":
         (F::OfMember, S::Shard, E::WithPeriod, C::Merged, P::Registry);
 
-    /// A remembered event id and its outcome: string. It is looked up where it was written (`service/recall.rs`).
+    /// A remembered event id and its outcome: string. It is looked up where it was written (`engine/recall.rs`).
     EventId = "e": (F::Named, S::Shard, E::ByItself, C::Not, P::Sweep);
     /// The outcome of an event without id, remembered under the token of its reservation: string.
     EventToken = "t": (F::Named, S::Shard, E::ByItself, C::Not, P::Sweep);
@@ -178,8 +176,8 @@ kinds! {
 
     /// For the use of one script call.
     Scratch = "scratch": (F::Single, S::Shard, E::WithCall, C::Not, P::Call);
-    /// The voters of a shard, while those of all shards are counted: `HyperLogLog`.
-    Sketch = "sketch": (F::Named, S::Board, E::WithCall, C::Not, P::Call);
+    /// The voters of one shard, where those of all shards are counted: `HyperLogLog`.
+    Sketch = "sketch": (F::Named, S::Shard, E::WithCall, C::Not, P::Call);
 }
 
 impl Kind {

@@ -1,6 +1,7 @@
 //! Moving a board's data to other shards.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use fred::types::Value;
@@ -15,7 +16,7 @@ use super::{StoreError, Versioned, keys, script};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::series::Series;
-use crate::domain::shard::Sharding;
+use crate::domain::shard::{Shard, Sharding};
 
 /// How many entries one call reads or writes: less than a millisecond of Redis.
 const CALL_ENTRIES_MAX: u32 = 300;
@@ -105,7 +106,7 @@ struct StandingKeys {
 }
 
 impl StandingKeys {
-    fn moved(&self, from: &Board, to: &Board) -> Option<Self> {
+    fn moved(&self, from: &Shard, to: &Shard) -> Option<Self> {
         let optional = |key: &Option<String>| match key {
             Some(key) => keys::moved(key, from, to).map(Some),
             None => Some(None),
@@ -126,7 +127,7 @@ impl DerivedEntry {
     }
 
     /// The same in another shard.
-    pub fn moved(&self, from: &Board, to: &Board) -> Option<Self> {
+    pub fn moved(&self, from: &Shard, to: &Shard) -> Option<Self> {
         let events = match &self.events {
             Some(events) => Some(events.moved(from, to)?),
             None => None,
@@ -141,7 +142,7 @@ impl DerivedEntry {
 
 /// Data for one new shard: the keys and arguments of copy_in.lua as they come together.
 pub struct CopyIn<'a> {
-    shard: &'a Board,
+    shard: &'a Shard,
     keys: Vec<String>,
     args: CopyInArgs,
     strings: Vec<Bytes>,
@@ -165,7 +166,7 @@ struct CopyInArgs {
 
 impl<'a> CopyIn<'a> {
     /// Nothing yet, for this shard, read under this lease.
-    pub fn new(shard: &'a Board, lease: u64) -> Self {
+    pub fn new(shard: &'a Shard, lease: u64) -> Self {
         let mut keys = keys::head_and_registry(shard);
         keys.push(keys::single(shard, Kind::Scratch));
         Self {
@@ -295,9 +296,8 @@ impl Store {
             duration_ms.to_string(),
             copied.to_string(),
         ];
-        let head = vec![keys::head(board.id.as_str())];
         let args = args.map(Value::from).to_vec();
-        let reply = self.write(board, &script::LEASE, head, args).await?;
+        let reply = self.write_head(board, &script::LEASE, args).await?;
         let mut reply = Reply::new(reply)?;
         match reply.text()?.as_str() {
             "OK" => reply.count().map(Some),
@@ -330,12 +330,20 @@ impl Store {
     }
 
     /// Makes the shards of a sharding known that is not in use yet.
-    pub async fn announce_shards(&self, board: &Board, to: Sharding) -> Result<(), StoreError> {
+    pub async fn announce_shards(
+        &self,
+        board: &Arc<Board>,
+        to: Sharding,
+    ) -> Result<(), StoreError> {
         self.tell_version(board, to, NOT_OPEN).await.map(drop)
     }
 
     /// Has shards take nothing in and show nothing any more, for ever.
-    pub async fn retire_shards(&self, board: &Board, from: Sharding) -> Result<(), StoreError> {
+    pub async fn retire_shards(
+        &self,
+        board: &Arc<Board>,
+        from: Sharding,
+    ) -> Result<(), StoreError> {
         if from.is_together() {
             // The head is the board's own: what was planned for an older definition is refused anyway.
             return Ok(());
@@ -344,7 +352,7 @@ impl Store {
     }
 
     /// Has a shard note what changes from now on.
-    pub async fn capture(&self, shard: &Board) -> Result<(), StoreError> {
+    pub async fn capture(&self, shard: &Shard) -> Result<(), StoreError> {
         let mut keys = keys::head_and_registry(shard);
         keys.extend([Kind::Changes, Kind::Copied].map(|kind| keys::single(shard, kind)));
         let args = vec![shard.generation.to_string().into()];
@@ -358,10 +366,10 @@ impl Store {
     /// A part of the names of a shard's keys, and the cursor of the next, `0` at the end. Names may come twice.
     pub async fn names(
         &self,
-        shard: &Board,
+        shard: &Shard,
         cursor: &str,
     ) -> Result<(String, Vec<String>), StoreError> {
-        let registry = keys::registry(&shard.tag(), shard.generation);
+        let registry = keys::registry(shard.tag(), shard.generation);
         let (cursor, mut part) = self.scan("SSCAN", registry, cursor).await?;
         let mut names = Vec::new();
         while !part.is_empty() {
@@ -385,7 +393,7 @@ impl Store {
     }
 
     /// What of a shard was copied, and has not been dropped since.
-    pub async fn copied(&self, shard: &Board) -> Result<HashMap<String, bool>, StoreError> {
+    pub async fn copied(&self, shard: &Shard) -> Result<HashMap<String, bool>, StoreError> {
         let key = keys::single(shard, Kind::Copied);
         let copied: HashMap<String, String> = self.command("HGETALL", vec![key]).await?;
         let copied = copied.into_iter().map(|(name, how)| (name, how == DONE));
@@ -401,7 +409,7 @@ impl Store {
     /// A part of the members of the standing with this sorted set, and the cursor of the next, `0` at the end.
     pub async fn scan_members(
         &self,
-        shard: &Board,
+        shard: &Shard,
         zset: &str,
         cursor: &str,
     ) -> Result<(String, Vec<StoredMember>), StoreError> {
@@ -432,7 +440,7 @@ impl Store {
     /// nothing is noted there any more: the board was deleted, or its move has ended.
     pub async fn changes(
         &self,
-        shard: &Board,
+        shard: &Shard,
         notes: Notes<'_>,
         count: u32,
     ) -> Result<Versioned<(u64, Vec<Change>)>, StoreError> {
@@ -445,7 +453,7 @@ impl Store {
             count: count.min(CHANGES_MAX),
         };
         let keys = vec![
-            keys::head(&shard.tag()),
+            keys::head(shard.tag()),
             keys::single(shard, Kind::Changes),
             keys::single(shard, Kind::Copied),
         ];
@@ -464,7 +472,7 @@ impl Store {
     /// The standings of a derived series that are there.
     pub async fn derived_entries(
         &self,
-        shard: &Board,
+        shard: &Shard,
         series: Series,
     ) -> Result<Vec<DerivedEntry>, StoreError> {
         let key = keys::state(shard, series);
