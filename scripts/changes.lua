@@ -4,14 +4,15 @@
 -- ARGV[1]  MessagePack of a map:
 --   generation of the board
 --   layout    see lib/standing.lua
+--   copying   how each kind is copied, by its code (src/store/kinds.rs): 'members' | 'whole' | 'merged' | …
 --   copied    list of names of keys, noted as copied before, unless they were dropped
 --   noted     list of what is noted as changed before
 --   done      list of {change, how often}: copied since; forgotten, unless it was noted again
 --   count     how many to tell at the most
 --
 -- Reply: {'STALE'} nothing is noted there any more: the board was deleted, or has moved | {'OK', how many are noted, one
--- for each that is told}; by how its kind is copied (src/store/kinds.rs):
---   of a member  {change, how often, expires, score ('' if it is not listed), time (a tie key)}
+-- for each that is told}, by how its kind is copied:
+--   members      {change, how often, expires, score ('' if it is not listed), time (a tie key)}
 --   whole        {change, how often, expires, tag of a shard that has counted, number, …}
 --   merged       {change, how often, expires, HyperLogLog ('' if there is none)}
 -- Scores, times and `expires` (ms since the epoch, 0: never) are text.
@@ -48,19 +49,12 @@ local function read_voters(key)
   return expires_of(key), call('GET', key) or ''
 end
 
-local READ = {
-  [KIND_STANDING] = read_member,
-  [KIND_DERIVED] = read_member,
-  [KIND_INITIAL_SCORES] = read_member,
-  [KIND_TURNOUT] = read_whole,
-  [KIND_VOTERS] = read_voters,
-  [KIND_MEMBER_VOTERS] = read_voters,
-}
+local READ = {members = read_member, whole = read_whole, merged = read_voters}
 
 local function look_up(change)
   local kind, noted = string.match(change, '^(.-)' .. SEPARATOR .. '(.*)$')
-  local read = READ[kind]
-  if not read then error('changes.lua: every kind that is captured can be read: ' .. change) end
+  local read = READ[args.copying[kind]]
+  if not read then error('changes.lua: every kind that is captured is copied: ' .. change) end
   return read(noted)
 end
 

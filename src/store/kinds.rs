@@ -8,6 +8,8 @@
 //! - `engine/moves.rs` copies by [`Copying`], `purge.rs` and `sweep.rs` unlink by [`Purging`], and `standings check` goes
 //!   by both.
 
+use serde::Serialize;
+
 /// Stands before the id of a member in a key, and between the parts of a change that was captured. Ids have no control
 /// characters.
 pub const SEPARATOR: char = '\u{1f}';
@@ -50,7 +52,8 @@ pub enum Expiry {
 }
 
 /// How a kind is copied to other shards.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Copying {
     /// Member by member, each to the new shard of the member; a later copy replaces an earlier one.
     Members,

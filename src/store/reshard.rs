@@ -274,6 +274,7 @@ pub struct Notes<'a> {
 struct ChangesArgs<'a> {
     generation: String,
     layout: LayoutArgs,
+    copying: HashMap<&'static str, Copying>,
     copied: &'a [String],
     noted: &'a [String],
     done: &'a [(String, String)],
@@ -444,9 +445,11 @@ impl Store {
         notes: Notes<'_>,
         count: u32,
     ) -> Result<Versioned<(u64, Vec<Change>)>, StoreError> {
+        let kinds = Kind::ALL.iter();
         let args = ChangesArgs {
             generation: shard.generation.to_string(),
             layout: LayoutArgs::new(shard),
+            copying: kinds.map(|kind| (kind.code(), kind.copying())).collect(),
             copied: notes.copied,
             noted: notes.changed,
             done: notes.done,
