@@ -20,7 +20,8 @@ for place = 5, #ARGV do is_deleted[ARGV[place]] = true end
 local keys, cursor = scan_on('SCAN', nil, ARGV[1], ARGV[2], ARGV[3])
 local count = 0
 for _, key in ipairs(keys) do
-  local board, generation, code = take_apart(key)
+  -- The tag begins with the board's id, which has no colon.
+  local board, generation, code = string.match(key, '^[^{]*{([^:}]+)[^}]*}:(%d+):([^:]+)')
   local is_swept = board and #code == 1 and string.find(ARGV[4], code, 1, true)
   if is_swept and is_deleted[generation .. ' ' .. board] and redis.pcall('UNLINK', key) == 1 then count = count + 1 end
 end

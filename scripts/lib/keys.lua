@@ -10,9 +10,3 @@ end
 local function voters_of_member(voters, id)
   return voters .. SEPARATOR .. id
 end
-
--- The id of the board that a key belongs to, its generation, and the code of its kind; nil for keys without a generation.
--- The tag begins with the board's id, which has no colon.
-local function take_apart(key)
-  return string.match(key, '^[^{]*{([^:}]+)[^}]*}:(%d+):([^:]+)')
-end

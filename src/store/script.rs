@@ -111,7 +111,7 @@ scripts! {
     /// Makes one instance the one that does something.
     CLAIM = "claim", "#!lua flags=allow-oom", [];
     /// Unlinks what deleted boards have left among a server's keys.
-    SWEEP = "sweep", "#!lua flags=allow-oom,allow-cross-slot-keys", ["process", "cursor", kinds, "keys"];
+    SWEEP = "sweep", "#!lua flags=allow-oom,allow-cross-slot-keys", ["process", "cursor"];
     /// Looks whether the keys of a standing agree.
     CHECK = "check", "#!lua flags=no-writes", ["process", "cursor", kinds, "capture", "standing", "derived", "check"];
     /// The same, and mends it.
