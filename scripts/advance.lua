@@ -33,8 +33,8 @@
 -- Reply: {'DONE'} | {'MORE'} | {'STALE'}
 --
 -- Example: last-3-days at 2026-11-21, carried on from the day before:
---   KEYS  st:{b}  st:{b}:1:keys  st:{b}:1:last-3-days  st:{b}:1:last-3-days:2026-11-21
---         st:{b}:1:day:2026-11-21  …20  …19  …18
+--   KEYS  st:{b}  st:{b}:1:keys  st:{b}:1:state:last-3-days  st:{b}:1:d:last-3-days:2026-11-21
+--         st:{b}:1:s:day:2026-11-21  …20  …19  …18
 --   reply {'MORE'} while members are left, then {'DONE'}
 
 local MEMBERS_MIN = 16
@@ -49,7 +49,7 @@ local PERIODS = TARGET + layout.width
 local board = call('HMGET', BOARD, 'version', 'moving')
 if board[1] ~= args.version then return {'STALE'} end
 -- What it lists is in standings that are not complete, and those are not copied.
-if board[2] then note_drops(REGISTRY) end
+if board[2] then start_capture_of_drops(board[2]) end
 
 -- The standing of the period that lies `back` periods before the newest.
 local function period(back)

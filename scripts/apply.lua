@@ -69,7 +69,7 @@
 -- and rank before, 0: not listed (4 each); and the token of the event's reservation, if it had one (11).
 --
 -- Example: one event of 5 points for `ann` on a board with the window `day` (code 1024), ties by member:
---   KEYS  st:{b}  st:{b}:1:keys  st:{b}:1:day:2026-11-21  st:{b}:1:e:x1
+--   KEYS  st:{b}  st:{b}:1:keys  st:{b}:1:s:day:2026-11-21  st:{b}:1:e:x1
 --   ARGV  {version='1-1', …, sums={}, turnouts={},
 --          routes={{writes={{3, 1, 1024, 1, 0}}, sums={}, turnouts={}, members={1}}}, names={'ann'},
 --          members={1}, ids={4}, amounts={{-5}}, ats={4001000000000}, fingerprints={77}, on_routes={1}, details={1}}
@@ -94,7 +94,7 @@ names = args.names
 
 local board = call('HMGET', BOARD, 'version', 'used', 'moving')
 if board[1] ~= args.version then return {'STALE'} end
-if board[3] then note_changes(REGISTRY) end
+if board[3] then start_capture(board[3]) end
 
 local standings = {}
 local function standing_of(first)
@@ -112,6 +112,7 @@ local function entries_of(state)
     states[state] = derived_entries(KEYS[state])
     for _, entry in ipairs(states[state]) do
       entry.standing = open_standing(entry)
+      entry.standing.kind = KIND_DERIVED
       for _, term in ipairs(entry.terms or {}) do term.standing = open_standing(term) end
     end
   end
@@ -382,18 +383,20 @@ end
 local function flush_turnouts()
   for place, turnout in pairs(turnouts) do
     local events, voters, expires = unpack(args.turnouts[place])
-    local function add_voters(key, ids)
+    local function add_voters(kind, key, ids)
       if #ids > 0 and call('PFADD', key, unpack(ids)) == 1 then
         keep_until(key, expires)
-        has_changed(key)
+        capture(kind, key)
       end
     end
     if expires == 0 or expires > now then
       local count = call('HINCRBY', KEYS[events], args.tag, turnout.events)
       if count == turnout.events then keep_until(KEYS[events], expires) end
-      has_changed(KEYS[events])
-      add_voters(KEYS[voters], turnout.voters)
-      for m, ids in pairs(turnout.of_member) do add_voters(KEYS[voters] .. '\31' .. names[m], ids) end
+      capture(KIND_TURNOUT, KEYS[events])
+      add_voters(KIND_VOTERS, KEYS[voters], turnout.voters)
+      for m, ids in pairs(turnout.of_member) do
+        add_voters(KIND_MEMBER_VOTERS, voters_of_member(KEYS[voters], names[m]), ids)
+      end
     end
   end
 end

@@ -1,27 +1,28 @@
--- changes.lua: what has been noted of a shard whose data is being copied, and how it is now (lib/moving.lua).
+-- changes.lua: what has been noted of a shard whose data is being copied, and how it is now (lib/capture.lua).
 --
 -- KEYS[1]  head of the shard, KEYS[2] changes, KEYS[3] copied
 -- ARGV[1]  MessagePack of a map:
 --   generation of the board
 --   layout    see lib/standing.lua
+--   copying   how each kind is copied, by its code (src/store/kinds.rs): 'members' | 'whole' | 'merged' | …
 --   copied    list of names of keys, noted as copied before, unless they were dropped
 --   noted     list of what is noted as changed before
---   settled   list of {what, how often}: copied since; forgotten, unless they were noted again
+--   done      list of {change, how often}: copied since; forgotten, unless it was noted again
 --   count     how many to tell at the most
 --
 -- Reply: {'STALE'} nothing is noted there any more: the board was deleted, or has moved | {'OK', how many are noted, one
--- for each that is told}:
---   of a member     {what, how often, expires, score ('' if it is not listed), time (a tie key)}
---   of events       {what, how often, expires, tag of a shard that has counted, number, …}
---   of voters       {what, how often, expires, HyperLogLog ('' if there is none)}
+-- for each that is told}, by how its kind is copied:
+--   members      {change, how often, expires, score ('' if it is not listed), time (a tie key)}
+--   whole        {change, how often, expires, tag of a shard that has counted, number, …}
+--   merged       {change, how often, expires, HyperLogLog ('' if there is none)}
 -- Scores, times and `expires` (ms since the epoch, 0: never) are text.
 --
 -- Example: bob has got 3 points in a standing with ties by member:
---   KEYS st:{b} st:{b}:1:changes st:{b}:1:copied  ARGV {…, copied={}, noted={}, settled={}, count=10}
---   reply {'OK', 1, {'st:{b}:1:day:2026-11-21␟bob', '1', '0', '-3', '0'}}
+--   KEYS st:{b} st:{b}:1:changes st:{b}:1:copied  ARGV {…, copied={}, noted={}, done={}, count=10}
+--   reply {'OK', 1, {'s␟st:{b}:1:s:day:2026-11-21␟bob', '1', '0', '-3', '0'}}
 
 if #KEYS ~= 3 or #ARGV ~= 1 then return redis.error_reply('ERR changes.lua: 3 keys, 1 argument') end
-local HEAD, CHANGES, COPIED, SEPARATOR = KEYS[1], KEYS[2], KEYS[3], '\31'
+local HEAD, CHANGES, COPIED = KEYS[1], KEYS[2], KEYS[3]
 local args = cmsgpack.unpack(ARGV[1])
 require_slot(HEAD)
 local layout = args.layout
@@ -33,24 +34,34 @@ local function expires_of(key)
   return number_text(math.max(0, call('PEXPIRETIME', key)))
 end
 
-local function member_now(what, zset, id)
-  local standing = open_standing({zset = zset, hash = layout.hashed and zset .. ':members'})
+local function read_member(noted)
+  local zset, id = string.match(noted, '^(.-)' .. SEPARATOR .. '(.*)$')
+  local standing = open_standing({zset = zset, hash = layout.hashed and members_of(zset)})
   local scores, times = fetch(layout, standing, {id})
   return expires_of(zset), scores[1] and number_text(scores[1]) or '', number_text(times[1] or 0)
 end
 
-local function look_up(what)
-  local list = string.match(what, '^.-}:%d+:(%a+)-')
-  if list == 'events' then return expires_of(what), unpack(call('HGETALL', what)) end
-  if list == 'voters' then return expires_of(what), call('GET', what) or '' end
-  local place = string.find(what, SEPARATOR, 1, true)
-  return member_now(what, string.sub(what, 1, place - 1), string.sub(what, place + 1))
+local function read_whole(key)
+  return expires_of(key), unpack(call('HGETALL', key))
+end
+
+local function read_voters(key)
+  return expires_of(key), call('GET', key) or ''
+end
+
+local READ = {members = read_member, whole = read_whole, merged = read_voters}
+
+local function look_up(change)
+  local kind, noted = string.match(change, '^(.-)' .. SEPARATOR .. '(.*)$')
+  local read = READ[args.copying[kind]]
+  if not read then error('changes.lua: every kind that is captured is copied: ' .. change) end
+  return read(noted)
 end
 
 for _, name in ipairs(args.copied) do call('HSETNX', COPIED, name, 'done') end
-for _, what in ipairs(args.noted) do call('HINCRBY', CHANGES, what, 1) end
-for _, settled in ipairs(args.settled) do
-  if call('HGET', CHANGES, settled[1]) == settled[2] then call('HDEL', CHANGES, settled[1]) end
+for _, change in ipairs(args.noted) do call('HINCRBY', CHANGES, change, 1) end
+for _, done in ipairs(args.done) do
+  if call('HGET', CHANGES, done[1]) == done[2] then call('HDEL', CHANGES, done[1]) end
 end
 local reply = {'OK', call('HLEN', CHANGES)}
 local noted = call('HRANDFIELD', CHANGES, args.count, 'WITHVALUES')

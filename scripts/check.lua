@@ -40,7 +40,7 @@
 --   total        high, low: the total that is stored; high, low: the sum of the scores
 --
 -- Example: ann with 5 points, who is listed twice, under two times:
---   KEYS  st:{b} st:{b}:1:day:2026-11-21 st:{b}:1:day:2026-11-21:members
+--   KEYS  st:{b} st:{b}:1:s:day:2026-11-21 st:{b}:1:s:day:2026-11-21:members
 --   reply {'OK', '', '0', 1, {'stray', 0, 'ann', '-5', '7', '-5', '8'}}
 
 local ENDING_MS, APART_MS_MAX = 60000, 60000

@@ -4,7 +4,7 @@
 -- ARGV[1]  '1' to mend, otherwise '0'
 --
 -- Reply: for each key 1 if it is there and was not registered, otherwise 0
--- Example: KEYS st:{b}:1:keys st:{b}:1:all:all  ARGV '0'  reply {1}
+-- Example: KEYS st:{b}:1:keys st:{b}:1:s:all:all  ARGV '0'  reply {1}
 
 if #KEYS < 2 or #ARGV ~= 1 then return redis.error_reply('ERR check_keys.lua: 2 keys or more, 1 argument') end
 local REGISTRY, mends = KEYS[1], ARGV[1] == '1'

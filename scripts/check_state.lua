@@ -6,7 +6,7 @@
 --
 -- Reply: {'STALE'} | {'OK', difference, …}, as in check.lua:
 --   state    type of the key
--- Example: KEYS st:{b} st:{b}:1:last-2-days  reply {'OK', {'state', 0, 'hash'}}
+-- Example: KEYS st:{b} st:{b}:1:state:last-2-days  reply {'OK', {'state', 0, 'hash'}}
 
 if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR check_state.lua: 2 keys, 1 argument') end
 local STATE = KEYS[2]

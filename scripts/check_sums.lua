@@ -27,8 +27,8 @@
 --   carried   member; score; score without what was carried over; score in the period before
 --
 -- Example: last-2-days at 2026-11-21, where ann has lost what she got on the day before:
---   KEYS  st:{b} st:{b}:1:keys st:{b}:1:last-2-days st:{b}:1:last-2-days:2026-11-21
---         st:{b}:1:day:2026-11-21 st:{b}:1:day:2026-11-20
+--   KEYS  st:{b} st:{b}:1:keys st:{b}:1:state:last-2-days st:{b}:1:d:last-2-days:2026-11-21
+--         st:{b}:1:s:day:2026-11-21 st:{b}:1:s:day:2026-11-20
 --   reply {'OK', -1, '0', 0, {'sum', 0, 'ann', '-5', '', '-8', ''}}
 
 local MEMBERS_MIN = 16

@@ -11,7 +11,7 @@
 -- ARGV[3]  for how long the fence stands, in ms: longer than any call may take
 --
 -- Reply: {'STALE'} the board was deleted | {'APPLIED'} | {'VOID'}
--- Example: KEYS st:{b:4:1} st:{b:4:1}:1:e:x1 st:{b:4:1}:1:f:…  ARGV '1' 'fYQ3xK0aZ-1' '600000'  reply {'VOID'}
+-- Example: KEYS st:{b:4:1} st:{b:4:1}:1:e:x1 st:{b:4:1}:1:v:…  ARGV '1' 'fYQ3xK0aZ-1' '600000'  reply {'VOID'}
 
 if #KEYS ~= 3 or #ARGV ~= 3 then return redis.error_reply('ERR fence.lua: 3 keys, 3 arguments') end
 local BOARD, RECORD, FENCE, generation, token, ms = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3]

@@ -16,7 +16,7 @@
 -- Reply: {'STALE'} | {'OK', how many members have an initial score} | {'OUT_OF_RANGE', place in `names`}
 --
 -- Example: 120 points for ann on a board with `initial: ["day"]`, ties by member:
---   KEYS  st:{b}  st:{b}:1:keys  st:{b}:1:initial-scores:all  st:{b}:1:initial-day
+--   KEYS  st:{b}  st:{b}:1:keys  st:{b}:1:i:initial-scores:all  st:{b}:1:state:initial-day
 --   ARGV  {version='1-1', …, names={'ann'}, scores={-120}, time=0}
 --   reply {'OK', 1}
 
@@ -31,7 +31,7 @@ names = args.names
 
 local board = call('HMGET', BOARD, 'version', 'moving')
 if board[1] ~= args.version then return {'STALE'} end
-if board[2] then note_changes(REGISTRY) end
+if board[2] then start_capture(board[2]) end
 
 local members = {}
 for m = 1, #names do members[m] = m end
@@ -41,6 +41,7 @@ local own_layout = {}
 for name, value in pairs(layout) do own_layout[name] = value end
 own_layout.keep = 0
 local own = standing_at(own_layout, SCORES)
+own.kind = KIND_INITIAL_SCORES
 load(own_layout, own, members)
 
 -- What has to be set: {standing, m, score, time}. On a list that is kept short nobody may fall: then the standing is
@@ -50,6 +51,7 @@ local changes, states = {}, {}
 -- The place of a member that would pass the bound in an entry's standing, or nil.
 local function look_up(entry)
   local standing, events = open_standing(entry), open_standing(entry.events)
+  standing.kind = KIND_DERIVED
   load(layout, standing, members)
   load(layout, events, members)
   for m = 1, #names do

@@ -37,7 +37,7 @@
 -- last that is listed is 0.
 --
 -- Example: the first page, with bob's own entry, of a board with ties by member:
---   KEYS  st:{b}  st:{b}:1:day:2026-11-21
+--   KEYS  st:{b}  st:{b}:1:s:day:2026-11-21
 --   ARGV  {version='1-1', …, standings={{2, 0, 0}}, queries={{1, 1, 0, 10, 'bob'}}}
 --   reply {'OK', {2, 1, {'ann', '-5', 'bob', '-3'}, {2, '-3', 'bob'}}}
 

@@ -6,7 +6,7 @@
 --
 -- Reply: {cursor ('0': this was the last part), the part as the command tells it}
 -- Example: a standing with ties by member:
---   KEYS st:{b}:1:day:2026-11-21  ARGV 'ZSCAN' '0' '300'  reply {'0', {'ann', '-5', 'bob', '-3'}}
+--   KEYS st:{b}:1:s:day:2026-11-21  ARGV 'ZSCAN' '0' '300'  reply {'0', {'ann', '-5', 'bob', '-3'}}
 
 if #KEYS ~= 1 or #ARGV ~= 3 then return redis.error_reply('ERR scan.lua: 1 key, 3 arguments') end
 local part, cursor = scan_on(ARGV[1], KEYS[1], ARGV[2], ARGV[3])

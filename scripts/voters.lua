@@ -8,7 +8,7 @@
 --
 -- Reply: the number of distinct voters of each group
 -- Example: who has voted in two days, together:
---   KEYS  st:{b}  st:{b}:1:voters-day:2026-11-20  st:{b}:1:voters-day:2026-11-21
+--   KEYS  st:{b}  st:{b}:1:voters:day:2026-11-20  st:{b}:1:voters:day:2026-11-21
 --   ARGV  {2}
 --   reply {3}
 

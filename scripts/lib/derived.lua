@@ -34,5 +34,5 @@ end
 
 local function drop_entry(entry)
   call('UNLINK', unpack(keys_of(entry)))
-  was_dropped(entry.zset)
+  capture_drop(entry.zset)
 end

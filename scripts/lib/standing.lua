@@ -32,7 +32,8 @@ local LOW = 4294967296
 local call = redis.call
 local names = {}
 
--- The standings that the script works on, by their sorted sets.
+-- The standings that the script works on, by their sorted sets. A script that changes one of another kind says so in its
+-- `kind`, under which changes are captured (lib/capture.lua).
 local opened = {}
 
 -- The standing with the keys that these fields of a table hold.
@@ -40,7 +41,7 @@ local function open_standing(keys)
   local standing = opened[keys.zset]
   if not standing then
     standing = {
-      zset = keys.zset, hash = keys.hash, dense = keys.dense, total = keys.total,
+      zset = keys.zset, hash = keys.hash, dense = keys.dense, total = keys.total, kind = KIND_STANDING,
       score = {}, time = {}, old_score = {}, old_time = {}, touched = {},
     }
     opened[keys.zset] = standing
@@ -208,7 +209,7 @@ local function flush(layout, standing)
       -- Each difference by itself is exact.
       low = low + ((score or 0) - new_high * LOW) - ((old_score or 0) - old_high * LOW)
     end
-    if score ~= old_score or time ~= old_time then has_changed(standing.zset .. '\31' .. names[m]) end
+    if score ~= old_score or time ~= old_time then capture(standing.kind, standing.zset, names[m]) end
     old_scores[m], old_times[m] = score, time
   end
   standing.touched = {}

@@ -1,19 +1,20 @@
 //! Spreading a board over another number of shards, while events and reads go on.
 //!
 //! ```text
-//! track ─▶ copy every standing ─▶ copy what has changed ─▶ close ─▶ copy the rest ─▶ open, flip ─▶ unlink
-//!          └──────── again, while there is much ────────┘
+//! capture ─▶ copy every standing ─▶ copy what has changed ─▶ close ─▶ copy the rest ─▶ open, flip ─▶ unlink
+//!            └──────── again, while there is much ────────┘
 //! ```
 //!
 //! - Until the flip the old shards are in use. From the first step on they note each change in the step that makes it
-//!   (`scripts/lib/moving.lua`), so that what was copied before is copied again. Entries are copied as they are, never
+//!   (`scripts/lib/capture.lua`), so that what was copied before is copied again. Entries are copied as they are, never
 //!   added: to copy twice does no harm.
 //! - When little is left the board is *closed*, by a new version of its definition: events and reads wait, for
 //!   some hundredths of a second, and then go to the new shards.
 //! - All there is to know lies in Redis. One instance does it at a time (`scripts/lease.lua`); when it is gone, another
 //!   goes on. New shards refuse what an earlier one had under way.
 //! - Remembered event ids are not copied. They stay where they are until they expire, and are looked up there
-//!   (`engine/recall.rs`). What does not go by members stays too, for good: the counts of quotas.
+//!   (`engine/recall.rs`). What does not go by members stays too, for good: the counts of quotas. `store/kinds.rs` says of
+//!   each kind how it is copied.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -32,9 +33,12 @@ use crate::domain::series::{Derived, Series};
 use crate::domain::shard::{Shard, Sharding};
 use crate::store::boards::Defined;
 use crate::store::events::remember_ms;
-use crate::store::keys::{self, Named};
+use crate::store::keys;
+use crate::store::kinds::{Copying, Kind};
 use crate::store::leases::Leased;
-use crate::store::reshard::{Adopted, Adoption, CHANGES_MAX, Change, Changed, DerivedEntry, Notes};
+use crate::store::reshard::{
+    CHANGES_MAX, Change, Changed, CopiedIn, CopyIn, DerivedEntry, Notes, StoredMember,
+};
 use crate::store::{Store, StoreError, Versioned};
 
 /// How many changes may be left when the board is closed, in each shard: some milliseconds of work.
@@ -133,11 +137,7 @@ impl Mover<'_> {
     async fn run(&self, board: Arc<Board>) -> Result<Step, Error> {
         self.store.announce_shards(&board, self.to).await?;
         // From now on what an earlier holder of the lease has under way is refused.
-        let fences = self
-            .new
-            .iter()
-            .map(|shard| Adoption::new(shard, self.lease.number));
-        done!(self.adopt_all(fences.collect(), true).await?);
+        done!(self.copy_in_all(self.copies(), true).await?);
         let board = if board.placement.is_closing() {
             // Whoever has closed it had copied nearly all, unless something has gone since.
             self.store.retire_shards(&board, self.from).await?;
@@ -162,7 +162,7 @@ impl Mover<'_> {
 
     /// Copies all that there is, and what has changed meanwhile, until little is left.
     async fn copy(&self, board: &Board) -> Result<Step, Error> {
-        try_join_all(self.old.iter().map(|old| self.store.track(old))).await?;
+        try_join_all(self.old.iter().map(|old| self.store.capture(old))).await?;
         loop {
             let copied: Vec<_> = self
                 .old
@@ -190,37 +190,44 @@ impl Mover<'_> {
         loop {
             let (next, names) = self.store.names(old, &cursor).await?;
             for name in names {
-                let Some(kind) = keys::named(old, &name) else {
-                    continue;
-                };
-                let is_ready = match kind {
-                    Named::Standing { is_derived, .. } => !is_derived || complete.contains(&name),
-                    Named::Events | Named::Voters(_) => true,
-                };
-                if !is_ready || known.contains_key(&name) {
+                if known.contains_key(&name) {
                     continue;
                 }
-                if let Named::Standing { lists_all, .. } = kind {
-                    if let Step::Lost = self.copy_standing(old, &name, lists_all).await? {
-                        return Ok(None);
+                let Some(kind) = keys::kind_of(old, &name) else {
+                    continue;
+                };
+                match kind.copying() {
+                    Copying::Members => {
+                        if kind == Kind::Derived && !complete.contains(&name) {
+                            continue;
+                        }
+                        if let Step::Lost = self.copy_standing(old, kind, &name).await? {
+                            return Ok(None);
+                        }
+                        if let Step::Lost =
+                            self.mark_copied(old, std::slice::from_ref(&name)).await?
+                        {
+                            return Ok(None);
+                        }
+                        fresh += 1;
                     }
-                    if let Step::Lost = self.mark_copied(old, std::slice::from_ref(&name)).await? {
-                        return Ok(None);
-                    }
-                    fresh += 1;
-                } else {
-                    turnouts.push(name.clone());
+                    Copying::Whole | Copying::Merged => turnouts.push((kind, name.clone())),
+                    Copying::Rebuilt | Copying::Not => continue,
                 }
                 known.insert(name, true);
             }
             // They are noted as changes first: so they are not lost if this ends here.
-            if let Step::Lost = self.copy_changes(old, &turnouts, LEFT_MAX).await? {
+            let captured = turnouts
+                .iter()
+                .map(|(kind, name)| keys::captured(*kind, name));
+            let captured: Vec<String> = captured.collect();
+            if let Step::Lost = self.copy_changes(old, &captured, LEFT_MAX).await? {
                 return Ok(None);
             }
-            if let Step::Lost = self.mark_copied(old, &turnouts).await? {
+            let copied: Vec<String> = turnouts.drain(..).map(|(_, name)| name).collect();
+            if let Step::Lost = self.mark_copied(old, &copied).await? {
                 return Ok(None);
             }
-            turnouts.clear();
             cursor = next;
             if cursor == "0" {
                 return Ok(Some(fresh));
@@ -243,7 +250,7 @@ impl Mover<'_> {
         Ok(complete)
     }
 
-    async fn copy_standing(&self, old: &Shard, zset: &str, lists_all: bool) -> Result<Step, Error> {
+    async fn copy_standing(&self, old: &Shard, kind: Kind, zset: &str) -> Result<Step, Error> {
         let expires_at_ms = self.store.expires_at_ms(zset).await?;
         let mut cursor = "0".to_owned();
         loop {
@@ -252,14 +259,14 @@ impl Mover<'_> {
             for member in members {
                 of_new[self.place_of(&member.id)?].push(member);
             }
-            let mut adoptions = self.adoptions();
+            let mut copies = self.copies();
             for (place, members) in of_new.into_iter().enumerate() {
                 if !members.is_empty() {
                     let zset = self.moved(zset, old, place)?;
-                    adoptions[place].members(zset, expires_at_ms, lists_all, members);
+                    copies[place].members(kind, zset, expires_at_ms, members);
                 }
             }
-            done!(self.adopt_all(adoptions, false).await?);
+            done!(self.copy_in_all(copies, false).await?);
             cursor = next;
             if cursor == "0" {
                 return Ok(Step::Done);
@@ -279,12 +286,12 @@ impl Mover<'_> {
 
     /// Copies what has changed in a shard, and these things too, until no more than so much is left.
     async fn copy_changes(&self, old: &Shard, also: &[String], left: u64) -> Result<Step, Error> {
-        let mut settled = Vec::new();
+        let mut done = Vec::new();
         let mut also = also;
         loop {
             let notes = Notes {
                 changed: also,
-                settled: &settled,
+                done: &done,
                 ..Notes::default()
             };
             let Some((count, changes)) = self.changes(old, notes, CHANGES_MAX).await? else {
@@ -293,12 +300,12 @@ impl Mover<'_> {
             if count <= left {
                 return Ok(Step::Done);
             }
-            let mut adoptions = self.adoptions();
+            let mut copies = self.copies();
             for change in &changes {
-                self.add_change(&mut adoptions, old, change)?;
+                self.add_change(&mut copies, old, change)?;
             }
-            done!(self.adopt_all(adoptions, false).await?);
-            settled = changes.into_iter().map(|change| change.noted).collect();
+            done!(self.copy_in_all(copies, false).await?);
+            done = changes.into_iter().map(|change| change.noted).collect();
             also = &[];
         }
     }
@@ -318,46 +325,27 @@ impl Mover<'_> {
 
     fn add_change(
         &self,
-        adoptions: &mut [Adoption<'_>],
+        copies: &mut [CopyIn<'_>],
         old: &Shard,
         change: &Change,
     ) -> Result<(), Error> {
-        let Change {
-            noted: (what, _),
-            expires_at_ms,
-            now,
-        } = change;
-        let at = *expires_at_ms;
-        match now {
-            Changed::Member(zset, member) => {
-                let lists_all = matches!(
-                    keys::named(old, zset),
-                    Some(Named::Standing {
-                        lists_all: true,
-                        ..
-                    })
-                );
-                let place = self.place_of(&member.id)?;
-                let zset = self.moved(zset, old, place)?;
-                adoptions[place].members(zset, at, lists_all, vec![member.clone()]);
+        let place = match &change.now {
+            Changed::Member(StoredMember { id, .. }) | Changed::Voters(Some(id), _) => {
+                self.place_of(id)?
             }
-            Changed::Events(counts) => {
-                let place = self.place_of_shard(old);
+            Changed::Counts(_) | Changed::Voters(None, _) => self.place_of_shard(old),
+        };
+        let (copy, at) = (&mut copies[place], change.expires_at_ms);
+        let key = self.moved(&change.key, old, place)?;
+        match &change.now {
+            Changed::Member(member) => copy.members(change.kind, key, at, vec![member.clone()]),
+            Changed::Counts(counts) => {
                 for (tag, count) in counts {
-                    let key = self.moved(what, old, place)?;
-                    adoptions[place].events(key, at, tag.clone(), *count);
+                    copy.turnout(key.clone(), at, tag.clone(), *count);
                 }
             }
-            Changed::Voters(member, voters) => {
-                let place = match member {
-                    Some(member) => self.place_of(member)?,
-                    None => self.place_of_shard(old),
-                };
-                if let Some(voters) = voters {
-                    let key = self.moved(what, old, place)?;
-                    adoptions[place].voters(key, at, voters.clone());
-                }
-            }
+            Changed::Voters(_, Some(voters)) => copy.voters(key, at, voters.clone()),
+            Changed::Voters(_, None) => {}
         }
         Ok(())
     }
@@ -371,7 +359,7 @@ impl Mover<'_> {
         }
         done!(self.hand_over_derived(board).await?);
         // Whoever opens the shards has to hold the lease still.
-        done!(self.adopt_all(self.adoptions(), true).await?);
+        done!(self.copy_in_all(self.copies(), true).await?);
         let remembered = remember_ms(board);
         let ids_until_ms = self
             .engine
@@ -396,32 +384,32 @@ impl Mover<'_> {
     /// Makes the derived standings known in the new shards that are complete in all old ones; what there is of others
     /// goes.
     async fn hand_over_derived(&self, board: &Board) -> Result<Step, Error> {
-        let mut of_new: Vec<(Adoption<'_>, HashSet<String>)> = self
-            .adoptions()
+        let mut of_new: Vec<(CopyIn<'_>, HashSet<String>)> = self
+            .copies()
             .into_iter()
-            .map(|adoption| (adoption, HashSet::new()))
+            .map(|copy| (copy, HashSet::new()))
             .collect();
         for derived in board.derived() {
             let Some((first, complete)) = self.complete_everywhere(&derived).await? else {
                 continue;
             };
-            for (new, (adoption, kept)) in self.new.iter().zip(&mut of_new) {
+            for (new, (copy, kept)) in self.new.iter().zip(&mut of_new) {
                 let entries = complete.iter().map(|entry| entry.moved(first, new));
                 let entries: Option<Vec<DerivedEntry>> = entries.collect();
                 let entries = entries.ok_or_else(unexpected_key)?;
                 kept.extend(entries.iter().map(|entry| entry.zset().to_owned()));
-                adoption.state(derived.series, &entries)?;
+                copy.state(derived.series, &entries)?;
             }
         }
-        for (new, (adoption, kept)) in self.new.iter().zip(&mut of_new) {
+        for (new, (copy, kept)) in self.new.iter().zip(&mut of_new) {
             for zset in self.derived_names(new).await? {
                 if !kept.contains(&zset) {
-                    adoption.drop_standing(zset);
+                    copy.drop_standing(zset);
                 }
             }
         }
-        let adoptions = of_new.into_iter().map(|(adoption, _)| adoption).collect();
-        self.adopt_all(adoptions, false).await
+        let copies = of_new.into_iter().map(|(copy, _)| copy).collect();
+        self.copy_in_all(copies, false).await
     }
 
     /// The standings of a derived series that are complete in all old shards and copied from there, as they are in one
@@ -458,15 +446,7 @@ impl Mover<'_> {
         let (mut cursor, mut found) = ("0".to_owned(), Vec::new());
         loop {
             let (next, names) = self.store.names(new, &cursor).await?;
-            let is_derived = |name: &String| {
-                matches!(
-                    keys::named(new, name),
-                    Some(Named::Standing {
-                        is_derived: true,
-                        ..
-                    })
-                )
-            };
+            let is_derived = |name: &String| keys::kind_of(new, name) == Some(Kind::Derived);
             found.extend(names.into_iter().filter(is_derived));
             cursor = next;
             if cursor == "0" {
@@ -475,24 +455,26 @@ impl Mover<'_> {
         }
     }
 
-    /// An empty adoption for each new shard.
-    fn adoptions(&self) -> Vec<Adoption<'_>> {
-        let adoption = |shard| Adoption::new(shard, self.lease.number);
-        self.new.iter().map(adoption).collect()
+    /// Nothing yet for each new shard.
+    fn copies(&self) -> Vec<CopyIn<'_>> {
+        let new = self.new.iter();
+        new.map(|shard| CopyIn::new(shard, self.lease.number))
+            .collect()
     }
 
     /// Has the new shards take data over, those for which there is something or all, and keeps the lease.
-    async fn adopt_all(&self, adoptions: Vec<Adoption<'_>>, all: bool) -> Result<Step, Error> {
-        let entries: usize = adoptions.iter().map(Adoption::entries).sum();
-        let copied = self.copied.fetch_add(entries as u64, Ordering::Relaxed);
-        let adoptions = adoptions
-            .into_iter()
-            .filter(|adoption| all || adoption.entries() > 0);
-        let adopted = adoptions.map(|adoption| self.store.adopt(adoption));
-        if try_join_all(adopted).await?.contains(&Adopted::Fenced) {
+    async fn copy_in_all(&self, copies: Vec<CopyIn<'_>>, all: bool) -> Result<Step, Error> {
+        let entries: usize = copies.iter().map(CopyIn::entries).sum();
+        let so_far = self.copied.fetch_add(entries as u64, Ordering::Relaxed);
+        let copies = copies.into_iter().filter(|copy| all || copy.entries() > 0);
+        let copied_in = copies.map(|copy| self.store.copy_in(copy));
+        if try_join_all(copied_in)
+            .await?
+            .contains(&CopiedIn::Superseded)
+        {
             return Ok(Step::Lost);
         }
-        Ok(if self.lease.renew(&copied.to_string()).await? {
+        Ok(if self.lease.renew(&so_far.to_string()).await? {
             Step::Done
         } else {
             Step::Lost

@@ -7,7 +7,7 @@
 //! - Of each standing the keys are compared with each other (`scripts/check.lua`).
 //! - Derived standings that are complete are compared with their terms, and periods with carryover with what was added
 //!   and carried over (`scripts/check_sums.lua`).
-//! - Each key that is there has to be in its registry, or of a kind that is not (`store/keys.rs`). What nothing needs or
+//! - Each key that is there has to be in its registry, or of a kind that is not (`store/kinds.rs`). What nothing needs or
 //!   has marked is left over.
 //! - Definitions are compared with the list of boards, and with what shards know of them.
 //!
@@ -32,7 +32,8 @@ use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::engine::ATTEMPTS_MAX;
 use crate::store::check::{Head, Look, Manner, Sum, Total};
-use crate::store::keys::{self, Kind, Name, Named};
+use crate::store::keys::{self, Name};
+use crate::store::kinds::{Copying, Kind, Purging, Slot};
 use crate::store::purge::Unneeded;
 use crate::store::{Store, StoreError, Versioned};
 
@@ -311,7 +312,7 @@ impl Check<'_> {
         for derived in shard.derived() {
             let mends = self.manner(shard).mends;
             let checked = self.store.check_state(shard, &derived, mends).await;
-            let state = keys::series(shard, derived.series);
+            let state = keys::state(shard, derived.series);
             let place = || Place::of_key(shard, &state);
             match self.unless_damaged(place, checked)? {
                 Some(Versioned::Stale) => return Ok(Step::Stale),
@@ -371,17 +372,22 @@ impl Check<'_> {
                 return Ok(Step::Done);
             };
             for name in names {
-                match keys::named(shard, &name) {
-                    Some(Named::Events) => self.check_turnout(shard, &name, "hash").await?,
-                    Some(Named::Voters(_)) => self.check_turnout(shard, &name, "string").await?,
-                    _ => {
+                let Some(kind) = keys::kind_of(shard, &name) else {
+                    continue;
+                };
+                match kind.copying() {
+                    Copying::Whole => self.check_turnout(shard, &name, "hash").await?,
+                    Copying::Merged => self.check_turnout(shard, &name, "string").await?,
+                    Copying::Members | Copying::Rebuilt => {
                         let zset = keys::sorted_set_of(&name);
-                        if let Some(kind @ Named::Standing { .. }) = keys::named(shard, zset)
+                        if let Some(kind) = keys::kind_of(shard, zset)
+                            && kind.is_standing()
                             && seen.insert(zset.to_owned())
                         {
-                            done!(self.check_standing(shard, zset, kind).await?);
+                            done!(self.check_standing(shard, kind, zset).await?);
                         }
                     }
+                    Copying::Not => {}
                 }
             }
             cursor = next;
@@ -420,19 +426,12 @@ impl Check<'_> {
     async fn check_standing(
         &mut self,
         shard: &Shard,
+        kind: Kind,
         zset: &str,
-        kind: Named<'_>,
     ) -> Result<Step, StoreError> {
-        let Named::Standing {
-            is_derived,
-            lists_all,
-        } = kind
-        else {
-            return Ok(Step::Done);
-        };
         let place = Place::of_key(shard, zset);
         let standing = keys::standing_of(shard, zset);
-        let of_events = standing.filter(|_| !is_derived && !lists_all);
+        let of_events = standing.filter(|_| kind == Kind::Standing);
         let expires = of_events.and_then(|standing| shard.expires_at_ms(&standing.period));
         // Later the retention may have been another one when the standing began.
         let is_first = shard.revision == 1 && of_events.is_some();
@@ -441,8 +440,8 @@ impl Check<'_> {
             let manner = self.manner(shard);
             let part = self.store.check_standing(
                 shard,
+                kind,
                 zset,
-                (is_derived, lists_all),
                 (expires, is_first),
                 from.as_ref(),
                 manner,
@@ -550,7 +549,7 @@ impl Check<'_> {
         shard: &Shard,
         derived: &Derived,
     ) -> Result<Step, StoreError> {
-        let place = || Place::of_key(shard, &keys::series(shard, derived.series));
+        let place = || Place::of_key(shard, &keys::state(shard, derived.series));
         let entries = self.store.derived_entries(shard, derived.series).await;
         let Some(entries) = self.unless_damaged(place, entries)? else {
             return Ok(Step::Done);
@@ -637,7 +636,7 @@ impl Check<'_> {
                 let Some(name) = keys::take_apart(&key) else {
                     continue;
                 };
-                if name.kind == Kind::Head && name.shard.of.is_together() {
+                if name.kind == Some(Kind::Head) && name.shard.of.is_together() {
                     heads.insert(name.id.clone());
                 }
                 if !boards.contains_key(&name.id) {
@@ -689,7 +688,7 @@ impl Check<'_> {
         let unneeded: HashSet<Unneeded> = self.store.unneeded().await?.into_iter().collect();
         let (mut left_over, mut marked) = (Vec::new(), HashSet::new());
         for (key, mut name) in suspects {
-            if matches!(name.kind, Kind::Head | Kind::CountsHead) {
+            if matches!(name.kind, Some(Kind::Head | Kind::CountsHead)) {
                 name.generation = self.generation_of(&key).await?;
             }
             let judged = match verdict(&name, &boards[&name.id], &unneeded) {
@@ -699,14 +698,15 @@ impl Check<'_> {
             let lasts = self.store.lasts_ms(&key).await?;
             let is_gone = lasts == -2;
             // What was taken of quotas expires by itself where it can.
-            if is_gone || (name.kind == Kind::Quota && lasts >= 0) {
+            let is_swept = name.kind.is_some_and(Kind::is_swept);
+            if is_gone || (is_swept && lasts >= 0) {
                 continue;
             }
             let generation = name.generation.filter(|_| judged == Verdict::LeftOver);
             if let Some(generation) = generation.filter(|_| self.mends) {
                 let tag = name.shard.tag(&name.id);
-                let is_data = !matches!(name.kind, Kind::Head | Kind::CountsHead | Kind::Registry);
-                if is_data {
+                let purging = name.kind.map(Kind::purging);
+                if purging != Some(Purging::Purge) {
                     let key = std::slice::from_ref(&key);
                     let registered = self.store.check_keys(&tag, generation, key, true).await;
                     let place = || place_of(&key[0]);
@@ -850,12 +850,14 @@ fn verdict(name: &Name, defined: &Defined, unneeded: &HashSet<Unneeded>) -> Verd
         })
     };
     let is_placed = board.is_some_and(|board| board.placement.all().any(|own| own == sharding));
-    let is_fine = match name.kind {
-        Kind::Unknown => return Verdict::Unknown,
-        Kind::Head => is_placed || (board.is_some() && sharding.is_together()),
-        Kind::CountsHead => board.is_some_and(|board| board.placement.home() == sharding),
-        Kind::Remembered | Kind::Passing => true,
-        Kind::Registry | Kind::Data | Kind::Moving | Kind::Quota => false,
+    let Some(kind) = name.kind else {
+        return Verdict::Unknown;
+    };
+    let is_fine = match (kind, kind.purging()) {
+        (Kind::Head, _) => is_placed || (board.is_some() && sharding.is_together()),
+        (Kind::CountsHead, _) => board.is_some_and(|board| board.placement.home() == sharding),
+        (_, Purging::Sweep | Purging::Call) => true,
+        (_, Purging::Purge | Purging::Registry | Purging::CountsRegistry) => false,
     };
     if is_fine {
         return Verdict::Fine;
@@ -865,11 +867,11 @@ fn verdict(name: &Name, defined: &Defined, unneeded: &HashSet<Unneeded>) -> Verd
     };
     let own = board.filter(|board| is_placed && board.generation == generation);
     let is_needed = own.is_some_and(|board| board.placement.needs(sharding));
-    match name.kind {
-        Kind::Data if is_needed => Verdict::Registered,
+    match (kind.slot(), kind.purging()) {
+        (_, Purging::Registry) if is_needed => Verdict::Registered,
         _ if is_needed || is_marked(generation) => Verdict::Fine,
         // It stays where it was when its board has moved.
-        Kind::Quota if own.is_some() => Verdict::Fine,
+        (Slot::Home, _) if own.is_some() => Verdict::Fine,
         _ => Verdict::LeftOver,
     }
 }

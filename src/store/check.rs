@@ -13,6 +13,7 @@ use super::boards::read_definition;
 use super::connection::Connection;
 use super::dispatch::Store;
 use super::failure::Failure;
+use super::kinds::Kind;
 use super::node::Node;
 use super::reply::{Reply, unknown_code};
 use super::rollover::beginning;
@@ -224,8 +225,8 @@ impl Store {
     pub async fn check_standing(
         &self,
         shard: &Shard,
+        kind: Kind,
         zset: &str,
-        (is_derived, lists_all): (bool, bool),
         (expires_at_ms, must_expire): (Option<i64>, bool),
         from: Option<&(String, String)>,
         manner: Manner,
@@ -235,8 +236,12 @@ impl Store {
         let args = CheckArgs {
             generation: shard.generation.to_string(),
             revision: shard.revision,
-            layout: if lists_all { layout.of_all() } else { layout },
-            is_derived,
+            layout: if kind.lists_all() {
+                layout.of_all()
+            } else {
+                layout
+            },
+            is_derived: kind == Kind::Derived,
             phase,
             cursor,
             whole_max: WHOLE_MAX,
@@ -248,8 +253,8 @@ impl Store {
         };
         let mut all = vec![keys::head(shard.tag())];
         all.extend(keys::of_sorted_set(zset.to_owned(), shard.layout()));
-        if is_derived {
-            all.push(keys::state_of(zset).to_owned());
+        if kind == Kind::Derived {
+            all.extend(keys::state_of(shard, zset));
         }
         let scripts = (&script::CHECK, &script::MEND);
         let reply = self.step(shard, scripts, manner.mends, all, pack(&args)?);
@@ -283,7 +288,7 @@ impl Store {
             revision: shard.revision,
             mend: mends,
         };
-        let all = vec![keys::head(shard.tag()), keys::series(shard, derived.series)];
+        let all = vec![keys::head(shard.tag()), keys::state(shard, derived.series)];
         let scripts = (&script::CHECK_STATE, &script::MEND_STATE);
         let reply = self.step(shard, scripts, mends, all, pack(&args)?);
         match Reply::answer(reply.await?)? {
@@ -323,7 +328,7 @@ impl Store {
         all.push(if sum.kind == "carried" {
             keys::head(shard.tag())
         } else {
-            keys::series(shard, sum.standing.series)
+            keys::state(shard, sum.standing.series)
         });
         for standing in std::iter::once(&sum.standing).chain(&sum.terms) {
             all.extend(keys::standing(shard, standing));
@@ -500,7 +505,7 @@ impl Store {
         mends: bool,
         watch: &Watch,
     ) -> Result<Total, StoreError> {
-        let total = keys::total(zset);
+        let total = keys::part(zset, Kind::Total);
         let id = watch.begin().await?;
         let (mut sum, mut count, mut cursor) = (0_i128, 0_u64, "0".to_owned());
         loop {
@@ -516,7 +521,7 @@ impl Store {
             }
         }
         let (size, key) = if shard.layout().hashed {
-            ("HLEN", keys::members(zset))
+            ("HLEN", keys::part(zset, Kind::Members))
         } else {
             ("ZCARD", zset.to_owned())
         };

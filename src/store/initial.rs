@@ -54,7 +54,7 @@ impl Store {
         let mut keys = keys::head_and_registry(shard);
         keys.extend(keys::standing(shard, &shard.initial_scores()));
         let derived = shard.derived().filter(|derived| derived.has_initial);
-        keys.extend(derived.map(|derived| keys::series(shard, derived.series)));
+        keys.extend(derived.map(|derived| keys::state(shard, derived.series)));
         let reply = self
             .write(shard, &script::INITIAL, keys, vec![pack(&args)?])
             .await?;

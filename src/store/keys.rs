@@ -2,33 +2,33 @@
 //!
 //! All keys of a board share the hash tag `{board}`, so that they lie in one slot of a cluster and one
 //! script can reach them all; those of a shard `{board:16:3}`. Behind it comes the generation, a stamp which tells a board from a deleted one of the
-//! same name; the table has `1` in its place. Periods appear as users read them.
+//! same name; the table has `1` in its place. Then comes the code of the kind: [`Kind`] says what each is, and what becomes of
+//! it. Periods appear as users read them.
+//!
+//! | key | kind |
+//! | --- | --- |
+//! | `st:{b}`, `st:{b:16:3}` | [`Kind::Head`]: hash with `version`, of a board `definition` (JSON), and `used` once there are events |
+//! | `st:{b:16:3}:counts` | [`Kind::CountsHead`]: `version` |
+//! | `st:{b}:1:keys`, `st:{b}:1:quotas` | [`Kind::Registry`], [`Kind::CountsRegistry`] |
+//! | `st:{b}:1:s:day:2026-11-21` | [`Kind::Standing`] |
+//! | `st:{b}:1:s:base-day:2026-11-21` | the same without what was carried over, for rolling windows |
+//! | `st:{b}:1:d:last-7-days:2026-11-21`, `st:{b}:1:d:initial-day:2026-11-21` | [`Kind::Derived`] |
+//! | `st:{b}:1:i:initial-scores:all` | [`Kind::InitialScores`] |
+//! | `st:{b}:1:s:real-day:2026-11-21`, … | the same as without `real-`, without weights |
+//! | …`:members`, …`:scores`, …`:total` | [`Kind::Members`], [`Kind::Distinct`], [`Kind::Total`] of a standing |
+//! | `st:{b}:1:state:last-7-days` | [`Kind::State`] of a derived series |
+//! | `st:{b}:1:turnout:day:2026-11-21` | [`Kind::Turnout`] |
+//! | `st:{b}:1:voters:day:2026-11-21`, …`␟alice` | [`Kind::Voters`], [`Kind::MemberVoters`] |
+//! | `st:{b}:1:e:run-88231`, `st:{b}:1:t:`token, `st:{b}:1:v:`token | [`Kind::EventId`], [`Kind::EventToken`], [`Kind::Void`] |
+//! | `st:{b}:1:q:0:voter-hour:hour:2026-11-21T05:00Z`… | [`Kind::Quota`] |
+//! | `st:{b:16:3}:1:reserved`, `st:{b:16:3}:1:reserving` | [`Kind::Reserved`], [`Kind::Reserving`] |
+//! | `st:{b}:1:changes`, `st:{b}:1:copied` | [`Kind::Changes`], [`Kind::Copied`] |
+//! | `st:{b}:1:scratch`, `st:{b}:1:sketch:3` | [`Kind::Scratch`], [`Kind::Sketch`] |
+//!
+//! Under the tag `{boards}` lies what all boards share:
 //!
 //! | key | type | holds |
 //! | --- | --- | --- |
-//! | `st:{b}` | hash | `version`, `definition` (JSON), `used` once there are events |
-//! | `st:{b}:1:keys` | set | the names of all keys below that don't expire by themselves, and of standings that do, for deletion |
-//! | `st:{b}:1:day:2026-11-21` | sorted set | a standing (`scripts/lib/standing.lua` says what is in it) |
-//! | `st:{b}:1:base-day:2026-11-21` | sorted set | the same without what was carried over, for rolling windows |
-//! | `st:{b}:1:last-7-days:2026-11-21` | sorted set | a rolling standing |
-//! | `st:{b}:1:initial-day:2026-11-21` | sorted set | a period's standing with the initial scores |
-//! | `st:{b}:1:initial-scores:all` | sorted set | the initial scores |
-//! | `st:{b}:1:real-day:2026-11-21`, … | sorted set | the same as without `real-`, without weights |
-//! | …`:members`, …`:scores`, …`:total` | hash, sorted set, hash | a standing's members, its distinct scores, the sum of its scores, where its layout has them |
-//! | `st:{b}:1:last-7-days`, `st:{b}:1:initial-day` | string | which standings of a derived series are there (`scripts/lib/derived.lua`) |
-//! | `st:{b}:1:events-day:2026-11-21` | hash | how many events were taken in a period, where voters are counted, by the tag of the shard that took them |
-//! | `st:{b}:1:voters-day:2026-11-21`, …`␟alice` | HyperLogLog | who has voted in a period, and for a member |
-//! | `st:{b}:1:sketch:3` | HyperLogLog | the voters of a shard, while those of all shards are counted |
-//! | `st:{b}:1:e:run-88231` | string | a remembered event id and its outcome; expires |
-//! | `st:{b}:1:q:0:voter-hour:hour:2026-11-21T05:00Z`… | string, sorted set | what was taken of a quota (`scripts/lib/quota.lua`); expires where it can |
-//! | `st:{b}:1:quotas` | set | the names of those that don't expire, for deletion |
-//! | `st:{b:16:3}` | hash | of a shard: `version`, `used` once there are events; of a later sharding `st:{b:16:3:1}` |
-//! | `st:{b}:1:changes`, `st:{b}:1:copied` | hash | what has changed, and what was copied, of a shard that moves away (`scripts/lib/moving.lua`) |
-//! | `st:{b:16:3}:counts` | hash | of a shard where counts of quotas lie: `version` |
-//! | `st:{b:16:3}:1:reserved` | hash | of a shard: what is reserved of the quotas whose counts lie there, by tokens (`scripts/reserve.lua`) |
-//! | `st:{b:16:3}:1:reserving` | hash | pool → how many reservations of it are open |
-//! | `st:{b:16:3}:1:t:`token | string | the outcome of an event without id, remembered under the token of its reservation; expires |
-//! | `st:{b:16:3}:1:f:`token | string | events with the reservation of this token are void (`scripts/fence.lua`); expires |
 //! | `st:{boards}:live` | sorted set | the ids of all boards, all under score 0 |
 //! | `st:{boards}:changes` | sorted set | board ids by the sequence number of their last change |
 //! | `st:{boards}:sequence`, `st:{boards}:epoch` | integer, string | the last of these numbers; of what epoch they are (`scripts/announce.lua`) |
@@ -41,6 +41,9 @@
 //!
 //! A window that was taken from a board and added again has its epoch behind its name: `day@5`.
 
+use std::fmt::Display;
+
+use super::kinds::{Form, Kind, SEPARATOR};
 use super::reservations::Token;
 use crate::domain::ids::{BoardId, EventId};
 use crate::domain::period::{Period, Unit};
@@ -55,8 +58,6 @@ pub const UNNEEDED: &str = "st:{boards}:unneeded";
 pub const DELETED: &str = "st:{boards}:deleted";
 /// The leases of work for all boards.
 pub const LEASES: &str = "st:{boards}:leases";
-/// The pattern of keys that no registry names, since they expire by themselves.
-pub const EXPIRING: &str = "st:{*}:*:[eqtf]:*";
 /// The ids of all boards.
 pub const LIVE: &str = "st:{boards}:live";
 /// The ids of boards on their way to other shards.
@@ -71,12 +72,8 @@ pub const EPOCH: &str = "st:{boards}:epoch";
 pub const STAMP: &str = "st:{boards}:stamp";
 /// The changes that were begun.
 pub const BEGUN: &str = "st:{boards}:begun";
-/// What the keys of a standing end with beside that of its sorted set: members, distinct scores, their sum.
-const PARTS: [&str; 3] = [":members", ":scores", ":total"];
 /// The tag of the keys that all boards share; a board may have the same.
 const SHARED_TAG: &str = "boards";
-/// Stands before the id of a member in a key. Ids have no control characters.
-const SEPARATOR: char = '\u{1f}';
 
 /// The key of a board's definition; of a shard, of what it knows of it.
 pub fn head(tag: &str) -> String {
@@ -85,12 +82,12 @@ pub fn head(tag: &str) -> String {
 
 /// The key of the names of a board's or a shard's keys.
 pub fn registry(tag: &str, generation: u64) -> String {
-    format!("st:{{{tag}}}:{generation}:keys")
+    in_generation(tag, generation, Kind::Registry.code())
 }
 
 /// The key of the names of a shard's counts of quotas that don't expire. They stay where they are when the board moves.
-pub fn quotas_registry(tag: &str, generation: u64) -> String {
-    format!("st:{{{tag}}}:{generation}:quotas")
+pub fn counts_registry(tag: &str, generation: u64) -> String {
+    in_generation(tag, generation, Kind::CountsRegistry.code())
 }
 
 /// The head of a shard where counts of quotas lie. It is the shard's own only where they lie with the board, since they
@@ -99,83 +96,35 @@ pub fn counts_head(tag: &str, sharding: Sharding) -> String {
     if sharding.is_together() {
         head(tag)
     } else {
-        format!("st:{{{tag}}}:counts")
+        format!("{}:{}", head(tag), Kind::CountsHead.code())
     }
 }
 
-/// The key of what has changed in a shard that moves away.
-pub fn changes(shard: &Shard) -> String {
-    own(shard, "changes")
+/// The one key of a kind that a shard has one of.
+pub fn single(shard: &Shard, kind: Kind) -> String {
+    debug_assert_eq!(kind.form(), Form::Single, "{kind:?}");
+    in_generation(shard.tag(), shard.generation, kind.code())
 }
 
-/// The key of what was copied of it.
-pub fn copied(shard: &Shard) -> String {
-    own(shard, "copied")
+/// A key of a kind that a shard has many of.
+fn named(shard: &Shard, kind: Kind, name: impl Display) -> String {
+    debug_assert_eq!(kind.form(), Form::Named, "{kind:?}");
+    let code = kind.code();
+    in_generation(shard.tag(), shard.generation, format_args!("{code}:{name}"))
 }
 
-/// A key for the use of one script call.
-pub fn scratch(shard: &Shard) -> String {
-    own(shard, "scratch")
+fn in_generation(tag: &str, generation: u64, name: impl Display) -> String {
+    format!("st:{{{tag}}}:{generation}:{name}")
 }
 
-/// What a name in a registry is the key of, as far as it is copied to other shards.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Named<'a> {
-    /// A standing's sorted set.
-    Standing {
-        /// Whether it is a sum of others.
-        is_derived: bool,
-        /// Whether it lists all members whatever the layout says.
-        lists_all: bool,
-    },
-    /// The number of events of a period.
-    Events,
-    /// The voters of a period, or of a member in it.
-    Voters(Option<&'a str>),
+/// The name of a key of a shard behind the generation.
+fn name_in<'a>(shard: &Shard, key: &'a str) -> Option<&'a str> {
+    key.strip_prefix(&in_generation(shard.tag(), shard.generation, ""))
 }
 
-/// What a name in the registry of a shard is the key of; `None` for what is not copied by itself.
-pub fn named<'a>(shard: &Shard, name: &'a str) -> Option<Named<'a>> {
-    let (series, rest) = name.strip_prefix(&own(shard, ""))?.split_once(':')?;
-    let list = series.strip_prefix("real-").unwrap_or(series);
-    if list.starts_with("events-") {
-        return Some(Named::Events);
-    }
-    if list.starts_with("voters-") {
-        let member = rest.split_once(SEPARATOR).map(|(_, member)| member);
-        return Some(Named::Voters(member));
-    }
-    if PARTS.iter().any(|part| rest.ends_with(part)) {
-        return None;
-    }
-    let lists_all = list == "initial-scores";
-    Some(Named::Standing {
-        is_derived: !lists_all && (list.starts_with("last-") || list.starts_with("initial-")),
-        lists_all,
-    })
-}
-
-/// What a key is for, as its name tells. The table above has all of them.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Kind {
-    /// What a board, or a shard, knows of its definition.
-    Head,
-    /// The same, where counts of quotas lie.
-    CountsHead,
-    /// The names of the others.
-    Registry,
-    /// What is in the registry: standings, states, turnouts.
-    Data,
-    /// What is noted while a shard is copied elsewhere.
-    Moving,
-    /// What was taken or is reserved of quotas; it stays where it is when a board moves.
-    Quota,
-    /// What is remembered of an event; it expires.
-    Remembered,
-    /// What is there for the time of a call.
-    Passing,
-    /// No such thing.
-    Unknown,
+/// The kind of a key of a shard, as a registry names it; `None` for any other key.
+pub fn kind_of(shard: &Shard, key: &str) -> Option<Kind> {
+    Kind::of_name(name_in(shard, key)?)
 }
 
 /// The name of a key, taken apart.
@@ -187,8 +136,8 @@ pub struct Name {
     pub shard: ShardId,
     /// and of which generation of it it is; `None` of those that have none.
     pub generation: Option<u64>,
-    /// What it is for.
-    pub kind: Kind,
+    /// What it holds; `None` where no kind has such a key.
+    pub kind: Option<Kind>,
 }
 
 /// Whose a key is; `None` for those that all boards share, and those of others.
@@ -203,40 +152,23 @@ pub fn take_apart(key: &str) -> Option<Name> {
             kind,
         })
     };
-    match rest {
-        "" => return name(None, Kind::Head),
-        ":counts" => return name(None, Kind::CountsHead),
-        _ => {}
+    if rest.is_empty() {
+        return name(None, Some(Kind::Head));
     }
-    let Some((generation, rest)) = rest.strip_prefix(':')?.split_once(':') else {
-        return (tag != SHARED_TAG).then(|| name(None, Kind::Unknown))?;
+    let rest = rest.strip_prefix(':')?;
+    if rest == Kind::CountsHead.code() {
+        return name(None, Some(Kind::CountsHead));
+    }
+    let Some((generation, rest)) = rest.split_once(':') else {
+        return (tag != SHARED_TAG).then(|| name(None, None))?;
     };
     match generation.parse() {
-        Ok(generation) => name(Some(generation), kind_of(rest)),
-        Err(_) => name(None, Kind::Unknown),
+        Ok(generation) => name(Some(generation), Kind::of_name(rest)),
+        Err(_) => name(None, None),
     }
 }
 
-/// What a key is for by its name behind the generation.
-fn kind_of(name: &str) -> Kind {
-    match name {
-        "keys" => return Kind::Registry,
-        "changes" | "copied" => return Kind::Moving,
-        "quotas" | "reserved" | "reserving" => return Kind::Quota,
-        "scratch" => return Kind::Passing,
-        _ => {}
-    }
-    let (series, _) = name.split_once(':').unwrap_or((name, ""));
-    match series {
-        "q" => Kind::Quota,
-        "e" | "t" | "f" => Kind::Remembered,
-        "sketch" => Kind::Passing,
-        _ if list_of(series).is_some() => Kind::Data,
-        _ => Kind::Unknown,
-    }
-}
-
-/// The list of a series as keys name it, and its unit; `None` for what is no list. Turnouts are those of their periods.
+/// The list of a series as keys name it; `None` for what is no list.
 fn list_of(series: &str) -> Option<List> {
     let (series, epoch) = series.split_once('@').unwrap_or((series, "0"));
     let _: u64 = epoch.parse().ok()?;
@@ -251,9 +183,6 @@ fn list_of(series: &str) -> Option<List> {
     if let Some(unit) = unit("initial-") {
         return Some(List::Initial(unit));
     }
-    if let Some(unit) = unit("events-").or_else(|| unit("voters-")) {
-        return Some(List::Period(unit));
-    }
     Some(match list.parse().ok()? {
         Window::Period(unit) => List::Period(unit),
         rolling @ Window::Rolling { .. } => List::Rolling(rolling),
@@ -263,7 +192,8 @@ fn list_of(series: &str) -> Option<List> {
 /// The standing with this sorted set, as far as the board's calendar knows its period. Its data may be that of an
 /// earlier epoch.
 pub fn standing_of(shard: &Shard, zset: &str) -> Option<Standing> {
-    let (series, key) = zset.strip_prefix(&own(shard, ""))?.split_once(':')?;
+    let (_code, name) = name_in(shard, zset)?.split_once(':')?;
+    let (series, key) = name.split_once(':')?;
     let list = list_of(series)?;
     let track = if series.starts_with("real-") {
         Track::Real
@@ -278,22 +208,38 @@ pub fn standing_of(shard: &Shard, zset: &str) -> Option<Standing> {
 
 /// The sorted set that a key of a standing belongs to.
 pub fn sorted_set_of(key: &str) -> &str {
-    let part = PARTS.iter().find_map(|part| key.strip_suffix(part));
-    part.unwrap_or(key)
+    let part = key.rsplit_once(':');
+    let part = part.filter(|(_, code)| Kind::with(Form::Part, code).is_some());
+    part.map_or(key, |(zset, _)| zset)
 }
 
 /// The key of the state of the series of the derived standing with this sorted set.
-pub fn state_of(zset: &str) -> &str {
-    // A tag has colons, a generation and a series have none.
-    let behind_tag = zset.find('}').unwrap_or_default();
-    let mut colons = zset[behind_tag..].match_indices(':').skip(2);
-    let end = colons.next().map_or(zset.len(), |(at, _)| behind_tag + at);
-    &zset[..end]
+pub fn state_of(shard: &Shard, zset: &str) -> Option<String> {
+    let (_code, name) = name_in(shard, zset)?.split_once(':')?;
+    let (series, _period) = name.split_once(':')?;
+    Some(named(shard, Kind::State, series))
 }
 
-/// A name without what all keys of the board, or shard, have in common.
-pub fn short<'a>(shard: &Shard, name: &'a str) -> &'a str {
-    name.strip_prefix(&own(shard, "")).unwrap_or(name)
+/// The name of a key without what all keys of the shard have in common. A standing, or its state, is named by its series
+/// and period alone.
+pub fn short<'a>(shard: &Shard, key: &'a str) -> &'a str {
+    let name = name_in(shard, key).unwrap_or(key);
+    match (name.split_once(':'), kind_of(shard, sorted_set_of(key))) {
+        (Some((_code, name)), Some(kind)) if kind.is_standing() || kind == Kind::State => name,
+        _ => name,
+    }
+}
+
+/// What the names of the keys of all boards match that expire by themselves, and are in no registry.
+pub fn swept_pattern() -> String {
+    let codes = swept_codes();
+    format!("st:{{*}}:*:[{codes}]:*")
+}
+
+/// The codes of these kinds, a letter each.
+pub fn swept_codes() -> String {
+    let swept = Kind::ALL.iter().filter(|kind| kind.is_swept());
+    swept.map(|kind| kind.code()).collect()
 }
 
 /// What the names of the keys of a board match, or of all boards.
@@ -304,38 +250,60 @@ pub fn pattern(id: Option<&BoardId>) -> String {
 
 /// The same key of another shard of the board.
 pub fn moved(name: &str, from: &Shard, to: &Shard) -> Option<String> {
-    let name = name.strip_prefix(&own(from, ""))?;
-    Some(own(to, name))
+    let name = name_in(from, name)?;
+    Some(in_generation(to.tag(), to.generation, name))
 }
 
 /// The keys of the standing with this sorted set, [`width`] of them.
 pub fn of_sorted_set(zset: String, layout: Layout) -> impl Iterator<Item = String> {
-    let [members, scores, total] = PARTS;
     let parts = [
-        (members, layout.hashed),
-        (scores, layout.dense),
-        (total, layout.summed),
+        (Kind::Members, layout.hashed),
+        (Kind::Distinct, layout.dense),
+        (Kind::Total, layout.summed),
     ];
     let parts = parts.into_iter().filter(|(_, is_there)| *is_there);
-    let parts: Vec<String> = parts.map(|(part, _)| format!("{zset}{part}")).collect();
+    let parts: Vec<String> = parts.map(|(kind, _)| part(&zset, kind)).collect();
     std::iter::once(zset).chain(parts)
 }
 
-/// The hash of the members of the standing with this sorted set, where its layout has one.
-pub fn members(zset: &str) -> String {
-    let [members, _, _] = PARTS;
-    format!("{zset}{members}")
+/// The key of a part of the standing with this sorted set.
+pub fn part(zset: &str, kind: Kind) -> String {
+    debug_assert_eq!(kind.form(), Form::Part, "{kind:?}");
+    format!("{zset}:{}", kind.code())
 }
 
-/// The hash of the sum of the scores of the standing with this sorted set, where its layout has one.
-pub fn total(zset: &str) -> String {
-    let [_, _, total] = PARTS;
-    format!("{zset}{total}")
+/// A change that was captured in a shard, taken apart (`scripts/lib/capture.lua`).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Captured<'a> {
+    /// The kind of what has changed.
+    pub kind: Kind,
+    /// The key that has changed; of a standing its sorted set.
+    pub key: &'a str,
+    /// The member that it is about.
+    pub member: Option<&'a str>,
 }
 
-/// The sorted set and the member that a change of a standing names.
-pub fn member_of(change: &str) -> Option<(&str, &str)> {
-    change.split_once(SEPARATOR)
+impl<'a> Captured<'a> {
+    /// What a script has captured; `None` if that is no change.
+    pub fn parse(captured: &'a str) -> Option<Self> {
+        let (code, key) = captured.split_once(SEPARATOR)?;
+        let kind = Kind::ALL.iter().find(|kind| kind.code() == code)?;
+        let (base, member) = match key.split_once(SEPARATOR) {
+            Some((base, member)) => (base, Some(member)),
+            None => (key, None),
+        };
+        let key = if kind.is_standing() { base } else { key };
+        Some(Self {
+            kind: *kind,
+            key,
+            member,
+        })
+    }
+}
+
+/// The change of a whole key as scripts capture it.
+pub fn captured(kind: Kind, key: &str) -> String {
+    format!("{}{SEPARATOR}{key}", kind.code())
 }
 
 /// The keys that most scripts begin with: the head and the registry.
@@ -346,78 +314,67 @@ pub fn head_and_registry(shard: &Shard) -> Vec<String> {
 
 /// The key of a remembered event id.
 pub fn event(shard: &Shard, id: &EventId) -> String {
-    own(shard, &format!("e:{id}"))
+    named(shard, Kind::EventId, id)
 }
 
 /// The key of what was taken of a quota's pool.
 pub fn quota(shard: &Shard, pool: &Pool) -> String {
-    own(shard, &format!("q:{}", pool.name))
-}
-
-/// The key of what is reserved of the quotas whose counts lie in this shard.
-pub fn reserved(shard: &Shard) -> String {
-    own(shard, "reserved")
-}
-
-/// The key of how many reservations are open of each pool in this shard.
-pub fn reserving(shard: &Shard) -> String {
-    own(shard, "reserving")
+    named(shard, Kind::Quota, &pool.name)
 }
 
 /// The key under which an event without id is remembered by the token of its reservation.
 pub fn event_of(shard: &Shard, token: Token) -> String {
-    own(shard, &format!("t:{token}"))
+    named(shard, Kind::EventToken, token)
 }
 
 /// The key that makes events void that come with this token.
-pub fn fence(shard: &Shard, token: Token) -> String {
-    own(shard, &format!("f:{token}"))
+pub fn void(shard: &Shard, token: Token) -> String {
+    named(shard, Kind::Void, token)
 }
 
-/// A key of the board's data.
-fn own(shard: &Shard, name: &str) -> String {
-    format!("st:{{{}}}:{}:{name}", shard.tag(), shard.generation)
+/// The key of the state of a derived series.
+pub fn state(shard: &Shard, series: Series) -> String {
+    named(shard, Kind::State, series_name(shard, series))
 }
 
-/// The key of a series: of the state of a derived one, and the beginning of its standings' keys.
-pub fn series(shard: &Shard, series: Series) -> String {
+/// A series as keys name it.
+fn series_name(shard: &Shard, series: Series) -> String {
     let track = match series.track {
         Track::Shown => "",
         Track::Real => "real-",
     };
-    let list = match series.list {
-        List::Period(unit) => unit.to_string(),
-        List::Base(unit) => format!("base-{unit}"),
-        List::Rolling(window) => window.to_string(),
-        List::Initial(unit) => format!("initial-{unit}"),
-        List::InitialScores => "initial-scores".to_owned(),
-    };
-    recorded(shard, series.window(), &format!("{track}{list}"))
+    let window = series.window();
+    match series.list {
+        List::Period(unit) => recorded(shard, window, format_args!("{track}{unit}")),
+        List::Base(unit) => recorded(shard, window, format_args!("{track}base-{unit}")),
+        List::Rolling(rolling) => recorded(shard, window, format_args!("{track}{rolling}")),
+        List::Initial(unit) => recorded(shard, window, format_args!("{track}initial-{unit}")),
+        List::InitialScores => recorded(shard, window, format_args!("{track}initial-scores")),
+    }
 }
 
-/// The key of something that is recorded from the epoch of a window on.
-fn recorded(shard: &Shard, window: Option<Window>, name: &str) -> String {
-    let epoch = match shard.epoch(window) {
-        0 => String::new(),
-        epoch => format!("@{epoch}"),
-    };
-    own(shard, &format!("{name}{epoch}"))
+/// The name of something that is recorded from the epoch of a window on.
+fn recorded(shard: &Shard, window: Option<Window>, name: impl Display) -> String {
+    match shard.epoch(window) {
+        0 => name.to_string(),
+        epoch => format!("{name}@{epoch}"),
+    }
 }
 
 /// The key of the number of events of a period.
-pub fn events(shard: &Shard, period: &Period) -> String {
-    turnout(shard, "events", period)
+pub fn turnout(shard: &Shard, period: &Period) -> String {
+    of_period(shard, Kind::Turnout, period)
 }
 
-/// The key of the voters of a period; with a separator and a member's id behind it, of those of the member.
+/// The key of the voters of a period.
 pub fn voters(shard: &Shard, period: &Period) -> String {
-    turnout(shard, "voters", period)
+    of_period(shard, Kind::Voters, period)
 }
 
-fn turnout(shard: &Shard, what: &str, period: &Period) -> String {
-    let unit = period.unit;
-    let series = recorded(shard, Some(Window::Period(unit)), &format!("{what}-{unit}"));
-    format!("{series}:{}", shard.calendar.key(period))
+fn of_period(shard: &Shard, kind: Kind, period: &Period) -> String {
+    let series = recorded(shard, Some(Window::Period(period.unit)), period.unit);
+    let period = shard.calendar.key(period);
+    named(shard, kind, format_args!("{series}:{period}"))
 }
 
 /// The key of the voters of a member in a period.
@@ -425,10 +382,9 @@ pub fn member_voters(voters: &str, member: &str) -> String {
     format!("{voters}{SEPARATOR}{member}")
 }
 
-/// The key of the voters that sketch.lua and union.lua work on, of a board or shard; it is there for the time of a call
-/// alone.
+/// The key of the voters of a shard while union.lua counts those of a board.
 pub fn sketch(shard: &Shard, index: usize) -> String {
-    own(shard, &format!("sketch:{index}"))
+    named(shard, Kind::Sketch, index)
 }
 
 /// How many keys a standing has.
@@ -446,11 +402,14 @@ pub fn standing(shard: &Shard, standing: &Standing) -> impl Iterator<Item = Stri
 
 /// The key of a standing's sorted set.
 pub fn sorted_set(shard: &Shard, standing: &Standing) -> String {
-    format!(
-        "{}:{}",
-        series(shard, standing.series),
-        shard.calendar.key(&standing.period)
-    )
+    let kind = match standing.series.list {
+        List::Period(_) | List::Base(_) => Kind::Standing,
+        List::Rolling(_) | List::Initial(_) => Kind::Derived,
+        List::InitialScores => Kind::InitialScores,
+    };
+    let series = series_name(shard, standing.series);
+    let period = shard.calendar.key(&standing.period);
+    named(shard, kind, format_args!("{series}:{period}"))
 }
 
 #[cfg(test)]
@@ -505,9 +464,9 @@ mod tests {
                 "2026-11-21T00:30:00Z"
             ),
             [
-                "st:{run_hero}:7:hour:2026-11-21T00:00Z",
-                "st:{run_hero}:7:hour:2026-11-21T00:00Z:members",
-                "st:{run_hero}:7:hour:2026-11-21T00:00Z:scores",
+                "st:{run_hero}:7:s:hour:2026-11-21T00:00Z",
+                "st:{run_hero}:7:s:hour:2026-11-21T00:00Z:members",
+                "st:{run_hero}:7:s:hour:2026-11-21T00:00Z:scores",
             ]
         );
         let plain = shard(
@@ -517,23 +476,23 @@ mod tests {
         let at = "2026-11-21T00:30:00Z";
         assert_eq!(
             keys(&plain, shown(List::Period(Unit::Day)), at),
-            ["st:{run_hero}:7:day@2:2026-11-21"]
+            ["st:{run_hero}:7:s:day@2:2026-11-21"]
         );
         assert_eq!(
             keys(&plain, shown(List::Base(Unit::Day)), at),
-            ["st:{run_hero}:7:base-day@2:2026-11-21"]
+            ["st:{run_hero}:7:s:base-day@2:2026-11-21"]
         );
         assert_eq!(
             keys(&plain, shown(List::Rolling(rolling)), at),
-            ["st:{run_hero}:7:last-7-days@5:2026-11-21"]
+            ["st:{run_hero}:7:d:last-7-days@5:2026-11-21"]
         );
         assert_eq!(
-            series(&plain, shown(List::Rolling(rolling))),
-            "st:{run_hero}:7:last-7-days@5"
+            state(&plain, shown(List::Rolling(rolling))),
+            "st:{run_hero}:7:state:last-7-days@5"
         );
         assert_eq!(
             keys(&plain, shown(List::Period(Unit::All)), at),
-            ["st:{run_hero}:7:all:all"]
+            ["st:{run_hero}:7:s:all:all"]
         );
         let vote = shard(
             r#"{"windows": ["day"], "ties": "member", "weight": {}, "initial": ["day"], "uniques": "member"}"#,
@@ -542,8 +501,8 @@ mod tests {
         assert_eq!(
             keys(&vote, shown(List::Initial(Unit::Day)), at),
             [
-                "st:{run_hero}:7:initial-day@2:2026-11-21",
-                "st:{run_hero}:7:initial-day@2:2026-11-21:total",
+                "st:{run_hero}:7:d:initial-day@2:2026-11-21",
+                "st:{run_hero}:7:d:initial-day@2:2026-11-21:total",
             ]
         );
         assert_eq!(
@@ -552,11 +511,11 @@ mod tests {
                 vote.series(Window::Period(Unit::Day), Track::Real),
                 at
             )[0],
-            "st:{run_hero}:7:real-day@2:2026-11-21"
+            "st:{run_hero}:7:s:real-day@2:2026-11-21"
         );
         assert_eq!(
             standing(&vote, &vote.initial_scores()).next().unwrap(),
-            "st:{run_hero}:7:initial-scores:all"
+            "st:{run_hero}:7:i:initial-scores:all"
         );
         let shard = &shard(
             r#"{"windows": ["day"], "shards": 4, "ties": "member"}"#,
@@ -565,18 +524,18 @@ mod tests {
         assert_eq!(head(shard.tag()), "st:{run_hero:4:3}");
         assert_eq!(
             keys(shard, shown(List::Period(Unit::Day)), at),
-            ["st:{run_hero:4:3}:7:day:2026-11-21"]
+            ["st:{run_hero:4:3}:7:s:day:2026-11-21"]
         );
         let period = vote
             .calendar
             .containing(Unit::Day, Timestamp::parse(at).unwrap());
         assert_eq!(
-            events(&vote, &period),
-            "st:{run_hero}:7:events-day@2:2026-11-21"
+            turnout(&vote, &period),
+            "st:{run_hero}:7:turnout:day@2:2026-11-21"
         );
         assert_eq!(
             member_voters(&voters(&vote, &period), "a"),
-            "st:{run_hero}:7:voters-day@2:2026-11-21\u{1f}a"
+            "st:{run_hero}:7:voters:day@2:2026-11-21\u{1f}a"
         );
     }
 
@@ -594,84 +553,147 @@ mod tests {
         );
     }
 
+    /// Keys of each kind of a shard.
+    fn keys_of(shard: &Shard, kind: Kind) -> Vec<String> {
+        let day = shard
+            .calendar
+            .containing(Unit::Day, Timestamp::parse("2026-11-21T00:30:00Z").unwrap());
+        let zset = |list| {
+            let series = Series::shown(list);
+            sorted_set(
+                shard,
+                &Standing {
+                    series,
+                    period: day,
+                },
+            )
+        };
+        let rolling = "last-7-days".parse().unwrap();
+        let derived = || [List::Rolling(rolling), List::Initial(Unit::Day)].map(zset);
+        let recorded = || [List::Period(Unit::Day), List::Base(Unit::Day)].map(zset);
+        let initial = || sorted_set(shard, &shard.initial_scores());
+        let token = Token::from_bits(0x12_34ab);
+        match kind {
+            Kind::Head => vec![head(shard.tag())],
+            Kind::CountsHead => vec![counts_head(shard.tag(), Sharding::first(16))],
+            Kind::Registry => vec![registry(shard.tag(), shard.generation)],
+            Kind::CountsRegistry => vec![counts_registry(shard.tag(), shard.generation)],
+            Kind::Standing => recorded().to_vec(),
+            Kind::Derived => derived().to_vec(),
+            Kind::InitialScores => vec![initial()],
+            Kind::Members | Kind::Distinct | Kind::Total => {
+                let zsets = recorded().into_iter().chain(derived()).chain([initial()]);
+                zsets.map(|zset| part(&zset, kind)).collect()
+            }
+            Kind::State => vec![state(shard, Series::shown(List::Rolling(rolling)))],
+            Kind::Turnout => vec![turnout(shard, &day)],
+            Kind::Voters => vec![voters(shard, &day)],
+            Kind::MemberVoters => ["a", "a:b", ":members"]
+                .map(|member| member_voters(&voters(shard, &day), member))
+                .to_vec(),
+            Kind::EventId => ["x1", "é}:x", "s:day:members"]
+                .map(|id| event(shard, &EventId::parse(id).unwrap()))
+                .to_vec(),
+            Kind::EventToken => vec![event_of(shard, token)],
+            Kind::Void => vec![void(shard, token)],
+            Kind::Quota => vec![quota(
+                shard,
+                &Pool {
+                    place: 0,
+                    name: "0:once:total".to_owned(),
+                },
+            )],
+            Kind::Sketch => vec![sketch(shard, 3)],
+            Kind::Reserved | Kind::Reserving | Kind::Changes | Kind::Copied | Kind::Scratch => {
+                vec![single(shard, kind)]
+            }
+        }
+    }
+
     #[test]
-    fn what_is_copied_to_other_shards_is_told_by_its_name() {
-        let mut sharded = board(r#"{"windows": ["day"], "shards": 4}"#, &[]);
+    fn every_kind_is_told_by_its_keys() {
+        let json = r#"{"windows": ["day", "last-7-days"], "initial": ["day"], "shards": 4}"#;
+        let mut sharded = board(json, &[(Window::Period(Unit::Day), 2)]);
         sharded.placement = sharded.placement.towards(2).closing();
         let sharded = Arc::new(sharded);
         let [from, to] = [
             &sharded.shards()[3],
             &sharded.shards_of(sharded.placement.next.unwrap().to)[1],
         ];
-        let plain = |is_derived, lists_all| Named::Standing {
-            is_derived,
-            lists_all,
-        };
-        for (name, kind) in [
-            ("day:2026-11-21", Some(plain(false, false))),
-            ("real-hour@2:2026-11-21T00:00Z", Some(plain(false, false))),
-            ("base-day:2026-11-21", Some(plain(false, false))),
-            ("last-7-days:2026-11-21", Some(plain(true, false))),
-            ("initial-day:2026-11-21", Some(plain(true, false))),
-            ("initial-scores:all", Some(plain(false, true))),
-            ("events-day:2026-11-21", Some(Named::Events)),
-            ("voters-day:2026-11-21", Some(Named::Voters(None))),
-            (
-                "voters-day:2026-11-21\u{1f}a:b",
-                Some(Named::Voters(Some("a:b"))),
-            ),
-            ("day:2026-11-21:members", None),
-            ("day:2026-11-21:total", None),
-            ("last-7-days", None),
-            ("changes", None),
-            ("copied", None),
-        ] {
-            let key = own(from, name);
-            assert_eq!(named(from, &key), kind, "{name}");
-            let there = moved(&key, from, to).unwrap();
-            assert_eq!(there, format!("st:{{run_hero:2:1:1}}:7:{name}"));
-            assert_eq!(named(from, &there), None, "of another shard");
+        for kind in Kind::ALL {
+            for key in keys_of(from, *kind) {
+                let name = take_apart(&key).unwrap();
+                assert_eq!(name.kind, Some(*kind), "{key}");
+                assert_eq!(name.shard, from.shard_id, "{key}");
+                if kind.form() == Form::Head {
+                    continue;
+                }
+                assert_eq!(name.generation, Some(7), "{key}");
+                assert_eq!(kind_of(from, &key), Some(*kind), "{key}");
+                let there = moved(&key, from, to).unwrap();
+                assert!(keys_of(to, *kind).contains(&there), "{there}");
+                assert_eq!(kind_of(from, &there), None, "of another shard");
+                let is_letter = swept_codes().contains(kind.code());
+                assert_eq!(
+                    is_letter && kind.code().len() == 1,
+                    kind.is_swept(),
+                    "{kind:?}"
+                );
+            }
         }
-        let change = format!("{}\u{1f}a:members", own(from, "day:2026-11-21"));
-        assert_eq!(
-            member_of(&change),
-            Some(("st:{run_hero:4:3}:7:day:2026-11-21", "a:members"))
-        );
+        assert_eq!(swept_pattern(), "st:{*}:*:[etvq]:*");
+    }
+
+    #[test]
+    fn what_was_captured_is_told_by_its_kind() {
+        let shard = shard(r#"{"windows": ["day"]}"#, &[]);
+        for kind in Kind::ALL {
+            for key in keys_of(&shard, *kind) {
+                let member = key.split_once(SEPARATOR).map(|(_, member)| member);
+                let change = captured(*kind, &key);
+                let told = Captured::parse(&change);
+                let key = key.as_str();
+                let kind = *kind;
+                assert_eq!(told, Some(Captured { kind, key, member }));
+            }
+        }
+        let [zset] = &keys_of(&shard, Kind::Standing)[..1] else {
+            panic!("no standing")
+        };
+        let change = format!("s\u{1f}{zset}\u{1f}a:members");
+        let told = Captured {
+            kind: Kind::Standing,
+            key: zset,
+            member: Some("a:members"),
+        };
+        assert_eq!(Captured::parse(&change), Some(told));
+        assert_eq!(Captured::parse("x\u{1f}key"), None);
     }
 
     #[test]
     fn a_key_tells_whose_it_is_and_what_for() {
         let id = BoardId::parse("run_hero").unwrap();
-        let [whole, shard] = [(1, 0), (16, 3)].map(|(shards, index)| ShardId {
+        let [whole, part] = [(1, 0), (16, 3)].map(|(shards, index)| ShardId {
             index,
             of: Sharding::first(shards),
         });
+        let data = Some(Kind::Standing);
         for (key, of, generation, kind) in [
-            ("st:{run_hero}", whole, None, Kind::Head),
-            ("st:{run_hero:16:3}", shard, None, Kind::Head),
-            ("st:{run_hero:16:3}:counts", shard, None, Kind::CountsHead),
-            ("st:{run_hero}:other", whole, None, Kind::Unknown),
-            ("st:{run_hero}:7:keys", whole, Some(7), Kind::Registry),
-            ("st:{run_hero}:7:day:2026-11-21", whole, Some(7), Kind::Data),
+            ("st:{run_hero}", whole, None, Some(Kind::Head)),
+            ("st:{run_hero:16:3}", part, None, Some(Kind::Head)),
             (
-                "st:{run_hero:16:3}:7:real-last-7-days@5:2026-11-21:members",
-                shard,
-                Some(7),
-                Kind::Data,
+                "st:{run_hero:16:3}:counts",
+                part,
+                None,
+                Some(Kind::CountsHead),
             ),
-            ("st:{run_hero}:7:last-7-days", whole, Some(7), Kind::Data),
-            (
-                "st:{run_hero}:7:voters-day:2026-11-21\u{1f}a:b",
-                whole,
-                Some(7),
-                Kind::Data,
-            ),
-            ("st:{run_hero}:7:copied", whole, Some(7), Kind::Moving),
-            ("st:{run_hero}:7:q:0:day", whole, Some(7), Kind::Quota),
-            ("st:{run_hero}:7:reserved", whole, Some(7), Kind::Quota),
-            ("st:{run_hero}:7:e:é}:x", whole, Some(7), Kind::Remembered),
-            ("st:{run_hero}:7:sketch:3", whole, Some(7), Kind::Passing),
-            ("st:{run_hero}:7:days", whole, Some(7), Kind::Unknown),
+            ("st:{run_hero}:other", whole, None, None),
+            ("st:{run_hero}:", whole, None, None),
+            ("st:{run_hero}:7:s:day:2026-11-21", whole, Some(7), data),
+            ("st:{run_hero}:x:s:day:2026-11-21", whole, None, None),
+            ("st:{run_hero}:7:days", whole, Some(7), None),
+            ("st:{run_hero}:7:day:2026-11-21", whole, Some(7), None),
+            ("st:{run_hero}:7:keys:more", whole, Some(7), None),
         ] {
             let name = Name {
                 id: id.clone(),
@@ -686,9 +708,27 @@ mod tests {
         }
         let named = take_apart("st:{boards}:3:keys").unwrap();
         assert_eq!(named.id.as_str(), "boards");
-        let zset = "st:{run_hero:16:3}:7:last-2-hours@5:2026-11-21T00:00Z";
+        let shard = &shard(r#"{"windows": ["day"], "shards": 4}"#, &[]);
+        let zset = "st:{run_hero:4:3}:7:d:last-2-hours@5:2026-11-21T00:00Z";
         assert_eq!(sorted_set_of(&format!("{zset}:total")), zset);
-        assert_eq!(state_of(zset), "st:{run_hero:16:3}:7:last-2-hours@5");
+        let state = "st:{run_hero:4:3}:7:state:last-2-hours@5";
+        assert_eq!(state_of(shard, zset).as_deref(), Some(state));
+        for (key, expected) in [
+            (zset, "last-2-hours@5:2026-11-21T00:00Z"),
+            (
+                &format!("{zset}:total"),
+                "last-2-hours@5:2026-11-21T00:00Z:total",
+            ),
+            (state, "last-2-hours@5"),
+            (
+                "st:{run_hero:4:3}:7:voters:day:2026-11-21",
+                "voters:day:2026-11-21",
+            ),
+            ("st:{run_hero:4:3}:7:keys", "keys"),
+            ("other", "other"),
+        ] {
+            assert_eq!(short(shard, key), expected);
+        }
     }
 
     #[test]
@@ -727,12 +767,12 @@ mod tests {
         let token = Token::from_bits(0x12_34ab);
         assert_eq!(
             [
-                reserved(shard),
-                reserving(shard),
+                single(shard, Kind::Reserved),
+                single(shard, Kind::Reserving),
                 event_of(shard, token),
-                fence(shard, token)
+                void(shard, token)
             ],
-            ["reserved", "reserving", "t:rSjEAAAAAAA", "f:rSjEAAAAAAA"]
+            ["reserved", "reserving", "t:rSjEAAAAAAA", "v:rSjEAAAAAAA"]
                 .map(|name| format!("st:{{run_hero:4:3}}:7:{name}"))
         );
     }

@@ -131,7 +131,7 @@ impl Store {
             return Ok(is_more);
         }
         let quotas = [
-            keys::quotas_registry(tag, generation),
+            keys::counts_registry(tag, generation),
             keys::counts_head(tag, unneeded.sharding),
         ];
         Ok(self.unlink(tag, quotas, generation, true).await? || is_more)

@@ -10,6 +10,7 @@ use serde::{Serialize, Serializer};
 
 use super::args::pack;
 use super::dispatch::Store;
+use super::kinds::Kind;
 use super::quotas::{QuotaRule, UseArgs, rules, use_args};
 use super::reply::{Reply, unknown_code};
 use super::{StoreError, Versioned, keys, script};
@@ -152,9 +153,9 @@ impl Store {
     ) -> impl Future<Output = Result<Versioned<Vec<Reserved>>, StoreError>> + Send + use<'a> {
         let mut keys = vec![
             keys::counts_head(home.tag(), home.placement.home()),
-            keys::quotas_registry(home.tag(), home.generation),
-            keys::reserved(home),
-            keys::reserving(home),
+            keys::counts_registry(home.tag(), home.generation),
+            keys::single(home, Kind::Reserved),
+            keys::single(home, Kind::Reserving),
         ];
         let mut args = ReserveArgs {
             version: home.version(),
@@ -184,7 +185,7 @@ impl Store {
                     Some(id) => keys::event(shard, id),
                     None => keys::event_of(shard, wanted.token),
                 });
-                args.fences.push(keys::fence(shard, wanted.token));
+                args.fences.push(keys::void(shard, wanted.token));
             }
         }
         let count = args.tokens.len();
@@ -206,7 +207,10 @@ impl Store {
         kept: &[Token],
         given_back: &[Token],
     ) -> impl Future<Output = Result<(), StoreError>> + Send + use<'a> {
-        let keys = vec![keys::reserved(home), keys::reserving(home)];
+        let keys = vec![
+            keys::single(home, Kind::Reserved),
+            keys::single(home, Kind::Reserving),
+        ];
         let args = pack(&SettleArgs { kept, given_back });
         // If it is lost, it can be found out again.
         let reply = args.map(|args| self.derive(home, &script::SETTLE, keys, vec![args]));
@@ -229,7 +233,7 @@ impl Store {
         loop {
             let keys = vec![
                 keys::counts_head(home.tag(), home.placement.home()),
-                keys::reserved(home),
+                keys::single(home, Kind::Reserved),
             ];
             let args = pack(&ReservedArgs {
                 version: home.version(),

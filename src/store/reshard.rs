@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::args::{LayoutArgs, StoredScore, pack};
 use super::dispatch::Store;
+use super::keys::Captured;
+use super::kinds::{Copying, Kind};
 use super::reply::{Reply, unknown_code};
 use super::{StoreError, Versioned, keys, script};
 use crate::domain::board::Board;
@@ -41,9 +43,13 @@ pub struct StoredMember {
 /// Something that has changed in a shard that is being copied.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// What, and how often that was noted.
+    /// What, as it was captured, and how often it was.
     pub noted: (String, String),
-    /// When its key expires, in milliseconds since the epoch; 0 for never.
+    /// The kind of the key that has changed.
+    pub kind: Kind,
+    /// This key; of a standing its sorted set.
+    pub key: String,
+    /// When it expires, in milliseconds since the epoch; 0 for never.
     pub expires_at_ms: i64,
     /// How it is now.
     pub now: Changed,
@@ -52,21 +58,21 @@ pub struct Change {
 /// How something is that has changed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Changed {
-    /// A member of the standing with this sorted set.
-    Member(String, StoredMember),
-    /// The events of a period, by the tags of those who have counted them.
-    Events(Vec<(String, i64)>),
-    /// The voters of a period, or of this member in it, if there are any.
+    /// A member of a standing.
+    Member(StoredMember),
+    /// What was counted, by the tags of those who have.
+    Counts(Vec<(String, i64)>),
+    /// Voters, or those of this member; `None` if there are none.
     Voters(Option<String>, Option<Bytes>),
 }
 
-/// What an adoption came to.
+/// What became of data that a shard was to take over.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Adopted {
-    /// It is done.
+pub enum CopiedIn {
+    /// It has it.
     Done,
-    /// Another instance has taken over, or the board was deleted.
-    Fenced,
+    /// It was read under an earlier lease than the last one, or the board was deleted.
+    Superseded,
     /// The shard has been opened: it had everything.
     Open,
 }
@@ -134,44 +140,44 @@ impl DerivedEntry {
     }
 }
 
-/// Data for one new shard: the keys and arguments of adopt.lua as they come together.
-pub struct Adoption<'a> {
+/// Data for one new shard: the keys and arguments of copy_in.lua as they come together.
+pub struct CopyIn<'a> {
     shard: &'a Shard,
     keys: Vec<String>,
-    args: AdoptArgs,
+    args: CopyInArgs,
     strings: Vec<Bytes>,
     entries: usize,
 }
 
-/// A standing and some of its members, as adopt.lua takes them.
+/// A standing and some of its members, as copy_in.lua takes them.
 type MembersArgs = (usize, i64, bool, Vec<String>, Vec<StoredScore>, Vec<u64>);
 
 #[derive(Serialize)]
-struct AdoptArgs {
+struct CopyInArgs {
     generation: String,
     lease: u64,
     layout: LayoutArgs,
     standings: Vec<MembersArgs>,
-    events: Vec<(usize, i64, String, i64)>,
+    turnouts: Vec<(usize, i64, String, i64)>,
     voters: Vec<(usize, i64, usize)>,
     states: Vec<(usize, usize)>,
     dropped: Vec<usize>,
 }
 
-impl<'a> Adoption<'a> {
+impl<'a> CopyIn<'a> {
     /// Nothing yet, for this shard, read under this lease.
     pub fn new(shard: &'a Shard, lease: u64) -> Self {
         let mut keys = keys::head_and_registry(shard);
-        keys.push(keys::scratch(shard));
+        keys.push(keys::single(shard, Kind::Scratch));
         Self {
             shard,
             keys,
-            args: AdoptArgs {
+            args: CopyInArgs {
                 generation: shard.generation.to_string(),
                 lease,
                 layout: LayoutArgs::new(shard),
                 standings: Vec::new(),
-                events: Vec::new(),
+                turnouts: Vec::new(),
                 voters: Vec::new(),
                 states: Vec::new(),
                 dropped: Vec::new(),
@@ -196,12 +202,12 @@ impl<'a> Adoption<'a> {
         self.strings.len() + 1
     }
 
-    /// Members of the standing with this sorted set.
+    /// Members of the standing of this kind with this sorted set.
     pub fn members(
         &mut self,
+        kind: Kind,
         zset: String,
         expires_at_ms: i64,
-        lists_all: bool,
         members: Vec<StoredMember>,
     ) {
         let first = self.keys.len() + 1;
@@ -213,15 +219,16 @@ impl<'a> Adoption<'a> {
         let scores = members.iter().map(score).collect();
         let times = members.iter().map(|member| member.time).collect();
         let names = members.into_iter().map(|member| member.id).collect();
+        let lists_all = kind.lists_all();
         let standing = (first, expires_at_ms, lists_all, names, scores, times);
         self.args.standings.push(standing);
     }
 
     /// How many events a shard with this tag has counted.
-    pub fn events(&mut self, key: String, expires_at_ms: i64, tag: String, count: i64) {
+    pub fn turnout(&mut self, key: String, expires_at_ms: i64, tag: String, count: i64) {
         let place = self.key(key);
         self.entries += 1;
-        self.args.events.push((place, expires_at_ms, tag, count));
+        self.args.turnouts.push((place, expires_at_ms, tag, count));
     }
 
     /// Voters.
@@ -235,7 +242,7 @@ impl<'a> Adoption<'a> {
     pub fn state(&mut self, series: Series, entries: &[DerivedEntry]) -> Result<(), StoreError> {
         let packed = rmp_serde::to_vec_named(entries)
             .map_err(|error| StoreError::Unexpected(error.to_string()))?;
-        let place = self.key(keys::series(self.shard, series));
+        let place = self.key(keys::state(self.shard, series));
         let packed = self.string(packed.into());
         self.entries += 1;
         self.args.states.push((place, packed));
@@ -259,17 +266,18 @@ pub struct Notes<'a> {
     pub copied: &'a [String],
     /// These have changed.
     pub changed: &'a [String],
-    /// These changes, noted so often, were copied as they are; a change that was noted again since stays noted.
-    pub settled: &'a [(String, String)],
+    /// These changes, captured so often, were copied as they are; one that was captured again since stays noted.
+    pub done: &'a [(String, String)],
 }
 
 #[derive(Serialize)]
 struct ChangesArgs<'a> {
     generation: String,
     layout: LayoutArgs,
+    copying: HashMap<&'static str, Copying>,
     copied: &'a [String],
     noted: &'a [String],
-    settled: &'a [(String, String)],
+    done: &'a [(String, String)],
     count: u32,
 }
 
@@ -313,11 +321,11 @@ impl Store {
     }
 
     /// Has a shard note what changes from now on.
-    pub async fn track(&self, shard: &Shard) -> Result<(), StoreError> {
+    pub async fn capture(&self, shard: &Shard) -> Result<(), StoreError> {
         let mut keys = keys::head_and_registry(shard);
-        keys.extend([keys::changes(shard), keys::copied(shard)]);
+        keys.extend([Kind::Changes, Kind::Copied].map(|kind| keys::single(shard, kind)));
         let args = vec![shard.generation.to_string().into()];
-        let reply = self.write(shard, &script::TRACK, keys, args).await?;
+        let reply = self.write(shard, &script::CAPTURE, keys, args).await?;
         match Reply::new(reply)?.text()?.as_str() {
             "OK" | "STALE" => Ok(()),
             other => unknown_code(other),
@@ -355,8 +363,8 @@ impl Store {
 
     /// What of a shard was copied, and has not been dropped since.
     pub async fn copied(&self, shard: &Shard) -> Result<HashMap<String, bool>, StoreError> {
-        let copied: HashMap<String, String> =
-            self.command("HGETALL", vec![keys::copied(shard)]).await?;
+        let key = keys::single(shard, Kind::Copied);
+        let copied: HashMap<String, String> = self.command("HGETALL", vec![key]).await?;
         let copied = copied.into_iter().map(|(name, how)| (name, how == DONE));
         Ok(copied.collect())
     }
@@ -376,7 +384,7 @@ impl Store {
     ) -> Result<(String, Vec<StoredMember>), StoreError> {
         let is_hashed = shard.layout().hashed;
         let (command, key) = if is_hashed {
-            ("HSCAN", keys::members(zset))
+            ("HSCAN", keys::part(zset, Kind::Members))
         } else {
             ("ZSCAN", zset.to_owned())
         };
@@ -405,18 +413,20 @@ impl Store {
         notes: Notes<'_>,
         count: u32,
     ) -> Result<Versioned<(u64, Vec<Change>)>, StoreError> {
+        let kinds = Kind::ALL.iter();
         let args = ChangesArgs {
             generation: shard.generation.to_string(),
             layout: LayoutArgs::new(shard),
+            copying: kinds.map(|kind| (kind.code(), kind.copying())).collect(),
             copied: notes.copied,
             noted: notes.changed,
-            settled: notes.settled,
+            done: notes.done,
             count: count.min(CHANGES_MAX),
         };
         let keys = vec![
             keys::head(shard.tag()),
-            keys::changes(shard),
-            keys::copied(shard),
+            keys::single(shard, Kind::Changes),
+            keys::single(shard, Kind::Copied),
         ];
         let reply = self.write(shard, &script::CHANGES, keys, vec![pack(&args)?]);
         let Versioned::Current(mut reply) = Reply::answer(reply.await?)? else {
@@ -425,7 +435,7 @@ impl Store {
         let left = reply.count()?;
         let mut changes = Vec::new();
         while !reply.is_empty() {
-            changes.push(change(shard, reply.list()?)?);
+            changes.push(change(reply.list()?)?);
         }
         Ok(Versioned::Current((left, changes)))
     }
@@ -436,7 +446,7 @@ impl Store {
         shard: &Shard,
         series: Series,
     ) -> Result<Vec<DerivedEntry>, StoreError> {
-        let key = keys::series(shard, series);
+        let key = keys::state(shard, series);
         let state: Option<Bytes> = self.command("GET", vec![key]).await?;
         let entries = state.map(|state| rmp_serde::from_slice(&state)).transpose();
         entries
@@ -445,21 +455,14 @@ impl Store {
     }
 
     /// Has a shard take data over.
-    pub async fn adopt(&self, adoption: Adoption<'_>) -> Result<Adopted, StoreError> {
-        let Adoption {
-            shard,
-            keys,
-            args,
-            strings,
-            ..
-        } = adoption;
-        let mut values = vec![pack(&args)?];
-        values.extend(strings.into_iter().map(Value::Bytes));
-        let reply = self.write(shard, &script::ADOPT, keys, values).await?;
-        match Reply::new(reply)?.text()?.as_str() {
-            "OK" => Ok(Adopted::Done),
-            "FENCED" => Ok(Adopted::Fenced),
-            "OPEN" => Ok(Adopted::Open),
+    pub async fn copy_in(&self, data: CopyIn<'_>) -> Result<CopiedIn, StoreError> {
+        let mut args = vec![pack(&data.args)?];
+        args.extend(data.strings.into_iter().map(Value::Bytes));
+        let reply = self.write(data.shard, &script::COPY_IN, data.keys, args);
+        match Reply::new(reply.await?)?.text()?.as_str() {
+            "OK" => Ok(CopiedIn::Done),
+            "SUPERSEDED" => Ok(CopiedIn::Superseded),
+            "OPEN" => Ok(CopiedIn::Open),
             other => unknown_code(other),
         }
     }
@@ -490,40 +493,40 @@ fn plain_member(id: String, stored: &Value) -> Option<StoredMember> {
     })
 }
 
-fn change(shard: &Shard, mut reply: Reply) -> Result<Change, StoreError> {
-    let (what, times) = (reply.text()?, reply.text()?);
+/// A change as changes.lua tells it.
+fn change(mut reply: Reply) -> Result<Change, StoreError> {
+    let (captured, times) = (reply.text()?, reply.text()?);
+    let unexpected = || StoreError::Unexpected(format!("a change of {captured:?}"));
+    let Captured { kind, key, member } = Captured::parse(&captured).ok_or_else(unexpected)?;
+    let (key, member) = (key.to_owned(), member.map(str::to_owned));
     let expires_at_ms = reply.integer()?;
-    let now = match keys::named(shard, &what) {
-        Some(keys::Named::Events) => {
+    let now = match kind.copying() {
+        Copying::Members => Changed::Member(StoredMember {
+            id: member.ok_or_else(unexpected)?,
+            score: match reply.next()? {
+                Value::String(text) if text.is_empty() => None,
+                Value::Bytes(bytes) if bytes.is_empty() => None,
+                score => score.as_i64(),
+            },
+            time: reply.count()?,
+        }),
+        Copying::Whole => {
             let mut counts = Vec::new();
             while !reply.is_empty() {
                 counts.push((reply.text()?, reply.integer()?));
             }
-            Changed::Events(counts)
+            Changed::Counts(counts)
         }
-        Some(keys::Named::Voters(member)) => {
-            let voters = reply.bytes()?;
-            let member = member.map(str::to_owned);
-            Changed::Voters(member, Some(voters).filter(|voters| !voters.is_empty()))
+        Copying::Merged => {
+            let voters = Some(reply.bytes()?).filter(|voters| !voters.is_empty());
+            Changed::Voters(member, voters)
         }
-        Some(keys::Named::Standing { .. }) | None => {
-            let (zset, id) = keys::member_of(&what)
-                .ok_or_else(|| StoreError::Unexpected(format!("a change of {what:?}")))?;
-            let score = match reply.next()? {
-                Value::String(text) if text.is_empty() => None,
-                Value::Bytes(bytes) if bytes.is_empty() => None,
-                score => score.as_i64(),
-            };
-            let member = StoredMember {
-                id: id.to_owned(),
-                score,
-                time: reply.count()?,
-            };
-            Changed::Member(zset.to_owned(), member)
-        }
+        Copying::Rebuilt | Copying::Not => return Err(unexpected()),
     };
     Ok(Change {
-        noted: (what, times),
+        noted: (captured, times),
+        kind,
+        key,
         expires_at_ms,
         now,
     })

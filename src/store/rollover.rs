@@ -87,7 +87,7 @@ impl Store {
             budget,
         };
         let mut keys = keys::head_and_registry(shard);
-        keys.push(keys::series(shard, series));
+        keys.push(keys::state(shard, series));
         let target = Standing {
             series,
             period: *period,

@@ -20,15 +20,25 @@ pub struct Script {
     pub sha: LazyLock<String>,
 }
 
+/// What stands before a script: the constants of `kinds.rs`, or a file of `scripts/lib`.
+macro_rules! fragment {
+    (kinds) => {
+        kinds_in_lua!()
+    };
+    ($name:literal) => {
+        include_str!(concat!("../../scripts/lib/", $name, ".lua"))
+    };
+}
+
 macro_rules! scripts {
-    ($($(#[$doc:meta])* $ident:ident = $name:literal, $header:literal, [$($fragment:literal),*];)*) => {
+    ($($(#[$doc:meta])* $ident:ident = $name:literal, $header:literal, [$($fragment:tt),*];)*) => {
         $(
             $(#[$doc])*
             pub static $ident: Script = {
                 const SOURCE: &str = concat!(
                     $header,
                     "\n",
-                    $(include_str!(concat!("../../scripts/lib/", $fragment, ".lua")), "\n",)*
+                    $(fragment!($fragment), "\n",)*
                     include_str!(concat!("../../scripts/", $name, ".lua")),
                 );
                 Script {
@@ -45,23 +55,23 @@ macro_rules! scripts {
 
 scripts! {
     /// Carries out the plans of many events.
-    APPLY = "apply", "#!lua", ["slot", "moving", "standing", "derived", "quota"];
+    APPLY = "apply", "#!lua", ["slot", kinds, "keys", "capture", "standing", "derived", "quota"];
     /// Takes a derived standing a step nearer to complete.
-    ADVANCE = "advance", "#!lua", ["slot", "process", "cursor", "members", "moving", "standing", "derived"];
+    ADVANCE = "advance", "#!lua", ["slot", "process", "cursor", "members", kinds, "capture", "standing", "derived"];
     /// Sets initial scores.
-    INITIAL = "initial", "#!lua", ["slot", "moving", "standing", "derived"];
+    INITIAL = "initial", "#!lua", ["slot", kinds, "capture", "standing", "derived"];
     /// Reads pages, members, subsets and amounts.
-    READ = "read", "#!lua flags=no-writes", ["process", "moving", "standing", "derived"];
+    READ = "read", "#!lua flags=no-writes", ["process", kinds, "capture", "standing", "derived"];
     /// Counts distinct voters.
     VOTERS = "voters", "#!lua flags=allow-oom", [];
     /// Merges the voters of a shard.
-    SKETCH = "sketch", "#!lua flags=allow-oom", [];
+    EXPORT_VOTERS = "export_voters", "#!lua flags=allow-oom", [];
     /// Counts the distinct voters of several shards.
     UNION = "union", "#!lua flags=allow-oom", [];
     /// Reads what was taken of quotas.
-    QUOTAS = "quotas", "#!lua flags=no-writes", ["moving", "standing", "quota"];
+    QUOTAS = "quotas", "#!lua flags=no-writes", [kinds, "capture", "standing", "quota"];
     /// Reserves what events would take of quotas.
-    RESERVE = "reserve", "#!lua", ["moving", "standing", "quota"];
+    RESERVE = "reserve", "#!lua", [kinds, "capture", "standing", "quota"];
     /// Keeps what was reserved, or gives it back.
     SETTLE = "settle", "#!lua flags=allow-oom", ["slot"];
     /// Reads which reservations are open.
@@ -79,11 +89,11 @@ scripts! {
     /// Reads a part of what a key holds.
     SCAN = "scan", "#!lua flags=no-writes", ["process", "cursor"];
     /// Has a shard note what changes.
-    TRACK = "track", "#!lua", ["generation"];
+    CAPTURE = "capture", "#!lua", ["generation"];
     /// Tells what has changed in a shard.
-    CHANGES = "changes", "#!lua", ["slot", "generation", "moving", "standing"];
+    CHANGES = "changes", "#!lua", ["slot", "generation", kinds, "keys", "capture", "standing"];
     /// Takes over data from other shards.
-    ADOPT = "adopt", "#!lua", ["slot", "moving", "standing"];
+    COPY_IN = "copy_in", "#!lua", ["slot", kinds, "capture", "standing"];
     /// Tells what a former shard remembers.
     RECALL = "recall", "#!lua", [];
     /// Takes a definition away.
@@ -101,17 +111,17 @@ scripts! {
     /// Unlinks what deleted boards have left among a server's keys.
     SWEEP = "sweep", "#!lua flags=allow-oom,allow-cross-slot-keys", ["process", "cursor"];
     /// Looks whether the keys of a standing agree.
-    CHECK = "check", "#!lua flags=no-writes", ["process", "cursor", "moving", "standing", "derived", "check"];
+    CHECK = "check", "#!lua flags=no-writes", ["process", "cursor", kinds, "capture", "standing", "derived", "check"];
     /// The same, and mends it.
-    MEND = "check", "#!lua", ["process", "cursor", "moving", "standing", "derived", "check"];
+    MEND = "check", "#!lua", ["process", "cursor", kinds, "capture", "standing", "derived", "check"];
     /// Looks whether the state of a derived series can be read.
-    CHECK_STATE = "check_state", "#!lua flags=no-writes", ["moving", "standing", "derived", "check"];
+    CHECK_STATE = "check_state", "#!lua flags=no-writes", [kinds, "capture", "standing", "derived", "check"];
     /// The same, and mends it.
-    MEND_STATE = "check_state", "#!lua", ["moving", "standing", "derived", "check"];
+    MEND_STATE = "check_state", "#!lua", [kinds, "capture", "standing", "derived", "check"];
     /// Looks whether a standing is what others say.
-    CHECK_SUMS = "check_sums", "#!lua flags=no-writes", ["process", "cursor", "members", "moving", "standing", "derived", "check"];
+    CHECK_SUMS = "check_sums", "#!lua flags=no-writes", ["process", "cursor", "members", kinds, "capture", "standing", "derived", "check"];
     /// The same, and mends it.
-    MEND_SUMS = "check_sums", "#!lua", ["process", "cursor", "members", "moving", "standing", "derived", "check"];
+    MEND_SUMS = "check_sums", "#!lua", ["process", "cursor", "members", kinds, "capture", "standing", "derived", "check"];
     /// Looks whether keys are in their registry.
     CHECK_KEYS = "check_keys", "#!lua flags=no-writes", [];
     /// The same, and puts them in.

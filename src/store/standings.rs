@@ -310,7 +310,7 @@ impl Encoder<'_> {
         let first = self.keys.len() + 1;
         self.keys.extend(keys::standing(self.shard, standing));
         let (state, start) = if self.shard.derived_as(standing.series).is_some() {
-            self.keys.push(keys::series(self.shard, standing.series));
+            self.keys.push(keys::state(self.shard, standing.series));
             (self.keys.len(), standing.period.start_ms)
         } else {
             (0, 0)
@@ -351,7 +351,7 @@ impl Encoder<'_> {
             Query::Amounts { standing, periods } => {
                 let place = self.standing(standing);
                 let counts = periods.iter().map(|period| {
-                    self.keys.push(keys::events(self.shard, period));
+                    self.keys.push(keys::turnout(self.shard, period));
                     self.keys.len()
                 });
                 let counts = counts.collect();

@@ -105,7 +105,8 @@ impl Store {
         let mut args = vec![
             Value::from(sweep.cursor.clone()),
             CALL_KEYS.to_string().into(),
-            keys::EXPIRING.into(),
+            keys::swept_pattern().into(),
+            keys::swept_codes().into(),
         ];
         args.extend(sweep.deleted.iter().map(|board| board.to_string().into()));
         let call = Arc::new(Call {

@@ -5,6 +5,7 @@ use futures::future::try_join_all;
 
 use super::args::pack;
 use super::dispatch::Store;
+use super::kinds::Kind;
 use super::reply::Reply;
 use super::{StoreError, keys, script};
 use crate::domain::period::Period;
@@ -28,10 +29,10 @@ impl Store {
         periods: &[Period],
     ) -> Result<u64, StoreError> {
         let sketches = shards.iter().map(async |shard| {
-            let head = [keys::head(shard.tag()), keys::sketch(shard, 0)];
+            let head = [keys::head(shard.tag()), keys::single(shard, Kind::Scratch)];
             let voters = periods.iter().map(|period| keys::voters(shard, period));
             let keys = head.into_iter().chain(voters).collect();
-            self.read(&script::SKETCH, keys, Vec::new()).await
+            self.read(&script::EXPORT_VOTERS, keys, Vec::new()).await
         });
         // Nobody has voted there.
         let is_empty = |sketch: &Value| sketch.as_bytes().is_none_or(<[u8]>::is_empty);

@@ -250,7 +250,7 @@ async fn every_contradiction_is_found_named_and_mended() {
         (
             &first,
             alone,
-            &[&["DEL", DAY], &["SET", "st:{b}:G:day:2026-11-21", "x"]],
+            &[&["DEL", DAY], &["SET", "st:{b}:G:s:day:2026-11-21", "x"]],
             &[("type", "")],
             After::Same,
         ),
@@ -259,7 +259,7 @@ async fn every_contradiction_is_found_named_and_mended() {
             alone,
             &[
                 &["DEL", HASH],
-                &["SET", "st:{b}:G:day:2026-11-21:members", "x"],
+                &["SET", "st:{b}:G:s:day:2026-11-21:members", "x"],
             ],
             &[("type", "")],
             After::Same,
@@ -295,7 +295,7 @@ async fn every_contradiction_is_found_named_and_mended() {
         (
             &member,
             alone,
-            &[&["DEL", DAY], &["SET", "st:{b}:G:day:2026-11-21", "x"]],
+            &[&["DEL", DAY], &["SET", "st:{b}:G:s:day:2026-11-21", "x"]],
             &[("type", "")],
             After::Left,
         ),
@@ -339,7 +339,7 @@ async fn every_contradiction_is_found_named_and_mended() {
             alone,
             &[
                 &["DEL", SCORES],
-                &["SET", "st:{b}:G:day:2026-11-21:scores", "x"],
+                &["SET", "st:{b}:G:s:day:2026-11-21:scores", "x"],
             ],
             &[("type", "")],
             After::Same,
@@ -354,7 +354,7 @@ async fn every_contradiction_is_found_named_and_mended() {
         (
             &summed,
             alone,
-            &[&["SET", "st:{b}:G:voters-day:2026-11-21", "x"]],
+            &[&["SET", "st:{b}:G:voters:day:2026-11-21", "x"]],
             &[("type", "")],
             After::Left,
         ),
@@ -381,7 +381,7 @@ async fn every_contradiction_is_found_named_and_mended() {
             alone,
             &[
                 &["DEL", ROLLING],
-                &["SET", "st:{b}:G:last-2-days:2026-11-21", "x"],
+                &["SET", "st:{b}:G:d:last-2-days:2026-11-21", "x"],
             ],
             &[("type", "")],
             After::Shown,
@@ -437,7 +437,7 @@ async fn every_contradiction_is_found_named_and_mended() {
         (
             &carried,
             alone,
-            &[&["SET", "st:{b}:G:last-2-days", "x"]],
+            &[&["SET", "st:{b}:G:state:last-2-days", "x"]],
             &[("state", "")],
             After::Shown,
         ),
@@ -445,8 +445,8 @@ async fn every_contradiction_is_found_named_and_mended() {
             &carried,
             alone,
             &[
-                &["DEL", "st:{b}:G:last-2-days"],
-                &["SADD", "st:{b}:G:last-2-days", "x"],
+                &["DEL", "st:{b}:G:state:last-2-days"],
+                &["SADD", "st:{b}:G:state:last-2-days", "x"],
             ],
             &[("state", "")],
             After::Shown,
@@ -454,7 +454,7 @@ async fn every_contradiction_is_found_named_and_mended() {
         (
             &carried,
             alone,
-            &[&["DEL", "st:{b}:G:last-2-days"]],
+            &[&["DEL", "st:{b}:G:state:last-2-days"]],
             &[("no_state", "")],
             After::Shown,
         ),
@@ -498,7 +498,7 @@ async fn every_contradiction_is_found_named_and_mended() {
         (
             &carried,
             alone,
-            &[&["SREM", "st:{b}:G:keys", "st:{b}:G:last-2-days"]],
+            &[&["SREM", "st:{b}:G:keys", "st:{b}:G:state:last-2-days"]],
             &[("unregistered", "")],
             After::Same,
         ),
@@ -506,8 +506,8 @@ async fn every_contradiction_is_found_named_and_mended() {
             &first,
             alone,
             &[
-                &["ZADD", "st:{b}:99:day:2026-11-21", "1", "x"],
-                &["HSET", "st:{gone:4:2}:98:all:all:members", "1", "x"],
+                &["ZADD", "st:{b}:99:s:day:2026-11-21", "1", "x"],
+                &["HSET", "st:{gone:4:2}:98:s:all:all:members", "1", "x"],
                 &["HSET", "st:{gone}", "version", "98-3"],
                 // It expires, as what is remembered of an event does.
                 &["SET", "st:{b}:99:q:0:hour", "1", "EX", "100"],

@@ -1,6 +1,7 @@
 //! Every script by itself, against a real Redis, without the Rust that calls it.
 
 use serde_json::{Value, json};
+use standings::store::kinds::{Copying, Kind};
 use standings::store::script::{self, Script};
 
 use crate::harness::RedisServer;
@@ -35,6 +36,14 @@ async fn board(redis: &RedisServer) {
     assert_eq!(defined, Reply::texts(&["OK"]));
 }
 
+/// How each kind is copied, as changes.lua is told.
+fn copying() -> Value {
+    let kinds = Kind::ALL.iter();
+    kinds
+        .map(|kind| (kind.code(), json!(kind.copying())))
+        .collect()
+}
+
 /// An event of `ann`; `id` is 4 for the event's id in the keys of [`apply`], 0 for none.
 struct Event {
     id: usize,
@@ -67,7 +76,7 @@ fn record(fingerprint: u64, detail: u8, reports: &[(u16, i64)]) -> Vec<u8> {
     record
 }
 
-const DAY: &str = "st:{b}:1:day:2026-11-21";
+const DAY: &str = "st:{b}:1:s:day:2026-11-21";
 const EVENT: &str = "st:{b}:1:e:x1";
 
 async fn apply(redis: &RedisServer, version: &str, event: &Event) -> Reply {
@@ -112,7 +121,7 @@ async fn every_script_begins_with_its_shebang_and_those_that_read_can_not_write(
             "read" | "quotas" | "reserved" | "scan" | "news" | "refused" => "#!lua flags=no-writes",
             "sweep" => "#!lua flags=allow-oom,allow-cross-slot-keys",
             "delete" | "begin" | "announce" | "unneeded" | "purge" | "lease" | "settle"
-            | "shard" | "voters" | "sketch" | "union" => "#!lua flags=allow-oom",
+            | "shard" | "voters" | "export_voters" | "union" => "#!lua flags=allow-oom",
             _ => "#!lua",
         };
         assert_eq!(first, expected, "{}", script.name);
@@ -209,7 +218,11 @@ async fn advance_completes_a_standing_in_bounded_steps() {
     redis
         .command("CONFIG SET zset-max-listpack-entries 0 hash-max-listpack-entries 0")
         .await;
-    let days = ["st:{b}:1:day:21", "st:{b}:1:day:20", "st:{b}:1:day:19"];
+    let days = [
+        "st:{b}:1:s:day:21",
+        "st:{b}:1:s:day:20",
+        "st:{b}:1:s:day:19",
+    ];
     for (day, member, score) in [
         (days[0], "a", "-1"),
         (days[1], "a", "-2"),
@@ -220,8 +233,8 @@ async fn advance_completes_a_standing_in_bounded_steps() {
             .run(&[b"ZADD", day.as_bytes(), score.as_bytes(), member.as_bytes()])
             .await;
     }
-    let state = "st:{b}:1:last-2-days";
-    let target = "st:{b}:1:last-2-days:21";
+    let state = "st:{b}:1:state:last-2-days";
+    let target = "st:{b}:1:d:last-2-days:21";
     let keys = [&["st:{b}", "st:{b}:1:keys", state, target][..], &days[..]].concat();
     let args = pack(&json!({
         "version": "1-1", "layout": layout(), "now": 21, "start": 21, "oldest": 20, "before": 19, "previous": 20,
@@ -326,7 +339,7 @@ async fn a_replica_reads_only_as_the_process_that_is_meant_and_where_no_key_is_m
         "STALE",
         "neither standing nor registry"
     );
-    let other: &[u8] = b"st:{b}:1:day:2026-11-20";
+    let other: &[u8] = b"st:{b}:1:s:day:2026-11-20";
     redis.run(&[b"SADD", b"st:{b}:1:keys", other]).await;
     assert_eq!(code(process).await, "OK", "there never was one");
     redis
@@ -345,9 +358,9 @@ async fn initial_scores_are_set_in_all_standings_that_are_there() {
     let redis = RedisServer::start().await;
     board(&redis).await;
     let [state, target, scores] = [
-        "st:{b}:1:initial-day",
-        "st:{b}:1:initial-day:21",
-        "st:{b}:1:initial-scores:all",
+        "st:{b}:1:state:initial-day",
+        "st:{b}:1:d:initial-day:21",
+        "st:{b}:1:i:initial-scores:all",
     ];
     redis.run(&[b"ZADD", DAY.as_bytes(), b"-5", b"ann"]).await;
     let set = async |names: Value, points: Value| {
@@ -404,7 +417,7 @@ async fn initial_scores_are_set_in_all_standings_that_are_there() {
 #[tokio::test(flavor = "multi_thread")]
 async fn voters_of_several_periods_are_counted_once() {
     let redis = RedisServer::start().await;
-    let days = ["st:{b}:1:voters-day:20", "st:{b}:1:voters-day:21"];
+    let days = ["st:{b}:1:voters:day:20", "st:{b}:1:voters:day:21"];
     redis
         .run(&[b"PFADD", days[0].as_bytes(), b"v1", b"v2"])
         .await;
@@ -416,22 +429,22 @@ async fn voters_of_several_periods_are_counted_once() {
         days[0],
         days[1],
         days[0],
-        "st:{b}:1:voters-day:22",
+        "st:{b}:1:voters:day:22",
     ];
     let counts = run(&redis, &script::VOTERS, &keys, &[&pack(&json!([2, 1, 1]))]).await;
     assert_eq!(counts, Reply::List([3, 2, 0].map(Reply::Integer).to_vec()));
 
-    // Of shards the sketches are merged; those of two shards with voters in common here.
+    // Of shards the voters are merged; those of two shards with voters in common here.
     let scratch = ["st:{b}:1:sketch:0", "st:{b}:1:sketch:1"];
-    let sketch = async |days: &[&str]| {
+    let export = async |days: &[&str]| {
         let keys = [&["st:{b}", scratch[0]], days].concat();
-        run(&redis, &script::SKETCH, &keys, &[]).await
+        run(&redis, &script::EXPORT_VOTERS, &keys, &[]).await
     };
-    let [both, last] = [sketch(&days).await, sketch(&days[1..]).await];
+    let [both, last] = [export(&days).await, export(&days[1..]).await];
     let keys = ["st:{b}", scratch[0], scratch[1]];
     let union = run(&redis, &script::UNION, &keys, &[both.bytes(), last.bytes()]).await;
     assert_eq!(union, Reply::Integer(3));
-    let nobody = sketch(&["st:{b}:1:voters-day:22"]).await;
+    let nobody = export(&["st:{b}:1:voters:day:22"]).await;
     assert_eq!(nobody, Reply::text_of(""));
     let left = redis.run(&[b"KEYS", b"*sketch*"]).await;
     assert_eq!(left, Reply::List(Vec::new()));
@@ -480,7 +493,7 @@ async fn reserve(redis: &RedisServer, version: &str, tokens: &[&str]) -> Reply {
 const NOTES: &str = "st:{b}:1:reserved";
 const RESERVING: &str = "st:{b}:1:reserving";
 const POOL: &str = "st:{b}:1:q:0:once:total";
-const FENCE: &str = "st:{b}:1:f:t1";
+const FENCE: &str = "st:{b}:1:v:t1";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reservation_is_made_and_settled_once() {
@@ -724,9 +737,10 @@ async fn what_changes_while_a_shard_is_copied_is_noted_and_taken_over() {
         "st:{b}:1:changes",
         "st:{b}:1:copied",
     ];
-    let track = async |generation: &[u8]| run(&redis, &script::TRACK, &old, &[generation]).await;
-    assert_eq!(track(b"2").await, Reply::texts(&["STALE"]));
-    assert_eq!(track(b"1").await, Reply::texts(&["OK"]));
+    let capture =
+        async |generation: &[u8]| run(&redis, &script::CAPTURE, &old, &[generation]).await;
+    assert_eq!(capture(b"2").await, Reply::texts(&["STALE"]));
+    assert_eq!(capture(b"1").await, Reply::texts(&["OK"]));
     let event = Event {
         id: 4,
         amount: -5,
@@ -735,15 +749,15 @@ async fn what_changes_while_a_shard_is_copied_is_noted_and_taken_over() {
     };
     apply(&redis, "1-1", &event).await;
     apply(&redis, "1-1", &event).await;
-    let changes = async |settled: Value| {
+    let changes = async |done: Value| {
         let args = pack(
-            &json!({"generation": "1", "layout": layout(), "copied": [], "noted": [], "settled": settled,
-            "count": 10}),
+            &json!({"generation": "1", "layout": layout(), "copying": copying(), "copied": [], "noted": [],
+            "done": done, "count": 10}),
         );
         let keys = [old[0], old[2], old[3]];
         run(&redis, &script::CHANGES, &keys, &[&args]).await
     };
-    let what = format!("{DAY}\u{1f}ann");
+    let what = format!("s\u{1f}{DAY}\u{1f}ann");
     let texts = Reply::texts(&[&what, "1", "0", "-5", "0"]);
     let ok = || Reply::text_of("OK");
     let noted = Reply::List(vec![ok(), Reply::Integer(1), texts]);
@@ -765,33 +779,33 @@ async fn what_changes_while_a_shard_is_copied_is_noted_and_taken_over() {
     let head = "st:{b:2:0:1}";
     let tell =
         async |revision: &[u8]| run(&redis, &script::SHARD, &[head], &[b"1", revision]).await;
-    let day = "st:{b:2:0:1}:1:day:2026-11-21";
-    let adopt = async |lease: u64, score: Value| {
+    let day = "st:{b:2:0:1}:1:s:day:2026-11-21";
+    let copy_in = async |lease: u64, score: Value| {
         let keys = [head, "st:{b:2:0:1}:1:keys", "st:{b:2:0:1}:1:scratch", day];
         let args = pack(&json!({
-            "generation": "1", "lease": lease, "layout": layout(), "events": [], "voters": [], "states": [],
+            "generation": "1", "lease": lease, "layout": layout(), "turnouts": [], "voters": [], "states": [],
             "dropped": [], "standings": [[4, 0, false, ["ann"], [score], [0]]]}));
-        run(&redis, &script::ADOPT, &keys, &[&args]).await
+        run(&redis, &script::COPY_IN, &keys, &[&args]).await
     };
     assert_eq!(
-        adopt(1, json!(-5)).await,
-        Reply::texts(&["FENCED"]),
+        copy_in(1, json!(-5)).await,
+        Reply::texts(&["SUPERSEDED"]),
         "nobody knows the shard"
     );
     tell(b"0").await;
-    assert_eq!(adopt(1, json!(-4)).await, Reply::texts(&["OK"]));
-    assert_eq!(adopt(2, json!(-5)).await, Reply::texts(&["OK"]));
+    assert_eq!(copy_in(1, json!(-4)).await, Reply::texts(&["OK"]));
+    assert_eq!(copy_in(2, json!(-5)).await, Reply::texts(&["OK"]));
     assert_eq!(
-        adopt(1, json!(-4)).await,
-        Reply::texts(&["FENCED"]),
+        copy_in(1, json!(-4)).await,
+        Reply::texts(&["SUPERSEDED"]),
         "it comes in late"
     );
     let score = async || redis.run(&[b"ZSCORE", day.as_bytes(), b"ann"]).await;
     assert_eq!(score().await.text(), "-5");
-    assert_eq!(adopt(2, json!(false)).await, Reply::texts(&["OK"]));
+    assert_eq!(copy_in(2, json!(false)).await, Reply::texts(&["OK"]));
     assert_eq!(score().await, Reply::Nil);
     tell(b"3").await;
-    assert_eq!(adopt(2, json!(-6)).await, Reply::texts(&["OPEN"]));
+    assert_eq!(copy_in(2, json!(-6)).await, Reply::texts(&["OPEN"]));
 
     let recall = async |fingerprint: u64| {
         let args = pack(&json!({"fingerprints": [fingerprint, 1], "confirm": true}));
@@ -816,6 +830,39 @@ async fn what_changes_while_a_shard_is_copied_is_noted_and_taken_over() {
         assert_eq!(is_there, Reply::Integer(0), "{key}");
     }
     assert_eq!(redis.run(&[b"EXISTS", b"st:{b}"]).await, Reply::Integer(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_every_kind_that_is_copied_changes_can_be_read() {
+    let redis = RedisServer::start().await;
+    board(&redis).await;
+    let changes = "st:{b}:1:changes";
+    let keys = ["st:{b}", "st:{b}:1:keys", changes, "st:{b}:1:copied"];
+    run(&redis, &script::CAPTURE, &keys, &[b"1"]).await;
+    for kind in Kind::ALL {
+        let change = format!("{}\u{1f}st:{{b}}:1:x\u{1f}ann", kind.code());
+        let args = pack(
+            &json!({"generation": "1", "layout": layout(), "copying": copying(), "copied": [], "noted": [change],
+            "done": [], "count": 10}),
+        );
+        let told = run(
+            &redis,
+            &script::CHANGES,
+            &[keys[0], keys[2], keys[3]],
+            &[&args],
+        )
+        .await;
+        match kind.copying() {
+            Copying::Members | Copying::Whole | Copying::Merged => {
+                assert_eq!(told.list()[2].list()[0].text(), change, "{kind:?}");
+            }
+            Copying::Rebuilt | Copying::Not => {
+                let is_refused = matches!(&told, Reply::Error(text) if text.contains("every kind that is captured is copied"));
+                assert!(is_refused, "{kind:?}: {told:?}");
+            }
+        }
+        redis.run(&[b"DEL", changes.as_bytes()]).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -154,7 +154,7 @@ impl<'a> Encoder<'a> {
         let uniques = shard.definition.uniques;
         let mut keys = keys::head_and_registry(shard);
         let quotas = (!shard.quotas.is_empty() && !shard.reserves()).then(|| {
-            keys.push(keys::quotas_registry(shard.tag(), shard.generation));
+            keys.push(keys::counts_registry(shard.tag(), shard.generation));
             QuotaArgs {
                 registry: keys.len(),
                 rules: quotas::rules(shard),
@@ -223,7 +223,7 @@ impl<'a> Encoder<'a> {
         if let Some(tokens) = &mut args.tokens {
             tokens.push(ready.token.map_or(TokenArg::None(""), TokenArg::Some));
             args.fences.push(ready.token.map_or(0, |token| {
-                self.keys.push(keys::fence(shard, token));
+                self.keys.push(keys::void(shard, token));
                 self.keys.len()
             }));
         }
@@ -274,7 +274,7 @@ impl<'a> Encoder<'a> {
         if let Some(place) = self.states.get(&series) {
             return *place;
         }
-        let place = self.key(keys::series(self.shard, series));
+        let place = self.key(keys::state(self.shard, series));
         self.states.insert(series, place);
         place
     }
@@ -283,7 +283,7 @@ impl<'a> Encoder<'a> {
         if let Some(place) = self.turnouts.get(&period) {
             return *place;
         }
-        let events = self.key(keys::events(self.shard, &period));
+        let events = self.key(keys::turnout(self.shard, &period));
         let voters = self.key(keys::voters(self.shard, &period));
         let expires = expires_at_ms.unwrap_or(0);
         self.args.turnouts.push((events, voters, expires));

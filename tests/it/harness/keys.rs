@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use standings::store::keys::take_apart;
+use standings::store::kinds::{Expiry, Kind};
+
 /// What the keys of a standing end with, beside the first.
 const PARTS: [&str; 3] = [":members", ":scores", ":total"];
 
@@ -10,8 +13,9 @@ pub fn pattern(board: &str) -> String {
     format!("st:{{{board}[:}}]*")
 }
 
-/// What is wrong with the expiries of a board's keys: those of one standing have to end together, and to end at all
-/// where its unit is among those that are `retained` for some time, and nowhere else. They may be `slack_ms` apart.
+/// What is wrong with the expiries of a board's keys. Each has to be as its kind says: those of one standing have to end
+/// together, and to end at all where its unit is among those that are `retained` for some time, and nowhere else. They
+/// may be `slack_ms` apart.
 pub fn check_expiries(
     keys: &BTreeMap<String, i64>,
     retained: &[String],
@@ -19,13 +23,23 @@ pub fn check_expiries(
 ) -> Result<(), String> {
     let mut standings: BTreeMap<&str, Vec<(&String, i64)>> = BTreeMap::new();
     for (key, expires) in keys {
-        let Some((unit, standing)) = standing_of(key) else {
-            continue;
+        let Some(kind) = take_apart(key).and_then(|name| name.kind) else {
+            return Err(format!("{key} is of no kind"));
         };
-        if retained.contains(&unit) != (*expires > 0) {
+        let is_right = match kind.expiry() {
+            Expiry::WithPeriod => retained.contains(&unit_of(key)) == (*expires > 0),
+            // What was taken of a quota in total stays. Some have expired since they were listed.
+            Expiry::ByItself => *expires != -1 || kind == Kind::Quota,
+            Expiry::Never => *expires <= 0,
+            Expiry::WithCall => false,
+        };
+        if !is_right {
             return Err(format!("{key} expires at {expires}"));
         }
-        let others = standings.entry(standing).or_default();
+        if kind.expiry() != Expiry::WithPeriod {
+            continue;
+        }
+        let others = standings.entry(standing_of(key)).or_default();
         let is_far = |(_, other): &(&String, i64)| other.abs_diff(*expires) > slack_ms;
         if others.iter().any(is_far) {
             return Err(format!("{key} expires at {expires}, but {others:?}"));
@@ -35,25 +49,26 @@ pub fn check_expiries(
     Ok(())
 }
 
-/// The unit, or window, of the standing that a key belongs to, and what all of its keys begin with. What is counted in a
-/// period, and not in a list, is a standing of its own here.
-fn standing_of(key: &str) -> Option<(String, &str)> {
-    let (_, own) = key.split_once("}:")?;
-    let (_, name) = own.split_once(':')?;
-    let (series, _) = name.split_once(':')?;
-    if ["e", "f", "q", "t", "sketch"].contains(&series) {
-        return None;
-    }
+/// The unit, or window, of the period that a key is about.
+fn unit_of(key: &str) -> String {
+    let (_, own) = key.split_once("}:").unwrap();
+    let series = own.split(':').nth(2).unwrap();
     let (series, _) = series.split_once('@').unwrap_or((series, ""));
     let mut unit = series;
-    for prefix in ["real-", "base-", "events-", "voters-"] {
+    for prefix in ["real-", "base-"] {
         unit = unit.strip_prefix(prefix).unwrap_or(unit);
     }
+    unit.to_owned()
+}
+
+/// What all keys of the standing of a key begin with. What is counted in a period, and not in a list, is a standing of its
+/// own here.
+fn standing_of(key: &str) -> &str {
     let mut standing = key;
     if !key.contains('\u{1f}') {
         for part in PARTS {
             standing = standing.strip_suffix(part).unwrap_or(standing);
         }
     }
-    Some((unit.to_owned(), standing))
+    standing
 }

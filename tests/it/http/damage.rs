@@ -181,7 +181,7 @@ async fn a_key_of_another_type_holds_up_the_background_work_of_its_board_alone()
     }
     let bad = &boards[4];
     let generation = world.generation(bad).await;
-    let state = format!("st:{{{bad}}}:{generation}:last-2-days");
+    let state = format!("st:{{{bad}}}:{generation}:state:last-2-days");
     damage(&world, &state).await;
     world.set_time("2026-11-21T23:50:00Z");
     for _ in 0..2 {
@@ -241,8 +241,8 @@ async fn a_batch_is_taken_but_for_the_events_of_damaged_boards() {
     };
     client.post("/v1/events", events(1)).await.expect(200);
     let [a, c] = [world.generation("a").await, world.generation("c").await];
-    damage(&world, &format!("st:{{a}}:{a}:all:all")).await;
-    damage(&world, &format!("st:{{c:8:3}}:{c}:all:all")).await;
+    damage(&world, &format!("st:{{a}}:{a}:s:all:all")).await;
+    damage(&world, &format!("st:{{c:8:3}}:{c}:s:all:all")).await;
     let sent = client.post("/v1/events", events(1)).await.expect(200);
     let results = sent["results"].as_array().unwrap();
     let rejected = |board: &str| {

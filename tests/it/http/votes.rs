@@ -601,7 +601,7 @@ async fn a_capped_board_lists_the_first_and_keeps_everybodys_total() {
         .post("/v1/boards/v/events", json!({"member": "a", "score": 0}))
         .await
         .expect_problem(422, "score-out-of-range");
-    let day = format!("st:{{v}}:{}:day:2026-11-21", world.generation("v").await);
+    let day = format!("st:{{v}}:{}:s:day:2026-11-21", world.generation("v").await);
     let listed = world.redis.run(&[b"ZCARD", day.as_bytes()]).await;
     assert_eq!(listed, Reply::Integer(2));
 }

@@ -1,4 +1,4 @@
--- sketch.lua: who has voted in some periods, together, of one shard of a board: a HyperLogLog.
+-- export_voters.lua: who has voted in some periods, together, of one shard of a board: a HyperLogLog.
 --
 -- KEYS[1]  head of the shard
 -- KEYS[2]  a key for the time of the call
@@ -7,14 +7,14 @@
 --
 -- Reply: the bytes of a HyperLogLog, empty if nobody has voted
 -- Example: two days of a shard:
---   KEYS  st:{b:16:3}  st:{b:16:3}:1:sketch  st:{b:16:3}:1:voters-day:2026-11-20  st:{b:16:3}:1:voters-day:2026-11-21
+--   KEYS  st:{b:16:3}  st:{b:16:3}:1:scratch  st:{b:16:3}:1:voters:day:2026-11-20  st:{b:16:3}:1:voters:day:2026-11-21
 --   reply 'HYLL…'
 
-if #KEYS < 2 or #ARGV ~= 0 then return redis.error_reply('ERR sketch.lua: 2 keys or more, no argument') end
+if #KEYS < 2 or #ARGV ~= 0 then return redis.error_reply('ERR export_voters.lua: 2 keys or more, no argument') end
 local SCRATCH = KEYS[2]
 
 if #KEYS == 3 then return redis.call('GET', KEYS[3]) or '' end
 redis.call('PFMERGE', SCRATCH, unpack(KEYS, 3))
-local sketch = redis.call('GET', SCRATCH)
+local voters = redis.call('GET', SCRATCH)
 redis.call('DEL', SCRATCH)
-return sketch
+return voters

@@ -1,16 +1,16 @@
--- adopt.lua: takes over data of a board that moves to other shards, as it is in the old ones.
+-- copy_in.lua: takes over data of a board that moves to other shards, as it is in the old ones.
 --
 -- What comes later replaces what came earlier; voters are united. It is refused once the shard has been opened.
 --
 -- KEYS[1]  head of the new shard, KEYS[2] registry, KEYS[3] a scratch key, which is not there before and after
--- KEYS[4…] named by their index in ARGV[1]: standings (`layout.width` keys each), events, voters, states, what is to go
+-- KEYS[4…] named by their index in ARGV[1]: standings (`layout.width` keys each), turnouts, voters, states, what is to go
 --
 -- ARGV[1]  MessagePack of a map:
 --   generation, lease   whose data it is, and under which lease it was read (lease.lua)
 --   layout      see lib/standing.lua
 --   standings   list of {standing, expires, whether it lists all members whatever the layout says,
 --                names, scores (false: not listed), times (tie keys)}
---   events      list of {key, expires, tag of the shard that has counted, number}
+--   turnouts    list of {key, expires, tag of the shard that has counted, number}
 --   voters      list of {key, expires, place of the HyperLogLog in ARGV}
 --   states      list of {key, place in ARGV}; see lib/derived.lua. A standing that a state lists has its keys in the
 --               registry, also one that has no members here yet: an event that adds the first does not look
@@ -18,20 +18,20 @@
 -- ARGV[2…] strings of bytes
 -- `expires` is in ms since the epoch, 0: never.
 --
--- Reply: {'OK'} | {'FENCED'} a later lease is known, or the board was deleted | {'OPEN'} it has been opened
+-- Reply: {'OK'} | {'SUPERSEDED'} a later lease is known, or the board was deleted | {'OPEN'} it has been opened
 --
 -- Example: bob, with 3 points in a standing with ties by member; nothing else:
---   KEYS st:{b:2:0:1} st:{b:2:0:1}:1:keys st:{b:2:0:1}:1:scratch st:{b:2:0:1}:1:day:2026-11-21
---   ARGV {generation='1', lease=1, …, standings={{4, 0, false, {'bob'}, {-3}, {0}}}, events={}, …}  reply {'OK'}
+--   KEYS st:{b:2:0:1} st:{b:2:0:1}:1:keys st:{b:2:0:1}:1:scratch st:{b:2:0:1}:1:s:day:2026-11-21
+--   ARGV {generation='1', lease=1, …, standings={{4, 0, false, {'bob'}, {-3}, {0}}}, turnouts={}, …}  reply {'OK'}
 
-if #KEYS < 3 or #ARGV < 1 then return redis.error_reply('ERR adopt.lua: 3 keys or more, 1 argument or more') end
+if #KEYS < 3 or #ARGV < 1 then return redis.error_reply('ERR copy_in.lua: 3 keys or more, 1 argument or more') end
 local HEAD, REGISTRY, SCRATCH = KEYS[1], KEYS[2], KEYS[3]
 local args = cmsgpack.unpack(ARGV[1])
 require_slot(HEAD)
 
 local head = call('HMGET', HEAD, 'version', 'lease')
 local generation, revision = string.match(head[1] or '', '^(%d+)-(%d+)$')
-if generation ~= args.generation or tonumber(head[2] or 0) > args.lease then return {'FENCED'} end
+if generation ~= args.generation or tonumber(head[2] or 0) > args.lease then return {'SUPERSEDED'} end
 if revision ~= '0' then return {'OPEN'} end
 call('HSET', HEAD, 'lease', args.lease)
 
@@ -40,7 +40,7 @@ local function keep_until(key, expires)
   if expires > 0 then call('PEXPIREAT', key, number_text(expires)) end
 end
 
-local function adopt_standing(first, expires, lists_all, ids, scores, times)
+local function copy_standing(first, expires, lists_all, ids, scores, times)
   local layout = {}
   for name, value in pairs(args.layout) do layout[name] = value end
   if lists_all then layout.keep = 0 end
@@ -59,20 +59,20 @@ local function adopt_standing(first, expires, lists_all, ids, scores, times)
   end
 end
 
-local function adopt_voters(key, expires, voters)
+local function merge_voters(key, expires, voters)
   call('SET', SCRATCH, voters)
   call('PFMERGE', key, SCRATCH)
   call('DEL', SCRATCH)
   keep_until(key, expires)
 end
 
-for _, standing in ipairs(args.standings) do adopt_standing(unpack(standing, 1, 6)) end
-for _, count in ipairs(args.events) do
+for _, standing in ipairs(args.standings) do copy_standing(unpack(standing, 1, 6)) end
+for _, count in ipairs(args.turnouts) do
   local key, expires, tag, number = KEYS[count[1]], count[2], count[3], count[4]
   call('HSET', key, tag, number_text(number))
   keep_until(key, expires)
 end
-for _, voters in ipairs(args.voters) do adopt_voters(KEYS[voters[1]], voters[2], ARGV[voters[3]]) end
+for _, voters in ipairs(args.voters) do merge_voters(KEYS[voters[1]], voters[2], ARGV[voters[3]]) end
 for _, state in ipairs(args.states) do
   call('SET', KEYS[state[1]], ARGV[state[2]])
   call('SADD', REGISTRY, KEYS[state[1]])

@@ -1,0 +1,30 @@
+-- lib/capture.lua: noting what changes in a shard while its data is being copied to other shards.
+--
+-- While that is so the shard's head has the field `moving`, MessagePack of the names of two keys, {changes, copied}
+-- (capture.lua), and every change is noted there in the same step (src/engine/moves.rs):
+--   changes   hash: `kind␟key`, or of a standing `kind␟sorted set␟member` -> how often that was noted
+--   copied    hash: sorted set of a standing that was copied -> 'done'; 'dropped' once it was dropped, since what is
+--             built in its place later is not noted
+-- purge.lua takes both keys away, and the field with them: who comes later must not make them again.
+
+local changes, copied
+
+local function start_capture(moving)
+  changes, copied = unpack(cmsgpack.unpack(moving))
+end
+
+-- Notes standings that are dropped, and nothing else.
+local function start_capture_of_drops(moving)
+  copied = cmsgpack.unpack(moving)[2]
+end
+
+local function capture(kind, key, member)
+  if not changes then return end
+  local change = kind .. SEPARATOR .. key
+  if member then change = change .. SEPARATOR .. member end
+  redis.call('HINCRBY', changes, change, 1)
+end
+
+local function capture_drop(zset)
+  if copied then redis.call('HSET', copied, zset, 'dropped') end
+end

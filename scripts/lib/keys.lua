@@ -1,0 +1,12 @@
+-- lib/keys.lua: the keys that scripts derive from others. All other keys they are given, or find where they were noted.
+-- src/store/keys.rs has the form of every key; the constants KIND_… come from src/store/kinds.rs.
+
+-- The hash of the members of the standing with this sorted set, where its layout has one.
+local function members_of(zset)
+  return zset .. ':' .. KIND_MEMBERS
+end
+
+-- The voters of a member in a period, beside those of the period.
+local function voters_of_member(voters, id)
+  return voters .. SEPARATOR .. id
+end

@@ -1,0 +1,295 @@
+//! The kinds of data in Redis. Each is declared here, once: the form of its key, the tag of its key, how it expires, how it
+//! is copied when its board moves to other shards, and how it is purged when nothing needs it any more.
+//!
+//! A kind that is added does not compile until all of this is said. What else follows from it:
+//!
+//! - `keys.rs` makes its keys, and tells the kind by a key.
+//! - The scripts know the kinds that they need by constants, `KIND_…`, which stand before them (`script.rs`).
+//! - `engine/moves.rs` copies by [`Copying`], `purge.rs` and `sweep.rs` unlink by [`Purging`], and `standings check` goes
+//!   by both.
+
+use serde::Serialize;
+
+/// Stands before the id of a member in a key, and between the parts of a change that was captured. Ids have no control
+/// characters.
+pub const SEPARATOR: char = '\u{1f}';
+
+/// How the key of a kind is made of its code. `tag` tells the board or shard, and decides on the slot.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Form {
+    /// `st:{tag}`, and the code behind it if it has one: this key stands for all generations of a board.
+    Head,
+    /// `st:{tag}:generation:code`, one in each shard.
+    Single,
+    /// `st:{tag}:generation:code:name`.
+    Named,
+    /// The key of a standing's sorted set, and `:code` behind it.
+    Part,
+    /// The key of the voters of a period, and the separator and the id of a member behind it.
+    OfMember,
+}
+
+/// Under which tag a kind lies.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Slot {
+    /// That of the shard of its members; it goes with them when the board moves.
+    Shard,
+    /// That of the shard where the counts of a quota lie, for ever.
+    Home,
+}
+
+/// When a kind expires.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Expiry {
+    /// When the retention of its period has passed, all keys of a standing together; never without one.
+    WithPeriod,
+    /// Some time after it was written.
+    ByItself,
+    /// Never: something unlinks it.
+    Never,
+    /// With the script call that made it.
+    WithCall,
+}
+
+/// How a kind is copied to other shards.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Copying {
+    /// Member by member, each to the new shard of the member; a later copy replaces an earlier one.
+    Members,
+    /// As a whole, to one of the new shards: a hash with a field for each tag that has counted.
+    Whole,
+    /// United with what the new shard has: a `HyperLogLog`. That of a member goes to the new shard of the member.
+    Merged,
+    /// Not itself: it follows from what is copied.
+    Rebuilt,
+    /// Not at all.
+    Not,
+}
+
+/// How a kind is unlinked when nothing needs it any more.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Purging {
+    /// Its key is in the registry of its shard.
+    Registry,
+    /// Its key is in the registry of counts if it never expires; otherwise it is found as with [`Purging::Sweep`].
+    CountsRegistry,
+    /// It expires soon, and is registered nowhere: what deleted boards have left is looked for among all keys.
+    Sweep,
+    /// The purge itself unlinks it.
+    Purge,
+    /// It is not there between two calls.
+    Call,
+}
+
+/// What is declared of a kind.
+type Declared = (Form, Slot, Expiry, Copying, Purging);
+
+/// A row for each kind: `as` is the name of its constant in scripts, where they need one; then comes its code.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident $(as $constant:ident)? = $code:literal: $declared:expr;)*) => {
+        /// What a key holds.
+        #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+        pub enum Kind {
+            $($(#[$doc])* $kind,)*
+        }
+
+        impl Kind {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$kind),*];
+
+            /// By what keys, captured changes and scripts tell the kind.
+            pub const fn code(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $code,)*
+                }
+            }
+
+            const fn declared(self) -> Declared {
+                use {Copying as C, Expiry as E, Form as F, Purging as P, Slot as S};
+                match self {
+                    $(Self::$kind => $declared,)*
+                }
+            }
+        }
+
+        /// The codes as constants of scripts, and the separator.
+        macro_rules! kinds_in_lua {
+            () => {
+                concat!(
+                    "local SEPARATOR = '\\31'\n",
+                    $($("local KIND_", stringify!($constant), " = '", $code, "'\n",)?)*
+                )
+            };
+        }
+    };
+}
+
+kinds! {
+    /// What a board, or a shard, knows of its definition: hash.
+    Head = "": (F::Head, S::Shard, E::Never, C::Not, P::Purge);
+    /// The same where the counts of quotas lie, if that is not with the board: hash.
+    CountsHead = "counts": (F::Head, S::Home, E::Never, C::Not, P::Purge);
+    /// The names of the keys of a shard that a purge unlinks: set.
+    Registry = "keys": (F::Single, S::Shard, E::Never, C::Not, P::Purge);
+    /// The same of what lies where the counts of quotas do: set.
+    CountsRegistry = "quotas": (F::Single, S::Home, E::Never, C::Not, P::Purge);
+
+    /// A standing of a period, with or without what was carried over: sorted set (`scripts/lib/standing.lua`).
+    Standing as STANDING = "s": (F::Named, S::Shard, E::WithPeriod, C::Members, P::Registry);
+    /// A standing that is the sum of others: sorted set. It is copied once it is complete.
+    Derived as DERIVED = "d": (F::Named, S::Shard, E::Never, C::Members, P::Registry);
+    /// The initial scores of a board's members, all of which it lists: sorted set.
+    InitialScores as INITIAL_SCORES = "i": (F::Named, S::Shard, E::Never, C::Members, P::Registry);
+    /// The members of a standing, where its layout has them: hash.
+    Members as MEMBERS = "members": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry);
+    /// The distinct scores of a standing, where its layout has them: sorted set.
+    Distinct = "scores": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry);
+    /// The sum of the scores of a standing, where its layout has it: hash.
+    Total = "total": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry);
+    /// Which standings of a derived series are there: string (`scripts/lib/derived.lua`).
+    State = "state": (F::Named, S::Shard, E::Never, C::Rebuilt, P::Registry);
+
+    /// How many events of a period were taken, where voters are counted, by the tag of the shard that took them: hash.
+    Turnout as TURNOUT = "turnout": (F::Named, S::Shard, E::WithPeriod, C::Whole, P::Registry);
+    /// Who has voted in a period: `HyperLogLog`.
+    Voters as VOTERS = "voters": (F::Named, S::Shard, E::WithPeriod, C::Merged, P::Registry);
+    /// Who has voted for a member in a period: `HyperLogLog`.
+    MemberVoters as MEMBER_VOTERS = "member-voters":
+        (F::OfMember, S::Shard, E::WithPeriod, C::Merged, P::Registry);
+
+    /// A remembered event id and its outcome: string. It is looked up where it was written (`engine/recall.rs`).
+    EventId = "e": (F::Named, S::Shard, E::ByItself, C::Not, P::Sweep);
+    /// The outcome of an event without id, remembered under the token of its reservation: string.
+    EventToken = "t": (F::Named, S::Shard, E::ByItself, C::Not, P::Sweep);
+    /// Events with the reservation of this token are void: string.
+    Void = "v": (F::Named, S::Shard, E::ByItself, C::Not, P::Sweep);
+
+    /// What was taken of a pool of a quota: string, sorted set (`scripts/lib/quota.lua`). A count in total never expires.
+    Quota = "q": (F::Named, S::Home, E::ByItself, C::Not, P::CountsRegistry);
+    /// What is reserved of the quotas whose counts lie here, by tokens: hash (`scripts/reserve.lua`).
+    Reserved = "reserved": (F::Single, S::Home, E::Never, C::Not, P::CountsRegistry);
+    /// Of which pools here reservations are open: hash, pool -> how many.
+    Reserving = "reserving": (F::Single, S::Home, E::Never, C::Not, P::CountsRegistry);
+
+    /// What has changed in a shard that is being copied: hash (`scripts/lib/capture.lua`).
+    Changes = "changes": (F::Single, S::Shard, E::Never, C::Not, P::Registry);
+    /// What was copied of it: hash.
+    Copied = "copied": (F::Single, S::Shard, E::Never, C::Not, P::Registry);
+
+    /// For the use of one script call.
+    Scratch = "scratch": (F::Single, S::Shard, E::WithCall, C::Not, P::Call);
+    /// The voters of one shard, where those of all shards are counted: `HyperLogLog`.
+    Sketch = "sketch": (F::Named, S::Shard, E::WithCall, C::Not, P::Call);
+}
+
+impl Kind {
+    /// How its key is made.
+    pub const fn form(self) -> Form {
+        self.declared().0
+    }
+
+    /// Under which tag it lies.
+    pub const fn slot(self) -> Slot {
+        self.declared().1
+    }
+
+    /// When it expires.
+    pub const fn expiry(self) -> Expiry {
+        self.declared().2
+    }
+
+    /// How it is copied to other shards.
+    pub const fn copying(self) -> Copying {
+        self.declared().3
+    }
+
+    /// How it is unlinked when nothing needs it any more.
+    pub const fn purging(self) -> Purging {
+        self.declared().4
+    }
+
+    /// Whether it is the sorted set of a standing, which [`Form::Part`]s may belong to.
+    pub const fn is_standing(self) -> bool {
+        matches!(self.copying(), Copying::Members)
+    }
+
+    /// Whether it lists all members, whatever the layout of its board says.
+    pub const fn lists_all(self) -> bool {
+        matches!(self, Self::InitialScores)
+    }
+
+    /// Whether a sweep looks for it among all keys.
+    pub const fn is_swept(self) -> bool {
+        matches!(self.expiry(), Expiry::ByItself)
+    }
+
+    /// The kind with this form and code.
+    pub fn with(form: Form, code: &str) -> Option<Self> {
+        let is_it = |kind: &Self| kind.form() == form && kind.code() == code;
+        Self::ALL.iter().copied().find(is_it)
+    }
+
+    /// The kind of the key that has this name behind its generation.
+    pub fn of_name(name: &str) -> Option<Self> {
+        let Some((code, rest)) = name.split_once(':') else {
+            return Self::with(Form::Single, name);
+        };
+        let kind = Self::with(Form::Named, code)?;
+        if kind.is_standing() {
+            let part = rest.rsplit_once(':');
+            let part = part.and_then(|(_, code)| Self::with(Form::Part, code));
+            return Some(part.unwrap_or(kind));
+        }
+        let is_of_member = kind == Self::Voters && rest.contains(SEPARATOR);
+        Some(if is_of_member {
+            Self::MemberVoters
+        } else {
+            kind
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn codes_tell_the_kinds_apart() {
+        let codes: BTreeSet<&str> = Kind::ALL.iter().map(|kind| kind.code()).collect();
+        assert_eq!(codes.len(), Kind::ALL.len());
+        for kind in Kind::ALL {
+            // The pattern of a sweep is made of letters.
+            assert!(!kind.is_swept() || kind.code().len() == 1, "{kind:?}");
+            assert!(!kind.code().contains([':', SEPARATOR]), "{kind:?}");
+        }
+        let constants = kinds_in_lua!();
+        assert!(constants.starts_with("local SEPARATOR = '\\31'\nlocal KIND_STANDING = 's'\n"));
+        assert_eq!(SEPARATOR, '\u{1f}', "31, as in Lua");
+    }
+
+    #[test]
+    fn what_is_declared_of_a_kind_fits_together() {
+        for kind in Kind::ALL {
+            let copying = kind.copying();
+            match kind.purging() {
+                Purging::Registry => assert_eq!(kind.slot(), Slot::Shard, "{kind:?}"),
+                // What a purge of the old shards would miss may not go with a board.
+                Purging::CountsRegistry => assert_eq!(kind.slot(), Slot::Home, "{kind:?}"),
+                Purging::Sweep => assert_eq!(kind.expiry(), Expiry::ByItself, "{kind:?}"),
+                Purging::Purge => assert_eq!(kind.expiry(), Expiry::Never, "{kind:?}"),
+                Purging::Call => assert_eq!(kind.expiry(), Expiry::WithCall, "{kind:?}"),
+            }
+            let is_registered = kind.purging() == Purging::Registry;
+            assert!(is_registered || copying == Copying::Not, "{kind:?}");
+            let is_captured = !matches!(copying, Copying::Not | Copying::Rebuilt);
+            let constant = format!(" = '{}'\n", kind.code());
+            assert!(
+                !is_captured || kinds_in_lua!().contains(&constant),
+                "{kind:?}"
+            );
+        }
+    }
+}
