@@ -25,6 +25,7 @@ local HEAD, CHANGES, COPIED, SEPARATOR = KEYS[1], KEYS[2], KEYS[3], '\31'
 local args = cmsgpack.unpack(ARGV[1])
 require_slot(HEAD)
 local layout = args.layout
+local standings = open_standings(layout, {})
 
 local head = call('HMGET', HEAD, 'version', 'moving')
 if not (is_of_generation(head[1], args.generation) and head[2]) then return {'STALE'} end
@@ -34,8 +35,8 @@ local function expires_of(key)
 end
 
 local function member_now(what, zset, id)
-  local standing = open_standing({zset = zset, hash = layout.hashed and zset .. ':members'})
-  local scores, times = fetch(layout, standing, {id})
+  local standing = open_standing(standings, {zset = zset, hash = layout.hashed and zset .. ':members'})
+  local scores, times = fetch(standing, {id})
   return expires_of(zset), scores[1] and number_text(scores[1]) or '', number_text(times[1] or 0)
 end
 

@@ -63,10 +63,10 @@ if call('HGET', KEYS[1], 'version') ~= args.version then return {'STALE'} end
 if ARGV[2] and not (ARGV[2] == process_id() and is_whole()) then return {'STALE'} end
 
 -- Opens the standings; `is_missing` marks one that is derived and not complete.
-local standings = {}
+local opened, standings = open_standings(layout, {}), {}
 for place, described in ipairs(args.standings) do
   local first, state, start = unpack(described)
-  local standing = standing_at(layout, first)
+  local standing = standing_at(opened, first)
   if state > 0 then
     local entry = entry_at(derived_entries(KEYS[state]), start)
     standing.is_missing = not (entry and entry.done)
@@ -76,7 +76,7 @@ for place, described in ipairs(args.standings) do
 end
 
 local function total_of(standing)
-  standing.count = standing.count or count_members(layout, standing)
+  standing.count = standing.count or count_members(standing)
   return standing.count
 end
 

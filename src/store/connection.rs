@@ -207,7 +207,7 @@ async fn run(connection: &Connection, call: Call) -> Result<Value, Failure> {
             .await;
         if reply.as_ref().is_err_and(failure::says_unknown_script) {
             // EVAL runs the script and loads it.
-            return owned.eval(script.source, keys, args).await;
+            return owned.eval(script.source.as_str(), keys, args).await;
         }
         reply
     };
@@ -233,7 +233,7 @@ async fn run_and_confirm(
             error.is_some_and(failure::says_unknown_script)
         };
         if replies.first().is_some_and(is_unknown) {
-            let by_source = call.words(call.script.source);
+            let by_source = call.words(call.script.source.as_str());
             return send_and_confirm(&owned, "EVAL", by_source, confirm).await;
         }
         replies

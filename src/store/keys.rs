@@ -28,7 +28,7 @@
 //! | `st:{b:16:3}:1:reserved` | hash | of a shard: what is reserved of the quotas whose counts lie there, by tokens (`scripts/reserve.lua`) |
 //! | `st:{b:16:3}:1:reserving` | hash | pool → how many reservations of it are open |
 //! | `st:{b:16:3}:1:t:`token | string | the outcome of an event without id, remembered under the token of its reservation; expires |
-//! | `st:{b:16:3}:1:f:`token | string | events with the reservation of this token are void (`scripts/fence.lua`); expires |
+//! | `st:{b:16:3}:1:f:`token | string | events with the reservation of this token are void (`scripts/void.lua`); expires |
 //! | `st:{boards}:live` | sorted set | the ids of all boards, all under score 0 |
 //! | `st:{boards}:changes` | sorted set | board ids by the sequence number of their last change |
 //! | `st:{boards}:sequence`, `st:{boards}:epoch` | integer, string | the last of these numbers; of what epoch they are (`scripts/announce.lua`) |
@@ -370,8 +370,8 @@ pub fn event_of(board: &Board, token: Token) -> String {
     own(board, &format!("t:{token}"))
 }
 
-/// The key that makes events void that come with this token.
-pub fn fence(board: &Board, token: Token) -> String {
+/// The key of the mark that voids this token.
+pub fn void(board: &Board, token: Token) -> String {
     own(board, &format!("f:{token}"))
 }
 
@@ -733,7 +733,7 @@ mod tests {
                 reserved(shard),
                 reserving(shard),
                 event_of(shard, token),
-                fence(shard, token)
+                void(shard, token)
             ],
             ["reserved", "reserving", "t:rSjEAAAAAAA", "f:rSjEAAAAAAA"]
                 .map(|name| format!("st:{{run_hero:16:3}}:7:{name}"))

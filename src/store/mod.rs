@@ -19,6 +19,7 @@ mod failure;
 pub mod initial;
 pub mod keys;
 mod node;
+pub mod protocol;
 pub mod purge;
 pub mod quotas;
 mod replicas;

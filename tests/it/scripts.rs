@@ -41,6 +41,8 @@ struct Event {
     amount: i64,
     fingerprint: u64,
     detail: u8,
+    /// When it is refused, as apply.lua says: 0 for never, 1 unless its id is known.
+    refusal: u8,
 }
 
 const AT: u64 = 4_001_000_000_000;
@@ -51,7 +53,7 @@ fn apply_args(version: &str, event: &Event) -> Vec<u8> {
         "sums": [], "turnouts": [],
         "routes": [{"writes": [[3, 1, 1024, 1, 0]], "sums": [], "turnouts": [], "members": [1]}], "names": ["ann"],
         "members": [1], "ids": [event.id], "amounts": [[event.amount]], "ats": [AT],
-        "fingerprints": [event.fingerprint], "on_routes": [1], "details": [event.detail],
+        "fingerprints": [event.fingerprint], "on_routes": [1], "details": [event.detail], "refusals": [event.refusal],
     }))
 }
 
@@ -161,6 +163,7 @@ async fn apply_adds_remembers_and_refuses() {
         amount,
         fingerprint,
         detail: 1,
+        refusal: 0,
     };
     let first = record(77, 1, &[(1024, -5)]);
     let applied = apply(&redis, "1-1", &event(-5, 77)).await;
@@ -179,8 +182,13 @@ async fn apply_adds_remembers_and_refuses() {
         amount,
         fingerprint: 1,
         detail,
+        refusal: 0,
     };
-    assert_eq!(apply(&redis, "1-1", &no_id(-1, 3)).await, refusal(&[3]));
+    let refused = Event {
+        refusal: 1,
+        ..no_id(-1, 1)
+    };
+    assert_eq!(apply(&redis, "1-1", &refused).await, refusal(&[3]));
     let too_much = apply(&redis, "1-1", &no_id(-9_007_199_254_740_991, 0)).await;
     assert_eq!(too_much, refusal(&[4, 1024]));
     let alone = apply(&redis, "1-1", &no_id(-2, 0)).await;
@@ -472,7 +480,7 @@ async fn reserve(redis: &RedisServer, version: &str, tokens: &[&str]) -> Reply {
         "version": version, "now": 1000, "rules": [{"log": 0, "keep": 0, "is_points": false, "allowances": [2]}],
         "requests": each(json!(0)), "tokens": tokens, "instants": each(json!(1000)),
         "uses": each(json!([[1, 1, 0, [5]]])), "asks": each(json!(true)), "tags": each(json!("b:4:1")),
-        "records": each(json!(EVENT)), "fences": each(json!(FENCE)),
+        "records": each(json!(EVENT)), "voids": each(json!(MARK)),
     }));
     run(redis, &script::RESERVE, &keys, &[&args]).await
 }
@@ -480,7 +488,7 @@ async fn reserve(redis: &RedisServer, version: &str, tokens: &[&str]) -> Reply {
 const NOTES: &str = "st:{b}:1:reserved";
 const RESERVING: &str = "st:{b}:1:reserving";
 const POOL: &str = "st:{b}:1:q:0:once:total";
-const FENCE: &str = "st:{b}:1:f:t1";
+const MARK: &str = "st:{b}:1:f:t1";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reservation_is_made_and_settled_once() {
@@ -537,23 +545,24 @@ async fn what_became_of_a_reservation_is_found_out_once_and_for_all() {
     let found = reserved("1-1", 0).await;
     let note = found.list()[2].list();
     assert_eq!(note[0].text(), "t1");
-    assert_eq!(note[2..], *Reply::texts(&["b:4:1", EVENT, FENCE]).list());
+    assert_eq!(note[2..], *Reply::texts(&["b:4:1", EVENT, MARK]).list());
 
-    let fence = async |version: &str, token: &str| {
+    let void = async |version: &str, token: &str| {
         let args = [version.as_bytes(), token.as_bytes(), b"60000"];
-        run(&redis, &script::FENCE, &["st:{b}", EVENT, FENCE], &args).await
+        run(&redis, &script::VOID, &["st:{b}", EVENT, MARK], &args).await
     };
     let apply = async |token: &str| {
-        let keys = ["st:{b}", "st:{b}:1:keys", DAY, EVENT, FENCE];
+        let keys = ["st:{b}", "st:{b}:1:keys", DAY, EVENT, MARK];
         let event = Event {
             id: 4,
             amount: -5,
             fingerprint: 77,
             detail: 1,
+            refusal: 0,
         };
         let mut args: Value = rmp_serde::from_slice(&apply_args("1-1", &event)).unwrap();
         args["tokens"] = json!([token]);
-        args["fences"] = json!([5]);
+        args["voids"] = json!([5]);
         run(&redis, &script::APPLY, &keys, &[&pack(&args)])
             .await
             .list()[1]
@@ -571,12 +580,12 @@ async fn what_became_of_a_reservation_is_found_out_once_and_for_all() {
         Reply::Integer(1),
         "another one"
     );
-    assert_eq!(fence("2", "t0").await, Reply::texts(&["STALE"]));
-    assert_eq!(fence("1", "t0").await, Reply::texts(&["APPLIED"]));
+    assert_eq!(void("2", "t0").await, Reply::texts(&["STALE"]));
+    assert_eq!(void("1", "t0").await, Reply::texts(&["APPLIED"]));
     redis.run(&[b"DEL", EVENT.as_bytes()]).await;
-    assert_eq!(fence("1", "t1").await, Reply::texts(&["VOID"]));
+    assert_eq!(void("1", "t1").await, Reply::texts(&["VOID"]));
     assert_eq!(apply("t1").await, Reply::List(vec![Reply::Integer(9)]));
-    let ttl = redis.run(&[b"PTTL", FENCE.as_bytes()]).await;
+    let ttl = redis.run(&[b"PTTL", MARK.as_bytes()]).await;
     assert!(matches!(ttl, Reply::Integer(1..=60_000)), "{ttl:?}");
 }
 
@@ -724,6 +733,7 @@ async fn what_changes_while_a_shard_is_copied_is_noted_and_taken_over() {
         amount: -5,
         fingerprint: 77,
         detail: 0,
+        refusal: 0,
     };
     apply(&redis, "1-1", &event).await;
     apply(&redis, "1-1", &event).await;
