@@ -13,7 +13,7 @@
 --     {2, place in `standings`, member, around (1 or more), place of the one before (0: none)}   a member
 --     {3, place in `standings`, list of members}                                    a subset
 --     {4, place in `standings`, list of numbers of events}                          what a standing amounts to
---   and of a shard (src/service/merged.rs), where a mark is {score, time (a tie key), id} of a member that may lie in
+--   and of a shard (src/engine/merge.rs), where a mark is {score, time (a tie key), id} of a member that may lie in
 --   another shard; an empty id is ahead of all that have this score:
 --     {5, place in `standings`, from, to, count}     about `count` entries, evenly spread between two places
 --     {6, place in `standings`, mark, before, count} `before` entries ahead of a mark and `count` from it on

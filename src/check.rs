@@ -132,13 +132,13 @@ async fn check(address: &Address, args: &CheckArgs) -> Result<Report, CheckError
         Clock::system(),
     );
     let begun = Instant::now();
-    while let Err(error) = service.store.prepare().await {
+    while let Err(error) = service.engine.store.prepare().await {
         if begun.elapsed() > CONTACT_TIME_MAX {
             return Err(error.into());
         }
         tokio::time::sleep(CONTACT_INTERVAL).await;
     }
-    Step::Clock.run(&service).await?;
+    Step::Clock.run(&service.engine).await?;
     Ok(service.check(args.board.as_ref(), args.repair).await?)
 }
 

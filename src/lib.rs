@@ -7,9 +7,9 @@
 //!
 //! ```text
 //! http/events.rs        JSON in, JSON out                         http/standings.rs
-//! service/submit.rs     the use case                              service/page.rs, member.rs, …
+//! engine/submission.rs     the use case                              service/page.rs, member.rs, …
 //! domain/plan.rs        which standings, what amount (pure)       service/period.rs
-//! service/line.rs       what comes in together shares a call      service/ask.rs
+//! engine/batcher.rs       what comes in together shares a call      engine/reader.rs
 //! store/events.rs       one typed call per script                 store/standings.rs
 //! scripts/apply.lua     one atomic step in Redis                  scripts/read.lua
 //! ```
@@ -44,6 +44,7 @@ pub mod clock;
 pub mod config;
 pub mod descriptors;
 pub mod domain;
+pub mod engine;
 pub mod env_file;
 pub mod http;
 pub mod import;

@@ -1,6 +1,6 @@
 //! `standings reshard`: has a service spread a board over another number of shards, and waits for it.
 //!
-//! The service does the work (`service/reshard.rs`). This command changes the definition, and then asks how far it has
+//! The service does the work (`engine/moves.rs`). This command changes the definition, and then asks how far it has
 //! come. So it can be interrupted, and given again, at any time.
 
 use std::io::{self, Write};

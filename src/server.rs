@@ -259,7 +259,7 @@ async fn start_embedded(args: &ServeArgs) -> Result<Option<EmbeddedServer>, Serv
 async fn first_contact(service: &Service) -> Result<(), StoreError> {
     let mut last = None;
     let contact = async {
-        while let Err(error) = service.store.prepare().await {
+        while let Err(error) = service.engine.store.prepare().await {
             if matches!(error, StoreError::Unusable(_)) {
                 return Err(error);
             }
@@ -267,7 +267,7 @@ async fn first_contact(service: &Service) -> Result<(), StoreError> {
             tokio::time::sleep(CONTACT_INTERVAL).await;
         }
         for step in Step::OF_EVERY_INSTANCE {
-            if let Err(error) = step.run(service).await {
+            if let Err(error) = step.run(&service.engine).await {
                 tracing::warn!(%error, ?step, "redis can't be worked with yet; trying on");
             }
         }
@@ -276,7 +276,7 @@ async fn first_contact(service: &Service) -> Result<(), StoreError> {
     if let Ok(prepared) = tokio::time::timeout(FIRST_CONTACT_TIME_MAX, contact).await {
         return prepared;
     }
-    service.store.check_protocol().await?;
+    service.engine.store.check_protocol().await?;
     let error = last.map(|error| error.to_string());
     tracing::warn!(error, "redis can't be reached; trying on");
     Ok(())

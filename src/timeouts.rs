@@ -64,7 +64,7 @@ mod tests {
         let limit = Duration::from_secs(4);
         assert_eq!(TimeoutFactor::default().times(limit), limit);
         let factor: TimeoutFactor = "15".parse().unwrap();
-        assert_eq!(factor.times(limit), Duration::from_secs(60));
+        assert_eq!(factor.times(limit), Duration::from_mins(1));
         for text in ["0", "101", "-1", "1.5", "", "4294967296"] {
             assert_eq!(text.parse::<TimeoutFactor>(), Err(TimeoutFactorError));
         }

@@ -8,9 +8,10 @@ use metrics::{counter, gauge};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Clock, Look};
-use crate::service::boards::UNFINISHED;
-use crate::service::reserve::LEFT_BEHIND;
-use crate::service::{Error, Service};
+use crate::engine::boards::UNFINISHED;
+use crate::engine::reservations::LEFT_BEHIND;
+use crate::engine::{Engine, Error};
+use crate::service::Service;
 use crate::throttle;
 
 /// The longest pause after failures; they double the interval up to it.
@@ -82,20 +83,20 @@ impl Step {
     }
 
     /// Does it once.
-    pub async fn run(self, service: &Service) -> Result<(), Error> {
+    pub async fn run(self, engine: &Engine) -> Result<(), Error> {
         match self {
-            Self::Boards => service.refresh_boards().await,
-            Self::Clock => follow_clock(service).await,
-            Self::Warnings => service.warn().await,
-            Self::Rollover => service.roll_over().await,
-            Self::Reshard => service.reshard_boards().await,
+            Self::Boards => engine.refresh_boards().await,
+            Self::Clock => follow_clock(engine).await,
+            Self::Warnings => engine.warn().await,
+            Self::Rollover => engine.roll_over().await,
+            Self::Reshard => engine.reshard_boards().await,
             Self::Purge => {
-                while service.purge_deleted().await? {}
+                while engine.purge_deleted().await? {}
                 Ok(())
             }
-            Self::Changes => service.finish_changes(UNFINISHED).await,
-            Self::Sweep => service.sweep_deleted().await,
-            Self::Reservations => service.settle_reservations(LEFT_BEHIND).await,
+            Self::Changes => engine.finish_changes(UNFINISHED).await,
+            Self::Sweep => engine.sweep_deleted().await,
+            Self::Reservations => engine.settle_reservations(LEFT_BEHIND).await,
         }
     }
 }
@@ -104,7 +105,7 @@ impl Step {
 pub async fn repeat(step: Step, service: Arc<Service>, cancelled: CancellationToken) {
     let mut pause = step.interval();
     loop {
-        let run = Box::pin(step.run(&service));
+        let run = Box::pin(step.run(&service.engine));
         match cancelled.run_until_cancelled(run).await {
             None => return,
             Some(Ok(())) => pause = step.interval(),
@@ -125,13 +126,13 @@ pub async fn repeat(step: Step, service: Arc<Service>, cancelled: CancellationTo
     }
 }
 
-async fn follow_clock(service: &Service) -> Result<(), Error> {
+async fn follow_clock(engine: &Engine) -> Result<(), Error> {
     let local_now = || (Clock::local_ms(), Instant::now());
     let began = local_now();
-    let answer = service.store.server_time_ms().await;
+    let answer = engine.store.server_time_ms().await;
     gauge!("standings_store_up").set(if answer.is_ok() { 1.0 } else { 0.0 });
     let look = Look::between(answer?, began, local_now());
-    if let Some(jump_ms) = service.clock.follow(look) {
+    if let Some(jump_ms) = engine.clock.follow(look) {
         counter!("standings_clock_jumps_total").increment(1);
         let what = "the clock of Redis has jumped: ahead, what was to expire within that time is gone (event ids, counts of \
                     quotas, standings with a retention); back, it stays for so much longer";

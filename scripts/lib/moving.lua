@@ -1,6 +1,6 @@
 -- lib/moving.lua: noting what changes in a shard while its data is being copied to other shards.
 --
--- While the shard's head has the field `moving`, every change is noted in the same step (src/service/reshard.rs):
+-- While the shard's head has the field `moving`, every change is noted in the same step (src/engine/moves.rs):
 --   …:changes   hash: `sorted set of the standing␟member`, or the key of a turnout -> how often that was noted
 --   …:copied    hash: sorted set of a standing that was copied -> 'done'; 'void' once it was dropped, since what is
 --               built in its place later is not noted

@@ -12,7 +12,7 @@ use super::period::{Calendar, Period, Season, Unit};
 use super::placement::Placement;
 use super::quota::{self, Quota};
 use super::score::{Bound, Decimals, Ratio, Score};
-use super::shard::{SHARDS_MAX, Shard};
+use super::shard::SHARDS_MAX;
 use super::ties::Ties;
 use super::time::{Span, Timestamp};
 use super::weight::Weights;
@@ -567,8 +567,6 @@ pub struct Board {
     pub quotas: Vec<Quota>,
     /// Where its data lies.
     pub placement: Placement,
-    /// Which of its shards it is about; `None`: all of it.
-    pub shard: Option<Shard>,
 }
 
 impl Board {
@@ -594,7 +592,6 @@ impl Board {
             revision,
             epochs,
             calendar,
-            shard: None,
         }
     }
 

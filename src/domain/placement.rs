@@ -1,4 +1,4 @@
-//! Where a board's data lies, and where it is on its way to (`service/reshard.rs` moves it).
+//! Where a board's data lies, and where it is on its way to (`engine/moves.rs` moves it).
 
 use serde::{Deserialize, Serialize};
 
@@ -123,6 +123,8 @@ impl Placement {
 mod tests {
     use std::collections::BTreeMap;
 
+    use std::sync::Arc;
+
     use super::*;
     use crate::domain::board::Board;
     use crate::domain::ids::BoardId;
@@ -132,7 +134,10 @@ mod tests {
         let definition = serde_json::from_str(r#"{"windows": ["all"]}"#).unwrap();
         let id = BoardId::parse("b").unwrap();
         let mut board = Board::new(id, definition, 1, 1, BTreeMap::new());
-        let tags = |board: &Board| board.shards().iter().map(Board::tag).collect::<Vec<_>>();
+        let tags = |board: &Board| -> Vec<String> {
+            let shards = Arc::new(board.clone()).shards();
+            shards.iter().map(|shard| shard.tag().to_owned()).collect()
+        };
         let mut seen = tags(&board);
         assert_eq!(seen, ["b"]);
         for shards in [4, 1, 4, 2] {

@@ -1,12 +1,13 @@
-//! Shards: the parts of a board whose members lie in different slots of a cluster.
+//! Shards: the parts of a board that hold its data. Each lies in one slot of a cluster, and holds the events, ids and
+//! initial scores of its members. A board whose data lies together has one shard.
 //!
-//! For the store a shard is a board of its own: it has its own keys, and its members' events, ids and initial scores.
-//! What makes one board of them again are the reads (`service/merged.rs`).
-//!
-//! A board can be spread anew, see [`super::placement`]. Each [`Sharding`] that it has had has its own keys.
+//! Writes go to the shard of their member. Reads make one list of all shards again (`engine/merge.rs`). A board can be
+//! spread anew, see [`super::placement`]. Each [`Sharding`] that it has had has its own keys.
 
 use std::fmt;
+use std::ops::Deref;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
@@ -18,12 +19,23 @@ use super::quota::QuotaUse;
 /// The most shards of a board.
 pub const SHARDS_MAX: u16 = 64;
 
-/// One shard of a sharding.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+/// A part of a board, which holds data. It is a pointer to its board: what is said of the board holds for the shard, but
+/// a board can't stand where a shard is needed.
+#[derive(Clone, Debug)]
 pub struct Shard {
-    /// Which one, from 0.
+    /// The definition that it goes by.
+    pub board: Arc<Board>,
+    /// Which of the board's shards it is.
+    pub shard_id: ShardId,
+    tag: Arc<str>,
+}
+
+/// Which shard of a board.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct ShardId {
+    /// Its number in the sharding, from 0.
     pub index: u16,
-    /// Of which.
+    /// The sharding.
     pub of: Sharding,
 }
 
@@ -48,12 +60,12 @@ impl Sharding {
     }
 
     /// Its shards.
-    pub fn all(self) -> impl Iterator<Item = Shard> {
-        (0..self.shards).map(move |index| Shard { index, of: self })
+    pub fn all(self) -> impl Iterator<Item = ShardId> {
+        (0..self.shards).map(move |index| ShardId { index, of: self })
     }
 
     /// In which of its shards a member lies. It stays the same for ever.
-    pub fn place_of(self, member: &MemberId) -> usize {
+    pub fn index_of(self, member: &MemberId) -> usize {
         let hash = xxh3_64(member.as_str().as_bytes());
         usize::try_from(hash % u64::from(self.shards)).unwrap_or(0)
     }
@@ -82,31 +94,28 @@ impl FromStr for Sharding {
 }
 
 impl Board {
-    /// The board's shards as the store sees them; itself, if all its data lies together.
-    pub fn shards(&self) -> Vec<Self> {
+    /// The shards that are in use.
+    pub fn shards(self: &Arc<Self>) -> Vec<Shard> {
         self.shards_of(self.placement.current)
     }
 
-    /// The same for another of its shardings.
-    pub fn shards_of(&self, sharding: Sharding) -> Vec<Self> {
-        let shards = sharding.all().map(|shard| Self {
-            shard: (!sharding.is_together()).then_some(shard),
-            ..self.clone()
-        });
+    /// The shards of another of its shardings.
+    pub fn shards_of(self: &Arc<Self>, sharding: Sharding) -> Vec<Shard> {
+        let shards = sharding.all().map(|id| Shard::new(Arc::clone(self), id));
         shards.collect()
     }
 
-    /// In which of its shards a member lies.
+    /// The index of the shard of a member.
     pub fn shard_of(&self, member: &MemberId) -> usize {
-        self.placement.current.place_of(member)
+        self.placement.current.index_of(member)
     }
 
     /// The shards where the counts of its quotas lie, for ever: those that it began with.
-    pub fn homes(&self) -> Vec<Self> {
+    pub fn homes(self: &Arc<Self>) -> Vec<Shard> {
         self.shards_of(self.placement.home())
     }
 
-    /// In which of its homes the counts of a use lie: all its pools together, wherever the members lie that events are for.
+    /// The index of the home of a use's counts: all its pools lie together, wherever the members lie that events are for.
     pub fn home_of(&self, used: &QuotaUse) -> usize {
         // The first pool is that of `max`, which all events of the use have in common.
         let name = used.pools.first().map_or("", |pool| &pool.name);
@@ -119,19 +128,36 @@ impl Board {
     pub fn reserves(&self) -> bool {
         !self.quotas.is_empty() && !self.placement.current.is_together()
     }
-
-    /// What its keys have in common, and what decides on their slot: `run_hero`, or of a shard `run_hero:16:3`. Ids
-    /// of boards have no colons.
-    pub fn tag(&self) -> String {
-        match self.shard {
-            None => self.id.to_string(),
-            Some(shard) => shard.tag(&self.id),
-        }
-    }
 }
 
 impl Shard {
-    /// What the keys of this shard of a board have in common.
+    /// The shard of a board with this id.
+    pub fn new(board: Arc<Board>, shard_id: ShardId) -> Self {
+        let tag = shard_id.tag(&board.id).into();
+        Self {
+            board,
+            shard_id,
+            tag,
+        }
+    }
+
+    /// What its keys have in common, and what decides on their slot.
+    pub fn tag(&self) -> &str {
+        &self.tag
+    }
+}
+
+impl Deref for Shard {
+    type Target = Board;
+
+    fn deref(&self) -> &Board {
+        &self.board
+    }
+}
+
+impl ShardId {
+    /// What the keys of this shard of a board have in common: `run_hero`, where all data lies with the definition, or
+    /// else `run_hero:16:3`. Ids of boards have no colons.
     pub fn tag(self, id: &BoardId) -> String {
         let Self { index, of } = self;
         match of {
@@ -166,15 +192,11 @@ mod tests {
 
     use super::*;
 
-    fn board(shards: u16) -> Board {
+    fn board(shards: u16) -> Arc<Board> {
         let json = format!(r#"{{"windows": ["all"], "shards": {shards}}}"#);
         let definition = serde_json::from_str(&json).unwrap();
         let id = BoardId::parse("b").unwrap();
-        Board::new(id, definition, 1, 1, BTreeMap::new())
-    }
-
-    fn tags(board: &Board) -> Vec<String> {
-        board.shards().iter().map(Board::tag).collect()
+        Arc::new(Board::new(id, definition, 1, 1, BTreeMap::new()))
     }
 
     #[test]
@@ -190,7 +212,8 @@ mod tests {
         );
         let shard_of = |member| board.shard_of(&MemberId::parse(member).unwrap());
         assert_eq!(["alice", "bob", "é"].map(shard_of), [0, 5, 3]);
-        assert_eq!((tags(&board).len(), &*tags(&board)[3]), (16, "b:16:3"));
+        let shards = board.shards();
+        assert_eq!((shards.len(), shards[3].tag()), (16, "b:16:3"));
     }
 
     #[test]
@@ -198,9 +221,9 @@ mod tests {
         let id = BoardId::parse("b").unwrap();
         for (shards, index, epoch) in [(1, 0, 0), (16, 3, 0), (1, 0, 2), (4, 0, 12)] {
             let of = Sharding { shards, epoch };
-            let shard = Shard { index, of };
+            let shard = ShardId { index, of };
             let tag = shard.tag(&id);
-            assert_eq!(Shard::of_tag(&tag), Some((id.clone(), shard)), "{tag}");
+            assert_eq!(ShardId::of_tag(&tag), Some((id.clone(), shard)), "{tag}");
         }
         for tag in [
             "",
@@ -213,7 +236,7 @@ mod tests {
             "b:1:0",
             "b:x:0",
         ] {
-            assert_eq!(Shard::of_tag(tag), None, "{tag}");
+            assert_eq!(ShardId::of_tag(tag), None, "{tag}");
         }
     }
 }

@@ -33,11 +33,11 @@ pub struct BoardBody {
     pub definition: Definition,
 }
 
-impl From<Board> for BoardBody {
-    fn from(board: Board) -> Self {
+impl From<Arc<Board>> for BoardBody {
+    fn from(board: Arc<Board>) -> Self {
         Self {
             board: board.id.to_string(),
-            definition: board.definition,
+            definition: board.definition.clone(),
         }
     }
 }
@@ -191,7 +191,7 @@ pub async fn get(
     State(app): State<Arc<App>>,
     Path(board): Path<String>,
 ) -> Result<Response, Problem> {
-    let board = app.service.board(&board_id(&board)?).await?;
+    let board = app.service.engine.board(&board_id(&board)?).await?;
     Ok((etag(&board), JsonResponse(BoardBody::from(board))).into_response())
 }
 

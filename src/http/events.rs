@@ -24,7 +24,7 @@ use crate::domain::quota::Network;
 use crate::domain::score::ShownScore;
 use crate::domain::time::Timestamp;
 use crate::service::Error;
-use crate::service::submit::{Asked, BATCH_MAX, Incoming, Submitted};
+use crate::service::events::{Asked, BATCH_MAX, Incoming, Submitted};
 
 /// The header that serves as an event's `id`.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");

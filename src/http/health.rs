@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use super::App;
 use super::problem::{INTERNAL, Problem, ProblemBody, STORE_UNAVAILABLE};
 use crate::domain::time::Timestamp;
-use crate::service::faults::Fault;
+use crate::engine::faults::Fault;
 use crate::supervise;
 
 /// The most faults that readiness names.
@@ -106,15 +106,16 @@ pub async fn readyz(State(app): State<Arc<App>>) -> Result<Json<Ready>, Problem>
         ));
     }
     app.service
+        .engine
         .store
         .check()
         .await
         .map_err(crate::service::Error::from)?;
-    let (faults, fault_count) = app.service.faults.list(FAULTS_SHOWN_MAX);
+    let (faults, fault_count) = app.service.engine.faults.list(FAULTS_SHOWN_MAX);
     Ok(Json(Ready {
         status: "ok",
-        windows_complete: app.service.windows_are_complete(),
-        warnings: app.service.store.warnings().await,
+        windows_complete: app.service.engine.windows_are_complete(),
+        warnings: app.service.engine.store.warnings().await,
         faults: faults.into_iter().map(FaultBody::from).collect(),
         fault_count,
     }))

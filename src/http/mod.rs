@@ -222,7 +222,7 @@ pub fn document() -> OpenApi {
 /// What is answered on connections beyond those that the service may have: whoever watches over it hears the truth, and
 /// everybody else is to come again.
 pub fn reserve(app: Arc<App>) -> Router {
-    let timeouts = app.service.store.timeouts;
+    let timeouts = app.service.engine.store.timeouts;
     let refuse = || Problem::new(OVERLOADED, "there are too many connections; try again");
     Router::new()
         .route("/livez", get(health::livez))
@@ -237,7 +237,7 @@ pub fn reserve(app: Arc<App>) -> Router {
 pub fn router(app: Arc<App>, options: &Options) -> Router {
     let (table, _) = routes(&options.keys).split_for_parts();
     let document = Arc::new(document());
-    let timeouts = app.service.store.timeouts;
+    let timeouts = app.service.engine.store.timeouts;
     let swagger = SwaggerUi::new("/docs").config(Config::from("/openapi.json"));
     let routed = table
         .merge(swagger)

@@ -10,8 +10,8 @@ use super::ratelimit;
 use crate::domain::board::FieldError;
 use crate::domain::event::Rejection;
 use crate::domain::time::Timestamp;
+use crate::engine::error::UsedUp;
 use crate::service::Error;
-use crate::service::error::UsedUp;
 use crate::store::StoreError;
 use crate::throttle;
 

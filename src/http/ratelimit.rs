@@ -3,8 +3,8 @@
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 
-use crate::service::error::UsedUp;
-use crate::service::submit::QuotaLeft;
+use crate::engine::error::UsedUp;
+use crate::service::events::QuotaLeft;
 
 /// What is left of quotas.
 pub const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");

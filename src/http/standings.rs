@@ -23,7 +23,7 @@ use super::problem::{INVALID_PARAMETER, Problem, ProblemBody};
 use crate::domain::board::FieldError;
 use crate::domain::ids::MemberId;
 use crate::domain::series::Track;
-use crate::service::ask::{Rendered, Size};
+use crate::engine::reader::{Rendered, Size};
 use crate::service::member::{AROUND_MAX, MemberRequest};
 use crate::service::page::{PAGE_MAX, PAGE_SIZE, PAGE_SIZE_MAX, PageRequest};
 use crate::service::period::{Choice, Target};

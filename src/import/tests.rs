@@ -1483,6 +1483,6 @@ fn the_arguments_are_bounded_and_keep_the_key_secret() {
     }
     assert_eq!(
         usize::try_from(BATCH_ROWS_MAX),
-        Ok(crate::service::submit::BATCH_MAX)
+        Ok(crate::service::events::BATCH_MAX)
     );
 }

@@ -16,18 +16,21 @@
 mod report;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::report::{Finding, Place, Report};
-use super::{ATTEMPTS_MAX, Error, Service};
+use super::{Error, Service};
 use crate::clock::Clock;
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::period::Period;
 use crate::domain::plan::stretch;
 use crate::domain::series::{Derived, List, Series, Standing};
+use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
+use crate::engine::ATTEMPTS_MAX;
 use crate::store::check::{Head, Look, Manner, Sum, Total};
 use crate::store::keys::{self, Kind, Name, Named};
 use crate::store::purge::Unneeded;
@@ -56,12 +59,12 @@ impl Service {
     /// looked after in Redis itself is among the notes.
     pub async fn check(&self, only: Option<&BoardId>, mends: bool) -> Result<Report, Error> {
         let mut check = Check {
-            store: &self.store,
-            clock: &self.clock,
+            store: &self.engine.store,
+            clock: &self.engine.clock,
             mends,
             report: Report::default(),
         };
-        for warning in self.store.warnings().await {
+        for warning in self.engine.store.warnings().await {
             check.report.note(warning);
         }
         Box::pin(check.run(only)).await?;
@@ -205,7 +208,7 @@ impl Check<'_> {
             // What is left of a board is told with the other keys that are left over.
             return Ok(Step::Done);
         };
-        let Some(board) = self.unless_damaged(place, defined)? else {
+        let Some(board) = self.unless_damaged(place, defined)?.map(Arc::new) else {
             return Ok(Step::Done);
         };
         if head.version.as_deref() != Some(&board.version()) {
@@ -233,7 +236,7 @@ impl Check<'_> {
         }
         self.report.unsure = 0;
         for shard in board.shards() {
-            done!(self.check_shard(&board, &shard).await?);
+            done!(self.check_shard(&shard).await?);
         }
         let unsure = self.report.unsure;
         if unsure > 0 {
@@ -282,17 +285,14 @@ impl Check<'_> {
 
     // Shards.
 
-    async fn check_shard(&mut self, board: &Board, shard: &Board) -> Result<Step, StoreError> {
+    async fn check_shard(&mut self, shard: &Shard) -> Result<Step, StoreError> {
         let tag = shard.tag();
         let place = || Place::of_shard(shard);
-        let registry = keys::registry(&tag, shard.generation);
+        let registry = keys::registry(tag, shard.generation);
         let found = self.store.type_of(&registry).await?;
-        if shard.shard.is_some() {
-            let head = self.store.load_head(&tag).await?;
-            match self
-                .check_head(board, shard, &head, found != "none")
-                .await?
-            {
+        if !shard.shard_id.of.is_together() {
+            let head = self.store.load_head(tag).await?;
+            match self.check_head(shard, &head, found != "none").await? {
                 Some(Step::Done) => {}
                 Some(Step::Stale) => return Ok(Step::Stale),
                 None => return Ok(Step::Done),
@@ -309,7 +309,7 @@ impl Check<'_> {
         }
         let mut readable = Vec::new();
         for derived in shard.derived() {
-            let mends = self.manner(board).mends;
+            let mends = self.manner(shard).mends;
             let checked = self.store.check_state(shard, &derived, mends).await;
             let state = keys::series(shard, derived.series);
             let place = || Place::of_key(shard, &state);
@@ -322,9 +322,9 @@ impl Check<'_> {
                 None => {}
             }
         }
-        done!(self.check_registered(board, shard).await?);
+        done!(self.check_registered(shard).await?);
         for derived in readable {
-            done!(self.check_derived(board, shard, &derived).await?);
+            done!(self.check_derived(shard, &derived).await?);
         }
         Ok(Step::Done)
     }
@@ -333,21 +333,20 @@ impl Check<'_> {
     /// the shard is not in use.
     async fn check_head(
         &mut self,
-        board: &Board,
-        shard: &Board,
+        shard: &Shard,
         head: &Head,
         has_data: bool,
     ) -> Result<Option<Step>, StoreError> {
         let known = head.version.as_deref().unwrap_or_default();
         let (generation, revision) = known.rsplit_once('-').unwrap_or_default();
-        let is_own = generation == board.generation.to_string();
+        let is_own = generation == shard.generation.to_string();
         let is_older = revision
             .parse()
-            .is_ok_and(|revision: u64| revision <= board.revision);
+            .is_ok_and(|revision: u64| revision <= shard.revision);
         if is_own && is_older {
             return Ok(Some(Step::Done));
         }
-        if self.is_changed(board).await? {
+        if self.is_changed(shard).await? {
             return Ok(Some(Step::Stale));
         }
         if is_own || has_data || !matches!(head.found.as_str(), "none" | "hash") {
@@ -356,7 +355,7 @@ impl Check<'_> {
                 "none" => "knows no version".to_owned(),
                 found => format!("is a {found}"),
             };
-            let detail = format!("its head {known}, the definition is {}", board.version());
+            let detail = format!("its head {known}, the definition is {}", shard.version());
             self.report
                 .tell(Place::of_shard(shard), "head", false, detail);
         }
@@ -364,7 +363,7 @@ impl Check<'_> {
     }
 
     /// All that is in the registry of a shard.
-    async fn check_registered(&mut self, board: &Board, shard: &Board) -> Result<Step, StoreError> {
+    async fn check_registered(&mut self, shard: &Shard) -> Result<Step, StoreError> {
         let (mut cursor, mut seen) = ("0".to_owned(), HashSet::new());
         loop {
             let names = self.store.names(shard, &cursor).await;
@@ -380,7 +379,7 @@ impl Check<'_> {
                         if let Some(kind @ Named::Standing { .. }) = keys::named(shard, zset)
                             && seen.insert(zset.to_owned())
                         {
-                            done!(self.check_standing(board, shard, zset, kind).await?);
+                            done!(self.check_standing(shard, zset, kind).await?);
                         }
                     }
                 }
@@ -395,7 +394,7 @@ impl Check<'_> {
     /// What counts events or voters: it is stored once, so that only its form can be looked at.
     async fn check_turnout(
         &mut self,
-        shard: &Board,
+        shard: &Shard,
         key: &str,
         expected: &str,
     ) -> Result<(), StoreError> {
@@ -420,8 +419,7 @@ impl Check<'_> {
 
     async fn check_standing(
         &mut self,
-        board: &Board,
-        shard: &Board,
+        shard: &Shard,
         zset: &str,
         kind: Named<'_>,
     ) -> Result<Step, StoreError> {
@@ -435,12 +433,12 @@ impl Check<'_> {
         let place = Place::of_key(shard, zset);
         let standing = keys::standing_of(shard, zset);
         let of_events = standing.filter(|_| !is_derived && !lists_all);
-        let expires = of_events.and_then(|standing| board.expires_at_ms(&standing.period));
+        let expires = of_events.and_then(|standing| shard.expires_at_ms(&standing.period));
         // Later the retention may have been another one when the standing began.
-        let is_first = board.revision == 1 && of_events.is_some();
+        let is_first = shard.revision == 1 && of_events.is_some();
         let (mut from, mut is_whole, mut is_sound) = (None, false, true);
         loop {
-            let manner = self.manner(board);
+            let manner = self.manner(shard);
             let part = self.store.check_standing(
                 shard,
                 zset,
@@ -475,10 +473,10 @@ impl Check<'_> {
         }
         self.report.standings += 1;
         if shard.layout().summed && !is_whole && is_sound {
-            self.check_total(board, shard, zset, place).await?;
+            self.check_total(shard, zset, place).await?;
         }
         match of_events {
-            Some(standing) => self.check_carried(board, shard, standing, zset).await,
+            Some(standing) => self.check_carried(shard, standing, zset).await,
             None => Ok(Step::Done),
         }
     }
@@ -486,12 +484,11 @@ impl Check<'_> {
     /// The total of a large standing, or one that is damaged.
     async fn check_total(
         &mut self,
-        board: &Board,
-        shard: &Board,
+        shard: &Shard,
         zset: &str,
         place: Place,
     ) -> Result<(), StoreError> {
-        let mends = self.manner(board).mends;
+        let mends = self.manner(shard).mends;
         let total = self.store.check_total(shard, zset, mends).await;
         match self.unless_damaged(|| place.clone(), total)? {
             Some(Total::Agrees) | None => {}
@@ -511,22 +508,21 @@ impl Check<'_> {
     /// A period's standing with what was carried over, beside those without it.
     async fn check_carried(
         &mut self,
-        board: &Board,
-        shard: &Board,
+        shard: &Shard,
         standing: Standing,
         zset: &str,
     ) -> Result<Step, StoreError> {
         let List::Period(unit) = standing.series.list else {
             return Ok(Step::Done);
         };
-        let ratio = board.definition.carryover.get(&unit);
+        let ratio = shard.definition.carryover.get(&unit);
         let is_current = keys::sorted_set(shard, &standing) == zset;
-        let Some(ratio) = ratio.filter(|_| is_current && has_whole_base(board, standing)) else {
+        let Some(ratio) = ratio.filter(|_| is_current && has_whole_base(shard, standing)) else {
             return Ok(Step::Done);
         };
-        let base = board.base(unit, standing.series.track);
-        let periods = stretch(board, standing.period, 2);
-        if self.has_expired(board, &periods) {
+        let base = shard.base(unit, standing.series.track);
+        let periods = stretch(shard, standing.period, 2);
+        if self.has_expired(shard, &periods) {
             return Ok(Step::Done);
         }
         let terms = periods.into_iter().map(|period| Standing {
@@ -534,25 +530,24 @@ impl Check<'_> {
             period,
         });
         // The share may have been another one.
-        let ratio = (board.revision == 1).then_some(ratio.millionths());
+        let ratio = (shard.revision == 1).then_some(ratio.millionths());
         let sum = Sum::carried(standing, terms.collect(), ratio);
-        self.check_sum(board, shard, &sum).await
+        self.check_sum(shard, &sum).await
     }
 
     /// Whether some of these periods may be gone.
-    fn has_expired(&self, board: &Board, periods: &[Period]) -> bool {
+    fn has_expired(&self, shard: &Board, periods: &[Period]) -> bool {
         let now = self.clock.now().ms();
         let mut expires = periods
             .iter()
-            .filter_map(|period| board.expires_at_ms(period));
+            .filter_map(|period| shard.expires_at_ms(period));
         expires.any(|expires| expires <= now)
     }
 
     /// The standings of a derived series that are complete, beside their terms.
     async fn check_derived(
         &mut self,
-        board: &Board,
-        shard: &Board,
+        shard: &Shard,
         derived: &Derived,
     ) -> Result<Step, StoreError> {
         let place = || Place::of_key(shard, &keys::series(shard, derived.series));
@@ -565,29 +560,24 @@ impl Check<'_> {
             let start = Timestamp::from_ms_clamped(entry.start);
             let period = shard.calendar.containing(unit, start);
             let history = stretch(shard, period, derived.periods);
-            if period.start_ms != entry.start || self.has_expired(board, &history) {
+            if period.start_ms != entry.start || self.has_expired(shard, &history) {
                 continue;
             }
             let sum = Sum::derived(shard, derived, period, &history);
-            done!(self.check_sum(board, shard, &sum).await?);
+            done!(self.check_sum(shard, &sum).await?);
         }
         Ok(Step::Done)
     }
 
-    async fn check_sum(
-        &mut self,
-        board: &Board,
-        shard: &Board,
-        sum: &Sum,
-    ) -> Result<Step, StoreError> {
+    async fn check_sum(&mut self, shard: &Shard, sum: &Sum) -> Result<Step, StoreError> {
         let zset = keys::sorted_set(shard, &sum.standing);
         let place = Place::of_key(shard, &zset);
         // The new shards of a board that has moved know nothing of terms that had expired before.
-        let has_moved = !board.placement.former.is_empty();
+        let has_moved = !shard.placement.former.is_empty();
         let mut may_drop = !has_moved;
         let mut from = None;
         loop {
-            let manner = self.manner(board);
+            let manner = self.manner(shard);
             let mends = manner.mends && may_drop;
             let look = Manner { mends, ..manner };
             let part = self.store.check_sum(shard, sum, from.as_ref(), look).await;

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use futures::future::try_join_all;
 
-use super::ask::{Reader, SharedPage};
-use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
+use super::{Error, Service};
 use crate::domain::board::{Board, FieldError};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::score::Score;
+use crate::domain::shard::Shard;
+use crate::engine::reader::{Reader, SharedPage};
+use crate::engine::{ATTEMPTS_MAX, LiveBoard};
 use crate::store::initial::{CALL_MEMBERS_MAX, Initialized};
 use crate::store::{Freshness, Versioned};
 
@@ -35,9 +37,9 @@ impl Service {
         scores: &BTreeMap<MemberId, Option<String>>,
     ) -> Result<u64, Error> {
         for _ in 0..ATTEMPTS_MAX {
-            let live = self.live_board(id).await?;
+            let live = self.engine.live_board(id).await?;
             let scores = read_scores(&live.board, scores)?;
-            if !self.note_use(&live).await? {
+            if !self.engine.note_use(&live).await? {
                 continue;
             }
             let mut of_shard = vec![Vec::new(); live.shards.len()];
@@ -45,10 +47,10 @@ impl Service {
                 of_shard[live.board.shard_of(&score.0)].push(score);
             }
             let shards = live.shards.iter().zip(&of_shard);
-            let set = shards.map(|(shard, scores)| self.set_all(&shard.board, scores));
+            let set = shards.map(|(shard, scores)| self.set_all(&shard.shard, scores));
             match try_join_all(set).await?.into_iter().sum::<Option<u64>>() {
                 Some(count) => return Ok(count),
-                None => self.reload(id).await?,
+                None => self.engine.reload(id).await?,
             }
         }
         Err(Error::busy())
@@ -57,13 +59,13 @@ impl Service {
     /// Sets initial scores of a shard, none too; `None` if the definition has changed.
     async fn set_all(
         &self,
-        board: &Board,
+        shard: &Shard,
         scores: &[(MemberId, Option<Score>)],
     ) -> Result<Option<u64>, Error> {
         let mut count = 0;
         let calls = scores.len().div_ceil(CALL_MEMBERS_MAX).max(1);
         for some in (0..calls).map(|call| part(scores, call)) {
-            match self.store.set_initial(board, some).await? {
+            match self.engine.store.set_initial(shard, some).await? {
                 Versioned::Current(Initialized::Done(members)) => count = members,
                 Versioned::Current(Initialized::OutOfRange(place)) => {
                     let beyond = some.get(place).map(|(member, _)| {
@@ -88,9 +90,9 @@ impl Service {
         size: u64,
     ) -> Result<FoundInitial, Error> {
         for _ in 0..ATTEMPTS_MAX {
-            let live = self.live_board(id).await?;
+            let live = self.engine.live_board(id).await?;
             let standing = live.board.initial_scores();
-            let reader = Reader::new(self, &live, Freshness::Current);
+            let reader = Reader::new(&self.engine, &live, Freshness::Current);
             if let Some(shared) = reader.page(standing, offset, size, None).await? {
                 return Ok(FoundInitial { live, shared });
             }

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::ask::{Found, Reader, Size};
-use super::merged::Merged;
 use super::period::{Choice, Target};
-use super::voters::Voters;
-use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
+use super::{Error, Service};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::series::{Standing, Track};
+use crate::engine::merge::Merged;
+use crate::engine::reader::{Found, Reader, Size};
+use crate::engine::voters::Voters;
+use crate::engine::{ATTEMPTS_MAX, LiveBoard};
 use crate::store::Freshness;
 use crate::store::standings::{Neighbourhood, Query};
 
@@ -60,9 +61,9 @@ impl Service {
         let around = request.around.unwrap_or(0).max(1);
         let mut freshness = request.freshness;
         for _ in 0..ATTEMPTS_MAX {
-            let live = self.live_board(&request.board).await?;
+            let live = self.engine.live_board(&request.board).await?;
             let board = &live.board;
-            let now = self.clock.now();
+            let now = self.engine.clock.now();
             let target = Target::find(&live, &request.window, request.track, &request.choice, now)?;
             let not_found = || Error::MemberNotFound {
                 board: board.id.clone(),
@@ -76,11 +77,14 @@ impl Service {
             let previous = target.previous(board, now);
             let before = previous.as_ref().map(|target| target.standing);
             let standings = (target.standing, before);
-            let reader = Reader::new(self, &live, freshness).of_size(request.size_in_all);
+            let reader = Reader::new(&self.engine, &live, freshness).of_size(request.size_in_all);
             match reader.member(standings, &request.member, around).await? {
                 Some(Some(found)) => {
                     let entries = found.entries.iter();
-                    let voters = self.voters(&live, &target, entries).await?;
+                    let voters = self
+                        .engine
+                        .voters(&live, &target.periods(&live.board), entries)
+                        .await?;
                     let as_of = reader.as_of();
                     let live = Arc::clone(&live);
                     return Ok(FoundMember {

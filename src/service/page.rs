@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::ask::{Found, Reader, SharedPage, Size};
-use super::merged::Merged;
 use super::period::{Choice, Target};
-use super::voters::Voters;
-use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
+use super::{Error, Service};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::series::{Standing, Track};
+use crate::engine::merge::Merged;
+use crate::engine::reader::{Found, Reader, SharedPage, Size};
+use crate::engine::voters::Voters;
+use crate::engine::{ATTEMPTS_MAX, LiveBoard};
 use crate::store::Freshness;
 use crate::store::standings::Query;
 
@@ -64,8 +65,8 @@ impl Service {
         let PageRequest { page, size, .. } = *request;
         let offset = (page - 1) * size;
         for _ in 0..ATTEMPTS_MAX {
-            let live = self.live_board(&request.board).await?;
-            let now = self.clock.now();
+            let live = self.engine.live_board(&request.board).await?;
+            let now = self.engine.clock.now();
             let target = Target::find(&live, &request.window, request.track, &request.choice, now)?;
             if target.is_expired {
                 return Ok(FoundPage {
@@ -77,9 +78,13 @@ impl Service {
                 });
             }
             let member = request.member.as_ref();
-            let reader = Reader::new(self, &live, request.freshness).of_size(request.size_in_all);
+            let reader =
+                Reader::new(&self.engine, &live, request.freshness).of_size(request.size_in_all);
             if let Some(shared) = reader.page(target.standing, offset, size, member).await? {
-                let voters = self.voters_of_page(&live, &target, &shared).await?;
+                let voters = self
+                    .engine
+                    .voters_of_page(&live, &target.periods(&live.board), &shared)
+                    .await?;
                 let as_of = reader.as_of();
                 return Ok(FoundPage {
                     live,

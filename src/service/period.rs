@@ -1,12 +1,13 @@
 //! Which standing a read is about.
 
-use super::{Error, LiveBoard};
+use super::Error;
 use crate::domain::board::Board;
 use crate::domain::period::Period;
 use crate::domain::plan::stretch;
 use crate::domain::series::{Series, Standing, Track};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
+use crate::engine::LiveBoard;
 
 /// How a request names a period of a window.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use futures::future::try_join_all;
 
-use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
+use super::{Error, Service};
 use crate::domain::event::Origin;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::quota::{self, QuotaUse};
 use crate::domain::time::Timestamp;
+use crate::engine::{ATTEMPTS_MAX, LiveBoard};
 use crate::store::Versioned;
 use crate::store::quotas::Taken;
 
@@ -39,14 +40,14 @@ impl Service {
     pub async fn quotas(&self, request: &QuotasRequest) -> Result<FoundQuotas, Error> {
         let member = request.member.as_ref();
         for _ in 0..ATTEMPTS_MAX {
-            let live = self.live_board(&request.board).await?;
-            let now = self.clock.now();
+            let live = self.engine.live_board(&request.board).await?;
+            let now = self.engine.clock.now();
             let uses = quota::counts(&live.board, &request.origin, member, now);
             // Where the counts lie with the members, that is one place.
             let homes = live.homes.len().max(1);
             let read = (0..homes).map(|home| self.counts_at(&live, home, &uses, now));
             let Some(counts) = try_join_all(read).await?.into_iter().collect() else {
-                self.reload(&live.board.id).await?;
+                self.engine.reload(&live.board.id).await?;
                 continue;
             };
             let mut counts: Vec<Vec<(QuotaUse, Taken)>> = counts;
@@ -70,8 +71,11 @@ impl Service {
         if uses.is_empty() && home > 0 {
             return Ok(Some(Vec::new()));
         }
-        let home = live.homes.get(home).map_or(&live.board, |home| &home.board);
-        let read = self.store.quota_counts(home, &uses, now).await?;
+        let home = live
+            .homes
+            .get(home)
+            .map_or(&live.shards[0].shard, |home| &home.home);
+        let read = self.engine.store.quota_counts(home, &uses, now).await?;
         Ok(match read {
             Versioned::Current(taken) => Some(uses.into_iter().zip(taken).collect()),
             Versioned::Stale => None,

@@ -5,12 +5,13 @@ use std::time::Instant;
 
 use futures::future::try_join_all;
 
-use super::ask::{Found, Reader};
 use super::period::{Choice, Target};
-use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
+use super::{Error, Service};
 use crate::domain::ids::BoardId;
 use crate::domain::period::Period;
 use crate::domain::series::{Standing, Track};
+use crate::engine::reader::{Found, Reader};
+use crate::engine::{ATTEMPTS_MAX, LiveBoard};
 use crate::store::Freshness;
 use crate::store::standings::{Amounts, Query};
 
@@ -54,9 +55,9 @@ impl Service {
             ..
         } = request;
         for _ in 0..ATTEMPTS_MAX {
-            let live = self.live_board(&request.board).await?;
+            let live = self.engine.live_board(&request.board).await?;
             let board = &live.board;
-            let target = Target::find(&live, window, *track, choice, self.clock.now())?;
+            let target = Target::find(&live, window, *track, choice, self.engine.clock.now())?;
             let counts_voters = board.definition.uniques.is_some();
             if target.is_expired {
                 return Ok(FoundStats {
@@ -72,12 +73,12 @@ impl Service {
             } else {
                 Vec::new()
             };
-            let reader = Reader::new(self, &live, request.freshness);
+            let reader = Reader::new(&self.engine, &live, request.freshness);
             let Some(amounts) = reader.amounts(target.standing, &periods).await? else {
                 continue;
             };
             let voters = if counts_voters {
-                Some(self.voters_of_standing(&live, &periods).await?)
+                Some(self.engine.voters_of_standing(&live, &periods).await?)
             } else {
                 None
             };

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::ask::{Found, Reader};
-use super::merged::Merged;
 use super::period::{Choice, Target};
-use super::voters::Voters;
-use super::{ATTEMPTS_MAX, Error, LiveBoard, Service};
+use super::{Error, Service};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::series::{Standing, Track};
+use crate::engine::merge::Merged;
+use crate::engine::reader::{Found, Reader};
+use crate::engine::voters::Voters;
+use crate::engine::{ATTEMPTS_MAX, LiveBoard};
 use crate::store::Freshness;
 use crate::store::standings::{Entry, Query, Subset};
 
@@ -56,10 +57,10 @@ impl Service {
     /// Reads some members.
     pub async fn subset(&self, request: &SubsetRequest) -> Result<FoundSubset, Error> {
         for _ in 0..ATTEMPTS_MAX {
-            let live = self.live_board(&request.board).await?;
-            let now = self.clock.now();
+            let live = self.engine.live_board(&request.board).await?;
+            let now = self.engine.clock.now();
             let target = Target::find(&live, &request.window, request.track, &request.choice, now)?;
-            let reader = Reader::new(self, &live, request.freshness);
+            let reader = Reader::new(&self.engine, &live, request.freshness);
             let subset = if target.is_expired {
                 Arc::new(Subset {
                     total: 0,
@@ -81,7 +82,10 @@ impl Service {
             }
             listed.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
             let entries: Vec<Entry> = listed.into_iter().map(|(_, entry)| entry).collect();
-            let voters = self.voters(&live, &target, entries.iter()).await?;
+            let voters = self
+                .engine
+                .voters(&live, &target.periods(&live.board), entries.iter())
+                .await?;
             let as_of = reader.as_of();
             return Ok(FoundSubset {
                 live,

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use futures::future::try_join_all;
 use serde::{Deserialize, Serialize};
@@ -9,11 +10,12 @@ use serde_json::{Value, json};
 
 use super::dispatch::Store;
 use super::reply::{Reply, unknown_code};
+use super::script::Script;
 use super::{StoreError, Versioned, keys, script};
 use crate::domain::board::{Board, Definition};
 use crate::domain::ids::BoardId;
 use crate::domain::placement::Placement;
-use crate::domain::shard::Sharding;
+use crate::domain::shard::{Shard, Sharding};
 use crate::domain::window::Window;
 
 /// The instant from which stamps count microseconds (`scripts/begin.lua`), in milliseconds since the epoch.
@@ -38,7 +40,7 @@ struct Stored {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unreadable {
     /// What can be read of it.
-    pub board: Board,
+    pub board: Arc<Board>,
     /// Whether that is all but for fields that this release does not know.
     pub is_known: bool,
     /// What is wrong with it.
@@ -46,7 +48,7 @@ pub struct Unreadable {
 }
 
 /// A board as it is stored.
-pub type StoredBoard = Result<Board, Box<Unreadable>>;
+pub type StoredBoard = Result<Arc<Board>, Box<Unreadable>>;
 
 /// What has changed since an instance has asked last.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -91,7 +93,7 @@ impl Store {
             return Ok(None);
         };
         match serde_json::from_str(json) {
-            Ok(stored) => Ok(Some(Ok(board_of(id, stored)))),
+            Ok(stored) => Ok(Some(Ok(board_of(id, stored).into()))),
             Err(error) => {
                 let unreadable = salvage(id, version, json, &error)?;
                 Ok(Some(Err(Box::new(unreadable))))
@@ -124,9 +126,7 @@ impl Store {
             board.version().into(),
             json.into(),
         ];
-        let reply = self
-            .write(board, &script::DEFINE, vec![head(board)], args)
-            .await?;
+        let reply = self.write_head(board, &script::DEFINE, args).await?;
         match Reply::new(reply)?.text()?.as_str() {
             "OK" => Ok(Defined::Stored),
             "CHANGED" => Ok(Defined::Changed),
@@ -140,9 +140,7 @@ impl Store {
     pub async fn delete_board(&self, board: &Board) -> Result<bool, StoreError> {
         self.mark_all_unneeded(board).await?;
         let args = vec![board.version().into()];
-        let reply = self
-            .write(board, &script::DELETE, vec![head(board)], args)
-            .await?;
+        let reply = self.write_head(board, &script::DELETE, args).await?;
         match Reply::new(reply)?.text()?.as_str() {
             "OK" => Ok(true),
             "CHANGED" => Ok(false),
@@ -264,14 +262,14 @@ impl Store {
 
     /// Tells all shards of a board, and where the counts of its quotas lie, which version of its definition holds. What is
     /// older than they know they ignore; then this returns the greatest revision that one of them knows.
-    pub async fn open_shards(&self, board: &Board) -> Result<Option<u64>, StoreError> {
+    pub async fn open_shards(&self, board: &Arc<Board>) -> Result<Option<u64>, StoreError> {
         let mut newer = None;
         if board.reserves() && !board.placement.home().is_together() {
             let homes = board.homes();
             let told = homes.iter().map(|home| {
                 self.tell(
                     home,
-                    keys::counts_head(&home.tag(), home.placement.home()),
+                    keys::counts_head(home.tag(), home.placement.home()),
                     board.revision,
                 )
             });
@@ -286,14 +284,14 @@ impl Store {
     /// have been unlinked before they were told: so all are marked once more.
     pub(super) async fn tell_version(
         &self,
-        board: &Board,
+        board: &Arc<Board>,
         sharding: Sharding,
         revision: u64,
     ) -> Result<Option<u64>, StoreError> {
         let shards = board.shards_of(sharding);
         let told = shards
             .iter()
-            .map(|shard| self.tell(shard, head(shard), revision));
+            .map(|shard| self.tell(shard, keys::head(shard.tag()), revision));
         let newer = try_join_all(told).await?.into_iter().flatten().max();
         let board_head = vec![keys::head(board.id.as_str()), "version".into()];
         let version: Option<String> = self.command("HGET", board_head).await?;
@@ -309,6 +307,17 @@ impl Store {
         Ok(newer)
     }
 
+    /// Runs a script that writes to the key of a board's definition.
+    pub(super) async fn write_head(
+        &self,
+        board: &Board,
+        script: &'static Script,
+        args: Vec<fred::types::Value>,
+    ) -> Result<fred::types::Value, StoreError> {
+        let id = board.id.as_str();
+        self.write_at(id, script, vec![keys::head(id)], args).await
+    }
+
     /// Marks all data of a board, so that it is unlinked once the board is gone.
     async fn mark_all_unneeded(&self, board: &Board) -> Result<(), StoreError> {
         for sharding in board.placement.all() {
@@ -319,7 +328,7 @@ impl Store {
 
     async fn tell(
         &self,
-        shard: &Board,
+        shard: &Shard,
         head: String,
         revision: u64,
     ) -> Result<Option<u64>, StoreError> {
@@ -337,9 +346,7 @@ impl Store {
     /// Notes that a board of several shards has events. Returns whether the definition is still this one.
     pub async fn mark_used(&self, board: &Board) -> Result<Versioned<()>, StoreError> {
         let args = vec![board.version().into()];
-        let reply = self
-            .write(board, &script::USE, vec![head(board)], args)
-            .await?;
+        let reply = self.write_head(board, &script::USE, args).await?;
         Ok(match Reply::answer(reply)? {
             Versioned::Current(_) => Versioned::Current(()),
             Versioned::Stale => Versioned::Stale,
@@ -370,10 +377,6 @@ pub(super) fn read_definition(id: &BoardId, json: &str) -> Result<Board, StoreEr
     let stored = serde_json::from_str(json)
         .map_err(|error| StoreError::Unexpected(format!("the definition of {id}: {error}")))?;
     Ok(board_of(id, stored))
-}
-
-fn head(board: &Board) -> String {
-    keys::head(&board.tag())
 }
 
 fn board_of(id: &BoardId, stored: Stored) -> Board {
@@ -421,7 +424,7 @@ fn salvage(
     board.epochs = epochs.ok().flatten().unwrap_or_default();
     board.placement = placement.unwrap_or(board.placement);
     Ok(Unreadable {
-        board,
+        board: board.into(),
         is_known,
         detail: detail.to_owned(),
     })

@@ -21,6 +21,7 @@ use crate::domain::board::{Board, Order};
 use crate::domain::ids::BoardId;
 use crate::domain::period::Period;
 use crate::domain::series::{Derived, Standing};
+use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 
 /// Standings of no more entries, in all of their keys together, are looked at in one call: some milliseconds of Redis.
@@ -222,7 +223,7 @@ impl Store {
     /// may be dropped; `must_expire`: whether it was so from its beginning.
     pub async fn check_standing(
         &self,
-        shard: &Board,
+        shard: &Shard,
         zset: &str,
         (is_derived, lists_all): (bool, bool),
         (expires_at_ms, must_expire): (Option<i64>, bool),
@@ -245,7 +246,7 @@ impl Store {
             must_expire,
             mend: manner.mends,
         };
-        let mut all = vec![keys::head(&shard.tag())];
+        let mut all = vec![keys::head(shard.tag())];
         all.extend(keys::of_sorted_set(zset.to_owned(), shard.layout()));
         if is_derived {
             all.push(keys::state_of(zset).to_owned());
@@ -273,7 +274,7 @@ impl Store {
     /// Looks whether the state of a derived series can be read.
     pub async fn check_state(
         &self,
-        shard: &Board,
+        shard: &Shard,
         derived: &Derived,
         mends: bool,
     ) -> Result<Versioned<Vec<Difference>>, StoreError> {
@@ -282,10 +283,7 @@ impl Store {
             revision: shard.revision,
             mend: mends,
         };
-        let all = vec![
-            keys::head(&shard.tag()),
-            keys::series(shard, derived.series),
-        ];
+        let all = vec![keys::head(shard.tag()), keys::series(shard, derived.series)];
         let scripts = (&script::CHECK_STATE, &script::MEND_STATE);
         let reply = self.step(shard, scripts, mends, all, pack(&args)?);
         match Reply::answer(reply.await?)? {
@@ -297,7 +295,7 @@ impl Store {
     /// Looks at a part of the members of a sum, from where the last part has ended.
     pub async fn check_sum(
         &self,
-        shard: &Board,
+        shard: &Shard,
         sum: &Sum,
         from: Option<&(u32, String)>,
         manner: Manner,
@@ -323,7 +321,7 @@ impl Store {
         };
         let mut all = keys::head_and_registry(shard);
         all.push(if sum.kind == "carried" {
-            keys::head(&shard.tag())
+            keys::head(shard.tag())
         } else {
             keys::series(shard, sum.standing.series)
         });
@@ -381,7 +379,7 @@ impl Store {
 
     async fn step(
         &self,
-        shard: &Board,
+        shard: &Shard,
         (look, mend): (&'static script::Script, &'static script::Script),
         mends: bool,
         keys: Vec<String>,
@@ -443,9 +441,8 @@ impl Store {
             board.version(),
             seen.definition.clone().unwrap_or_default(),
         ];
-        let head = vec![keys::head(board.id.as_str())];
         let args = args.map(Value::from).to_vec();
-        let reply = self.write(board, &script::DEFINE, head, args).await?;
+        let reply = self.write_head(board, &script::DEFINE, args).await?;
         Ok(Reply::new(reply)?.text()? == "OK")
     }
 
@@ -481,7 +478,7 @@ impl Store {
     /// between (WATCH); then it begins anew, a few times.
     pub async fn check_total(
         &self,
-        shard: &Board,
+        shard: &Shard,
         zset: &str,
         mends: bool,
     ) -> Result<Total, StoreError> {
@@ -498,7 +495,7 @@ impl Store {
 
     async fn add_up(
         &self,
-        shard: &Board,
+        shard: &Shard,
         zset: &str,
         mends: bool,
         watch: &Watch,

@@ -20,7 +20,7 @@ use super::replicas::Replicas;
 use super::script::Script;
 use super::topology::Topology;
 use super::{Dated, StoreError};
-use crate::domain::board::Board;
+use crate::domain::shard::Shard;
 use crate::timeouts::TimeoutFactor;
 
 /// For how long a call is sent again whose slot has moved or is moving.
@@ -142,12 +142,12 @@ impl Store {
     /// Runs a script that writes. Calls for the same board, or shard, are carried out in the order of their making.
     pub(super) async fn write(
         &self,
-        board: &Board,
+        shard: &Shard,
         script: &'static Script,
         keys: Vec<String>,
         args: Vec<Value>,
     ) -> Result<Value, StoreError> {
-        self.write_at(&board.tag(), script, keys, args).await
+        self.write_at(shard.tag(), script, keys, args).await
     }
 
     /// The same for a board, or shard, whose keys have this in common.
@@ -166,13 +166,13 @@ impl Store {
     /// Runs a script that writes what can be made again from other data: it does not wait for replicas.
     pub(super) async fn derive(
         &self,
-        board: &Board,
+        shard: &Shard,
         script: &'static Script,
         keys: Vec<String>,
         args: Vec<Value>,
     ) -> Result<Value, StoreError> {
         let call = call(script, keys, args);
-        self.run_in_turn(&board.tag(), call, None).await
+        self.run_in_turn(shard.tag(), call, None).await
     }
 
     async fn run_in_turn(
@@ -213,7 +213,7 @@ impl Store {
     /// argument.
     pub(super) async fn read_replica(
         &self,
-        board: &Board,
+        shard: &Shard,
         script: &'static Script,
         keys: Vec<String>,
         args: Vec<Value>,
@@ -221,7 +221,7 @@ impl Store {
         let replicas = self.replicas.as_ref()?;
         let call = call(script, keys, args);
         let primary = self.topology.server(call.slot())?;
-        let (value, as_of) = Box::pin(replicas.read(&primary, &board.tag(), call)).await?;
+        let (value, as_of) = Box::pin(replicas.read(&primary, shard.tag(), call)).await?;
         let as_of = Some(as_of);
         Some(Dated { value, as_of })
     }

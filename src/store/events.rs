@@ -16,9 +16,9 @@ use super::dispatch::Store;
 use super::reply::{Reply, require};
 use super::reservations::Token;
 use super::{StoreError, Versioned, keys, script};
-use crate::domain::board::Board;
 use crate::domain::event::{Detail, Outcome, Rejection};
 use crate::domain::plan::{Plan, Route, Sum};
+use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 
@@ -106,7 +106,7 @@ impl Store {
     /// for those that are not remembered there. All have an id.
     pub async fn recall(
         &self,
-        shard: &Board,
+        shard: &Shard,
         plans: Vec<&Plan>,
     ) -> Result<Vec<Option<Answer>>, StoreError> {
         let ids = plans.iter().filter_map(|plan| plan.event.id.as_ref());
@@ -131,20 +131,20 @@ impl Store {
     /// Carries out events of one board, in one call: see [`CALL_COST_US_MAX`]. The answers are in their order.
     pub async fn apply(
         &self,
-        board: &Board,
+        shard: &Shard,
         events: &[Ready],
         now: Timestamp,
     ) -> Result<Versioned<Vec<Answer>>, StoreError> {
-        let (keys, args) = encode::call(board, events, now, self.waits_for_replicas());
+        let (keys, args) = encode::call(shard, events, now, self.waits_for_replicas());
         let reply = self
-            .write(board, &script::APPLY, keys, vec![pack(&args)?])
+            .write(shard, &script::APPLY, keys, vec![pack(&args)?])
             .await?;
         let Versioned::Current(mut reply) = Reply::answer(reply)? else {
             return Ok(Versioned::Stale);
         };
         let mut answers = Vec::with_capacity(events.len());
         for event in events {
-            answers.push(decode::answer(board, &event.plan, reply.next()?)?);
+            answers.push(decode::answer(shard, &event.plan, reply.next()?)?);
         }
         let answers = reply.is_empty().then_some(answers);
         require(answers, "there are as many results as events").map(Versioned::Current)

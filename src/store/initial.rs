@@ -6,9 +6,9 @@ use super::args::{LayoutArgs, StoredScore, pack, stored_score};
 use super::dispatch::Store;
 use super::reply::{Reply, unknown_code};
 use super::{StoreError, Versioned, keys, script};
-use crate::domain::board::Board;
 use crate::domain::ids::MemberId;
 use crate::domain::score::Score;
+use crate::domain::shard::Shard;
 use crate::domain::ties::TieKey;
 use crate::domain::time::Timestamp;
 
@@ -37,26 +37,26 @@ impl Store {
     /// Sets the initial scores of members, each named once, in one call: at most [`CALL_MEMBERS_MAX`].
     pub async fn set_initial(
         &self,
-        board: &Board,
+        shard: &Shard,
         scores: &[(MemberId, Option<Score>)],
     ) -> Result<Versioned<Initialized>, StoreError> {
         let stored = |score: &Option<Score>| {
-            let stored = score.map(|score| stored_score(board, score));
+            let stored = score.map(|score| stored_score(shard, score));
             stored.into()
         };
         let args = InitialArgs {
-            version: board.version(),
-            layout: LayoutArgs::new(board),
+            version: shard.version(),
+            layout: LayoutArgs::new(shard),
             names: scores.iter().map(|(member, _)| member.as_str()).collect(),
             scores: scores.iter().map(|(_, score)| stored(score)).collect(),
-            time: TieKey::new(board.definition.ties, Timestamp::MIN).number(),
+            time: TieKey::new(shard.definition.ties, Timestamp::MIN).number(),
         };
-        let mut keys = keys::head_and_registry(board);
-        keys.extend(keys::standing(board, &board.initial_scores()));
-        let derived = board.derived().filter(|derived| derived.has_initial);
-        keys.extend(derived.map(|derived| keys::series(board, derived.series)));
+        let mut keys = keys::head_and_registry(shard);
+        keys.extend(keys::standing(shard, &shard.initial_scores()));
+        let derived = shard.derived().filter(|derived| derived.has_initial);
+        keys.extend(derived.map(|derived| keys::series(shard, derived.series)));
         let reply = self
-            .write(board, &script::INITIAL, keys, vec![pack(&args)?])
+            .write(shard, &script::INITIAL, keys, vec![pack(&args)?])
             .await?;
         let Versioned::Current((code, mut reply)) = Reply::versioned(reply)? else {
             return Ok(Versioned::Stale);

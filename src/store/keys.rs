@@ -42,12 +42,11 @@
 //! A window that was taken from a board and added again has its epoch behind its name: `day@5`.
 
 use super::reservations::Token;
-use crate::domain::board::Board;
 use crate::domain::ids::{BoardId, EventId};
 use crate::domain::period::{Period, Unit};
 use crate::domain::quota::Pool;
 use crate::domain::series::{Layout, List, Series, Standing, Track};
-use crate::domain::shard::{Shard, Sharding};
+use crate::domain::shard::{Shard, ShardId, Sharding};
 use crate::domain::window::Window;
 
 /// The set of shardings of boards whose data is to be unlinked.
@@ -105,18 +104,18 @@ pub fn counts_head(tag: &str, sharding: Sharding) -> String {
 }
 
 /// The key of what has changed in a shard that moves away.
-pub fn changes(board: &Board) -> String {
-    own(board, "changes")
+pub fn changes(shard: &Shard) -> String {
+    own(shard, "changes")
 }
 
 /// The key of what was copied of it.
-pub fn copied(board: &Board) -> String {
-    own(board, "copied")
+pub fn copied(shard: &Shard) -> String {
+    own(shard, "copied")
 }
 
 /// A key for the use of one script call.
-pub fn scratch(board: &Board) -> String {
-    own(board, "scratch")
+pub fn scratch(shard: &Shard) -> String {
+    own(shard, "scratch")
 }
 
 /// What a name in a registry is the key of, as far as it is copied to other shards.
@@ -136,8 +135,8 @@ pub enum Named<'a> {
 }
 
 /// What a name in the registry of a shard is the key of; `None` for what is not copied by itself.
-pub fn named<'a>(board: &Board, name: &'a str) -> Option<Named<'a>> {
-    let (series, rest) = name.strip_prefix(&own(board, ""))?.split_once(':')?;
+pub fn named<'a>(shard: &Shard, name: &'a str) -> Option<Named<'a>> {
+    let (series, rest) = name.strip_prefix(&own(shard, ""))?.split_once(':')?;
     let list = series.strip_prefix("real-").unwrap_or(series);
     if list.starts_with("events-") {
         return Some(Named::Events);
@@ -185,7 +184,7 @@ pub struct Name {
     /// Of which board,
     pub id: BoardId,
     /// of which of its shards,
-    pub shard: Shard,
+    pub shard: ShardId,
     /// and of which generation of it it is; `None` of those that have none.
     pub generation: Option<u64>,
     /// What it is for.
@@ -195,7 +194,7 @@ pub struct Name {
 /// Whose a key is; `None` for those that all boards share, and those of others.
 pub fn take_apart(key: &str) -> Option<Name> {
     let (tag, rest) = key.strip_prefix("st:{")?.split_once('}')?;
-    let (id, shard) = Shard::of_tag(tag)?;
+    let (id, shard) = ShardId::of_tag(tag)?;
     let name = |generation, kind| {
         Some(Name {
             id,
@@ -263,8 +262,8 @@ fn list_of(series: &str) -> Option<List> {
 
 /// The standing with this sorted set, as far as the board's calendar knows its period. Its data may be that of an
 /// earlier epoch.
-pub fn standing_of(board: &Board, zset: &str) -> Option<Standing> {
-    let (series, key) = zset.strip_prefix(&own(board, ""))?.split_once(':')?;
+pub fn standing_of(shard: &Shard, zset: &str) -> Option<Standing> {
+    let (series, key) = zset.strip_prefix(&own(shard, ""))?.split_once(':')?;
     let list = list_of(series)?;
     let track = if series.starts_with("real-") {
         Track::Real
@@ -273,7 +272,7 @@ pub fn standing_of(board: &Board, zset: &str) -> Option<Standing> {
     };
     let series = Series { list, track };
     let unit = series.window().map_or(Unit::All, Window::unit);
-    let period = board.calendar.parse_key(unit, key).ok()?;
+    let period = shard.calendar.parse_key(unit, key).ok()?;
     Some(Standing { series, period })
 }
 
@@ -293,8 +292,8 @@ pub fn state_of(zset: &str) -> &str {
 }
 
 /// A name without what all keys of the board, or shard, have in common.
-pub fn short<'a>(board: &Board, name: &'a str) -> &'a str {
-    name.strip_prefix(&own(board, "")).unwrap_or(name)
+pub fn short<'a>(shard: &Shard, name: &'a str) -> &'a str {
+    name.strip_prefix(&own(shard, "")).unwrap_or(name)
 }
 
 /// What the names of the keys of a board match, or of all boards.
@@ -304,7 +303,7 @@ pub fn pattern(id: Option<&BoardId>) -> String {
 }
 
 /// The same key of another shard of the board.
-pub fn moved(name: &str, from: &Board, to: &Board) -> Option<String> {
+pub fn moved(name: &str, from: &Shard, to: &Shard) -> Option<String> {
     let name = name.strip_prefix(&own(from, ""))?;
     Some(own(to, name))
 }
@@ -340,48 +339,48 @@ pub fn member_of(change: &str) -> Option<(&str, &str)> {
 }
 
 /// The keys that most scripts begin with: the head and the registry.
-pub fn head_and_registry(board: &Board) -> Vec<String> {
-    let tag = board.tag();
-    vec![head(&tag), registry(&tag, board.generation)]
+pub fn head_and_registry(shard: &Shard) -> Vec<String> {
+    let tag = shard.tag();
+    vec![head(tag), registry(tag, shard.generation)]
 }
 
 /// The key of a remembered event id.
-pub fn event(board: &Board, id: &EventId) -> String {
-    own(board, &format!("e:{id}"))
+pub fn event(shard: &Shard, id: &EventId) -> String {
+    own(shard, &format!("e:{id}"))
 }
 
 /// The key of what was taken of a quota's pool.
-pub fn quota(board: &Board, pool: &Pool) -> String {
-    own(board, &format!("q:{}", pool.name))
+pub fn quota(shard: &Shard, pool: &Pool) -> String {
+    own(shard, &format!("q:{}", pool.name))
 }
 
 /// The key of what is reserved of the quotas whose counts lie in this shard.
-pub fn reserved(board: &Board) -> String {
-    own(board, "reserved")
+pub fn reserved(shard: &Shard) -> String {
+    own(shard, "reserved")
 }
 
 /// The key of how many reservations are open of each pool in this shard.
-pub fn reserving(board: &Board) -> String {
-    own(board, "reserving")
+pub fn reserving(shard: &Shard) -> String {
+    own(shard, "reserving")
 }
 
 /// The key under which an event without id is remembered by the token of its reservation.
-pub fn event_of(board: &Board, token: Token) -> String {
-    own(board, &format!("t:{token}"))
+pub fn event_of(shard: &Shard, token: Token) -> String {
+    own(shard, &format!("t:{token}"))
 }
 
 /// The key of the mark that voids this token.
-pub fn void(board: &Board, token: Token) -> String {
-    own(board, &format!("f:{token}"))
+pub fn void(shard: &Shard, token: Token) -> String {
+    own(shard, &format!("f:{token}"))
 }
 
 /// A key of the board's data.
-fn own(board: &Board, name: &str) -> String {
-    format!("st:{{{}}}:{}:{name}", board.tag(), board.generation)
+fn own(shard: &Shard, name: &str) -> String {
+    format!("st:{{{}}}:{}:{name}", shard.tag(), shard.generation)
 }
 
 /// The key of a series: of the state of a derived one, and the beginning of its standings' keys.
-pub fn series(board: &Board, series: Series) -> String {
+pub fn series(shard: &Shard, series: Series) -> String {
     let track = match series.track {
         Track::Shown => "",
         Track::Real => "real-",
@@ -393,32 +392,32 @@ pub fn series(board: &Board, series: Series) -> String {
         List::Initial(unit) => format!("initial-{unit}"),
         List::InitialScores => "initial-scores".to_owned(),
     };
-    recorded(board, series.window(), &format!("{track}{list}"))
+    recorded(shard, series.window(), &format!("{track}{list}"))
 }
 
 /// The key of something that is recorded from the epoch of a window on.
-fn recorded(board: &Board, window: Option<Window>, name: &str) -> String {
-    let epoch = match board.epoch(window) {
+fn recorded(shard: &Shard, window: Option<Window>, name: &str) -> String {
+    let epoch = match shard.epoch(window) {
         0 => String::new(),
         epoch => format!("@{epoch}"),
     };
-    own(board, &format!("{name}{epoch}"))
+    own(shard, &format!("{name}{epoch}"))
 }
 
 /// The key of the number of events of a period.
-pub fn events(board: &Board, period: &Period) -> String {
-    turnout(board, "events", period)
+pub fn events(shard: &Shard, period: &Period) -> String {
+    turnout(shard, "events", period)
 }
 
 /// The key of the voters of a period; with a separator and a member's id behind it, of those of the member.
-pub fn voters(board: &Board, period: &Period) -> String {
-    turnout(board, "voters", period)
+pub fn voters(shard: &Shard, period: &Period) -> String {
+    turnout(shard, "voters", period)
 }
 
-fn turnout(board: &Board, what: &str, period: &Period) -> String {
+fn turnout(shard: &Shard, what: &str, period: &Period) -> String {
     let unit = period.unit;
-    let series = recorded(board, Some(Window::Period(unit)), &format!("{what}-{unit}"));
-    format!("{series}:{}", board.calendar.key(period))
+    let series = recorded(shard, Some(Window::Period(unit)), &format!("{what}-{unit}"));
+    format!("{series}:{}", shard.calendar.key(period))
 }
 
 /// The key of the voters of a member in a period.
@@ -428,8 +427,8 @@ pub fn member_voters(voters: &str, member: &str) -> String {
 
 /// The key of the voters that sketch.lua and union.lua work on, of a board or shard; it is there for the time of a call
 /// alone.
-pub fn sketch(board: &Board, index: usize) -> String {
-    own(board, &format!("sketch:{index}"))
+pub fn sketch(shard: &Shard, index: usize) -> String {
+    own(shard, &format!("sketch:{index}"))
 }
 
 /// How many keys a standing has.
@@ -441,60 +440,60 @@ pub fn width(layout: Layout) -> usize {
 }
 
 /// The keys of a standing, [`width`] of them: its sorted set, its members, its distinct scores, their sum.
-pub fn standing(board: &Board, standing: &Standing) -> impl Iterator<Item = String> + use<> {
-    of_sorted_set(sorted_set(board, standing), board.layout())
+pub fn standing(shard: &Shard, standing: &Standing) -> impl Iterator<Item = String> + use<> {
+    of_sorted_set(sorted_set(shard, standing), shard.layout())
 }
 
 /// The key of a standing's sorted set.
-pub fn sorted_set(board: &Board, standing: &Standing) -> String {
+pub fn sorted_set(shard: &Shard, standing: &Standing) -> String {
     format!(
         "{}:{}",
-        series(board, standing.series),
-        board.calendar.key(&standing.period)
+        series(shard, standing.series),
+        shard.calendar.key(&standing.period)
     )
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::sync::Arc;
 
     use super::*;
+    use crate::domain::board::Board;
     use crate::domain::time::Timestamp;
     use crate::domain::window::Window;
 
     fn board(json: &str, epochs: &[(Window, u64)]) -> Board {
         let definition = serde_json::from_str(json).unwrap();
-        let epochs: BTreeMap<_, _> = epochs.iter().copied().collect();
-        Board::new(
-            BoardId::parse("run_hero").unwrap(),
-            definition,
-            7,
-            3,
-            epochs,
-        )
+        let id = BoardId::parse("run_hero").unwrap();
+        Board::new(id, definition, 7, 3, epochs.iter().copied().collect())
+    }
+
+    /// The only shard of a board, or its last one.
+    fn shard(json: &str, epochs: &[(Window, u64)]) -> Shard {
+        Arc::new(board(json, epochs)).shards().pop().unwrap()
     }
 
     fn shown(list: List) -> Series {
         Series::shown(list)
     }
 
-    fn keys(board: &Board, series: Series, at: &str) -> Vec<String> {
+    fn keys(shard: &Shard, series: Series, at: &str) -> Vec<String> {
         let unit = series.window().map_or(Unit::All, Window::unit);
-        let period = board
+        let period = shard
             .calendar
             .containing(unit, Timestamp::parse(at).unwrap());
-        standing(board, &Standing { series, period }).collect()
+        standing(shard, &Standing { series, period }).collect()
     }
 
     #[test]
     fn every_key_is_exactly_so() {
         let rolling: Window = "last-7-days".parse().unwrap();
-        let first = board(
+        let first = shard(
             r#"{"windows": ["hour"], "ranking": "dense", "timezone": "Asia/Shanghai"}"#,
             &[],
         );
-        assert_eq!(head(&first.tag()), "st:{run_hero}");
-        assert_eq!(registry(&first.tag(), 7), "st:{run_hero}:7:keys");
+        assert_eq!(head(first.tag()), "st:{run_hero}");
+        assert_eq!(registry(first.tag(), 7), "st:{run_hero}:7:keys");
         assert_eq!(
             event(&first, &EventId::parse("run-88231").unwrap()),
             "st:{run_hero}:7:e:run-88231"
@@ -511,7 +510,7 @@ mod tests {
                 "st:{run_hero}:7:hour:2026-11-21T00:00Z:scores",
             ]
         );
-        let plain = board(
+        let plain = shard(
             r#"{"windows": ["day"], "ties": "member"}"#,
             &[(Window::Period(Unit::Day), 2), (rolling, 5)],
         );
@@ -536,7 +535,7 @@ mod tests {
             keys(&plain, shown(List::Period(Unit::All)), at),
             ["st:{run_hero}:7:all:all"]
         );
-        let vote = board(
+        let vote = shard(
             r#"{"windows": ["day"], "ties": "member", "weight": {}, "initial": ["day"], "uniques": "member"}"#,
             &[(Window::Period(Unit::Day), 2)],
         );
@@ -559,15 +558,14 @@ mod tests {
             standing(&vote, &vote.initial_scores()).next().unwrap(),
             "st:{run_hero}:7:initial-scores:all"
         );
-        let sharded = board(
-            r#"{"windows": ["day"], "shards": 16, "ties": "member"}"#,
+        let shard = &shard(
+            r#"{"windows": ["day"], "shards": 4, "ties": "member"}"#,
             &[],
         );
-        let shard = &sharded.shards()[3];
-        assert_eq!(head(&shard.tag()), "st:{run_hero:16:3}");
+        assert_eq!(head(shard.tag()), "st:{run_hero:4:3}");
         assert_eq!(
             keys(shard, shown(List::Period(Unit::Day)), at),
-            ["st:{run_hero:16:3}:7:day:2026-11-21"]
+            ["st:{run_hero:4:3}:7:day:2026-11-21"]
         );
         let period = vote
             .calendar
@@ -600,6 +598,7 @@ mod tests {
     fn what_is_copied_to_other_shards_is_told_by_its_name() {
         let mut sharded = board(r#"{"windows": ["day"], "shards": 4}"#, &[]);
         sharded.placement = sharded.placement.towards(2).closing();
+        let sharded = Arc::new(sharded);
         let [from, to] = [
             &sharded.shards()[3],
             &sharded.shards_of(sharded.placement.next.unwrap().to)[1],
@@ -643,11 +642,10 @@ mod tests {
     #[test]
     fn a_key_tells_whose_it_is_and_what_for() {
         let id = BoardId::parse("run_hero").unwrap();
-        let sharded = board(r#"{"windows": ["day"], "shards": 16}"#, &[]);
-        let [whole, shard] = [
-            Sharding::first(1).all().next().unwrap(),
-            sharded.shards()[3].shard.unwrap(),
-        ];
+        let [whole, shard] = [(1, 0), (16, 3)].map(|(shards, index)| ShardId {
+            index,
+            of: Sharding::first(shards),
+        });
         for (key, of, generation, kind) in [
             ("st:{run_hero}", whole, None, Kind::Head),
             ("st:{run_hero:16:3}", shard, None, Kind::Head),
@@ -695,7 +693,7 @@ mod tests {
 
     #[test]
     fn the_standing_of_a_key_is_found_again() {
-        let vote = board(
+        let vote = shard(
             r#"{"windows": ["day", "hour", "last-7-days"], "weight": {}, "initial": ["day"],
                 "carryover": {"day": 0.5}, "timezone": "Asia/Shanghai"}"#,
             &[(Window::Period(Unit::Day), 2)],
@@ -725,8 +723,7 @@ mod tests {
 
     #[test]
     fn what_is_reserved_has_keys_of_its_own() {
-        let sharded = board(r#"{"windows": ["day"], "shards": 16}"#, &[]);
-        let shard = &sharded.shards()[3];
+        let shard = &shard(r#"{"windows": ["day"], "shards": 4}"#, &[]);
         let token = Token::from_bits(0x12_34ab);
         assert_eq!(
             [
@@ -736,7 +733,7 @@ mod tests {
                 void(shard, token)
             ],
             ["reserved", "reserving", "t:rSjEAAAAAAA", "f:rSjEAAAAAAA"]
-                .map(|name| format!("st:{{run_hero:16:3}}:7:{name}"))
+                .map(|name| format!("st:{{run_hero:4:3}}:7:{name}"))
         );
     }
 }

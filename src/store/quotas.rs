@@ -9,6 +9,7 @@ use super::{StoreError, Versioned, keys, script};
 use crate::domain::board::{AcceptLate, Board};
 use crate::domain::event::FUTURE_MS_MAX;
 use crate::domain::quota::{Measure, Quota, QuotaUse, QuotaWindow};
+use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 
 /// A quota, as the scripts take it (`scripts/lib/quota.lua`).
@@ -46,10 +47,10 @@ pub(super) fn rules(board: &Board) -> Vec<QuotaRule> {
 }
 
 /// A use; its keys go behind those that are there.
-pub(super) fn use_args(board: &Board, used: &QuotaUse, keys: &mut Vec<String>) -> UseArgs {
+pub(super) fn use_args(home: &Shard, used: &QuotaUse, keys: &mut Vec<String>) -> UseArgs {
     let mut indexes = Vec::new();
     for pool in &used.pools {
-        keys.push(keys::quota(board, pool));
+        keys.push(keys::quota(home, pool));
         indexes.resize(pool.place, 0);
         indexes.push(keys.len());
     }
@@ -78,17 +79,17 @@ impl Store {
     /// Reads what was taken of these quotas, as of one instant.
     pub async fn quota_counts(
         &self,
-        board: &Board,
+        home: &Shard,
         uses: &[QuotaUse],
         now: Timestamp,
     ) -> Result<Versioned<Vec<Taken>>, StoreError> {
-        let mut keys = vec![keys::counts_head(&board.tag(), board.placement.home())];
-        let uses = uses.iter().map(|used| use_args(board, used, &mut keys));
+        let mut keys = vec![keys::counts_head(home.tag(), home.placement.home())];
+        let uses = uses.iter().map(|used| use_args(home, used, &mut keys));
         let args = CountArgs {
-            version: board.version(),
+            version: home.version(),
             instant: now.ms(),
             uses: uses.collect(),
-            rules: rules(board),
+            rules: rules(home),
         };
         let reply = self.read(&script::QUOTAS, keys, vec![pack(&args)?]).await?;
         let Versioned::Current(mut reply) = Reply::answer(reply)? else {

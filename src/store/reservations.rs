@@ -2,8 +2,8 @@
 
 use std::fmt::{self, Write};
 use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
 
 use fred::types::Value;
 use serde::{Serialize, Serializer};
@@ -14,9 +14,9 @@ use super::protocol::{self, record::TOKEN_BYTES};
 use super::quotas::{QuotaRule, UseArgs, rules, use_args};
 use super::reply::{Reply, unknown_code};
 use super::{StoreError, Versioned, keys, script};
-use crate::domain::board::Board;
 use crate::domain::ids::EventId;
 use crate::domain::quota::QuotaUse;
+use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 
 /// For how long a token stays void, and an event that was taken is remembered at least, in milliseconds: longer than any
@@ -68,7 +68,7 @@ pub struct Wanted {
     /// What the reservation is to be known by.
     pub token: Token,
     /// The shard of the event's member.
-    pub shard: Arc<Board>,
+    pub shard: Shard,
     /// The event's id.
     pub id: Option<EventId>,
     /// The instant that it counts for.
@@ -144,13 +144,13 @@ impl Store {
     /// overtakes another that waits. The answers are in their order.
     pub async fn reserve(
         &self,
-        home: &Board,
+        home: &Shard,
         requests: &[Vec<Wanted>],
         now: Timestamp,
     ) -> Result<Versioned<Vec<Reserved>>, StoreError> {
         let mut keys = vec![
-            keys::counts_head(&home.tag(), home.placement.home()),
-            keys::quotas_registry(&home.tag(), home.generation),
+            keys::counts_head(home.tag(), home.placement.home()),
+            keys::quotas_registry(home.tag(), home.generation),
             keys::reserved(home),
             keys::reserving(home),
         ];
@@ -177,7 +177,7 @@ impl Store {
                 args.instants.push(wanted.at.ms());
                 args.uses.push(uses);
                 args.asks.push(wanted.asks_quotas);
-                args.tags.push(shard.tag());
+                args.tags.push(shard.tag().to_owned());
                 args.records.push(match &wanted.id {
                     Some(id) => keys::event(shard, id),
                     None => keys::event_of(shard, wanted.token),
@@ -200,7 +200,7 @@ impl Store {
     /// already stays so.
     pub async fn settle(
         &self,
-        home: &Board,
+        home: &Shard,
         kept: &[Token],
         given_back: &[Token],
     ) -> Result<(), StoreError> {
@@ -217,14 +217,14 @@ impl Store {
     /// The reservations in this shard that are open and as old as this, by the server's clock.
     pub async fn open_reservations(
         &self,
-        home: &Board,
+        home: &Shard,
         older_than_ms: i64,
     ) -> Result<Versioned<Vec<OpenReservation>>, StoreError> {
         let mut found = Vec::new();
         let mut cursor = "0".to_owned();
         loop {
             let keys = vec![
-                keys::counts_head(&home.tag(), home.placement.home()),
+                keys::counts_head(home.tag(), home.placement.home()),
                 keys::reserved(home),
             ];
             let args = pack(&ReservedArgs {
@@ -250,7 +250,7 @@ impl Store {
     /// Whether the event of a reservation was applied. If it was not, its token is void from then on: it never will be.
     pub async fn void(
         &self,
-        board: &Board,
+        shard: &Shard,
         open: &OpenReservation,
     ) -> Result<Versioned<bool>, StoreError> {
         let keys = vec![
@@ -259,7 +259,7 @@ impl Store {
             open.void.clone(),
         ];
         let token = open.token.to_string();
-        let generation = board.generation.to_string();
+        let generation = shard.generation.to_string();
         let args = [generation, token, VOID_MS.to_string()];
         let args = args.map(Value::from).to_vec();
         let reply = self.write_at(&open.tag, &script::VOID, keys, args).await?;

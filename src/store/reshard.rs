@@ -1,6 +1,7 @@
 //! Moving a board's data to other shards.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use fred::types::Value;
@@ -13,7 +14,7 @@ use super::{StoreError, Versioned, keys, script};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::series::Series;
-use crate::domain::shard::Sharding;
+use crate::domain::shard::{Shard, Sharding};
 
 /// How many entries one call reads or writes: less than a millisecond of Redis.
 const CALL_ENTRIES_MAX: u32 = 300;
@@ -99,7 +100,7 @@ struct StandingKeys {
 }
 
 impl StandingKeys {
-    fn moved(&self, from: &Board, to: &Board) -> Option<Self> {
+    fn moved(&self, from: &Shard, to: &Shard) -> Option<Self> {
         let optional = |key: &Option<String>| match key {
             Some(key) => keys::moved(key, from, to).map(Some),
             None => Some(None),
@@ -120,7 +121,7 @@ impl DerivedEntry {
     }
 
     /// The same in another shard.
-    pub fn moved(&self, from: &Board, to: &Board) -> Option<Self> {
+    pub fn moved(&self, from: &Shard, to: &Shard) -> Option<Self> {
         let events = match &self.events {
             Some(events) => Some(events.moved(from, to)?),
             None => None,
@@ -135,7 +136,7 @@ impl DerivedEntry {
 
 /// Data for one new shard: the keys and arguments of adopt.lua as they come together.
 pub struct Adoption<'a> {
-    shard: &'a Board,
+    shard: &'a Shard,
     keys: Vec<String>,
     args: AdoptArgs,
     strings: Vec<Bytes>,
@@ -159,7 +160,7 @@ struct AdoptArgs {
 
 impl<'a> Adoption<'a> {
     /// Nothing yet, for this shard, read under this lease.
-    pub fn new(shard: &'a Board, lease: u64) -> Self {
+    pub fn new(shard: &'a Shard, lease: u64) -> Self {
         let mut keys = keys::head_and_registry(shard);
         keys.push(keys::scratch(shard));
         Self {
@@ -288,9 +289,8 @@ impl Store {
             duration_ms.to_string(),
             copied.to_string(),
         ];
-        let head = vec![keys::head(board.id.as_str())];
         let args = args.map(Value::from).to_vec();
-        let reply = self.write(board, &script::LEASE, head, args).await?;
+        let reply = self.write_head(board, &script::LEASE, args).await?;
         let mut reply = Reply::new(reply)?;
         match reply.text()?.as_str() {
             "OK" => reply.count().map(Some),
@@ -323,12 +323,20 @@ impl Store {
     }
 
     /// Makes the shards of a sharding known that is not in use yet.
-    pub async fn announce_shards(&self, board: &Board, to: Sharding) -> Result<(), StoreError> {
+    pub async fn announce_shards(
+        &self,
+        board: &Arc<Board>,
+        to: Sharding,
+    ) -> Result<(), StoreError> {
         self.tell_version(board, to, NOT_OPEN).await.map(drop)
     }
 
     /// Has shards take nothing in and show nothing any more, for ever.
-    pub async fn retire_shards(&self, board: &Board, from: Sharding) -> Result<(), StoreError> {
+    pub async fn retire_shards(
+        &self,
+        board: &Arc<Board>,
+        from: Sharding,
+    ) -> Result<(), StoreError> {
         if from.is_together() {
             // The head is the board's own: what was planned for an older definition is refused anyway.
             return Ok(());
@@ -337,7 +345,7 @@ impl Store {
     }
 
     /// Has a shard note what changes from now on.
-    pub async fn track(&self, shard: &Board) -> Result<(), StoreError> {
+    pub async fn track(&self, shard: &Shard) -> Result<(), StoreError> {
         let mut keys = keys::head_and_registry(shard);
         keys.extend([keys::changes(shard), keys::copied(shard)]);
         let args = vec![shard.generation.to_string().into()];
@@ -351,10 +359,10 @@ impl Store {
     /// A part of the names of a shard's keys, and the cursor of the next, `0` at the end. Names may come twice.
     pub async fn names(
         &self,
-        shard: &Board,
+        shard: &Shard,
         cursor: &str,
     ) -> Result<(String, Vec<String>), StoreError> {
-        let registry = keys::registry(&shard.tag(), shard.generation);
+        let registry = keys::registry(shard.tag(), shard.generation);
         let (cursor, mut part) = self.scan("SSCAN", registry, cursor).await?;
         let mut names = Vec::new();
         while !part.is_empty() {
@@ -378,7 +386,7 @@ impl Store {
     }
 
     /// What of a shard was copied, and has not been dropped since.
-    pub async fn copied(&self, shard: &Board) -> Result<HashMap<String, bool>, StoreError> {
+    pub async fn copied(&self, shard: &Shard) -> Result<HashMap<String, bool>, StoreError> {
         let copied: HashMap<String, String> =
             self.command("HGETALL", vec![keys::copied(shard)]).await?;
         let copied = copied.into_iter().map(|(name, how)| (name, how == DONE));
@@ -394,7 +402,7 @@ impl Store {
     /// A part of the members of the standing with this sorted set, and the cursor of the next, `0` at the end.
     pub async fn scan_members(
         &self,
-        shard: &Board,
+        shard: &Shard,
         zset: &str,
         cursor: &str,
     ) -> Result<(String, Vec<StoredMember>), StoreError> {
@@ -425,7 +433,7 @@ impl Store {
     /// nothing is noted there any more: the board was deleted, or its move has ended.
     pub async fn changes(
         &self,
-        shard: &Board,
+        shard: &Shard,
         notes: Notes<'_>,
         count: u32,
     ) -> Result<Versioned<(u64, Vec<Change>)>, StoreError> {
@@ -438,7 +446,7 @@ impl Store {
             count: count.min(CHANGES_MAX),
         };
         let keys = vec![
-            keys::head(&shard.tag()),
+            keys::head(shard.tag()),
             keys::changes(shard),
             keys::copied(shard),
         ];
@@ -457,7 +465,7 @@ impl Store {
     /// The standings of a derived series that are there.
     pub async fn derived_entries(
         &self,
-        shard: &Board,
+        shard: &Shard,
         series: Series,
     ) -> Result<Vec<DerivedEntry>, StoreError> {
         let key = keys::series(shard, series);
@@ -514,7 +522,7 @@ fn plain_member(id: String, stored: &Value) -> Option<StoredMember> {
     })
 }
 
-fn change(shard: &Board, mut reply: Reply) -> Result<Change, StoreError> {
+fn change(shard: &Shard, mut reply: Reply) -> Result<Change, StoreError> {
     let (what, times) = (reply.text()?, reply.text()?);
     let expires_at_ms = reply.integer()?;
     let now = match keys::named(shard, &what) {

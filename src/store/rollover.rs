@@ -6,10 +6,10 @@ use super::args::{LayoutArgs, pack};
 use super::dispatch::Store;
 use super::reply::{Reply, unknown_code};
 use super::{StoreError, Versioned, keys, script};
-use crate::domain::board::Board;
 use crate::domain::period::Period;
 use crate::domain::plan::stretch;
 use crate::domain::series::{Derived, Standing};
+use crate::domain::shard::Shard;
 use crate::domain::ties::TieKey;
 use crate::domain::time::Timestamp;
 
@@ -43,7 +43,7 @@ impl Store {
     /// it is. `running` is the period in which `now` lies; `budget` bounds the step, see [`STEP_BUDGET`].
     pub async fn advance(
         &self,
-        board: &Board,
+        shard: &Shard,
         derived: &Derived,
         period: &Period,
         running: &Period,
@@ -58,7 +58,7 @@ impl Store {
             ..
         } = *derived;
         // One more than the window has: what leaves it.
-        let history = stretch(board, *period, periods + 1);
+        let history = stretch(shard, *period, periods + 1);
         let start_of = |index: usize| {
             history
                 .get(index)
@@ -67,8 +67,8 @@ impl Store {
         let has_before = history.len() > usize::from(periods);
         let periods = history.len().min(usize::from(periods));
         let args = AdvanceArgs {
-            version: board.version(),
-            layout: LayoutArgs::new(board),
+            version: shard.version(),
+            layout: LayoutArgs::new(shard),
             now: now.ms(),
             start: period.start_ms,
             oldest: start_of(periods - 1),
@@ -77,8 +77,8 @@ impl Store {
             previous: if has_before { start_of(1) } else { i64::MIN },
             periods,
             initial: has_initial,
-            floor: board.layout().hashed.then(|| beginning(board, period)),
-            keep_from: board
+            floor: shard.layout().hashed.then(|| beginning(shard, period)),
+            keep_from: shard
                 .calendar
                 .previous(running)
                 .map_or(running.start_ms, |period| period.start_ms),
@@ -86,8 +86,8 @@ impl Store {
             cache_max: CACHE_MAX,
             budget,
         };
-        let mut keys = keys::head_and_registry(board);
-        keys.push(keys::series(board, series));
+        let mut keys = keys::head_and_registry(shard);
+        keys.push(keys::series(shard, series));
         let target = Standing {
             series,
             period: *period,
@@ -97,15 +97,15 @@ impl Store {
             period,
         };
         let terms = if has_initial {
-            vec![of_period(*period), board.initial_scores()]
+            vec![of_period(*period), shard.initial_scores()]
         } else {
             history.into_iter().map(of_period).collect()
         };
         for standing in std::iter::once(target).chain(terms) {
-            keys.extend(keys::standing(board, &standing));
+            keys.extend(keys::standing(shard, &standing));
         }
         let reply = self
-            .derive(board, &script::ADVANCE, keys, vec![pack(&args)?])
+            .derive(shard, &script::ADVANCE, keys, vec![pack(&args)?])
             .await?;
         match Reply::versioned(reply)? {
             Versioned::Stale => Ok(Versioned::Stale),
@@ -119,7 +119,7 @@ impl Store {
 }
 
 /// The tie key of a period's beginning: the time of initial scores in it.
-pub(super) fn beginning(board: &Board, period: &Period) -> u64 {
+pub(super) fn beginning(shard: &Shard, period: &Period) -> u64 {
     let start = period.start().unwrap_or(Timestamp::MIN);
-    TieKey::new(board.definition.ties, start).number()
+    TieKey::new(shard.definition.ties, start).number()
 }

@@ -17,6 +17,7 @@ use crate::domain::ids::MemberId;
 use crate::domain::period::Period;
 use crate::domain::score::{SCORE_MAX, Score};
 use crate::domain::series::Standing;
+use crate::domain::shard::Shard;
 use crate::domain::ties::TieKey;
 use crate::domain::time::Timestamp;
 
@@ -295,7 +296,7 @@ enum MemberArg<'a> {
 
 /// The keys and arguments of a call as they come together.
 struct Encoder<'a> {
-    board: &'a Board,
+    shard: &'a Shard,
     keys: Vec<String>,
     standings: Vec<(usize, usize, i64)>,
     places: HashMap<Standing, usize>,
@@ -307,9 +308,9 @@ impl Encoder<'_> {
             return *place;
         }
         let first = self.keys.len() + 1;
-        self.keys.extend(keys::standing(self.board, standing));
-        let (state, start) = if self.board.derived_as(standing.series).is_some() {
-            self.keys.push(keys::series(self.board, standing.series));
+        self.keys.extend(keys::standing(self.shard, standing));
+        let (state, start) = if self.shard.derived_as(standing.series).is_some() {
+            self.keys.push(keys::series(self.shard, standing.series));
             (self.keys.len(), standing.period.start_ms)
         } else {
             (0, 0)
@@ -350,7 +351,7 @@ impl Encoder<'_> {
             Query::Amounts { standing, periods } => {
                 let place = self.standing(standing);
                 let counts = periods.iter().map(|period| {
-                    self.keys.push(keys::events(self.board, period));
+                    self.keys.push(keys::events(self.shard, period));
                     self.keys.len()
                 });
                 let counts = counts.collect();
@@ -370,12 +371,12 @@ impl Encoder<'_> {
             } => QueryArgs::Slice(
                 6,
                 self.standing(standing),
-                mark.args(self.board),
+                mark.args(self.shard),
                 *before,
                 *count,
             ),
             Query::Places { standing, marks } => {
-                let marks = marks.iter().map(|mark| mark.args(self.board)).collect();
+                let marks = marks.iter().map(|mark| mark.args(self.shard)).collect();
                 QueryArgs::Places(7, self.standing(standing), marks)
             }
         }
@@ -386,30 +387,30 @@ impl Store {
     /// Reads a board's standings, in one call and as of one instant. The answers are in the order of the queries.
     pub async fn read_standings(
         &self,
-        board: &Board,
+        shard: &Shard,
         queries: &[Query],
         freshness: Freshness,
     ) -> Result<Dated<Versioned<Vec<Answer>>>, StoreError> {
         let mut encoder = Encoder {
-            board,
-            keys: vec![keys::head(&board.tag())],
+            shard,
+            keys: vec![keys::head(shard.tag())],
             standings: Vec::new(),
             places: HashMap::new(),
         };
         let asked = queries.iter().map(|query| encoder.query(query)).collect();
         let args = ReadArgs {
-            version: board.version(),
-            layout: LayoutArgs::new(board),
-            ranking: ranking_name(board),
+            version: shard.version(),
+            layout: LayoutArgs::new(shard),
+            ranking: ranking_name(shard),
             standings: encoder.standings,
             queries: asked,
         };
         let (mut keys, args) = (encoder.keys, pack(&args)?);
         if freshness == Freshness::Bounded && self.has_replicas() {
-            keys.push(keys::registry(&board.tag(), board.generation));
-            let read = self.read_replica(board, &script::READ, keys.clone(), vec![args.clone()]);
+            keys.push(keys::registry(shard.tag(), shard.generation));
+            let read = self.read_replica(shard, &script::READ, keys.clone(), vec![args.clone()]);
             if let Some(Dated { value, as_of }) = read.await
-                && let Ok(value) = answers(board, queries, value)
+                && let Ok(value) = answers(shard, queries, value)
                 && is_complete(&value)
             {
                 return Ok(Dated { value, as_of });
@@ -418,7 +419,7 @@ impl Store {
         }
         let reply = self.read(&script::READ, keys, vec![args]).await?;
         Ok(Dated {
-            value: answers(board, queries, reply)?,
+            value: answers(shard, queries, reply)?,
             as_of: None,
         })
     }

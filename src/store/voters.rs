@@ -7,29 +7,28 @@ use super::args::pack;
 use super::dispatch::Store;
 use super::reply::Reply;
 use super::{StoreError, keys, script};
-use crate::domain::board::Board;
 use crate::domain::period::Period;
+use crate::domain::shard::Shard;
 
 /// How many periods' voters one call may merge: about a millisecond of Redis, where there are many voters.
 const CALL_PERIODS_MAX: usize = 100;
 
 impl Store {
     /// Estimates how many distinct voters there were in these periods together.
-    pub async fn voters(&self, board: &Board, periods: &[Period]) -> Result<u64, StoreError> {
-        let keys = periods.iter().map(|period| keys::voters(board, period));
-        let counts = self.count_voters(board, &[keys.collect()]).await?;
+    pub async fn voters(&self, shard: &Shard, periods: &[Period]) -> Result<u64, StoreError> {
+        let keys = periods.iter().map(|period| keys::voters(shard, period));
+        let counts = self.count_voters(shard, &[keys.collect()]).await?;
         counts.first().copied().ok_or_else(missing)
     }
 
     /// The same for all shards of a board. It is what one shard would tell, since the union of HyperLogLogs is exact.
     pub async fn voters_of_shards(
         &self,
-        board: &Board,
-        shards: &[&Board],
+        shards: &[&Shard],
         periods: &[Period],
     ) -> Result<u64, StoreError> {
         let sketches = shards.iter().map(async |shard| {
-            let head = [keys::head(&shard.tag()), keys::sketch(shard, 0)];
+            let head = [keys::head(shard.tag()), keys::sketch(shard, 0)];
             let voters = periods.iter().map(|period| keys::voters(shard, period));
             let keys = head.into_iter().chain(voters).collect();
             self.read(&script::SKETCH, keys, Vec::new()).await
@@ -38,11 +37,11 @@ impl Store {
         let is_empty = |sketch: &Value| sketch.as_bytes().is_none_or(<[u8]>::is_empty);
         let mut sketches: Vec<Value> = try_join_all(sketches).await?;
         sketches.retain(|sketch| !is_empty(sketch));
-        if sketches.is_empty() {
+        let (Some(first), false) = (shards.first(), sketches.is_empty()) else {
             return Ok(0);
-        }
-        let scratch = (0..sketches.len()).map(|index| keys::sketch(board, index));
-        let keys = std::iter::once(keys::head(&board.tag())).chain(scratch);
+        };
+        let scratch = (0..sketches.len()).map(|index| keys::sketch(first, index));
+        let keys = std::iter::once(keys::head(first.tag())).chain(scratch);
         let count = self.read(&script::UNION, keys.collect(), sketches).await?;
         count.as_u64().ok_or_else(missing)
     }
@@ -50,13 +49,13 @@ impl Store {
     /// The same for each of some members, of one shard.
     pub async fn member_voters(
         &self,
-        board: &Board,
+        shard: &Shard,
         periods: &[Period],
         members: impl Iterator<Item = &str>,
     ) -> Result<Vec<u64>, StoreError> {
         let of_periods: Vec<String> = periods
             .iter()
-            .map(|period| keys::voters(board, period))
+            .map(|period| keys::voters(shard, period))
             .collect();
         let of_member = |member| {
             let keys = of_periods.iter();
@@ -67,19 +66,19 @@ impl Store {
         let together = (CALL_PERIODS_MAX / periods.len().max(1)).max(1);
         let mut counts = Vec::with_capacity(groups.len());
         for groups in groups.chunks(together) {
-            counts.extend(self.count_voters(board, groups).await?);
+            counts.extend(self.count_voters(shard, groups).await?);
         }
         Ok(counts)
     }
 
     async fn count_voters(
         &self,
-        board: &Board,
+        shard: &Shard,
         groups: &[Vec<String>],
     ) -> Result<Vec<u64>, StoreError> {
         let sizes: Vec<usize> = groups.iter().map(Vec::len).collect();
         let voters = groups.iter().flatten().cloned();
-        let keys = std::iter::once(keys::head(&board.tag())).chain(voters);
+        let keys = std::iter::once(keys::head(shard.tag())).chain(voters);
         let read = self.read(&script::VOTERS, keys.collect(), vec![pack(&sizes)?]);
         let reply = match read.await {
             // A script that may write is refused then, but not the command alone.

@@ -139,29 +139,36 @@ async fn a_walk_that_a_restart_of_redis_interrupts_misses_nobody() {
     let at = Timestamp::parse("2026-11-19T00:00:00Z").unwrap();
     let mut cursors = Vec::new();
     for ties in ["first", "member"] {
-        let board = service.board(&BoardId::parse(ties).unwrap()).await.unwrap();
-        let derived = board.derived().next().unwrap();
-        let period = board.calendar.containing(derived.window.unit(), at);
-        let now = service.clock.now();
-        let running = board.calendar.containing(derived.window.unit(), now);
+        let board = service
+            .engine
+            .board(&BoardId::parse(ties).unwrap())
+            .await
+            .unwrap();
+        let shard = board.shards().remove(0);
+        let derived = shard.derived().next().unwrap();
+        let period = shard.calendar.containing(derived.window.unit(), at);
+        let now = service.engine.clock.now();
+        let running = shard.calendar.containing(derived.window.unit(), now);
         for _ in 0..3 {
             let step = service
+                .engine
                 .store
-                .advance(&board, &derived, &period, &running, now, 200);
+                .advance(&shard, &derived, &period, &running, now, 200);
             assert_eq!(step.await.unwrap(), Versioned::Current(false));
         }
-        let day = board.series(Window::Period(Unit::Day), Track::Shown);
+        let day = shard.series(Window::Period(Unit::Day), Track::Shown);
         let standing = Standing {
             series: day,
             period,
         };
-        let zset = keys::standing(&board, &standing).next().unwrap();
+        let zset = keys::standing(&shard, &standing).next().unwrap();
         let part = service
+            .engine
             .store
-            .scan_members(&board, &zset, "0")
+            .scan_members(&shard, &zset, "0")
             .await
             .unwrap();
-        cursors.push((board, zset, part));
+        cursors.push((shard, zset, part));
     }
     world.redis.kill();
     world.redis.restart().await;
@@ -169,18 +176,19 @@ async fn a_walk_that_a_restart_of_redis_interrupts_misses_nobody() {
         world.client().get("/readyz").await.status == 200
     })
     .await;
-    for (board, zset, (mut cursor, part)) in cursors {
+    for (shard, zset, (mut cursor, part)) in cursors {
         let path = format!(
             "/v1/boards/{}/standings/last-3-days?key=2026-11-19",
-            board.id
+            shard.id
         );
         let page = world.client().get(&path).await.expect(200);
         assert_eq!(page["total"], 1_000, "{path}");
         let mut met: HashSet<String> = part.into_iter().map(|member| member.id).collect();
         while cursor != "0" {
             let (next, part) = service
+                .engine
                 .store
-                .scan_members(&board, &zset, &cursor)
+                .scan_members(&shard, &zset, &cursor)
                 .await
                 .unwrap();
             met.extend(part.into_iter().map(|member| member.id));

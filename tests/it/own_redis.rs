@@ -190,7 +190,7 @@ async fn a_board_can_be_deleted_when_memory_is_full() {
             .await
             .expect_problem(404, "board-not-found");
     }
-    while world.service().purge_deleted().await.unwrap() {}
+    while world.service().engine.purge_deleted().await.unwrap() {}
     eventually("there is room again", async || {
         warnings(client).await.is_empty()
     })
@@ -406,8 +406,8 @@ async fn the_permissions_in_the_guide_are_enough() {
     client.define("b", moved).await;
     let service = &instance.service;
     eventually("the board has moved", async || {
-        service.roll_over().await.unwrap();
-        service.reshard_boards().await.unwrap();
+        service.engine.roll_over().await.unwrap();
+        service.engine.reshard_boards().await.unwrap();
         let shards = client.get("/v1/boards/b/shards").await.expect(200);
         shards["moving_to"].is_null()
     })
@@ -418,7 +418,7 @@ async fn the_permissions_in_the_guide_are_enough() {
             .await
             .expect(204);
     }
-    while service.purge_deleted().await.unwrap() {}
+    while service.engine.purge_deleted().await.unwrap() {}
     assert_eq!(warnings(client).await, [""; 0]);
 }
 

@@ -44,11 +44,12 @@ fn code_is_all_but_tests_and_comments() {
 
 #[test]
 fn imports_point_downward_only() {
-    let forbidden: [(&str, &[&str]); 4] = [
+    let forbidden: [(&str, &[&str]); 5] = [
         (
             "domain",
             &[
                 "crate::store",
+                "crate::engine",
                 "crate::service",
                 "crate::http",
                 "crate::worker",
@@ -59,7 +60,24 @@ fn imports_point_downward_only() {
         ),
         (
             "store",
-            &["crate::service", "crate::http", "crate::worker", "axum"],
+            &[
+                "crate::engine",
+                "crate::service",
+                "crate::http",
+                "crate::worker",
+                "axum",
+            ],
+        ),
+        (
+            "engine",
+            &[
+                "crate::service",
+                "crate::http",
+                "crate::worker",
+                "fred",
+                "axum",
+                "StatusCode",
+            ],
         ),
         (
             "service",

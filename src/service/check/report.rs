@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::domain::board::{Board, Order};
 use crate::domain::score::ShownScore;
+use crate::domain::shard::Shard;
 use crate::domain::ties::TieKey;
 use crate::domain::time::Timestamp;
 use crate::store::check::{Difference, whole_of};
@@ -35,16 +36,16 @@ impl Place {
         }
     }
 
-    /// A board, or one of its shards.
-    pub fn of_shard(shard: &Board) -> Self {
+    /// One of its shards; the board alone, where that is all of it.
+    pub fn of_shard(shard: &Shard) -> Self {
         Self {
-            shard: shard.shard.map(|_| shard.tag()),
+            shard: (!shard.shard_id.of.is_together()).then(|| shard.tag().to_owned()),
             ..Self::of_board(&shard.id)
         }
     }
 
     /// One of its keys.
-    pub fn of_key(shard: &Board, key: &str) -> Self {
+    pub fn of_key(shard: &Shard, key: &str) -> Self {
         Self {
             standing: Some(keys::short(shard, key).to_owned()),
             ..Self::of_shard(shard)
@@ -198,7 +199,7 @@ impl Report {
     /// The same of what a script has found.
     pub(super) fn tell_all(
         &mut self,
-        shard: &Board,
+        shard: &Shard,
         place: &Place,
         differences: impl IntoIterator<Item = Difference>,
     ) {
@@ -216,7 +217,7 @@ impl Report {
 }
 
 /// The member that a difference is about, and what is stored on each side. The scripts' headers have the codes.
-fn describe(shard: &Board, difference: &Difference) -> (Option<String>, String) {
+fn describe(shard: &Shard, difference: &Difference) -> (Option<String>, String) {
     let Difference { code, stored, .. } = difference;
     let text = |index: usize| stored.get(index).map_or("", String::as_str);
     let key = |index| keys::short(shard, text(index));
@@ -308,33 +309,33 @@ fn describe(shard: &Board, difference: &Difference) -> (Option<String>, String) 
 }
 
 /// What is stored as a total, and what the scores add up to.
-pub(super) fn total(shard: &Board, stored: i128, sum: i128) -> String {
+pub(super) fn total(board: &Board, stored: i128, sum: i128) -> String {
     // Stored scores are negated where the greatest is first, and so are their sums.
-    let [stored, sum] = [stored, sum].map(|scaled| shown(shard, &scaled.to_string()));
+    let [stored, sum] = [stored, sum].map(|scaled| shown(board, &scaled.to_string()));
     format!("the total is stored as {stored}, and the scores add up to {sum}")
 }
 
 /// A stored score as users see it, or what stands in its place.
-fn shown(shard: &Board, stored: &str) -> String {
+fn shown(board: &Board, stored: &str) -> String {
     let scaled: Result<i128, _> = stored.parse();
-    let sign = match shard.definition.order {
+    let sign = match board.definition.order {
         Order::Desc => -1,
         Order::Asc => 1,
     };
     scaled.map_or_else(
         |_| stored.to_owned(),
-        |scaled| ShownScore::sum(sign * scaled, shard.definition.decimals).to_string(),
+        |scaled| ShownScore::sum(sign * scaled, board.definition.decimals).to_string(),
     )
 }
 
 /// A stored score and its time.
-fn listed(shard: &Board, stored: &str, time: &str) -> String {
+fn listed(board: &Board, stored: &str, time: &str) -> String {
     if stored.is_empty() {
         return "nothing".to_owned();
     }
-    let ties = shard.definition.ties;
+    let ties = board.definition.ties;
     let time = time.parse().ok().map(TieKey::from_number);
-    let score = shown(shard, stored);
+    let score = shown(board, stored);
     match time.and_then(|time| time.instant(ties)) {
         Some(instant) => format!("{score} of {instant}"),
         None => score,

@@ -12,6 +12,7 @@ use crate::domain::ids::Label;
 use crate::domain::period::Period;
 use crate::domain::plan::{self, Route, Sum, Write};
 use crate::domain::series::{Series, Standing};
+use crate::domain::shard::Shard;
 use crate::domain::ties::TieKey;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
@@ -115,7 +116,7 @@ struct SumArgs {
 
 /// The keys and arguments of a call as they come together.
 struct Encoder<'a> {
-    board: &'a Board,
+    shard: &'a Shard,
     keys: Vec<String>,
     args: ApplyArgs<'a>,
     standings: HashMap<Standing, usize>,
@@ -129,12 +130,12 @@ struct Encoder<'a> {
 /// The keys and arguments of a call that carries out these events. `confirm`: whether it is waited for replicas after
 /// it.
 pub(super) fn call<'a>(
-    board: &'a Board,
+    shard: &'a Shard,
     events: &'a [Ready],
     now: Timestamp,
     confirm: bool,
 ) -> (Vec<String>, ApplyArgs<'a>) {
-    let mut encoder = Encoder::new(board, events.len(), now, confirm);
+    let mut encoder = Encoder::new(shard, events.len(), now, confirm);
     for ready in events {
         encoder.event(ready);
     }
@@ -146,38 +147,38 @@ pub(super) fn call<'a>(
 }
 
 impl<'a> Encoder<'a> {
-    fn new(board: &'a Board, count: usize, now: Timestamp, confirm: bool) -> Self {
-        let uniques = board.definition.uniques;
-        let mut keys = keys::head_and_registry(board);
-        let quotas = (!board.quotas.is_empty() && !board.reserves()).then(|| {
-            keys.push(keys::quotas_registry(&board.tag(), board.generation));
+    fn new(shard: &'a Shard, count: usize, now: Timestamp, confirm: bool) -> Self {
+        let uniques = shard.definition.uniques;
+        let mut keys = keys::head_and_registry(shard);
+        let quotas = (!shard.quotas.is_empty() && !shard.reserves()).then(|| {
+            keys.push(keys::quotas_registry(shard.tag(), shard.generation));
             QuotaArgs {
                 registry: keys.len(),
-                rules: quotas::rules(board),
+                rules: quotas::rules(shard),
                 instants: Vec::new(),
                 uses: Vec::new(),
                 asks: Vec::new(),
             }
         });
         Self {
-            board,
+            shard,
             keys,
             args: ApplyArgs {
-                version: board.version(),
+                version: shard.version(),
                 now: now.ms(),
-                layout: LayoutArgs::new(board),
-                ranking: ranking_name(board),
-                update: update_name(board),
-                remember: remember_ms(board).to_string(),
+                layout: LayoutArgs::new(shard),
+                ranking: ranking_name(shard),
+                update: update_name(shard),
+                remember: remember_ms(shard).to_string(),
                 confirm,
                 sums: Vec::new(),
                 turnouts: Vec::new(),
-                tag: board.tag(),
+                tag: shard.tag().to_owned(),
                 routes: Vec::new(),
                 names: Vec::with_capacity(count),
                 members: Vec::with_capacity(count),
                 ids: Vec::with_capacity(count),
-                amounts: vec![Vec::with_capacity(count); plan::columns(board)],
+                amounts: vec![Vec::with_capacity(count); plan::columns(shard)],
                 ats: Vec::with_capacity(count),
                 fingerprints: Vec::with_capacity(count),
                 on_routes: Vec::with_capacity(count),
@@ -185,7 +186,7 @@ impl<'a> Encoder<'a> {
                 refusals: Vec::with_capacity(count),
                 voters: uniques.map(|_| Vec::with_capacity(count)),
                 by_member: uniques == Some(Uniques::Member),
-                tokens: board.reserves().then(Vec::new),
+                tokens: shard.reserves().then(Vec::new),
                 voids: Vec::new(),
                 quotas,
             },
@@ -199,20 +200,20 @@ impl<'a> Encoder<'a> {
     }
 
     fn event(&mut self, ready: &'a Ready) {
-        let board = self.board;
+        let shard = self.shard;
         let plan = &ready.plan;
         let event = &plan.event;
         let member = self.member(event.member.as_str());
         let route = self.route(ready);
         let id = match (&event.id, ready.token) {
-            (Some(id), _) => self.key(keys::event(board, id)),
-            (None, Some(token)) => self.key(keys::event_of(board, token)),
+            (Some(id), _) => self.key(keys::event(shard, id)),
+            (None, Some(token)) => self.key(keys::event_of(shard, token)),
             (None, None) => 0,
         };
         let args = &mut self.args;
         if let Some(quotas) = &mut args.quotas {
             let uses = plan.quotas.iter();
-            let uses = uses.map(|used| quotas::use_args(board, used, &mut self.keys));
+            let uses = uses.map(|used| quotas::use_args(shard, used, &mut self.keys));
             quotas.uses.push(uses.collect());
             quotas.instants.push(plan.at.ms());
             quotas.asks.push(ready.asks_quotas);
@@ -220,7 +221,7 @@ impl<'a> Encoder<'a> {
         if let Some(tokens) = &mut args.tokens {
             tokens.push(ready.token.map_or(TokenArg::None(""), TokenArg::Some));
             args.voids.push(ready.token.map_or(0, |token| {
-                self.keys.push(keys::void(board, token));
+                self.keys.push(keys::void(shard, token));
                 self.keys.len()
             }));
         }
@@ -232,9 +233,9 @@ impl<'a> Encoder<'a> {
             voters.push(event.origin.voter.as_ref().map_or("", Label::as_str));
         }
         for (column, score) in args.amounts.iter_mut().zip(&plan.amounts) {
-            column.push(stored_score(board, *score));
+            column.push(stored_score(shard, *score));
         }
-        let at = TieKey::new(board.definition.ties, plan.at);
+        let at = TieKey::new(shard.definition.ties, plan.at);
         args.ats.push(at.number());
         args.fingerprints.push(event.fingerprint());
         let (detail, refusal) = match plan.rejection {
@@ -265,7 +266,7 @@ impl<'a> Encoder<'a> {
             return *index;
         }
         let index = self.keys.len() + 1;
-        self.keys.extend(keys::standing(self.board, &standing));
+        self.keys.extend(keys::standing(self.shard, &standing));
         self.standings.insert(standing, index);
         index
     }
@@ -274,7 +275,7 @@ impl<'a> Encoder<'a> {
         if let Some(index) = self.states.get(&series) {
             return *index;
         }
-        let index = self.key(keys::series(self.board, series));
+        let index = self.key(keys::series(self.shard, series));
         self.states.insert(series, index);
         index
     }
@@ -283,8 +284,8 @@ impl<'a> Encoder<'a> {
         if let Some(index) = self.turnouts.get(&period) {
             return *index;
         }
-        let events = self.key(keys::events(self.board, &period));
-        let voters = self.key(keys::voters(self.board, &period));
+        let events = self.key(keys::events(self.shard, &period));
+        let voters = self.key(keys::voters(self.shard, &period));
         let expires = expires_at_ms.unwrap_or(0);
         self.args.turnouts.push((events, voters, expires));
         let index = self.args.turnouts.len();
@@ -320,7 +321,7 @@ impl<'a> Encoder<'a> {
 
     fn write(&mut self, write: &Write) -> (usize, usize, u16, u8, i64) {
         let Standing { series, period } = write.standing;
-        let column = write.amount.column(self.board) + 1;
+        let column = write.amount.column(self.shard) + 1;
         let code = Window::Period(period.unit).code();
         debug_assert!(code < flags::LISTED_BEFORE, "a code has room for a flag");
         let reported = u8::from(write.reported.is_some());
@@ -350,13 +351,13 @@ impl<'a> Encoder<'a> {
         let mut history: Vec<usize> = history.iter().map(&mut base).collect();
         let own = base(&sum.period);
         if derived.has_initial {
-            let Standing { series, period } = self.board.initial_scores();
+            let Standing { series, period } = self.shard.initial_scores();
             history.push(self.standing(series, period));
         }
         let args = SumArgs {
             code: derived.window.code(),
             reported: u8::from(sum.is_reported),
-            column: sum.amount.column(self.board) + 1,
+            column: sum.amount.column(self.shard) + 1,
             lists_zero: derived.has_initial,
             start: sum.period.start_ms,
             base: own,

@@ -111,7 +111,8 @@ impl Instance {
             .try_init();
         let service = Service::new(store, clock);
         redis::eventually("the instance reaches redis", async || {
-            service.store.prepare().await.is_ok() && service.store.check().await.is_ok()
+            service.engine.store.prepare().await.is_ok()
+                && service.engine.store.check().await.is_ok()
         })
         .await;
         let keys: ApiKeys = keys.parse().unwrap();

@@ -156,7 +156,7 @@ async fn other_instances_hear_of_changes_without_being_asked() {
         .get("/v1/boards/b/standings/week")
         .await
         .expect_problem(422, "unknown-window");
-    other.service.refresh_boards().await.unwrap();
+    other.service.engine.refresh_boards().await.unwrap();
     other
         .client
         .get("/v1/boards/b/standings/week")
@@ -212,12 +212,12 @@ async fn the_data_of_a_deleted_board_is_unlinked_and_a_new_one_is_left_alone() {
         .post("/v1/boards/b/events", json!({"member": "b", "score": 1}))
         .await
         .expect(200);
-    while world.service().purge_deleted().await.unwrap() {}
+    while world.service().engine.purge_deleted().await.unwrap() {}
     assert_eq!(world.redis.keys(&deleted).await, [""; 0]);
     let page = client.get("/v1/boards/b/standings/all").await.expect(200);
     assert_eq!(page["entries"][0]["member"], "b");
     client.delete("/v1/boards/b").await.expect(204);
-    while world.service().purge_deleted().await.unwrap() {}
+    while world.service().engine.purge_deleted().await.unwrap() {}
     assert_eq!(world.redis.keys("st:{b}*").await, [""; 0]);
 }
 
@@ -373,7 +373,7 @@ async fn a_change_whose_maker_dies_before_it_is_announced_is_announced_by_anothe
     let [one, other] = &world.instances[..] else {
         panic!("two instances")
     };
-    let store = &one.service.store;
+    let store = &one.service.engine.store;
     let definition = |windows: Value| {
         serde_json::from_value::<standings::domain::board::Definition>(json!({"windows": windows}))
             .unwrap()
@@ -387,12 +387,17 @@ async fn a_change_whose_maker_dies_before_it_is_announced_is_announced_by_anothe
     };
     let finish = async || {
         eventually("the change is finished", async || {
-            other.service.finish_changes(Duration::ZERO).await.unwrap();
+            other
+                .service
+                .engine
+                .finish_changes(Duration::ZERO)
+                .await
+                .unwrap();
             world.redis.keys("st:{boards}:begun").await.is_empty()
         })
         .await;
-        one.service.refresh_boards().await.unwrap();
-        other.service.refresh_boards().await.unwrap();
+        one.service.engine.refresh_boards().await.unwrap();
+        other.service.engine.refresh_boards().await.unwrap();
     };
     let id = BoardId::parse("b").unwrap();
 
@@ -408,6 +413,7 @@ async fn a_change_whose_maker_dies_before_it_is_announced_is_announced_by_anothe
     store.define_board(&board, None, None).await.unwrap();
     other
         .service
+        .engine
         .finish_changes(Duration::from_mins(1))
         .await
         .unwrap();
@@ -441,12 +447,12 @@ async fn a_change_whose_maker_dies_before_it_is_announced_is_announced_by_anothe
         .await
         .unwrap();
     finish().await;
-    other.service.reshard_boards().await.unwrap();
+    other.service.engine.reshard_boards().await.unwrap();
     let spread = one.client.get("/v1/boards/b/shards").await.expect(200);
     assert_eq!(spread["shards"], 2);
 
     // Deleted.
-    let board = one.service.board(&id).await.unwrap();
+    let board = one.service.engine.board(&id).await.unwrap();
     store.begin_change(&id).await.unwrap();
     assert!(store.delete_board(&board).await.unwrap());
     finish().await;

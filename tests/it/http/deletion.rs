@@ -13,15 +13,15 @@ async fn spread(world: &World, definition: &Value, shards: u16) {
     let mut definition = definition.clone();
     definition["shards"] = json!(shards);
     world.client().define("b", definition).await;
-    world.service().reshard_boards().await.unwrap();
+    world.service().engine.reshard_boards().await.unwrap();
     let placed = world.client().get("/v1/boards/b/shards").await.expect(200);
     assert_eq!(placed["shards"], shards);
 }
 
 /// Unlinks all that the background steps find.
 async fn unlink(instance: &Instance) {
-    while instance.service.purge_deleted().await.unwrap() {}
-    instance.service.sweep_deleted().await.unwrap();
+    while instance.service.engine.purge_deleted().await.unwrap() {}
+    instance.service.engine.sweep_deleted().await.unwrap();
 }
 
 /// The keys that are left of a board.
@@ -72,7 +72,7 @@ async fn an_instance_that_goes_on_with_a_board_that_was_deleted_meanwhile_leaves
         wanted["shards"] = json!(2);
         world.client().define("b", wanted).await;
         let service = &world.service();
-        let moving = service.reshard_boards();
+        let moving = service.engine.reshard_boards();
         tokio::pin!(moving);
         let is_over = break_off(&mut moving, waits).await.is_some();
         let other = &world.instances[1];
@@ -135,7 +135,7 @@ async fn what_is_remembered_of_the_events_of_a_deleted_board_goes_and_that_of_ot
     let before = of_others().await;
     assert!(left(&world).await.len() > 3 * 100);
     let id = BoardId::parse("b").unwrap();
-    let generation = world.service().board(&id).await.unwrap().generation;
+    let generation = world.service().engine.board(&id).await.unwrap().generation;
     delete(&world).await;
     // Another one of the same name, with events of the same ids.
     spread(&world, &definition, 2).await;

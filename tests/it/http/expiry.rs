@@ -96,7 +96,7 @@ async fn a_standing_ends_as_a_whole_after_moves_too() {
             let mut definition = definition.clone();
             definition["shards"] = json!(shards);
             world.client().define("b", definition.clone()).await;
-            world.service().reshard_boards().await.unwrap();
+            world.service().engine.reshard_boards().await.unwrap();
             for members in [2, 30] {
                 for _ in 0..3 {
                     let some = events(&mut random, members, 12);
@@ -104,13 +104,13 @@ async fn a_standing_ends_as_a_whole_after_moves_too() {
                     check(&world, &definition.to_string()).await;
                 }
             }
-            world.service().reshard_boards().await.unwrap();
+            world.service().engine.reshard_boards().await.unwrap();
             check(&world, &definition.to_string()).await;
         }
         delete(&world).await;
     }
     eventually("all is unlinked", async || {
-        !world.service().purge_deleted().await.unwrap()
+        !world.service().engine.purge_deleted().await.unwrap()
     })
     .await;
 }

@@ -53,7 +53,7 @@ impl Pair {
 
     async fn refresh(&self) {
         for instance in self.instances() {
-            instance.service.refresh_boards().await.unwrap();
+            instance.service.engine.refresh_boards().await.unwrap();
         }
     }
 
@@ -66,8 +66,8 @@ impl Pair {
         }
         for instance in self.instances() {
             eventually("the instance reaches redis", async || {
-                instance.service.store.check().await.is_ok()
-                    && instance.service.store.server_time_ms().await.is_ok()
+                instance.service.engine.store.check().await.is_ok()
+                    && instance.service.engine.store.server_time_ms().await.is_ok()
             })
             .await;
         }
@@ -233,7 +233,7 @@ async fn boards_are_listed_again_if_the_server_of_the_list_alone_has_gone_back()
         one.client.define(board, json!({"windows": ["all"]})).await;
     }
     for instance in [one, other] {
-        instance.service.refresh_boards().await.unwrap();
+        instance.service.engine.refresh_boards().await.unwrap();
     }
     for key in world.redis.keys("st:{boards}:*").await {
         world.redis.run(&[b"DEL", key.as_bytes()]).await;
@@ -243,7 +243,7 @@ async fn boards_are_listed_again_if_the_server_of_the_list_alone_has_gone_back()
         list["boards"].as_array().unwrap().len()
     };
     assert_eq!(list(one).await, 0);
-    other.service.refresh_boards().await.unwrap();
+    other.service.engine.refresh_boards().await.unwrap();
     assert_eq!(list(one).await, 2);
     other
         .client
@@ -253,7 +253,7 @@ async fn boards_are_listed_again_if_the_server_of_the_list_alone_has_gone_back()
         .get("/v1/boards/c/standings/day")
         .await
         .expect_problem(422, "unknown-window");
-    one.service.refresh_boards().await.unwrap();
+    one.service.engine.refresh_boards().await.unwrap();
     one.client
         .get("/v1/boards/c/standings/day")
         .await
@@ -284,7 +284,7 @@ async fn shards_that_know_of_a_later_definition_than_is_stored_are_overtaken() {
             .post(path, event(json!(1)))
             .await
             .expect(200);
-        instance.service.refresh_boards().await.unwrap();
+        instance.service.engine.refresh_boards().await.unwrap();
     }
     for instance in [other, one] {
         let page = instance.client.get("/v1/boards/b/standings/all").await;

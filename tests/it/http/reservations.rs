@@ -6,11 +6,11 @@ use std::time::Duration;
 use futures::future::{join, join_all};
 use serde_json::{Value, json};
 use standings::clock::Clock;
-use standings::domain::board::Board;
 use standings::domain::event::{Detail, Event, Origin};
 use standings::domain::ids::{BoardId, EventId, Label, MemberId};
 use standings::domain::plan::Routes;
 use standings::domain::score::Score;
+use standings::domain::shard::Shard;
 use standings::domain::time::Timestamp;
 use standings::store::events::{Answer, Ready};
 use standings::store::reservations::{Reserved, Token, Wanted};
@@ -55,7 +55,7 @@ async fn used(client: &Client) -> Vec<Value> {
 /// An event, taken through its steps by hand.
 struct Steps<'a> {
     world: &'a World,
-    shards: Vec<Board>,
+    shards: Vec<Shard>,
     member_shard: usize,
     ready: Ready,
     token: Token,
@@ -64,7 +64,7 @@ struct Steps<'a> {
 impl<'a> Steps<'a> {
     async fn of(world: &'a World, id: Option<&str>) -> Self {
         let board = BoardId::parse("votes").unwrap();
-        let board = world.service().board(&board).await.unwrap();
+        let board = world.service().engine.board(&board).await.unwrap();
         let event = Event {
             id: id.map(|id| EventId::parse(id).unwrap()),
             member: MemberId::parse("alice").unwrap(),
@@ -92,7 +92,7 @@ impl<'a> Steps<'a> {
     }
 
     fn store(&self) -> &Store {
-        &self.world.service().store
+        &self.world.service().engine.store
     }
 
     async fn reserve(&self) {
@@ -100,7 +100,7 @@ impl<'a> Steps<'a> {
             let home = &self.shards[self.shards[0].home_of(used)];
             let wanted = Wanted {
                 token: self.token,
-                shard: self.shards[self.member_shard].clone().into(),
+                shard: self.shards[self.member_shard].clone(),
                 id: self.ready.plan.event.id.clone(),
                 at: self.ready.plan.at,
                 uses: vec![used.clone()],
@@ -127,7 +127,11 @@ impl<'a> Steps<'a> {
 /// The background step; what it finds is left behind, however young it is.
 async fn settle(world: &World) {
     for instance in &world.instances {
-        let settled = instance.service.settle_reservations(Duration::ZERO).await;
+        let settled = instance
+            .service
+            .engine
+            .settle_reservations(Duration::ZERO)
+            .await;
         settled.unwrap();
     }
 }
@@ -297,7 +301,7 @@ fn settle_again_and_again(world: &World) -> AbortOnDropHandle<()> {
     AbortOnDropHandle::new(tokio::spawn(async move {
         loop {
             // Redis may be gone.
-            let _ = service.settle_reservations(Duration::ZERO).await;
+            let _ = service.engine.settle_reservations(Duration::ZERO).await;
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }))
@@ -359,7 +363,11 @@ async fn a_primary_that_dies_between_the_steps_lets_no_vote_too_many_through() {
     drop(settling);
     eventually("all is settled", async || {
         let is_settled = async |instance: &Instance| {
-            let settled = instance.service.settle_reservations(Duration::ZERO).await;
+            let settled = instance
+                .service
+                .engine
+                .settle_reservations(Duration::ZERO)
+                .await;
             settled.is_ok()
         };
         is_settled(&world.instances[0]).await

@@ -28,7 +28,7 @@ async fn move_all(world: &World) {
     for board in BOARDS {
         let id = BoardId::parse(board).unwrap();
         eventually("the board has moved", async || {
-            world.service().reshard_boards().await.unwrap();
+            world.service().engine.reshard_boards().await.unwrap();
             let progress = world.service().reshard_progress(&id).await.unwrap();
             progress.moving_to.is_none()
         })
@@ -117,7 +117,7 @@ async fn a_board_that_moves_again_and_again_shows_what_one_that_stays_does() {
         for window in windows {
             compare_all_of(&world, &BOARDS, &mut random, members, window).await;
         }
-        while world.service().purge_deleted().await.unwrap() {}
+        while world.service().engine.purge_deleted().await.unwrap() {}
         for window in windows {
             read_of(&world, &BOARDS, &mut random, window).await;
         }
@@ -137,7 +137,7 @@ async fn a_board_that_moves_again_and_again_shows_what_one_that_stays_does() {
             let path = format!("/v1/boards/{board}");
             world.client().delete(&path).await.expect(204);
         }
-        while world.service().purge_deleted().await.unwrap() {}
+        while world.service().engine.purge_deleted().await.unwrap() {}
         let left = world.redis.keys("st:{*").await;
         let is_left = |key: &&String| !key.starts_with("st:{boards}") && !stays(key);
         let left: Vec<&String> = left.iter().filter(is_left).collect();
@@ -218,10 +218,10 @@ async fn a_move_under_load_that_is_interrupted_goes_on_and_no_read_is_wrong() {
         for (round, shards) in [4, 2, 1].into_iter().enumerate() {
             define(&world, "b", &definition, shards).await;
             // It is broken off at some moment, as if the instance were killed.
-            let broken = world.instances[1].service.reshard_boards();
+            let broken = world.instances[1].service.engine.reshard_boards();
             let _ = tokio::time::timeout(Duration::from_millis(7 << (2 * round)), broken).await;
             eventually("the board has moved", async || {
-                world.service().reshard_boards().await.unwrap();
+                world.service().engine.reshard_boards().await.unwrap();
                 let progress = world.service().reshard_progress(&id).await.unwrap();
                 progress.moving_to.is_none() && progress.shards == shards
             })
@@ -271,7 +271,7 @@ async fn a_move_can_be_watched_and_not_turned_round_half_way() {
     // Another change is possible, and holds in the new shards too.
     let other = json!({"windows": ["all"], "shards": 5, "score_max": 3, "title": "moved"});
     client.put("/v1/boards/stays", other).await.expect(200);
-    world.service().reshard_boards().await.unwrap();
+    world.service().engine.reshard_boards().await.unwrap();
     let spread = client.get("/v1/boards/stays/shards").await.expect(200);
     assert_eq!(spread, json!({"shards": 5, "moving_to": null, "copied": 0}));
     let board = client.get("/v1/boards/stays").await.expect(200);
@@ -296,8 +296,8 @@ async fn a_move_can_be_watched_and_not_turned_round_half_way() {
             .await
             .expect(204);
     }
-    world.service().reshard_boards().await.unwrap();
-    while world.service().purge_deleted().await.unwrap() {}
+    world.service().engine.reshard_boards().await.unwrap();
+    while world.service().engine.purge_deleted().await.unwrap() {}
     let left = world.redis.keys("st:{*").await;
     let left: Vec<&String> = left
         .iter()
@@ -344,7 +344,7 @@ async fn a_board_that_was_left_closed_is_opened_by_an_instance_that_begins_then(
     send_to(world.client(), &["b"], &sent).await;
     define(&world, "b", &definition, 2).await;
     // The instance that moves it dies right after it has closed the board.
-    let store = &world.service().store;
+    let store = &world.service().engine.store;
     let id = BoardId::parse("b").unwrap();
     let board = store.load_board(&id).await.unwrap().unwrap().unwrap();
     let stamp = store.begin_change(&id).await.unwrap();
@@ -356,7 +356,7 @@ async fn a_board_that_was_left_closed_is_opened_by_an_instance_that_begins_then(
 
     let url = world.redis.url();
     let other = Instance::start(&url, world.clock.clone(), "").await;
-    other.service.reshard_boards().await.unwrap();
+    other.service.engine.reshard_boards().await.unwrap();
     let spread = other.client.get("/v1/boards/b/shards").await.expect(200);
     assert_eq!(
         (&spread["shards"], &spread["moving_to"]),

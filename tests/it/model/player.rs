@@ -1,6 +1,7 @@
 //! Plays a case against the service and the model side by side, and compares every answer.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -240,6 +241,7 @@ impl Game<'_> {
         for instance in &self.world.instances {
             instance
                 .service
+                .engine
                 .roll_over()
                 .await
                 .map_err(|error| error.to_string())?;
@@ -291,14 +293,18 @@ impl Game<'_> {
             Step::RollOver { instance } => {
                 let instance = pick(*instance, self.world.instances.len());
                 self.log.push(format!("instance {instance} rolls over"));
-                let done = self.world.instances[instance].service.roll_over().await;
+                let done = self.world.instances[instance]
+                    .service
+                    .engine
+                    .roll_over()
+                    .await;
                 done.map_err(|error| error.to_string())
             }
             Step::Settle { instance } => {
                 let instance = pick(*instance, self.world.instances.len());
                 self.log.push(format!("instance {instance} settles"));
                 let service = &self.world.instances[instance].service;
-                let done = service.settle_reservations(Duration::ZERO).await;
+                let done = service.engine.settle_reservations(Duration::ZERO).await;
                 done.map_err(|error| error.to_string())
             }
             Step::RollOverPartly {
@@ -439,10 +445,10 @@ impl Game<'_> {
         let ((), moved) = tokio::join!(deleted, moved);
         moved?;
         let service = &world.instances[self.random.below(count)].service;
-        let purge = async || service.purge_deleted().await;
+        let purge = async || service.engine.purge_deleted().await;
         while purge().await.map_err(|error| error.to_string())? {}
         let still = world.redis.hold_still().await;
-        let swept = service.sweep_deleted().await;
+        let swept = service.engine.sweep_deleted().await;
         drop(still);
         swept.map_err(|error| error.to_string())?;
         for id in ids {
@@ -463,7 +469,7 @@ impl Game<'_> {
             without_lists(self.world).await;
             for instance in &self.world.instances {
                 eventually("the instance reaches all servers", async || {
-                    instance.service.store.prepare().await.is_ok()
+                    instance.service.engine.store.prepare().await.is_ok()
                 })
                 .await;
             }
@@ -681,8 +687,12 @@ impl Game<'_> {
         let roll_over = async || {
             if is_watched {
                 // Nothing that is on its way may be lost by it.
-                instance.service.settle_reservations(Duration::ZERO).await?;
-                instance.service.roll_over().await
+                instance
+                    .service
+                    .engine
+                    .settle_reservations(Duration::ZERO)
+                    .await?;
+                instance.service.engine.roll_over().await
             } else {
                 Ok(())
             }
@@ -984,7 +994,7 @@ async fn move_for_a_while(
 }
 
 async fn reshard_boards(instance: &Instance) -> Result<(), String> {
-    let moved = instance.service.reshard_boards().await;
+    let moved = instance.service.engine.reshard_boards().await;
     moved.map_err(|error| error.to_string())
 }
 
@@ -1006,8 +1016,12 @@ async fn free_lease(world: &World, instance: &Instance, id: &str) -> Result<bool
 async fn stored_board(
     instance: &Instance,
     id: &str,
-) -> Result<standings::domain::board::Board, String> {
-    let board = instance.service.board(&BoardId::parse(id).unwrap()).await;
+) -> Result<Arc<standings::domain::board::Board>, String> {
+    let board = instance
+        .service
+        .engine
+        .board(&BoardId::parse(id).unwrap())
+        .await;
     board.map_err(|error| error.to_string())
 }
 
@@ -1174,7 +1188,7 @@ async fn roll_over_partly(
     let board = stored_board(instance, id).await?;
     let window: standings::domain::window::Window = window_name(window).parse().unwrap();
     let start = Timestamp::parse(&time_text(start)).unwrap();
-    let now = service.clock.now();
+    let now = service.engine.clock.now();
     let period = board.calendar.containing(window.unit(), start);
     let running = board.calendar.containing(window.unit(), now);
     let derived = board
@@ -1183,6 +1197,7 @@ async fn roll_over_partly(
     for shard in board.shards() {
         for _ in 0..times {
             let done = service
+                .engine
                 .store
                 .advance(&shard, &derived, &period, &running, now, budget)
                 .await;

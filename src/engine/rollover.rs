@@ -12,10 +12,11 @@ use metrics::{counter, gauge};
 use parking_lot::Mutex;
 
 use super::faults::Job;
-use super::{Error, LiveBoard, Service};
+use super::{Engine, Error, LiveBoard, LiveShard};
 use crate::domain::board::Board;
 use crate::domain::period::Period;
 use crate::domain::series::{Derived, Series};
+use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::store::rollover::STEP_BUDGET;
 use crate::store::{StoreError, Versioned};
@@ -34,54 +35,54 @@ type StandingKey = (String, String, Series, i64);
 /// What this instance is completing, so that its requests don't all do the same work, and what its
 /// background step has found complete.
 #[derive(Debug, Default)]
-pub struct Completing {
+pub(super) struct Completing {
     running: Mutex<HashMap<StandingKey, Arc<tokio::sync::Mutex<()>>>>,
     found_complete: Mutex<HashMap<(String, Series), (String, i64)>>,
 }
 
 impl Completing {
     /// Forgets what has been found complete: Redis may have gone back to older data.
-    pub(super) fn forget(&self) {
+    pub(crate) fn forget(&self) {
         self.found_complete.lock().clear();
     }
 }
 
-impl Service {
+impl Engine {
     /// Completes the standing of a derived series whose newest period begins at this instant.
-    pub(super) async fn complete_from(
+    pub(crate) async fn complete_from(
         &self,
-        board: &Board,
+        shard: &Shard,
         series: Series,
         start_ms: i64,
     ) -> Result<(), Error> {
-        let Some(derived) = board.derived_as(series) else {
+        let Some(derived) = shard.derived_as(series) else {
             return Ok(());
         };
         let start = Timestamp::from_ms_clamped(start_ms);
         let unit = derived.window.unit();
-        let period = board.calendar.containing(unit, start);
-        self.complete(board, &derived, &period, Duration::ZERO)
+        let period = shard.calendar.containing(unit, start);
+        self.complete(shard, &derived, &period, Duration::ZERO)
             .await
     }
 
     /// Begins the running period's standing of every derived series: on a new board it is complete with that.
-    pub(super) async fn begin_derived(&self, live: &LiveBoard) -> Result<(), Error> {
+    pub(crate) async fn begin_derived(&self, live: &LiveBoard) -> Result<(), Error> {
         let now = self.clock.now();
-        for shard in &live.shards {
-            for derived in shard.board.derived() {
+        for LiveShard { shard, .. } in &live.shards {
+            for derived in shard.derived() {
                 let unit = derived.window.unit();
-                let running = shard.board.calendar.containing(unit, now);
+                let running = shard.calendar.containing(unit, now);
                 let begin = async {
-                    let (board, budget) = (&shard.board, STEP_BUDGET);
+                    let budget = STEP_BUDGET;
                     let begun = self
                         .store
-                        .advance(board, &derived, &running, &running, now, budget);
+                        .advance(shard, &derived, &running, &running, now, budget);
                     Ok(begun.await?)
                 };
                 // A fault is noted: the definition is stored all the same.
-                let (id, part) = (&shard.board.id, part(&shard.board, &derived));
+                let part = part(shard, &derived);
                 self.faults
-                    .guard(Job::Rollover, id, &part, now, begin)
+                    .guard(Job::Rollover, &shard.id, &part, now, begin)
                     .await?;
             }
         }
@@ -90,14 +91,14 @@ impl Service {
 
     async fn complete(
         &self,
-        board: &Board,
+        shard: &Shard,
         derived: &Derived,
         period: &Period,
         pause: Duration,
     ) -> Result<(), Error> {
         let key = (
-            board.tag(),
-            board.version(),
+            shard.tag().to_owned(),
+            shard.version(),
             derived.series,
             period.start_ms,
         );
@@ -109,14 +110,14 @@ impl Service {
                 .or_default(),
         );
         let _turn = turn.lock().await;
-        let result = self.complete_in_turn(board, derived, period, pause).await;
+        let result = self.complete_in_turn(shard, derived, period, pause).await;
         self.completing.running.lock().remove(&key);
         result
     }
 
     async fn complete_in_turn(
         &self,
-        board: &Board,
+        shard: &Shard,
         derived: &Derived,
         period: &Period,
         pause: Duration,
@@ -126,16 +127,16 @@ impl Service {
         while begun.elapsed() < time_max || !pause.is_zero() {
             let now = self.clock.now();
             let unit = derived.window.unit();
-            let running = board.calendar.containing(unit, now);
+            let running = shard.calendar.containing(unit, now);
             counter!("standings_rollover_steps_total").increment(1);
             match self
                 .store
-                .advance(board, derived, period, &running, now, STEP_BUDGET)
+                .advance(shard, derived, period, &running, now, STEP_BUDGET)
                 .await?
             {
                 Versioned::Current(true) => return Ok(()),
                 Versioned::Current(false) => {}
-                Versioned::Stale => return self.reload(&board.id).await,
+                Versioned::Stale => return self.reload(&shard.id).await,
             }
             if !pause.is_zero() {
                 tokio::time::sleep(pause).await;
@@ -143,7 +144,7 @@ impl Service {
         }
         let message = format!(
             "{} of board {} is still being completed",
-            derived.window, board.id
+            derived.window, shard.id
         );
         Err(StoreError::Unavailable(message).into())
     }
@@ -154,13 +155,13 @@ impl Service {
         let (mut pending, mut current) = (Vec::new(), HashMap::new());
         let now = self.clock.now();
         for live in self.live_boards() {
-            for shard in &live.shards {
-                for derived in shard.board.derived() {
-                    let series = (shard.board.tag(), derived.series);
-                    current.insert(series, shard.board.version());
-                    for period in upcoming(&shard.board, &derived, now) {
-                        if !self.was_complete(&shard.board, derived.series, &period) {
-                            pending.push((Arc::clone(&shard.board), derived, period));
+            for LiveShard { shard, .. } in &live.shards {
+                for derived in shard.derived() {
+                    let series = (shard.tag().to_owned(), derived.series);
+                    current.insert(series, shard.version());
+                    for period in upcoming(shard, &derived, now) {
+                        if !self.was_complete(shard, derived.series, &period) {
+                            pending.push((shard.clone(), derived, period));
                         }
                     }
                 }
@@ -173,20 +174,20 @@ impl Service {
         #[expect(clippy::cast_precision_loss, reason = "a count of windows")]
         gauge!("standings_rollover_pending").set(pending.len() as f64);
         let mut failed = None;
-        for (board, derived, period) in pending {
-            let part = part(&board, &derived);
-            let complete = self.complete(&board, &derived, &period, BACKGROUND_PAUSE);
+        for (shard, derived, period) in pending {
+            let part = part(&shard, &derived);
+            let complete = self.complete(&shard, &derived, &period, BACKGROUND_PAUSE);
             let completed = self
                 .faults
-                .guard(Job::Rollover, &board.id, &part, now, complete)
+                .guard(Job::Rollover, &shard.id, &part, now, complete)
                 .await;
             match completed {
                 Ok(Some(())) => {
-                    let version = (board.version(), period.start_ms);
+                    let version = (shard.version(), period.start_ms);
                     self.completing
                         .found_complete
                         .lock()
-                        .insert((board.tag(), derived.series), version);
+                        .insert((shard.tag().to_owned(), derived.series), version);
                     gauge!("standings_rollover_pending").decrement(1.0);
                 }
                 // A fault is noted, and holds up no other.
@@ -197,12 +198,12 @@ impl Service {
         failed.map_or(Ok(()), Err)
     }
 
-    fn was_complete(&self, board: &Board, series: Series, period: &Period) -> bool {
+    fn was_complete(&self, shard: &Shard, series: Series, period: &Period) -> bool {
         let found = self.completing.found_complete.lock();
         found
-            .get(&(board.tag(), series))
+            .get(&(shard.tag().to_owned(), series))
             .is_some_and(|(version, start_ms)| {
-                *version == board.version() && *start_ms >= period.start_ms
+                *version == shard.version() && *start_ms >= period.start_ms
             })
     }
 
@@ -210,11 +211,10 @@ impl Service {
     pub fn windows_are_complete(&self) -> bool {
         let now = self.clock.now();
         self.live_boards().iter().all(|live| {
-            live.shards.iter().all(|shard| {
-                let board = &shard.board;
-                board.derived().all(|derived| {
-                    let running = board.calendar.containing(derived.window.unit(), now);
-                    self.was_complete(board, derived.series, &running)
+            live.shards.iter().all(|LiveShard { shard, .. }| {
+                shard.derived().all(|derived| {
+                    let running = shard.calendar.containing(derived.window.unit(), now);
+                    self.was_complete(shard, derived.series, &running)
                 })
             })
         })
@@ -222,9 +222,9 @@ impl Service {
 }
 
 /// What a derived series is called in the log.
-fn part(board: &Board, derived: &Derived) -> String {
+fn part(shard: &Shard, derived: &Derived) -> String {
     let (window, track) = (derived.window, derived.series.track);
-    format!("{window} ({track:?}) of {}", board.tag())
+    format!("{window} ({track:?}) of {}", shard.tag())
 }
 
 /// The running period of a derived series, and near its end the next one.

@@ -3,22 +3,21 @@
 //! The events of a request are grouped by board, planned, and put into the board's line in groups of bounded
 //! cost, which may share a call with those of other requests. Each event has its own result.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::future::join_all;
-use metrics::counter;
 
-use super::line::Work;
-use super::{ATTEMPTS_MAX, Error, LiveBoard, Service, reserve};
+use super::batcher::Work;
+use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard, reservations};
 use crate::domain::board::Board;
 use crate::domain::event::{Detail, Event, Origin, Outcome};
 use crate::domain::ids::{BoardId, EventId, MemberId};
 use crate::domain::plan::{Route, StandingName};
 use crate::domain::score::Score;
 use crate::domain::series::Track;
+use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::store::events::{Answer, CALL_COST_US_MAX, CALL_EVENTS_MAX, Ready};
@@ -109,16 +108,16 @@ impl Submitted {
 }
 
 /// An event on its way.
-pub(super) struct Pending<'a> {
-    index: usize,
-    incoming: &'a Incoming,
-    with_history: bool,
+pub(crate) struct Pending<'a> {
+    pub(crate) index: usize,
+    pub(crate) incoming: &'a Incoming,
+    pub(crate) with_history: bool,
     /// Whether it has to wait until others that are on their way have come to their end.
-    is_waiting: bool,
+    pub(crate) is_waiting: bool,
 }
 
 /// An event that is on its way to the store.
-pub(super) struct Planned<'a> {
+pub(crate) struct Planned<'a> {
     item: Pending<'a>,
     /// The instant that it counts for.
     at: Timestamp,
@@ -132,21 +131,21 @@ type Answered = (usize, Result<Submitted, Error>);
 type Again<'a> = (Pending<'a>, Option<(Window, Timestamp)>);
 
 /// An event that is planned, and what of it goes to the store.
-pub(super) type Way<'a> = (Planned<'a>, Ready);
+pub(crate) type Way<'a> = (Planned<'a>, Ready);
 
 impl<'a> Planned<'a> {
     /// Where it stands in its request.
-    pub(super) fn place(&self) -> usize {
+    pub(crate) fn place(&self) -> usize {
         self.item.index
     }
 
     /// What has to be sent again.
-    pub(super) fn into_pending(self) -> Pending<'a> {
+    pub(crate) fn into_pending(self) -> Pending<'a> {
         self.item
     }
 
     /// What became of it, or what has to be done.
-    pub(super) fn result(
+    pub(crate) fn result(
         self,
         live: &Arc<LiveBoard>,
         answer: Answer,
@@ -189,15 +188,15 @@ impl<'a> Planned<'a> {
 }
 
 /// What became of events that went together.
-pub(super) type Reply = Result<Versioned<Vec<Answer>>, StoreError>;
+pub(crate) type Reply = Result<Versioned<Vec<Answer>>, StoreError>;
 
-/// The events of one board being carried out.
+/// The events of one shard being carried out.
 #[derive(Debug)]
 pub struct Applying {
     /// Where.
     pub store: Arc<Store>,
-    /// The board.
-    pub board: Arc<Board>,
+    /// The shard.
+    pub shard: Shard,
 }
 
 /// Events that go together, what they cost, and when they were planned.
@@ -230,7 +229,7 @@ impl Load {
 }
 
 /// What a call says, shared out among the jobs that it was made of, of which each has so many answers.
-pub(super) fn share_out<T: Clone>(
+pub(crate) fn share_out<T: Clone>(
     reply: Result<Versioned<Vec<T>>, StoreError>,
     lengths: &[usize],
 ) -> Vec<Result<Versioned<Vec<T>>, StoreError>> {
@@ -263,13 +262,13 @@ impl Work for Applying {
         let lengths: Vec<usize> = groups.iter().map(|group| group.events.len()).collect();
         let events: Vec<Ready> = groups.into_iter().flat_map(|group| group.events).collect();
         let now = now.unwrap_or(Timestamp::from_ms_clamped(0));
-        let reply = self.store.apply(&self.board, &events, now).await;
+        let reply = self.store.apply(&self.shard, &events, now).await;
         share_out(reply, &lengths)
     }
 }
 
 /// Events, each with something of the caller's, in groups of bounded cost for each shard.
-pub(super) struct Groups<T> {
+pub(crate) struct Groups<T> {
     all: Vec<(usize, Vec<T>, Group)>,
     /// The last group of each shard.
     last_of: Vec<Option<usize>>,
@@ -278,7 +277,7 @@ pub(super) struct Groups<T> {
 
 impl<T> Groups<T> {
     /// None yet, of events that are planned at `now`.
-    pub(super) fn new(live: &LiveBoard, now: Timestamp) -> Self {
+    pub(crate) fn new(live: &LiveBoard, now: Timestamp) -> Self {
         Self {
             all: Vec::new(),
             last_of: vec![None; live.shards.len()],
@@ -287,7 +286,7 @@ impl<T> Groups<T> {
     }
 
     /// Puts an event behind the others of its shard.
-    pub(super) fn push(&mut self, shard: usize, item: T, ready: Ready) {
+    pub(crate) fn push(&mut self, shard: usize, item: T, ready: Ready) {
         let more = Load {
             events: 1,
             cost_us: ready.cost_us(),
@@ -311,7 +310,7 @@ impl<T> Groups<T> {
     }
 
     /// Sends all of them side by side.
-    pub(super) async fn send(self, live: &LiveBoard) -> Vec<(Vec<T>, Reply)> {
+    pub(crate) async fn send(self, live: &LiveBoard) -> Vec<(Vec<T>, Reply)> {
         let groups = self.all.into_iter();
         let (items, sent): (Vec<_>, Vec<_>) = groups
             .map(|(shard, items, group)| (items, live.shards[shard].applying.submit(group)))
@@ -368,33 +367,11 @@ impl Attempts {
     }
 }
 
-pub(super) type Results = Vec<Answered>;
+pub(crate) type Results = Vec<Answered>;
 
-impl Service {
-    /// Takes events; the results are in their order.
-    pub async fn submit(&self, events: &[Incoming], asked: Asked) -> Vec<Result<Submitted, Error>> {
-        let mut by_board: HashMap<&BoardId, Vec<Pending<'_>>> = HashMap::new();
-        for (index, incoming) in events.iter().enumerate() {
-            let pending = Pending {
-                index,
-                incoming,
-                with_history: false,
-                is_waiting: false,
-            };
-            by_board.entry(&incoming.board).or_default().push(pending);
-        }
-        let boards = by_board
-            .into_iter()
-            .map(|(id, pending)| self.submit_to(id, pending, asked));
-        let mut results: Results = join_all(boards).await.into_iter().flatten().collect();
-        results.sort_unstable_by_key(|(index, _)| *index);
-        for (_, result) in &results {
-            count(result);
-        }
-        results.into_iter().map(|(_, result)| result).collect()
-    }
-
-    async fn submit_to(
+impl Engine {
+    /// Takes events of one board.
+    pub(crate) async fn submit_to(
         &self,
         id: &BoardId,
         mut pending: Vec<Pending<'_>>,
@@ -440,7 +417,7 @@ impl Service {
 
     /// Notes that a board of several shards has events, before it gets the first. Returns whether that is done, or
     /// the definition has changed.
-    pub(super) async fn note_use(&self, live: &LiveBoard) -> Result<bool, Error> {
+    pub(crate) async fn note_use(&self, live: &LiveBoard) -> Result<bool, Error> {
         if live.is_used.load(Ordering::Relaxed) {
             return Ok(true);
         }
@@ -466,7 +443,7 @@ impl Service {
         let planned = plan_events(live, pending, asked, now, results);
         let planned = self.recall(live, planned, now, results).await?;
         let replies = if live.board.reserves() {
-            reserve::send(live, planned, is_careful, now).await
+            reservations::send(live, planned, is_careful, now).await
         } else {
             send(live, planned, now).await
         };
@@ -526,7 +503,7 @@ impl Service {
         for (window, at) in incomplete {
             let series = live.board.series(*window, Track::Shown);
             for shard in &live.shards {
-                self.complete_from(&shard.board, series, at.ms()).await?;
+                self.complete_from(&shard.shard, series, at.ms()).await?;
             }
         }
         Ok(())
@@ -604,13 +581,4 @@ fn plan_events<'a>(
 fn fail(mut results: Results, left: &[Pending<'_>], error: &Error) -> Results {
     results.extend(left.iter().map(|item| (item.index, Err(error.clone()))));
     results
-}
-
-fn count(result: &Result<Submitted, Error>) {
-    let status = match result {
-        Ok(submitted) if submitted.is_duplicate => "duplicate",
-        Ok(_) => "taken",
-        Err(_) => "rejected",
-    };
-    counter!("standings_events_total", "status" => status).increment(1);
 }

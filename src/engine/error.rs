@@ -106,7 +106,7 @@ fn windows_in_use(windows: &[Window]) -> String {
 impl From<Box<Unreadable>> for Error {
     fn from(unreadable: Box<Unreadable>) -> Self {
         Self::Unreadable {
-            board: unreadable.board.id,
+            board: unreadable.board.id.clone(),
             detail: unreadable.detail,
         }
     }
@@ -140,7 +140,7 @@ fn standing(window: &str, key: &str) -> String {
 
 impl Error {
     /// Says why a board does not take an event of that instant.
-    pub(super) fn rejected(
+    pub(crate) fn rejected(
         board: &Board,
         rejection: Rejection,
         at: Timestamp,
@@ -234,7 +234,7 @@ impl Error {
 
     /// Whether it is a fault of what was asked about, such as a key of another type, and not a matter of the server or
     /// of the request.
-    pub(super) fn is_fault(&self) -> bool {
+    pub(crate) fn is_fault(&self) -> bool {
         matches!(
             self,
             Self::Unreadable { .. } | Self::Store(StoreError::Unexpected(_))
@@ -242,7 +242,7 @@ impl Error {
     }
 
     /// The call was begun anew too often.
-    pub(super) fn busy() -> Self {
+    pub(crate) fn busy() -> Self {
         Self::Store(StoreError::Unavailable(
             "the board changes too quickly".into(),
         ))

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use metrics::gauge;
 use parking_lot::Mutex;
 
-use super::{Error, Service};
+use super::{Engine, Error};
 
 /// What the log has been told of, and is not over.
 #[derive(Debug, Default)]
-pub(super) struct Warned(Mutex<BTreeSet<String>>);
+pub(crate) struct Warned(Mutex<BTreeSet<String>>);
 
-impl Service {
+impl Engine {
     /// Asks Redis what is wrong with it, and logs what is new.
     pub async fn warn(&self) -> Result<(), Error> {
         let found: BTreeSet<String> = self.store.warnings().await.into_iter().collect();

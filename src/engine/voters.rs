@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use futures::future::try_join_all;
 
-use super::ask::SharedPage;
-use super::period::Target;
-use super::{Error, LiveBoard, Service};
-use crate::domain::board::{Board, Uniques};
+use super::reader::SharedPage;
+use super::{Engine, Error, LiveBoard};
+use crate::domain::board::Uniques;
 use crate::domain::ids::MemberId;
 use crate::domain::period::Period;
+use crate::domain::shard::Shard;
 use crate::store::standings::Entry;
 
 /// The voters of some entries, in their order; of none where the board does not count them.
@@ -25,33 +25,32 @@ impl Voters {
     }
 }
 
-impl Service {
+impl Engine {
     /// Estimates the voters of a page's entries and of its `me`, once for all who share it.
-    pub(super) async fn voters_of_page(
+    pub(crate) async fn voters_of_page(
         &self,
         live: &LiveBoard,
-        target: &Target,
+        periods: &[Period],
         shared: &SharedPage,
     ) -> Result<Voters, Error> {
         if live.board.definition.uniques != Some(Uniques::Member) {
             return Ok(Voters::default());
         }
         let entries = shared.page.entries.iter().chain(&shared.page.me);
-        let voters = || Box::pin(self.voters(live, target, entries));
+        let voters = || Box::pin(self.voters(live, periods, entries));
         shared.voters.get_or_try_init(voters).await.cloned()
     }
 
     /// Estimates the voters of entries of a standing.
-    pub(super) async fn voters(
+    pub(crate) async fn voters(
         &self,
         live: &LiveBoard,
-        target: &Target,
+        periods: &[Period],
         entries: impl Iterator<Item = &Entry>,
     ) -> Result<Voters, Error> {
         if live.board.definition.uniques != Some(Uniques::Member) {
             return Ok(Voters::default());
         }
-        let periods = target.periods(&live.board);
         let members: Vec<&str> = entries.map(|entry| &*entry.member).collect();
         let places = places_by_shard(live, &members);
         let asked = live
@@ -60,7 +59,7 @@ impl Service {
             .zip(&places)
             .map(async |(shard, places)| {
                 let members = places.iter().map(|place| members[*place]);
-                let counts = self.store.member_voters(&shard.board, &periods, members);
+                let counts = self.store.member_voters(&shard.shard, periods, members);
                 counts.await
             });
         let mut counts = vec![0; members.len()];
@@ -73,16 +72,16 @@ impl Service {
     }
 
     /// Estimates the voters of some periods together.
-    pub(super) async fn voters_of_standing(
+    pub(crate) async fn voters_of_standing(
         &self,
         live: &LiveBoard,
         periods: &[Period],
     ) -> Result<u64, Error> {
-        let shards: Vec<&Board> = live.shards.iter().map(|shard| &*shard.board).collect();
+        let shards: Vec<&Shard> = live.shards.iter().map(|shard| &shard.shard).collect();
         if let [whole] = *shards {
             return Ok(self.store.voters(whole, periods).await?);
         }
-        let counted = self.store.voters_of_shards(&live.board, &shards, periods);
+        let counted = self.store.voters_of_shards(&shards, periods);
         Ok(counted.await?)
     }
 }

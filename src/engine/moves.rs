@@ -13,10 +13,11 @@
 //! - All there is to know lies in Redis. One instance does it at a time (`scripts/lease.lua`); when it is gone, another
 //!   goes on. New shards refuse what an earlier one had under way.
 //! - Remembered event ids are not copied. They stay where they are until they expire, and are looked up there
-//!   (`service/recall.rs`). What does not go by members stays too, for good: the counts of quotas.
+//!   (`engine/recall.rs`). What does not go by members stays too, for good: the counts of quotas.
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -25,11 +26,11 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 
 use super::faults::Job;
-use super::{Error, Service};
+use super::{Engine, Error};
 use crate::domain::board::Board;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::series::{Derived, Series};
-use crate::domain::shard::Sharding;
+use crate::domain::shard::{Shard, Sharding};
 use crate::store::boards::Defined;
 use crate::store::events::remember_ms;
 use crate::store::keys::{self, Named};
@@ -44,17 +45,6 @@ const RENEWAL_INTERVAL: Duration = Duration::from_secs(1);
 const LEFT_MAX: u64 = 300;
 /// How many old shards are read side by side.
 const SHARDS_AT_ONCE: usize = 4;
-
-/// How a board is spread.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Progress {
-    /// Over how many shards.
-    pub shards: u16,
-    /// Over how many it is going to be, if it is on the way.
-    pub moving_to: Option<u16>,
-    /// How many entries have been copied on that way, some of them again.
-    pub copied: u64,
-}
 
 /// Whether a step was done; otherwise another instance has taken over, and this one stops.
 enum Step {
@@ -71,7 +61,7 @@ macro_rules! done {
     };
 }
 
-impl Service {
+impl Engine {
     /// The background step: moves the boards that are to be spread anew. Safe to run on any number of instances.
     pub async fn reshard_boards(&self) -> Result<(), Error> {
         let mut failed = None;
@@ -82,21 +72,6 @@ impl Service {
             failed = failed.or(moved.err());
         }
         failed.map_or(Ok(()), Err)
-    }
-
-    /// How a board is spread, and how far a move has come.
-    pub async fn reshard_progress(&self, id: &BoardId) -> Result<Progress, Error> {
-        let board = self.board(id).await?;
-        let next = board.placement.next;
-        let copied = match next {
-            Some(_) => self.store.copied_count(&board).await?,
-            None => 0,
-        };
-        Ok(Progress {
-            shards: board.placement.current.shards,
-            moving_to: next.map(|next| next.to.shards),
-            copied,
-        })
     }
 
     async fn reshard(&self, id: &BoardId) -> Result<(), Error> {
@@ -110,7 +85,7 @@ impl Service {
         let lease = self.store.lease(&board, &holder, lease_ms(), 0).await?;
         let Some(lease) = lease else { return Ok(()) };
         let mover = Mover {
-            service: self,
+            engine: self,
             store: &self.store,
             from: board.placement.current,
             to: next.to,
@@ -136,12 +111,12 @@ fn lease_ms() -> u64 {
 
 /// A move under way.
 struct Mover<'a> {
-    service: &'a Service,
+    engine: &'a Engine,
     store: &'a Store,
     from: Sharding,
     to: Sharding,
-    old: Vec<Board>,
-    new: Vec<Board>,
+    old: Vec<Shard>,
+    new: Vec<Shard>,
     copied: AtomicU64,
     renewed: Mutex<Instant>,
     holder: String,
@@ -149,7 +124,7 @@ struct Mover<'a> {
 }
 
 impl Mover<'_> {
-    async fn run(&self, board: Board) -> Result<Step, Error> {
+    async fn run(&self, board: Arc<Board>) -> Result<Step, Error> {
         self.store.announce_shards(&board, self.to).await?;
         // From now on what an earlier holder of the lease has under way is refused.
         let fences = self
@@ -165,7 +140,7 @@ impl Mover<'_> {
         } else {
             done!(self.copy(&board).await?);
             let stamp = self.store.begin_change(&board.id).await?;
-            let closed = board.placed(board.placement.closing(), stamp);
+            let closed = Arc::new(board.placed(board.placement.closing(), stamp));
             self.store.mark_unneeded(&board, self.from).await?;
             let defined = self.store.define_board(&closed, Some(&board), None).await?;
             // Who meets that it is closed waits: there is nothing to announce.
@@ -201,7 +176,7 @@ impl Mover<'_> {
 
     /// Copies what of a shard has not been copied yet, and most of what has changed. Returns how many standings there
     /// were; `None` if the lease is lost.
-    async fn copy_shard(&self, board: &Board, old: &Board) -> Result<Option<u64>, Error> {
+    async fn copy_shard(&self, board: &Board, old: &Shard) -> Result<Option<u64>, Error> {
         let mut known = self.store.copied(old).await?;
         let complete = self.complete_standings(board, old).await?;
         let mut turnouts = Vec::new();
@@ -251,7 +226,7 @@ impl Mover<'_> {
     async fn complete_standings(
         &self,
         board: &Board,
-        old: &Board,
+        old: &Shard,
     ) -> Result<HashSet<String>, Error> {
         let mut complete = HashSet::new();
         for derived in board.derived() {
@@ -262,7 +237,7 @@ impl Mover<'_> {
         Ok(complete)
     }
 
-    async fn copy_standing(&self, old: &Board, zset: &str, lists_all: bool) -> Result<Step, Error> {
+    async fn copy_standing(&self, old: &Shard, zset: &str, lists_all: bool) -> Result<Step, Error> {
         let expires_at_ms = self.store.expires_at_ms(zset).await?;
         let mut cursor = "0".to_owned();
         loop {
@@ -287,7 +262,7 @@ impl Mover<'_> {
     }
 
     /// Notes that these things were copied, so that the next who moves the board does not copy them again.
-    async fn mark_copied(&self, old: &Board, copied: &[String]) -> Result<Step, Error> {
+    async fn mark_copied(&self, old: &Shard, copied: &[String]) -> Result<Step, Error> {
         let notes = Notes {
             copied,
             ..Notes::default()
@@ -297,7 +272,7 @@ impl Mover<'_> {
     }
 
     /// Copies what has changed in a shard, and these things too, until no more than so much is left.
-    async fn copy_changes(&self, old: &Board, also: &[String], left: u64) -> Result<Step, Error> {
+    async fn copy_changes(&self, old: &Shard, also: &[String], left: u64) -> Result<Step, Error> {
         let mut settled = Vec::new();
         let mut also = also;
         loop {
@@ -325,7 +300,7 @@ impl Mover<'_> {
     /// Notes something of a shard, and returns what has changed there; `None` if it is not being copied any more.
     async fn changes(
         &self,
-        old: &Board,
+        old: &Shard,
         notes: Notes<'_>,
         count: u32,
     ) -> Result<Option<(u64, Vec<Change>)>, Error> {
@@ -338,7 +313,7 @@ impl Mover<'_> {
     fn add_change(
         &self,
         adoptions: &mut [Adoption<'_>],
-        old: &Board,
+        old: &Shard,
         change: &Change,
     ) -> Result<(), Error> {
         let Change {
@@ -382,7 +357,7 @@ impl Mover<'_> {
     }
 
     /// With events and reads waiting: copies the rest, and lets them go to the new shards.
-    async fn finish(&self, board: &Board) -> Result<Step, Error> {
+    async fn finish(&self, board: &Arc<Board>) -> Result<Step, Error> {
         self.store.retire_shards(board, self.from).await?;
         let rest = self.old.iter().map(|old| self.copy_changes(old, &[], 0));
         for step in try_join_all(rest).await? {
@@ -393,19 +368,19 @@ impl Mover<'_> {
         done!(self.adopt_all(self.adoptions(), true).await?);
         let remembered = remember_ms(board);
         let ids_until_ms = self
-            .service
+            .engine
             .clock
             .redis_now()
             .ms()
             .saturating_add_unsigned(remembered);
         let stamp = self.store.begin_change(&board.id).await?;
-        let moved = board.placed(board.placement.moved(ids_until_ms), stamp);
+        let moved = Arc::new(board.placed(board.placement.moved(ids_until_ms), stamp));
         self.store.open_shards(&moved).await?;
         if self.store.define_board(&moved, Some(board), None).await? != Defined::Stored {
             self.store.end_change(&board.id, stamp).await?;
             return Ok(Step::Lost);
         }
-        self.service.reload(&moved.id).await?;
+        self.engine.reload(&moved.id).await?;
         self.store
             .announce_board(&moved.id, true, Some(stamp))
             .await?;
@@ -448,8 +423,8 @@ impl Mover<'_> {
     async fn complete_everywhere(
         &self,
         derived: &Derived,
-    ) -> Result<Option<(&Board, Vec<DerivedEntry>)>, Error> {
-        let mut common: Option<(&Board, Vec<DerivedEntry>)> = None;
+    ) -> Result<Option<(&Shard, Vec<DerivedEntry>)>, Error> {
+        let mut common: Option<(&Shard, Vec<DerivedEntry>)> = None;
         for old in &self.old {
             let complete = self.copied_entries(old, derived.series).await?;
             match &mut common {
@@ -462,7 +437,7 @@ impl Mover<'_> {
 
     async fn copied_entries(
         &self,
-        old: &Board,
+        old: &Shard,
         series: Series,
     ) -> Result<BTreeMap<i64, DerivedEntry>, Error> {
         let copied = self.store.copied(old).await?;
@@ -473,7 +448,7 @@ impl Mover<'_> {
     }
 
     /// The sorted sets of the derived standings of which a new shard has something.
-    async fn derived_names(&self, new: &Board) -> Result<Vec<String>, Error> {
+    async fn derived_names(&self, new: &Shard) -> Result<Vec<String>, Error> {
         let (mut cursor, mut found) = ("0".to_owned(), Vec::new());
         loop {
             let (next, names) = self.store.names(new, &cursor).await?;
@@ -515,7 +490,7 @@ impl Mover<'_> {
             return Ok(Step::Done);
         }
         *self.renewed.lock() = Instant::now();
-        let (board, holder) = (&self.old[0], &self.holder);
+        let (board, holder) = (&self.old[0].board, &self.holder);
         let lease = self.store.lease(board, holder, lease_ms(), copied).await?;
         Ok(if lease == Some(self.lease) {
             Step::Done
@@ -528,16 +503,15 @@ impl Mover<'_> {
     fn place_of(&self, member: &str) -> Result<usize, Error> {
         let member = MemberId::parse(member)
             .map_err(|error| StoreError::Unexpected(format!("a member that is stored: {error}")))?;
-        Ok(self.to.place_of(&member))
+        Ok(self.to.index_of(&member))
     }
 
     /// The new shard of what an old one has for all of its members together.
-    fn place_of_shard(&self, old: &Board) -> usize {
-        let index = old.shard.map_or(0, |shard| usize::from(shard.index));
-        index % self.new.len()
+    fn place_of_shard(&self, old: &Shard) -> usize {
+        usize::from(old.shard_id.index) % self.new.len()
     }
 
-    fn moved(&self, key: &str, old: &Board, place: usize) -> Result<String, Error> {
+    fn moved(&self, key: &str, old: &Shard, place: usize) -> Result<String, Error> {
         keys::moved(key, old, &self.new[place]).ok_or_else(unexpected_key)
     }
 }

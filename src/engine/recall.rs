@@ -4,25 +4,25 @@ use std::sync::Arc;
 
 use futures::future::try_join_all;
 
-use super::submit::{Pending, Results, Way};
-use super::{Error, LiveBoard, Service};
+use super::submission::{Pending, Results, Way};
+use super::{Engine, Error, LiveBoard};
 use crate::domain::board::Board;
-use crate::domain::shard::Sharding;
+use crate::domain::shard::{Shard, Sharding};
 use crate::domain::time::Timestamp;
 use crate::store::StoreError;
 use crate::store::events::{Answer, CALL_EVENTS_MAX};
 
 /// Shards that a board has moved away from.
 #[derive(Debug)]
-pub struct FormerShards {
+pub(crate) struct FormerShards {
     sharding: Sharding,
-    shards: Vec<Board>,
+    shards: Vec<Shard>,
     ids_until_ms: i64,
 }
 
 impl FormerShards {
     /// All of a board's.
-    pub(super) fn of(board: &Board) -> Vec<Self> {
+    pub(crate) fn of(board: &Arc<Board>) -> Vec<Self> {
         let former = board.placement.former.iter().map(|former| Self {
             sharding: former.sharding,
             shards: board.shards_of(former.sharding),
@@ -32,10 +32,10 @@ impl FormerShards {
     }
 }
 
-impl Service {
+impl Engine {
     /// Answers the events that are remembered in former shards, and returns the others. Nothing is taken in there any
     /// more: whatever is not remembered now never will be.
-    pub(super) async fn recall<'a>(
+    pub(crate) async fn recall<'a>(
         &self,
         live: &Arc<LiveBoard>,
         mut planned: Vec<Way<'a>>,
@@ -77,7 +77,7 @@ impl Service {
         for (place, (_, ready)) in planned.iter().enumerate() {
             let event = &ready.plan.event;
             if event.id.is_some() {
-                places[former.sharding.place_of(&event.member)].push(place);
+                places[former.sharding.index_of(&event.member)].push(place);
             }
         }
         let calls = places.iter().zip(&former.shards);

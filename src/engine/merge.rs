@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 
-use super::ask::{Found, Reader};
+use super::reader::{Found, Reader};
 use super::{Error, LiveBoard, LiveShard};
 use crate::domain::board::Ranking;
 use crate::domain::ids::MemberId;
@@ -29,7 +29,7 @@ const ROUNDS_MAX: usize = 24;
 
 /// A standing of a board of several shards. What it reads is `None` if a shard was not ready: then the work has to
 /// begin anew.
-pub(super) struct Merged<'a> {
+pub(crate) struct Merged<'a> {
     reader: &'a Reader<'a>,
     live: &'a LiveBoard,
     standing: Standing,
@@ -59,7 +59,7 @@ macro_rules! found {
 
 impl<'a> Merged<'a> {
     /// A standing of this board.
-    pub(super) fn new(reader: &'a Reader<'a>, standing: Standing) -> Self {
+    pub(crate) fn new(reader: &'a Reader<'a>, standing: Standing) -> Self {
         let live = reader.live;
         Self {
             reader,
@@ -70,7 +70,7 @@ impl<'a> Merged<'a> {
     }
 
     /// `count` entries behind the first `offset`, and the entry of `member`.
-    pub(super) async fn page(
+    pub(crate) async fn page(
         &self,
         offset: u64,
         count: u64,
@@ -89,7 +89,7 @@ impl<'a> Merged<'a> {
     }
 
     /// A member, up to `around` neighbours on each side, and where it stood in `previous`.
-    pub(super) async fn member(
+    pub(crate) async fn member(
         &self,
         member: &MemberId,
         around: u64,
@@ -143,7 +143,7 @@ impl<'a> Merged<'a> {
     }
 
     /// Some members.
-    pub(super) async fn subset(&self, members: &[MemberId]) -> Result<Option<Subset>, Error> {
+    pub(crate) async fn subset(&self, members: &[MemberId]) -> Result<Option<Subset>, Error> {
         let mut places = vec![Vec::new(); self.live.shards.len()];
         for (place, member) in members.iter().enumerate() {
             places[self.live.board.shard_of(member)].push(place);

@@ -11,11 +11,11 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
-use super::line::Work;
+use super::batcher::Work;
 use super::voters::Voters;
-use super::{Error, LiveBoard, LiveShard, Service};
-use crate::domain::board::Board;
+use super::{Engine, Error, LiveBoard, LiveShard};
 use crate::domain::series::Series;
+use crate::domain::shard::Shard;
 use crate::store::standings::{Amounts, Answer, Neighbourhood, Page, Query, Slice, Spread, Subset};
 use crate::store::{Dated, Freshness, Store, StoreError, Versioned};
 
@@ -98,13 +98,13 @@ pub enum Size {
     Large,
 }
 
-/// The reading of one board.
+/// The reading of one shard.
 #[derive(Debug)]
 pub struct Reading {
     /// Where it is stored.
     pub store: Arc<Store>,
-    /// The board.
-    pub board: Arc<Board>,
+    /// The shard.
+    pub shard: Shard,
     /// How fresh the answers have to be.
     pub freshness: Freshness,
 }
@@ -144,7 +144,7 @@ impl Work for Reading {
             .collect();
         let read = self
             .store
-            .read_standings(&self.board, &distinct, self.freshness);
+            .read_standings(&self.shard, &distinct, self.freshness);
         match read.await {
             Ok(Dated { value, as_of }) => {
                 let found: Option<Vec<Found>> = match value {
@@ -166,18 +166,18 @@ impl Work for Reading {
 }
 
 /// Reads a board for one request.
-pub(super) struct Reader<'a> {
-    pub(super) service: &'a Service,
-    pub(super) live: &'a LiveBoard,
+pub(crate) struct Reader<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) live: &'a LiveBoard,
     freshness: Freshness,
     size: Size,
     as_of: Mutex<Option<Instant>>,
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(service: &'a Service, live: &'a LiveBoard, freshness: Freshness) -> Self {
+    pub(crate) fn new(engine: &'a Engine, live: &'a LiveBoard, freshness: Freshness) -> Self {
         Self {
-            service,
+            engine,
             live,
             freshness,
             size: Size::default(),
@@ -186,17 +186,17 @@ impl<'a> Reader<'a> {
     }
 
     /// The same for a request that reads so much.
-    pub(super) fn of_size(self, size: Size) -> Self {
+    pub(crate) fn of_size(self, size: Size) -> Self {
         Self { size, ..self }
     }
 
     /// All that was acknowledged by then is in what was read; `None`: all that was before the request.
-    pub(super) fn as_of(&self) -> Option<Instant> {
+    pub(crate) fn as_of(&self) -> Option<Instant> {
         *self.as_of.lock()
     }
 
     /// Asks a shard for something, and takes the answer, or does what it takes to have one at the next attempt.
-    pub(super) async fn ask<T>(
+    pub(crate) async fn ask<T>(
         &self,
         shard: &LiveShard,
         series: Series,
@@ -208,7 +208,7 @@ impl<'a> Reader<'a> {
         let Dated { value, as_of } = answer.ok_or_else(fault)??;
         match value {
             Versioned::Current(Found::Incomplete(start_ms)) => {
-                let completed = self.service.complete_from(&shard.board, series, start_ms);
+                let completed = self.engine.complete_from(&shard.shard, series, start_ms);
                 completed.await?;
             }
             Versioned::Current(found) => {
@@ -216,7 +216,7 @@ impl<'a> Reader<'a> {
                 *oldest = oldest.into_iter().chain(as_of).min();
                 return take(found).ok_or_else(fault).map(Some).map_err(Error::from);
             }
-            Versioned::Stale => self.service.reload(&shard.board.id).await?,
+            Versioned::Stale => self.engine.reload(&shard.shard.id).await?,
         }
         Ok(None)
     }

@@ -88,7 +88,7 @@ pub struct Faults {
 impl Faults {
     /// Does a job for one thing, unless it has failed a short time ago. Returns what came of it; `None` if there is a
     /// fault. Errors that are none are for the caller.
-    pub(super) async fn guard<T>(
+    pub(crate) async fn guard<T>(
         &self,
         job: Job,
         board: &BoardId,
@@ -109,14 +109,14 @@ impl Faults {
     }
 
     /// Whether it is time to try, for the first time or again.
-    pub(super) fn is_due(&self, job: Job, board: &BoardId, part: &str) -> bool {
+    pub(crate) fn is_due(&self, job: Job, board: &BoardId, part: &str) -> bool {
         let all = self.all.lock();
         let fault = all.get(&(job, board.clone(), part.to_owned()));
         fault.is_none_or(|fault| fault.retry_at <= Instant::now())
     }
 
     /// Takes note of how a job went.
-    pub(super) fn record(
+    pub(crate) fn record(
         &self,
         job: Job,
         board: &BoardId,
@@ -160,7 +160,7 @@ impl Faults {
     }
 
     /// The boards that a job has failed at.
-    pub(super) fn boards(&self, job: Job) -> Vec<BoardId> {
+    pub(crate) fn boards(&self, job: Job) -> Vec<BoardId> {
         let all = self.all.lock();
         let boards = all.keys().filter(|(other, ..)| *other == job);
         boards.map(|(_, board, _)| board.clone()).collect()

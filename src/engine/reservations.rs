@@ -5,7 +5,7 @@
 //! 2. The event is applied where its member lies, in one step as ever. What is remembered of it names the reservation.
 //! 3. What was reserved is kept if the event was taken, and else given back.
 //!
-//! Whatever breaks off in between leaves notes. [`Service::settle_reservations`] finds out what became of their events,
+//! Whatever breaks off in between leaves notes. [`Engine::settle_reservations`] finds out what became of their events,
 //! and sees to it that one that was not applied by then never is, however late its call comes in.
 //!
 //! An event is refused for what was taken alone. Where that depends on reservations that are still open, it waits, and
@@ -18,13 +18,14 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use futures::stream::{self, StreamExt};
 
+use super::batcher::{Line, Work};
 use super::faults::Job;
-use super::line::{Line, Work};
-use super::submit::{Groups, Planned, Reply, Way, share_out};
-use super::{Error, LiveBoard, Service};
+use super::submission::{Groups, Planned, Reply, Way, share_out};
+use super::{Engine, Error, LiveBoard};
 use crate::domain::board::Board;
 use crate::domain::event::Rejection;
 use crate::domain::quota::{Pool, QuotaUse};
+use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::store::events::{Answer, Ready};
 use crate::store::reservations::{OpenReservation, Reserved, Token, VOID_MS, Wanted};
@@ -47,7 +48,7 @@ pub struct Reserving {
     /// Where.
     pub store: Arc<Store>,
     /// The shard.
-    pub board: Arc<Board>,
+    pub home: Shard,
 }
 
 /// What some events of one request would take, and when they were planned.
@@ -72,7 +73,7 @@ impl Work for Reserving {
         let now = now.unwrap_or(Timestamp::from_ms_clamped(0));
         let requests: Vec<_> = requests.into_iter().map(|request| request.wanted).collect();
         let lengths: Vec<usize> = requests.iter().map(Vec::len).collect();
-        let reply = self.store.reserve(&self.board, &requests, now).await;
+        let reply = self.store.reserve(&self.home, &requests, now).await;
         share_out(reply, &lengths)
     }
 }
@@ -83,21 +84,21 @@ pub struct Settling {
     /// Where.
     pub store: Arc<Store>,
     /// The shard.
-    pub board: Arc<Board>,
+    pub home: Shard,
 }
 
 /// A shard in memory where counts of quotas lie.
 #[derive(Debug)]
 pub struct LiveHome {
-    /// The board as the shard sees it.
-    pub board: Arc<Board>,
+    /// The shard.
+    pub home: Shard,
     reserving: Arc<Line<Reserving>>,
     settling: Arc<Line<Settling>>,
 }
 
 impl LiveHome {
     /// Those of a board, in their order; none where the members lie with the counts.
-    pub(super) fn of(board: &Board, store: &Arc<Store>) -> Vec<Self> {
+    pub(crate) fn of(board: &Arc<Board>, store: &Arc<Store>) -> Vec<Self> {
         if !board.reserves() {
             return Vec::new();
         }
@@ -105,19 +106,17 @@ impl LiveHome {
         homes.map(|home| Self::new(home, store)).collect()
     }
 
-    fn new(board: Board, store: &Arc<Store>) -> Self {
-        let board = Arc::new(board);
-        let (store, shared) = (|| Arc::clone(store), || Arc::clone(&board));
+    fn new(home: Shard, store: &Arc<Store>) -> Self {
         Self {
             reserving: Line::new(Reserving {
-                store: store(),
-                board: shared(),
+                store: Arc::clone(store),
+                home: home.clone(),
             }),
             settling: Line::new(Settling {
-                store: store(),
-                board: shared(),
+                store: Arc::clone(store),
+                home: home.clone(),
             }),
-            board,
+            home,
         }
     }
 }
@@ -146,7 +145,7 @@ impl Work for Settling {
             jobs.into_iter().flatten().partition(|one| one.is_kept);
         let [kept, given_back] =
             [kept, given_back].map(|list| list.iter().map(|one| one.token).collect::<Vec<_>>());
-        let settled = self.store.settle(&self.board, &kept, &given_back).await;
+        let settled = self.store.settle(&self.home, &kept, &given_back).await;
         vec![settled; count]
     }
 }
@@ -216,7 +215,7 @@ impl Taking {
         let uses: Vec<_> = self.uses().iter().filter(matters).cloned().collect();
         (!uses.is_empty()).then(|| Wanted {
             token: self.token,
-            shard: Arc::clone(&live.shards[self.shard].board),
+            shard: live.shards[self.shard].shard.clone(),
             id: ready.plan.event.id.clone(),
             at: ready.plan.at,
             uses,
@@ -296,7 +295,7 @@ impl Taking {
 
 /// Takes planned events through the three steps, in their order. `is_careful`: shard by shard, so that events that wait
 /// for each other's reservations don't do so again and again.
-pub(super) async fn send<'a>(
+pub(crate) async fn send<'a>(
     live: &Arc<LiveBoard>,
     mut planned: Vec<Way<'a>>,
     is_careful: bool,
@@ -489,22 +488,22 @@ async fn settle(live: &LiveBoard, events: &[Taking]) {
     }
 }
 
-impl Service {
+impl Engine {
     /// The background step: settles reservations that are left behind, by what became of their events. Safe to run at any
     /// time, on any number of instances, and to stop half-way.
     pub async fn settle_reservations(&self, older_than: Duration) -> Result<(), Error> {
         let older_than_ms = i64::try_from(older_than.as_millis()).unwrap_or(i64::MAX);
         let live = self.live_boards().into_iter();
         let homes = live.flat_map(|live| {
-            let boards = live.homes.iter().map(|home| Arc::clone(&home.board));
-            boards.collect::<Vec<_>>()
+            let homes = live.homes.iter().map(|home| home.home.clone());
+            homes.collect::<Vec<_>>()
         });
         let swept: Vec<Result<Option<()>, Error>> = stream::iter(homes)
             .map(async |home| {
                 let settle = self.settle_left_behind(&home, older_than_ms);
-                let (part, now) = (home.tag(), self.clock.now());
+                let now = self.clock.now();
                 self.faults
-                    .guard(Job::Reservations, &home.id, &part, now, settle)
+                    .guard(Job::Reservations, &home.id, home.tag(), now, settle)
                     .await
             })
             .buffer_unordered(SWEPT_AT_ONCE)
@@ -514,7 +513,7 @@ impl Service {
         swept.into_iter().try_for_each(|swept| swept.map(drop))
     }
 
-    async fn settle_left_behind(&self, home: &Board, older_than_ms: i64) -> Result<(), Error> {
+    async fn settle_left_behind(&self, home: &Shard, older_than_ms: i64) -> Result<(), Error> {
         let open = self.store.open_reservations(home, older_than_ms).await?;
         let Versioned::Current(open) = open else {
             return self.reload(&home.id).await;
@@ -540,7 +539,7 @@ impl Service {
     /// What is to become of a reservation; `None` if that has to be asked again.
     async fn find_out(
         &self,
-        home: &Board,
+        home: &Shard,
         open: &OpenReservation,
     ) -> Result<Option<Settled>, Error> {
         let token = open.token;

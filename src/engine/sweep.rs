@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::{Error, Service};
+use super::{Engine, Error};
 
 /// The pause between two steps, so that Redis spends a fortieth of its time on them at the most.
 const PAUSE: Duration = Duration::from_millis(20);
 
-impl Service {
+impl Engine {
     /// Unlinks what expires by itself of boards that were deleted: remembered events, counts of quotas. It takes as long as
     /// it takes to look at all keys: about a minute for a million. Safe to run on any number of instances, and to stop half-way.
     pub async fn sweep_deleted(&self) -> Result<(), Error> {

@@ -1,0 +1,345 @@
+//! The boards in memory: read from Redis when they are needed, and again when they have changed.
+//!
+//! What an instance holds is a copy. A call that goes by an old one is refused as stale, and then the board is read again.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use futures::stream::{self, StreamExt};
+use tokio::sync::Mutex;
+
+use super::faults::Job;
+use super::live::LiveBoard;
+use super::{Engine, Error};
+use crate::domain::board::Board;
+use crate::domain::ids::BoardId;
+use crate::store::StoreError;
+use crate::store::boards::{Begun, Defined, News, StoredBoard};
+use crate::store::reshard::RETIRED;
+
+/// How many definitions are read side by side.
+const LOADS_MAX: usize = 64;
+/// How old a change is when whoever made it is believed to be gone: longer than any request takes.
+pub const UNFINISHED: Duration = Duration::from_secs(10);
+/// How long events and reads wait for a board that is just going to other shards.
+const CLOSED_TIME_MAX: Duration = Duration::from_secs(8);
+/// How often they look whether it has.
+const CLOSED_LOOK_INTERVAL: Duration = Duration::from_millis(5);
+
+/// The boards in memory.
+#[derive(Debug, Default)]
+pub struct Boards {
+    live: ArcSwap<Held>,
+    known: Mutex<Known>,
+}
+
+/// What is held, by ids.
+#[derive(Clone, Debug, Default)]
+struct Held {
+    boards: HashMap<BoardId, Arc<LiveBoard>>,
+    /// How often all of it was dropped.
+    drops: u64,
+}
+
+/// What an instance has heard of changes.
+#[derive(Debug, Default)]
+struct Known {
+    /// Which history of data each server was at.
+    histories: BTreeMap<String, String>,
+    epoch: Option<String>,
+    /// The last change.
+    sequence: u64,
+    /// Whether all boards are to be read.
+    is_list_unread: bool,
+    /// The boards that have changed since they were read.
+    unread: BTreeSet<BoardId>,
+    /// Boards that were held, and were gone from the list when a server had gone back.
+    unlisted: BTreeSet<BoardId>,
+}
+
+impl Known {
+    /// Takes note of where the servers are; returns whether one of them may have gone back to older data, or to none.
+    fn has_gone_back(&mut self, histories: BTreeMap<String, String>, news: &News) -> bool {
+        let is_same = |(server, history)| self.histories.get(server) == Some(history);
+        let is_known = histories.iter().all(is_same)
+            && self.epoch.as_ref() == Some(&news.epoch)
+            && self.sequence <= news.sequence;
+        self.histories.extend(histories);
+        self.epoch = Some(news.epoch.clone());
+        self.sequence = news.sequence;
+        !is_known
+    }
+}
+
+impl Boards {
+    pub(crate) fn get(&self, id: &BoardId) -> Option<Arc<LiveBoard>> {
+        self.live.load().boards.get(id).cloned()
+    }
+
+    /// Holds what was read of a board after so many drops, unless there was another one since.
+    pub(crate) fn put(&self, id: &BoardId, live: Option<&Arc<LiveBoard>>, drops: u64) {
+        self.live.rcu(|held| {
+            let is_same = match (held.boards.get(id), live) {
+                (Some(held), Some(live)) => Arc::ptr_eq(held, live),
+                (held, live) => held.is_none() && live.is_none(),
+            };
+            if held.drops != drops || is_same {
+                return Arc::clone(held);
+            }
+            let mut held = Held::clone(held);
+            match live {
+                Some(live) => held.boards.insert(id.clone(), Arc::clone(live)),
+                None => held.boards.remove(id),
+            };
+            Arc::new(held)
+        });
+    }
+
+    pub(crate) fn drops(&self) -> u64 {
+        self.live.load().drops
+    }
+
+    /// Drops all that is held, and returns the ids of it.
+    fn drop_all(&self) -> Vec<BoardId> {
+        let dropped = self.live.rcu(|held| Held {
+            boards: HashMap::new(),
+            drops: held.drops + 1,
+        });
+        dropped.boards.keys().cloned().collect()
+    }
+}
+
+impl Engine {
+    /// The board from memory, or from Redis if it isn't there.
+    pub(crate) async fn live_board(&self, id: &BoardId) -> Result<Arc<LiveBoard>, Error> {
+        if let Some(live) = self.boards.get(id) {
+            return Ok(live);
+        }
+        let read = self.read_anew(id).await?;
+        read.ok_or_else(|| Error::BoardNotFound(id.clone()))
+    }
+
+    /// The stored board, once it is not just going to other shards.
+    pub(crate) async fn load_placed(&self, id: &BoardId) -> Result<Option<StoredBoard>, Error> {
+        let begun = Instant::now();
+        loop {
+            let stored = self.store.load_board(id).await?;
+            if !matches!(&stored, Some(Ok(board)) if board.placement.is_closing()) {
+                return Ok(stored);
+            }
+            if begun.elapsed() > self.store.timeouts.times(CLOSED_TIME_MAX) {
+                let message = format!("board {id} is just moving to other shards");
+                return Err(StoreError::Unavailable(message).into());
+            }
+            tokio::time::sleep(CLOSED_LOOK_INTERVAL).await;
+        }
+    }
+
+    /// Reads a definition into memory again.
+    pub(crate) async fn reload(&self, id: &BoardId) -> Result<(), Error> {
+        self.read_anew(id).await.map(drop)
+    }
+
+    async fn read_anew(&self, id: &BoardId) -> Result<Option<Arc<LiveBoard>>, Error> {
+        let drops = self.boards.drops();
+        let read = self.read_into_memory(id, drops).await;
+        let error = read.as_ref().err();
+        if error.is_some_and(Error::is_fault) {
+            self.boards.put(id, None, drops);
+        }
+        self.faults
+            .record(Job::Definition, id, "", self.clock.now(), error);
+        read
+    }
+
+    async fn read_into_memory(
+        &self,
+        id: &BoardId,
+        drops: u64,
+    ) -> Result<Option<Arc<LiveBoard>>, Error> {
+        let Some(stored) = self.load_placed(id).await?.transpose()? else {
+            self.boards.put(id, None, drops);
+            return Ok(None);
+        };
+        let known = self.boards.get(id);
+        let live = match known.filter(|live| live.board == stored) {
+            Some(live) => live,
+            None => Arc::new(LiveBoard::new(stored, &self.store)),
+        };
+        self.boards.put(id, Some(&live), drops);
+        self.open_shards(live, drops).await
+    }
+
+    /// Tells the shards of a board of its definition. It has to be there still when that is done: otherwise the shards
+    /// of a deleted board might come to life again.
+    pub(crate) async fn open_shards(
+        &self,
+        live: Arc<LiveBoard>,
+        drops: u64,
+    ) -> Result<Option<Arc<LiveBoard>>, Error> {
+        let board = &live.board;
+        if board.placement.current.is_together() {
+            return Ok(Some(live));
+        }
+        let newer = match self.store.open_shards(board).await {
+            // As a rule they know it, and can be read. One that does not refuses what goes by it.
+            Err(StoreError::Full(_)) => return Ok(Some(live)),
+            told => told?,
+        };
+        match self.store.load_board(&board.id).await? {
+            None => {
+                self.boards.put(&board.id, None, drops);
+                Ok(None)
+            }
+            Some(Ok(stored)) if stored == *board => match newer {
+                Some(newer) if newer < RETIRED => self.overtake(board, newer, drops).await,
+                _ => Ok(Some(live)),
+            },
+            // Whoever has changed it tells the shards.
+            Some(_) => Ok(Some(live)),
+        }
+    }
+
+    /// Makes the stored definition newer than what shards have heard of: the server that it lies on has gone back, and
+    /// theirs have not.
+    async fn overtake(
+        &self,
+        board: &Arc<Board>,
+        newer: u64,
+        drops: u64,
+    ) -> Result<Option<Arc<LiveBoard>>, Error> {
+        let stamp = self.store.begin_change(&board.id).await?;
+        let next = Arc::new(board.placed(board.placement.clone(), stamp.max(newer + 1)));
+        let defined = self.store.define_board(&next, Some(board), None).await?;
+        let live = Arc::new(LiveBoard::new(next, &self.store));
+        if defined == Defined::Stored {
+            self.boards.put(&board.id, Some(&live), drops);
+            self.store.open_shards(&live.board).await?;
+        }
+        self.store
+            .announce_board(&board.id, true, Some(stamp))
+            .await?;
+        Ok(Some(live))
+    }
+
+    /// The board as it is stored.
+    pub async fn board(&self, id: &BoardId) -> Result<Arc<Board>, Error> {
+        let stored = self.store.load_board(id).await?.transpose()?;
+        stored.ok_or_else(|| Error::BoardNotFound(id.clone()))
+    }
+
+    /// Takes the changes that other instances have made into memory. Where Redis may have gone back to older data, or
+    /// to none, all that is held is dropped and read again.
+    pub async fn refresh_boards(&self) -> Result<(), Error> {
+        let mut known = self.boards.known.lock().await;
+        // First: what is read after that is no older.
+        let histories = self.store.histories().await;
+        let news = self.store.news(known.sequence).await?;
+        if known.has_gone_back(histories, &news) {
+            self.completing.forget();
+            let dropped = self.boards.drop_all();
+            known.unlisted.extend(dropped.iter().cloned());
+            known.unread.extend(dropped);
+            known.is_list_unread = true;
+        }
+        known.unread.extend(news.changed);
+        if known.is_list_unread {
+            let listed = self.store.all_board_ids().await?;
+            known.unlisted.retain(|id| !listed.contains(id));
+            known.unread.extend(listed);
+            known.is_list_unread = false;
+        }
+        let read = self.read_changed(&mut known.unread).await;
+        self.list_again(&mut known).await?;
+        read
+    }
+
+    /// Lists boards again that are stored, and are not in the list, since its server alone has gone back.
+    async fn list_again(&self, known: &mut Known) -> Result<(), Error> {
+        let unlisted: Vec<_> = known.unlisted.difference(&known.unread).cloned().collect();
+        for id in unlisted {
+            if self.boards.get(&id).is_some() {
+                self.store.announce_board(&id, true, None).await?;
+            }
+            known.unlisted.remove(&id);
+        }
+        Ok(())
+    }
+
+    /// Reads boards that have changed, and tries those again that could not be read.
+    async fn read_changed(&self, unread: &mut BTreeSet<BoardId>) -> Result<(), Error> {
+        let faulty = self.faults.boards(Job::Definition).into_iter();
+        let again = faulty.filter(|id| self.faults.is_due(Job::Definition, id, ""));
+        let all: BTreeSet<BoardId> = unread.iter().cloned().chain(again).collect();
+        let mut reads = stream::iter(all)
+            .map(async |id| {
+                let read = self.reload(&id).await;
+                (id, read)
+            })
+            .buffer_unordered(LOADS_MAX);
+        let mut failed = None;
+        while let Some((id, read)) = reads.next().await {
+            match read {
+                Err(error) if !error.is_fault() => failed = Some(error),
+                // A fault is noted, and tried again.
+                Ok(()) | Err(_) => {
+                    unread.remove(&id);
+                }
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Announces changes that were begun so long ago that whoever made them is gone, or has failed.
+    pub async fn finish_changes(&self, older_than: Duration) -> Result<(), Error> {
+        let age_ms = i64::try_from(older_than.as_millis()).unwrap_or(i64::MAX);
+        let mut failed = None;
+        for Begun { id, stamp } in self.store.unfinished_changes(age_ms).await? {
+            let finish = self.finish_change(&id, stamp);
+            let now = self.clock.now();
+            let finished = self
+                .faults
+                .guard(Job::Announcement, &id, "", now, finish)
+                .await;
+            failed = failed.or(finished.err());
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    async fn finish_change(&self, id: &BoardId, stamp: u64) -> Result<(), Error> {
+        let stored = self.store.load_board(id).await?;
+        if let Some(Ok(board)) = &stored
+            && board.placement.next.is_some()
+        {
+            self.store.mark_moving(id, true).await?;
+        }
+        self.store
+            .announce_board(id, stored.is_some(), Some(stamp))
+            .await?;
+        Ok(())
+    }
+
+    /// Unlinks data that is not needed any more, a bounded part of each; returns whether any is left.
+    pub async fn purge_deleted(&self) -> Result<bool, Error> {
+        let (mut is_more, mut failed) = (false, None);
+        for unneeded in self.store.unneeded().await? {
+            let purge = async {
+                let purged = Box::pin(self.store.purge(&unneeded)).await;
+                purged.map_err(Error::from)
+            };
+            let (id, part, now) = (&unneeded.id, unneeded.to_string(), self.clock.now());
+            match self.faults.guard(Job::Purge, id, &part, now, purge).await {
+                Ok(purged) => is_more |= purged.unwrap_or(false),
+                Err(error) => failed = Some(error),
+            }
+        }
+        failed.map_or(Ok(is_more), Err)
+    }
+
+    /// The boards in memory.
+    pub(crate) fn live_boards(&self) -> Vec<Arc<LiveBoard>> {
+        self.boards.live.load().boards.values().cloned().collect()
+    }
+}

@@ -1,0 +1,62 @@
+//! The machinery under the use cases: it holds boards in memory, gathers what comes in at the same time into calls, merges
+//! the shards of a board, carries events through their steps, and does the background work.
+//!
+//! Everything here may run on any number of instances at once. A definition in memory may be out of date: each script
+//! call names the version that it was made for. A script that meets another version does nothing and says so. Then the
+//! engine reads the definition again, and the work begins anew.
+
+pub mod batcher;
+pub mod boards;
+pub mod error;
+pub mod faults;
+pub mod live;
+pub mod merge;
+pub mod moves;
+pub mod reader;
+mod recall;
+pub mod reservations;
+mod rollover;
+pub mod submission;
+mod sweep;
+pub mod voters;
+mod warnings;
+
+use std::sync::Arc;
+
+pub use error::Error;
+pub use live::{LiveBoard, LiveShard};
+
+use self::faults::Faults;
+use crate::clock::Clock;
+use crate::store::Store;
+
+/// How often a call begins anew because the definition has changed or a rolling standing was not complete.
+pub const ATTEMPTS_MAX: usize = 8;
+
+/// The machinery of one instance.
+#[derive(Debug)]
+pub struct Engine {
+    /// Redis.
+    pub store: Arc<Store>,
+    /// The time.
+    pub clock: Clock,
+    /// What the background work fails at.
+    pub faults: Faults,
+    pub(crate) boards: boards::Boards,
+    completing: rollover::Completing,
+    warned: warnings::Warned,
+}
+
+impl Engine {
+    /// Puts the engine together; nothing is read or written yet.
+    pub fn new(store: Store, clock: Clock) -> Self {
+        Self {
+            store: Arc::new(store),
+            clock,
+            faults: Faults::default(),
+            boards: boards::Boards::default(),
+            completing: rollover::Completing::default(),
+            warned: warnings::Warned::default(),
+        }
+    }
+}
