@@ -174,6 +174,32 @@ mod tests {
         );
     }
 
+    /// The words of code that are names in capitals.
+    fn names(code: &str) -> impl Iterator<Item = &str> {
+        let words = code.split(|byte: char| !(byte.is_ascii_alphanumeric() || byte == '_'));
+        words.filter(|word| {
+            let is_of_name = |byte: u8| byte.is_ascii_uppercase() || byte == b'_';
+            word.len() > 1 && word.bytes().all(is_of_name)
+        })
+    }
+
+    #[test]
+    fn no_script_lacks_a_constant() {
+        for script in ALL {
+            let mut known = BTreeSet::from(["KEYS", "ARGV"]);
+            for line in script.source.lines().skip(1) {
+                let code = line.split("--").next().unwrap_or("");
+                let without_texts: Vec<_> = code.split('\'').step_by(2).collect();
+                let code = without_texts.join(" ");
+                if let Some(declared) = line.trim_start().strip_prefix("local ") {
+                    known.extend(names(declared.split('=').next().unwrap_or("")));
+                }
+                let unknown: Vec<_> = names(&code).filter(|name| !known.contains(name)).collect();
+                assert!(unknown.is_empty(), "{}: {unknown:?}", script.name);
+            }
+        }
+    }
+
     #[test]
     fn what_a_fragment_uses_stands_before_it() {
         for script in ALL {

@@ -19,6 +19,7 @@ mod model;
 mod openapi;
 mod own_redis;
 mod program;
+mod records;
 mod replicas;
 mod scripts;
 mod tidy;

@@ -211,6 +211,88 @@ async fn apply_adds_remembers_and_refuses() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_call_of_apply_is_refused_before_its_first_write_or_leaves_what_it_has_written() {
+    let redis = RedisServer::start().await;
+    board(&redis).await;
+    let event = Event {
+        id: 4,
+        amount: -5,
+        fingerprint: 77,
+        detail: 1,
+        refusal: 0,
+    };
+    let args: Value = rmp_serde::from_slice(&apply_args("1-1", &event)).unwrap();
+    let keys = [
+        "st:{b}",
+        "st:{b}:1:keys",
+        DAY,
+        EVENT,
+        "st:{b}:1:events-day:x",
+        "st:{b}:1:voters-day:x",
+    ];
+    let error = async |args: &Value| match run(&redis, &script::APPLY, &keys, &[&pack(args)]).await
+    {
+        Reply::Error(text) => text,
+        other => panic!("{other:?}"),
+    };
+    let is_there =
+        async |key: &str| redis.run(&[b"EXISTS", key.as_bytes()]).await == Reply::Integer(1);
+
+    redis.command("CONFIG SET min-replicas-to-write 1").await;
+    assert!(error(&args).await.starts_with("NOREPLICAS"));
+    redis.command("CONFIG SET min-replicas-to-write 0").await;
+    let mut short = args.clone();
+    short["ids"] = json!([]);
+    let text = error(&short).await;
+    assert!(
+        text.starts_with("ERR ") && text.contains("invariant: the columns are of one length"),
+        "{text}"
+    );
+    redis.run(&[b"RPUSH", DAY.as_bytes(), b"x"]).await;
+    assert!(
+        error(&args).await.starts_with("WRONGTYPE"),
+        "a key that it reads"
+    );
+    redis.run(&[b"DEL", DAY.as_bytes()]).await;
+    for key in &keys[1..] {
+        assert!(!is_there(key).await, "{key}");
+    }
+
+    // A key that is only written: the standing has the event, and its id is not remembered.
+    redis.run(&[b"RPUSH", keys[4].as_bytes(), b"x"]).await;
+    let mut counted = args.clone();
+    counted["turnouts"] = json!([[5, 6, 0]]);
+    counted["routes"][0]["turnouts"] = json!([1]);
+    counted["voters"] = json!(["v"]);
+    counted["tag"] = json!("b");
+    assert!(error(&counted).await.starts_with("WRONGTYPE"));
+    assert!(is_there(DAY).await && !is_there(EVENT).await);
+
+    // A member that the hash lists, and the sorted set does not, has no rank.
+    let day = "st:{b}:1:day:2026-11-22";
+    let members = format!("{day}:members");
+    let stored = [&[0; 6][..], &(-5_f64).to_be_bytes()].concat();
+    redis
+        .run(&[b"HSET", members.as_bytes(), b"ann", &stored])
+        .await;
+    let mut ranked = args;
+    ranked["layout"]["hashed"] = json!(true);
+    ranked["layout"]["width"] = json!(2);
+    ranked["routes"][0]["writes"] = json!([[3, 1, 1024, 1, 0]]);
+    ranked["details"] = json!([2]);
+    ranked["ids"] = json!([0]);
+    let keys = [keys[0], keys[1], day, &members];
+    let reply = run(&redis, &script::APPLY, &keys, &[&pack(&ranked)]).await;
+    let Reply::Error(text) = reply else {
+        panic!("{reply:?}");
+    };
+    assert!(
+        text.contains("invariant: a listed member is in its sorted set"),
+        "{text}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn advance_completes_a_standing_in_bounded_steps() {
     let redis = RedisServer::start().await;
     board(&redis).await;
