@@ -4,21 +4,23 @@
 -- left; one that is refused changes nothing, and the others go on. Keys that it touches beside KEYS: those that the states
 -- name, and the voters of members.
 --
--- What a call guarantees. Each event is carried out whole or not at all, together with the memory of its id: everything that
--- can refuse an event is looked at before the event changes anything. This holds for an event, not for the call: an event that
--- takes from the log of a quota, or reports ranks, writes before the events behind it are looked at. Ids are written last.
--- Redis replicates and logs the writes of a call as one transaction, so that a crash loses all of them or none.
---   Refused before the first write, so that nothing has changed: no memory, no disk, too few replicas, a replica (`#!lua` has
--- Redis look for them at the start), a slot that moves (`require_slot`), a key of the wrong type or a damaged value among
--- those that are read, SCRIPT KILL (Redis refuses it after the first write). A call that takes longer than
--- `busy-reply-threshold` goes on.
---   Broken off in the middle, so that what it has written stays and the rest is missing: a key of the wrong type, or a damaged
--- value, among those that are only written (sorted sets beside a hash, distinct scores, totals, turnouts, the registry), a
--- user who has lost the right to a command, an invariant that does not hold, a fault of this script. Redis rolls nothing
--- back. To find them earlier would take a command for each key. The caller gets the error. The ids are not remembered then, so that a
--- retry counts again in what was written. `standings check` finds the damaged key, and what now differs between the
--- keys of one standing, and between a derived standing and its terms. It can't find an event that one period has and
--- another has not.
+-- What a call guarantees:
+--   An event is whole. All that can refuse an event is looked at before the event changes anything, and a call that comes to
+--   its end has written all of the events that it has taken, and their ids.
+--   A call is one transaction in the append-only file and for replicas. A crash of Redis loses all of it or nothing.
+--   A call is refused before its first write, and has changed nothing, where memory, the disk or replicas are missing, on a
+--   replica (because of `#!lua` Redis looks at the start, and not again), while the slot moves (`require_slot`), where a key
+--   that is read has the wrong type or holds what can't be read, and by SCRIPT KILL, which Redis refuses after a write. A call
+--   that takes long is not broken off.
+--   A call is broken off in the middle where a key that is only written has the wrong type (a sorted set beside a hash,
+--   distinct scores, a total, a turnout, the registry), where the user has lost the right to a command, where an invariant does
+--   not hold, and by a fault of this script. To find such keys earlier would take a command for each. Redis rolls nothing
+--   back: what the call has written stays. Ids are written last, so they are not remembered, and an event that is sent again
+--   counts again in the standings that have it already. The caller gets an error, never an outcome. `standings check` finds the
+--   key that is damaged, keys of one standing that disagree, and derived standings that differ from their terms. It does not
+--   find that one period has an event and another has not.
+--   An event that takes from the log of a quota, or reports ranks, writes before the events behind it are looked at. This shows
+--   only if the call is broken off.
 --
 -- KEYS[1]  board      hash: `version`, `used`, `moving` (src/store/keys.rs has the form of every key)
 -- KEYS[2]  registry   set: names of the keys that the board's data lies in
@@ -243,13 +245,13 @@ end
 
 -- The values that are there under the keys of these indexes, by their keys.
 local function load_values(indexes)
-  local keys, values = {}, {}
+  local wanted, values = {}, {}
   for _, index in ipairs(indexes) do
-    if index > 0 then keys[#keys + 1] = KEYS[index] end
+    if index > 0 then wanted[#wanted + 1] = keys[index] end
   end
-  if #keys == 0 then return values end
-  for index, value in ipairs(call('MGET', unpack(keys))) do
-    if value then values[keys[index]] = value end
+  if #wanted == 0 then return values end
+  for index, value in ipairs(call('MGET', unpack(wanted))) do
+    if value then values[wanted[index]] = value end
   end
   return values
 end
@@ -294,7 +296,7 @@ local function flush_turnouts()
 end
 
 -- The record that is being made: the fields of its reports, how many they are, and whether a score among them is wide.
--- (What is used for every event is in locals: each access to a table costs as much as ten of these.)
+-- What is used for every event is in locals, since an access to a table costs ten times as much.
 local fields, field_count, has_wide = {}, 0, false
 local FIELDS_OF_REPORT = is_sum and 2 or 3
 -- The forms of records by how many fields their reports have.

@@ -87,6 +87,26 @@ groups! {
         SCORE_MAX: i64 = 9007199254740991;
     }
 
+    /// What a query begins with, in `read.lua`.
+    queries {
+        /// A page.
+        PAGE: u8 = 1;
+        /// A member and those around it.
+        MEMBER: u8 = 2;
+        /// Some members.
+        SUBSET: u8 = 3;
+        /// What a standing amounts to.
+        AMOUNTS: u8 = 4;
+        /// Some entries, evenly spread.
+        SPREAD: u8 = 5;
+        /// Some entries around a mark.
+        SLICE: u8 = 6;
+        /// How many entries are ahead of marks.
+        PLACES: u8 = 7;
+        /// What an answer begins with where a standing is not complete. Otherwise: the number of members.
+        INCOMPLETE: i64 = -1;
+    }
+
     /// What the result of a reservation begins with, in `reserve.lua`.
     reservations {
         /// It is reserved. Then: what remains of each use.

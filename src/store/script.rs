@@ -76,7 +76,7 @@ scripts! {
     /// Sets initial scores.
     INITIAL = "initial", "#!lua", ["slot", "moving", "standing", "derived"] with [bounds];
     /// Reads pages, members, subsets and amounts.
-    READ = "read", "#!lua flags=no-writes", ["process", "moving", "standing", "derived"];
+    READ = "read", "#!lua flags=no-writes", ["process", "moving", "standing", "derived"] with [queries];
     /// Counts distinct voters.
     VOTERS = "voters", "#!lua flags=allow-oom", [];
     /// Merges the voters of a shard.
