@@ -57,7 +57,7 @@
 --   on_routes   indexes in `routes`
 --   details     what is to be reported: STATUS_ALONE, WITH_STANDINGS, WITH_RANKS
 --   refusals    when the event is refused: NEVER; UNLESS_KNOWN: unless its id is known; UNLESS_BEYOND: unless its id is known
---               or a score would pass the bound
+--               or a score would pass the bound. The list ends with the last event that may be refused
 -- and, where voters are counted:
 --   voters      ids, empty for none
 --   by_member   whether they are also counted for each member
@@ -89,7 +89,7 @@
 --   ARGV  {version='1-1', …, sums={}, turnouts={},
 --          routes={{writes={{3, 1, 1024, 1, 0}}, sums={}, turnouts={}, members={1}}}, names={'ann'},
 --          members={1}, ids={4}, amounts={{-5}}, ats={4001000000000}, fingerprints={77}, on_routes={1},
---          details={1}, refusals={0}}
+--          details={1}, refusals={}}
 --   reply {'OK', record}
 
 if #KEYS < 2 or #ARGV ~= 1 then return redis.error_reply('ERR apply.lua: 2 keys or more, 1 argument') end
@@ -107,7 +107,7 @@ local shows_times = layout.prefixed or update == 'last_greatest' or update == 'l
 local board = call('HMGET', BOARD, 'version', 'used', 'moving')
 if board[1] ~= args.version then return {'STALE'} end
 if board[3] then note_changes(REGISTRY) end
-invariant(#ids == #members and #refusals == #members, 'the columns are of one length')
+invariant(#ids == #members and #details == #members, 'the columns are of one length')
 
 local standings = open_standings(layout, args.names)
 

@@ -183,7 +183,7 @@ impl<'a> Encoder<'a> {
                 fingerprints: Vec::with_capacity(count),
                 on_routes: Vec::with_capacity(count),
                 details: Vec::with_capacity(count),
-                refusals: Vec::with_capacity(count),
+                refusals: Vec::new(),
                 voters: uniques.map(|_| Vec::with_capacity(count)),
                 by_member: uniques == Some(Uniques::Member),
                 tokens: shard.reserves().then(Vec::new),
@@ -244,8 +244,11 @@ impl<'a> Encoder<'a> {
             Some(_) => (Detail::Status, refusals::UNLESS_KNOWN),
             None => (ready.detail, refusals::NEVER),
         };
+        if refusal != refusals::NEVER {
+            args.refusals.resize(args.details.len(), refusals::NEVER);
+            args.refusals.push(refusal);
+        }
         args.details.push(detail.code());
-        args.refusals.push(refusal);
     }
 
     fn member(&mut self, id: &'a str) -> usize {
