@@ -1,28 +1,31 @@
--- lease.lua: makes one instance the one that moves a board's data, for a while.
+-- lease.lua: gives one instance the lease of some work, for a while.
 --
--- Each time that it goes to another holder its number grows. New shards refuse what comes under a smaller number than
--- they have heard of (adopt.lua): so what the last holder had under way can't come in late. It is the time in
--- microseconds, so that it grows also where the board's own server has lost the last one.
+-- Each time that the lease goes to another holder its number grows. What was written under a greater number refuses calls
+-- under a smaller one (adopt.lua): so what the last holder had under way can't come in late. The number is the time in
+-- microseconds, so that it grows also where the server has lost the last one.
 --
--- KEYS[1] board
--- ARGV[1] the generation of the board, ARGV[2] the holder, ARGV[3] for how many ms; 0 gives it back
--- ARGV[4] how many entries the holder has copied, for those who watch
+-- KEYS[1] hash with the leases: a board, or what all boards share
+-- ARGV[1] the generation of the board; '' where it is not a board
+-- ARGV[2] name of the work, ARGV[3] holder, ARGV[4] for how many ms; 0 gives the lease back
+-- ARGV[5] position: how far the work has come; '' at its end
 --
--- Reply: {'OK', its number} | {'HELD'} by another | {'STALE'} the board was deleted
--- Example: KEYS st:{b}  ARGV '1' 'x' '5000' '0'  reply {'OK', 1795305600123456}
+-- Reply: {'OK', the number, the position that was stored, '' for none} | {'HELD'} by another | {'STALE'} the board was deleted
+-- Example: KEYS st:{b}  ARGV '1' 'move' 'x' '5000' '70'  reply {'OK', 1795305600123456, '20'}
 
-if #KEYS ~= 1 or #ARGV ~= 4 then return redis.error_reply('ERR lease.lua: 1 key, 4 arguments') end
-local BOARD, generation, holder, duration, count = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
+if #KEYS ~= 1 or #ARGV ~= 5 then return redis.error_reply('ERR lease.lua: 1 key, 5 arguments') end
+local LEASES, generation, name, holder, duration, position = KEYS[1], ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
+local NUMBER, HOLDER, UNTIL, POSITION = name .. ':number', name .. ':holder', name .. ':until', name .. ':position'
 
-local stored = redis.call('HMGET', BOARD, 'version', 'lease', 'holder', 'held_until')
-local version, lease, held_by, held_until = stored[1], tonumber(stored[2] or 0), stored[3], tonumber(stored[4] or 0)
-if not is_of_generation(version, generation) then return {'STALE'} end
+local stored = redis.call('HMGET', LEASES, 'version', NUMBER, HOLDER, UNTIL, POSITION)
+local version, number, held_by, held_until = stored[1], tonumber(stored[2] or 0), stored[3], tonumber(stored[4] or 0)
+if generation ~= '' and not is_of_generation(version, generation) then return {'STALE'} end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if held_by ~= holder then
   if now < held_until then return {'HELD'} end
-  lease = math.max(lease + 1, time[1] * 1000000 + time[2])
+  number = math.max(number + 1, time[1] * 1000000 + time[2])
+  position = stored[5] or ''
 end
 held_until = string.format('%d', now + duration)
-redis.call('HSET', BOARD, 'lease', string.format('%d', lease), 'holder', holder, 'held_until', held_until, 'copied', count)
-return {'OK', lease}
+redis.call('HSET', LEASES, NUMBER, string.format('%d', number), HOLDER, holder, UNTIL, held_until, POSITION, position)
+return {'OK', number, stored[5] or ''}

@@ -12,12 +12,13 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use thiserror::Error;
 
-use crate::check::CheckArgs;
+use crate::cli::check::CheckArgs;
+use crate::cli::import::ImportArgs;
+use crate::cli::reshard::ReshardArgs;
 use crate::env_file::Variables;
 use crate::http::auth::ApiKeys;
 use crate::http::cors::CorsOrigins;
-use crate::import::ImportArgs;
-use crate::reshard::ReshardArgs;
+use crate::store::embedded::EmbeddedConfig;
 use crate::timeouts::TimeoutFactor;
 
 /// What the names of all settings begin with.
@@ -150,6 +151,14 @@ impl RedisArgs {
             .as_ref()
             .map(|url| url.0.as_str())
             .filter(|url| !url.is_empty())
+    }
+
+    /// How the private server is started.
+    pub fn embedded(&self) -> EmbeddedConfig {
+        EmbeddedConfig {
+            data_dir: self.data_dir.clone(),
+            server: self.redis_server.clone(),
+        }
     }
 }
 

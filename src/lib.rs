@@ -28,8 +28,7 @@
 //! | [`log`], [`throttle`] | lines that never hold up what they are about; one a second of what would flood the log |
 //! | [`timeouts`] | the factor of all limits of time |
 //! | [`supervise`] | background tasks that are begun again when they panic |
-//! | [`import`], [`reshard`] | commands that are clients of a service |
-//! | [`check`] | the command that looks in Redis for what contradicts itself |
+//! | [`cli`] | the commands beside the service: those that are its clients, and the check of what Redis holds |
 //!
 //! Invariants:
 //! - Every write is one Lua script in one slot: all of an event's changes and the memory of its id, or nothing.
@@ -39,7 +38,7 @@
 //! - A derived standing that isn't complete is never read; whoever finds it so completes it.
 
 pub mod begin;
-pub mod check;
+pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod descriptors;
@@ -47,9 +46,7 @@ pub mod domain;
 pub mod engine;
 pub mod env_file;
 pub mod http;
-pub mod import;
 pub mod log;
-pub mod reshard;
 pub mod server;
 pub mod service;
 pub mod store;

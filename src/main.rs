@@ -3,20 +3,15 @@
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
 
+use standings::cli::{Failure, check, healthcheck, import, reshard};
 use standings::config::{self, Cli, CliError, Command};
 use standings::log::Log;
-use standings::{check, env_file, http, import, reshard, server};
+use standings::{env_file, http, server};
 use tokio::signal::unix::{SignalKind, signal};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-/// How long a health check waits for an answer.
-const HEALTHCHECK_TIMEOUT: Duration = Duration::from_secs(3);
-
-type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 fn main() -> ExitCode {
     let log = match Log::to(std::io::stderr()) {
@@ -76,24 +71,9 @@ async fn run(command: Command) -> Result<ExitCode, Failure> {
             let document = http::document().to_pretty_json()?;
             writeln!(std::io::stdout(), "{document}")?;
         }
-        Command::Healthcheck { url } => {
-            healthcheck(url.trim_end_matches('/')).await?;
-        }
+        Command::Healthcheck { url } => healthcheck::command(&url).await?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-async fn healthcheck(url: &str) -> Result<(), Failure> {
-    let mut client = reqwest::Client::builder()
-        .timeout(HEALTHCHECK_TIMEOUT)
-        .no_proxy();
-    if url.starts_with("http://") {
-        // A slim container has no certificates, and needs none.
-        client = client.tls_certs_only([]);
-    }
-    let ready = client.build()?.get(format!("{url}/readyz")).send().await?;
-    ready.error_for_status()?;
-    Ok(())
 }
 
 /// Ends when the process is told to stop.

@@ -20,8 +20,7 @@ use crate::http::listener::{self, Limits, Routers};
 use crate::http::memory::Memory;
 use crate::http::{App, Options, reserve, router};
 use crate::service::Service;
-use crate::store::embedded::ServerState;
-use crate::store::embedded::{EmbeddedConfig, EmbeddedError, EmbeddedServer};
+use crate::store::embedded::{EmbeddedError, EmbeddedServer, ServerState};
 use crate::store::{Address, Store, StoreError};
 use crate::supervise::restarted;
 use crate::throttle;
@@ -245,11 +244,7 @@ async fn start_embedded(args: &ServeArgs) -> Result<Option<EmbeddedServer>, Serv
     if args.redis.url().is_some() {
         return Ok(None);
     }
-    let config = EmbeddedConfig {
-        data_dir: args.redis.data_dir.clone(),
-        server: args.redis.redis_server.clone(),
-    };
-    let server = EmbeddedServer::start(config).await?;
+    let server = EmbeddedServer::start(args.redis.embedded()).await?;
     tracing::info!(data_dir = %args.redis.data_dir.display(), "a private redis server is running");
     Ok(Some(server))
 }

@@ -8,8 +8,12 @@ use metrics::{counter, gauge};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Clock, Look};
-use crate::engine::boards::UNFINISHED;
-use crate::engine::reservations::LEFT_BEHIND;
+use crate::engine::announcements::Announcements;
+use crate::engine::moves::Moves;
+use crate::engine::purge::Purge;
+use crate::engine::reservations::LeftBehind;
+use crate::engine::rollover::Rollover;
+use crate::engine::sweep::Sweep;
 use crate::engine::{Engine, Error};
 use crate::service::Service;
 use crate::throttle;
@@ -88,15 +92,12 @@ impl Step {
             Self::Boards => engine.refresh_boards().await,
             Self::Clock => follow_clock(engine).await,
             Self::Warnings => engine.warn().await,
-            Self::Rollover => engine.roll_over().await,
-            Self::Reshard => engine.reshard_boards().await,
-            Self::Purge => {
-                while engine.purge_deleted().await? {}
-                Ok(())
-            }
-            Self::Changes => engine.finish_changes(UNFINISHED).await,
-            Self::Sweep => engine.sweep_deleted().await,
-            Self::Reservations => engine.settle_reservations(LEFT_BEHIND).await,
+            Self::Rollover => engine.run(&Rollover).await,
+            Self::Reshard => engine.run(&Moves).await,
+            Self::Purge => engine.run(&Purge).await,
+            Self::Changes => engine.run(&Announcements::default()).await,
+            Self::Sweep => engine.run(&Sweep).await,
+            Self::Reservations => engine.run(&LeftBehind::default()).await,
         }
     }
 }

@@ -6,23 +6,22 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arc_swap::ArcSwap;
 use futures::stream::{self, StreamExt};
+use parking_lot::RwLock;
 use tokio::sync::Mutex;
 
-use super::faults::Job;
+use super::jobs::JobKind;
+use super::jobs::faults::Subject;
 use super::live::LiveBoard;
 use super::{Engine, Error};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::store::StoreError;
-use crate::store::boards::{Begun, Defined, News, StoredBoard};
+use crate::store::boards::{Defined, News, StoredBoard};
 use crate::store::reshard::RETIRED;
 
 /// How many definitions are read side by side.
 const LOADS_MAX: usize = 64;
-/// How old a change is when whoever made it is believed to be gone: longer than any request takes.
-pub const UNFINISHED: Duration = Duration::from_secs(10);
 /// How long events and reads wait for a board that is just going to other shards.
 const CLOSED_TIME_MAX: Duration = Duration::from_secs(8);
 /// How often they look whether it has.
@@ -31,12 +30,13 @@ const CLOSED_LOOK_INTERVAL: Duration = Duration::from_millis(5);
 /// The boards in memory.
 #[derive(Debug, Default)]
 pub struct Boards {
-    live: ArcSwap<Held>,
+    held: RwLock<Held>,
+    planning: parking_lot::Mutex<()>,
     known: Mutex<Known>,
 }
 
 /// What is held, by ids.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 struct Held {
     boards: HashMap<BoardId, Arc<LiveBoard>>,
     /// How often all of it was dropped.
@@ -74,44 +74,61 @@ impl Known {
 }
 
 impl Boards {
+    /// A board, if it is held.
     pub(crate) fn get(&self, id: &BoardId) -> Option<Arc<LiveBoard>> {
-        self.live.load().boards.get(id).cloned()
+        self.held.read().boards.get(id).cloned()
     }
 
-    /// Holds what was read of a board after so many drops, unless there was another one since.
-    pub(crate) fn put(&self, id: &BoardId, live: Option<&Arc<LiveBoard>>, drops: u64) {
-        self.live.rcu(|held| {
-            let is_same = match (held.boards.get(id), live) {
-                (Some(held), Some(live)) => Arc::ptr_eq(held, live),
-                (held, live) => held.is_none() && live.is_none(),
-            };
-            if held.drops != drops || is_same {
-                return Arc::clone(held);
-            }
-            let mut held = Held::clone(held);
-            match live {
-                Some(live) => held.boards.insert(id.clone(), Arc::clone(live)),
-                None => held.boards.remove(id),
-            };
-            Arc::new(held)
-        });
-    }
-
+    /// How often all was dropped.
     pub(crate) fn drops(&self) -> u64 {
-        self.live.load().drops
+        self.held.read().drops
+    }
+
+    /// Holds what was read of a board after so many drops. Returns whether that is new: it is not where the same was held,
+    /// or all was dropped since.
+    fn put(&self, id: &BoardId, live: Option<&Arc<LiveBoard>>, drops: u64) -> bool {
+        let mut held = self.held.write();
+        if held.drops != drops {
+            return false;
+        }
+        let before = match live {
+            Some(live) => held.boards.insert(id.clone(), Arc::clone(live)),
+            None => held.boards.remove(id),
+        };
+        match (before, live) {
+            (Some(before), Some(live)) => !Arc::ptr_eq(&before, live),
+            (before, live) => before.is_some() || live.is_some(),
+        }
     }
 
     /// Drops all that is held, and returns the ids of it.
     fn drop_all(&self) -> Vec<BoardId> {
-        let dropped = self.live.rcu(|held| Held {
-            boards: HashMap::new(),
-            drops: held.drops + 1,
-        });
-        dropped.boards.keys().cloned().collect()
+        let mut held = self.held.write();
+        held.drops += 1;
+        std::mem::take(&mut held.boards).into_keys().collect()
     }
 }
 
 impl Engine {
+    /// Holds what was read of a board after so many drops, and plans the work that it needs.
+    pub(crate) fn hold(&self, id: &BoardId, live: Option<&Arc<LiveBoard>>, drops: u64) {
+        if self.boards.put(id, live, drops) {
+            self.plan_work(id);
+        }
+    }
+
+    /// Plans the background work of a board that is new in memory, or gone from there.
+    fn plan_work(&self, id: &BoardId) {
+        // Whoever plans last has seen what is held last.
+        let _planning = self.boards.planning.lock();
+        let live = self.boards.get(id);
+        let board = live.as_ref().map(|live| &live.board);
+        let derives = board.is_some_and(|board| board.derived().next().is_some());
+        self.completing.plan(id, derives);
+        self.left_behind
+            .plan(id, board.is_some_and(|board| board.reserves()));
+    }
+
     /// The board from memory, or from Redis if it isn't there.
     pub(crate) async fn live_board(&self, id: &BoardId) -> Result<Arc<LiveBoard>, Error> {
         if let Some(live) = self.boards.get(id) {
@@ -147,10 +164,11 @@ impl Engine {
         let read = self.read_into_memory(id, drops).await;
         let error = read.as_ref().err();
         if error.is_some_and(Error::is_fault) {
-            self.boards.put(id, None, drops);
+            self.hold(id, None, drops);
         }
+        let now = self.clock.now();
         self.faults
-            .record(Job::Definition, id, "", self.clock.now(), error);
+            .record(JobKind::Definition, &Subject::board(id), now, error);
         read
     }
 
@@ -160,7 +178,7 @@ impl Engine {
         drops: u64,
     ) -> Result<Option<Arc<LiveBoard>>, Error> {
         let Some(stored) = self.load_placed(id).await?.transpose()? else {
-            self.boards.put(id, None, drops);
+            self.hold(id, None, drops);
             return Ok(None);
         };
         let known = self.boards.get(id);
@@ -168,7 +186,7 @@ impl Engine {
             Some(live) => live,
             None => Arc::new(LiveBoard::new(stored, &self.store)),
         };
-        self.boards.put(id, Some(&live), drops);
+        self.hold(id, Some(&live), drops);
         self.open_shards(live, drops).await
     }
 
@@ -190,7 +208,7 @@ impl Engine {
         };
         match self.store.load_board(&board.id).await? {
             None => {
-                self.boards.put(&board.id, None, drops);
+                self.hold(&board.id, None, drops);
                 Ok(None)
             }
             Some(Ok(stored)) if stored == *board => match newer {
@@ -215,7 +233,7 @@ impl Engine {
         let defined = self.store.define_board(&next, Some(board), None).await?;
         let live = Arc::new(LiveBoard::new(next, &self.store));
         if defined == Defined::Stored {
-            self.boards.put(&board.id, Some(&live), drops);
+            self.hold(&board.id, Some(&live), drops);
             self.store.open_shards(&live.board).await?;
         }
         self.store
@@ -238,8 +256,10 @@ impl Engine {
         let histories = self.store.histories().await;
         let news = self.store.news(known.sequence).await?;
         if known.has_gone_back(histories, &news) {
-            self.completing.forget();
             let dropped = self.boards.drop_all();
+            for id in &dropped {
+                self.plan_work(id);
+            }
             known.unlisted.extend(dropped.iter().cloned());
             known.unread.extend(dropped);
             known.is_list_unread = true;
@@ -270,8 +290,9 @@ impl Engine {
 
     /// Reads boards that have changed, and tries those again that could not be read.
     async fn read_changed(&self, unread: &mut BTreeSet<BoardId>) -> Result<(), Error> {
-        let faulty = self.faults.boards(Job::Definition).into_iter();
-        let again = faulty.filter(|id| self.faults.is_due(Job::Definition, id, ""));
+        let faulty = self.faults.boards(JobKind::Definition).into_iter();
+        let again =
+            faulty.filter(|id| self.faults.is_due(JobKind::Definition, &Subject::board(id)));
         let all: BTreeSet<BoardId> = unread.iter().cloned().chain(again).collect();
         let mut reads = stream::iter(all)
             .map(async |id| {
@@ -290,56 +311,5 @@ impl Engine {
             }
         }
         failed.map_or(Ok(()), Err)
-    }
-
-    /// Announces changes that were begun so long ago that whoever made them is gone, or has failed.
-    pub async fn finish_changes(&self, older_than: Duration) -> Result<(), Error> {
-        let age_ms = i64::try_from(older_than.as_millis()).unwrap_or(i64::MAX);
-        let mut failed = None;
-        for Begun { id, stamp } in self.store.unfinished_changes(age_ms).await? {
-            let finish = self.finish_change(&id, stamp);
-            let now = self.clock.now();
-            let finished = self
-                .faults
-                .guard(Job::Announcement, &id, "", now, finish)
-                .await;
-            failed = failed.or(finished.err());
-        }
-        failed.map_or(Ok(()), Err)
-    }
-
-    async fn finish_change(&self, id: &BoardId, stamp: u64) -> Result<(), Error> {
-        let stored = self.store.load_board(id).await?;
-        if let Some(Ok(board)) = &stored
-            && board.placement.next.is_some()
-        {
-            self.store.mark_moving(id, true).await?;
-        }
-        self.store
-            .announce_board(id, stored.is_some(), Some(stamp))
-            .await?;
-        Ok(())
-    }
-
-    /// Unlinks data that is not needed any more, a bounded part of each; returns whether any is left.
-    pub async fn purge_deleted(&self) -> Result<bool, Error> {
-        let (mut is_more, mut failed) = (false, None);
-        for unneeded in self.store.unneeded().await? {
-            let purge = async {
-                let purged = Box::pin(self.store.purge(&unneeded)).await;
-                purged.map_err(Error::from)
-            };
-            let (id, part, now) = (&unneeded.id, unneeded.to_string(), self.clock.now());
-            match self.faults.guard(Job::Purge, id, &part, now, purge).await {
-                Ok(purged) => is_more |= purged.unwrap_or(false),
-                Err(error) => failed = Some(error),
-            }
-        }
-        failed.map_or(Ok(is_more), Err)
-    }
-
-    /// The boards in memory.
-    pub(crate) fn live_boards(&self) -> Vec<Arc<LiveBoard>> {
-        self.boards.live.load().boards.values().cloned().collect()
     }
 }

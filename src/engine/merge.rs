@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 
-use super::reader::{Found, Reader};
-use super::{Error, LiveBoard, LiveShard};
+use super::reader::{Found, ReadError, Reader};
+use super::{LiveBoard, LiveShard};
 use crate::domain::board::Ranking;
 use crate::domain::ids::MemberId;
 use crate::domain::series::Standing;
@@ -27,8 +27,7 @@ const SKIP_MAX: u64 = 64;
 /// The most rounds of a search; each leaves about a tenth.
 const ROUNDS_MAX: usize = 24;
 
-/// A standing of a board of several shards. What it reads is `None` if a shard was not ready: then the work has to
-/// begin anew.
+/// A standing of a board of several shards.
 pub(crate) struct Merged<'a> {
     reader: &'a Reader<'a>,
     live: &'a LiveBoard,
@@ -46,16 +45,6 @@ struct Part {
 
 /// A sample: where it stands, in which shard and at which place there.
 type Sample = (Mark, usize, u64);
-
-/// Takes what a read found, or returns that it has to begin anew.
-macro_rules! found {
-    ($found:expr) => {
-        match $found {
-            Some(found) => found,
-            None => return Ok(None),
-        }
-    };
-}
 
 impl<'a> Merged<'a> {
     /// A standing of this board.
@@ -75,17 +64,17 @@ impl<'a> Merged<'a> {
         offset: u64,
         count: u64,
         member: Option<&MemberId>,
-    ) -> Result<Option<Page>, Error> {
-        let (total, entries) = found!(self.list(offset, count).await?);
+    ) -> Result<Page, ReadError> {
+        let (total, entries) = self.list(offset, count).await?;
         let mut page = Page {
             total,
             entries,
             me: None,
         };
         if let Some(member) = member {
-            page.me = found!(self.own(member).await?);
+            page.me = self.own(member).await?;
         }
-        Ok(Some(page))
+        Ok(page)
     }
 
     /// A member, up to `around` neighbours on each side, and where it stood in `previous`.
@@ -94,21 +83,21 @@ impl<'a> Merged<'a> {
         member: &MemberId,
         around: u64,
         previous: Option<&Self>,
-    ) -> Result<Option<Option<Arc<Neighbourhood>>>, Error> {
-        let Some((mark, is_listed)) = found!(self.find(member).await?) else {
-            return Ok(Some(None));
+    ) -> Result<Option<Arc<Neighbourhood>>, ReadError> {
+        let Some((mark, is_listed)) = self.find(member).await? else {
+            return Ok(None);
         };
         let previous = match previous {
-            Some(previous) => found!(previous.own(member).await?),
+            Some(previous) => previous.own(member).await?,
             None => None,
         };
         let previous = previous.map(|entry| (entry.rank, entry.score));
-        let slices = found!(self.slices(&mark, |_| (around, around + 1)).await?);
+        let slices = self.slices(&mark, |_| (around, around + 1)).await?;
         let total = slices.iter().map(|slice| slice.total).sum();
         let place: u64 = slices.iter().map(|slice| slice.place).sum();
         if !is_listed || self.keep_top.is_some_and(|keep_top| place >= keep_top) {
-            let found = found!(self.unlisted(total, &mark, around).await?);
-            return Ok(Some(Some(Arc::new(Neighbourhood { previous, ..found }))));
+            let found = self.unlisted(total, &mark, around).await?;
+            return Ok(Some(Arc::new(Neighbourhood { previous, ..found })));
         }
         // What is ahead of the mark, and from it on, with what is beyond the neighbours cut off.
         let mut ahead: Vec<&Mark> = Vec::new();
@@ -128,22 +117,22 @@ impl<'a> Merged<'a> {
         behind.truncate(around.saturating_add(1).min(listed));
         if behind.first() != Some(&&mark) {
             // It has moved in between.
-            return Ok(None);
+            return Err(ReadError::Retry);
         }
         let from = place - ahead.len() as u64;
         let marks = ahead.iter().chain(&behind).copied();
-        let entries = found!(self.ranked(from, marks).await?);
-        Ok(Some(Some(Arc::new(Neighbourhood {
+        let entries = self.ranked(from, marks).await?;
+        Ok(Some(Arc::new(Neighbourhood {
             total,
             place: Some(place + 1),
             entries,
             index: ahead.len(),
             previous,
-        }))))
+        })))
     }
 
     /// Some members.
-    pub(crate) async fn subset(&self, members: &[MemberId]) -> Result<Option<Subset>, Error> {
+    pub(crate) async fn subset(&self, members: &[MemberId]) -> Result<Subset, ReadError> {
         let mut places = vec![Vec::new(); self.live.shards.len()];
         for (place, member) in members.iter().enumerate() {
             places[self.live.board.shard_of(member)].push(place);
@@ -152,11 +141,7 @@ impl<'a> Merged<'a> {
             standing: self.standing,
             members: places.iter().map(|place| members[*place].clone()).collect(),
         });
-        let subset = |found| match found {
-            Found::Subset(subset) => Some(subset),
-            _ => None,
-        };
-        let of_shards = found!(self.ask_each(queries, subset).await?);
+        let of_shards = self.ask_each::<Arc<Subset>>(queries).await?;
         let total = of_shards.iter().map(|subset| subset.total).sum();
         let mut entries = vec![None; members.len()];
         for (places, subset) in places.iter().zip(&of_shards) {
@@ -170,36 +155,30 @@ impl<'a> Merged<'a> {
             .filter(|(_, entry): &&(Mark, Entry)| entry.rank.is_some())
             .map(|(mark, _)| mark.clone())
             .collect();
-        let mut ranks = found!(self.ranks(&listed).await?).into_iter();
+        let mut ranks = self.ranks(&listed).await?.into_iter();
         for (_, entry) in entries.iter_mut().flatten() {
             entry.rank = entry.rank.and_then(|_| ranks.next()?);
         }
-        Ok(Some(Subset { total, entries }))
+        Ok(Subset { total, entries })
     }
 
     /// A member's own entry.
-    async fn own(&self, member: &MemberId) -> Result<Option<Option<Entry>>, Error> {
-        let found = found!(self.subset(std::slice::from_ref(member)).await?);
+    async fn own(&self, member: &MemberId) -> Result<Option<Entry>, ReadError> {
+        let found = self.subset(std::slice::from_ref(member)).await?;
         let entry = found.entries.into_iter().flatten().next();
-        Ok(Some(entry.map(|(_, entry)| entry)))
+        Ok(entry.map(|(_, entry)| entry))
     }
 
     /// Where a member stands, and whether its shard lists it.
-    async fn find(&self, member: &MemberId) -> Result<Option<Option<(Mark, bool)>>, Error> {
+    async fn find(&self, member: &MemberId) -> Result<Option<(Mark, bool)>, ReadError> {
         let shard = self.live.shard_of(member);
         let query = Query::Subset {
             standing: self.standing,
             members: vec![member.clone()],
         };
-        let subset = |found| match found {
-            Found::Subset(subset) => Some(subset),
-            _ => None,
-        };
-        let found = found!(self.ask(shard, query, subset).await?);
+        let found = self.ask::<Arc<Subset>>(shard, query).await?;
         let entry = found.entries.iter().flatten().next();
-        Ok(Some(
-            entry.map(|(mark, entry)| (mark.clone(), entry.rank.is_some())),
-        ))
+        Ok(entry.map(|(mark, entry)| (mark.clone(), entry.rank.is_some())))
     }
 
     /// A member behind the last that is listed: after those come its own entry.
@@ -208,39 +187,39 @@ impl<'a> Merged<'a> {
         total: u64,
         mark: &Mark,
         around: u64,
-    ) -> Result<Option<Neighbourhood>, Error> {
+    ) -> Result<Neighbourhood, ReadError> {
         let keep_top = self.keep_top.unwrap_or(0);
         let offset = keep_top.saturating_sub(around);
-        let (_, mut entries) = found!(self.list(offset, keep_top - offset).await?);
+        let (_, mut entries) = self.list(offset, keep_top - offset).await?;
         entries.push(mark.entry(&self.live.board, None)?);
-        Ok(Some(Neighbourhood {
+        Ok(Neighbourhood {
             total,
             place: None,
             index: entries.len() - 1,
             entries,
             previous: None,
-        }))
+        })
     }
 
     /// How many members there are, and `count` entries behind the first `offset`.
-    async fn list(&self, offset: u64, count: u64) -> Result<Option<(u64, Vec<Entry>)>, Error> {
+    async fn list(&self, offset: u64, count: u64) -> Result<(u64, Vec<Entry>), ReadError> {
         let count = match self.keep_top {
             Some(keep_top) => count.min(keep_top.saturating_sub(offset)),
             None => count,
         };
-        let begin = found!(self.begin_of(offset).await?);
+        let begin = self.begin_of(offset).await?;
         let shards = self.live.shards.len();
         // At first each shard is asked for its share and some more.
         let share = (SKIP_MAX.min(offset) + count).div_ceil(shards as u64);
         let mut wanted = vec![share + share / 4 + 4; shards];
         loop {
-            let slices = found!(self.slices(&begin, |shard| (0, wanted[shard])).await?);
+            let slices = self.slices(&begin, |shard| (0, wanted[shard])).await?;
             let has_more = |shard: &usize| slices[*shard].entries.len() as u64 >= wanted[*shard];
             let total = slices.iter().map(|slice| slice.total).sum();
             let place: u64 = slices.iter().map(|slice| slice.place).sum();
             let Some(skip) = offset.checked_sub(place) else {
                 // So many have moved ahead in between that the search has to begin anew.
-                return Ok(None);
+                return Err(ReadError::Retry);
             };
             // Behind the last entry of a shard that has more there may be others.
             let known_to = (0..shards)
@@ -257,8 +236,8 @@ impl<'a> Merged<'a> {
                 let skip = usize::try_from(skip).unwrap_or(usize::MAX);
                 let count = usize::try_from(count).unwrap_or(usize::MAX);
                 let page = marks.into_iter().skip(skip).take(count);
-                let entries = found!(self.ranked(offset, page).await?);
-                return Ok(Some((total, entries)));
+                let entries = self.ranked(offset, page).await?;
+                return Ok((total, entries));
             }
             let short: Vec<usize> = (0..shards)
                 .filter(has_more)
@@ -271,10 +250,10 @@ impl<'a> Merged<'a> {
     }
 
     /// A mark that lies no further than [`SKIP_MAX`] ahead of the place `offset`.
-    async fn begin_of(&self, offset: u64) -> Result<Option<Mark>, Error> {
+    async fn begin_of(&self, offset: u64) -> Result<Mark, ReadError> {
         let mut begin = Mark::FIRST;
         if offset <= SKIP_MAX {
-            return Ok(Some(begin));
+            return Ok(begin);
         }
         let mut parts = vec![
             Part {
@@ -290,11 +269,7 @@ impl<'a> Merged<'a> {
                 to: part.to,
                 count: SAMPLES,
             });
-            let spread = |found| match found {
-                Found::Spread(spread) => Some(spread),
-                _ => None,
-            };
-            let spreads: Vec<Spread> = found!(self.ask_each(queries, spread).await?);
+            let spreads: Vec<Spread> = self.ask_each(queries).await?;
             for (part, spread) in parts.iter_mut().zip(&spreads) {
                 part.to = part.to.min(spread.listed).max(part.from);
             }
@@ -308,7 +283,7 @@ impl<'a> Merged<'a> {
                 break;
             }
         }
-        Ok(Some(begin))
+        Ok(begin)
     }
 
     /// Entries of these marks, of which the first stands at the place `from`.
@@ -316,12 +291,12 @@ impl<'a> Merged<'a> {
         &self,
         from: u64,
         marks: impl Iterator<Item = &Mark>,
-    ) -> Result<Option<Vec<Entry>>, Error> {
+    ) -> Result<Vec<Entry>, ReadError> {
         let board = &self.live.board;
         let marks: Vec<&Mark> = marks.collect();
         let mut rank = from + 1;
         if let (Some(first), Ranking::Competition) = (marks.first(), board.definition.ranking) {
-            let ahead = found!(self.places(vec![first.of_score()]).await?);
+            let ahead = self.places(vec![first.of_score()]).await?;
             // It is read after the entries: who has come ahead meanwhile does not count.
             rank = ahead.first().map_or(rank, |ahead| rank.min(ahead + 1));
         }
@@ -333,46 +308,42 @@ impl<'a> Merged<'a> {
             }
             entries.push(mark.entry(board, Some(rank))?);
         }
-        Ok(Some(entries))
+        Ok(entries)
     }
 
     /// The ranks of marks, `None` behind the last that is listed.
-    async fn ranks(&self, marks: &[Mark]) -> Result<Option<Vec<Option<u64>>>, Error> {
+    async fn ranks(&self, marks: &[Mark]) -> Result<Vec<Option<u64>>, ReadError> {
         if marks.is_empty() {
-            return Ok(Some(Vec::new()));
+            return Ok(Vec::new());
         }
-        let places = found!(self.places(marks.to_vec()).await?);
+        let places = self.places(marks.to_vec()).await?;
         let ranks = match self.live.board.definition.ranking {
             Ranking::Competition => {
                 let marks = marks.iter().map(Mark::of_score).collect();
-                found!(self.places(marks).await?)
+                self.places(marks).await?
             }
             Ranking::Ordinal | Ranking::Dense => places.clone(),
         };
         let is_listed = |place: u64| self.keep_top.is_none_or(|keep_top| place < keep_top);
         let both = places.into_iter().zip(ranks);
         let ranks = both.map(|(place, rank)| is_listed(place).then_some(rank + 1));
-        Ok(Some(ranks.collect()))
+        Ok(ranks.collect())
     }
 
     /// How many entries are ahead of marks.
-    async fn places(&self, marks: Vec<Mark>) -> Result<Option<Vec<u64>>, Error> {
+    async fn places(&self, marks: Vec<Mark>) -> Result<Vec<u64>, ReadError> {
         let mut sums = vec![0; marks.len()];
         let query = Query::Places {
             standing: self.standing,
             marks,
         };
-        let places = |found| match found {
-            Found::Places(places) => Some(places),
-            _ => None,
-        };
         let queries = self.live.shards.iter().map(|_| query.clone());
-        for places in found!(self.ask_each(queries, places).await?) {
+        for places in self.ask_each::<Arc<[u64]>>(queries).await? {
             for (sum, place) in sums.iter_mut().zip(places.iter()) {
                 *sum += place;
             }
         }
-        Ok(Some(sums))
+        Ok(sums)
     }
 
     /// What lies around a mark in each shard; `count`: how many entries ahead of it and from it on.
@@ -380,7 +351,7 @@ impl<'a> Merged<'a> {
         &self,
         mark: &Mark,
         count: impl Fn(usize) -> (u64, u64),
-    ) -> Result<Option<Vec<Slice>>, Error> {
+    ) -> Result<Vec<Slice>, ReadError> {
         let queries = (0..self.live.shards.len()).map(|shard| {
             let (before, count) = count(shard);
             Query::Slice {
@@ -390,32 +361,31 @@ impl<'a> Merged<'a> {
                 count,
             }
         });
-        let slice = |found| match found {
-            Found::Slice(slice) => Some(Arc::unwrap_or_clone(slice)),
-            _ => None,
-        };
-        self.ask_each(queries, slice).await
+        Ok(self
+            .ask_each::<Arc<Slice>>(queries)
+            .await?
+            .into_iter()
+            .map(Arc::unwrap_or_clone)
+            .collect())
     }
 
     /// Asks each shard one query, all at once.
-    async fn ask_each<T>(
+    async fn ask_each<T: TryFrom<Found>>(
         &self,
         queries: impl Iterator<Item = Query>,
-        take: impl Fn(Found) -> Option<T> + Copy,
-    ) -> Result<Option<Vec<T>>, Error> {
+    ) -> Result<Vec<T>, ReadError> {
         let shards = self.live.shards.iter().zip(queries);
-        let asked = shards.map(|(shard, query)| self.ask(shard, query, take));
+        let asked = shards.map(|(shard, query)| self.ask(shard, query));
         join_all(asked).await.into_iter().collect()
     }
 
-    async fn ask<T>(
+    async fn ask<T: TryFrom<Found>>(
         &self,
         shard: &LiveShard,
         query: Query,
-        take: impl FnOnce(Found) -> Option<T>,
-    ) -> Result<Option<T>, Error> {
+    ) -> Result<T, ReadError> {
         let series = self.standing.series;
-        Box::pin(self.reader.ask(shard, series, query, take)).await
+        Box::pin(self.reader.ask(shard, series, query)).await
     }
 }
 
@@ -465,4 +435,79 @@ fn narrow(parts: &mut [Part], spreads: &[Spread], offset: u64) -> Option<Mark> {
         part.from = from;
     }
     Some(mark)
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn mark((score, member): (i64, u16)) -> Mark {
+        let member = Bytes::copy_from_slice(&member.to_be_bytes());
+        Mark { score, member }
+    }
+
+    /// Some places of a list, evenly spread, as `scripts/read.lua` chooses them.
+    fn spread(list: &[Mark], part: Part, count: u64) -> Spread {
+        let listed = list.len() as u64;
+        let (from, to) = (part.from, part.to.min(listed));
+        let length = to.saturating_sub(from);
+        let step = length.div_ceil(count).max(1);
+        let places = (from..to).step_by(usize::try_from(step).unwrap());
+        let at = |place| (place, list[usize::try_from(place).unwrap()].clone());
+        Spread {
+            total: listed,
+            listed,
+            entries: places.map(at).collect(),
+        }
+    }
+
+    proptest! {
+        /// However the entries are spread over shards, each round keeps the place that is looked for in every part, and
+        /// what it returns is no further than that place.
+        #[test]
+        fn narrowing_never_loses_the_place(
+            entries in vec((vec((-3_i64..3, any::<u16>()), 0..40), 1..5_usize), 1..4),
+            offset in 0_u64..120,
+            samples in 1_u64..6,
+        ) {
+            let mut lists: Vec<Vec<Mark>> = entries
+                .into_iter()
+                .map(|(entries, _)| entries.into_iter().map(mark).collect())
+                .collect();
+            lists.iter_mut().for_each(|list| list.sort_unstable());
+            let mut all: Vec<(&Mark, usize)> = Vec::new();
+            for (shard, list) in lists.iter().enumerate() {
+                all.extend(list.iter().map(|mark| (mark, shard)));
+            }
+            all.sort_unstable();
+            // How many of each shard are ahead of the place.
+            let ahead = all.iter().take(usize::try_from(offset).unwrap());
+            let mut cut = vec![0_u64; lists.len()];
+            ahead.for_each(|(_, shard)| cut[*shard] += 1);
+            let mut parts: Vec<Part> = lists
+                .iter()
+                .map(|list| Part { from: 0, to: list.len() as u64 })
+                .collect();
+            for _ in 0..8 {
+                let spreads: Vec<Spread> = lists
+                    .iter()
+                    .zip(&parts)
+                    .map(|(list, part)| spread(list, *part, samples))
+                    .collect();
+                let begin = narrow(&mut parts, &spreads, offset);
+                for (part, cut) in parts.iter().zip(&cut) {
+                    prop_assert!(part.from <= *cut && *cut <= part.to.max(part.from));
+                }
+                let from: u64 = parts.iter().map(|part| part.from).sum();
+                prop_assert!(from <= offset);
+                let Some(begin) = begin else { break };
+                let place = all.iter().filter(|(mark, _)| **mark < begin).count() as u64;
+                prop_assert!(place <= offset);
+            }
+        }
+    }
 }

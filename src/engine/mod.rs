@@ -5,19 +5,21 @@
 //! call names the version that it was made for. A script that meets another version does nothing and says so. Then the
 //! engine reads the definition again, and the work begins anew.
 
+pub mod announcements;
 pub mod batcher;
 pub mod boards;
 pub mod error;
-pub mod faults;
+pub mod jobs;
 pub mod live;
 pub mod merge;
 pub mod moves;
+pub mod purge;
 pub mod reader;
 mod recall;
 pub mod reservations;
-mod rollover;
+pub mod rollover;
 pub mod submission;
-mod sweep;
+pub mod sweep;
 pub mod voters;
 mod warnings;
 
@@ -26,7 +28,7 @@ use std::sync::Arc;
 pub use error::Error;
 pub use live::{LiveBoard, LiveShard};
 
-use self::faults::Faults;
+use self::jobs::faults::Faults;
 use crate::clock::Clock;
 use crate::store::Store;
 
@@ -44,6 +46,7 @@ pub struct Engine {
     pub faults: Faults,
     pub(crate) boards: boards::Boards,
     completing: rollover::Completing,
+    left_behind: reservations::Homes,
     warned: warnings::Warned,
 }
 
@@ -56,6 +59,7 @@ impl Engine {
             faults: Faults::default(),
             boards: boards::Boards::default(),
             completing: rollover::Completing::default(),
+            left_behind: reservations::Homes::default(),
             warned: warnings::Warned::default(),
         }
     }

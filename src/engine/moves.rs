@@ -16,16 +16,15 @@
 //!   (`engine/recall.rs`). What does not go by members stays too, for good: the counts of quotas.
 
 use std::collections::{BTreeMap, HashSet};
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 use futures::future::try_join_all;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use parking_lot::Mutex;
 
-use super::faults::Job;
+use super::jobs::faults::Subject;
+use super::jobs::lease::Lease;
+use super::jobs::{Job, JobKind, Progress};
 use super::{Engine, Error};
 use crate::domain::board::Board;
 use crate::domain::ids::{BoardId, MemberId};
@@ -34,13 +33,10 @@ use crate::domain::shard::{Shard, Sharding};
 use crate::store::boards::Defined;
 use crate::store::events::remember_ms;
 use crate::store::keys::{self, Named};
+use crate::store::leases::Leased;
 use crate::store::reshard::{Adopted, Adoption, CHANGES_MAX, Change, Changed, DerivedEntry, Notes};
 use crate::store::{Store, StoreError, Versioned};
 
-/// For how long an instance that does not answer keeps others from going on.
-const LEASE: Duration = Duration::from_secs(5);
-/// How often its holder renews a lease.
-const RENEWAL_INTERVAL: Duration = Duration::from_secs(1);
 /// How many changes may be left when the board is closed, in each shard: some milliseconds of work.
 const LEFT_MAX: u64 = 300;
 /// How many old shards are read side by side.
@@ -61,29 +57,44 @@ macro_rules! done {
     };
 }
 
-impl Engine {
-    /// The background step: moves the boards that are to be spread anew. Safe to run on any number of instances.
-    pub async fn reshard_boards(&self) -> Result<(), Error> {
-        let mut failed = None;
-        for id in self.store.moving_boards().await? {
-            let reshard = Box::pin(self.reshard(&id));
-            let now = self.clock.now();
-            let moved = self.faults.guard(Job::Reshard, &id, "", now, reshard).await;
-            failed = failed.or(moved.err());
-        }
-        failed.map_or(Ok(()), Err)
+/// The job: moves the boards that are to be spread anew.
+#[derive(Clone, Copy, Debug)]
+pub struct Moves;
+
+impl Job for Moves {
+    type Item = BoardId;
+    const KIND: JobKind = JobKind::Reshard;
+
+    fn subject(&self, id: &BoardId) -> Subject {
+        Subject::board(id)
     }
 
-    async fn reshard(&self, id: &BoardId) -> Result<(), Error> {
+    async fn due(&self, engine: &Engine) -> Result<Vec<BoardId>, Error> {
+        Ok(engine.store.moving_boards().await?)
+    }
+
+    async fn step(&self, engine: &Engine, id: &BoardId) -> Result<Progress, Error> {
+        engine.move_board(id).await?;
+        Ok(Progress::Done)
+    }
+}
+
+/// The lease of whoever moves a board. Its position is the number of entries that were copied, some of them again.
+pub fn lease_of(board: &Board) -> Leased {
+    Leased::of_board(board, "move")
+}
+
+impl Engine {
+    async fn move_board(&self, id: &BoardId) -> Result<(), Error> {
         // A definition is noted as moving before it is stored as such, and again after it.
         let stored = self.store.load_board(id).await?.transpose()?;
         let moving = stored.and_then(|board| Some((board.placement.next?, board)));
         let Some((next, board)) = moving else {
             return Ok(self.store.mark_moving(id, false).await?);
         };
-        let holder = format!("{:016x}", RandomState::new().build_hasher().finish());
-        let lease = self.store.lease(&board, &holder, lease_ms(), 0).await?;
-        let Some(lease) = lease else { return Ok(()) };
+        let Some(lease) = Lease::take(&self.store, lease_of(&board)).await? else {
+            return Ok(());
+        };
         let mover = Mover {
             engine: self,
             store: &self.store,
@@ -91,22 +102,19 @@ impl Engine {
             to: next.to,
             old: board.shards(),
             new: board.shards_of(next.to),
-            copied: AtomicU64::new(0),
-            renewed: Mutex::new(Instant::now()),
-            holder,
+            copied: AtomicU64::new(lease.position.parse().unwrap_or(0)),
             lease,
         };
-        let ended = mover.run(board.clone()).await;
-        let copied = mover.copied.load(Ordering::Relaxed);
-        let given_back = self.store.lease(&board, &mover.holder, 0, copied).await;
+        let ended = mover.run(board).await;
+        let copied = mover.copied.into_inner();
+        let position = match ended {
+            Ok(Step::Done) => String::new(),
+            _ => copied.to_string(),
+        };
+        let given_back = mover.lease.give_back(&position).await;
         ended?;
-        given_back?;
-        Ok(())
+        Ok(given_back?)
     }
-}
-
-fn lease_ms() -> u64 {
-    u64::try_from(LEASE.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A move under way.
@@ -118,9 +126,7 @@ struct Mover<'a> {
     old: Vec<Shard>,
     new: Vec<Shard>,
     copied: AtomicU64,
-    renewed: Mutex<Instant>,
-    holder: String,
-    lease: u64,
+    lease: Lease<'a>,
 }
 
 impl Mover<'_> {
@@ -130,7 +136,7 @@ impl Mover<'_> {
         let fences = self
             .new
             .iter()
-            .map(|shard| Adoption::new(shard, self.lease));
+            .map(|shard| Adoption::new(shard, self.lease.number));
         done!(self.adopt_all(fences.collect(), true).await?);
         let board = if board.placement.is_closing() {
             // Whoever has closed it had copied nearly all, unless something has gone since.
@@ -471,7 +477,7 @@ impl Mover<'_> {
 
     /// An empty adoption for each new shard.
     fn adoptions(&self) -> Vec<Adoption<'_>> {
-        let adoption = |shard| Adoption::new(shard, self.lease);
+        let adoption = |shard| Adoption::new(shard, self.lease.number);
         self.new.iter().map(adoption).collect()
     }
 
@@ -486,13 +492,7 @@ impl Mover<'_> {
         if try_join_all(adopted).await?.contains(&Adopted::Fenced) {
             return Ok(Step::Lost);
         }
-        if self.renewed.lock().elapsed() < RENEWAL_INTERVAL {
-            return Ok(Step::Done);
-        }
-        *self.renewed.lock() = Instant::now();
-        let (board, holder) = (&self.old[0].board, &self.holder);
-        let lease = self.store.lease(board, holder, lease_ms(), copied).await?;
-        Ok(if lease == Some(self.lease) {
+        Ok(if self.lease.renew(&copied.to_string()).await? {
             Step::Done
         } else {
             Step::Lost

@@ -73,6 +73,53 @@ pub struct Rendered {
     pub tag: String,
 }
 
+/// Takes an answer of one kind out of [`Found`]; the error is that it is of another kind.
+macro_rules! try_from_found {
+    ($($kind:ident => $answer:ty),* $(,)?) => {
+        $(impl TryFrom<Found> for $answer {
+            type Error = ();
+
+            fn try_from(found: Found) -> Result<Self, ()> {
+                match found {
+                    Found::$kind(answer) => Ok(answer),
+                    _ => Err(()),
+                }
+            }
+        })*
+    };
+}
+
+try_from_found! {
+    Page => Arc<SharedPage>,
+    Member => Option<Arc<Neighbourhood>>,
+    Subset => Arc<Subset>,
+    Amounts => Amounts,
+    Spread => Spread,
+    Slice => Arc<Slice>,
+    Places => Arc<[u64]>,
+}
+
+/// Why a read has no answer.
+#[derive(Clone, Debug)]
+pub enum ReadError {
+    /// Something has changed in between, or was completed first: the read has to begin anew.
+    Retry,
+    /// It failed.
+    Failed(Error),
+}
+
+impl From<Error> for ReadError {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<StoreError> for ReadError {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
 impl From<Answer> for Found {
     fn from(answer: Answer) -> Self {
         match answer {
@@ -169,7 +216,7 @@ impl Work for Reading {
 pub(crate) struct Reader<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) live: &'a LiveBoard,
-    freshness: Freshness,
+    freshness: Mutex<Freshness>,
     size: Size,
     as_of: Mutex<Option<Instant>>,
 }
@@ -179,7 +226,7 @@ impl<'a> Reader<'a> {
         Self {
             engine,
             live,
-            freshness,
+            freshness: Mutex::new(freshness),
             size: Size::default(),
             as_of: Mutex::default(),
         }
@@ -195,15 +242,21 @@ impl<'a> Reader<'a> {
         *self.as_of.lock()
     }
 
-    /// Asks a shard for something, and takes the answer, or does what it takes to have one at the next attempt.
-    pub(crate) async fn ask<T>(
+    /// From now on answers have to be current. What was read before is forgotten.
+    pub(crate) fn insist(&self) {
+        *self.freshness.lock() = Freshness::Current;
+        *self.as_of.lock() = None;
+    }
+
+    /// Asks a shard one query. Where there is no answer yet, it does what it takes to have one at the next attempt.
+    pub(crate) async fn ask<T: TryFrom<Found>>(
         &self,
         shard: &LiveShard,
         series: Series,
         query: Query,
-        take: impl FnOnce(Found) -> Option<T>,
-    ) -> Result<Option<T>, Error> {
-        let answer = shard.reading(self.freshness, self.size).submit(query).await;
+    ) -> Result<T, ReadError> {
+        let freshness = *self.freshness.lock();
+        let answer = shard.reading(freshness, self.size).submit(query).await;
         let fault = || StoreError::Unexpected("a read without its answer".into());
         let Dated { value, as_of } = answer.ok_or_else(fault)??;
         match value {
@@ -214,10 +267,10 @@ impl<'a> Reader<'a> {
             Versioned::Current(found) => {
                 let mut oldest = self.as_of.lock();
                 *oldest = oldest.into_iter().chain(as_of).min();
-                return take(found).ok_or_else(fault).map(Some).map_err(Error::from);
+                return Ok(T::try_from(found).map_err(|_| fault())?);
             }
             Versioned::Stale => self.engine.reload(&shard.shard.id).await?,
         }
-        Ok(None)
+        Err(ReadError::Retry)
     }
 }

@@ -5,7 +5,7 @@
 //! 2. The event is applied where its member lies, in one step as ever. What is remembered of it names the reservation.
 //! 3. What was reserved is kept if the event was taken, and else given back.
 //!
-//! Whatever breaks off in between leaves notes. [`Engine::settle_reservations`] finds out what became of their events,
+//! Whatever breaks off in between leaves notes. The job [`LeftBehind`] finds out what became of their events,
 //! and sees to it that one that was not applied by then never is, however late its call comes in.
 //!
 //! An event is refused for what was taken alone. Where that depends on reservations that are still open, it waits, and
@@ -19,11 +19,14 @@ use futures::future::join_all;
 use futures::stream::{self, StreamExt};
 
 use super::batcher::{Line, Work};
-use super::faults::Job;
+use super::jobs::faults::Subject;
+use super::jobs::schedule::Schedule;
+use super::jobs::{Job, JobKind, Progress};
 use super::submission::{Groups, Planned, Reply, Way, share_out};
 use super::{Engine, Error, LiveBoard};
 use crate::domain::board::Board;
 use crate::domain::event::Rejection;
+use crate::domain::ids::BoardId;
 use crate::domain::quota::{Pool, QuotaUse};
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
@@ -31,16 +34,14 @@ use crate::store::events::{Answer, Ready};
 use crate::store::reservations::{OpenReservation, Reserved, Token, VOID_MS, Wanted};
 use crate::store::{Store, StoreError, Versioned};
 
-/// How old a reservation is when it is believed to be left behind.
-pub const LEFT_BEHIND: Duration = Duration::from_secs(15);
 /// How old it may be when its event is applied.
 const APPLIED_WITHIN: Duration = Duration::from_secs(5);
 /// The most uses of quotas that one call reserves: each takes Redis some ten microseconds.
 const CALL_USES_MAX: usize = 100;
 /// The most reservations that one call settles.
 const CALL_SETTLED_MAX: usize = 200;
-/// How many shards, and how many reservations of each, are looked after side by side.
-const SWEPT_AT_ONCE: usize = 8;
+/// How many reservations of a shard are looked after side by side.
+const SETTLED_AT_ONCE: usize = 8;
 
 /// The reservations of one shard being made.
 #[derive(Debug)]
@@ -488,31 +489,91 @@ async fn settle(live: &LiveBoard, events: &[Taking]) {
     }
 }
 
-impl Engine {
-    /// The background step: settles reservations that are left behind, by what became of their events. Safe to run at any
-    /// time, on any number of instances, and to stop half-way.
-    pub async fn settle_reservations(&self, older_than: Duration) -> Result<(), Error> {
-        let older_than_ms = i64::try_from(older_than.as_millis()).unwrap_or(i64::MAX);
-        let live = self.live_boards().into_iter();
-        let homes = live.flat_map(|live| {
-            let homes = live.homes.iter().map(|home| home.home.clone());
-            homes.collect::<Vec<_>>()
-        });
-        let swept: Vec<Result<Option<()>, Error>> = stream::iter(homes)
-            .map(async |home| {
-                let settle = self.settle_left_behind(&home, older_than_ms);
-                let now = self.clock.now();
-                self.faults
-                    .guard(Job::Reservations, &home.id, home.tag(), now, settle)
-                    .await
-            })
-            .buffer_unordered(SWEPT_AT_ONCE)
-            .collect()
-            .await;
-        // What one server does not answer holds up nothing on the others.
-        swept.into_iter().try_for_each(|swept| swept.map(drop))
+/// The boards whose homes are looked at for reservations that are left behind.
+#[derive(Debug)]
+pub(super) struct Homes {
+    /// By milliseconds since the beginning of this instance: a clock that never jumps.
+    schedule: Schedule<BoardId>,
+    begun: Instant,
+}
+
+impl Homes {
+    /// Takes note of a board that is new in memory, or gone from there.
+    pub(super) fn plan(&self, id: &BoardId, reserves: bool) {
+        if reserves {
+            self.schedule.set_due(id);
+        } else {
+            self.schedule.remove(id);
+        }
     }
 
+    fn now(&self) -> Timestamp {
+        let ms = i64::try_from(self.begun.elapsed().as_millis()).unwrap_or(i64::MAX);
+        Timestamp::from_ms_clamped(ms)
+    }
+}
+
+impl Default for Homes {
+    fn default() -> Self {
+        Self {
+            schedule: Schedule::default(),
+            begun: Instant::now(),
+        }
+    }
+}
+
+/// The job: settles reservations that are left behind, by what became of their events.
+#[derive(Clone, Copy, Debug)]
+pub struct LeftBehind {
+    /// How old a reservation is when it is believed to be left behind.
+    pub older_than: Duration,
+    /// How often a home is looked at.
+    pub interval: Duration,
+}
+
+impl Default for LeftBehind {
+    fn default() -> Self {
+        Self {
+            older_than: Duration::from_secs(15),
+            interval: Duration::from_secs(5),
+        }
+    }
+}
+
+impl Job for LeftBehind {
+    type Item = Shard;
+    const KIND: JobKind = JobKind::Reservations;
+
+    fn subject(&self, home: &Shard) -> Subject {
+        Subject::part(&home.board.id, home.tag())
+    }
+
+    async fn due(&self, engine: &Engine) -> Result<Vec<Shard>, Error> {
+        let (homes, now) = (&engine.left_behind, engine.left_behind.now());
+        let interval_ms = i64::try_from(self.interval.as_millis()).unwrap_or(i64::MAX);
+        let mut due = Vec::new();
+        for id in homes.schedule.due(now) {
+            homes
+                .schedule
+                .set(&id, now.ms().saturating_add(interval_ms));
+            let live = engine.boards.get(&id);
+            due.extend(
+                live.iter()
+                    .flat_map(|live| &live.homes)
+                    .map(|home| home.home.clone()),
+            );
+        }
+        Ok(due)
+    }
+
+    async fn step(&self, engine: &Engine, home: &Shard) -> Result<Progress, Error> {
+        let older_than_ms = i64::try_from(self.older_than.as_millis()).unwrap_or(i64::MAX);
+        engine.settle_left_behind(home, older_than_ms).await?;
+        Ok(Progress::Done)
+    }
+}
+
+impl Engine {
     async fn settle_left_behind(&self, home: &Shard, older_than_ms: i64) -> Result<(), Error> {
         let open = self.store.open_reservations(home, older_than_ms).await?;
         let Versioned::Current(open) = open else {
@@ -520,7 +581,7 @@ impl Engine {
         };
         let ends: Vec<Result<Option<Settled>, Error>> = stream::iter(open)
             .map(async |open| self.find_out(home, &open).await)
-            .buffer_unordered(SWEPT_AT_ONCE)
+            .buffer_unordered(SETTLED_AT_ONCE)
             .collect()
             .await;
         let known: Vec<Settled> = ends.iter().filter_map(|end| *end.as_ref().ok()?).collect();

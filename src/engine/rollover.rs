@@ -1,49 +1,66 @@
-//! Completing derived standings: on demand, and ahead of time in the background.
+//! Completing derived standings: on demand, and ahead of time by a job.
 //!
-//! A standing that is not complete is never read. Whoever finds it so completes it, in bounded steps that
-//! any number of instances can take at once; all there is to know lies in Redis. So the background step is
-//! a matter of speed alone: without it, the first read of a new period waits.
+//! A standing that is not complete is never read. Whoever finds it so completes it, in bounded steps that any number of
+//! instances can take at once; all there is to know lies in Redis. So the job is a matter of speed alone: without it, the
+//! first read of a new period waits.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use metrics::{counter, gauge};
 use parking_lot::Mutex;
 
-use super::faults::Job;
+use super::jobs::faults::Subject;
+use super::jobs::schedule::Schedule;
+use super::jobs::{Job, JobKind, Progress};
 use super::{Engine, Error, LiveBoard, LiveShard};
 use crate::domain::board::Board;
+use crate::domain::ids::BoardId;
 use crate::domain::period::Period;
 use crate::domain::series::{Derived, Series};
-use crate::domain::shard::Shard;
+use crate::domain::shard::{Shard, ShardId};
 use crate::domain::time::Timestamp;
 use crate::store::rollover::STEP_BUDGET;
 use crate::store::{StoreError, Versioned};
 
 /// How long a request waits for a standing to be completed. What has been done by then stays done.
 const COMPLETE_TIME_MAX: Duration = Duration::from_secs(8);
-/// The next period's standing is completed ahead of its time by at most this, in milliseconds: before that,
-/// every event would be written to it in vain.
+/// The job completes the next period's standing ahead of its time by at most this, in milliseconds: before that, every
+/// event would be written to it in vain.
 const AHEAD_MS_MAX: u64 = 3_600_000;
-/// The pause between two steps in the background, in which other clients have Redis to themselves.
-const BACKGROUND_PAUSE: Duration = Duration::from_millis(1);
 
-/// A derived standing, by the tag of its board or shard, the version, its series and where its newest period begins.
+/// A derived standing, by the tag of its shard, the version, its series and where its newest period begins.
 type StandingKey = (String, String, Series, i64);
 
-/// What this instance is completing, so that its requests don't all do the same work, and what its
-/// background step has found complete.
+/// What this instance completes, so that its requests don't all do the same work, and what its job has found complete.
 #[derive(Debug, Default)]
 pub(super) struct Completing {
     running: Mutex<HashMap<StandingKey, Arc<tokio::sync::Mutex<()>>>>,
-    found_complete: Mutex<HashMap<(String, Series), (String, i64)>>,
+    found_complete: Mutex<HashMap<BoardId, FoundComplete>>,
+    /// When a board has to be looked at again.
+    schedule: Schedule<BoardId>,
 }
 
+/// Where the newest period begins, in milliseconds, up to which each series of each shard has been found complete.
+type FoundComplete = HashMap<(ShardId, Series), i64>;
+
 impl Completing {
-    /// Forgets what has been found complete: Redis may have gone back to older data.
-    pub(crate) fn forget(&self) {
-        self.found_complete.lock().clear();
+    /// Takes note of a board that is new in memory, or gone from there. What was found complete of it is forgotten: its
+    /// definition may be another one, or Redis may have gone back to older data.
+    pub(super) fn plan(&self, id: &BoardId, derives: bool) {
+        self.found_complete.lock().remove(id);
+        if derives {
+            self.schedule.set_due(id);
+        } else {
+            self.schedule.remove(id);
+        }
+    }
+
+    fn was_complete(&self, shard: &Shard, series: Series, period: &Period) -> bool {
+        let found = self.found_complete.lock();
+        let of_board = found.get(&shard.board.id);
+        let start_ms = of_board.and_then(|found| found.get(&(shard.shard_id, series)));
+        start_ms.is_some_and(|start_ms| *start_ms >= period.start_ms)
     }
 }
 
@@ -61,8 +78,7 @@ impl Engine {
         let start = Timestamp::from_ms_clamped(start_ms);
         let unit = derived.window.unit();
         let period = shard.calendar.containing(unit, start);
-        self.complete(shard, &derived, &period, Duration::ZERO)
-            .await
+        self.complete(shard, &derived, &period).await
     }
 
     /// Begins the running period's standing of every derived series: on a new board it is complete with that.
@@ -72,18 +88,19 @@ impl Engine {
             for derived in shard.derived() {
                 let unit = derived.window.unit();
                 let running = shard.calendar.containing(unit, now);
-                let begin = async {
-                    let budget = STEP_BUDGET;
-                    let begun = self
-                        .store
-                        .advance(shard, &derived, &running, &running, now, budget);
-                    Ok(begun.await?)
-                };
+                let begun =
+                    self.store
+                        .advance(shard, &derived, &running, &running, now, STEP_BUDGET);
+                let begun = begun.await.map_err(Error::from);
                 // A fault is noted: the definition is stored all the same.
-                let part = part(shard, &derived);
+                let subject = subject(shard, &derived);
                 self.faults
-                    .guard(Job::Rollover, &shard.id, &part, now, begin)
-                    .await?;
+                    .record(JobKind::Rollover, &subject, now, begun.as_ref().err());
+                if let Err(error) = begun
+                    && !error.is_fault()
+                {
+                    return Err(error);
+                }
             }
         }
         Ok(())
@@ -94,7 +111,6 @@ impl Engine {
         shard: &Shard,
         derived: &Derived,
         period: &Period,
-        pause: Duration,
     ) -> Result<(), Error> {
         let key = (
             shard.tag().to_owned(),
@@ -110,7 +126,7 @@ impl Engine {
                 .or_default(),
         );
         let _turn = turn.lock().await;
-        let result = self.complete_in_turn(shard, derived, period, pause).await;
+        let result = self.complete_in_turn(shard, derived, period).await;
         self.completing.running.lock().remove(&key);
         result
     }
@@ -120,26 +136,12 @@ impl Engine {
         shard: &Shard,
         derived: &Derived,
         period: &Period,
-        pause: Duration,
     ) -> Result<(), Error> {
         let begun = Instant::now();
         let time_max = self.store.timeouts.times(COMPLETE_TIME_MAX);
-        while begun.elapsed() < time_max || !pause.is_zero() {
-            let now = self.clock.now();
-            let unit = derived.window.unit();
-            let running = shard.calendar.containing(unit, now);
-            counter!("standings_rollover_steps_total").increment(1);
-            match self
-                .store
-                .advance(shard, derived, period, &running, now, STEP_BUDGET)
-                .await?
-            {
-                Versioned::Current(true) => return Ok(()),
-                Versioned::Current(false) => {}
-                Versioned::Stale => return self.reload(&shard.id).await,
-            }
-            if !pause.is_zero() {
-                tokio::time::sleep(pause).await;
+        while begun.elapsed() < time_max {
+            if self.advance(shard, derived, period).await? == Progress::Done {
+                return Ok(());
             }
         }
         let message = format!(
@@ -149,89 +151,157 @@ impl Engine {
         Err(StoreError::Unavailable(message).into())
     }
 
-    /// The background step: completes the running period's standing of every derived series, and, near its
-    /// end, the next one's. Safe to run at any time, on any number of instances, and to stop half-way.
-    pub async fn roll_over(&self) -> Result<(), Error> {
-        let (mut pending, mut current) = (Vec::new(), HashMap::new());
+    /// Takes a derived standing a bounded step nearer to complete.
+    async fn advance(
+        &self,
+        shard: &Shard,
+        derived: &Derived,
+        period: &Period,
+    ) -> Result<Progress, Error> {
         let now = self.clock.now();
-        for live in self.live_boards() {
-            for LiveShard { shard, .. } in &live.shards {
-                for derived in shard.derived() {
-                    let series = (shard.tag().to_owned(), derived.series);
-                    current.insert(series, shard.version());
-                    for period in upcoming(shard, &derived, now) {
-                        if !self.was_complete(shard, derived.series, &period) {
-                            pending.push((shard.clone(), derived, period));
-                        }
-                    }
-                }
+        let running = shard.calendar.containing(derived.window.unit(), now);
+        let advanced = self
+            .store
+            .advance(shard, derived, period, &running, now, STEP_BUDGET);
+        Ok(match advanced.await? {
+            Versioned::Current(true) => Progress::Done,
+            Versioned::Current(false) => Progress::More,
+            Versioned::Stale => {
+                self.reload(&shard.board.id).await?;
+                Progress::Done
             }
-        }
-        self.completing
-            .found_complete
-            .lock()
-            .retain(|series, (version, _)| current.get(series) == Some(version));
-        #[expect(clippy::cast_precision_loss, reason = "a count of windows")]
-        gauge!("standings_rollover_pending").set(pending.len() as f64);
-        let mut failed = None;
-        for (shard, derived, period) in pending {
-            let part = part(&shard, &derived);
-            let complete = self.complete(&shard, &derived, &period, BACKGROUND_PAUSE);
-            let completed = self
-                .faults
-                .guard(Job::Rollover, &shard.id, &part, now, complete)
-                .await;
-            match completed {
-                Ok(Some(())) => {
-                    let version = (shard.version(), period.start_ms);
-                    self.completing
-                        .found_complete
-                        .lock()
-                        .insert((shard.tag().to_owned(), derived.series), version);
-                    gauge!("standings_rollover_pending").decrement(1.0);
-                }
-                // A fault is noted, and holds up no other.
-                Ok(None) => {}
-                Err(error) => failed = Some(error),
-            }
-        }
-        failed.map_or(Ok(()), Err)
-    }
-
-    fn was_complete(&self, shard: &Shard, series: Series, period: &Period) -> bool {
-        let found = self.completing.found_complete.lock();
-        found
-            .get(&(shard.tag().to_owned(), series))
-            .is_some_and(|(version, start_ms)| {
-                *version == shard.version() && *start_ms >= period.start_ms
-            })
+        })
     }
 
     /// Whether the running period's standing of every derived series has been found complete.
     pub fn windows_are_complete(&self) -> bool {
         let now = self.clock.now();
-        self.live_boards().iter().all(|live| {
+        // A board that is not due has been found so.
+        let due = self.completing.schedule.due(now);
+        due.iter().filter_map(|id| self.boards.get(id)).all(|live| {
             live.shards.iter().all(|LiveShard { shard, .. }| {
                 shard.derived().all(|derived| {
                     let running = shard.calendar.containing(derived.window.unit(), now);
-                    self.was_complete(shard, derived.series, &running)
+                    self.completing
+                        .was_complete(shard, derived.series, &running)
                 })
             })
         })
     }
 }
 
-/// What a derived series is called in the log.
-fn part(shard: &Shard, derived: &Derived) -> String {
+/// The job: completes the running period's standing of every derived series, and, near its end, the next one's.
+#[derive(Clone, Copy, Debug)]
+pub struct Rollover;
+
+/// A standing that is to be complete soon.
+#[derive(Clone, Debug)]
+pub struct Upcoming {
+    shard: Shard,
+    derived: Derived,
+    period: Period,
+}
+
+impl Job for Rollover {
+    type Item = Upcoming;
+    const KIND: JobKind = JobKind::Rollover;
+    const PAUSE: Duration = Duration::from_millis(4);
+
+    fn subject(&self, item: &Upcoming) -> Subject {
+        subject(&item.shard, &item.derived)
+    }
+
+    async fn due(&self, engine: &Engine) -> Result<Vec<Upcoming>, Error> {
+        let now = engine.clock.now();
+        let mut due = Vec::new();
+        for id in engine.completing.schedule.due(now) {
+            let Some(live) = engine.boards.get(&id) else {
+                continue;
+            };
+            let pending = pending(&engine.completing, &live, now);
+            if pending.is_empty() {
+                let next_ms = live
+                    .board
+                    .derived()
+                    .map(|one| changes_at_ms(&live.board, &one, now));
+                let next_ms = next_ms.min().unwrap_or(i64::MAX);
+                engine.completing.schedule.set(&id, next_ms);
+            }
+            due.extend(pending);
+        }
+        Ok(due)
+    }
+
+    async fn step(&self, engine: &Engine, item: &Upcoming) -> Result<Progress, Error> {
+        let Upcoming {
+            shard,
+            derived,
+            period,
+        } = item;
+        let progress = engine.advance(shard, derived, period).await?;
+        // One of another version is none that is held now.
+        let is_held = || {
+            let live = engine.boards.get(&shard.board.id);
+            live.is_some_and(|live| Arc::ptr_eq(&live.board, &shard.board))
+        };
+        if progress == Progress::Done && is_held() {
+            let mut found = engine.completing.found_complete.lock();
+            let found = found.entry(shard.board.id.clone()).or_default();
+            found.insert((shard.shard_id, derived.series), period.start_ms);
+        }
+        Ok(progress)
+    }
+}
+
+/// The standings of a board that are to be complete soon, and have not been found so.
+fn pending(completing: &Completing, live: &LiveBoard, now: Timestamp) -> Vec<Upcoming> {
+    let mut pending = Vec::new();
+    for LiveShard { shard, .. } in &live.shards {
+        for derived in shard.derived() {
+            for period in upcoming(shard, &derived, now) {
+                if !completing.was_complete(shard, derived.series, &period) {
+                    let shard = shard.clone();
+                    pending.push(Upcoming {
+                        shard,
+                        derived,
+                        period,
+                    });
+                }
+            }
+        }
+    }
+    pending
+}
+
+fn subject(shard: &Shard, derived: &Derived) -> Subject {
     let (window, track) = (derived.window, derived.series.track);
-    format!("{window} ({track:?}) of {}", shard.tag())
+    Subject::part(
+        &shard.board.id,
+        format!("{window} ({track:?}) of {}", shard.tag()),
+    )
 }
 
 /// The running period of a derived series, and near its end the next one.
 fn upcoming(board: &Board, derived: &Derived, now: Timestamp) -> impl Iterator<Item = Period> {
     let running = board.calendar.containing(derived.window.unit(), now);
-    let ahead_ms = (running.end_ms.abs_diff(running.start_ms) / 4).min(AHEAD_MS_MAX);
-    let is_near = running.end_ms.saturating_sub_unsigned(ahead_ms) <= now.ms();
+    let is_near = near_ms(&running) <= now.ms();
     let next = board.calendar.next(&running).filter(|_| is_near);
     std::iter::once(running).chain(next)
+}
+
+/// When there will be another one among these, in milliseconds since the epoch.
+fn changes_at_ms(board: &Board, derived: &Derived, now: Timestamp) -> i64 {
+    let running = board.calendar.containing(derived.window.unit(), now);
+    let near_ms = near_ms(&running);
+    if near_ms > now.ms() {
+        near_ms
+    } else {
+        running.end_ms
+    }
+}
+
+/// From when on a period is near its end.
+fn near_ms(period: &Period) -> i64 {
+    let ahead_ms = (period.end_ms.abs_diff(period.start_ms) / 4).min(AHEAD_MS_MAX);
+    period.end_ms.saturating_sub_unsigned(ahead_ms)
 }

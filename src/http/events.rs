@@ -9,7 +9,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::openapi::{Object, RefOr, Schema};
+use utoipa::{IntoParams, PartialSchema, ToSchema};
 
 use super::App;
 use super::extract::{JsonBytes, Path, Query, board_id, parse_json};
@@ -29,95 +30,123 @@ use crate::service::events::{Asked, BATCH_MAX, Incoming, Submitted};
 /// The header that serves as an event's `id`.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// An event as it is sent.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct EventBody<'a> {
-    #[serde(borrow, default)]
-    id: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    board: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    member: Cow<'a, str>,
-    #[serde(borrow)]
-    score: &'a RawValue,
-    #[serde(borrow, default)]
-    at: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    voter: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    channel: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    device: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    ip: Option<Cow<'a, str>>,
+/// Declares a struct, and gives it a list of the names of its fields.
+macro_rules! with_field_names {
+    (
+        $(#[$meta:meta])*
+        struct $name:ident<$life:lifetime> { $($(#[$field_meta:meta])* $field:ident: $kind:ty,)+ }
+    ) => {
+        $(#[$meta])*
+        struct $name<$life> { $($(#[$field_meta])* $field: $kind,)+ }
+
+        impl $name<'_> {
+            const NAMES: &'static [&'static str] = &[$(stringify!($field)),+];
+        }
+    };
 }
 
-/// One event.
-#[derive(ToSchema)]
-#[schema(as = Event)]
-#[expect(dead_code, reason = "describes `EventBody` to the OpenAPI document")]
-pub struct EventSchema {
-    /// Unique in its board: the same event sent again is answered with the first outcome and counts once,
-    /// for as long as the board's `idempotency` says. Without an id a retry counts again.
-    #[schema(min_length = 1, max_length = 128, required = false)]
-    id: Option<String>,
-    /// Whose score: 1 to 128 bytes of UTF-8 without control characters.
-    #[schema(min_length = 1, max_length = 128)]
-    member: String,
-    /// With at most the board's `decimals` behind the point.
-    #[schema(value_type = f64)]
-    score: f64,
-    /// When it happened; now, if it is left out. At most 60 seconds ahead, and not older than the board's
-    /// `accept_late`.
-    #[schema(format = DateTime, required = false)]
-    at: Option<String>,
-    /// Who has sent it: quotas count by it.
-    #[schema(min_length = 1, max_length = 128, required = false)]
-    voter: Option<String>,
-    /// Which way it came.
-    #[schema(min_length = 1, max_length = 128, required = false)]
-    channel: Option<String>,
-    /// From which device.
-    #[schema(min_length = 1, max_length = 128, required = false)]
-    device: Option<String>,
-    /// From which address, IPv4 or IPv6; of IPv6 the network of 64 bits counts.
-    #[schema(required = false, example = "203.0.113.7")]
-    ip: Option<String>,
+with_field_names! {
+    /// One event.
+    // The only list of an event's fields: the schemas and the columns of an import follow from it.
+    #[derive(Deserialize, ToSchema)]
+    #[serde(deny_unknown_fields)]
+    struct EventBody<'a> {
+        /// The board's id.
+        #[serde(borrow, default)]
+        #[schema(value_type = String, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", required = true)]
+        board: Option<Cow<'a, str>>,
+        /// Unique in its board: the same event sent again is answered with the first outcome and counts once,
+        /// for as long as the board's `idempotency` says. Without an id a retry counts again.
+        #[serde(borrow, default)]
+        #[schema(value_type = Option<String>, min_length = 1, max_length = 128, required = false)]
+        id: Option<Cow<'a, str>>,
+        /// Whose score: 1 to 128 bytes of UTF-8 without control characters.
+        #[serde(borrow)]
+        #[schema(value_type = String, min_length = 1, max_length = 128)]
+        member: Cow<'a, str>,
+        /// With at most the board's `decimals` behind the point.
+        #[serde(borrow)]
+        #[schema(value_type = f64)]
+        score: &'a RawValue,
+        /// When it happened; now, if it is left out. At most 60 seconds ahead, and not older than the board's
+        /// `accept_late`.
+        #[serde(borrow, default)]
+        #[schema(value_type = Option<String>, format = DateTime, required = false)]
+        at: Option<Cow<'a, str>>,
+        /// Who has sent it: quotas count by it.
+        #[serde(borrow, default)]
+        #[schema(value_type = Option<String>, min_length = 1, max_length = 128, required = false)]
+        voter: Option<Cow<'a, str>>,
+        /// Which way it came.
+        #[serde(borrow, default)]
+        #[schema(value_type = Option<String>, min_length = 1, max_length = 128, required = false)]
+        channel: Option<Cow<'a, str>>,
+        /// From which device.
+        #[serde(borrow, default)]
+        #[schema(value_type = Option<String>, min_length = 1, max_length = 128, required = false)]
+        device: Option<Cow<'a, str>>,
+        /// From which address, IPv4 or IPv6; of IPv6 the network of 64 bits counts.
+        #[serde(borrow, default)]
+        #[schema(value_type = Option<String>, required = false, example = "203.0.113.7")]
+        ip: Option<Cow<'a, str>>,
+    }
+}
+
+/// The names of an event's fields beside its board: `id`, `member`, `score`, `at`, and those that say where it comes
+/// from.
+pub const COLUMNS: &[&str] = match EventBody::NAMES {
+    [_board, columns @ ..] => columns,
+    [] => &[],
+};
+
+/// One event, whose board the path names.
+pub struct EventSchema;
+
+impl ToSchema for EventSchema {
+    fn name() -> Cow<'static, str> {
+        "Event".into()
+    }
+}
+
+impl PartialSchema for EventSchema {
+    fn schema() -> RefOr<Schema> {
+        let mut event = event_schema();
+        event.properties.shift_remove("board");
+        event.required.retain(|name| name != "board");
+        Schema::Object(event).into()
+    }
 }
 
 /// One event of a batch.
-#[derive(ToSchema)]
-#[schema(as = BatchEvent)]
-#[expect(dead_code, reason = "describes `EventBody` to the OpenAPI document")]
-pub struct BatchEventSchema {
-    /// The board's id.
-    #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
-    board: String,
-    /// As in a single event.
-    #[schema(min_length = 1, max_length = 128, required = false)]
-    id: Option<String>,
-    /// As in a single event.
-    #[schema(min_length = 1, max_length = 128)]
-    member: String,
-    /// As in a single event.
-    #[schema(value_type = f64)]
-    score: f64,
-    /// As in a single event.
-    #[schema(format = DateTime, required = false)]
-    at: Option<String>,
-    /// Who has sent it: quotas count by it.
-    #[schema(min_length = 1, max_length = 128, required = false)]
-    voter: Option<String>,
-    /// Which way it came.
-    #[schema(min_length = 1, max_length = 128, required = false)]
-    channel: Option<String>,
-    /// From which device.
-    #[schema(min_length = 1, max_length = 128, required = false)]
-    device: Option<String>,
-    /// From which address, IPv4 or IPv6; of IPv6 the network of 64 bits counts.
-    #[schema(required = false, example = "203.0.113.7")]
-    ip: Option<String>,
+pub struct BatchEventSchema;
+
+impl ToSchema for BatchEventSchema {
+    fn name() -> Cow<'static, str> {
+        "BatchEvent".into()
+    }
+}
+
+impl PartialSchema for BatchEventSchema {
+    fn schema() -> RefOr<Schema> {
+        let mut event = event_schema();
+        event.description = Some("One event of a batch.".to_owned());
+        for name in ["id", "member", "score", "at"] {
+            if let Some(RefOr::T(Schema::Object(field))) = event.properties.get_mut(name) {
+                field.description = Some("As in a single event.".to_owned());
+            }
+        }
+        Schema::Object(event).into()
+    }
+}
+
+fn event_schema() -> Object {
+    match EventBody::schema() {
+        RefOr::T(Schema::Object(mut event)) => {
+            event.additional_properties = None;
+            event
+        }
+        _ => unreachable!("an event is described as an object"),
+    }
 }
 
 /// Many events, of any boards.

@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use super::App;
 use super::problem::{INTERNAL, Problem, ProblemBody, STORE_UNAVAILABLE};
 use crate::domain::time::Timestamp;
-use crate::engine::faults::Fault;
+use crate::engine::jobs::faults::Fault;
 use crate::supervise;
 
 /// The most faults that readiness names.

@@ -24,11 +24,12 @@ use crate::domain::board::FieldError;
 use crate::domain::ids::MemberId;
 use crate::domain::series::Track;
 use crate::engine::reader::{Rendered, Size};
-use crate::service::member::{AROUND_MAX, MemberRequest};
-use crate::service::page::{PAGE_MAX, PAGE_SIZE, PAGE_SIZE_MAX, PageRequest};
+use crate::service::member::{AROUND_MAX, MemberView};
+use crate::service::page::{FoundPage, PAGE_MAX, PAGE_SIZE, PAGE_SIZE_MAX, PageView};
 use crate::service::period::{Choice, Target};
-use crate::service::stats::StatsRequest;
-use crate::service::subset::{SUBSET_MAX, SubsetRequest};
+use crate::service::standing::{FoundIn, StandingRequest, View};
+use crate::service::stats::StatsView;
+use crate::service::subset::{SUBSET_MAX, SubsetView};
 use crate::store::{Dated, Freshness};
 
 /// The most queries of one request.
@@ -279,59 +280,64 @@ fn cacheable(
     dated((validators, Written(body)).into_response())
 }
 
-fn page_request(
+/// Which standing a request names.
+fn standing_request(
     board: &str,
     window: String,
-    params: PageParams,
+    (key, at, track): (Option<String>, Option<String>, Option<Track>),
     (granted, freshness): (Granted, Freshness),
-) -> Result<PageRequest, Problem> {
-    let PageParams {
-        page,
-        size,
-        member,
-        key,
-        at,
-        track,
-    } = params;
-    Ok(PageRequest {
+) -> Result<StandingRequest, Problem> {
+    Ok(StandingRequest {
         board: board_id(board)?,
         window,
         choice: choice(key.as_deref(), at.as_deref())?,
         track: granted.track(track)?,
-        page: bounded("page", page, 1, 1, PAGE_MAX)?,
-        size: bounded("size", size, PAGE_SIZE, 1, PAGE_SIZE_MAX)?,
-        member: member.as_deref().map(member_id).transpose()?,
         freshness,
-        size_in_all: Size::Small,
+        size: Size::Small,
     })
 }
 
-fn member_request(
-    board: &str,
-    window: String,
-    member: &str,
-    params: MemberParams,
-    (granted, freshness): (Granted, Freshness),
-) -> Result<MemberRequest, Problem> {
-    let MemberParams {
-        around,
-        key,
-        at,
-        track,
-    } = params;
-    let around = around
-        .map(|around| bounded("around", Some(around), 0, 0, AROUND_MAX))
-        .transpose()?;
-    Ok(MemberRequest {
-        board: board_id(board)?,
-        window,
-        choice: choice(key.as_deref(), at.as_deref())?,
-        track: granted.track(track)?,
-        member: member_id(member)?,
-        around,
-        freshness,
-        size_in_all: Size::Small,
+fn page_view(
+    page: Option<u64>,
+    size: Option<u64>,
+    member: Option<&str>,
+) -> Result<PageView, Problem> {
+    Ok(PageView {
+        page: bounded("page", page, 1, 1, PAGE_MAX)?,
+        size: bounded("size", size, PAGE_SIZE, 1, PAGE_SIZE_MAX)?,
+        member: member.map(member_id).transpose()?,
     })
+}
+
+fn member_view(member: &str, around: Option<u64>) -> Result<MemberView, Problem> {
+    let around = around.map(|around| bounded("around", Some(around), 0, 0, AROUND_MAX));
+    Ok(MemberView {
+        member: member_id(member)?,
+        around: around.transpose()?,
+    })
+}
+
+/// Answers a read of so many entries at the most. `render` writes what was found out, into the memory that was taken.
+async fn show<V: View>(
+    app: &App,
+    headers: &HeaderMap,
+    request: &StandingRequest,
+    (view, entries): (&V, usize),
+    render: impl Fn(&FoundIn<V::Found>, Taken) -> Result<Rendered, Problem>,
+) -> Result<Response, Problem> {
+    let render = &render;
+    let read = async |freshness| {
+        let request = StandingRequest {
+            freshness,
+            ..request.clone()
+        };
+        let taken = app.memory.for_read(entries).await?;
+        let found = app.service.read(&request, view).await?;
+        let rendered = render(&found, taken)?;
+        let dated = (&found.target, found.as_of);
+        Ok(cacheable(app, headers, &request.choice, dated, rendered))
+    };
+    freshness::answer(app, request.freshness, read).await
 }
 
 /// Read a page of a standing.
@@ -361,27 +367,27 @@ pub async fn page(
     freshness: Freshness,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let entries = entries_of_page(params.size, params.member.as_ref());
-    let request = page_request(&board, window, params, (granted, freshness))?;
-    let (app, headers, request) = (&*app, &headers, &request);
-    let read = async |freshness| {
-        let request = PageRequest {
-            freshness,
-            ..request.clone()
-        };
-        let taken = app.memory.for_read(entries).await?;
-        let found = app.service.page(&request).await?;
-        let shared = &found.shared.rendered;
-        let rendered = if let Some(rendered) = shared.get() {
-            rendered.clone()
-        } else {
-            let rendered = render(&PageBody::new(&request, &found), taken)?;
-            shared.get_or_init(|| rendered).clone()
-        };
-        let dated = (&found.target, found.as_of);
-        Ok(cacheable(app, headers, &request.choice, dated, rendered))
+    let PageParams {
+        page,
+        size,
+        member,
+        key,
+        at,
+        track,
+    } = params;
+    let request = standing_request(&board, window, (key, at, track), (granted, freshness))?;
+    let entries = entries_of_page(size, member.as_ref());
+    let view = page_view(page, size, member.as_deref())?;
+    // A page that many ask for is written once.
+    let render = |found: &FoundIn<FoundPage>, taken| {
+        let shared = &found.found.shared;
+        if let Some(rendered) = shared.rendered.get() {
+            return Ok(rendered.clone());
+        }
+        let rendered = render(&PageBody::new(&view, found), taken)?;
+        Ok(shared.rendered.get_or_init(|| rendered).clone())
     };
-    freshness::answer(app, freshness, read).await
+    show(&app, &headers, &request, (&view, entries), render).await
 }
 
 /// Read one member of a standing.
@@ -412,21 +418,17 @@ pub async fn member(
     freshness: Freshness,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let entries = entries_of_member(params.around);
-    let request = member_request(&board, window, &member, params, (granted, freshness))?;
-    let (app, headers, request) = (&*app, &headers, &request);
-    let read = async |freshness| {
-        let request = MemberRequest {
-            freshness,
-            ..request.clone()
-        };
-        let taken = app.memory.for_read(entries).await?;
-        let found = app.service.member(&request).await?;
-        let rendered = render(&MemberBody::new(&request, &found), taken)?;
-        let dated = (&found.target, found.as_of);
-        Ok(cacheable(app, headers, &request.choice, dated, rendered))
-    };
-    freshness::answer(app, freshness, read).await
+    let MemberParams {
+        around,
+        key,
+        at,
+        track,
+    } = params;
+    let request = standing_request(&board, window, (key, at, track), (granted, freshness))?;
+    let entries = entries_of_member(around);
+    let view = member_view(&member, around)?;
+    let render = |found: &_, taken| render(&MemberBody::new(&view, found), taken);
+    show(&app, &headers, &request, (&view, entries), render).await
 }
 
 /// Read some members of a standing.
@@ -469,27 +471,12 @@ pub async fn subset(
             format!("ids: must be at most {SUBSET_MAX} members"),
         ));
     }
-    let request = SubsetRequest {
-        board: board_id(&board)?,
-        window,
-        choice: choice(params.key.as_deref(), params.at.as_deref())?,
-        track: granted.track(params.track)?,
-        members,
-        freshness,
-    };
-    let (app, headers, request) = (&*app, &headers, &request);
-    let read = async |freshness| {
-        let request = SubsetRequest {
-            freshness,
-            ..request.clone()
-        };
-        let taken = app.memory.for_read(request.members.len()).await?;
-        let found = app.service.subset(&request).await?;
-        let rendered = render(&SubsetBody::new(&found), taken)?;
-        let dated = (&found.target, found.as_of);
-        Ok(cacheable(app, headers, &request.choice, dated, rendered))
-    };
-    freshness::answer(app, freshness, read).await
+    let SubsetParams { key, at, track, .. } = params;
+    let request = standing_request(&board, window, (key, at, track), (granted, freshness))?;
+    let view = SubsetView { members };
+    let render = |found: &_, taken| render(&SubsetBody::new(found), taken);
+    let entries = view.members.len();
+    show(&app, &headers, &request, (&view, entries), render).await
 }
 
 /// Read what a standing amounts to.
@@ -520,26 +507,10 @@ pub async fn stats(
     freshness: Freshness,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let request = StatsRequest {
-        board: board_id(&board)?,
-        window,
-        choice: choice(params.key.as_deref(), params.at.as_deref())?,
-        track: granted.track(params.track)?,
-        freshness,
-    };
-    let (app, headers, request) = (&*app, &headers, &request);
-    let read = async |freshness| {
-        let request = StatsRequest {
-            freshness,
-            ..request.clone()
-        };
-        let taken = app.memory.for_read(0).await?;
-        let found = app.service.stats(&request).await?;
-        let rendered = render(&StatsBody::new(&found), taken)?;
-        let dated = (&found.target, found.as_of);
-        Ok(cacheable(app, headers, &request.choice, dated, rendered))
-    };
-    freshness::answer(app, freshness, read).await
+    let StatsParams { key, at, track } = params;
+    let request = standing_request(&board, window, (key, at, track), (granted, freshness))?;
+    let render = |found: &_, taken| render(&StatsBody::new(found), taken);
+    show(&app, &headers, &request, (&StatsView, 0), render).await
 }
 
 /// Read many pages and members of any boards.
@@ -624,6 +595,10 @@ async fn answer(
     how: (Granted, Freshness),
     size_in_all: Size,
 ) -> Result<(QueryResult, Option<Instant>), Problem> {
+    let of_size = |request| StandingRequest {
+        size: size_in_all,
+        ..request
+    };
     match query {
         QueryBody::Page {
             board,
@@ -635,25 +610,10 @@ async fn answer(
             size,
             member,
         } => {
-            let request = page_request(
-                &board,
-                window,
-                PageParams {
-                    page,
-                    size,
-                    member,
-                    key,
-                    at,
-                    track,
-                },
-                how,
-            )?;
-            let request = PageRequest {
-                size_in_all,
-                ..request
-            };
-            let found = app.service.page(&request).await?;
-            let body = Box::new(PageBody::new(&request, &found));
+            let request = standing_request(&board, window, (key, at, track), how)?;
+            let view = page_view(page, size, member.as_deref())?;
+            let found = app.service.read(&of_size(request), &view).await?;
+            let body = Box::new(PageBody::new(&view, &found));
             Ok((QueryResult::Page(body), found.as_of))
         }
         QueryBody::Member {
@@ -665,18 +625,10 @@ async fn answer(
             member,
             around,
         } => {
-            let params = MemberParams {
-                around,
-                key,
-                at,
-                track,
-            };
-            let request = MemberRequest {
-                size_in_all,
-                ..member_request(&board, window, &member, params, how)?
-            };
-            let found = app.service.member(&request).await?;
-            let body = Box::new(MemberBody::new(&request, &found));
+            let request = standing_request(&board, window, (key, at, track), how)?;
+            let view = member_view(&member, around)?;
+            let found = app.service.read(&of_size(request), &view).await?;
+            let body = Box::new(MemberBody::new(&view, &found));
             Ok((QueryResult::Member(body), found.as_of))
         }
     }

@@ -136,7 +136,7 @@ impl Service {
                         self.engine.store.mark_moving(id, true).await?;
                     }
                     let live = Arc::new(LiveBoard::new(board.clone(), &self.engine.store));
-                    self.engine.boards.put(id, Some(&live), drops);
+                    self.engine.hold(id, Some(&live), drops);
                     self.engine.open_shards(Arc::clone(&live), drops).await?;
                     self.engine
                         .store
@@ -169,7 +169,7 @@ impl Service {
             let board = seen.ok_or_else(|| Error::BoardNotFound(id.clone()))?;
             let stamp = self.engine.store.begin_change(id).await?;
             if self.engine.store.delete_board(board).await? {
-                self.engine.boards.put(id, None, drops);
+                self.engine.hold(id, None, drops);
                 self.engine
                     .store
                     .announce_board(id, false, Some(stamp))

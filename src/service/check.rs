@@ -51,7 +51,7 @@ const SHARED: [(&str, &str); 10] = [
     (keys::STAMP, "string"),
     (keys::BEGUN, "zset"),
     (keys::DELETED, "set"),
-    (keys::SWEEPING, "string"),
+    (keys::LEASES, "hash"),
 ];
 
 impl Service {

@@ -10,7 +10,7 @@ use crate::domain::board::{Board, FieldError};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::score::Score;
 use crate::domain::shard::Shard;
-use crate::engine::reader::{Reader, SharedPage};
+use crate::engine::reader::{ReadError, Reader, SharedPage};
 use crate::engine::{ATTEMPTS_MAX, LiveBoard};
 use crate::store::initial::{CALL_MEMBERS_MAX, Initialized};
 use crate::store::{Freshness, Versioned};
@@ -93,8 +93,10 @@ impl Service {
             let live = self.engine.live_board(id).await?;
             let standing = live.board.initial_scores();
             let reader = Reader::new(&self.engine, &live, Freshness::Current);
-            if let Some(shared) = reader.page(standing, offset, size, None).await? {
-                return Ok(FoundInitial { live, shared });
+            match reader.page(standing, offset, size, None).await {
+                Ok(shared) => return Ok(FoundInitial { live, shared }),
+                Err(ReadError::Retry) => {}
+                Err(ReadError::Failed(error)) => return Err(error),
             }
         }
         Err(Error::busy())

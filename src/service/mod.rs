@@ -9,6 +9,7 @@ pub mod page;
 pub mod period;
 pub mod quotas;
 pub mod shards;
+pub mod standing;
 pub mod stats;
 pub mod subset;
 

@@ -2,6 +2,7 @@
 
 use super::{Error, Service};
 use crate::domain::ids::BoardId;
+use crate::engine::moves::lease_of;
 
 /// How a board is spread.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -20,7 +21,10 @@ impl Service {
         let board = self.engine.board(id).await?;
         let next = board.placement.next;
         let copied = match next {
-            Some(_) => self.engine.store.copied_count(&board).await?,
+            Some(_) => {
+                let position = self.engine.store.lease_position(&lease_of(&board)).await?;
+                position.parse().unwrap_or(0)
+            }
             None => 0,
         };
         Ok(Progress {

@@ -36,7 +36,7 @@
 //! | `st:{boards}:begun` | sorted set | `board stamp` by stamp: changes that were begun and not announced |
 //! | `st:{boards}:moving` | set | the ids of boards that are on their way to other shards, and perhaps of some that were |
 //! | `st:{boards}:deleted` | set | `generation board` that was deleted, and whose events are to be forgotten |
-//! | `st:{boards}:sweeping` | string | an instance is looking for those; expires |
+//! | `st:{boards}:leases` | hash | which instance does some work for all boards (`scripts/lease.lua`) |
 //! | `st:{boards}:unneeded` | set | `generation board sharding` whose data is to be unlinked once nothing needs it |
 //!
 //! A window that was taken from a board and added again has its epoch behind its name: `day@5`.
@@ -53,8 +53,8 @@ use crate::domain::window::Window;
 pub const UNNEEDED: &str = "st:{boards}:unneeded";
 /// The set of boards that were deleted and may have left what no registry names.
 pub const DELETED: &str = "st:{boards}:deleted";
-/// Says that an instance is looking for that.
-pub const SWEEPING: &str = "st:{boards}:sweeping";
+/// The leases of work for all boards.
+pub const LEASES: &str = "st:{boards}:leases";
 /// The pattern of keys that no registry names, since they expire by themselves.
 pub const EXPIRING: &str = "st:{*}:*:[eqtf]:*";
 /// The ids of all boards.
@@ -584,11 +584,11 @@ mod tests {
     fn what_all_boards_share_has_keys_of_its_own() {
         assert_eq!(
             [
-                LIVE, CHANGES, SEQUENCE, EPOCH, STAMP, BEGUN, MOVING, UNNEEDED, DELETED, SWEEPING
+                LIVE, CHANGES, SEQUENCE, EPOCH, STAMP, BEGUN, MOVING, UNNEEDED, DELETED, LEASES
             ],
             [
                 "live", "changes", "sequence", "epoch", "stamp", "begun", "moving", "unneeded",
-                "deleted", "sweeping"
+                "deleted", "leases"
             ]
             .map(|name| format!("st:{{boards}}:{name}"))
         );

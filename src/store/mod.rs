@@ -1,8 +1,8 @@
 //! What Redis holds, and the only place that names a key or the client library.
 //!
 //! [`keys`] has the form of every key, [`script`] the Lua scripts, and each of [`boards`], [`events`],
-//! [`standings`], [`voters`], [`quotas`], [`reservations`], [`initial`], [`rollover`], [`reshard`], [`purge`], [`sweep`] and
-//! [`check`] one typed call per script. A call is one round trip; what must be atomic is one script. [`dispatch`] sends it to
+//! [`standings`], [`voters`], [`quotas`], [`reservations`], [`initial`], [`rollover`], [`reshard`], [`purge`], [`sweep`],
+//! [`leases`] and [`check`] one typed call per script. A call is one round trip; what must be atomic is one script. [`dispatch`] sends it to
 //! the server of its keys, or to a replica of that; `topology.rs` and `replicas.rs` know them, `node.rs` has the connections
 //! to each. `contact.rs` checks a server at the start, `warnings.rs` from time to time.
 
@@ -18,6 +18,7 @@ pub mod events;
 mod failure;
 pub mod initial;
 pub mod keys;
+pub mod leases;
 mod node;
 pub mod protocol;
 pub mod purge;

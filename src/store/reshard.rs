@@ -274,31 +274,6 @@ struct ChangesArgs<'a> {
 }
 
 impl Store {
-    /// Makes a holder the one that moves a board's data for so many milliseconds, or for as many more; 0 gives that
-    /// back. Returns the number of its lease; `None` if there is another, or no such board.
-    pub async fn lease(
-        &self,
-        board: &Board,
-        holder: &str,
-        duration_ms: u64,
-        copied: u64,
-    ) -> Result<Option<u64>, StoreError> {
-        let args = [
-            board.generation.to_string(),
-            holder.to_owned(),
-            duration_ms.to_string(),
-            copied.to_string(),
-        ];
-        let args = args.map(Value::from).to_vec();
-        let reply = self.write_head(board, &script::LEASE, args).await?;
-        let mut reply = Reply::new(reply)?;
-        match reply.text()?.as_str() {
-            "OK" => reply.count().map(Some),
-            "HELD" | "STALE" => Ok(None),
-            other => unknown_code(other),
-        }
-    }
-
     /// Notes that a board is on its way to other shards, or is not any more.
     pub async fn mark_moving(&self, id: &BoardId, is_moving: bool) -> Result<(), StoreError> {
         let name = if is_moving { "SADD" } else { "SREM" };
@@ -313,13 +288,6 @@ impl Store {
             .iter()
             .filter_map(|id| BoardId::parse(id).ok())
             .collect())
-    }
-
-    /// How many entries those who move a board's data have copied so far.
-    pub async fn copied_count(&self, board: &Board) -> Result<u64, StoreError> {
-        let head = keys::head(board.id.as_str());
-        let copied: Option<u64> = self.command("HGET", vec![head, "copied".into()]).await?;
-        Ok(copied.unwrap_or(0))
     }
 
     /// Makes the shards of a sharding known that is not in use yet.

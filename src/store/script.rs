@@ -99,8 +99,8 @@ scripts! {
     SHARD = "shard", "#!lua flags=allow-oom", ["slot"];
     /// Notes that a board has events.
     USE = "use", "#!lua", [];
-    /// Makes one instance the one that moves a board's data.
-    LEASE = "lease", "#!lua", ["generation"];
+    /// Gives one instance the lease of some work.
+    LEASE = "lease", "#!lua flags=allow-oom", ["generation"];
     /// Reads a part of what a key holds.
     SCAN = "scan", "#!lua flags=no-writes", ["process", "cursor"];
     /// Has a shard note what changes.
@@ -123,8 +123,6 @@ scripts! {
     UNNEEDED = "unneeded", "#!lua flags=allow-oom", [];
     /// Unlinks the data of a deleted board.
     PURGE = "purge", "#!lua flags=allow-oom", ["slot", "generation"];
-    /// Makes one instance the one that does something.
-    CLAIM = "claim", "#!lua flags=allow-oom", [];
     /// Unlinks what deleted boards have left among a server's keys.
     SWEEP = "sweep", "#!lua flags=allow-oom,allow-cross-slot-keys", ["process", "cursor"];
     /// Looks whether the keys of a standing agree.

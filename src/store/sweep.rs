@@ -15,14 +15,12 @@ use super::connection::Call;
 use super::dispatch::Store;
 use super::node::Node;
 use super::purge::Unneeded;
-use super::reply::{Reply, unknown_code};
+use super::reply::Reply;
 use super::{StoreError, keys, script};
 use crate::domain::ids::BoardId;
 
 /// How many keys one call looks at: about half a millisecond of Redis.
 const CALL_KEYS: u32 = 500;
-/// For how long, in milliseconds, an instance that does not go on keeps others from beginning.
-const CLAIM_MS: u32 = 10_000;
 
 /// A board that was deleted, and whose registries are empty.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -74,8 +72,8 @@ pub struct Sweep {
 }
 
 impl Store {
-    /// Begins a walk, if there are boards to look for, and no other instance is doing so.
-    pub async fn begin_sweep(&self) -> Result<Option<Sweep>, StoreError> {
+    /// The boards that were deleted, and whose keys are to be looked for.
+    pub async fn swept_boards(&self) -> Result<Vec<Deleted>, StoreError> {
         let names: Vec<String> = self.command("SMEMBERS", vec![keys::DELETED.into()]).await?;
         let deleted = names.iter().filter_map(|name| name.parse().ok());
         let mut deleted: Vec<Deleted> = deleted.collect();
@@ -83,27 +81,16 @@ impl Store {
         for unneeded in self.unneeded().await? {
             deleted.retain(|deleted| *deleted != Deleted::of(&unneeded));
         }
-        if deleted.is_empty() || !self.claim_sweep().await? {
-            return Ok(None);
-        }
-        Ok(Some(Sweep {
+        Ok(deleted)
+    }
+
+    /// Begins to look for what these boards have left.
+    pub fn begin_sweep(&self, deleted: Vec<Deleted>) -> Sweep {
+        Sweep {
             deleted,
             unlinked: 0,
             servers: self.primaries(),
             cursor: "0".to_owned(),
-        }))
-    }
-
-    async fn claim_sweep(&self) -> Result<bool, StoreError> {
-        let (keys, args) = (
-            vec![keys::SWEEPING.into()],
-            vec![CLAIM_MS.to_string().into()],
-        );
-        let reply = self.write_at(keys::SWEEPING, &script::CLAIM, keys, args);
-        match Reply::new(reply.await?)?.text()?.as_str() {
-            "OK" => Ok(true),
-            "HELD" => Ok(false),
-            other => unknown_code(other),
         }
     }
 
@@ -113,11 +100,8 @@ impl Store {
             let mut names = vec![keys::DELETED.to_owned()];
             names.extend(sweep.deleted.iter().map(ToString::to_string));
             let _removed: i64 = self.command("SREM", names).await?;
-            let _released: i64 = self.command("DEL", vec![keys::SWEEPING.into()]).await?;
             return Ok(false);
         };
-        let renewed = vec![keys::SWEEPING.into(), CLAIM_MS.to_string()];
-        let _is_there: i64 = self.command("PEXPIRE", renewed).await?;
         let mut args = vec![
             Value::from(sweep.cursor.clone()),
             CALL_KEYS.to_string().into(),
@@ -129,7 +113,7 @@ impl Store {
             keys: Vec::new(),
             args,
         };
-        let mut reply = Reply::new(server.write(keys::SWEEPING, call, None).await?)?;
+        let mut reply = Reply::new(server.write(keys::DELETED, call, None).await?)?;
         sweep.cursor = reply.text()?;
         sweep.unlinked += reply.count()?;
         if sweep.cursor == "0" {

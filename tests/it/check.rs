@@ -11,6 +11,7 @@ use standings::domain::ids::BoardId;
 use standings::service::check::{Finding, Report};
 
 use crate::harness::World;
+use crate::harness::jobs::{Moves, Purge, Rollover};
 use crate::harness::program::Program;
 use crate::harness::random::Random;
 use crate::harness::redis::Reply;
@@ -700,7 +701,7 @@ async fn nothing_is_found_amid_writes_and_large_standings_are_looked_at_part_by_
             for round in 0..5 {
                 // Standings are begun, half-way and complete; the clock goes on.
                 world.set_time(&format!("2026-11-21T{:02}:59:00Z", 11 + round));
-                world.service().engine.roll_over().await.unwrap();
+                world.service().engine.run(&Rollover).await.unwrap();
                 let report = world.service().check(None, round % 3 == 2).await.unwrap();
                 assert_eq!(report.findings, [], "amid writes");
                 assert_eq!(report.boards, 5);
@@ -767,14 +768,14 @@ async fn a_board_that_moves_is_not_mended_and_what_it_leaves_is_found() {
     }
     run(&world, &["ZREM", &key, "x", "longer entry"]).await;
     let id = BoardId::parse("b").unwrap();
-    world.service().engine.reshard_boards().await.unwrap();
+    world.service().engine.run(&Moves).await.unwrap();
     assert_eq!(
         world.service().reshard_progress(&id).await.unwrap().shards,
         3
     );
     // Until it has gone, what has moved is marked.
     assert_eq!(check(&world, false).await.findings, []);
-    while world.service().engine.purge_deleted().await.unwrap() {}
+    world.service().engine.run(&Purge).await.unwrap();
     assert_eq!(check(&world, false).await.findings, []);
 
     // A part that was left behind, as if nobody had registered it.
@@ -868,7 +869,7 @@ async fn what_has_expired_in_part_goes_and_a_deleted_board_leaves_nothing() {
     world.client().delete("/v1/boards/b").await.expect(204);
     // It is marked.
     assert_eq!(check(&world, false).await.findings, []);
-    while world.service().engine.purge_deleted().await.unwrap() {}
+    world.service().engine.run(&Purge).await.unwrap();
     let report = check(&world, false).await;
     assert_eq!((report.boards, report.findings), (0, Vec::new()));
 }

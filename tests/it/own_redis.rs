@@ -7,6 +7,7 @@ use standings::clock::Clock;
 use standings::domain::time::Timestamp;
 
 use crate::harness::client::Answer;
+use crate::harness::jobs::{Moves, Purge, Rollover};
 use crate::harness::program::Program;
 use crate::harness::redis::{RedisServer, eventually};
 use crate::harness::servers::{RedisServers, free_ports};
@@ -190,7 +191,7 @@ async fn a_board_can_be_deleted_when_memory_is_full() {
             .await
             .expect_problem(404, "board-not-found");
     }
-    while world.service().engine.purge_deleted().await.unwrap() {}
+    world.service().engine.run(&Purge).await.unwrap();
     eventually("there is room again", async || {
         warnings(client).await.is_empty()
     })
@@ -406,8 +407,8 @@ async fn the_permissions_in_the_guide_are_enough() {
     client.define("b", moved).await;
     let service = &instance.service;
     eventually("the board has moved", async || {
-        service.engine.roll_over().await.unwrap();
-        service.engine.reshard_boards().await.unwrap();
+        service.engine.run(&Rollover).await.unwrap();
+        service.engine.run(&Moves).await.unwrap();
         let shards = client.get("/v1/boards/b/shards").await.expect(200);
         shards["moving_to"].is_null()
     })
@@ -418,7 +419,7 @@ async fn the_permissions_in_the_guide_are_enough() {
             .await
             .expect(204);
     }
-    while service.engine.purge_deleted().await.unwrap() {}
+    service.engine.run(&Purge).await.unwrap();
     assert_eq!(warnings(client).await, [""; 0]);
 }
 

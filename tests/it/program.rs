@@ -376,3 +376,41 @@ async fn a_redis_that_is_away_does_not_flood_the_log_and_nothing_goes_uncounted(
     assert_eq!(more + said as u64, failed, "{log}");
     assert!((said as u64) < failed / 2, "{log}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_health_check_and_the_other_clients_say_in_a_line_what_a_service_answers() {
+    let folder = TempDir::new().unwrap();
+    let program = Program::serve(folder.path()).await;
+    assert_eq!(program.run(&["healthcheck"]).await, Ok(String::new()));
+    program.stop().await;
+
+    let folder = TempDir::new().unwrap();
+    let keys = ("STANDINGS_API_KEYS", "admin:administers");
+    let mut command = program::command(&["--listen", "127.0.0.1:0", "--data-dir"]);
+    let program = Program::run_until_ready(command.arg(folder.path()).env(keys.0, keys.1)).await;
+    fs::write(folder.path().join("a.csv"), "member,score\na,1\n").unwrap();
+    let url = program.client().base;
+    let said = |args: &[&str]| {
+        let (status, said) = run(folder.path(), &[args, &["--url", &url]].concat(), &[]);
+        assert_eq!((status, said.lines().count()), (Some(1), 1), "{said}");
+        said
+    };
+    let refused = said(&["reshard", "b", "--shards", "2"]);
+    assert!(
+        refused.contains("(401): give one with the role admin"),
+        "{refused}"
+    );
+    let refused = said(&["import", "a.csv", "--board", "b"]);
+    assert!(
+        refused.contains("(401): give one with the role write"),
+        "{refused}"
+    );
+    let refused = said(&["import", "a.csv", "--board", "b", "--key", "administers"]);
+    assert!(refused.contains("there is no board b at"), "{refused}");
+    program.stop().await;
+
+    let nobody = ["healthcheck", "--url", "http://127.0.0.1:1"];
+    let (status, said) = run(folder.path(), &nobody, &[]);
+    let begin = "standings: http://127.0.0.1:1 is not ready: ";
+    assert!(status == Some(1) && said.starts_with(begin), "{said}");
+}

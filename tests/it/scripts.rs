@@ -113,7 +113,7 @@ async fn every_script_begins_with_its_shebang_and_those_that_read_can_not_write(
             _ if checks => "#!lua flags=no-writes",
             "read" | "quotas" | "reserved" | "scan" | "news" | "refused" => "#!lua flags=no-writes",
             "sweep" => "#!lua flags=allow-oom,allow-cross-slot-keys",
-            "delete" | "begin" | "announce" | "unneeded" | "purge" | "claim" | "settle"
+            "delete" | "begin" | "announce" | "unneeded" | "purge" | "lease" | "settle"
             | "shard" | "voters" | "sketch" | "union" => "#!lua flags=allow-oom",
             _ => "#!lua",
         };
@@ -778,23 +778,31 @@ async fn changes_are_begun_under_stamps_of_their_own_and_announced() {
 async fn one_holder_at_a_time_has_the_lease_of_a_board() {
     let redis = RedisServer::start().await;
     board(&redis).await;
-    let lease = async |generation: &str, holder: &str, ms: &str| {
-        let args = [generation, holder, ms, "0"].map(str::as_bytes);
+    let lease = async |generation: &str, holder: &str, ms: &str, position: &str| {
+        let args = [generation, "move", holder, ms, position].map(str::as_bytes);
         run(&redis, &script::LEASE, &["st:{b}"], &args).await
     };
     let held = |reply: Reply| match reply.list() {
-        [ok, Reply::Integer(number)] if ok.text() == "OK" => *number,
+        [ok, Reply::Integer(number), position] if ok.text() == "OK" => (*number, position.text()),
         other => panic!("{other:?}"),
     };
-    let first = held(lease("1", "x", "60000").await);
-    assert_eq!(lease("1", "y", "60000").await, Reply::texts(&["HELD"]));
-    assert_eq!(held(lease("1", "x", "0").await), first, "given back");
-    let second = held(lease("1", "y", "0").await);
+    let (first, position) = held(lease("1", "x", "60000", "").await);
+    assert_eq!(position, "", "nobody has begun");
+    assert_eq!(lease("1", "y", "60000", "").await, Reply::texts(&["HELD"]));
+    let renewed = held(lease("1", "x", "60000", "7").await);
+    let given_back = held(lease("1", "x", "0", "9").await);
+    assert_eq!((renewed.0, given_back), (first, (first, "7".to_owned())));
+    // The next holder goes on where the last one was; what it says of itself then counts from its second call.
+    let (second, position) = held(lease("1", "y", "0", "").await);
     assert!(second > first);
+    assert_eq!(position, "9");
+    assert_eq!(held(lease("1", "y", "0", "").await).1, "9");
     // The board's server has lost the last one.
-    redis.run(&[b"HDEL", b"st:{b}", b"lease", b"holder"]).await;
-    assert!(held(lease("1", "z", "60000").await) >= second);
-    assert_eq!(lease("2", "z", "60000").await, Reply::texts(&["STALE"]));
+    let lost: [&[u8]; 4] = [b"HDEL", b"st:{b}", b"move:number", b"move:holder"];
+    redis.run(&lost).await;
+    let (third, position) = held(lease("1", "z", "60000", "").await);
+    assert!(third >= second && position.is_empty());
+    assert_eq!(lease("2", "z", "60000", "").await, Reply::texts(&["STALE"]));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,9 +7,10 @@ use utoipa::ToSchema;
 
 use crate::domain::score::{Decimals, ShownScore};
 use crate::domain::time::Timestamp;
-use crate::service::member::{FoundMember, MemberRequest};
-use crate::service::page::{FoundPage, PageRequest};
+use crate::service::member::{FoundMember, MemberView};
+use crate::service::page::{FoundPage, PageView};
 use crate::service::period::Target;
+use crate::service::standing::FoundIn;
 use crate::service::stats::FoundStats;
 use crate::service::subset::FoundSubset;
 use crate::store::standings::Entry;
@@ -212,20 +213,20 @@ impl StandingBody {
 }
 
 impl PageBody {
-    pub(super) fn new(request: &PageRequest, found: &FoundPage) -> Self {
+    pub(super) fn new(view: &PageView, found: &FoundIn<FoundPage>) -> Self {
         let board = &found.live.board;
-        let page = &found.shared.page;
+        let FoundPage { shared, voters } = &found.found;
+        let page = &shared.page;
         let decimals = board.definition.decimals;
         let mut lines = page.entries.iter().chain(&page.me).enumerate();
-        let line = |(place, entry): (usize, &Entry)| {
-            EntryBody::new(entry, decimals, found.voters.of(place))
-        };
+        let line =
+            |(place, entry): (usize, &Entry)| EntryBody::new(entry, decimals, voters.of(place));
         let entries = lines.by_ref().take(page.entries.len()).map(line).collect();
         Self {
             standing: StandingBody::new(board.id.as_str(), &found.target),
             total: page.total,
-            page: request.page,
-            size: request.size,
+            page: view.page,
+            size: view.size,
             entries,
             me: lines.next().map(line),
         }
@@ -233,13 +234,17 @@ impl PageBody {
 }
 
 impl MemberBody {
-    pub(super) fn new(request: &MemberRequest, found: &FoundMember) -> Self {
+    pub(super) fn new(view: &MemberView, found: &FoundIn<FoundMember>) -> Self {
         let board = &found.live.board;
         let decimals = board.definition.decimals;
-        let around = &found.found;
+        let FoundMember {
+            previous,
+            neighbourhood: around,
+            voters,
+        } = &found.found;
         let own = &around.entries[around.index];
         let line =
-            |place: usize| EntryBody::new(&around.entries[place], decimals, found.voters.of(place));
+            |place: usize| EntryBody::new(&around.entries[place], decimals, voters.of(place));
         let neighbour = |entry: &Entry| {
             let (greater, smaller) = (own.score.max(entry.score), own.score.min(entry.score));
             NeighbourBody {
@@ -254,7 +259,7 @@ impl MemberBody {
             .checked_sub(1)
             .and_then(|index| around.entries.get(index));
         let behind = around.entries.get(around.index + 1);
-        let listed = request.around.map(|count| {
+        let listed = view.around.map(|count| {
             let count = usize::try_from(count).unwrap_or(usize::MAX);
             let from = around.index.saturating_sub(count);
             let to = around
@@ -264,20 +269,18 @@ impl MemberBody {
                 .min(around.entries.len());
             (from..to).map(line).collect()
         });
-        let previous =
-            found
-                .previous
-                .as_ref()
-                .zip(around.previous)
-                .map(|(target, (rank, score))| PreviousBody {
-                    key: target.key.clone(),
-                    rank,
-                    score: score.shown(decimals),
-                    rank_change: rank
-                        .zip(own.rank)
-                        .map(|(rank, own)| rank.cast_signed() - own.cast_signed()),
-                    score_change: ShownScore::difference(own.score, score, decimals),
-                });
+        let previous = previous
+            .as_ref()
+            .zip(around.previous)
+            .map(|(target, (rank, score))| PreviousBody {
+                key: target.key.clone(),
+                rank,
+                score: score.shown(decimals),
+                rank_change: rank
+                    .zip(own.rank)
+                    .map(|(rank, own)| rank.cast_signed() - own.cast_signed()),
+                score_change: ShownScore::difference(own.score, score, decimals),
+            });
         Self {
             standing: StandingBody::new(board.id.as_str(), &found.target),
             total: around.total,
@@ -292,33 +295,39 @@ impl MemberBody {
 }
 
 impl SubsetBody {
-    pub(super) fn new(found: &FoundSubset) -> Self {
+    pub(super) fn new(found: &FoundIn<FoundSubset>) -> Self {
         let board = &found.live.board;
         let decimals = board.definition.decimals;
-        let lines = found.entries.iter().enumerate();
+        let FoundSubset {
+            total,
+            entries,
+            voters,
+            not_found,
+        } = &found.found;
+        let lines = entries.iter().enumerate();
         let lines = lines.map(|(place, entry)| SubsetEntryBody {
             position: place + 1,
-            entry: EntryBody::new(entry, decimals, found.voters.of(place)),
+            entry: EntryBody::new(entry, decimals, voters.of(place)),
         });
         Self {
             standing: StandingBody::new(board.id.as_str(), &found.target),
-            total: found.total,
+            total: *total,
             entries: lines.collect(),
-            not_found: found.not_found.iter().map(ToString::to_string).collect(),
+            not_found: not_found.iter().map(ToString::to_string).collect(),
         }
     }
 }
 
 impl StatsBody {
-    pub(super) fn new(found: &FoundStats) -> Self {
+    pub(super) fn new(found: &FoundIn<FoundStats>) -> Self {
         let board = &found.live.board;
-        let amounts = &found.amounts;
+        let FoundStats { amounts, voters } = &found.found;
         let is_counted = board.definition.uniques.is_some();
         let score_sum = ShownScore::sum(amounts.score_sum, board.definition.decimals);
         Self {
             standing: StandingBody::new(board.id.as_str(), &found.target),
             members: amounts.members,
-            voters: found.voters,
+            voters: *voters,
             events: is_counted.then_some(amounts.events),
             score_sum: is_counted.then_some(score_sum),
         }

@@ -3,6 +3,7 @@
 
 pub mod client;
 pub mod delay;
+pub mod jobs;
 pub mod keys;
 pub mod program;
 pub mod random;

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use standings::domain::board::Board;
 use standings::domain::ids::BoardId;
 
+use crate::harness::jobs::{Announcements, Moves, Purge};
 use crate::harness::redis::eventually;
 use crate::harness::{Client, World};
 
@@ -212,12 +213,12 @@ async fn the_data_of_a_deleted_board_is_unlinked_and_a_new_one_is_left_alone() {
         .post("/v1/boards/b/events", json!({"member": "b", "score": 1}))
         .await
         .expect(200);
-    while world.service().engine.purge_deleted().await.unwrap() {}
+    world.service().engine.run(&Purge).await.unwrap();
     assert_eq!(world.redis.keys(&deleted).await, [""; 0]);
     let page = client.get("/v1/boards/b/standings/all").await.expect(200);
     assert_eq!(page["entries"][0]["member"], "b");
     client.delete("/v1/boards/b").await.expect(204);
-    while world.service().engine.purge_deleted().await.unwrap() {}
+    world.service().engine.run(&Purge).await.unwrap();
     assert_eq!(world.redis.keys("st:{b}*").await, [""; 0]);
 }
 
@@ -390,7 +391,9 @@ async fn a_change_whose_maker_dies_before_it_is_announced_is_announced_by_anothe
             other
                 .service
                 .engine
-                .finish_changes(Duration::ZERO)
+                .run(&Announcements {
+                    older_than: Duration::ZERO,
+                })
                 .await
                 .unwrap();
             world.redis.keys("st:{boards}:begun").await.is_empty()
@@ -414,7 +417,9 @@ async fn a_change_whose_maker_dies_before_it_is_announced_is_announced_by_anothe
     other
         .service
         .engine
-        .finish_changes(Duration::from_mins(1))
+        .run(&Announcements {
+            older_than: Duration::from_mins(1),
+        })
         .await
         .unwrap();
     assert_eq!(boards().await, [""; 0], "it may be under way");
@@ -447,7 +452,7 @@ async fn a_change_whose_maker_dies_before_it_is_announced_is_announced_by_anothe
         .await
         .unwrap();
     finish().await;
-    other.service.engine.reshard_boards().await.unwrap();
+    other.service.engine.run(&Moves).await.unwrap();
     let spread = one.client.get("/v1/boards/b/shards").await.expect(200);
     assert_eq!(spread["shards"], 2);
 

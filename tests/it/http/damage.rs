@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::harness::jobs::{Moves, Purge, Rollover};
 use crate::harness::redis::Reply;
 use crate::harness::{Client, World};
 
@@ -65,8 +66,8 @@ async fn a_definition_that_can_not_be_read_is_one_board_s_fault_and_can_be_repla
     let unreadable = [fault("b", "definition"), fault("c", "definition")];
     assert_eq!(faults(&other.client).await, unreadable);
     for instance in &world.instances {
-        instance.service.engine.roll_over().await.unwrap();
-        instance.service.engine.reshard_boards().await.unwrap();
+        instance.service.engine.run(&Rollover).await.unwrap();
+        instance.service.engine.run(&Moves).await.unwrap();
     }
 
     let list = other.client.get("/v1/boards?limit=3").await.expect(200);
@@ -133,7 +134,7 @@ async fn a_definition_that_can_not_be_read_is_one_board_s_fault_and_can_be_repla
     assert_eq!(page["entries"][0]["score"], 5, "its data is there");
 
     other.client.delete("/v1/boards/c").await.expect(204);
-    while world.service().engine.purge_deleted().await.unwrap() {}
+    world.service().engine.run(&Purge).await.unwrap();
     assert_eq!(world.redis.keys("st:{c*").await, [""; 0]);
     for instance in &world.instances {
         instance.service.engine.refresh_boards().await.unwrap();
@@ -163,7 +164,7 @@ async fn a_definition_of_which_too_little_is_known_gives_way_only_without_events
         .await;
     refused.expect_problem(409, "board-in-use");
     client.delete("/v1/boards/b").await.expect(204);
-    while world.service().engine.purge_deleted().await.unwrap() {}
+    world.service().engine.run(&Purge).await.unwrap();
     assert_eq!(world.redis.keys("st:{b}*").await, [""; 0]);
 }
 
@@ -184,7 +185,7 @@ async fn a_key_of_another_type_holds_up_the_background_work_of_its_board_alone()
     damage(&world, &state).await;
     world.set_time("2026-11-21T23:50:00Z");
     for _ in 0..2 {
-        service.engine.roll_over().await.unwrap();
+        service.engine.run(&Rollover).await.unwrap();
     }
     assert_eq!(faults(client).await, [fault(bad, "rollover")]);
     for board in boards.iter().filter(|board| *board != bad) {
@@ -198,7 +199,7 @@ async fn a_key_of_another_type_holds_up_the_background_work_of_its_board_alone()
         let path = format!("/v1/boards/{board}");
         client.put(&path, definition).await.expect(200);
     }
-    service.engine.reshard_boards().await.unwrap();
+    service.engine.run(&Moves).await.unwrap();
     let moved = client.get("/v1/boards/b5/shards").await.expect(200);
     assert_eq!(
         (&moved["shards"], &moved["moving_to"]),
@@ -215,7 +216,7 @@ async fn a_key_of_another_type_holds_up_the_background_work_of_its_board_alone()
             .await
             .expect(204);
     }
-    while service.engine.purge_deleted().await.unwrap() {}
+    service.engine.run(&Purge).await.unwrap();
     assert_eq!(world.redis.keys("st:{b7}*").await, [""; 0]);
     assert!(faults(client).await.contains(&fault("b6", "purge")));
 }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use standings::domain::ids::BoardId;
 
 use super::shards::{events, send_to};
+use crate::harness::jobs::{Moves, Purge, Sweep};
 use crate::harness::random::Random;
 use crate::harness::{Instance, World, break_off, keys};
 
@@ -13,15 +14,15 @@ async fn spread(world: &World, definition: &Value, shards: u16) {
     let mut definition = definition.clone();
     definition["shards"] = json!(shards);
     world.client().define("b", definition).await;
-    world.service().engine.reshard_boards().await.unwrap();
+    world.service().engine.run(&Moves).await.unwrap();
     let placed = world.client().get("/v1/boards/b/shards").await.expect(200);
     assert_eq!(placed["shards"], shards);
 }
 
 /// Unlinks all that the background steps find.
 async fn unlink(instance: &Instance) {
-    while instance.service.engine.purge_deleted().await.unwrap() {}
-    instance.service.engine.sweep_deleted().await.unwrap();
+    instance.service.engine.run(&Purge).await.unwrap();
+    instance.service.engine.run(&Sweep).await.unwrap();
 }
 
 /// The keys that are left of a board.
@@ -72,7 +73,7 @@ async fn an_instance_that_goes_on_with_a_board_that_was_deleted_meanwhile_leaves
         wanted["shards"] = json!(2);
         world.client().define("b", wanted).await;
         let service = &world.service();
-        let moving = service.engine.reshard_boards();
+        let moving = service.engine.run(&Moves);
         tokio::pin!(moving);
         let is_over = break_off(&mut moving, waits).await.is_some();
         let other = &world.instances[1];
@@ -169,7 +170,7 @@ async fn what_is_remembered_of_the_events_of_a_deleted_board_goes_and_that_of_ot
     unlink(&world.instances[0]).await;
     let left = world.redis.keys("st:*").await;
     let left = left.iter().filter(|key| {
-        let kept = ["live", "changes", "sequence", "epoch", "stamp"];
+        let kept = ["live", "changes", "sequence", "epoch", "stamp", "leases"];
         !kept
             .iter()
             .any(|name| **key == format!("st:{{boards}}:{name}"))

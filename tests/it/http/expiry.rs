@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::shards::{events, send_to};
+use crate::harness::jobs::{Moves, Purge};
 use crate::harness::random::Random;
-use crate::harness::redis::eventually;
 use crate::harness::{World, keys};
 
 const NOW: &str = "2026-11-21T12:00:00Z";
@@ -96,7 +96,7 @@ async fn a_standing_ends_as_a_whole_after_moves_too() {
             let mut definition = definition.clone();
             definition["shards"] = json!(shards);
             world.client().define("b", definition.clone()).await;
-            world.service().engine.reshard_boards().await.unwrap();
+            world.service().engine.run(&Moves).await.unwrap();
             for members in [2, 30] {
                 for _ in 0..3 {
                     let some = events(&mut random, members, 12);
@@ -104,13 +104,10 @@ async fn a_standing_ends_as_a_whole_after_moves_too() {
                     check(&world, &definition.to_string()).await;
                 }
             }
-            world.service().engine.reshard_boards().await.unwrap();
+            world.service().engine.run(&Moves).await.unwrap();
             check(&world, &definition.to_string()).await;
         }
         delete(&world).await;
     }
-    eventually("all is unlinked", async || {
-        !world.service().engine.purge_deleted().await.unwrap()
-    })
-    .await;
+    world.service().engine.run(&Purge).await.unwrap();
 }

@@ -18,6 +18,7 @@ use standings::store::{Store, Versioned};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::harness::client::Answer as HttpAnswer;
+use crate::harness::jobs::SETTLE_ALL;
 use crate::harness::redis::eventually;
 use crate::harness::servers::RedisServers;
 use crate::harness::{Client, Instance, World};
@@ -127,11 +128,7 @@ impl<'a> Steps<'a> {
 /// The background step; what it finds is left behind, however young it is.
 async fn settle(world: &World) {
     for instance in &world.instances {
-        let settled = instance
-            .service
-            .engine
-            .settle_reservations(Duration::ZERO)
-            .await;
+        let settled = instance.service.engine.run(&SETTLE_ALL).await;
         settled.unwrap();
     }
 }
@@ -301,7 +298,7 @@ fn settle_again_and_again(world: &World) -> AbortOnDropHandle<()> {
     AbortOnDropHandle::new(tokio::spawn(async move {
         loop {
             // Redis may be gone.
-            let _ = service.engine.settle_reservations(Duration::ZERO).await;
+            let _ = service.engine.run(&SETTLE_ALL).await;
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }))
@@ -363,11 +360,7 @@ async fn a_primary_that_dies_between_the_steps_lets_no_vote_too_many_through() {
     drop(settling);
     eventually("all is settled", async || {
         let is_settled = async |instance: &Instance| {
-            let settled = instance
-                .service
-                .engine
-                .settle_reservations(Duration::ZERO)
-                .await;
+            let settled = instance.service.engine.run(&SETTLE_ALL).await;
             settled.is_ok()
         };
         is_settled(&world.instances[0]).await

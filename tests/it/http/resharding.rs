@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use standings::domain::ids::BoardId;
 
 use super::shards::{compare_all_of, events, read_of, send_to};
+use crate::harness::jobs::{Moves, Purge};
 use crate::harness::program::Program;
 use crate::harness::random::Random;
 use crate::harness::redis::eventually;
@@ -28,7 +29,7 @@ async fn move_all(world: &World) {
     for board in BOARDS {
         let id = BoardId::parse(board).unwrap();
         eventually("the board has moved", async || {
-            world.service().engine.reshard_boards().await.unwrap();
+            world.service().engine.run(&Moves).await.unwrap();
             let progress = world.service().reshard_progress(&id).await.unwrap();
             progress.moving_to.is_none()
         })
@@ -117,7 +118,7 @@ async fn a_board_that_moves_again_and_again_shows_what_one_that_stays_does() {
         for window in windows {
             compare_all_of(&world, &BOARDS, &mut random, members, window).await;
         }
-        while world.service().engine.purge_deleted().await.unwrap() {}
+        world.service().engine.run(&Purge).await.unwrap();
         for window in windows {
             read_of(&world, &BOARDS, &mut random, window).await;
         }
@@ -137,7 +138,7 @@ async fn a_board_that_moves_again_and_again_shows_what_one_that_stays_does() {
             let path = format!("/v1/boards/{board}");
             world.client().delete(&path).await.expect(204);
         }
-        while world.service().engine.purge_deleted().await.unwrap() {}
+        world.service().engine.run(&Purge).await.unwrap();
         let left = world.redis.keys("st:{*").await;
         let is_left = |key: &&String| !key.starts_with("st:{boards}") && !stays(key);
         let left: Vec<&String> = left.iter().filter(is_left).collect();
@@ -218,10 +219,10 @@ async fn a_move_under_load_that_is_interrupted_goes_on_and_no_read_is_wrong() {
         for (round, shards) in [4, 2, 1].into_iter().enumerate() {
             define(&world, "b", &definition, shards).await;
             // It is broken off at some moment, as if the instance were killed.
-            let broken = world.instances[1].service.engine.reshard_boards();
+            let broken = world.instances[1].service.engine.run(&Moves);
             let _ = tokio::time::timeout(Duration::from_millis(7 << (2 * round)), broken).await;
             eventually("the board has moved", async || {
-                world.service().engine.reshard_boards().await.unwrap();
+                world.service().engine.run(&Moves).await.unwrap();
                 let progress = world.service().reshard_progress(&id).await.unwrap();
                 progress.moving_to.is_none() && progress.shards == shards
             })
@@ -271,7 +272,7 @@ async fn a_move_can_be_watched_and_not_turned_round_half_way() {
     // Another change is possible, and holds in the new shards too.
     let other = json!({"windows": ["all"], "shards": 5, "score_max": 3, "title": "moved"});
     client.put("/v1/boards/stays", other).await.expect(200);
-    world.service().engine.reshard_boards().await.unwrap();
+    world.service().engine.run(&Moves).await.unwrap();
     let spread = client.get("/v1/boards/stays/shards").await.expect(200);
     assert_eq!(spread, json!({"shards": 5, "moving_to": null, "copied": 0}));
     let board = client.get("/v1/boards/stays").await.expect(200);
@@ -296,8 +297,8 @@ async fn a_move_can_be_watched_and_not_turned_round_half_way() {
             .await
             .expect(204);
     }
-    world.service().engine.reshard_boards().await.unwrap();
-    while world.service().engine.purge_deleted().await.unwrap() {}
+    world.service().engine.run(&Moves).await.unwrap();
+    world.service().engine.run(&Purge).await.unwrap();
     let left = world.redis.keys("st:{*").await;
     let left: Vec<&String> = left
         .iter()
@@ -356,7 +357,7 @@ async fn a_board_that_was_left_closed_is_opened_by_an_instance_that_begins_then(
 
     let url = world.redis.url();
     let other = Instance::start(&url, world.clock.clone(), "").await;
-    other.service.engine.reshard_boards().await.unwrap();
+    other.service.engine.run(&Moves).await.unwrap();
     let spread = other.client.get("/v1/boards/b/shards").await.expect(200);
     assert_eq!(
         (&spread["shards"], &spread["moving_to"]),

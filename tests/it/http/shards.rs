@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::harness::jobs::Purge;
 use crate::harness::random::Random;
 use crate::harness::{Client, World};
 
@@ -224,7 +225,7 @@ async fn weights_initial_scores_and_short_lists_are_those_of_one_list() {
             .await
             .expect(204);
     }
-    while world.service().engine.purge_deleted().await.unwrap() {}
+    world.service().engine.run(&Purge).await.unwrap();
     let keys = world.redis.keys("st:{*").await;
     let left: Vec<&String> = keys
         .iter()
@@ -333,7 +334,7 @@ async fn what_shards_can_not_do_is_refused_and_definitions_hold_for_all_of_them(
         .post("/v1/boards/b/events", json!({"member": "a", "score": 4}))
         .await
         .expect(200);
-    while world.service().engine.purge_deleted().await.unwrap() {}
+    world.service().engine.run(&Purge).await.unwrap();
     let page = other.get("/v1/boards/b/standings/day").await.expect(200);
     assert_eq!(page["entries"][0]["score"], 4);
 }

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use chrono::{FixedOffset, SecondsFormat};
 use futures::future::{join, join_all};
@@ -22,6 +21,7 @@ use super::answers::{
 use super::cases::{Amount, Batch, Case, Detail, MEMBERS, NewEvent, Pick, Sending, Step, Time};
 use super::naive::{Board, Event, Model, SCORE_MAX, Unit, Verdict, Window, utc};
 use super::reads::{ask, queries};
+use crate::harness::jobs::{Moves, Purge, Rollover, SETTLE_ALL, Sweep};
 use crate::harness::random::Random;
 use crate::harness::redis::{Reply, eventually};
 use crate::harness::{Client, Instance, World, break_off, keys};
@@ -242,7 +242,7 @@ impl Game<'_> {
             instance
                 .service
                 .engine
-                .roll_over()
+                .run(&Rollover)
                 .await
                 .map_err(|error| error.to_string())?;
         }
@@ -296,7 +296,7 @@ impl Game<'_> {
                 let done = self.world.instances[instance]
                     .service
                     .engine
-                    .roll_over()
+                    .run(&Rollover)
                     .await;
                 done.map_err(|error| error.to_string())
             }
@@ -304,7 +304,7 @@ impl Game<'_> {
                 let instance = pick(*instance, self.world.instances.len());
                 self.log.push(format!("instance {instance} settles"));
                 let service = &self.world.instances[instance].service;
-                let done = service.engine.settle_reservations(Duration::ZERO).await;
+                let done = service.engine.run(&SETTLE_ALL).await;
                 done.map_err(|error| error.to_string())
             }
             Step::RollOverPartly {
@@ -445,10 +445,10 @@ impl Game<'_> {
         let ((), moved) = tokio::join!(deleted, moved);
         moved?;
         let service = &world.instances[self.random.below(count)].service;
-        let purge = async || service.engine.purge_deleted().await;
-        while purge().await.map_err(|error| error.to_string())? {}
+        let purged = service.engine.run(&Purge).await;
+        purged.map_err(|error| error.to_string())?;
         let still = world.redis.hold_still().await;
-        let swept = service.engine.sweep_deleted().await;
+        let swept = service.engine.run(&Sweep).await;
         drop(still);
         swept.map_err(|error| error.to_string())?;
         for id in ids {
@@ -687,12 +687,8 @@ impl Game<'_> {
         let roll_over = async || {
             if is_watched {
                 // Nothing that is on its way may be lost by it.
-                instance
-                    .service
-                    .engine
-                    .settle_reservations(Duration::ZERO)
-                    .await?;
-                instance.service.engine.roll_over().await
+                instance.service.engine.run(&SETTLE_ALL).await?;
+                instance.service.engine.run(&Rollover).await
             } else {
                 Ok(())
             }
@@ -994,7 +990,7 @@ async fn move_for_a_while(
 }
 
 async fn reshard_boards(instance: &Instance) -> Result<(), String> {
-    let moved = instance.service.engine.reshard_boards().await;
+    let moved = instance.service.engine.run(&Moves).await;
     moved.map_err(|error| error.to_string())
 }
 

@@ -7,7 +7,8 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::rows::{AT, OPTIONAL, Row};
+use super::rows::{AT, ID, MEMBER, Row};
+use crate::http::events::COLUMNS;
 
 /// What the ids of rows without one follow from.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ValueEnum)]
@@ -23,9 +24,9 @@ pub enum Ids {
 
 /// An event's id.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Id<'r> {
+pub(super) enum Id {
     /// The row has it.
-    Own(&'r str),
+    Own,
     /// By the row's number, from 1.
     Number(u64),
     /// By the row's content, and the how-manieth row with it this is, from 1.
@@ -52,15 +53,15 @@ impl RowIds {
     }
 
     /// The id of the row with this number. To be asked for each row, once, in the order of the file.
-    pub(super) fn of<'r>(&mut self, row: &Row<'r>, number: u64) -> Result<Id<'r>, String> {
-        if let Some(id) = row.id {
-            return Ok(Id::Own(id));
+    pub(super) fn of(&mut self, row: &Row<'_>, number: u64) -> Result<Id, String> {
+        if row[ID].is_some() {
+            return Ok(Id::Own);
         }
         if self.ids == Ids::File {
             return Ok(Id::Number(number));
         }
-        if row.others[AT].is_none() {
-            let at = OPTIONAL[AT];
+        if row[AT].is_none() {
+            let at = COLUMNS[AT];
             return Err(format!(
                 "no {at}, which --ids rows needs where there is no id"
             ));
@@ -71,10 +72,10 @@ impl RowIds {
         Ok(Id::Content { hash, nth: *nth })
     }
 
-    /// An id as it is sent; needs no escapes in JSON, unless it is a row's own.
-    pub(super) fn shown(&self, id: &Id<'_>) -> impl fmt::Display {
+    /// An id that was generated, as it is sent; it needs no escapes in JSON.
+    pub(super) fn shown(&self, id: &Id) -> impl fmt::Display {
         fmt::from_fn(move |f| match id {
-            Id::Own(id) => f.write_str(id),
+            Id::Own => Ok(()),
             Id::Number(number) => write!(f, "{}{number}", self.prefix),
             Id::Content { hash, nth } => write!(f, "row-{hash:032x}-{nth}"),
         })
@@ -84,29 +85,26 @@ impl RowIds {
 /// The hash of what the event says, whatever the format and the order of the columns.
 fn hash(row: &Row<'_>) -> u128 {
     let mut hash = Xxh3::new();
-    let fields = [Some(row.member), Some(row.score)];
-    for field in fields.into_iter().chain(row.others) {
+    for field in &row[MEMBER..] {
         // With its length, so that no two rows are the same text.
-        let length = field.map_or(u64::MAX, |field| field.len() as u64);
+        let length = field.as_ref().map_or(u64::MAX, |field| field.len() as u64);
         hash.update(&length.to_le_bytes());
-        hash.update(field.unwrap_or_default().as_bytes());
+        hash.update(field.as_deref().unwrap_or_default().as_bytes());
     }
     hash.digest128()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::rows::SCORE;
     use super::*;
 
     fn row<'a>(member: &'a str, at: Option<&'a str>) -> Row<'a> {
-        let mut others = [None; OPTIONAL.len()];
-        others[AT] = at;
-        Row {
-            id: None,
-            member,
-            score: "1",
-            others,
-        }
+        let mut row = Row::default();
+        row[MEMBER] = Some(member.into());
+        row[SCORE] = Some("1".into());
+        row[AT] = at.map(Into::into);
+        row
     }
 
     #[test]
@@ -131,9 +129,9 @@ mod tests {
     #[test]
     fn a_field_that_ends_early_is_not_the_beginning_of_the_next() {
         let mut shifted = row("an", Some("n"));
-        shifted.others = [Some("n"), None, Some("x"), None, None];
+        shifted[AT + 2] = Some("x".into());
         let mut other = row("an", Some("n"));
-        other.others = [Some("n"), Some("x"), None, None, None];
+        other[AT + 1] = Some("x".into());
         assert_ne!(hash(&shifted), hash(&other));
     }
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ids::Ids;
 use super::rejects::Rejection;
+use crate::cli::text::printable;
 use crate::domain::time::Timestamp;
 
 /// How many rejected rows of each kind are shown.
@@ -18,8 +19,6 @@ const EXAMPLES_MAX: usize = 3;
 const KINDS_MAX: usize = 32;
 /// What stands for the kinds beyond them.
 const OTHER_KINDS: &str = "other";
-/// The longest text of others that is shown, in characters.
-const TEXT_CHARS_MAX: usize = 200;
 
 /// Everything was taken.
 const STATUS_DONE: u8 = 0;
@@ -28,69 +27,69 @@ const STATUS_REJECTED: u8 = 2;
 
 /// Counts of rows by what became of them.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Tally {
+#[serde(default)]
+pub(super) struct Tally {
     /// Taken, and changed a standing.
-    pub applied: u64,
+    pub(super) applied: u64,
     /// Taken, and changed none: a `max` that did not improve.
-    pub unchanged: u64,
+    pub(super) unchanged: u64,
     /// Had been taken before.
-    pub duplicate: u64,
+    pub(super) duplicate: u64,
     /// How many of `duplicate` were in requests that were sent again, because the answer was lost or the
     /// import was interrupted: most likely the first sending took them.
-    pub duplicate_resent: u64,
+    pub(super) duplicate_resent: u64,
     /// How many had no id of their own.
-    #[serde(default)]
-    pub generated: u64,
+    pub(super) generated: u64,
     /// Not taken, by kind: the name of a problem, or `unreadable`.
-    pub rejected: BTreeMap<String, Rejected>,
+    pub(super) rejected: BTreeMap<String, Rejected>,
 }
 
 /// Rows that were rejected for the same reason.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Rejected {
+pub(super) struct Rejected {
     /// The reason, for people.
-    pub title: String,
+    pub(super) title: String,
     /// How many rows.
-    pub count: u64,
+    pub(super) count: u64,
     /// The first few of them.
-    pub examples: Vec<Example>,
+    pub(super) examples: Vec<Example>,
 }
 
 /// A row that was rejected.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Example {
+pub(super) struct Example {
     /// The line on which it begins, from 1.
-    pub line: u64,
+    pub(super) line: u64,
     /// What exactly is wrong.
-    pub detail: String,
+    pub(super) detail: String,
 }
 
 /// What an import has done.
 #[derive(Clone, Debug)]
-pub struct Summary {
+pub(super) struct Summary {
     /// How many rows the file has.
-    pub rows: u64,
+    pub(super) rows: u64,
     /// What became of them, those of earlier runs of the same import included.
-    pub tally: Tally,
+    pub(super) tally: Tally,
     /// How many rows earlier runs had done.
-    pub rows_before: u64,
+    pub(super) rows_before: u64,
     /// How long this run took.
-    pub elapsed: Duration,
+    pub(super) elapsed: Duration,
     /// What the ids are that were generated.
-    pub generated: Generated,
+    pub(super) generated: Generated,
     /// The file of rejected rows.
-    pub rejects: Option<PathBuf>,
+    pub(super) rejects: Option<PathBuf>,
 }
 
 /// What generated ids are good for.
 #[derive(Clone, Copy, Debug)]
-pub struct Generated {
+pub(super) struct Generated {
     /// What they follow from.
-    pub ids: Ids,
+    pub(super) ids: Ids,
     /// Whether there is no file that they could follow from.
-    pub is_stream: bool,
+    pub(super) is_stream: bool,
     /// Until when the board remembers all of them; `None` if it has begun to forget.
-    pub remembered_until: Option<Timestamp>,
+    pub(super) remembered_until: Option<Timestamp>,
 }
 
 impl Tally {
@@ -122,19 +121,36 @@ impl Tally {
     }
 
     /// How many rows were not taken.
-    pub fn rejected_count(&self) -> u64 {
+    pub(super) fn rejected_count(&self) -> u64 {
         self.rejected.values().map(|rejected| rejected.count).sum()
     }
 }
 
 impl Summary {
     /// The exit status of the process: 0 if everything was taken, 2 if rows were rejected.
-    pub fn exit_status(&self) -> u8 {
+    pub(super) fn exit_status(&self) -> u8 {
         if self.tally.rejected.is_empty() {
             STATUS_DONE
         } else {
             STATUS_REJECTED
         }
+    }
+
+    fn fmt_rejected(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rejected = &self.tally.rejected;
+        match &self.rejects {
+            _ if rejected.is_empty() => {}
+            Some(path) => write!(f, "  (all in {})", printable(&path.display().to_string()))?,
+            None => f.write_str("  (--rejects FILE writes all of them to a file)")?,
+        }
+        for (kind, of_kind) in rejected {
+            let (title, count) = (&of_kind.title, HumanCount(of_kind.count));
+            write!(f, "\n    {kind} ({title}): {count}")?;
+            for Example { line, detail } in &of_kind.examples {
+                write!(f, "\n      line {line}: {detail}")?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -146,7 +162,7 @@ impl fmt::Display for Summary {
             duplicate,
             duplicate_resent,
             generated,
-            rejected,
+            ..
         } = &self.tally;
         let done = self.rows.saturating_sub(self.rows_before);
         write!(f, "{} rows", HumanCount(self.rows))?;
@@ -157,17 +173,13 @@ impl fmt::Display for Summary {
         if let Some(rate) = rate(done, self.elapsed) {
             write!(f, ", {} a second", HumanCount(rate))?;
         }
-        write!(f, "\n  applied    {:>12}", HumanCount(*applied).to_string())?;
-        write!(
-            f,
-            "\n  unchanged  {:>12}",
-            HumanCount(*unchanged).to_string()
-        )?;
-        write!(
-            f,
-            "\n  duplicate  {:>12}",
-            HumanCount(*duplicate).to_string()
-        )?;
+        let line = |f: &mut fmt::Formatter<'_>, name, count| {
+            let count = HumanCount(count).to_string();
+            write!(f, "\n  {name:<10} {count:>12}")
+        };
+        line(f, "applied", *applied)?;
+        line(f, "unchanged", *unchanged)?;
+        line(f, "duplicate", *duplicate)?;
         if *duplicate_resent > 0 {
             write!(
                 f,
@@ -175,30 +187,8 @@ impl fmt::Display for Summary {
                 HumanCount(*duplicate_resent)
             )?;
         }
-        write!(
-            f,
-            "\n  rejected   {:>12}",
-            HumanCount(self.tally.rejected_count()).to_string()
-        )?;
-        match &self.rejects {
-            _ if rejected.is_empty() => {}
-            Some(path) => write!(f, "  (all in {})", printable(&path.display().to_string()))?,
-            None => f.write_str("  (--rejects FILE writes all of them to a file)")?,
-        }
-        for (
-            kind,
-            Rejected {
-                title,
-                count,
-                examples,
-            },
-        ) in rejected
-        {
-            write!(f, "\n    {kind} ({title}): {}", HumanCount(*count))?;
-            for Example { line, detail } in examples {
-                write!(f, "\n      line {line}: {detail}")?;
-            }
-        }
+        line(f, "rejected", self.tally.rejected_count())?;
+        self.fmt_rejected(f)?;
         if *generated > 0 {
             write!(f, "\n{} {}", HumanCount(*generated), self.generated)?;
         }
@@ -241,35 +231,11 @@ pub(super) fn rate(rows: u64, elapsed: Duration) -> Option<u64> {
     (rows > 0).then(|| u64::try_from(rate).unwrap_or(u64::MAX))
 }
 
-/// A text of others on one line and of bounded length, without what a terminal would obey.
-pub(super) fn shortened(text: &str) -> String {
-    let mut chars = printable_chars(text);
-    let mut short: String = chars.by_ref().take(TEXT_CHARS_MAX).collect();
-    if chars.next().is_some() {
-        short.push('…');
-    }
-    short
-}
-
-/// A text on one line, without what a terminal would obey.
-pub(super) fn printable(text: &str) -> String {
-    printable_chars(text).collect()
-}
-
-fn printable_chars(text: &str) -> impl Iterator<Item = char> {
-    // Beside control characters those that change the direction of what follows, or end a line.
-    let is_obeyed = |char: char| {
-        char.is_control()
-            || matches!(char, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
-    };
-    text.chars()
-        .map(move |char| if is_obeyed(char) { ' ' } else { char })
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::rejects::Source;
     use super::*;
+    use crate::cli::text::TEXT_CHARS_MAX;
 
     fn rejection(kind: &str, title: &str, line: u64, detail: &str) -> Rejection {
         Rejection::new(Source { line, text: None }, kind, title, detail)

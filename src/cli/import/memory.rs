@@ -2,10 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::cli::client::REQUEST_TIME_MAX;
 use crate::domain::time::{Span, Timestamp};
-
-/// The longest that a request may take to arrive and to be carried out.
-pub(super) const REQUEST_TIME_MAX: Duration = Duration::from_secs(35);
 
 /// What the board remembers of rows that may have been taken.
 #[derive(Clone, Copy, Debug)]
@@ -35,8 +33,8 @@ impl Memory {
         whole.saturating_sub((whole / 10).min(REQUEST_TIME_MAX))
     }
 
-    /// How much of that time is left for rows that were first sent at `since`; `None` if it is over.
-    pub(super) fn time_left(
+    /// How much of that time remains for rows that were first sent at `since`; `None` if it is over.
+    pub(super) fn remaining(
         idempotency: Span,
         since: Timestamp,
         now: Timestamp,
@@ -45,7 +43,7 @@ impl Memory {
         let age = Duration::from_millis(now.ms().abs_diff(since.ms()));
         Self::resend_time(idempotency)
             .checked_sub(age)
-            .filter(|left| !left.is_zero())
+            .filter(|remaining| !remaining.is_zero())
     }
 
     /// The end of that time for rows that were first sent at `since`.
@@ -86,12 +84,12 @@ mod tests {
     #[test]
     fn neither_a_late_nor_an_early_clock_makes_rows_young() {
         let at = |seconds: i64| Timestamp::from_ms_clamped(seconds * 1_000);
-        let left = |now| Memory::time_left(Span::seconds(10), at(100), at(now));
-        assert_eq!(left(100), Some(Duration::from_secs(9)));
-        assert_eq!(left(108), Some(Duration::from_secs(1)));
-        assert_eq!(left(109), None);
-        assert_eq!(left(99), Some(Duration::from_secs(8)));
-        assert_eq!(left(50), None);
+        let remaining = |now| Memory::remaining(Span::seconds(10), at(100), at(now));
+        assert_eq!(remaining(100), Some(Duration::from_secs(9)));
+        assert_eq!(remaining(108), Some(Duration::from_secs(1)));
+        assert_eq!(remaining(109), None);
+        assert_eq!(remaining(99), Some(Duration::from_secs(8)));
+        assert_eq!(remaining(50), None);
     }
 
     #[test]

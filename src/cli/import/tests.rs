@@ -3,7 +3,6 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::io::Write;
-use std::path::Path;
 
 use axum::Router;
 use axum::body::Bytes;
@@ -20,8 +19,10 @@ use serde_json::value::RawValue;
 use tempfile::TempDir;
 use tokio::sync::Notify;
 
-use super::checkpoint::{Checkpoint, CheckpointFile};
+use super::record::{MARKS_IN_STATE, Record};
 use super::*;
+use crate::cli::text::printable;
+use crate::config::Secret;
 
 /// What the service does with a request.
 #[derive(Clone, Copy)]
@@ -150,8 +151,10 @@ impl Scene {
         ImportArgs {
             file: self.folder.path().join(name),
             board: BoardId::parse("b").unwrap(),
-            url: format!("{}/", self.url),
-            key: Some(Secret("k1".to_owned())),
+            service: ServiceArgs {
+                url: format!("{}/", self.url),
+                key: Some(Secret("k1".to_owned())),
+            },
             batch: 10,
             concurrency: 3,
             restart: false,
@@ -204,7 +207,7 @@ impl Scene {
             .collect()
     }
 
-    fn checkpoint(&self, name: &str) -> Option<Checkpoint> {
+    fn checkpoint(&self, name: &str) -> Option<Record> {
         let path = self
             .folder
             .path()
@@ -214,13 +217,11 @@ impl Scene {
             .map(|bytes| serde_json::from_slice(&bytes).unwrap())
     }
 
-    fn change_checkpoint(&self, name: &str, change: impl Fn(&mut Checkpoint)) {
+    fn change_checkpoint(&self, name: &str, change: impl Fn(&mut Record)) {
         let mut checkpoint = self.checkpoint(name).unwrap();
         change(&mut checkpoint);
-        let file = self.folder.path().join(name);
-        CheckpointFile::place(&file, Path::new(""))
-            .write(&checkpoint)
-            .unwrap();
+        let path = format!("{name}.standings-import.json");
+        checkpoint.write(&self.folder.path().join(path)).unwrap();
     }
 
     fn assert_counted_once(&self, rows: usize) {
@@ -945,7 +946,10 @@ async fn what_is_wrong_from_the_start_is_told_before_anything_is_sent() {
     let nobody = "http://127.0.0.1:1".to_owned();
     let message = scene
         .run(ImportArgs {
-            url: nobody,
+            service: ServiceArgs {
+                url: nobody,
+                key: None,
+            },
             ..scene.args("a.csv")
         })
         .await
@@ -1323,10 +1327,7 @@ async fn no_rejected_row_is_lost_or_comes_twice_after_crashes() {
         },
     ] {
         let error = scene.run(other).await.unwrap_err();
-        let is_other = matches!(
-            error,
-            ImportError::Checkpoint(CheckpointError::Other { .. })
-        );
+        let is_other = matches!(error, ImportError::Record(RecordError::Other(..)));
         assert!(is_other, "{error}");
     }
     let summary = scene.run(args).await.unwrap();
@@ -1446,8 +1447,8 @@ async fn no_control_character_of_a_file_reaches_the_terminal() {
 
 #[test]
 fn the_help_names_every_field() {
-    for field in super::rows::OPTIONAL {
-        assert!(HELP.contains(&format!(" {field}")), "{field}");
+    for field in COLUMNS {
+        assert!(help().contains(&format!(" {field}")), "{field}");
     }
 }
 

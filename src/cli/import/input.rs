@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
-use std::io::{self, BufRead, BufReader, Read, Seek, Stdin};
+use std::io::{self, BufRead, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,23 +23,15 @@ const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
 /// Why a file can't be imported.
 #[derive(Debug, Error)]
-pub enum InputError {
+pub(super) enum InputError {
     /// It can't be opened or read.
     #[error("can't read {path}: {cause}")]
-    Read {
-        /// The file.
-        path: String,
-        /// Why.
-        cause: io::Error,
-    },
-    /// What is in it is no CSV or NDJSON of events, from this line on.
+    Read { path: String, cause: io::Error },
+    /// What is in it is no CSV or NDJSON of events, from this line on, counted from 1.
     #[error("{path}, line {line}: {detail}")]
     Content {
-        /// The file.
         path: String,
-        /// The line, from 1.
         line: u64,
-        /// What is wrong.
         detail: String,
     },
     /// The thread that reads it has ended without saying so.
@@ -68,14 +60,12 @@ pub(super) enum Format {
 }
 
 /// A file or a stream, opened but not decoded.
-#[derive(Debug)]
 pub(super) struct Input {
     path: PathBuf,
     content: Content,
     bytes_read: Arc<AtomicU64>,
 }
 
-#[derive(Debug)]
 enum Content {
     File {
         file: File,
@@ -83,12 +73,11 @@ enum Content {
         beginnings: Vec<Identity>,
     },
     /// A pipe or the like: can be read only once.
-    Stream(File),
-    Stdin(Stdin),
+    Stream(Box<dyn Read + Send>),
 }
 
 /// The text of a file, decompressed, without its byte order mark.
-pub(super) struct Text {
+pub(super) struct Decoded {
     pub(super) read: Box<dyn BufRead + Send>,
     pub(super) format: Format,
 }
@@ -97,7 +86,7 @@ impl Input {
     /// Opens a file and computes its identity, and those of its beginnings of these sizes, which ascend; blocks.
     pub(super) fn open(path: &Path, sizes: &[u64]) -> Result<Self, InputError> {
         let content = if path == Path::new(STDIN_NAME) {
-            Content::Stdin(io::stdin())
+            Content::Stream(Box::new(io::stdin()))
         } else {
             Content::open(path, sizes).map_err(|cause| InputError::Read {
                 path: path.display().to_string(),
@@ -113,9 +102,10 @@ impl Input {
 
     /// The name, for messages.
     pub(super) fn name(&self) -> String {
-        match self.content {
-            Content::Stdin(_) => "the standard input".to_owned(),
-            _ => self.path.display().to_string(),
+        if self.path == Path::new(STDIN_NAME) {
+            "the standard input".to_owned()
+        } else {
+            self.path.display().to_string()
         }
     }
 
@@ -123,7 +113,7 @@ impl Input {
     pub(super) fn identity(&self) -> Option<&Identity> {
         match &self.content {
             Content::File { identity, .. } => Some(identity),
-            _ => None,
+            Content::Stream(_) => None,
         }
     }
 
@@ -131,7 +121,7 @@ impl Input {
     pub(super) fn beginnings(&self) -> &[Identity] {
         match &self.content {
             Content::File { beginnings, .. } => beginnings,
-            _ => &[],
+            Content::Stream(_) => &[],
         }
     }
 
@@ -151,12 +141,11 @@ impl Input {
     }
 
     /// Begins to decode; blocks until the first bytes are there.
-    pub(super) fn decode(self) -> io::Result<Text> {
+    pub(super) fn decode(self) -> io::Result<Decoded> {
         let raw: Box<dyn Read + Send> = match self.content {
             // What is appended in the meantime isn't part of what the identity names.
             Content::File { file, identity, .. } => Box::new(file.take(identity.bytes)),
-            Content::Stream(file) => Box::new(file),
-            Content::Stdin(stdin) => Box::new(stdin),
+            Content::Stream(stream) => stream,
         };
         let counted = Counted {
             read: raw,
@@ -181,7 +170,7 @@ impl Input {
         let format =
             Format::of_name(&self.path).unwrap_or_else(|| Format::of_content(&head[mark_bytes..]));
         read.consume(mark_bytes);
-        Ok(Text { read, format })
+        Ok(Decoded { read, format })
     }
 }
 
@@ -193,7 +182,7 @@ impl Content {
             return Err(io::ErrorKind::IsADirectory.into());
         }
         if !metadata.is_file() {
-            return Ok(Self::Stream(file));
+            return Ok(Self::Stream(Box::new(file)));
         }
         let (identity, beginnings) = Identity::of(&mut file, sizes)?;
         file.rewind()?;
@@ -300,11 +289,10 @@ mod tests {
     #[test]
     fn a_directory_and_a_missing_file_are_told_in_a_line() {
         let folder = tempfile::tempdir().unwrap();
-        let message = Input::open(folder.path(), &[]).unwrap_err().to_string();
-        assert!(message.contains("is a directory"), "{message}");
-        let message = Input::open(&folder.path().join("none.csv"), &[])
-            .unwrap_err()
-            .to_string();
+        let message = |path: &Path| Input::open(path, &[]).err().unwrap().to_string();
+        let said = message(folder.path());
+        assert!(said.contains("is a directory"), "{said}");
+        let message = message(&folder.path().join("none.csv"));
         assert!(
             message.starts_with("can't read ") && !message.contains('\n'),
             "{message}"

@@ -1,7 +1,7 @@
 //! The file of rejected rows, in the format of the one that is imported: to be mended, and imported alone.
 //!
 //! Each row stands as it was, with the reason in a column of its own, which an import ignores. How long the file
-//! was with the rejections of all rows that are acknowledged is in the checkpoint. An import that goes on cuts it
+//! was with the rejections of all rows that are acknowledged is in the record of the import. An import that goes on cuts it
 //! to that length, since rows behind them are sent again: so no row is lost in it, and none comes twice.
 
 use std::fs::{self, File};
@@ -12,7 +12,7 @@ use csv::ByteRecord;
 use serde::de::IgnoredAny;
 use thiserror::Error;
 
-use super::summary::shortened;
+use crate::cli::text::shortened;
 
 /// The column, or field, with the reason. It comes first, so that it stands under its name in a row that has
 /// too few fields or too many.
@@ -20,29 +20,24 @@ const COLUMN: &str = "rejection";
 
 /// Why rejected rows can't be kept.
 #[derive(Debug, Error)]
-pub enum RejectsError {
+pub(super) enum RejectsError {
     /// The file can't be written.
-    #[error("can't write the rejected rows to {path}: {cause}")]
-    Write {
-        /// The file.
-        path: String,
-        /// Why.
-        cause: io::Error,
-    },
+    #[error("can't write the rejected rows to {0}: {1}")]
+    Write(String, io::Error),
     /// Something else would be lost.
-    #[error("{path} is there already: give --rejects a file that is not")]
-    Exists {
-        /// The file.
-        path: String,
-    },
+    #[error("{0} is there already: give --rejects a file that is not")]
+    Exists(String),
     /// Rows are missing in it that an interrupted import has written.
     #[error(
-        "{path} is not as the interrupted import left it, and rejected rows are missing: begin anew with --restart"
+        "{0} is not as the interrupted import left it, and rejected rows are missing: begin anew with --restart"
     )]
-    Changed {
-        /// The file.
-        path: String,
-    },
+    Changed(String),
+}
+
+impl RejectsError {
+    pub(super) fn write(path: &Path, cause: io::Error) -> Self {
+        Self::Write(path.display().to_string(), cause)
+    }
 }
 
 /// Where a row comes from.
@@ -109,12 +104,12 @@ impl Rejects {
             }
             Ok((file, metadata.len()))
         };
-        let (file, length) = open().map_err(|cause| write_error(path, cause))?;
+        let (file, length) = open().map_err(|cause| RejectsError::write(path, cause))?;
         if kept.is_none() && length > 0 {
-            return Err(RejectsError::Exists { path: name });
+            return Err(RejectsError::Exists(name));
         }
         if length < bytes {
-            return Err(RejectsError::Changed { path: name });
+            return Err(RejectsError::Changed(name));
         }
         let mut rejects = Self {
             path: path.to_owned(),
@@ -141,13 +136,13 @@ impl Rejects {
             self.bytes += text.len() as u64;
             Ok(())
         })
-        .map_err(|cause| write_error(&self.path, cause))
+        .map_err(|cause| RejectsError::write(&self.path, cause))
     }
 
     /// Puts it on the disk, and returns how long it is; blocks.
     pub(super) fn sync(&self) -> Result<u64, RejectsError> {
         let synced = self.file.sync_data();
-        synced.map_err(|cause| write_error(&self.path, cause))?;
+        synced.map_err(|cause| RejectsError::write(&self.path, cause))?;
         Ok(self.bytes)
     }
 
@@ -155,7 +150,7 @@ impl Rejects {
     pub(super) fn cut(&mut self, bytes: u64) -> Result<(), RejectsError> {
         let cut = self.file.set_len(bytes);
         cut.and_then(|()| self.file.seek(SeekFrom::Start(bytes)))
-            .map_err(|cause| write_error(&self.path, cause))?;
+            .map_err(|cause| RejectsError::write(&self.path, cause))?;
         self.bytes = bytes;
         Ok(())
     }
@@ -167,17 +162,10 @@ impl Rejects {
         }
         match fs::remove_file(&self.path) {
             Err(cause) if cause.kind() != ErrorKind::NotFound => {
-                Err(write_error(&self.path, cause))
+                Err(RejectsError::write(&self.path, cause))
             }
             _ => Ok(()),
         }
-    }
-}
-
-fn write_error(path: &Path, cause: io::Error) -> RejectsError {
-    RejectsError::Write {
-        path: path.display().to_string(),
-        cause,
     }
 }
 
@@ -195,7 +183,7 @@ fn written(
     let fields = |reason: &str, record: &ByteRecord| {
         let mut fields = ByteRecord::from(vec![reason]);
         let others = record.iter().enumerate();
-        fields.extend(others.filter_map(|(place, field)| (Some(place) != old).then_some(field)));
+        fields.extend(others.filter_map(|(index, field)| (Some(index) != old).then_some(field)));
         fields
     };
     let mut lines = Vec::new();
@@ -332,14 +320,14 @@ mod tests {
         rejects.append(None, &[row()]).unwrap();
         assert!(matches!(
             Rejects::open(&path, None),
-            Err(RejectsError::Exists { .. })
+            Err(RejectsError::Exists(_))
         ));
         let rejects = Rejects::open(&path, Some(kept)).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().len(), kept);
         rejects.close().unwrap();
         assert!(matches!(
             Rejects::open(&path, Some(kept + 1)),
-            Err(RejectsError::Changed { .. })
+            Err(RejectsError::Changed(_))
         ));
         Rejects::open(&path, Some(0)).unwrap().close().unwrap();
         assert!(!path.exists(), "without rows there is no file");

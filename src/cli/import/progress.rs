@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use parking_lot::Mutex;
+use tokio::time::{Interval, MissedTickBehavior};
 
-use super::summary::{printable, rate};
+use super::summary::rate;
+use crate::cli::text::printable;
 
 /// How often the bar moves.
 const BAR_INTERVAL: Duration = Duration::from_millis(250);
 /// How often a line is written where there is no bar.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
-/// The shortest time over which the rate is measured.
-const RATE_INTERVAL: Duration = Duration::from_secs(1);
 const BAR_TEMPLATE: &str = "{wide_bar} {percent}% of {total_bytes} · {msg} · {eta} left";
 /// Of a stream, whose size isn't known.
 const SPINNER_TEMPLATE: &str = "{spinner} {bytes} · {msg}";
@@ -22,19 +22,13 @@ const SPINNER_TEMPLATE: &str = "{spinner} {bytes} · {msg}";
 pub(super) struct Progress {
     output: Output,
     bytes_total: Option<u64>,
-    measured: Mutex<Measured>,
+    /// When this run began, and how many rows were done then: its rate follows from them.
+    begun: Mutex<(Instant, u64)>,
 }
 
 enum Output {
     Bar(ProgressBar),
     Lines(Mutex<Box<dyn Write + Send>>),
-}
-
-/// The rate as it was measured last.
-struct Measured {
-    since: Instant,
-    rows: u64,
-    rate: u64,
 }
 
 impl Progress {
@@ -63,24 +57,22 @@ impl Progress {
     }
 
     fn new(bytes_total: Option<u64>, output: Output) -> Self {
-        let measured = Measured {
-            since: Instant::now(),
-            rows: 0,
-            rate: 0,
-        };
         Self {
             output,
             bytes_total,
-            measured: Mutex::new(measured),
+            begun: Mutex::new((Instant::now(), 0)),
         }
     }
 
-    /// How often [`Progress::show`] is to be called.
-    pub(super) fn interval(&self) -> Duration {
-        match &self.output {
+    /// When [`Progress::show`] is to be called.
+    pub(super) fn ticks(&self) -> Interval {
+        let interval = match &self.output {
             Output::Bar(_) => BAR_INTERVAL,
             Output::Lines(_) => LINE_INTERVAL,
-        }
+        };
+        let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + interval, interval);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        ticks
     }
 
     /// Says something once.
@@ -97,20 +89,14 @@ impl Progress {
 
     /// Rows that earlier runs have done: they don't enter the rate.
     pub(super) fn begin_at(&self, rows: u64) {
-        *self.measured.lock() = Measured {
-            since: Instant::now(),
-            rows,
-            rate: 0,
-        };
+        *self.begun.lock() = (Instant::now(), rows);
     }
 
     /// Shows how many rows are done, and how many bytes of the file have been read for them.
     pub(super) fn show(&self, rows: u64, bytes_read: u64) {
-        let done = format!(
-            "{} rows · {} a second",
-            HumanCount(rows),
-            HumanCount(self.rate(rows))
-        );
+        let (begun, rows_before) = *self.begun.lock();
+        let rate = rate(rows.saturating_sub(rows_before), begun.elapsed()).unwrap_or(0);
+        let done = format!("{} rows · {} a second", HumanCount(rows), HumanCount(rate));
         match (&self.output, self.bytes_total) {
             (Output::Bar(bar), _) => {
                 bar.set_message(done);
@@ -121,25 +107,6 @@ impl Progress {
                 self.notice(&format!("{percent}% · {done}"));
             }
             (Output::Lines(_), None) => self.notice(&done),
-        }
-    }
-
-    fn rate(&self, rows: u64) -> u64 {
-        let mut measured = self.measured.lock();
-        let elapsed = measured.since.elapsed();
-        let current = rate(rows.saturating_sub(measured.rows), elapsed).unwrap_or(0);
-        if elapsed >= RATE_INTERVAL {
-            *measured = Measured {
-                since: Instant::now(),
-                rows,
-                rate: current,
-            };
-        }
-        // Before there is a measured one, the one so far serves.
-        if measured.rate == 0 {
-            current
-        } else {
-            measured.rate
         }
     }
 

@@ -1,34 +1,36 @@
 //! `standings import`: sends a file of events to a service, each exactly once.
 //!
 //! ```text
-//! file ─ input.rs ─ rows.rs ─── queue ──▶ client.rs ── POST /v1/events ──▶ the service
-//!        (a thread: decodes,               (several in flight, each repeated until it is answered)
-//!         builds the bodies)                   │
-//!                    checkpoint.rs ◀─ ledger.rs ◀┘ acknowledged, in the order of the file
+//! file ─ input.rs ─ csv.rs, ndjson.rs ─ rows.rs ─ queue ──▶ sender.rs ── POST /v1/events ──▶ the service
+//!        (a thread: decodes, parses, builds bodies)   (several in flight, each repeated until it is answered)
+//!                                                             │
+//!                                       record.rs ◀─ ledger.rs ◀┘ acknowledged, in the order of the file
 //! ```
 //!
 //! - Every event has an id. A row without one gets an id that follows from the file's content and the row's
 //!   number, or from the row's content (`ids.rs`), so that the service recognises it in another request and in
 //!   another run.
 //! - A request whose answer is lost is sent again as it was: what had been taken comes back as `duplicate`.
+//! - One record says what was sent, acknowledged and rejected, and how ids were made (`record.rs`).
 //! - An interrupted import goes on behind the last row that was acknowledged. Rows behind it may have been
 //!   taken as well. Sending them again is safe only while the board remembers their ids; after that, the
 //!   import refuses to go on rather than count twice.
-//! - A finished import leaves a mark (`marks.rs`), and is not repeated once the board has forgotten its ids.
+//! - The record of a finished import stays, and the import is not repeated once the board has forgotten its ids.
 //! - Rejected rows go to a file (`rejects.rs`), in which each is once, whatever is interrupted.
 //! - Memory is bounded: by the batches in flight and in the queue, not by the file. Only `--ids rows` counts rows by
 //!   their content.
 
-mod checkpoint;
-mod client;
+mod csv;
 mod ids;
 mod input;
 mod ledger;
-mod marks;
 mod memory;
+mod ndjson;
 mod progress;
+mod record;
 mod rejects;
 mod rows;
+mod sender;
 mod summary;
 #[cfg(test)]
 mod tests;
@@ -43,33 +45,28 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::value_parser;
-use futures::stream::{self, Stream, StreamExt};
+use futures::stream::{self, StreamExt};
 use thiserror::Error;
 use tokio::sync::{Semaphore, mpsc};
-use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
-pub use self::checkpoint::CheckpointError;
-pub use self::client::ServiceError;
-pub(crate) use self::client::{http_client, parse_url};
 pub use self::ids::Ids;
-pub use self::input::InputError;
-pub use self::rejects::RejectsError;
-pub use self::summary::{Example, Rejected, Summary, Tally};
 
-use self::checkpoint::Job;
-use self::client::{BoardFacts, Client, Patience};
-use self::input::Input;
+use self::input::{Input, InputError};
 use self::ledger::{Acknowledged, Ledger};
-use self::marks::{Earlier, Marks};
 use self::memory::Memory;
 use self::progress::Progress;
+use self::record::{Earlier, Job, Places, Record, RecordError};
+use self::rejects::RejectsError;
 use self::rows::{Batch, Target};
-use self::summary::{Generated, printable};
+use self::sender::{BoardFacts, Sender};
+use self::summary::{Generated, Summary};
+use super::client::{Client, ClientError, Patience, Purpose};
+use super::{ServiceArgs, tell};
 use crate::clock::Clock;
-use crate::config::Secret;
 use crate::domain::ids::BoardId;
 use crate::domain::time::{Span, Timestamp};
+use crate::http::events::COLUMNS;
 
 /// The most rows of a request, which the service sets.
 const BATCH_ROWS_MAX: i64 = 1_000;
@@ -81,15 +78,24 @@ const QUEUE_BATCHES: usize = 2;
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(10);
 /// The exit status of an import that failed.
 const STATUS_FAILED: u8 = 1;
-/// The file of marks in the user's folder for state.
-const MARKS_IN_STATE: &str = "standings/imports.jsonl";
-/// The same beside the imported file.
-const MARKS_BESIDE_FILE: &str = "standings-imports.jsonl";
+/// What it does, and what that needs.
+const PURPOSE: Purpose = Purpose {
+    act: "send events",
+    role: "write",
+};
 
 /// What stands below the options in the help.
-const HELP: &str = "\
+fn help() -> String {
+    let optional: Vec<_> = COLUMNS
+        .iter()
+        .filter(|column| !["member", "score"].contains(column))
+        .copied()
+        .collect();
+    let optional = optional.join(", ");
+    format!(
+        "\
 The file is CSV with a header row, or NDJSON with one event object a line; either may be compressed with gzip. \
-Its fields are member and score, and optionally id, at, voter, channel, device and ip; others are ignored. Every event \
+Its fields are member and score, and optionally {optional}; others are ignored. Every event \
 counts once, however often it has to be sent: rows without an id get one that follows from the file's content. An \
 import that was interrupted goes on when the same command is given again. One that has ended is not repeated once the \
 board has begun to forget its ids (idempotency).
@@ -98,23 +104,22 @@ Rows that were rejected are best mended in the file of --rejects, and imported a
 changed, gives all its rows other ids, and counts them again. With --ids rows it doesn't, as long as the board \
 remembers.
 
-The exit status is 0 if all rows were taken, 2 if some were rejected, and 1 if the import failed.";
+The exit status is 0 if all rows were taken, 2 if some were rejected, and 1 if the import failed."
+    )
+}
 
 /// Send a file of events to a service.
 #[derive(clap::Args, Clone, Debug)]
-#[command(after_help = HELP)]
+#[command(after_help = help())]
 pub struct ImportArgs {
     /// The file; - for the standard input, which can't be resumed.
     pub file: PathBuf,
     /// The board that the events are for.
     #[arg(long, value_parser = BoardId::parse)]
     pub board: BoardId,
-    /// The service's address.
-    #[arg(long, env = "STANDINGS_URL", default_value = "http://127.0.0.1:8080")]
-    pub url: String,
-    /// An API key with the role write.
-    #[arg(long, env = "STANDINGS_API_KEY", hide_env_values = true)]
-    pub key: Option<Secret>,
+    /// Which service.
+    #[command(flatten)]
+    pub service: ServiceArgs,
     /// How many rows a request has at most, 1 to 1000.
     #[arg(long, default_value = "1000", value_parser = value_parser!(u16).range(1..=BATCH_ROWS_MAX))]
     pub batch: u16,
@@ -146,77 +151,71 @@ pub struct ImportArgs {
 
 /// Why an import failed.
 #[derive(Debug, Error)]
-pub enum ImportError {
+enum ImportError {
     /// The file can't be read.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// The checkpoint can't be used.
+    /// The record can't be used.
     #[error(transparent)]
-    Checkpoint(#[from] CheckpointError),
+    Record(#[from] RecordError),
     /// The rejected rows can't be written.
     #[error(transparent)]
     Rejects(#[from] RejectsError),
     /// The service did not take what was sent.
     #[error(transparent)]
-    Service(#[from] ServiceError),
+    Service(#[from] ClientError),
     /// Rows that were imported before would count again.
     #[error(
         "{what} was imported into board {board} at {begun}, and {why}: its {rows} rows would count again. Import only what is new, or say --again if that is meant"
     )]
     Repeated {
-        /// What of the file.
         what: &'static str,
-        /// The board.
         board: String,
-        /// When the first of the rows was sent.
         begun: Timestamp,
-        /// Why they would count again.
         why: String,
-        /// How many rows.
         rows: u64,
     },
     /// The user wanted it.
     #[error("interrupted")]
     Interrupted,
-    /// Rows whose fate is not known can't be sent again.
+    /// A request whose fate is not known can't be sent again, since it could count twice by now.
+    #[error(
+        "{what} may have been taken, and the board, which remembers ids for {idempotency}, may not know them any more: {last}"
+    )]
+    Forgotten {
+        what: String,
+        idempotency: Span,
+        last: String,
+    },
+    /// The same of rows that an earlier run has sent, the first of them since this time.
     #[error(
         "rows {first_row} to {last_row} may have been taken since {since}, when the import was interrupted, and board {board} remembers ids for {idempotency} only: sending them again may count them twice. Look whether they were taken: if not, go on with --resume-anyway; otherwise delete the board, create it anew and begin with --restart"
     )]
     TooOld {
-        /// The board.
         board: String,
-        /// When the first of them may have been sent.
         since: Timestamp,
-        /// For how long the board remembers ids.
         idempotency: Span,
-        /// The first of the rows, from 1.
         first_row: u64,
-        /// The last of the rows that may have been sent.
         last_row: u64,
     },
     /// The board may be another one.
     #[error(
         "board {board} has been redefined or created anew since the import was interrupted: if it still has what was imported, go on with --resume-anyway; otherwise begin with --restart"
     )]
-    BoardChanged {
-        /// The board.
-        board: String,
-    },
-    /// The import ended before the file did.
+    BoardChanged { board: String },
+    /// The import ended before the file did; so many rows were acknowledged, those of earlier runs included.
     #[error("{cause}; {rows} rows were done. {advice}")]
     Stopped {
-        /// Why.
         cause: Box<ImportError>,
-        /// How many rows were acknowledged, those of earlier runs included.
         rows: u64,
-        /// How to go on.
         advice: String,
     },
 }
 
 impl ImportError {
     /// The exit status of the process.
-    pub fn exit_status(&self) -> u8 {
+    #[expect(clippy::unused_self, reason = "as of a summary, which has its own")]
+    fn exit_status(&self) -> u8 {
         STATUS_FAILED
     }
 }
@@ -231,7 +230,7 @@ pub async fn command(args: ImportArgs) -> ExitCode {
             summary.exit_status().into()
         }
         Err(error) => {
-            let _ = writeln!(io::stderr(), "standings: {}", printable(&error.to_string()));
+            tell(&error);
             error.exit_status().into()
         }
     }
@@ -243,10 +242,10 @@ pub async fn command(args: ImportArgs) -> ExitCode {
 /// # Errors
 /// Fails if the file can't be read, or if the service can't be reached or refuses a whole request; the
 /// message says whether and how the import can go on. Rows that are rejected are no error.
-pub async fn run(args: ImportArgs) -> Result<Summary, ImportError> {
+async fn run(args: ImportArgs) -> Result<Summary, ImportError> {
     let interrupt = async {
         if tokio::signal::ctrl_c().await.is_err() {
-            // Without a handler the signal ends the process; the checkpoint on the disk is enough.
+            // Without a handler the signal ends the process; the record on the disk is enough.
             std::future::pending::<()>().await;
         }
     };
@@ -274,7 +273,7 @@ fn state_folder() -> Option<PathBuf> {
 struct Surroundings<P> {
     patience: Patience,
     drain_time_max: Duration,
-    /// Where the checkpoint lies if it can't lie beside the file.
+    /// Where the record lies if it can't lie beside the file.
     fallback: PathBuf,
     /// Where marks lie; beside the file if it isn't known.
     state: Option<PathBuf>,
@@ -288,145 +287,111 @@ async fn run_in<P: FnOnce(Option<u64>) -> Progress>(
     interrupt: impl Future<Output = ()>,
 ) -> Result<Summary, ImportError> {
     let begun = Instant::now();
-    let Surroundings {
-        patience,
-        drain_time_max,
-        fallback,
-        state,
-        progress,
-    } = surroundings;
-    let path = args.file.clone();
-    let lost = || InputError::Lost(args.file.display().to_string());
-    let marks = Marks::read(
-        places_of_marks(state, &path, &fallback),
-        args.board.as_str(),
-    )?;
-    let sizes = marks.sizes();
-    let input = tokio::task::spawn_blocking(move || Input::open(&path, &sizes))
-        .await
-        .map_err(|_| lost())??;
-    let progress = Arc::new(progress(input.identity().map(|identity| identity.bytes)));
-    let url = args.url.trim_end_matches('/').to_owned();
+    let places = Places::new(
+        &args.file,
+        surroundings.state.as_deref(),
+        &surroundings.fallback,
+    );
+    let finished = places.finished(args.board.as_str())?;
+    let input = open(&args.file, finished.sizes()).await?;
+    let progress = Arc::new((surroundings.progress)(
+        input.identity().map(|identity| identity.bytes),
+    ));
+    let notices = Arc::clone(&progress);
+    let notice = move |text: &str| notices.notice(text);
     let client = Client::new(
-        &url,
-        args.key.as_ref(),
+        &args.service,
         args.board.clone(),
-        patience,
-        Arc::clone(&progress),
+        PURPOSE,
+        surroundings.patience,
+        notice,
     )?;
     let job = Job {
         file: input.identity().cloned(),
         board: args.board.to_string(),
-        url,
+        url: client.url().to_owned(),
         ids: args.ids,
         rejects: rejects_path(args.rejects.as_deref())?,
     };
-    let board = client.board().await?;
-    let mut ledger = Ledger::open(job, &args, &fallback)?;
-    let earlier = ledger.earlier(&marks, input.beginnings(), &board);
-    let earlier = earlier.filter(|_| !args.again);
-    if let Some(earlier) = &earlier {
-        if let Err(error) = check_repeat(earlier, &args, &board) {
-            ledger.undo()?;
-            return Err(error);
-        }
-        ledger.repeat(&earlier.mark);
-    }
-    ledger.begin(&board, args.resume_anyway, now())?;
-    announce(&ledger, &input, earlier.as_ref(), &progress);
+    let sender = Sender::new(client);
+    let board = sender.board().await?;
+    let known = (&places, &finished);
+    let mut ledger = Ledger::begin(known, (job, input.beginnings()), &args, &board, now())?;
+    announce(&ledger, &input, &progress);
 
-    let rows_before = ledger.rows();
+    let rows_before = ledger.record.rows;
     let mut import = Import {
         args: &args,
-        client: &client,
+        sender: &sender,
         board: &board,
         ledger: &mut ledger,
         progress,
     };
-    let sent = import.send(input, interrupt, drain_time_max).await;
+    let sent = import
+        .send(input, interrupt, surroundings.drain_time_max)
+        .await;
     import.progress.finish();
     match sent {
-        Ok(()) => ledger.finish(&marks)?,
-        Err(cause) => return Err(suspend(&mut ledger, &client, &board, cause)),
+        Ok(()) => ledger.finish(&places)?,
+        Err(cause) => return Err(suspend(&mut ledger, &sender, &board, cause)),
     }
-    let remembered_until = Memory::end(board.idempotency, ledger.begun());
-    Ok(Summary {
-        rows: ledger.rows(),
-        tally: ledger.tally().clone(),
+    Ok(summary(&ledger, args, &board, rows_before, begun.elapsed()))
+}
+
+fn summary(
+    ledger: &Ledger,
+    args: ImportArgs,
+    board: &BoardFacts,
+    rows_before: u64,
+    elapsed: Duration,
+) -> Summary {
+    let Record { rows, tally, .. } = &ledger.record;
+    let remembered_until = Memory::end(board.idempotency, ledger.record.begun());
+    Summary {
+        rows: *rows,
+        tally: tally.clone(),
         rows_before,
-        elapsed: begun.elapsed(),
+        elapsed,
         generated: Generated {
             ids: args.ids,
             is_stream: !ledger.is_resumable(),
             remembered_until: (remembered_until > now()).then_some(remembered_until),
         },
         rejects: args.rejects,
-    })
+    }
 }
 
-/// Where marks may lie, the best place first.
-fn places_of_marks(state: Option<PathBuf>, file: &Path, fallback: &Path) -> Vec<PathBuf> {
-    let state = state.map(|state| state.join(MARKS_IN_STATE));
-    let beside = file.parent().unwrap_or(fallback).join(MARKS_BESIDE_FILE);
-    let places = [state, Some(beside), Some(fallback.join(MARKS_BESIDE_FILE))];
-    places.into_iter().flatten().collect()
+/// Opens the file, and learns what its beginnings of these sizes are known by.
+async fn open(path: &Path, sizes: Vec<u64>) -> Result<Input, InputError> {
+    let owned = path.to_owned();
+    tokio::task::spawn_blocking(move || Input::open(&owned, &sizes))
+        .await
+        .map_err(|_| InputError::Lost(path.display().to_string()))?
 }
 
-/// As the checkpoint keeps it, whatever folder the next run begins in.
+/// As the record keeps it, whatever folder the next run begins in.
 fn rejects_path(path: Option<&Path>) -> Result<Option<PathBuf>, RejectsError> {
-    let absolute = path.map(|path| {
-        path::absolute(path).map_err(|cause| RejectsError::Write {
-            path: path.display().to_string(),
-            cause,
-        })
-    });
-    absolute.transpose()
-}
-
-/// Rows of a finished import may be sent again while the board remembers their ids, if they have the same ones.
-fn check_repeat(
-    earlier: &Earlier,
-    args: &ImportArgs,
-    board: &BoardFacts,
-) -> Result<(), ImportError> {
-    let (Earlier { mark, is_whole }, idempotency) = (earlier, board.idempotency);
-    let why = if mark.job.ids != args.ids && !earlier.has_same_ids(args.ids) {
-        "rows without an id had others then (--ids)".to_owned()
-    } else if !earlier.has_same_ids(args.ids) {
-        "rows without an id get others, since the file has grown".to_owned()
-    } else if Memory::time_left(idempotency, mark.begun, now()).is_none() {
-        format!("the board remembers ids for {idempotency} only")
-    } else {
-        return Ok(());
-    };
-    Err(ImportError::Repeated {
-        what: if *is_whole {
-            "this file"
-        } else {
-            "the beginning of this file"
-        },
-        board: args.board.to_string(),
-        begun: mark.begun,
-        why,
-        rows: mark.rows,
-    })
+    let absolute = |path| path::absolute(path).map_err(|cause| RejectsError::write(path, cause));
+    path.map(absolute).transpose()
 }
 
 fn now() -> Timestamp {
     Timestamp::from_ms_clamped(Clock::local_ms())
 }
 
-fn announce(ledger: &Ledger, input: &Input, earlier: Option<&Earlier>, progress: &Progress) {
-    if let Some(Earlier { mark, .. }) = earlier {
+fn announce(ledger: &Ledger, input: &Input, progress: &Progress) {
+    if let Some(Earlier { record, .. }) = &ledger.earlier {
         progress.notice(&format!(
             "{} rows were imported before, at {}: what was taken then comes back as duplicate",
-            mark.rows, mark.begun
+            record.rows,
+            record.begun()
         ));
     }
+    let rows = ledger.record.rows;
     if ledger.is_resumed() {
+        let first = rows + 1;
         progress.notice(&format!(
-            "going on with an interrupted import at row {}",
-            ledger.rows() + 1
+            "going on with an interrupted import at row {first}"
         ));
     }
     if !ledger.is_resumable() {
@@ -435,72 +400,61 @@ fn announce(ledger: &Ledger, input: &Input, earlier: Option<&Earlier>, progress:
             "{name} can be read only once: an interrupted import can't go on, and another run counts rows without an id again, unless it is with --ids rows"
         ));
     }
-    progress.begin_at(ledger.rows());
+    progress.begin_at(rows);
 }
 
-/// Leaves the right checkpoint behind, and says how to go on.
-fn suspend(ledger: &mut Ledger, client: &Client, board: &BoardFacts, stop: Stop) -> ImportError {
-    let (cause, is_settled) = match stop {
-        Stop::Settled(cause) => (cause, true),
-        Stop::Unsettled(cause) => (cause, false),
-    };
-    if !client.has_perhaps_sent() {
+/// Leaves the right record behind, and says how to go on.
+fn suspend(ledger: &mut Ledger, sender: &Sender, board: &BoardFacts, stop: Stop) -> ImportError {
+    let Stop { cause, is_settled } = stop;
+    if !sender.has_perhaps_sent() {
         return ledger.undo().err().unwrap_or(cause);
     }
-    let suspended = if is_settled {
-        ledger.suspend_settled()
-    } else {
-        ledger.suspend()
-    };
-    let advice = match (
-        suspended,
-        ledger.is_resumable(),
-        ledger.resumable_until(board.idempotency),
-    ) {
-        (Err(error), ..) => return error,
-        (_, false, _) => "A stream can't be resumed".to_owned(),
-        (_, true, None) => "The same command goes on from there".to_owned(),
-        (_, true, Some(until)) if until <= now() => "The same command says how to go on".to_owned(),
-        (_, true, Some(until)) => format!("The same command goes on from there, until {until}"),
+    if let Err(error) = ledger.suspend(is_settled) {
+        return error;
+    }
+    let advice = match ledger.resumable_until(board.idempotency) {
+        _ if !ledger.is_resumable() => "A stream can't be resumed".to_owned(),
+        None => "The same command goes on from there".to_owned(),
+        Some(until) if until <= now() => "The same command says how to go on".to_owned(),
+        Some(until) => format!("The same command goes on from there, until {until}"),
     };
     ImportError::Stopped {
         cause: Box::new(cause),
-        rows: ledger.rows(),
+        rows: ledger.record.rows,
         advice,
     }
 }
 
 /// Why sending ended before the file did.
-enum Stop {
-    /// Every request that was begun has been answered.
-    Settled(ImportError),
-    /// Some requests have not.
-    Unsettled(ImportError),
+struct Stop {
+    cause: ImportError,
+    /// Whether every request that was begun has been answered.
+    is_settled: bool,
 }
 
 impl From<InputError> for Stop {
     /// It comes behind all rows that could be read.
     fn from(error: InputError) -> Self {
-        Self::Settled(error.into())
-    }
-}
-
-impl From<ServiceError> for Stop {
-    fn from(error: ServiceError) -> Self {
-        Self::Unsettled(error.into())
+        Self {
+            cause: error.into(),
+            is_settled: true,
+        }
     }
 }
 
 impl From<ImportError> for Stop {
-    fn from(error: ImportError) -> Self {
-        Self::Unsettled(error)
+    fn from(cause: ImportError) -> Self {
+        Self {
+            cause,
+            is_settled: false,
+        }
     }
 }
 
 /// An import that runs.
 struct Import<'a> {
     args: &'a ImportArgs,
-    client: &'a Client,
+    sender: &'a Sender,
     board: &'a BoardFacts,
     ledger: &'a mut Ledger,
     progress: Arc<Progress>,
@@ -519,11 +473,12 @@ impl Import<'_> {
         // The first request goes alone: if it is refused, nothing has been sent.
         let gate = Semaphore::new(1);
         let mut closed_permits = usize::from(self.args.concurrency) - 1;
-        let (client, memory) = (self.client, self.ledger.memory(self.board.idempotency));
+        let (sender, memory) = (self.sender, self.ledger.memory(self.board.idempotency));
+        let mut batches = self.read(input)?;
         let mut acknowledged = pin!(
-            stream_of(self.read(input)?)
+            stream::poll_fn(move |context| batches.poll_recv(context))
                 .take_until(stopping.cancelled())
-                .map(|batch| acknowledge(client, batch, memory, &gate))
+                .map(|batch| acknowledge(sender, batch, memory, &gate))
                 .buffered(usize::from(self.args.concurrency))
         );
         let mut interrupt = pin!(interrupt);
@@ -531,9 +486,7 @@ impl Import<'_> {
             stopping.cancelled().await;
             tokio::time::sleep(drain_time_max).await;
         });
-        let interval = self.progress.interval();
-        let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + interval, interval);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut ticks = self.progress.ticks();
         let (mut bytes_read, mut is_complete) = (0, false);
         loop {
             let next = tokio::select! {
@@ -545,24 +498,28 @@ impl Import<'_> {
                 }
                 () = &mut drained => return Err(ImportError::Interrupted.into()),
                 _ = ticks.tick() => {
-                    self.progress.show(self.ledger.rows(), bytes_read);
+                    self.progress.show(self.ledger.record.rows, bytes_read);
                     continue;
                 }
                 next = acknowledged.next() => next,
             };
-            let Some(batch) = next.transpose()? else {
+            let Some(acknowledged) = next.transpose()? else {
                 break;
             };
-            self.ledger.acknowledge(&batch)?;
+            self.ledger.acknowledge(&acknowledged)?;
+            let batch = acknowledged.batch;
             (bytes_read, is_complete) = (batch.bytes_read, batch.is_last);
-            if self.client.has_perhaps_sent() {
+            if self.sender.has_perhaps_sent() {
                 gate.add_permits(std::mem::take(&mut closed_permits));
             }
         }
         if is_complete {
             Ok(())
         } else if stopping.is_cancelled() {
-            Err(Stop::Settled(ImportError::Interrupted))
+            Err(Stop {
+                cause: ImportError::Interrupted,
+                is_settled: true,
+            })
         } else {
             Err(InputError::Lost(name).into())
         }
@@ -570,12 +527,12 @@ impl Import<'_> {
 
     /// Begins to read the file behind the rows that are acknowledged.
     fn read(&self, input: Input) -> Result<mpsc::Receiver<Result<Batch, InputError>>, InputError> {
-        let (sender, receiver) = mpsc::channel(QUEUE_BATCHES);
+        let (batches, receiver) = mpsc::channel(QUEUE_BATCHES);
         let path = input.name();
         let target = Target {
             board: self.args.board.to_string(),
             batch_rows: u64::from(self.args.batch),
-            skip: self.ledger.rows(),
+            skip: self.ledger.record.rows,
             ids: self.args.ids,
             keeps_text: self.args.rejects.is_some(),
         };
@@ -583,37 +540,30 @@ impl Import<'_> {
         // Not a task of the runtime, which would wait at its end for a stream that says nothing more.
         thread::Builder::new()
             .name("import-reader".to_owned())
-            .spawn(move || rows::read(input, &target, &sender, &progress))
+            .spawn(move || rows::read(input, &target, &batches, &progress))
             .map_err(|cause| InputError::Read { path, cause })?;
         Ok(receiver)
     }
 }
 
-fn stream_of<T>(mut receiver: mpsc::Receiver<T>) -> impl Stream<Item = T> {
-    stream::poll_fn(move |context| receiver.poll_recv(context))
-}
-
 /// Sends a batch until each of its events has a result.
 async fn acknowledge(
-    client: &Client,
+    sender: &Sender,
     batch: Result<Batch, InputError>,
     memory: Memory,
     gate: &Semaphore,
 ) -> Result<Acknowledged, Stop> {
-    let batch = batch?;
+    let mut batch = batch?;
     let sent = now();
     // It fails only where a semaphore is closed, and this one never is.
     let _permit = gate.acquire().await;
-    let (tally, mut rejections) = client.post(&batch, memory).await?;
-    rejections.extend(batch.unreadable);
+    let (tally, mut rejections) = sender.send(&batch, memory).await?;
+    rejections.append(&mut batch.unreadable);
     rejections.sort_by_key(|rejection| rejection.source.line);
     Ok(Acknowledged {
-        rows: batch.rows,
+        batch,
         tally,
         rejections,
-        header: batch.header,
         sent,
-        bytes_read: batch.bytes_read,
-        is_last: batch.is_last,
     })
 }

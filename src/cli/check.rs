@@ -7,15 +7,14 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use thiserror::Error;
-
+use super::{Failure, tell};
 use crate::clock::Clock;
 use crate::config::RedisArgs;
 use crate::domain::ids::BoardId;
+use crate::service::Service;
 use crate::service::check::Report;
-use crate::service::{self, Service};
-use crate::store::embedded::{EmbeddedConfig, EmbeddedError, EmbeddedServer, socket_in};
-use crate::store::{Address, Store, StoreError};
+use crate::store::embedded::{EmbeddedError, EmbeddedServer, socket_in};
+use crate::store::{Address, Store};
 use crate::timeouts::TimeoutFactor;
 use crate::worker::Step;
 
@@ -50,57 +49,34 @@ pub struct CheckArgs {
     pub redis: RedisArgs,
 }
 
-/// Why nothing could be checked.
-#[derive(Debug, Error)]
-pub enum CheckError {
-    /// The private server could not be started.
-    #[error(transparent)]
-    Embedded(#[from] EmbeddedError),
-    /// Redis can't be used.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The check has failed.
-    #[error(transparent)]
-    Service(#[from] service::Error),
-    /// It was told to stop.
-    #[error("stopped before it had ended")]
-    Stopped,
-    /// Its output has nobody to go to.
-    #[error("the report can't be written: {0}")]
-    Output(#[from] io::Error),
-    /// The report is no JSON.
-    #[error("the report can't be written: {0}")]
-    Json(#[from] serde_json::Error),
-}
-
 /// Runs the command until `stop` ends.
 pub async fn command(args: CheckArgs, stop: impl Future<Output = ()>) -> ExitCode {
     let checked = run(&args, stop).await;
     let printed = checked.and_then(|report| {
-        print(&report, args.json, io::stdout().lock())?;
+        let printed = print(&report, args.json, io::stdout().lock());
+        printed.map_err(|error| format!("the report can't be written: {error}"))?;
         Ok(report)
     });
     match printed {
         Ok(report) if report.is_sound() => SOUND.into(),
         Ok(_) => UNSOUND.into(),
         Err(error) => {
-            // Where nobody listens, the exit status still tells.
-            let _ = writeln!(io::stderr(), "standings: {error}");
+            tell(&error);
             UNKNOWN.into()
         }
     }
 }
 
-async fn run(args: &CheckArgs, stop: impl Future<Output = ()>) -> Result<Report, CheckError> {
+async fn run(args: &CheckArgs, stop: impl Future<Output = ()>) -> Result<Report, Failure> {
     let mut stop = std::pin::pin!(stop);
     let opened = tokio::select! {
         opened = open(&args.redis) => opened?,
-        () = &mut stop => return Err(CheckError::Stopped),
+        () = &mut stop => return Err("stopped before it had ended".into()),
     };
     let (address, embedded) = opened;
     let checked = tokio::select! {
         checked = check(&address, args) => checked,
-        () = &mut stop => Err(CheckError::Stopped),
+        () = &mut stop => Err("stopped before it had ended".into()),
     };
     if let Some(server) = embedded {
         server.stop().await;
@@ -109,24 +85,20 @@ async fn run(args: &CheckArgs, stop: impl Future<Output = ()>) -> Result<Report,
 }
 
 /// Where Redis is: the private server of a service that runs, or else one for this time alone.
-async fn open(redis: &RedisArgs) -> Result<(Address, Option<EmbeddedServer>), CheckError> {
+async fn open(redis: &RedisArgs) -> Result<(Address, Option<EmbeddedServer>), Failure> {
     if let Some(url) = redis.url() {
         return Ok((Address::parse(url), None));
     }
     // Asked first: a start would make the directory.
     let socket = socket_in(&redis.data_dir)?;
-    let config = EmbeddedConfig {
-        data_dir: redis.data_dir.clone(),
-        server: redis.redis_server.clone(),
-    };
-    match EmbeddedServer::start(config).await {
+    match EmbeddedServer::start(redis.embedded()).await {
         Ok(server) => Ok((Address::Socket(server.socket().to_owned()), Some(server))),
         Err(EmbeddedError::DataDirInUse(..)) => Ok((Address::Socket(socket), None)),
         Err(error) => Err(error.into()),
     }
 }
 
-async fn check(address: &Address, args: &CheckArgs) -> Result<Report, CheckError> {
+async fn check(address: &Address, args: &CheckArgs) -> Result<Report, Failure> {
     let service = Service::new(
         Store::connect(address, TimeoutFactor::default())?,
         Clock::system(),
@@ -142,10 +114,10 @@ async fn check(address: &Address, args: &CheckArgs) -> Result<Report, CheckError
     Ok(service.check(args.board.as_ref(), args.repair).await?)
 }
 
-fn print(report: &Report, is_json: bool, mut out: impl Write) -> Result<(), CheckError> {
+fn print(report: &Report, is_json: bool, mut out: impl Write) -> io::Result<()> {
     if is_json {
         serde_json::to_writer_pretty(&mut out, report)?;
-        return Ok(writeln!(out)?);
+        return writeln!(out);
     }
     for finding in &report.findings {
         writeln!(out, "{finding}")?;
@@ -164,8 +136,5 @@ fn print(report: &Report, is_json: bool, mut out: impl Write) -> Result<(), Chec
         0 => "nothing contradicts itself".to_owned(),
         _ => format!("{contradictions} contradictions, {mended} of them mended"),
     };
-    Ok(writeln!(
-        out,
-        "{boards} boards, {standings} standings: {found}"
-    )?)
+    writeln!(out, "{boards} boards, {standings} standings: {found}")
 }

@@ -1,0 +1,531 @@
+//! The client of a service that commands share: a request is repeated until it is answered for good, or is given up.
+
+use std::borrow::Cow;
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use reqwest::header::{AUTHORIZATION, ETAG, HeaderMap, HeaderValue, RETRY_AFTER};
+use reqwest::{ClientBuilder, Method, RequestBuilder, Response, StatusCode, Url, redirect};
+use serde::Deserialize;
+use thiserror::Error;
+
+use super::ServiceArgs;
+use super::text::shortened;
+use crate::config::Secret;
+use crate::domain::ids::BoardId;
+
+/// The longest wait for a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The longest wait for an answer. The service gives a request up after 10 s for its body and 20 s for the
+/// rest: a client that waits longer than that learns how it ended.
+pub(super) const REQUEST_TIME_MAX: Duration = Duration::from_secs(35);
+/// The largest answer that is read, in bytes: 1,000 results with 16 standings each take a few MiB.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+/// A service may ask for a longer pause, but is asked again after this time.
+const PAUSE_MAX: Duration = Duration::from_mins(1);
+/// The name of the problem that there is no such board.
+const BOARD_NOT_FOUND: &str = "board-not-found";
+/// What problem types begin with.
+const PROBLEMS_PATH: &str = "/problems/";
+
+/// Why the service did not do what it was asked for.
+#[derive(Debug, Error)]
+pub(super) enum ClientError {
+    /// The settings make no sense.
+    #[error("{0}")]
+    Setting(String),
+    /// It wants a key, or another one.
+    #[error(
+        "{url} does not accept the API key (401): give one with the role {role} in --key or STANDINGS_API_KEY"
+    )]
+    Unauthenticated { url: String, role: &'static str },
+    /// The key's role isn't enough.
+    #[error("the API key may not {act} (403): {detail}")]
+    Forbidden { act: &'static str, detail: String },
+    /// The board isn't there.
+    #[error("there is no board {board} at {url} (404): create it first")]
+    BoardNotFound { board: BoardId, url: String },
+    /// A request was refused, and would be refused again.
+    #[error("{url} refused {what}: {answer}")]
+    Refused {
+        url: String,
+        what: String,
+        status: StatusCode,
+        answer: String,
+    },
+    /// No request has succeeded for too long.
+    #[error("gave up after {} s without success: {last}", waited.as_secs())]
+    GaveUp { waited: Duration, last: String },
+}
+
+/// How one sending of a request failed.
+pub(super) enum Fault {
+    /// It is to be sent again.
+    Passing(Failure),
+    /// It would fail again.
+    Final(ClientError),
+}
+
+/// A failure that may pass.
+pub(super) struct Failure {
+    pub(super) text: String,
+    /// The pause that the service asks for.
+    pub(super) pause: Option<Duration>,
+    /// Whether the request can't have done anything.
+    pub(super) is_certain: bool,
+}
+
+/// How long a client repeats requests.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    /// How long requests may fail, without any success between, before the client gives up.
+    pub(super) outage_max: Duration,
+    /// The same for the first request of all, so that a wrong address is told soon.
+    pub(super) first_contact_max: Duration,
+    /// The pause before the first repetition; each further one is twice as long.
+    pub(super) pause_min: Duration,
+    /// The longest such pause.
+    pub(super) pause_max: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            outage_max: Duration::from_mins(2),
+            first_contact_max: Duration::from_secs(10),
+            pause_min: Duration::from_millis(200),
+            pause_max: Duration::from_secs(10),
+        }
+    }
+}
+
+/// What a command does with a board, and the role that it needs for that.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Purpose {
+    pub(super) act: &'static str,
+    pub(super) role: &'static str,
+}
+
+/// Sends requests to one service, for one board.
+pub(super) struct Client {
+    http: reqwest::Client,
+    /// Without `/` at its end.
+    url: String,
+    board: BoardId,
+    purpose: Purpose,
+    pub(super) patience: Patience,
+    notice: Box<dyn Fn(&str) + Send + Sync>,
+    last_success: Mutex<Option<Instant>>,
+    /// Whether requests fail at the moment.
+    is_outage: AtomicBool,
+}
+
+/// An answer that tells of success.
+pub(super) struct Answer {
+    pub(super) body: Bytes,
+    /// Its entity tag, as it is compared.
+    pub(super) version: Option<String>,
+    status: StatusCode,
+}
+
+/// The repetitions of one request.
+pub(super) struct Retry<'c> {
+    client: &'c Client,
+    begun: Instant,
+    outage_max: Duration,
+    repetition: u32,
+}
+
+impl Client {
+    /// Checks the settings. `notice` tells the user that the service fails, and that it answers again.
+    pub(super) fn new(
+        args: &ServiceArgs,
+        board: BoardId,
+        purpose: Purpose,
+        patience: Patience,
+        notice: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Result<Self, ClientError> {
+        let url = args.url.trim_end_matches('/').to_owned();
+        let http = http(&parse_url(&url)?, args.key.as_ref())?.build();
+        Ok(Self {
+            http: http.map_err(|error| ClientError::Setting(root_cause(&error)))?,
+            url,
+            board,
+            purpose,
+            patience,
+            notice: Box::new(notice),
+            last_success: Mutex::new(None),
+            is_outage: AtomicBool::new(false),
+        })
+    }
+
+    /// The service's address, without `/` at its end.
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// A request; `path` begins with `/`.
+    pub(super) fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http.request(method, format!("{}{path}", self.url))
+    }
+
+    /// A request for the board, or for what is under it.
+    pub(super) fn board_request(&self, method: Method, under: &str) -> RequestBuilder {
+        self.request(method, &format!("/v1/boards/{}{under}", self.board))
+    }
+
+    /// Sends a request once. `what` names it in messages.
+    pub(super) async fn exchange(
+        &self,
+        request: RequestBuilder,
+        what: &str,
+    ) -> Result<Answer, Fault> {
+        let sent = request.send().await;
+        let response = sent.map_err(|error| self.unanswered(&error))?;
+        let (status, headers) = (response.status(), response.headers().clone());
+        let body = match read_body(response).await {
+            Ok(Some(body)) => body,
+            Ok(None) => return Err(self.refused(what, status, "an answer that is too long")),
+            Err(error) => return Err(self.unanswered(&error)),
+        };
+        if status.is_success() {
+            let version = version(&headers);
+            return Ok(Answer {
+                body,
+                version,
+                status,
+            });
+        }
+        let problem: Problem<'_> = serde_json::from_slice(&body).unwrap_or_default();
+        let text = problem.described(status);
+        if is_passing(status) {
+            return Err(Fault::Passing(Failure {
+                text: format!("{} answers {text}", self.url),
+                pause: requested_pause(&headers),
+                is_certain: status == StatusCode::TOO_MANY_REQUESTS,
+            }));
+        }
+        let (url, Purpose { act, role }) = (self.url.clone(), self.purpose);
+        Err(match status {
+            StatusCode::UNAUTHORIZED => Fault::Final(ClientError::Unauthenticated { url, role }),
+            StatusCode::FORBIDDEN => {
+                let detail = shortened(&problem.detail);
+                Fault::Final(ClientError::Forbidden { act, detail })
+            }
+            _ => {
+                let missing = self.as_missing_board(problem.name());
+                missing.unwrap_or_else(|| self.refused(what, status, &text))
+            }
+        })
+    }
+
+    /// Sends a request until it is answered for good, or `outage_max` has passed without success, and reads the answer.
+    pub(super) async fn ask<T: for<'de> Deserialize<'de>>(
+        &self,
+        request: impl Fn() -> RequestBuilder,
+        what: &str,
+        outage_max: Duration,
+    ) -> Result<(T, Option<String>), ClientError> {
+        let mut retry = self.retry(outage_max);
+        loop {
+            let answered = self.exchange(request(), what).await;
+            let read =
+                answered.and_then(|answer| Ok((self.parsed(&answer, what)?, answer.version)));
+            match read {
+                Ok(answer) => {
+                    self.succeeded();
+                    return Ok(answer);
+                }
+                Err(fault) => retry.pause(fault).await?,
+            };
+        }
+    }
+
+    /// Reads the body of an answer.
+    pub(super) fn parsed<'a, T: Deserialize<'a>>(
+        &self,
+        answer: &'a Answer,
+        what: &str,
+    ) -> Result<T, Fault> {
+        let parsed = serde_json::from_slice(&answer.body);
+        parsed.map_err(|error| {
+            let text = format!("with an answer that can't be read: {error}");
+            self.refused(what, answer.status, &text)
+        })
+    }
+
+    /// The repetitions of a request, which end when no request has succeeded for `outage_max`.
+    pub(super) fn retry(&self, outage_max: Duration) -> Retry<'_> {
+        Retry {
+            client: self,
+            begun: Instant::now(),
+            outage_max,
+            repetition: 0,
+        }
+    }
+
+    /// Notes that a request has succeeded.
+    pub(super) fn succeeded(&self) {
+        *self.last_success.lock() = Some(Instant::now());
+        if self.is_outage.swap(false, Ordering::Relaxed) {
+            (self.notice)("the service answers again");
+        }
+    }
+
+    /// The fault of a request for a board that isn't there, if the problem has that name.
+    pub(super) fn as_missing_board(&self, problem: &str) -> Option<Fault> {
+        (problem == BOARD_NOT_FOUND).then(|| {
+            Fault::Final(ClientError::BoardNotFound {
+                board: self.board.clone(),
+                url: self.url.clone(),
+            })
+        })
+    }
+
+    /// The fault of a request that would be refused again.
+    pub(super) fn refused(&self, what: &str, status: StatusCode, answer: &str) -> Fault {
+        Fault::Final(ClientError::Refused {
+            url: self.url.clone(),
+            what: what.to_owned(),
+            status,
+            answer: shortened(answer),
+        })
+    }
+
+    fn unanswered(&self, error: &reqwest::Error) -> Fault {
+        if error.is_builder() {
+            return Fault::Final(ClientError::Setting(root_cause(error)));
+        }
+        let cause = if error.is_timeout() {
+            "no answer in time".to_owned()
+        } else {
+            root_cause(error)
+        };
+        Fault::Passing(Failure {
+            text: format!("can't reach {}: {cause}", self.url),
+            pause: None,
+            is_certain: error.is_connect(),
+        })
+    }
+}
+
+impl Retry<'_> {
+    /// Waits before the next repetition, and returns the failure that it is for.
+    ///
+    /// # Errors
+    /// Fails if the fault would not pass, or if no request has succeeded for too long.
+    pub(super) async fn pause(&mut self, fault: Fault) -> Result<Failure, ClientError> {
+        let failure = match fault {
+            Fault::Passing(failure) => failure,
+            Fault::Final(error) => return Err(error),
+        };
+        let last_success = *self.client.last_success.lock();
+        let fails_since = last_success.map_or(self.begun, |success| success.max(self.begun));
+        let waited = fails_since.elapsed();
+        let remaining = self.outage_max.saturating_sub(waited);
+        if remaining.is_zero() {
+            let last = failure.text;
+            return Err(ClientError::GaveUp { waited, last });
+        }
+        // An outage is told once.
+        if !self.client.is_outage.swap(true, Ordering::Relaxed) {
+            let seconds = remaining.as_secs();
+            (self.client.notice)(&format!("{}; trying again for {seconds} s", failure.text));
+        }
+        let pause = self.growing_pause().max(failure.pause.unwrap_or_default());
+        tokio::time::sleep(pause.min(PAUSE_MAX).min(remaining)).await;
+        self.repetition += 1;
+        Ok(failure)
+    }
+
+    /// Between half and all of a time that doubles with each repetition, so that requests which failed
+    /// together don't come back together.
+    fn growing_pause(&self) -> Duration {
+        let patience = self.client.patience;
+        let factor = 2_u32.saturating_pow(self.repetition);
+        let half = patience
+            .pause_min
+            .saturating_mul(factor)
+            .min(patience.pause_max)
+            / 2;
+        // Each `RandomState` has another key.
+        let dice = RandomState::new().hash_one(self.repetition) % 1_000;
+        half + half * u32::try_from(dice).unwrap_or_default() / 1_000
+    }
+}
+
+/// A problem (RFC 9457), as far as it is shown.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Problem<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) title: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) detail: Cow<'a, str>,
+}
+
+impl Problem<'_> {
+    /// The type without its path.
+    pub(super) fn name(&self) -> &str {
+        match self.kind.strip_prefix(PROBLEMS_PATH).unwrap_or(&self.kind) {
+            "" => "unknown",
+            name => name,
+        }
+    }
+
+    fn described(&self, status: StatusCode) -> String {
+        let title = match &*self.title {
+            "" => status.canonical_reason().unwrap_or_default(),
+            title => title,
+        };
+        let separator = if self.detail.is_empty() { "" } else { ": " };
+        let text = format!("{} {title}{separator}{}", status.as_u16(), self.detail);
+        shortened(&text)
+    }
+}
+
+/// The address of a service.
+pub(super) fn parse_url(text: &str) -> Result<Url, ClientError> {
+    let setting = |detail: &str| ClientError::Setting(format!("--url: {detail}"));
+    let url = Url::parse(text).map_err(|error| setting(&error.to_string()))?;
+    if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+        return Err(setting(
+            "an address is like http://127.0.0.1:8080 or https://host",
+        ));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(setting(
+            "an address names no user; an API key is given with --key",
+        ));
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(setting("an address ends before ? and #"));
+    }
+    Ok(url)
+}
+
+/// An HTTP client for a service.
+pub(super) fn http(url: &Url, key: Option<&Secret>) -> Result<ClientBuilder, ClientError> {
+    // It fails if the process has a provider already, which serves as well.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut builder = reqwest::Client::builder()
+        .user_agent(concat!("standings/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(CONNECT_TIMEOUT)
+        .timeout(REQUEST_TIME_MAX)
+        // A redirected POST becomes a GET: better to be told of the right address.
+        .redirect(redirect::Policy::none());
+    if url.scheme() == "http" {
+        // Without TLS the system's certificates aren't needed, and a small container has none.
+        builder = builder.tls_certs_only([]);
+    }
+    if is_loopback(url) {
+        // No proxy stands between a machine and itself.
+        builder = builder.no_proxy();
+    }
+    if let Some(Secret(key)) = key.filter(|Secret(key)| !key.is_empty()) {
+        let mut value = HeaderValue::try_from(format!("Bearer {key}")).map_err(|_| {
+            ClientError::Setting("the API key has characters that no key has".to_owned())
+        })?;
+        value.set_sensitive(true);
+        builder = builder.default_headers(HeaderMap::from_iter([(AUTHORIZATION, value)]));
+    }
+    Ok(builder)
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address = host
+        .trim_start_matches('[')
+        .trim_end_matches(']')
+        .parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+/// Whether the same request may be answered otherwise later.
+fn is_passing(status: StatusCode) -> bool {
+    status.is_server_error()
+        || status == StatusCode::TOO_MANY_REQUESTS
+        || status == StatusCode::REQUEST_TIMEOUT
+}
+
+/// `None` if it is longer than any answer should be.
+async fn read_body(mut response: Response) -> Result<Option<Bytes>, reqwest::Error> {
+    let announced = response
+        .content_length()
+        .and_then(|length| usize::try_from(length).ok());
+    let mut body = Vec::with_capacity(announced.unwrap_or_default().min(ANSWER_BYTES_MAX));
+    while let Some(chunk) = response.chunk().await? {
+        if body.len() + chunk.len() > ANSWER_BYTES_MAX {
+            return Ok(None);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(Some(body.into()))
+}
+
+/// The entity tag, also where a proxy has made it a weak one.
+fn version(headers: &HeaderMap) -> Option<String> {
+    let tag = headers.get(ETAG)?.to_str().ok()?;
+    Some(tag.trim_start_matches("W/").trim_matches('"').to_owned())
+}
+
+/// `Retry-After` in seconds. The service doesn't send dates.
+fn requested_pause(headers: &HeaderMap) -> Option<Duration> {
+    headers
+        .get(RETRY_AFTER)?
+        .to_str()
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
+        .map(Duration::from_secs)
+}
+
+/// The innermost cause says what happened; those around it say only that a request failed.
+pub(super) fn root_cause(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    shortened(&cause.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_one_of_a_service() {
+        for good in [
+            "http://127.0.0.1:8080",
+            "https://host/base",
+            "http://[::1]:1",
+        ] {
+            assert!(parse_url(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            "host:80",
+            "ftp://host",
+            "http://",
+            "http://user@host",
+            "http://host/?a=b",
+            "http://h#f",
+        ] {
+            assert!(parse_url(bad).is_err(), "{bad}");
+        }
+        let loopback = |url: &str| is_loopback(&parse_url(url).unwrap());
+        assert!(
+            loopback("http://localhost:1")
+                && loopback("http://127.9.9.9")
+                && loopback("http://[::1]")
+        );
+        assert!(!loopback("http://localhost.example") && !loopback("http://10.0.0.1"));
+    }
+}

@@ -1,0 +1,20 @@
+//! `standings healthcheck`: asks a service whether it is ready.
+
+use std::time::Duration;
+
+use super::Failure;
+use super::client::{http, parse_url, root_cause};
+
+/// How long it waits for an answer.
+const TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Asks the service at this address. Fails unless it answers that it is ready.
+pub async fn command(url: &str) -> Result<(), Failure> {
+    let url = parse_url(url.trim_end_matches('/'))?;
+    let client = http(&url, None)?.no_proxy().timeout(TIMEOUT).build()?;
+    let url = url.as_str().trim_end_matches('/');
+    let answered = client.get(format!("{url}/readyz")).send().await;
+    let ready = answered.and_then(reqwest::Response::error_for_status);
+    let unready = |error| format!("{url} is not ready: {}", root_cause(&error));
+    ready.map(drop).map_err(|error| unready(error).into())
+}

@@ -1,0 +1,293 @@
+//! The account of an import that runs: which rows are acknowledged, which may have been sent, and since when.
+//!
+//! Batches are acknowledged in the order of the file, so that one number says what is done. The record on the
+//! disk is never behind what its reader has to know: before a row is sent, a record is there that says that it
+//! may have been.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use super::input::Identity;
+use super::memory::{Memory, Unsure};
+use super::record::{Earlier, Finished, Job, Places, Record, remove};
+use super::rejects::{Rejection, Rejects};
+use super::rows::Batch;
+use super::sender::BoardFacts;
+use super::summary::Tally;
+use super::{ImportArgs, ImportError};
+use crate::domain::time::{Span, Timestamp};
+
+/// How often the record is written at least, while rows are acknowledged.
+const SAVE_INTERVAL: Duration = Duration::from_secs(1);
+/// For how many batches beyond those in flight a record is written ahead, so that it isn't written for each.
+const SAVE_AHEAD_BATCHES: u64 = 64;
+
+/// A batch whose events all have their results.
+#[derive(Debug)]
+pub(super) struct Acknowledged {
+    pub(super) batch: Batch,
+    /// What became of the events that were taken.
+    pub(super) tally: Tally,
+    /// The rows that were not, in the order of the file.
+    pub(super) rejections: Vec<Rejection>,
+    /// When it was sent for the first time, or before. Requests begin in the order of the rows, so nothing behind
+    /// it was sent before that.
+    pub(super) sent: Timestamp,
+}
+
+/// What is known of the rows.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    pub(super) record: Record,
+    /// What was on the disk at the start.
+    found: Option<Record>,
+    /// Where the record lies; `None` of a stream, which can't be resumed.
+    path: Option<PathBuf>,
+    rejects: Option<Rejects>,
+    /// A finished import of the same rows.
+    pub(super) earlier: Option<Earlier>,
+    unsure: Option<Unsure>,
+    /// How many rows a record allows to be sent beyond those that are acknowledged.
+    ahead_rows: u64,
+    /// How many of them can be in flight.
+    in_flight_rows: u64,
+    saved: Instant,
+}
+
+impl Ledger {
+    /// Looks for what is known of the import, checks that rows which may have been taken can be sent again, and writes
+    /// the record for those that come; blocks. `beginnings`: of the file, of the sizes of finished imports.
+    pub(super) fn begin(
+        (places, finished): (&Places, &Finished),
+        (job, beginnings): (Job, &[Identity]),
+        args: &ImportArgs,
+        board: &BoardFacts,
+        now: Timestamp,
+    ) -> Result<Self, ImportError> {
+        let has_record = job.file.is_some();
+        let (mut path, found) = if has_record && !args.restart {
+            places.unfinished(&job)?.unzip()
+        } else {
+            (None, None)
+        };
+        let earlier = if found.is_some() || args.again {
+            None
+        } else {
+            finished.find(&job, beginnings, board.version.as_deref())
+        };
+        let mut record = found.clone().unwrap_or_else(|| Record::new(job));
+        if let Some(earlier) = &earlier {
+            check_repeat(earlier, args, board, now)?;
+            // Its rows are such that may have been sent.
+            let Record { rows, begun, .. } = earlier.record;
+            (record.sent_rows, record.sent_since, record.begun) = (rows, begun, begun);
+        }
+        let unsure = check_unsure(&mut record, args, board, now)?;
+        // From here on the disk is changed.
+        if has_record && args.restart {
+            places.forget()?;
+        }
+        path = path.or_else(|| has_record.then(|| places.new_checkpoint()));
+        let kept = found.as_ref().map(|found| found.rejects_bytes);
+        let rejects = record.job.rejects.as_deref();
+        let rejects = rejects.map(|path| Rejects::open(path, kept)).transpose()?;
+        let [batches, batch_rows] = [args.concurrency, args.batch].map(u64::from);
+        let mut ledger = Self {
+            record,
+            found,
+            path,
+            rejects,
+            earlier,
+            unsure,
+            ahead_rows: (batches + SAVE_AHEAD_BATCHES) * batch_rows,
+            in_flight_rows: batches * batch_rows,
+            saved: Instant::now(),
+        };
+        ledger.save()?;
+        Ok(ledger)
+    }
+
+    /// Whether an earlier run is gone on with.
+    pub(super) fn is_resumed(&self) -> bool {
+        self.found.is_some()
+    }
+
+    /// Whether an interrupted import could go on.
+    pub(super) fn is_resumable(&self) -> bool {
+        self.path.is_some()
+    }
+
+    /// What the board remembers of rows that an earlier run may have sent.
+    pub(super) fn memory(&self, idempotency: Span) -> Memory {
+        Memory {
+            idempotency,
+            unsure: self.unsure,
+        }
+    }
+
+    /// Counts rows that follow those acknowledged so far; blocks.
+    pub(super) fn acknowledge(&mut self, acknowledged: &Acknowledged) -> Result<(), ImportError> {
+        let Acknowledged {
+            batch,
+            tally,
+            rejections,
+            sent,
+        } = acknowledged;
+        if let Some(rejects) = &mut self.rejects {
+            rejects.append(batch.header.as_deref(), rejections)?;
+        }
+        let record = &mut self.record;
+        record.rows += batch.rows;
+        record.tally.add(tally);
+        for rejection in rejections {
+            record.tally.reject(rejection);
+        }
+        self.unsure = self.unsure.filter(|unsure| record.rows < unsure.sent_rows);
+        record.sent_since = Some(self.unsure.map_or(*sent, |unsure| unsure.since));
+        let is_used_up = record.rows + self.in_flight_rows > record.sent_rows;
+        if is_used_up || self.saved.elapsed() >= SAVE_INTERVAL {
+            self.save()?;
+        }
+        Ok(())
+    }
+
+    /// Writes the record, for rows that may be sent before the next time.
+    fn save(&mut self) -> Result<(), ImportError> {
+        let record = &mut self.record;
+        record.sent_rows = record.sent_rows.max(record.rows + self.ahead_rows);
+        self.write()
+    }
+
+    fn write(&mut self) -> Result<(), ImportError> {
+        self.saved = Instant::now();
+        // What the record says of it is on the disk before.
+        if let Some(rejects) = &self.rejects {
+            self.record.rejects_bytes = rejects.sync()?;
+        }
+        if let Some(path) = &self.path {
+            self.record.write(path)?;
+        }
+        Ok(())
+    }
+
+    /// Ends an import that stays incomplete. `is_settled`: every request has been answered, so that nothing limits when
+    /// it goes on.
+    pub(super) fn suspend(&mut self, is_settled: bool) -> Result<(), ImportError> {
+        if is_settled {
+            let (record, unsure) = (&mut self.record, self.unsure);
+            record.sent_rows = unsure.map_or(record.rows, |unsure| unsure.sent_rows);
+            record.sent_since = unsure.map(|unsure| unsure.since);
+        }
+        self.write()
+    }
+
+    /// Ends an import that has sent nothing: leaves what was found.
+    pub(super) fn undo(&mut self) -> Result<(), ImportError> {
+        if let Some(rejects) = &mut self.rejects {
+            rejects.cut(self.found.as_ref().map_or(0, |found| found.rejects_bytes))?;
+            rejects.close()?;
+        }
+        match (&self.path, &self.found) {
+            (Some(path), Some(found)) => found.write(path)?,
+            (Some(path), None) => remove(path)?,
+            (None, _) => {}
+        }
+        Ok(())
+    }
+
+    /// Ends a complete import, and leaves its mark.
+    pub(super) fn finish(&mut self, places: &Places) -> Result<(), ImportError> {
+        if let Some(rejects) = &self.rejects {
+            rejects.close()?;
+        }
+        if let Some(path) = &self.path {
+            self.record.is_finished = true;
+            places.finish(&self.record)?;
+            remove(path)?;
+        }
+        Ok(())
+    }
+
+    /// Until when the import can go on; `None` if nothing limits that.
+    pub(super) fn resumable_until(&self, idempotency: Span) -> Option<Timestamp> {
+        let record = &self.record;
+        let since = record
+            .sent_since
+            .filter(|_| record.sent_rows > record.rows)?;
+        Some(Memory::end(idempotency, since))
+    }
+}
+
+/// Rows of a finished import may be sent again while the board remembers their ids, if they have the same ones.
+fn check_repeat(
+    earlier: &Earlier,
+    args: &ImportArgs,
+    board: &BoardFacts,
+    now: Timestamp,
+) -> Result<(), ImportError> {
+    let (Earlier { record, is_whole }, idempotency) = (earlier, board.idempotency);
+    let why = if earlier.has_same_ids(args.ids) {
+        if Memory::remaining(idempotency, record.begun(), now).is_some() {
+            return Ok(());
+        }
+        format!("the board remembers ids for {idempotency} only")
+    } else if record.job.ids == args.ids {
+        "rows without an id get others, since the file has grown".to_owned()
+    } else {
+        "rows without an id had others then (--ids)".to_owned()
+    };
+    Err(ImportError::Repeated {
+        what: if *is_whole {
+            "this file"
+        } else {
+            "the beginning of this file"
+        },
+        board: args.board.to_string(),
+        begun: record.begun(),
+        why,
+        rows: record.rows,
+    })
+}
+
+/// Checks that rows which may have been taken, but are not acknowledged, can be sent again, and notes in the record since
+/// when rows may have been sent. Returns those rows.
+fn check_unsure(
+    record: &mut Record,
+    args: &ImportArgs,
+    board: &BoardFacts,
+    now: Timestamp,
+) -> Result<Option<Unsure>, ImportError> {
+    let before = record.board_version.take();
+    record.board_version.clone_from(&board.version);
+    let is_changed = before.is_some() && board.version.is_some() && before != board.version;
+    if is_changed && !args.resume_anyway {
+        let board = record.job.board.clone();
+        return Err(ImportError::BoardChanged { board });
+    }
+    let (rows, sent_rows, idempotency) = (record.rows, record.sent_rows, board.idempotency);
+    let since = record.sent_since.filter(|_| sent_rows > rows);
+    let unsure = match since {
+        None => None,
+        // From now on they are as good as rows that are sent for the first time.
+        Some(_) if args.resume_anyway => Some((now, None)),
+        Some(since) => {
+            let remaining = Memory::remaining(idempotency, since, now);
+            let remaining = remaining.ok_or_else(|| ImportError::TooOld {
+                board: record.job.board.clone(),
+                since,
+                idempotency,
+                first_row: rows + 1,
+                last_row: sent_rows,
+            })?;
+            Some((since, Some(Instant::now() + remaining)))
+        }
+    };
+    let since = unsure.map_or(now, |(since, _)| since);
+    record.sent_since = Some(since);
+    record.begun.get_or_insert(since);
+    Ok(unsure.map(|(since, until)| Unsure {
+        sent_rows,
+        since,
+        until,
+    }))
+}

@@ -1,0 +1,305 @@
+//! Rows of a file, turned into the bodies of requests.
+//!
+//! Everything here blocks and runs on a thread of its own. Nothing is allocated for a row that is sound: its
+//! fields are borrowed from the reader's buffer and written straight into the body. A score is never parsed:
+//! its text goes on as it stands.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ::csv::ByteRecord;
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+use super::ids::{Id, Ids, RowIds};
+use super::input::{Format, Input, InputError};
+use super::progress::Progress;
+use super::rejects::{Rejection, Source, Text};
+use super::{csv, ndjson};
+use crate::cli::text::shortened;
+use crate::http::events::COLUMNS;
+use crate::http::extract::BODY_BYTES_MAX;
+
+/// The longest row, in bytes. An open quotation mark makes a row of the rest of the file: this bounds what is
+/// kept of it.
+pub(super) const ROW_BYTES_MAX: usize = 1 << 20;
+/// The longest event in a body, in bytes.
+const EVENT_BYTES_MAX: usize = 1 << 16;
+/// A body of this size, in bytes, takes no further event: one more may fill it.
+const BODY_BYTES_FULL: usize = BODY_BYTES_MAX - EVENT_BYTES_MAX - BODY_END.len();
+/// How many names of ignored columns are collected.
+const IGNORED_NAMES_MAX: usize = 32;
+
+/// The kind of rejection of a row that was not sent, because it can't be read.
+const UNREADABLE: &str = "unreadable";
+const UNREADABLE_TITLE: &str = "Row can't be read";
+
+const BODY_START: &[u8] = b"{\"events\":[";
+const BODY_END: &[u8] = b"]}";
+
+/// What the rows become.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    /// The board; its id needs no escapes in JSON.
+    pub(super) board: String,
+    /// The most rows of a batch.
+    pub(super) batch_rows: u64,
+    /// How many rows at the start have been acknowledged and are left out.
+    pub(super) skip: u64,
+    /// What the ids of rows without one follow from.
+    pub(super) ids: Ids,
+    /// Whether the text of each row is kept, for the file of those that are rejected.
+    pub(super) keeps_text: bool,
+}
+
+/// Some rows that follow each other, and what is to be sent for them.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    /// How many rows of the file come before it.
+    pub(super) first_row: u64,
+    /// How many rows it covers, those that can't be read included.
+    pub(super) rows: u64,
+    /// The request; no event may be in it.
+    pub(super) body: Bytes,
+    /// Where each event in it comes from.
+    pub(super) sources: Vec<Source>,
+    /// How many of them have an id that was generated.
+    pub(super) generated: u64,
+    /// The rows that can't be read.
+    pub(super) unreadable: Vec<Rejection>,
+    /// The header of a CSV file.
+    pub(super) header: Option<Arc<ByteRecord>>,
+    /// How many bytes of the file had been read when it was complete.
+    pub(super) bytes_read: u64,
+    /// Whether the file ends behind it.
+    pub(super) is_last: bool,
+}
+
+/// The texts of a row's fields, in the order of [`COLUMNS`]; of the score the text of a JSON number.
+pub(super) type Row<'a> = [Option<Cow<'a, str>>; COLUMNS.len()];
+
+pub(super) const ID: usize = 0;
+pub(super) const MEMBER: usize = 1;
+pub(super) const SCORE: usize = 2;
+pub(super) const AT: usize = 3;
+const _: () = {
+    assert!(matches!(COLUMNS[ID].as_bytes(), b"id"));
+    assert!(matches!(COLUMNS[MEMBER].as_bytes(), b"member"));
+    assert!(matches!(COLUMNS[SCORE].as_bytes(), b"score"));
+    assert!(matches!(COLUMNS[AT].as_bytes(), b"at"));
+};
+
+/// Why reading ends before the file does.
+pub(super) enum Stop {
+    /// Nobody takes batches any more.
+    Unwanted,
+    Failed(InputError),
+}
+
+type Batches = mpsc::Sender<Result<Batch, InputError>>;
+
+/// Reads the whole file; sends its batches, of which the last one is marked, or what went wrong behind them.
+pub(super) fn read(input: Input, target: &Target, batches: &Batches, progress: &Progress) {
+    let name = input.name();
+    let mut rows = Batcher {
+        target,
+        batches,
+        progress,
+        bytes_read: input.bytes_read(),
+        ids: RowIds::new(target.ids, input.id_prefix()),
+        ignored: Ignored::default(),
+        header: None,
+        rows: 0,
+        body: BODY_START.to_vec(),
+        batch: Batch {
+            first_row: target.skip,
+            ..Batch::default()
+        },
+    };
+    let result = match input.decode() {
+        Ok(text) => match text.format {
+            Format::Csv => csv::read(text.read, &mut rows, &name),
+            Format::Ndjson => ndjson::read(text.read, &mut rows, &name),
+        },
+        Err(cause) => Err(Stop::Failed(InputError::Read { path: name, cause })),
+    };
+    match result.and_then(|()| rows.close(true)) {
+        Ok(()) | Err(Stop::Unwanted) => {}
+        Err(Stop::Failed(error)) => {
+            // Rows before the fault are sent; if nobody waits for them any more, nothing is left to do.
+            if rows.close(false).is_ok() {
+                let _ = batches.blocking_send(Err(error));
+            }
+        }
+    }
+}
+
+/// Collects rows until a batch is full.
+pub(super) struct Batcher<'a> {
+    pub(super) target: &'a Target,
+    batches: &'a Batches,
+    progress: &'a Progress,
+    bytes_read: Arc<AtomicU64>,
+    ids: RowIds,
+    pub(super) ignored: Ignored,
+    pub(super) header: Option<Arc<ByteRecord>>,
+    /// How many rows were read.
+    rows: u64,
+    body: Vec<u8>,
+    /// What has been collected, but for what follows when it is full.
+    batch: Batch,
+}
+
+impl Batcher<'_> {
+    /// `text`: the row as it stands.
+    pub(super) fn push(
+        &mut self,
+        line: u64,
+        row: Result<Row<'_>, String>,
+        text: impl FnOnce() -> Option<Text>,
+    ) -> Result<(), Stop> {
+        self.rows += 1;
+        // A row that has been acknowledged before takes part in what makes ids, and in nothing else.
+        let row = row.and_then(checked);
+        let event = row.and_then(|row| Ok((self.ids.of(&row, self.rows)?, row)));
+        if self.rows <= self.target.skip {
+            return Ok(());
+        }
+        let text = self.target.keeps_text.then(text).flatten();
+        let source = Source { line, text };
+        match event.and_then(|(id, row)| self.write(&id, &row)) {
+            Ok(()) => self.batch.sources.push(source),
+            Err(detail) => {
+                let rejection = Rejection::new(source, UNREADABLE, UNREADABLE_TITLE, &detail);
+                self.batch.unreadable.push(rejection);
+            }
+        }
+        let rows = self.rows - self.batch.first_row;
+        if rows >= self.target.batch_rows || self.body.len() >= BODY_BYTES_FULL {
+            self.close(false)?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, id: &Id, row: &Row<'_>) -> Result<(), String> {
+        let start = self.body.len();
+        let written = self.write_event(id, row);
+        let length = self.body.len() - start;
+        let detail = match written {
+            Ok(()) if length <= EVENT_BYTES_MAX => {
+                self.batch.generated += u64::from(row[ID].is_none());
+                return Ok(());
+            }
+            Ok(()) => format!("the event has {length} bytes, and {EVENT_BYTES_MAX} are allowed"),
+            Err(error) => error.to_string(),
+        };
+        self.body.truncate(start);
+        Err(detail)
+    }
+
+    fn write_event(&mut self, id: &Id, row: &Row<'_>) -> io::Result<()> {
+        let body = &mut self.body;
+        if !self.batch.sources.is_empty() {
+            body.push(b',');
+        }
+        write!(body, "{{\"board\":\"{}\"", self.target.board)?;
+        if row[ID].is_none() {
+            // It needs no escapes.
+            write!(body, ",\"id\":\"{}\"", self.ids.shown(id))?;
+        }
+        for (index, (name, text)) in COLUMNS.iter().zip(row).enumerate() {
+            let Some(text) = text else { continue };
+            write!(body, ",\"{name}\":")?;
+            if index == SCORE {
+                body.extend_from_slice(text.as_bytes());
+            } else {
+                serde_json::to_writer(&mut *body, text)?;
+            }
+        }
+        body.push(b'}');
+        Ok(())
+    }
+
+    /// Sends what has been collected.
+    fn close(&mut self, is_last: bool) -> Result<(), Stop> {
+        if let Some(names) = self.ignored.take_new() {
+            let columns = COLUMNS.join(", ");
+            self.progress
+                .notice(&format!("ignored: {names} (events have {columns})"));
+        }
+        let capacity = self.body.len();
+        self.body.extend_from_slice(BODY_END);
+        let body = std::mem::replace(&mut self.body, Vec::with_capacity(capacity));
+        self.body.extend_from_slice(BODY_START);
+        let next = Batch {
+            first_row: self.rows,
+            sources: Vec::with_capacity(self.batch.sources.len()),
+            ..Batch::default()
+        };
+        let batch = std::mem::replace(&mut self.batch, next);
+        let batch = Batch {
+            rows: self.rows.saturating_sub(batch.first_row),
+            body: body.into(),
+            header: self.header.clone(),
+            bytes_read: self.bytes_read.load(Ordering::Relaxed),
+            is_last,
+            ..batch
+        };
+        self.batches
+            .blocking_send(Ok(batch))
+            .map_err(|_| Stop::Unwanted)
+    }
+}
+
+/// The names of columns that mean nothing here.
+#[derive(Default)]
+pub(super) struct Ignored {
+    names: BTreeSet<String>,
+    is_new: bool,
+}
+
+impl Ignored {
+    pub(super) fn add(&mut self, name: &str) {
+        if self.names.len() < IGNORED_NAMES_MAX && !self.names.contains(name) {
+            self.names.insert(name.to_owned());
+            self.is_new = true;
+        }
+    }
+
+    /// All names, if one has come since they were last asked for.
+    fn take_new(&mut self) -> Option<String> {
+        if !std::mem::take(&mut self.is_new) {
+            return None;
+        }
+        let names: Vec<String> = self.names.iter().map(|name| shortened(name)).collect();
+        Some(names.join(", "))
+    }
+}
+
+/// Checks what every row needs.
+fn checked(row: Row<'_>) -> Result<Row<'_>, String> {
+    if row[MEMBER].as_deref().unwrap_or_default().is_empty() {
+        return Err("no member".to_owned());
+    }
+    if row[SCORE].is_none() {
+        return Err("no score".to_owned());
+    }
+    Ok(row)
+}
+
+/// Whether a JSON value is a number.
+pub(super) fn is_number(value: &str) -> bool {
+    value.starts_with(|first: char| first == '-' || first.is_ascii_digit())
+}
+
+/// The end of a file whose content is wrong from this line on.
+pub(super) fn content(path: &str, line: u64, detail: &impl ToString) -> Stop {
+    Stop::Failed(InputError::Content {
+        path: path.to_owned(),
+        line,
+        detail: detail.to_string(),
+    })
+}

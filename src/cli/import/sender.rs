@@ -1,0 +1,213 @@
+//! Sends batches to the service, each until every event in it has its result, and never when it could count twice.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use reqwest::header::CONTENT_TYPE;
+use reqwest::{Method, StatusCode};
+use serde::{Deserialize, Deserializer};
+
+use super::ImportError;
+use super::memory::Memory;
+use super::rejects::Rejection;
+use super::rows::Batch;
+use super::summary::Tally;
+use crate::cli::client::{Answer, Client, ClientError, Failure, Fault, Problem};
+use crate::domain::time::Span;
+
+/// The problems that say nothing about the event itself: it is to be sent again.
+const PASSING_PROBLEMS: [&str; 4] = [
+    "store-unavailable",
+    "store-full",
+    "internal",
+    "request-timeout",
+];
+/// Where batches go; what each event did to the standings isn't asked for, which spares both sides work.
+const EVENTS_PATH: &str = "/v1/events?standings=false";
+
+/// What has to be known of the board.
+#[derive(Clone, Debug)]
+pub(super) struct BoardFacts {
+    /// For how long it remembers ids, at least.
+    pub(super) idempotency: Span,
+    /// What changes with every change of its definition; `None` if the service doesn't say.
+    pub(super) version: Option<String>,
+}
+
+/// Sends the batches of an import.
+pub(super) struct Sender {
+    client: Client,
+    /// How many requests may have been taken: all that weren't certainly refused.
+    perhaps_taken: AtomicU64,
+}
+
+impl Sender {
+    pub(super) fn new(client: Client) -> Self {
+        Self {
+            client,
+            perhaps_taken: AtomicU64::new(0),
+        }
+    }
+
+    /// Reads the board: whether the service can be reached, the key is right and the board is there shows
+    /// before anything is sent.
+    pub(super) async fn board(&self) -> Result<BoardFacts, ClientError> {
+        let request = || self.client.board_request(Method::GET, "");
+        let patience = self.client.patience.first_contact_max;
+        let asked = self
+            .client
+            .ask(request, "the question for the board", patience);
+        let (BoardAnswer { idempotency }, version) = asked.await?;
+        Ok(BoardFacts {
+            idempotency,
+            version,
+        })
+    }
+
+    /// Whether any event may have been taken.
+    pub(super) fn has_perhaps_sent(&self) -> bool {
+        self.perhaps_taken.load(Ordering::Relaxed) > 0
+    }
+
+    /// Sends the events of a batch until each has its result, and counts those that were taken.
+    pub(super) async fn send(
+        &self,
+        batch: &Batch,
+        memory: Memory,
+    ) -> Result<(Tally, Vec<Rejection>), ImportError> {
+        if batch.sources.is_empty() {
+            return Ok(Default::default());
+        }
+        let Batch {
+            first_row, rows, ..
+        } = *batch;
+        let what = format!("rows {} to {}", first_row + 1, first_row + rows);
+        let mut is_resent = memory.is_unsure(first_row);
+        let mut until = memory.until(first_row);
+        let mut last = "the import was interrupted".to_owned();
+        let mut retry = self.client.retry(self.client.patience.outage_max);
+        loop {
+            let sent = Instant::now();
+            if until.is_some_and(|until| sent >= until) {
+                let idempotency = memory.idempotency;
+                return Err(ImportError::Forgotten {
+                    what,
+                    idempotency,
+                    last,
+                });
+            }
+            let answered = self.send_once(batch, &what).await;
+            let fault = match answered.and_then(|answer| self.count(&answer, batch, &what)) {
+                Ok((mut tally, rejections)) => {
+                    self.client.succeeded();
+                    if is_resent {
+                        tally.duplicate_resent = tally.duplicate;
+                    }
+                    return Ok((tally, rejections));
+                }
+                Err(fault) => fault,
+            };
+            let failure = retry.pause(fault).await?;
+            if !failure.is_certain {
+                is_resent = true;
+                until.get_or_insert(sent + Memory::resend_time(memory.idempotency));
+            }
+            last = failure.text;
+        }
+    }
+
+    async fn send_once(&self, batch: &Batch, what: &str) -> Result<Answer, Fault> {
+        let request = self.client.request(Method::POST, EVENTS_PATH);
+        let request = request.header(CONTENT_TYPE, "application/json");
+        // Before it is sent: an interruption may come before the answer.
+        self.perhaps_taken.fetch_add(1, Ordering::Relaxed);
+        let answered = self
+            .client
+            .exchange(request.body(batch.body.clone()), what)
+            .await;
+        let is_certain = match &answered {
+            Ok(_) => false,
+            Err(Fault::Passing(failure)) => failure.is_certain,
+            Err(Fault::Final(_)) => true,
+        };
+        if is_certain {
+            self.perhaps_taken.fetch_sub(1, Ordering::Relaxed);
+        }
+        answered
+    }
+
+    /// Counts the results of a batch.
+    fn count(
+        &self,
+        answer: &Answer,
+        batch: &Batch,
+        what: &str,
+    ) -> Result<(Tally, Vec<Rejection>), Fault> {
+        let BatchAnswer { results } = self.client.parsed(answer, what)?;
+        let events = batch.sources.len();
+        if results.len() != events {
+            let answer = format!("{} results for {events} events", results.len());
+            return Err(self.client.refused(what, StatusCode::OK, &answer));
+        }
+        let mut tally = Tally {
+            generated: batch.generated,
+            ..Tally::default()
+        };
+        let mut rejections = Vec::new();
+        for (EventAnswer { status, problem }, source) in results.iter().zip(&batch.sources) {
+            match status {
+                EventStatus::Applied => tally.applied += 1,
+                EventStatus::Unchanged => tally.unchanged += 1,
+                EventStatus::Duplicate => tally.duplicate += 1,
+                EventStatus::Rejected => {
+                    let name = problem.name();
+                    if let Some(fault) = self.client.as_missing_board(name) {
+                        return Err(fault);
+                    }
+                    if PASSING_PROBLEMS.contains(&name) {
+                        return Err(Fault::Passing(Failure {
+                            text: format!("{} answers {name}", self.client.url()),
+                            pause: None,
+                            is_certain: false,
+                        }));
+                    }
+                    let Problem { title, detail, .. } = problem;
+                    rejections.push(Rejection::new(source.clone(), name, title, detail));
+                }
+            }
+        }
+        Ok((tally, rejections))
+    }
+}
+
+#[derive(Deserialize)]
+struct BoardAnswer {
+    idempotency: Span,
+}
+
+#[derive(Deserialize)]
+struct BatchAnswer<'a> {
+    #[serde(borrow)]
+    results: Vec<EventAnswer<'a>>,
+}
+
+#[derive(Deserialize)]
+struct EventAnswer<'a> {
+    status: EventStatus,
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    problem: Problem<'a>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum EventStatus {
+    Applied,
+    Unchanged,
+    Duplicate,
+    Rejected,
+}
+
+/// `null` is as good as nothing.
+fn or_default<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Problem<'de>, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+}

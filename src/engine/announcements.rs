@@ -1,0 +1,53 @@
+//! The job that announces changes of definitions whose makers are gone.
+
+use std::time::Duration;
+
+use super::jobs::faults::Subject;
+use super::jobs::{Job, JobKind, Progress};
+use super::{Engine, Error};
+use crate::store::boards::Begun;
+
+/// Announces the changes that were begun so long ago that whoever made them is gone, or has failed.
+#[derive(Clone, Copy, Debug)]
+pub struct Announcements {
+    /// How old a change is when that is believed of it.
+    pub older_than: Duration,
+}
+
+impl Default for Announcements {
+    fn default() -> Self {
+        Self {
+            // Longer than a request takes, as a rule.
+            older_than: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Job for Announcements {
+    type Item = Begun;
+    const KIND: JobKind = JobKind::Announcement;
+
+    fn subject(&self, begun: &Begun) -> Subject {
+        Subject::board(&begun.id)
+    }
+
+    async fn due(&self, engine: &Engine) -> Result<Vec<Begun>, Error> {
+        let age_ms = i64::try_from(self.older_than.as_millis()).unwrap_or(i64::MAX);
+        Ok(engine.store.unfinished_changes(age_ms).await?)
+    }
+
+    async fn step(&self, engine: &Engine, begun: &Begun) -> Result<Progress, Error> {
+        let Begun { id, stamp } = begun;
+        let stored = engine.store.load_board(id).await?;
+        if let Some(Ok(board)) = &stored
+            && board.placement.next.is_some()
+        {
+            engine.store.mark_moving(id, true).await?;
+        }
+        engine
+            .store
+            .announce_board(id, stored.is_some(), Some(*stamp))
+            .await?;
+        Ok(Progress::Done)
+    }
+}

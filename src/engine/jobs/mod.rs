@@ -1,0 +1,234 @@
+//! The background work of an instance: one runner for all jobs.
+//!
+//! A [`Job`] says which items are due, and takes one item a bounded step further. The runner does the rest:
+//!
+//! - Items take turns, step by step, a few of them side by side. So a long item does not hold up a short one.
+//! - What came of each item is recorded by itself ([`faults`]). An item that fails waits for longer and longer, while the
+//!   others go on. A server that does not answer is no fault of an item: the others have their turn, and then the run ends
+//!   with that error.
+//! - A step may be taken by any number of instances at once, or its item has a [`lease::Lease`]. What is done stays done:
+//!   whoever goes on begins with what is stored.
+//! - Looking for what is due costs nothing for items that are idle. It is either a set in Redis that names what is to be
+//!   done, or a [`schedule::Schedule`].
+
+pub mod faults;
+pub mod lease;
+pub mod schedule;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use futures::stream::{FuturesUnordered, StreamExt};
+use metrics::{counter, gauge, histogram};
+
+use self::faults::Subject;
+use super::{Engine, Error};
+
+/// How many items of a job are worked on side by side.
+const AT_ONCE: usize = 4;
+
+/// A kind of background work.
+pub trait Job: fmt::Debug + Send + Sync {
+    /// One thing that is to be done.
+    type Item: Send + Sync;
+    /// Its kind: the name in metrics, in the log and in faults.
+    const KIND: JobKind;
+    /// The pause of an item between two steps, in which other clients have Redis to themselves.
+    const PAUSE: Duration = Duration::ZERO;
+
+    /// What the faults of an item go by.
+    fn subject(&self, item: &Self::Item) -> Subject;
+
+    /// The items that are due now.
+    fn due(&self, engine: &Engine) -> impl Future<Output = Result<Vec<Self::Item>, Error>> + Send;
+
+    /// Takes an item a bounded step further.
+    fn step(
+        &self,
+        engine: &Engine,
+        item: &Self::Item,
+    ) -> impl Future<Output = Result<Progress, Error>> + Send;
+}
+
+/// How far a step has come.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Progress {
+    /// There is more to do for the item now.
+    More,
+    /// There is not, for this instance.
+    Done,
+}
+
+/// The kinds of background work.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum JobKind {
+    /// Holding the definition of a board in memory.
+    Definition,
+    /// Completing derived standings ahead of time.
+    Rollover,
+    /// Moving the data of a board to other shards.
+    Reshard,
+    /// Unlinking data that is not needed any more.
+    Purge,
+    /// Settling reservations that are left behind.
+    Reservations,
+    /// Announcing a change whose maker is gone.
+    Announcement,
+    /// Looking among all keys for what deleted boards have left.
+    Sweep,
+}
+
+impl JobKind {
+    const ALL: [Self; 7] = [
+        Self::Definition,
+        Self::Rollover,
+        Self::Reshard,
+        Self::Purge,
+        Self::Reservations,
+        Self::Announcement,
+        Self::Sweep,
+    ];
+
+    /// The name, a label of metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Definition => "definition",
+            Self::Rollover => "rollover",
+            Self::Reshard => "reshard",
+            Self::Purge => "purge",
+            Self::Reservations => "reservations",
+            Self::Announcement => "announcement",
+            Self::Sweep => "sweep",
+        }
+    }
+}
+
+impl Engine {
+    /// Brings all that is due of a job to its end. Safe to run on any number of instances at once, and to stop half-way.
+    pub async fn run<J: Job>(&self, job: &J) -> Result<(), Error> {
+        let kind = J::KIND.name();
+        let mut waiting = VecDeque::from(job.due(self).await?);
+        let mut running = FuturesUnordered::new();
+        let mut failed = None;
+        loop {
+            while running.len() < AT_ONCE
+                && let Some(item) = waiting.pop_front()
+            {
+                running.push(self.take_step(job, item));
+            }
+            #[expect(clippy::cast_precision_loss, reason = "a count of items")]
+            gauge!("standings_job_items", "job" => kind)
+                .set((waiting.len() + running.len()) as f64);
+            match running.next().await {
+                Some((item, Ok(Progress::More))) => waiting.push_back(item),
+                Some((_, Ok(Progress::Done))) => {}
+                Some((_, Err(error))) => failed = Some(error),
+                None => return failed.map_or(Ok(()), Err),
+            }
+        }
+    }
+
+    /// Takes an item one step further. A fault of the item is recorded, and ends its turns for this time.
+    async fn take_step<J: Job>(
+        &self,
+        job: &J,
+        item: J::Item,
+    ) -> (J::Item, Result<Progress, Error>) {
+        let subject = job.subject(&item);
+        if !self.faults.is_due(J::KIND, &subject) {
+            return (item, Ok(Progress::Done));
+        }
+        let begun = Instant::now();
+        let stepped = Box::pin(job.step(self, &item)).await;
+        let kind = J::KIND.name();
+        histogram!("standings_job_step_seconds", "job" => kind).record(begun.elapsed());
+        let result = if stepped.is_ok() { "ok" } else { "failed" };
+        counter!("standings_job_steps_total", "job" => kind, "result" => result).increment(1);
+        let now = self.clock.now();
+        self.faults
+            .record(J::KIND, &subject, now, stepped.as_ref().err());
+        let progress = match stepped {
+            Err(error) if error.is_fault() => Ok(Progress::Done),
+            stepped => stepped,
+        };
+        if progress
+            .as_ref()
+            .is_ok_and(|progress| *progress == Progress::More)
+        {
+            tokio::time::sleep(J::PAUSE).await;
+        }
+        (item, progress)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parking_lot::Mutex;
+
+    use super::*;
+    use crate::clock::Clock;
+    use crate::domain::ids::BoardId;
+    use crate::domain::time::Timestamp;
+    use crate::store::{Address, Store, StoreError};
+    use crate::timeouts::TimeoutFactor;
+
+    /// Counts to a number for each item. The items of one board fail, and those of another one meet a server that is away.
+    #[derive(Debug, Default)]
+    struct Counting {
+        steps: Mutex<Vec<(&'static str, u32)>>,
+    }
+
+    impl Job for Counting {
+        type Item = (&'static str, u32);
+        const KIND: JobKind = JobKind::Purge;
+
+        fn subject(&self, (board, _): &Self::Item) -> Subject {
+            Subject::board(&BoardId::parse(board).unwrap())
+        }
+
+        async fn due(&self, _: &Engine) -> Result<Vec<Self::Item>, Error> {
+            Ok(vec![("bad", 1), ("away", 1), ("long", 5), ("short", 1)])
+        }
+
+        async fn step(&self, _: &Engine, item: &Self::Item) -> Result<Progress, Error> {
+            let done = {
+                let mut steps = self.steps.lock();
+                steps.push(*item);
+                steps.iter().filter(|step| step.0 == item.0).count()
+            };
+            tokio::task::yield_now().await;
+            match item.0 {
+                "bad" => Err(StoreError::Unexpected("WRONGTYPE".into()).into()),
+                "away" => Err(StoreError::Unavailable("away".into()).into()),
+                _ if done >= item.1 as usize => Ok(Progress::Done),
+                _ => Ok(Progress::More),
+            }
+        }
+    }
+
+    fn count(job: &Counting, board: &str) -> usize {
+        let steps = job.steps.lock();
+        steps.iter().filter(|step| step.0 == board).count()
+    }
+
+    #[tokio::test]
+    async fn items_take_turns_and_one_that_fails_holds_up_no_other() {
+        let address = Address::parse("redis://127.0.0.1:1");
+        let store = Store::connect(&address, TimeoutFactor::default()).unwrap();
+        let engine = Engine::new(store, Clock::set_to(Timestamp::from_ms_clamped(0)));
+        let job = Counting::default();
+        let run = engine.run(&job).await;
+        assert!(matches!(run, Err(Error::Store(StoreError::Unavailable(_)))));
+        let counts = ["bad", "away", "long", "short"].map(|board| count(&job, board));
+        assert_eq!(counts, [1, 1, 5, 1]);
+        assert_eq!(job.steps.lock().last(), Some(&("long", 5)));
+        // What has failed waits; what a server did not answer does not.
+        engine.run(&job).await.unwrap_err();
+        let counts = ["bad", "away"].map(|board| count(&job, board));
+        assert_eq!(counts, [1, 2]);
+        let (faults, _) = engine.faults.list(5);
+        assert_eq!(faults.len(), 1);
+        assert_eq!(faults[0].board.as_str(), "bad");
+    }
+}

@@ -1,0 +1,31 @@
+//! The job that unlinks data that nothing needs any more.
+
+use super::jobs::faults::Subject;
+use super::jobs::{Job, JobKind, Progress};
+use super::{Engine, Error};
+use crate::store::purge::Unneeded;
+
+/// Unlinks what is marked as not needed: of deleted boards, and of shards that a board has moved away from.
+#[derive(Clone, Copy, Debug)]
+pub struct Purge;
+
+impl Job for Purge {
+    type Item = Unneeded;
+    const KIND: JobKind = JobKind::Purge;
+
+    fn subject(&self, unneeded: &Unneeded) -> Subject {
+        Subject::part(&unneeded.id, unneeded.to_string())
+    }
+
+    async fn due(&self, engine: &Engine) -> Result<Vec<Unneeded>, Error> {
+        Ok(engine.store.unneeded().await?)
+    }
+
+    async fn step(&self, engine: &Engine, unneeded: &Unneeded) -> Result<Progress, Error> {
+        Ok(if engine.store.purge(unneeded).await? {
+            Progress::More
+        } else {
+            Progress::Done
+        })
+    }
+}

@@ -1,0 +1,16 @@
+//! The jobs of the background work, which tests run when they want to.
+
+use std::time::Duration;
+
+pub use standings::engine::announcements::Announcements;
+pub use standings::engine::moves::Moves;
+pub use standings::engine::purge::Purge;
+use standings::engine::reservations::LeftBehind;
+pub use standings::engine::rollover::Rollover;
+pub use standings::engine::sweep::Sweep;
+
+/// Settles all reservations that are open, however young.
+pub const SETTLE_ALL: LeftBehind = LeftBehind {
+    older_than: Duration::ZERO,
+    interval: Duration::ZERO,
+};
