@@ -43,7 +43,8 @@ if #KEYS < 5 or #ARGV ~= 1 then return redis.error_reply('ERR advance.lua: 5 key
 local BOARD, REGISTRY, STATE, TARGET = KEYS[1], KEYS[2], KEYS[3], 4
 require_slot(BOARD)
 local args = cmsgpack.unpack(ARGV[1])
-local layout = args.layout
+local layout, names = args.layout, {}
+local standings = open_standings(layout, names)
 local PERIODS = TARGET + layout.width
 
 local board = call('HMGET', BOARD, 'version', 'moving')
@@ -53,7 +54,7 @@ if board[2] then start_capture_of_drops(board[2]) end
 
 -- The standing of the period that lies `back` periods before the newest.
 local function period(back)
-  return standing_at(layout, PERIODS + back * layout.width)
+  return standing_at(standings, PERIODS + back * layout.width)
 end
 
 -- Drops what nobody needs: old standings that were built for a read, once they are unused or too many.
@@ -84,7 +85,7 @@ local function retire(entries)
 end
 
 local function begin(entries)
-  local target = standing_at(layout, TARGET)
+  local target = standing_at(standings, TARGET)
   local entry = {
     start = args.start, oldest = args.oldest, used_at = args.now, done = false,
     zset = target.zset, hash = target.hash, dense = target.dense, total = target.total,
@@ -118,7 +119,7 @@ end
 -- The time of a member whose sum in the standing before is zero: of its newest period.
 local function newest_time(id)
   for back = 1, args.periods - 1 do
-    local scores, times = fetch(layout, period(back), {id})
+    local scores, times = fetch(period(back), {id})
     if scores[1] then return times[1] end
   end
 end
@@ -128,7 +129,7 @@ end
 -- Those of the members that the standing doesn't list.
 local function unlisted_of(target, ids, scores, times)
   if #ids == 0 then return ids, scores, times end
-  local listed = fetch(layout, target, ids)
+  local listed = fetch(target, ids)
   local other_ids, other_scores, other_times, count = {}, {}, {}, 0
   for index = 1, #ids do
     if not listed[index] then
@@ -146,7 +147,7 @@ local function settle(entry, terms, walked, target, ids, scores, times)
   for index = 1, #ids do sums[index] = 0 end
   for _, term in ipairs(terms) do
     local term_scores, term_times = scores, times
-    if term ~= walked then term_scores, term_times = fetch(layout, term.standing, ids) end
+    if term ~= walked then term_scores, term_times = fetch(term.standing, ids) end
     for index = 1, #ids do
       if term_scores[index] then
         sums[index] = sums[index] + term.sign * term_scores[index]
@@ -161,7 +162,7 @@ local function settle(entry, terms, walked, target, ids, scores, times)
       set(target, index, sums[index], time or layout.hashed and newest_time(ids[index]) or nil)
     end
   end
-  flush(layout, target)
+  flush(target)
   target.score, target.time, target.old_score, target.old_time = {}, {}, {}, {}
 end
 
@@ -171,7 +172,7 @@ local function walk_on(entry, terms, present, target, count)
   while count > 0 and walk.term <= #terms do
     local walked = terms[walk.term]
     local ids, scores, times
-    ids, scores, times, walk.cursor = scan_members(layout, walked.standing, walk.cursor, count)
+    ids, scores, times, walk.cursor = scan_members(walked.standing, walk.cursor, count)
     if walk.cursor == '0' then walk.term = walk.term + 1 end
     count = count - math.max(1, #ids)
     settle(entry, present, walked, target, unlisted_of(target, ids, scores, times))
@@ -199,10 +200,10 @@ if not entry then
   table.insert(entries, entry)
 end
 
-local target = open_standing(entry)
+local target = open_standing(standings, entry)
 local terms, present = {}, {}
 for index, term in ipairs(entry.terms) do
-  terms[index] = {standing = open_standing(term), sign = term.sign, is_initial = term.is_initial}
+  terms[index] = {standing = open_standing(standings, term), sign = term.sign, is_initial = term.is_initial}
   if call('EXISTS', term.zset) == 1 then table.insert(present, terms[index]) end
 end
 local count = math.max(math.min(MEMBERS_MIN, args.budget), math.floor(args.budget / math.max(1, #present)))

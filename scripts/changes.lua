@@ -26,6 +26,7 @@ local HEAD, CHANGES, COPIED = KEYS[1], KEYS[2], KEYS[3]
 local args = cmsgpack.unpack(ARGV[1])
 require_slot(HEAD)
 local layout = args.layout
+local standings = open_standings(layout, {})
 
 local head = call('HMGET', HEAD, 'version', 'moving')
 if not (is_of_generation(head[1], args.generation) and head[2]) then return {'STALE'} end
@@ -36,8 +37,8 @@ end
 
 local function read_member(noted)
   local zset, id = string.match(noted, '^(.-)' .. SEPARATOR .. '(.*)$')
-  local standing = open_standing({zset = zset, hash = layout.hashed and members_of(zset)})
-  local scores, times = fetch(layout, standing, {id})
+  local standing = open_standing(standings, {zset = zset, hash = layout.hashed and members_of(zset)})
+  local scores, times = fetch(standing, {id})
   return expires_of(zset), scores[1] and number_text(scores[1]) or '', number_text(times[1] or 0)
 end
 

@@ -44,7 +44,6 @@
 --   reply {'OK', '', '0', 1, {'stray', 0, 'ann', '-5', '7', '-5', '8'}}
 
 local ENDING_MS, APART_MS_MAX = 60000, 60000
-local SCORE_MAX = 9007199254740991
 local AT_ONCE_MAX = 500
 local TYPES = {zset = 'zset', hash = 'hash', dense = 'zset', total = 'hash'}
 local PARTS = {'zset', 'hash', 'dense', 'total'}
@@ -52,7 +51,7 @@ local PARTS = {'zset', 'hash', 'dense', 'total'}
 if #KEYS < 2 or #ARGV ~= 1 then return redis.error_reply('ERR check.lua: 2 keys or more, 1 argument') end
 local args = cmsgpack.unpack(ARGV[1])
 local layout = args.layout
-local standing = standing_at(layout, 2)
+local standing = standing_at(open_standings(layout, {}), 2)
 local STATE = args.is_derived and KEYS[#KEYS]
 
 local head = call('HMGET', KEYS[1], 'version', 'moving')
@@ -279,7 +278,7 @@ local function check_members(flat)
       end
     end
   end
-  if mends then keep_best(layout, standing) end
+  if mends then keep_best(standing) end
 end
 
 -- Entries of the distinct scores, as a flat list of members and scores.
@@ -348,7 +347,7 @@ if phase == '' then
   check_ends()
   local count = call('ZCARD', standing.zset)
   if layout.keep > 0 and count > layout.keep then
-    if mends then keep_best(layout, standing) end
+    if mends then keep_best(standing) end
     differs('too_long', mends, number_text(count), number_text(layout.keep))
   end
   phase = phases[1]

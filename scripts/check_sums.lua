@@ -32,7 +32,6 @@
 --   reply {'OK', -1, '0', 0, {'sum', 0, 'ann', '-5', '', '-8', ''}}
 
 local MEMBERS_MIN = 16
-local SCORE_MAX = 9007199254740991
 
 if #KEYS < 5 or #ARGV ~= 1 then return redis.error_reply('ERR check_sums.lua: 5 keys or more, 1 argument') end
 local REGISTRY, STATE, TARGET = KEYS[2], KEYS[3], 4
@@ -58,10 +57,11 @@ local function members_type(standing)
   return found, found == expected or found == 'none'
 end
 
-local target = standing_at(layout, TARGET)
+local standings = open_standings(layout, {})
+local target = standing_at(standings, TARGET)
 local terms, absent = {}, {}
 for first = TARGET + layout.width, #KEYS, layout.width do
-  local term = standing_at(layout, first)
+  local term = standing_at(standings, first)
   local found, is_sound = members_type(term)
   if not is_sound then return {'LOST'} end
   if found == 'none' then absent[#absent + 1] = term.zset end
@@ -92,7 +92,7 @@ local function of_terms(ids)
   local scores, times = {}, {}
   for index, term in ipairs(terms) do
     if term.is_there then
-      scores[index], times[index] = fetch(layout, term.standing, ids)
+      scores[index], times[index] = fetch(term.standing, ids)
     else
       scores[index], times[index] = {}, {}
     end
@@ -129,7 +129,7 @@ end
 local is_dropped = false
 -- Compares members that were met in the walk over the standing itself, 0, or over this term.
 local function compare(walked, ids)
-  local scores, times = fetch(layout, target, ids)
+  local scores, times = fetch(target, ids)
   local term_scores, term_times = of_terms(ids)
   for m, id in ipairs(ids) do
     -- Who is listed in several of them is met in several walks, and compared in the first.
@@ -156,7 +156,7 @@ local count = math.max(MEMBERS_MIN, math.floor(args.budget / present))
 local walked, cursor = args.term, args.cursor
 while count > 0 and walked <= #terms and not is_dropped do
   local standing = walked == 0 and target or terms[walked].standing
-  local ids, _, _, next_cursor = scan_members(layout, standing, cursor, count)
+  local ids, _, _, next_cursor = scan_members(standing, cursor, count)
   -- A command takes so many at a time.
   for first = 1, #ids, 500 do compare(walked, {unpack(ids, first, math.min(#ids, first + 499))}) end
   count, cursor = count - math.max(1, #ids), next_cursor

@@ -44,17 +44,18 @@ local function copy_standing(first, expires, lists_all, ids, scores, times)
   local layout = {}
   for name, value in pairs(args.layout) do layout[name] = value end
   if lists_all then layout.keep = 0 end
-  local standing, members = standing_at(layout, first), {}
+  local names, members = {}, {}
   for _, id in ipairs(ids) do
     names[#names + 1] = id
     members[#members + 1] = #names
   end
-  load(layout, standing, members)
+  local standing = standing_at(open_standings(layout, names), first)
+  load(standing, members)
   for index, m in ipairs(members) do
     local score = scores[index]
     set(standing, m, score, score and layout.hashed and times[index] or nil)
   end
-  if flush(layout, standing) then
+  if flush(standing) then
     for _, key in ipairs(keys_of(standing)) do keep_until(key, expires) end
   end
 end

@@ -20,14 +20,13 @@
 --   ARGV  {version='1-1', …, names={'ann'}, scores={-120}, time=0}
 --   reply {'OK', 1}
 
-local SCORE_MAX = 9007199254740991
-
 if #KEYS < 4 or #ARGV ~= 1 then return redis.error_reply('ERR initial.lua: 4 keys or more, 1 argument') end
 local BOARD, REGISTRY, SCORES = KEYS[1], KEYS[2], 3
 require_slot(BOARD)
 local args = cmsgpack.unpack(ARGV[1])
 local layout, scores = args.layout, args.scores
-names = args.names
+local names = args.names
+local standings = open_standings(layout, names)
 
 local board = call('HMGET', BOARD, 'version', 'moving')
 if board[1] ~= args.version then return {'STALE'} end
@@ -40,9 +39,9 @@ for m = 1, #names do members[m] = m end
 local own_layout = {}
 for name, value in pairs(layout) do own_layout[name] = value end
 own_layout.keep = 0
-local own = standing_at(own_layout, SCORES)
+local own = standing_at(open_standings(own_layout, names), SCORES)
 own.kind = KIND_INITIAL_SCORES
-load(own_layout, own, members)
+load(own, members)
 
 -- What has to be set: {standing, m, score, time}. On a list that is kept short nobody may fall: then the standing is
 -- built anew when it is needed.
@@ -50,10 +49,10 @@ local changes, states = {}, {}
 
 -- The place of a member that would pass the bound in an entry's standing, or nil.
 local function look_up(entry)
-  local standing, events = open_standing(entry), open_standing(entry.events)
+  local standing, events = open_standing(standings, entry), open_standing(standings, entry.events)
   standing.kind = KIND_DERIVED
-  load(layout, standing, members)
-  load(layout, events, members)
+  load(standing, members)
+  load(events, members)
   for m = 1, #names do
     local score = (events.score[m] or scores[m]) and (events.score[m] or 0) + (scores[m] or 0)
     if score and math.abs(score) > SCORE_MAX then return m end
@@ -83,13 +82,13 @@ for state, entries in pairs(states) do
     if entry.is_dropped then
       drop_entry(entry)
     else
-      flush(layout, open_standing(entry))
+      flush(open_standing(standings, entry))
       kept[#kept + 1] = entry
     end
   end
   if #kept < #entries then call('SET', state, cmsgpack.pack(kept)) end
 end
 for m = 1, #names do set(own, m, scores[m], scores[m] and layout.hashed and args.time or nil) end
-if flush(own_layout, own) then call('SADD', REGISTRY, unpack(keys_of(own))) end
+if flush(own) then call('SADD', REGISTRY, unpack(keys_of(own))) end
 call('HSET', BOARD, 'used', args.version)
-return {'OK', count_members(own_layout, own)}
+return {'OK', count_members(own)}

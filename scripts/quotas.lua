@@ -17,23 +17,23 @@ local rules, instant = args.rules, args.instant
 if call('HGET', KEYS[1], 'version') ~= args.version then return {'STALE'} end
 
 local reply = {'OK'}
-load_counts(rules, {args.uses})
-for place, use in ipairs(args.uses) do
+local counts = open_counts(rules, {args.uses})
+for index, use in ipairs(args.uses) do
   local rule, frees, taken = rules[use[1]], 0, {}
-  for pool, index in ipairs(use[4]) do
-    local key = KEYS[index]
-    if index == 0 then
+  for pool, key_index in ipairs(use[4]) do
+    local key = KEYS[key_index]
+    if key_index == 0 then
       taken[pool] = '0'
     elseif rule.log == 0 then
-      taken[pool] = number_text(counts[key])
+      taken[pool] = number_text(counts.sums[key])
     else
-      local fullest, instants, amounts = fullest_of_log(rule, key, instant)
+      local fullest, instants, amounts = counts.fullest_of_log(rule, key, instant)
       taken[pool] = number_text(fullest)
       if pool == 1 and fullest >= rule.allowances[1] then
-        frees = log_frees(rule, key, rule.allowances[1], 1, instant, instants, amounts)
+        frees = counts.log_frees(rule, key, rule.allowances[1], 1, instant, instants, amounts)
       end
     end
   end
-  reply[place + 1] = {number_text(frees), unpack(taken)}
+  reply[index + 1] = {number_text(frees), unpack(taken)}
 end
 return reply

@@ -5,25 +5,26 @@
 --          events
 -- KEYS[#KEYS] registry, with ARGV[2]
 --
+-- Names in capitals are in src/store/protocol.rs.
 -- ARGV[1]  MessagePack of a map:
 --   version, layout, ranking   as in apply.lua
 --   standings   list of {standing, state (0 if it isn't derived), start (ms, of its newest period)}
 --   queries     list of
---     {1, place in `standings`, offset, count, member (id, or false)}               a page
---     {2, place in `standings`, member, around (1 or more), place of the one before (0: none)}   a member
---     {3, place in `standings`, list of members}                                    a subset
---     {4, place in `standings`, list of numbers of events}                          what a standing amounts to
+--     {PAGE, index in `standings`, offset, count, member (id, or false)}               a page
+--     {MEMBER, index in `standings`, member, around (1 or more), index of the one before (0: none)}   a member
+--     {SUBSET, index in `standings`, list of members}                                    a subset
+--     {AMOUNTS, index in `standings`, list of numbers of events}                          what a standing amounts to
 --   and of a shard (src/engine/merge.rs), where a mark is {score, time (a tie key), id} of a member that may lie in
 --   another shard; an empty id is ahead of all that have this score:
---     {5, place in `standings`, from, to, count}     about `count` entries, evenly spread between two places
---     {6, place in `standings`, mark, before, count} `before` entries ahead of a mark and `count` from it on
---     {7, place in `standings`, list of marks}       how many entries are ahead of each
+--     {SPREAD, index in `standings`, from, to, count}     about `count` entries, evenly spread between two places
+--     {SLICE, index in `standings`, mark, before, count} `before` entries ahead of a mark and `count` from it on
+--     {PLACES, index in `standings`, list of marks}       how many entries are ahead of each
 --
 -- ARGV[2]  to a replica: the id of the process whose data is known to be fresh enough. It does not know that its slot
 --          is moving, and may have a part of the keys
 --
 -- Reply: {'STALE'}, also by another process, and where a key is missing on a replica, or {'OK', an answer to each query}:
---   {-1, start}   a standing that it needs is not complete
+--   {INCOMPLETE, start}   a standing that it needs is not complete
 --   page     {total, rank of the first entry, entries, {} (no member) or {rank, score, sorted-set member}}
 --   member   {total} (no member), or
 --            {total, place from 0, place of the first entry, its rank, entries, {} or {rank, score} before}, and if it
@@ -40,8 +41,6 @@
 --   KEYS  st:{b}  st:{b}:1:s:day:2026-11-21
 --   ARGV  {version='1-1', …, standings={{2, 0, 0}}, queries={{1, 1, 0, 10, 'bob'}}}
 --   reply {'OK', {2, 1, {'ann', '-5', 'bob', '-3'}, {2, '-3', 'bob'}}}
-
-local PAGE, MEMBER, SUBSET, AMOUNTS, SPREAD, SLICE, PLACES = 1, 2, 3, 4, 5, 6, 7
 
 if #KEYS < 2 or #ARGV < 1 then return redis.error_reply('ERR read.lua: 2 keys or more, 1 or 2 arguments') end
 local args = cmsgpack.unpack(ARGV[1])
@@ -63,10 +62,10 @@ if call('HGET', KEYS[1], 'version') ~= args.version then return {'STALE'} end
 if ARGV[2] and not (ARGV[2] == process_id() and is_whole()) then return {'STALE'} end
 
 -- Opens the standings; `is_missing` marks one that is derived and not complete.
-local standings = {}
+local opened, standings = open_standings(layout, {}), {}
 for place, described in ipairs(args.standings) do
   local first, state, start = unpack(described)
-  local standing = standing_at(layout, first)
+  local standing = standing_at(opened, first)
   if state > 0 then
     local entry = entry_at(derived_entries(KEYS[state]), start)
     standing.is_missing = not (entry and entry.done)
@@ -76,7 +75,7 @@ for place, described in ipairs(args.standings) do
 end
 
 local function total_of(standing)
-  standing.count = standing.count or count_members(layout, standing)
+  standing.count = standing.count or count_members(standing)
   return standing.count
 end
 
@@ -125,7 +124,7 @@ answers[MEMBER] = function(standing, id, around, before)
   local previous = {}
   if before > 0 then
     local standing_before = standings[before]
-    if standing_before.is_missing then return {-1, number_text(standing_before.start)} end
+    if standing_before.is_missing then return {INCOMPLETE, number_text(standing_before.start)} end
     local old_score, old_place = find(standing_before, id)
     if old_score then previous = {rank_at(standing_before, old_place, old_score), old_score} end
   end
@@ -221,7 +220,7 @@ local reply = {'OK'}
 for index, query in ipairs(args.queries) do
   local standing = standings[query[2]]
   if standing.is_missing then
-    reply[index + 1] = {-1, number_text(standing.start)}
+    reply[index + 1] = {INCOMPLETE, number_text(standing.start)}
   else
     reply[index + 1] = answers[query[1]](standing, unpack(query, 3))
   end

@@ -8,7 +8,7 @@
 -- KEYS[1]  board      head of the shard's counts (src/store/keys.rs has the form of every key)
 -- KEYS[2]  registry   set: names of the keys of quotas that don't expire
 -- KEYS[3]  reserved   hash: token -> note, MessagePack of a map: at (ms since the epoch, by the server's clock), tag,
---                     record and fence (as below), taken = list of {pool, amount (text), its entry in the log, '': a sum}
+--                     record and void (as below), taken = list of {pool, amount (text), its entry in the log, '': a sum}
 -- KEYS[4]  reserving  hash: pool -> how many of its reservations are open
 -- KEYS[5…] pools, named by their index in ARGV[1] (lib/quota.lua)
 --
@@ -17,24 +17,23 @@
 --   tokens      texts, by which the reservation is known from then on
 --   instants    ms since the epoch
 --   uses        for each a list, in the order of the quotas; see lib/quota.lua
---   asks        whether it is asked what is left of them
+--   asks        whether it is asked what remains of them
 --   tags        the shard of its member
 --   records     the key there under which the event is remembered if it is taken
---   fences      the key there that makes it void (fence.lua)
+--   voids       the key there of the mark that voids its token (void.lua)
 --
 -- Reply: {'STALE'}, or {'OK', one for each event}:
---   {1, left…}         reserved; if it was asked, what is left of each of its uses, as text
---   {2, quota, ms}     this quota is used up; when a sliding window would take the event, text, 0: not told
---   {3, quota}         whether this quota is used up depends on reservations that are open: nothing done, ask again
+--   {RESERVED, remaining…}   if it was asked, what remains of each of its uses, as text
+--   {USED_UP, quota, ms}     this quota is used up; when a sliding window would take the event, text, 0: not told
+--   {WAITS, quota}           whether this quota is used up depends on reservations that are open: nothing done, ask again
+-- The codes are in src/store/protocol.rs.
 -- Example: two events of a voter where one is left of a quota: {'OK', {1}, {3, 1}}, and later for the second one
 --   {'OK', {2, 1, '0'}}
-
-local RESERVED, USED_UP, WAITS = 1, 2, 3
 
 if #KEYS < 4 or #ARGV ~= 1 then return redis.error_reply('ERR reserve.lua: 4 keys or more, 1 argument') end
 local BOARD, REGISTRY, NOTES, RESERVING = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local args = cmsgpack.unpack(ARGV[1])
-local rules, now = args.rules, args.now
+local now = args.now
 
 if call('HGET', BOARD, 'version') ~= args.version then return {'STALE'} end
 
@@ -49,6 +48,7 @@ local function each_pool(uses, visit)
   end
 end
 
+local counts = open_counts(args.rules, args.uses)
 -- How many reservations are open of the pools, where there are any; and of which that has changed.
 local reserving, changed = {}, {}
 
@@ -82,42 +82,41 @@ local notes = {}
 
 local function note(e, pools)
   local taken = {}
-  for place, pool in ipairs(pools) do
-    taken[place] = {pool.key, number_text(pool.amount), pool.entry or ''}
+  for index, pool in ipairs(pools) do
+    taken[index] = {pool.key, number_text(pool.amount), pool.entry or ''}
     reserving[pool.key] = (reserving[pool.key] or 0) + 1
     changed[pool.key] = true
   end
   notes[#notes + 1] = args.tokens[e]
   notes[#notes + 1] = cmsgpack.pack(
-    {at = at, tag = args.tags[e], record = args.records[e], fence = args.fences[e], taken = taken})
+    {at = at, tag = args.tags[e], record = args.records[e], void = args.voids[e], taken = taken})
 end
 
 local function reserve(e)
   local uses, instant = args.uses[e], args.instants[e]
   if args.requests[e] ~= request then request, blocked = args.requests[e], {} end
   if is_blocked(uses) then return wait(uses, uses[1][1]) end
-  local pools, quota, frees = choose_pools(rules, uses, instant, reserving)
+  local pools, quota, frees = counts.choose_pools(uses, instant, reserving)
   if not pools and not frees then return wait(uses, quota) end
   if not pools then return {USED_UP, quota, number_text(frees)} end
-  local lefts = args.asks[e] and lefts_of(rules, uses, instant) or {}
-  take_from(pools, instant, now, args.tokens[e])
+  local remaining = args.asks[e] and counts.remaining_of(uses, instant) or {}
+  counts.take_from(pools, instant, now, args.tokens[e])
   note(e, pools)
-  return {RESERVED, unpack(lefts)}
+  return {RESERVED, unpack(remaining)}
 end
 
-load_counts(rules, args.uses)
 load_reserving()
 local reply = {'OK'}
 for e = 1, #args.tokens do reply[e + 1] = reserve(e) end
 
-flush_counts(REGISTRY, now)
+counts.flush(REGISTRY, now)
 if #notes > 0 then
-  local counts = {}
+  local open = {}
   for pool in pairs(changed) do
-    counts[#counts + 1] = pool
-    counts[#counts + 1] = number_text(reserving[pool])
+    open[#open + 1] = pool
+    open[#open + 1] = number_text(reserving[pool])
   end
-  call('HSET', RESERVING, unpack(counts))
+  call('HSET', RESERVING, unpack(open))
   call('HSET', NOTES, unpack(notes))
   call('SADD', REGISTRY, NOTES, RESERVING)
 end

@@ -6,7 +6,7 @@
 -- ARGV[1]  MessagePack of a map: version (as in apply.lua); cursor ('0' at first; lib/cursor.lua) and count: about how many are
 --          looked at; older: only those that are as old, in ms by the server's clock
 --
--- Reply: {'STALE'}, or {'OK', cursor ('0': this was the last part), for each {token, age in ms, tag, record, fence}}
+-- Reply: {'STALE'}, or {'OK', cursor ('0': this was the last part), for each {token, age in ms, tag, record, void}}
 -- Example: a reservation that nobody settled: {'OK', '0', {'fYQ3xK0aZ-1', 15012, 'b:4:1', 'st:{b:4:1}:1:e:x1', …}}
 
 local call = redis.call
@@ -24,6 +24,6 @@ local reply = {'OK', cursor}
 for index = 1, #flat, 2 do
   local note = cmsgpack.unpack(flat[index + 1])
   local age = now - note.at
-  if age >= args.older then reply[#reply + 1] = {flat[index], age, note.tag, note.record, note.fence} end
+  if age >= args.older then reply[#reply + 1] = {flat[index], age, note.tag, note.record, note.void} end
 end
 return reply

@@ -1,4 +1,5 @@
 -- lib/check.lua: what the steps of `standings check` have in common.
+-- Uses: lib/standing.lua, lib/derived.lua
 --
 -- A step compares in one script, and mends in the same script: so nothing that changes meanwhile is taken for a
 -- contradiction, and nothing is mended that has come right by itself. Each difference that it finds is a list: its code,
@@ -36,7 +37,7 @@ end
 -- A stored number as text, whatever it is.
 local function shown(number)
   if not number then return '' end
-  if number ~= math.floor(number) or math.abs(number) > 9007199254740991 then
+  if number ~= math.floor(number) or math.abs(number) > SCORE_MAX then
     return string.format('%.17g', number)
   end
   return number_text(number)

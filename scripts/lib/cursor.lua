@@ -1,4 +1,5 @@
 -- lib/cursor.lua: walks that go on on another server.
+-- Uses: lib/process.lua
 --
 -- A cursor of Redis tells how far a walk has come through the buckets of a table, and each process of Redis puts the
 -- same things into other buckets. On another one (Redis was restarted, a replica has taken over, the slot has moved) it

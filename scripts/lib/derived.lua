@@ -1,4 +1,5 @@
 -- lib/derived.lua: which standings of a derived series are there: of a rolling window, or of one with initial scores.
+-- Uses: lib/standing.lua, lib/capture.lua
 --
 -- The series' state is one string, MessagePack of a list of entries, one for each standing of it that is
 -- complete or being built; where there is no entry there is no data:
@@ -25,7 +26,7 @@ local function derived_entries(state)
   return packed and cmsgpack.unpack(packed) or {}
 end
 
--- The entry that begins with this instant, nil without one, and its place in the list.
+-- The entry that begins with this instant, nil without one, and its index in the list.
 local function entry_at(entries, start)
   for index, entry in ipairs(entries) do
     if entry.start == start then return entry, index end

@@ -1,10 +1,11 @@
--- lib/members.lua: walking over the members of a standing, part by part (lib/cursor.lua).
+-- lib/members.lua: walking over the members of a standing, part by part.
+-- Uses: lib/cursor.lua
 
 -- About `count` members from the cursor on, as three lists side by side: ids, scores and times; and the next cursor. The
 -- hash is read in half the time.
-local function scan_members(layout, standing, cursor, count)
+local function scan_members(standing, cursor, count)
   local ids, scores, times = {}, {}, {}
-  if layout.hashed then
+  if standing.layout.hashed then
     local flat, next_cursor = scan_on('HSCAN', standing.hash, cursor, count)
     local unpack_member = struct.unpack
     for index = 1, #flat / 2 do

@@ -1,4 +1,5 @@
 -- lib/quota.lua: counting what events take of a board's quotas.
+-- Uses: lib/standing.lua
 --
 -- A quota has one pool or more: its `max`, and its extra allowances. An event takes from the first of its pools
 -- that has enough left. What was taken of a pool is kept under one key for each voter, member, … that is counted
@@ -9,185 +10,197 @@
 --
 -- rules = list of {log = length of the sliding window in ms, 0: none; keep = ms for which a log is kept;
 --                  is_points: whether amounts other than 1 are counted; allowances = list, one for each pool}
--- A use is {place in `rules`, amount, expires (ms since the epoch, 0: never), key indexes of the pools, 0: not one
+-- A use is {index in `rules`, amount, expires (ms since the epoch, 0: never), key indexes of the pools, 0: not one
 -- of the event's}.
+--
+-- Opens the counts of the uses of some events, and returns the functions that work on them. These are made only where they
+-- are needed: to make them costs a twentieth of the smallest call.
+local function open_counts(rules, uses_of_events)
+  -- What was taken of pools that are sums; and of those that have changed, when they expire.
+  local sums, changed = {}, {}
 
-local counts, changed_counts = {}, {}
-
--- Loads the sums of the uses of many events with one command.
-local function load_counts(rules, uses)
-  local keys = {}
-  for _, of_event in ipairs(uses) do
-    for _, use in ipairs(of_event) do
-      if rules[use[1]].log == 0 then
-        for _, key in ipairs(use[4]) do
-          if key > 0 and not counts[KEYS[key]] then
-            counts[KEYS[key]] = 0
-            keys[#keys + 1] = KEYS[key]
+  -- Loads the sums of the uses of many events with one command.
+  local function load_sums(uses)
+    local keys = {}
+    for _, of_event in ipairs(uses) do
+      for _, use in ipairs(of_event) do
+        if rules[use[1]].log == 0 then
+          for _, key in ipairs(use[4]) do
+            if key > 0 and not sums[KEYS[key]] then
+              sums[KEYS[key]] = 0
+              keys[#keys + 1] = KEYS[key]
+            end
           end
         end
       end
     end
-  end
-  if #keys == 0 then return end
-  for index, sum in ipairs(call('MGET', unpack(keys))) do
-    if sum then counts[keys[index]] = tonumber(sum) end
-  end
-end
-
--- The instants and amounts in a log between two bounds, oldest first.
-local function log_entries(key, from, to)
-  local flat = call('ZRANGE', key, from, to, 'BYSCORE', 'WITHSCORES')
-  local instants, amounts = {}, {}
-  for index = 1, #flat, 2 do
-    instants[#instants + 1] = tonumber(flat[index + 1])
-    amounts[#amounts + 1] = tonumber(string.match(flat[index], '%d+$'))
-  end
-  return instants, amounts
-end
-
--- Where a log stands for an event at `instant`: how much the fullest stretch of the window's length holds that holds
--- `instant`, and the instants and amounts around it.
-local function look_up_log(rule, key, instant)
-  local from, to = '(' .. number_text(instant - rule.log), '(' .. number_text(instant + rule.log)
-  local instants, amounts = log_entries(key, from, to)
-  -- The fullest stretch begins with an entry, or with `instant`.
-  local fullest, last, sum = 0, 0, 0
-  for first = 1, #instants + 1 do
-    local begin = math.min(instants[first] or instant, instant)
-    while last < #instants and instants[last + 1] < begin + rule.log do
-      last = last + 1
-      sum = sum + amounts[last]
-    end
-    fullest = math.max(fullest, sum)
-    if begin == instant then break end
-    sum = sum - amounts[first]
-  end
-  return fullest, instants, amounts
-end
-
--- The same for a log of events, by counting, since it may hold many: the fullest stretch ends with `instant`, or with
--- an entry behind it, of which there are few.
-local function count_log(rule, key, instant)
-  local function count_until(last)
-    return call('ZCOUNT', key, '(' .. number_text(last - rule.log), number_text(last))
-  end
-  local fullest = count_until(instant)
-  local behind = log_entries(key, '(' .. number_text(instant), '(' .. number_text(instant + rule.log))
-  for _, last in ipairs(behind) do fullest = math.max(fullest, count_until(last)) end
-  return fullest
-end
-
-local function fullest_of_log(rule, key, instant)
-  local count = rule.is_points and look_up_log or count_log
-  return count(rule, key, instant)
-end
-
--- When a log of events takes one more.
-local function count_frees(rule, key, allowance, instant)
-  local from, to = '(' .. number_text(instant - rule.log), '(' .. number_text(instant + rule.log)
-  local last = call('ZRANGE', key, to, from, 'BYSCORE', 'REV', 'LIMIT', allowance - 1, 1, 'WITHSCORES')[2]
-  return last and tonumber(last) + rule.log or 0
-end
-
--- When a log takes an amount, if nothing else comes in; 0: at once, or never.
-local function log_frees(rule, key, allowance, amount, instant, instants, amounts)
-  if not rule.is_points then return count_frees(rule, key, allowance, instant) end
-  local left = amount
-  for index = #instants, 1, -1 do
-    left = left + amounts[index]
-    if left > allowance then return instants[index] + rule.log end
-  end
-  return 0
-end
-
--- Whether a log takes an amount at `instant`; otherwise also when it does.
-local function log_takes(rule, key, allowance, amount, instant)
-  local from, to = '(' .. number_text(instant - rule.log), '(' .. number_text(instant + rule.log)
-  if not rule.is_points and call('ZCOUNT', key, from, to) + amount <= allowance then return true end
-  local fullest, instants, amounts = fullest_of_log(rule, key, instant)
-  if fullest + amount <= allowance then return true end
-  return false, log_frees(rule, key, allowance, amount, instant, instants, amounts)
-end
-
--- What is left of a use's pools together, once it has taken its amount.
-local function left_of(rule, use, instant)
-  local left = -use[2]
-  for place, index in ipairs(use[4]) do
-    if index > 0 then
-      local taken = counts[KEYS[index]]
-      if rule.log > 0 then taken = fullest_of_log(rule, KEYS[index], instant) end
-      left = left + math.max(0, rule.allowances[place] - taken)
+    if #keys == 0 then return end
+    for index, sum in ipairs(call('MGET', unpack(keys))) do
+      if sum then sums[keys[index]] = tonumber(sum) end
     end
   end
-  return left
-end
 
--- The pool that a use takes from; or nil and when it frees, 0: not told. `reserving` tells of which pools reservations
--- are open: if one of those has too little left, it is not known yet, nil and nil.
-local function choose_pool(rule, use, instant, reserving)
-  local amount, frees = use[2], 0
-  for place, index in ipairs(use[4]) do
-    if index > 0 then
-      local key, allowance, takes, later = KEYS[index], rule.allowances[place], nil, 0
-      if rule.log > 0 then
-        takes, later = log_takes(rule, key, allowance, amount, instant)
-      else
-        takes = counts[key] + amount <= allowance
+  -- The instants and amounts in a log between two bounds, oldest first.
+  local function log_entries(key, from, to)
+    local flat = call('ZRANGE', key, from, to, 'BYSCORE', 'WITHSCORES')
+    local instants, amounts = {}, {}
+    for index = 1, #flat, 2 do
+      instants[#instants + 1] = tonumber(flat[index + 1])
+      amounts[#amounts + 1] = tonumber(string.match(flat[index], '%d+$'))
+    end
+    return instants, amounts
+  end
+
+  -- Where a log stands for an event at `instant`: how much the fullest stretch of the window's length holds that holds
+  -- `instant`, and the instants and amounts around it.
+  local function look_up_log(rule, key, instant)
+    local from, to = '(' .. number_text(instant - rule.log), '(' .. number_text(instant + rule.log)
+    local instants, amounts = log_entries(key, from, to)
+    -- The fullest stretch begins with an entry, or with `instant`.
+    local fullest, last, sum = 0, 0, 0
+    for first = 1, #instants + 1 do
+      local begin = math.min(instants[first] or instant, instant)
+      while last < #instants and instants[last + 1] < begin + rule.log do
+        last = last + 1
+        sum = sum + amounts[last]
       end
-      if takes then return {rule = rule, key = key, amount = amount, expires = use[3]} end
-      if reserving[key] then return nil, nil end
-      if frees == 0 then frees = later end
+      fullest = math.max(fullest, sum)
+      if begin == instant then break end
+      sum = sum - amounts[first]
+    end
+    return fullest, instants, amounts
+  end
+
+  -- The same for a log of events, by counting, since it may hold many: the fullest stretch ends with `instant`, or with
+  -- an entry behind it, of which there are few.
+  local function count_log(rule, key, instant)
+    local function count_until(last)
+      return call('ZCOUNT', key, '(' .. number_text(last - rule.log), number_text(last))
+    end
+    local fullest = count_until(instant)
+    local behind = log_entries(key, '(' .. number_text(instant), '(' .. number_text(instant + rule.log))
+    for _, last in ipairs(behind) do fullest = math.max(fullest, count_until(last)) end
+    return fullest
+  end
+
+  local function fullest_of_log(rule, key, instant)
+    local count = rule.is_points and look_up_log or count_log
+    return count(rule, key, instant)
+  end
+
+  -- When a log of events takes one more.
+  local function count_frees(rule, key, allowance, instant)
+    local from, to = '(' .. number_text(instant - rule.log), '(' .. number_text(instant + rule.log)
+    local last = call('ZRANGE', key, to, from, 'BYSCORE', 'REV', 'LIMIT', allowance - 1, 1, 'WITHSCORES')[2]
+    return last and tonumber(last) + rule.log or 0
+  end
+
+  -- When a log takes an amount, if nothing else comes in; 0: at once, or never.
+  local function log_frees(rule, key, allowance, amount, instant, instants, amounts)
+    if not rule.is_points then return count_frees(rule, key, allowance, instant) end
+    local left = amount
+    for index = #instants, 1, -1 do
+      left = left + amounts[index]
+      if left > allowance then return instants[index] + rule.log end
+    end
+    return 0
+  end
+
+  -- Whether a log takes an amount at `instant`; otherwise also when it does.
+  local function log_takes(rule, key, allowance, amount, instant)
+    local from, to = '(' .. number_text(instant - rule.log), '(' .. number_text(instant + rule.log)
+    if not rule.is_points and call('ZCOUNT', key, from, to) + amount <= allowance then return true end
+    local fullest, instants, amounts = fullest_of_log(rule, key, instant)
+    if fullest + amount <= allowance then return true end
+    return false, log_frees(rule, key, allowance, amount, instant, instants, amounts)
+  end
+
+  -- What remains of a use's pools together, once it has taken its amount.
+  local function remaining_of_use(use, instant)
+    local rule, remaining = rules[use[1]], -use[2]
+    for pool, index in ipairs(use[4]) do
+      if index > 0 then
+        local taken = sums[KEYS[index]]
+        if rule.log > 0 then taken = fullest_of_log(rule, KEYS[index], instant) end
+        remaining = remaining + math.max(0, rule.allowances[pool] - taken)
+      end
+    end
+    return remaining
+  end
+
+  -- What remains of each use, once they have taken their amounts, as text.
+  local function remaining_of(uses, instant)
+    local remaining = {}
+    for index, use in ipairs(uses) do remaining[index] = number_text(remaining_of_use(use, instant)) end
+    return remaining
+  end
+
+  -- The pool that a use takes from; or nil and when it frees, 0: not told. `reserving` tells of which pools reservations
+  -- are open: if one of those has too little left, it is not known yet, nil and nil.
+  local function choose_pool(use, instant, reserving)
+    local rule, amount, frees = rules[use[1]], use[2], 0
+    for pool, index in ipairs(use[4]) do
+      if index > 0 then
+        local key, allowance, takes, later = KEYS[index], rule.allowances[pool], nil, 0
+        if rule.log > 0 then
+          takes, later = log_takes(rule, key, allowance, amount, instant)
+        else
+          takes = sums[key] + amount <= allowance
+        end
+        if takes then return {rule = rule, key = key, amount = amount, expires = use[3]} end
+        if reserving[key] then return nil, nil end
+        if frees == 0 then frees = later end
+      end
+    end
+    return nil, frees
+  end
+
+  -- For each use the pool that it takes from; or nil, the quota that is used up, and when it frees, 0: not told, nil: not
+  -- known yet.
+  local function choose_pools(uses, instant, reserving)
+    local chosen = {}
+    for _, use in ipairs(uses) do
+      local pool, frees = choose_pool(use, instant, reserving)
+      if not pool then return nil, use[1], frees end
+      chosen[#chosen + 1] = pool
+    end
+    return chosen
+  end
+
+  -- Takes from the pools that were chosen: from logs at once, from sums in memory. `name` tells the event's entries in logs
+  -- apart from others of one millisecond, where they may go again; otherwise they are numbered.
+  local function take_from(pools, instant, now, name)
+    for _, pool in ipairs(pools) do
+      local key, rule = pool.key, pool.rule
+      if rule.log > 0 then
+        local at = number_text(instant)
+        local entry = at .. ':' .. (name or call('ZCOUNT', key, at, at)) .. ':' .. number_text(pool.amount)
+        call('ZADD', key, at, entry)
+        pool.entry = entry
+        call('ZREMRANGEBYSCORE', key, '-inf', '(' .. number_text(now - rule.keep))
+        call('PEXPIRE', key, number_text(rule.keep))
+      else
+        sums[key] = sums[key] + pool.amount
+        changed[key] = pool.expires
+      end
     end
   end
-  return nil, frees
-end
 
--- For each use the pool that it takes from; or nil, the quota that is used up, and when it frees, 0: not told, nil: not
--- known yet.
-local function choose_pools(rules, uses, instant, reserving)
-  local chosen = {}
-  for _, use in ipairs(uses) do
-    local pool, frees = choose_pool(rules[use[1]], use, instant, reserving)
-    if not pool then return nil, use[1], frees end
-    chosen[#chosen + 1] = pool
-  end
-  return chosen
-end
-
--- What is left of each use, once they have taken their amounts, as text.
-local function lefts_of(rules, uses, instant)
-  local lefts = {}
-  for place, use in ipairs(uses) do lefts[place] = number_text(left_of(rules[use[1]], use, instant)) end
-  return lefts
-end
-
--- Takes from the pools that were chosen. `name` tells the event's entries in logs apart from others of one millisecond,
--- where they may go again; otherwise they are numbered.
-local function take_from(pools, instant, now, name)
-  for _, pool in ipairs(pools) do
-    local key, rule = pool.key, pool.rule
-    if rule.log > 0 then
-      local at = number_text(instant)
-      local entry = at .. ':' .. (name or call('ZCOUNT', key, at, at)) .. ':' .. number_text(pool.amount)
-      call('ZADD', key, at, entry)
-      pool.entry = entry
-      call('ZREMRANGEBYSCORE', key, '-inf', '(' .. number_text(now - rule.keep))
-      call('PEXPIRE', key, number_text(rule.keep))
-    else
-      counts[key] = counts[key] + pool.amount
-      changed_counts[key] = pool.expires
+  local function flush(registry, now)
+    for key, expires in pairs(changed) do
+      local sum = number_text(sums[key])
+      if expires > 0 then
+        call('SET', key, sum, 'PX', number_text(math.max(1, expires - now)))
+      else
+        call('SET', key, sum)
+        call('SADD', registry, key)
+      end
     end
   end
-end
 
-local function flush_counts(registry, now)
-  for key, expires in pairs(changed_counts) do
-    if expires > 0 then
-      call('SET', key, number_text(counts[key]), 'PX', number_text(math.max(1, expires - now)))
-    else
-      call('SET', key, number_text(counts[key]))
-      call('SADD', registry, key)
-    end
-  end
+  load_sums(uses_of_events)
+  return {
+    sums = sums, fullest_of_log = fullest_of_log, log_frees = log_frees, remaining_of = remaining_of,
+    choose_pools = choose_pools, take_from = take_from, flush = flush,
+  }
 end

@@ -1,4 +1,5 @@
 -- lib/standing.lua: reading and changing the members of a standing, many at a time.
+-- Uses: lib/capture.lua
 --
 -- A standing is one to four keys, by the board's layout (src/domain/series.rs, `Layout`):
 --   zset   sorted set: score -> member. Scores are integers, negated on boards where the greatest is first,
@@ -19,8 +20,12 @@
 --
 -- A script numbers the members that it works on, `names[m]` being the id of member m. It loads those it needs
 -- with one command per standing, works on them in memory, and flushes what has changed with a few commands:
--- to call Redis costs more than most commands do. A standing in memory has lists by the number of the member,
--- rather than a table for each, which would cost more than all else:
+-- to call Redis costs more than most commands do.
+--
+-- standings = what `open_standings` returns, the standings that a script works on: {layout, names,
+--             opened = sorted set -> standing, at = index in KEYS -> standing}
+-- A standing in memory has its keys, `layout` and `names`, and lists by the number of the member, rather than a table for
+-- each, which would cost more than all else:
 --   score[m]       nil: not loaded; false: not listed
 --   time[m]        where it is listed and the layout is hashed
 --   old_score[m], old_time[m]   the same as they are stored
@@ -30,37 +35,49 @@
 local LOW = 4294967296
 
 local call = redis.call
-local names = {}
 
--- The standings that the script works on, by their sorted sets. A script that changes one of another kind says so in its
+-- Breaks the script off, with the name of what should hold. What the script has written stays.
+local function invariant(holds, name)
+  if not holds then error('invariant: ' .. name) end
+end
+
+-- The standings that a script works on, by their sorted sets. A script that changes one of another kind says so in its
 -- `kind`, under which changes are captured (lib/capture.lua).
-local opened = {}
+local function open_standings(layout, names)
+  return {layout = layout, names = names, opened = {}, at = {}}
+end
 
 -- The standing with the keys that these fields of a table hold.
-local function open_standing(keys)
-  local standing = opened[keys.zset]
+local function open_standing(standings, keys)
+  local standing = standings.opened[keys.zset]
   if not standing then
     standing = {
       zset = keys.zset, hash = keys.hash, dense = keys.dense, total = keys.total, kind = KIND_STANDING,
+      layout = standings.layout, names = standings.names,
       score = {}, time = {}, old_score = {}, old_time = {}, touched = {},
     }
-    opened[keys.zset] = standing
+    standings.opened[keys.zset] = standing
   end
   return standing
 end
 
 -- The standing whose keys begin at KEYS[first].
-local function standing_at(layout, first)
-  local keys, place = {zset = KEYS[first]}, first
-  local function next_key(is_there)
-    if not is_there then return nil end
-    place = place + 1
-    return KEYS[place]
+local function standing_at(standings, first)
+  local standing = standings.at[first]
+  if standing then return standing end
+  local layout, keys, index = standings.layout, {zset = KEYS[first]}, first
+  if layout.hashed then
+    index = index + 1
+    keys.hash = KEYS[index]
   end
-  keys.hash = next_key(layout.hashed)
-  keys.dense = next_key(layout.dense)
-  keys.total = next_key(layout.summed)
-  return open_standing(keys)
+  if layout.dense then
+    index = index + 1
+    keys.dense = KEYS[index]
+  end
+  if layout.summed then keys.total = KEYS[index + 1] end
+  standing = open_standing(standings, keys)
+  standings.at[first] = standing
+  return standing
 end
 
 -- The keys of a standing, in a list.
@@ -87,14 +104,15 @@ local function latest(layout, a, b)
 end
 
 -- A member as it stands in the sorted set.
-local function zmember(layout, m, time)
-  if layout.prefixed then return struct.pack('>I6', time) .. names[m] end
-  return names[m]
+local function zmember(standing, m, time)
+  local id = standing.names[m]
+  if standing.layout.prefixed then return struct.pack('>I6', time) .. id end
+  return id
 end
 
 -- What is stored of members: their scores, false where they aren't listed, and their times.
-local function fetch(layout, standing, ids)
-  if layout.hashed then
+local function fetch(standing, ids)
+  if standing.layout.hashed then
     local stored, unpack_member = call('HMGET', standing.hash, unpack(ids)), struct.unpack
     local scores, times = {}, {}
     for index = 1, #ids do
@@ -113,16 +131,17 @@ local function fetch(layout, standing, ids)
 end
 
 -- Loads members, those that are not loaded yet, with one command.
-local function load(layout, standing, members)
-  local missing, ids, score = {}, {}, standing.score
+local function load(standing, members)
+  local missing, ids, count, score, names = {}, {}, 0, standing.score, standing.names
   for _, m in ipairs(members) do
     if score[m] == nil then
-      missing[#missing + 1], ids[#ids + 1] = m, names[m]
+      count = count + 1
+      missing[count], ids[count] = m, names[m]
     end
   end
-  if #ids == 0 then return end
+  if count == 0 then return end
   local time, old_score, old_time = standing.time, standing.old_score, standing.old_time
-  local scores, times = fetch(layout, standing, ids)
+  local scores, times = fetch(standing, ids)
   for index, m in ipairs(missing) do
     score[m], old_score[m] = scores[index], scores[index]
     time[m], old_time[m] = times[index], times[index]
@@ -155,7 +174,8 @@ local function add_to_total(standing, high, low)
 end
 
 -- Takes off the list what stands behind the last that is kept.
-local function keep_best(layout, standing)
+local function keep_best(standing)
+  local layout = standing.layout
   if layout.keep == 0 or call('ZREMRANGEBYRANK', standing.zset, layout.keep, -1) == 0 then return end
   if layout.dense then
     local last = call('ZRANGE', standing.zset, -1, -1, 'WITHSCORES')
@@ -164,36 +184,34 @@ local function keep_best(layout, standing)
 end
 
 -- How many members a standing has, listed or not.
-local function count_members(layout, standing)
-  if layout.keep > 0 then return call('HLEN', standing.hash) end
+local function count_members(standing)
+  if standing.layout.keep > 0 then return call('HLEN', standing.hash) end
   return call('ZCARD', standing.zset)
 end
 
 -- Writes what has changed. Returns true if the standing had no members before, so that its keys are new.
-local function flush(layout, standing)
+local function flush(standing)
   if #standing.touched == 0 then return false end
+  local layout, names = standing.layout, standing.names
   local prefixed, hashed, dense = layout.prefixed, layout.hashed, layout.dense
   local scores, times, old_scores, old_times = standing.score, standing.time, standing.old_score, standing.old_time
-  local gone, scored, packed, left_ids = {}, {}, {}, {}
-  local distinct, left, added = {}, {}, 0
-  local high, low = 0, 0
+  local gone, scored, packed, gone_ids = {}, {}, {}, {}
+  local distinct, unlisted, added = {}, {}, 0
+  local high, low, count, pack_member = 0, 0, 0, struct.pack
   for _, m in ipairs(standing.touched) do
     local score, time, old_score, old_time = scores[m], times[m], old_scores[m], old_times[m]
     if old_score and (not score or (prefixed and time ~= old_time)) then
-      gone[#gone + 1] = zmember(layout, m, old_time)
+      gone[#gone + 1] = zmember(standing, m, old_time)
     end
     if not score then
       if old_score then
-        left_ids[#left_ids + 1] = names[m]
+        gone_ids[#gone_ids + 1] = names[m]
         added = added - 1
       end
     elseif score ~= old_score or time ~= old_time then
-      scored[#scored + 1] = number_text(score)
-      scored[#scored + 1] = zmember(layout, m, time)
-      if hashed then
-        packed[#packed + 1] = names[m]
-        packed[#packed + 1] = struct.pack('>I6d', time, score)
-      end
+      count = count + 2
+      scored[count - 1], scored[count] = number_text(score), zmember(standing, m, time)
+      if hashed then packed[count - 1], packed[count] = names[m], pack_member('>I6d', time, score) end
       if not old_score then added = added + 1 end
     end
     if dense and score ~= old_score then
@@ -201,7 +219,7 @@ local function flush(layout, standing)
         distinct[#distinct + 1] = number_text(score)
         distinct[#distinct + 1] = number_text(score)
       end
-      if old_score then left[#left + 1] = old_score end
+      if old_score then unlisted[#unlisted + 1] = old_score end
     end
     if layout.summed then
       local new_high, old_high = math.floor((score or 0) / LOW), math.floor((old_score or 0) / LOW)
@@ -216,11 +234,11 @@ local function flush(layout, standing)
   if #scored > 0 then call('ZADD', standing.zset, unpack(scored)) end
   if #gone > 0 then call('ZREM', standing.zset, unpack(gone)) end
   if #packed > 0 then call('HSET', standing.hash, unpack(packed)) end
-  if hashed and #left_ids > 0 then call('HDEL', standing.hash, unpack(left_ids)) end
+  if hashed and #gone_ids > 0 then call('HDEL', standing.hash, unpack(gone_ids)) end
   if #distinct > 0 then call('ZADD', standing.dense, unpack(distinct)) end
-  drop_distinct(standing, left)
-  keep_best(layout, standing)
-  local is_new = added > 0 and count_members(layout, standing) == added
+  drop_distinct(standing, unlisted)
+  keep_best(standing)
+  local is_new = added > 0 and count_members(standing) == added
   if high ~= 0 or low ~= 0 or (is_new and layout.summed) then add_to_total(standing, high, low) end
   return is_new
 end
@@ -232,11 +250,13 @@ local function count_ahead(standing, ranking, score_text)
 end
 
 -- The rank of a member that is stored with this score and time; 0 if it is behind the last that is listed.
-local function rank_of(layout, ranking, standing, m, score, time)
-  if ranking == 'ordinal' or layout.keep > 0 then
-    local place = call('ZRANK', standing.zset, zmember(layout, m, time))
-    if not place then return 0 end
-    if ranking == 'ordinal' then return place + 1 end
+local function rank_of(standing, ranking, m, score, time)
+  local keep = standing.layout.keep
+  if ranking == 'ordinal' or keep > 0 then
+    local position = call('ZRANK', standing.zset, zmember(standing, m, time))
+    invariant(position or keep > 0, 'a listed member is in its sorted set')
+    if not position then return 0 end
+    if ranking == 'ordinal' then return position + 1 end
   end
   return count_ahead(standing, ranking, number_text(score)) + 1
 end

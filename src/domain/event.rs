@@ -118,7 +118,7 @@ pub enum Detail {
 
 impl Detail {
     /// A number that stays the same for ever: it is stored with remembered outcomes.
-    pub fn code(self) -> u8 {
+    pub const fn code(self) -> u8 {
         match self {
             Self::Status => 0,
             Self::Standings => 1,

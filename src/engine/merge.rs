@@ -478,7 +478,9 @@ mod tests {
                 .into_iter()
                 .map(|(entries, _)| entries.into_iter().map(mark).collect())
                 .collect();
-            lists.iter_mut().for_each(|list| list.sort_unstable());
+            for list in &mut lists {
+                list.sort_unstable();
+            }
             let mut all: Vec<(&Mark, usize)> = Vec::new();
             for (shard, list) in lists.iter().enumerate() {
                 all.extend(list.iter().map(|mark| (mark, shard)));
@@ -487,7 +489,9 @@ mod tests {
             // How many of each shard are ahead of the place.
             let ahead = all.iter().take(usize::try_from(offset).unwrap());
             let mut cut = vec![0_u64; lists.len()];
-            ahead.for_each(|(_, shard)| cut[*shard] += 1);
+            for (_, shard) in ahead {
+                cut[*shard] += 1;
+            }
             let mut parts: Vec<Part> = lists
                 .iter()
                 .map(|list| Part { from: 0, to: list.len() as u64 })

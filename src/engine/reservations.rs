@@ -31,7 +31,7 @@ use crate::domain::quota::{Pool, QuotaUse};
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::store::events::{Answer, Ready};
-use crate::store::reservations::{FENCE_MS, OpenReservation, Reserved, Token, Wanted};
+use crate::store::reservations::{OpenReservation, Reserved, Token, VOID_MS, Wanted};
 use crate::store::{Store, StoreError, Versioned};
 
 /// How old it may be when its event is applied.
@@ -242,10 +242,10 @@ impl Taking {
                 self.lefts.extend(lefts);
                 self.held.push(home);
             }
-            Ok(Versioned::Current(Reserved::UsedUp { place, frees_at_ms })) => {
-                self.refuse(place, Some(frees_at_ms));
+            Ok(Versioned::Current(Reserved::UsedUp { quota, frees_at_ms })) => {
+                self.refuse(quota, Some(frees_at_ms));
             }
-            Ok(Versioned::Current(Reserved::Waits { place })) => self.refuse(place, None),
+            Ok(Versioned::Current(Reserved::Waits { quota })) => self.refuse(quota, None),
             Ok(Versioned::Stale) => self.end = Some(Ok(Versioned::Stale)),
             // It may be reserved or not: if it is, there is a note.
             Err(error) => self.end = Some(Err(error)),
@@ -395,10 +395,7 @@ async fn reserve_at(
             if pools(&wanted.uses).any(|pool| blocked.contains(&pool.name)) {
                 let quota = wanted.uses[0].quota;
                 blocked.extend(pools(&wanted.uses).map(|pool| pool.name.clone()));
-                all_said.push((
-                    place,
-                    Ok(Versioned::Current(Reserved::Waits { place: quota })),
-                ));
+                all_said.push((place, Ok(Versioned::Current(Reserved::Waits { quota }))));
                 continue;
             }
             load += uses(&wanted);
@@ -615,14 +612,14 @@ impl Engine {
         open: &OpenReservation,
     ) -> Result<Option<Settled>, Error> {
         let token = open.token;
-        if open.age_ms > FENCE_MS {
+        if open.age_ms > VOID_MS {
             // What was remembered of its event may be gone: rather a vote too few than one too many.
             return Ok(Some(Settled {
                 token,
                 is_kept: true,
             }));
         }
-        match self.store.fence(home, open).await? {
+        match self.store.void(home, open).await? {
             Versioned::Current(is_kept) => Ok(Some(Settled { token, is_kept })),
             Versioned::Stale => self.reload(&home.id).await.map(|()| None),
         }

@@ -239,7 +239,7 @@ async fn run(client: Client, call: Arc<Call>) -> Result<Value, Failure> {
     let mut reply = client.custom(command("EVALSHA"), by_name).await;
     if reply.as_ref().is_err_and(failure::says_unknown_script) {
         // EVAL runs the script and loads it.
-        let by_source = call.words(call.script.source);
+        let by_source = call.words(&call.script.source);
         reply = client.custom(command("EVAL"), by_source).await;
     }
     reply.map_err(|error| Failure::from(&error))
@@ -258,7 +258,7 @@ async fn run_and_confirm(
     let mut replies = send_and_confirm(&client, "EVALSHA", by_name, &confirm).await;
     let first = replies.first().and_then(|reply| reply.as_ref().err());
     if first.is_some_and(failure::says_unknown_script) {
-        let by_source = call.words(call.script.source);
+        let by_source = call.words(&call.script.source);
         replies = send_and_confirm(&client, "EVAL", by_source, &confirm).await;
     }
     let mut replies = replies.into_iter();

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::args::pack;
 use super::dispatch::Store;
-use super::reply::Reply;
+use super::reply::{Reply, require};
 use super::reservations::Token;
 use super::{StoreError, Versioned, keys, script};
 use crate::domain::event::{Detail, Outcome, Rejection};
@@ -34,7 +34,7 @@ pub struct Ready {
     pub plan: Plan,
     /// What the outcome is to name.
     pub detail: Detail,
-    /// Whether it is asked what is left of the board's quotas.
+    /// Whether it is asked what remains of the board's quotas.
     pub asks_quotas: bool,
     /// Whether the history of rolling windows goes along, for those whose standing is not there.
     pub with_history: bool,
@@ -79,7 +79,7 @@ impl Ready {
 /// What became of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// It was taken; and if that was asked, what is left of each of the board's quotas: events, or scaled points.
+    /// It was taken; and if that was asked, what remains of each of the board's quotas: events, or scaled points.
     Taken(Outcome, Vec<i64>),
     /// Its id was known: what became of it the first time.
     Duplicate(Outcome),
@@ -122,7 +122,7 @@ impl Store {
         for plan in plans {
             let result = reply.next()?;
             let is_known = matches!(result, Value::Array(_));
-            let answer = is_known.then(|| decode::answer(shard, plan, &result));
+            let answer = is_known.then(|| decode::answer(shard, plan, result));
             answers.push(answer.transpose()?);
         }
         Ok(answers)
@@ -144,13 +144,10 @@ impl Store {
             };
             let mut answers = Vec::with_capacity(events.len());
             for event in &events {
-                answers.push(decode::answer(shard, &event.plan, &reply.next()?)?);
+                answers.push(decode::answer(shard, &event.plan, reply.next()?)?);
             }
-            if reply.is_empty() {
-                Ok(Versioned::Current(answers))
-            } else {
-                Err(StoreError::Unexpected("more results than events".into()))
-            }
+            let answers = reply.is_empty().then_some(answers);
+            require(answers, "there are as many results as events").map(Versioned::Current)
         }
     }
 }

@@ -113,15 +113,11 @@ macro_rules! kinds {
             }
         }
 
-        /// The codes as constants of scripts, and the separator.
-        macro_rules! kinds_in_lua {
-            () => {
-                concat!(
-                    "local SEPARATOR = '\\31'\n",
-                    $($("local KIND_", stringify!($constant), " = '", $code, "'\n",)?)*
-                )
-            };
-        }
+        /// The codes as constants of scripts, and the separator: names and values in Lua.
+        pub const LUA: &[(&str, &str)] = &[
+            ("SEPARATOR", "'\\31'"),
+            $($((concat!("KIND_", stringify!($constant)), concat!("'", $code, "'")),)?)*
+        ];
     };
 }
 
@@ -265,8 +261,10 @@ mod tests {
             assert!(!kind.is_swept() || kind.code().len() == 1, "{kind:?}");
             assert!(!kind.code().contains([':', SEPARATOR]), "{kind:?}");
         }
-        let constants = kinds_in_lua!();
-        assert!(constants.starts_with("local SEPARATOR = '\\31'\nlocal KIND_STANDING = 's'\n"));
+        assert_eq!(
+            LUA[..2],
+            [("SEPARATOR", "'\\31'"), ("KIND_STANDING", "'s'")]
+        );
         assert_eq!(SEPARATOR, '\u{1f}', "31, as in Lua");
     }
 
@@ -285,11 +283,9 @@ mod tests {
             let is_registered = kind.purging() == Purging::Registry;
             assert!(is_registered || copying == Copying::Not, "{kind:?}");
             let is_captured = !matches!(copying, Copying::Not | Copying::Rebuilt);
-            let constant = format!(" = '{}'\n", kind.code());
-            assert!(
-                !is_captured || kinds_in_lua!().contains(&constant),
-                "{kind:?}"
-            );
+            let code = format!("'{}'", kind.code());
+            let is_constant = LUA.iter().any(|(_, value)| *value == code);
+            assert!(!is_captured || is_constant, "{kind:?}");
         }
     }
 }

@@ -18,10 +18,10 @@ pub mod events;
 mod failure;
 pub mod initial;
 pub mod keys;
-#[macro_use]
 pub mod kinds;
 pub mod leases;
 mod node;
+pub mod protocol;
 pub mod purge;
 pub mod quotas;
 mod replicas;

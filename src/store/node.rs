@@ -106,7 +106,7 @@ impl Node {
         let known: Vec<i64> = self.command("SCRIPT", args).await?;
         let unknown = script::ALL.iter().zip(known);
         for (script, _) in unknown.filter(|(_, known)| *known == 0) {
-            let args = vec!["LOAD".to_owned(), script.source.to_owned()];
+            let args = vec!["LOAD".to_owned(), script.source.clone()];
             let _sha: String = self.command("SCRIPT", args).await?;
         }
         Ok(())

@@ -48,14 +48,14 @@ pub(super) fn rules(board: &Board) -> Vec<QuotaRule> {
 
 /// A use; its keys go behind those that are there.
 pub(super) fn use_args(home: &Shard, used: &QuotaUse, keys: &mut Vec<String>) -> UseArgs {
-    let mut places = Vec::new();
+    let mut indexes = Vec::new();
     for pool in &used.pools {
         keys.push(keys::quota(home, pool));
-        places.resize(pool.place, 0);
-        places.push(keys.len());
+        indexes.resize(pool.place, 0);
+        indexes.push(keys.len());
     }
     let expires = used.expires_at_ms.unwrap_or(0);
-    (used.quota + 1, used.amount, expires, places)
+    (used.quota + 1, used.amount, expires, indexes)
 }
 
 /// What was taken of a quota.
@@ -99,10 +99,7 @@ impl Store {
         while !reply.is_empty() {
             let mut one = reply.list()?;
             let frees_at_ms = one.integer()?;
-            let mut of_allowances = Vec::new();
-            while !one.is_empty() {
-                of_allowances.push(one.integer()?);
-            }
+            let of_allowances = one.integers()?;
             counts.push(Taken {
                 frees_at: (frees_at_ms > 0).then(|| Timestamp::from_ms_clamped(frees_at_ms)),
                 of_allowances,

@@ -32,11 +32,7 @@ impl Reply {
     }
 
     pub(super) fn bytes(&mut self) -> Result<Bytes, StoreError> {
-        match self.next()? {
-            Value::Bytes(bytes) => Ok(bytes),
-            Value::String(text) => Ok(text.into_inner()),
-            other => Err(unexpected("a string", &other)),
-        }
+        bytes_of(self.next()?)
     }
 
     pub(super) fn text(&mut self) -> Result<String, StoreError> {
@@ -54,6 +50,22 @@ impl Reply {
     pub(super) fn count(&mut self) -> Result<u64, StoreError> {
         let number = self.integer()?;
         u64::try_from(number).map_err(|_| unexpected("a count", &number))
+    }
+
+    /// An index in a list of Lua, which counts from 1.
+    pub(super) fn index(&mut self) -> Result<usize, StoreError> {
+        let index = usize::try_from(self.integer()?).ok();
+        let index = index.and_then(|index| index.checked_sub(1));
+        require(index, "an index counts from 1")
+    }
+
+    /// All integers that are left.
+    pub(super) fn integers(&mut self) -> Result<Vec<i64>, StoreError> {
+        let mut integers = Vec::with_capacity(self.0.len());
+        while !self.is_empty() {
+            integers.push(self.integer()?);
+        }
+        Ok(integers)
     }
 
     pub(super) fn list(&mut self) -> Result<Self, StoreError> {
@@ -79,6 +91,24 @@ impl Reply {
             Versioned::Current((code, reply))
         })
     }
+}
+
+/// A value that is a string.
+pub(super) fn bytes_of(value: Value) -> Result<Bytes, StoreError> {
+    match value {
+        Value::Bytes(bytes) => Ok(bytes),
+        Value::String(text) => Ok(text.into_inner()),
+        other => Err(unexpected("a string", &other)),
+    }
+}
+
+/// What has to be there by the protocol of the scripts. The error names what does not hold.
+pub(super) fn require<T>(value: Option<T>, invariant: &str) -> Result<T, StoreError> {
+    value.ok_or_else(|| {
+        StoreError::Unexpected(format!(
+            "a reply in which it does not hold that {invariant}"
+        ))
+    })
 }
 
 /// A code that a script doesn't have.

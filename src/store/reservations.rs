@@ -11,6 +11,7 @@ use serde::{Serialize, Serializer};
 use super::args::pack;
 use super::dispatch::Store;
 use super::kinds::Kind;
+use super::protocol::{self, record::TOKEN_BYTES};
 use super::quotas::{QuotaRule, UseArgs, rules, use_args};
 use super::reply::{Reply, unknown_code};
 use super::{StoreError, Versioned, keys, script};
@@ -19,14 +20,12 @@ use crate::domain::quota::QuotaUse;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 
-/// For how long a fence stands, and an event that was taken is remembered at least, in milliseconds: longer than any
+/// For how long a token stays void, and an event that was taken is remembered at least, in milliseconds: longer than any
 /// call may take.
-pub const FENCE_MS: i64 = 600_000;
+pub const VOID_MS: i64 = 600_000;
 /// About how many reservations are looked at in one call.
 const SCAN_COUNT: u32 = 200;
 
-/// How long a token is as text.
-pub(super) const TOKEN_BYTES: usize = 11;
 /// The digits of tokens, of six bits each.
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
@@ -44,8 +43,8 @@ impl Token {
 
     /// The token of these bits.
     pub fn from_bits(bits: u64) -> Self {
-        Self(std::array::from_fn(|place| {
-            DIGITS[usize::try_from(bits >> (6 * place) & 63).unwrap_or(0)]
+        Self(std::array::from_fn(|index| {
+            DIGITS[usize::try_from(bits >> (6 * index) & 63).unwrap_or(0)]
         }))
     }
 }
@@ -77,26 +76,26 @@ pub struct Wanted {
     pub at: Timestamp,
     /// What it would take, in the order of the quotas.
     pub uses: Vec<QuotaUse>,
-    /// Whether it is asked what is left.
+    /// Whether it is asked what remains.
     pub asks_quotas: bool,
 }
 
 /// What became of it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Reserved {
-    /// It is reserved; and if that was asked, what is left of each use: events, or scaled points.
+    /// It is reserved; and if that was asked, what remains of each use: events, or scaled points.
     Open(Vec<i64>),
     /// A quota is used up by what was taken.
     UsedUp {
-        /// Which one, by its place in the definition.
-        place: usize,
+        /// Which one, by its index in the definition.
+        quota: usize,
         /// When a sliding window would take it, if not sooner, in milliseconds since the epoch; 0: not told.
         frees_at_ms: i64,
     },
     /// Whether a quota is used up depends on reservations that are open: nothing is reserved.
     Waits {
-        /// Which one, by its place in the definition.
-        place: usize,
+        /// Which one, by its index in the definition.
+        quota: usize,
     },
 }
 
@@ -109,7 +108,7 @@ pub struct OpenReservation {
     pub age_ms: i64,
     tag: String,
     record: String,
-    fence: String,
+    void: String,
 }
 
 #[derive(Serialize)]
@@ -124,7 +123,7 @@ struct ReserveArgs {
     asks: Vec<bool>,
     tags: Vec<String>,
     records: Vec<String>,
-    fences: Vec<String>,
+    voids: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -168,7 +167,7 @@ impl Store {
             asks: Vec::new(),
             tags: Vec::new(),
             records: Vec::new(),
-            fences: Vec::new(),
+            voids: Vec::new(),
         };
         for (request, events) in requests.iter().enumerate() {
             for wanted in events {
@@ -185,7 +184,7 @@ impl Store {
                     Some(id) => keys::event(shard, id),
                     None => keys::event_of(shard, wanted.token),
                 });
-                args.fences.push(keys::void(shard, wanted.token));
+                args.voids.push(keys::void(shard, wanted.token));
             }
         }
         let count = args.tokens.len();
@@ -255,8 +254,8 @@ impl Store {
         }
     }
 
-    /// Whether the event of a reservation was applied. If it was not, it never will be.
-    pub async fn fence(
+    /// Whether the event of a reservation was applied. If it was not, its token is void from then on: it never will be.
+    pub async fn void(
         &self,
         shard: &Shard,
         open: &OpenReservation,
@@ -264,13 +263,13 @@ impl Store {
         let keys = vec![
             keys::head(&open.tag),
             open.record.clone(),
-            open.fence.clone(),
+            open.void.clone(),
         ];
         let token = open.token.to_string();
         let generation = shard.generation.to_string();
-        let args = [generation, token, FENCE_MS.to_string()];
+        let args = [generation, token, VOID_MS.to_string()];
         let args = args.map(Value::from).to_vec();
-        let reply = self.write_at(&open.tag, &script::FENCE, keys, args).await?;
+        let reply = self.write_at(&open.tag, &script::VOID, keys, args).await?;
         match Reply::new(reply)?.text()?.as_str() {
             "STALE" => Ok(Versioned::Stale),
             "APPLIED" => Ok(Versioned::Current(true)),
@@ -281,31 +280,17 @@ impl Store {
 }
 
 fn answer(mut reply: Reply) -> Result<Reserved, StoreError> {
-    let code = reply.integer()?;
-    match code {
-        1 => {
-            let mut lefts = Vec::new();
-            while !reply.is_empty() {
-                lefts.push(reply.integer()?);
-            }
-            Ok(Reserved::Open(lefts))
-        }
-        2 => Ok(Reserved::UsedUp {
-            place: place(&mut reply)?,
+    Ok(match reply.integer()? {
+        protocol::reservations::RESERVED => Reserved::Open(reply.integers()?),
+        protocol::reservations::USED_UP => Reserved::UsedUp {
+            quota: reply.index()?,
             frees_at_ms: reply.integer()?,
-        }),
-        3 => Ok(Reserved::Waits {
-            place: place(&mut reply)?,
-        }),
-        other => unknown_code(&other.to_string()),
-    }
-}
-
-fn place(reply: &mut Reply) -> Result<usize, StoreError> {
-    let place = reply.count()?.checked_sub(1);
-    place
-        .and_then(|place| usize::try_from(place).ok())
-        .ok_or_else(|| StoreError::Unexpected("a quota that is not there".into()))
+        },
+        protocol::reservations::WAITS => Reserved::Waits {
+            quota: reply.index()?,
+        },
+        other => return unknown_code(&other.to_string()),
+    })
 }
 
 fn open_reservation(mut reply: Reply) -> Result<OpenReservation, StoreError> {
@@ -317,6 +302,6 @@ fn open_reservation(mut reply: Reply) -> Result<OpenReservation, StoreError> {
         age_ms: reply.integer()?,
         tag: reply.text()?,
         record: reply.text()?,
-        fence: reply.text()?,
+        void: reply.text()?,
     })
 }

@@ -6,8 +6,10 @@
 //! needed to free memory, and add a few bytes at the most; and for those that count voters, whose room is freed at once. One
 //! script is not about a slot.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
+
+use super::{kinds, protocol};
 
 /// One script.
 #[derive(Debug)]
@@ -15,36 +17,49 @@ pub struct Script {
     /// Its file's name without the ending; a label of metrics.
     pub name: &'static str,
     /// The whole source.
-    pub source: &'static str,
+    pub source: LazyLock<String>,
     /// The SHA-1 of the source in hexadecimal, by which Redis knows it.
     pub sha: LazyLock<String>,
 }
 
-/// What stands before a script: the constants of `kinds.rs`, or a file of `scripts/lib`.
-macro_rules! fragment {
-    (kinds) => {
-        kinds_in_lua!()
-    };
-    ($name:literal) => {
-        include_str!(concat!("../../scripts/lib/", $name, ".lua"))
-    };
+/// Joins a script from its parts, and puts the constants of the groups in the places of their names. A local variable for each
+/// would cost time at every call.
+fn join(parts: &[&str], groups: &[&[(&str, &str)]]) -> String {
+    let groups = groups.iter().chain([&kinds::LUA]).copied();
+    let constants: HashMap<_, _> = groups.flatten().copied().collect();
+    let is_of_word = |byte: char| byte.is_ascii_alphanumeric() || byte == '_';
+    let (parts, mut joined) = (parts.concat(), String::new());
+    let mut rest = &parts[..];
+    while let Some(start) = rest.find(is_of_word) {
+        let (between, from_word) = rest.split_at(start);
+        let end = from_word.find(|byte| !is_of_word(byte));
+        let (word, behind) = from_word.split_at(end.unwrap_or(from_word.len()));
+        joined.push_str(between);
+        joined.push_str(constants.get(word).unwrap_or(&word));
+        rest = behind;
+    }
+    joined + rest
 }
 
 macro_rules! scripts {
-    ($($(#[$doc:meta])* $ident:ident = $name:literal, $header:literal, [$($fragment:tt),*];)*) => {
+    ($(
+        $(#[$doc:meta])*
+        $ident:ident = $name:literal, $header:literal, [$($fragment:literal),*] $(with [$($group:ident),*])?;
+    )*) => {
         $(
             $(#[$doc])*
             pub static $ident: Script = {
-                const SOURCE: &str = concat!(
+                const PARTS: &[&str] = &[
                     $header,
                     "\n",
-                    $(fragment!($fragment), "\n",)*
+                    $(include_str!(concat!("../../scripts/lib/", $fragment, ".lua")), "\n",)*
                     include_str!(concat!("../../scripts/", $name, ".lua")),
-                );
+                ];
+                const GROUPS: &[&[(&str, &str)]] = &[$($(protocol::$group::LUA),*)?];
                 Script {
                     name: $name,
-                    source: SOURCE,
-                    sha: LazyLock::new(|| fred::util::sha1_hash(SOURCE)),
+                    source: LazyLock::new(|| join(PARTS, GROUPS)),
+                    sha: LazyLock::new(|| fred::util::sha1_hash(&$ident.source)),
                 }
             };
         )*
@@ -55,13 +70,14 @@ macro_rules! scripts {
 
 scripts! {
     /// Carries out the plans of many events.
-    APPLY = "apply", "#!lua", ["slot", kinds, "keys", "capture", "standing", "derived", "quota"];
+    APPLY = "apply", "#!lua", ["slot", "keys", "capture", "standing", "derived", "quota"]
+        with [results, details, refusals, flags, record, bounds];
     /// Takes a derived standing a step nearer to complete.
-    ADVANCE = "advance", "#!lua", ["slot", "process", "cursor", "members", kinds, "capture", "standing", "derived"];
+    ADVANCE = "advance", "#!lua", ["slot", "process", "cursor", "members", "capture", "standing", "derived"];
     /// Sets initial scores.
-    INITIAL = "initial", "#!lua", ["slot", kinds, "capture", "standing", "derived"];
+    INITIAL = "initial", "#!lua", ["slot", "capture", "standing", "derived"] with [bounds];
     /// Reads pages, members, subsets and amounts.
-    READ = "read", "#!lua flags=no-writes", ["process", kinds, "capture", "standing", "derived"];
+    READ = "read", "#!lua flags=no-writes", ["process", "capture", "standing", "derived"] with [queries];
     /// Counts distinct voters.
     VOTERS = "voters", "#!lua flags=allow-oom", [];
     /// Merges the voters of a shard.
@@ -69,15 +85,15 @@ scripts! {
     /// Counts the distinct voters of several shards.
     UNION = "union", "#!lua flags=allow-oom", [];
     /// Reads what was taken of quotas.
-    QUOTAS = "quotas", "#!lua flags=no-writes", [kinds, "capture", "standing", "quota"];
+    QUOTAS = "quotas", "#!lua flags=no-writes", ["capture", "standing", "quota"];
     /// Reserves what events would take of quotas.
-    RESERVE = "reserve", "#!lua", [kinds, "capture", "standing", "quota"];
+    RESERVE = "reserve", "#!lua", ["capture", "standing", "quota"] with [reservations];
     /// Keeps what was reserved, or gives it back.
     SETTLE = "settle", "#!lua flags=allow-oom", ["slot"];
     /// Reads which reservations are open.
     RESERVED = "reserved", "#!lua flags=no-writes", ["process", "cursor"];
-    /// Finds out what became of an event with a reservation, once and for all.
-    FENCE = "fence", "#!lua", ["generation"];
+    /// Finds out what became of an event with a reservation, and voids the token of one that was not applied.
+    VOID = "void", "#!lua", ["generation"];
     /// Stores a definition.
     DEFINE = "define", "#!lua", [];
     /// Tells a shard of a definition.
@@ -91,11 +107,11 @@ scripts! {
     /// Has a shard note what changes.
     CAPTURE = "capture", "#!lua", ["generation"];
     /// Tells what has changed in a shard.
-    CHANGES = "changes", "#!lua", ["slot", "generation", kinds, "keys", "capture", "standing"];
+    CHANGES = "changes", "#!lua", ["slot", "generation", "keys", "capture", "standing"];
     /// Takes over data from other shards.
-    COPY_IN = "copy_in", "#!lua", ["slot", kinds, "capture", "standing"];
+    COPY_IN = "copy_in", "#!lua", ["slot", "capture", "standing"];
     /// Tells what a former shard remembers.
-    RECALL = "recall", "#!lua", [];
+    RECALL = "recall", "#!lua", [] with [results, record];
     /// Takes a definition away.
     DELETE = "delete", "#!lua flags=allow-oom", [];
     /// Begins a change of a board.
@@ -111,17 +127,17 @@ scripts! {
     /// Unlinks what deleted boards have left among a server's keys.
     SWEEP = "sweep", "#!lua flags=allow-oom,allow-cross-slot-keys", ["process", "cursor"];
     /// Looks whether the keys of a standing agree.
-    CHECK = "check", "#!lua flags=no-writes", ["process", "cursor", kinds, "capture", "standing", "derived", "check"];
+    CHECK = "check", "#!lua flags=no-writes", ["process", "cursor", "capture", "standing", "derived", "check"] with [bounds];
     /// The same, and mends it.
-    MEND = "check", "#!lua", ["process", "cursor", kinds, "capture", "standing", "derived", "check"];
+    MEND = "check", "#!lua", ["process", "cursor", "capture", "standing", "derived", "check"] with [bounds];
     /// Looks whether the state of a derived series can be read.
-    CHECK_STATE = "check_state", "#!lua flags=no-writes", [kinds, "capture", "standing", "derived", "check"];
+    CHECK_STATE = "check_state", "#!lua flags=no-writes", ["capture", "standing", "derived", "check"] with [bounds];
     /// The same, and mends it.
-    MEND_STATE = "check_state", "#!lua", [kinds, "capture", "standing", "derived", "check"];
+    MEND_STATE = "check_state", "#!lua", ["capture", "standing", "derived", "check"] with [bounds];
     /// Looks whether a standing is what others say.
-    CHECK_SUMS = "check_sums", "#!lua flags=no-writes", ["process", "cursor", "members", kinds, "capture", "standing", "derived", "check"];
+    CHECK_SUMS = "check_sums", "#!lua flags=no-writes", ["process", "cursor", "members", "capture", "standing", "derived", "check"] with [bounds];
     /// The same, and mends it.
-    MEND_SUMS = "check_sums", "#!lua", ["process", "cursor", "members", kinds, "capture", "standing", "derived", "check"];
+    MEND_SUMS = "check_sums", "#!lua", ["process", "cursor", "members", "capture", "standing", "derived", "check"] with [bounds];
     /// Looks whether keys are in their registry.
     CHECK_KEYS = "check_keys", "#!lua flags=no-writes", [];
     /// The same, and puts them in.
@@ -134,7 +150,7 @@ scripts! {
 
 /// The commands that the scripts call.
 pub fn commands() -> BTreeSet<&'static str> {
-    let sources = ALL.iter().map(|script| script.source);
+    let sources = ALL.iter().map(|script| script.source.as_str());
     let calls = sources.flat_map(|source| source.split("call('").skip(1));
     calls.filter_map(|call| call.split('\'').next()).collect()
 }
@@ -142,6 +158,64 @@ pub fn commands() -> BTreeSet<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn constants_stand_in_the_places_of_their_names() {
+        let group: &[(&str, &str)] = &[("TAKEN", "8"), ("FORM", "'>I7'")];
+        let parts = [
+            "#!lua",
+            "\n",
+            "local TAKEN_AT = {TAKEN, FORM}\nreturn TAKEN",
+        ];
+        assert_eq!(
+            join(&parts, &[group]),
+            "#!lua\nlocal TAKEN_AT = {8, '>I7'}\nreturn 8"
+        );
+    }
+
+    /// The words of code that are names in capitals.
+    fn names(code: &str) -> impl Iterator<Item = &str> {
+        let words = code.split(|byte: char| !(byte.is_ascii_alphanumeric() || byte == '_'));
+        words.filter(|word| {
+            let is_of_name = |byte: u8| byte.is_ascii_uppercase() || byte == b'_';
+            word.len() > 1 && word.bytes().all(is_of_name)
+        })
+    }
+
+    #[test]
+    fn no_script_lacks_a_constant() {
+        for script in ALL {
+            let mut known = BTreeSet::from(["KEYS", "ARGV"]);
+            for line in script.source.lines().skip(1) {
+                let code = line.split("--").next().unwrap_or("");
+                let without_texts: Vec<_> = code.split('\'').step_by(2).collect();
+                let code = without_texts.join(" ");
+                if let Some(declared) = line.trim_start().strip_prefix("local ") {
+                    known.extend(names(declared.split('=').next().unwrap_or("")));
+                }
+                let unknown: Vec<_> = names(&code).filter(|name| !known.contains(name)).collect();
+                assert!(unknown.is_empty(), "{}: {unknown:?}", script.name);
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_fragment_uses_stands_before_it() {
+        for script in ALL {
+            let lines = script.source.lines().enumerate();
+            let uses = lines.filter_map(|(at, line)| Some((at, line.strip_prefix("-- Uses: ")?)));
+            for (at, used) in uses.flat_map(|(at, used)| used.split(", ").map(move |one| (at, one)))
+            {
+                let is_first = |line: &str| line.starts_with(&format!("-- {used}: "));
+                let begins = script.source.lines().position(is_first);
+                assert!(
+                    begins.is_some_and(|begins| begins < at),
+                    "{} lacks {used}",
+                    script.name
+                );
+            }
+        }
+    }
 
     #[test]
     fn the_commands_of_scripts_are_found_in_them() {

@@ -10,7 +10,8 @@ use serde::Serialize;
 
 use super::args::{LayoutArgs, pack, ranking_name, shown_score};
 use super::dispatch::{Freshness, Store};
-use super::reply::Reply;
+use super::protocol::queries;
+use super::reply::{Reply, require};
 use super::{Dated, StoreError, Versioned, keys, script};
 use crate::domain::board::{Board, Order, Ranking};
 use crate::domain::ids::MemberId;
@@ -332,7 +333,13 @@ impl Encoder<'_> {
                     Some(member) => MemberArg::Named(member.as_str()),
                     None => MemberArg::None(false),
                 };
-                QueryArgs::Page(1, self.standing(standing), *offset, *count, member)
+                QueryArgs::Page(
+                    queries::PAGE,
+                    self.standing(standing),
+                    *offset,
+                    *count,
+                    member,
+                )
             }
             Query::Member {
                 standing,
@@ -342,11 +349,11 @@ impl Encoder<'_> {
             } => {
                 let place = self.standing(standing);
                 let before = previous.as_ref().map_or(0, |before| self.standing(before));
-                QueryArgs::Member(2, place, member.as_str(), *around, before)
+                QueryArgs::Member(queries::MEMBER, place, member.as_str(), *around, before)
             }
             Query::Subset { standing, members } => {
                 let members = members.iter().map(MemberId::as_str).collect();
-                QueryArgs::Subset(3, self.standing(standing), members)
+                QueryArgs::Subset(queries::SUBSET, self.standing(standing), members)
             }
             Query::Amounts { standing, periods } => {
                 let place = self.standing(standing);
@@ -355,21 +362,21 @@ impl Encoder<'_> {
                     self.keys.len()
                 });
                 let counts = counts.collect();
-                QueryArgs::Amounts(4, place, counts)
+                QueryArgs::Amounts(queries::AMOUNTS, place, counts)
             }
             Query::Spread {
                 standing,
                 from,
                 to,
                 count,
-            } => QueryArgs::Spread(5, self.standing(standing), *from, *to, *count),
+            } => QueryArgs::Spread(queries::SPREAD, self.standing(standing), *from, *to, *count),
             Query::Slice {
                 standing,
                 mark,
                 before,
                 count,
             } => QueryArgs::Slice(
-                6,
+                queries::SLICE,
                 self.standing(standing),
                 mark.args(self.shard),
                 *before,
@@ -377,7 +384,7 @@ impl Encoder<'_> {
             ),
             Query::Places { standing, marks } => {
                 let marks = marks.iter().map(|mark| mark.args(self.shard)).collect();
-                QueryArgs::Places(7, self.standing(standing), marks)
+                QueryArgs::Places(queries::PLACES, self.standing(standing), marks)
             }
         }
     }
@@ -450,9 +457,10 @@ fn is_complete(answers: &Versioned<Vec<Answer>>) -> bool {
 
 fn answer(board: &Board, query: &Query, reply: &mut Reply) -> Result<Answer, StoreError> {
     let total = reply.integer()?;
-    let Ok(total) = u64::try_from(total) else {
+    if total == queries::INCOMPLETE {
         return Ok(Answer::Incomplete(reply.integer()?));
-    };
+    }
+    let total = require(u64::try_from(total).ok(), "a total is not negative")?;
     Ok(match query {
         Query::Page { offset, .. } => Answer::Page(page(board, total, *offset, reply)?),
         Query::Member { .. } if reply.is_empty() => Answer::Member(None),

@@ -20,6 +20,7 @@ mod openapi;
 mod order;
 mod own_redis;
 mod program;
+mod records;
 mod replicas;
 mod scripts;
 mod tidy;

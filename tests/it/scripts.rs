@@ -50,6 +50,8 @@ struct Event {
     amount: i64,
     fingerprint: u64,
     detail: u8,
+    /// When it is refused, as apply.lua says: 0 for never, 1 unless its id is known.
+    refusal: u8,
 }
 
 const AT: u64 = 4_001_000_000_000;
@@ -60,7 +62,7 @@ fn apply_args(version: &str, event: &Event) -> Vec<u8> {
         "sums": [], "turnouts": [],
         "routes": [{"writes": [[3, 1, 1024, 1, 0]], "sums": [], "turnouts": [], "members": [1]}], "names": ["ann"],
         "members": [1], "ids": [event.id], "amounts": [[event.amount]], "ats": [AT],
-        "fingerprints": [event.fingerprint], "on_routes": [1], "details": [event.detail],
+        "fingerprints": [event.fingerprint], "on_routes": [1], "details": [event.detail], "refusals": [event.refusal],
     }))
 }
 
@@ -170,6 +172,7 @@ async fn apply_adds_remembers_and_refuses() {
         amount,
         fingerprint,
         detail: 1,
+        refusal: 0,
     };
     let first = record(77, 1, &[(1024, -5)]);
     let applied = apply(&redis, "1-1", &event(-5, 77)).await;
@@ -188,8 +191,13 @@ async fn apply_adds_remembers_and_refuses() {
         amount,
         fingerprint: 1,
         detail,
+        refusal: 0,
     };
-    assert_eq!(apply(&redis, "1-1", &no_id(-1, 3)).await, refusal(&[3]));
+    let refused = Event {
+        refusal: 1,
+        ..no_id(-1, 1)
+    };
+    assert_eq!(apply(&redis, "1-1", &refused).await, refusal(&[3]));
     let too_much = apply(&redis, "1-1", &no_id(-9_007_199_254_740_991, 0)).await;
     assert_eq!(too_much, refusal(&[4, 1024]));
     let alone = apply(&redis, "1-1", &no_id(-2, 0)).await;
@@ -209,6 +217,88 @@ async fn apply_adds_remembers_and_refuses() {
     assert_eq!(used.text(), "1-1");
     let ttl = redis.run(&[b"PTTL", EVENT.as_bytes()]).await;
     assert!(matches!(ttl, Reply::Integer(1..=60_000)), "{ttl:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_of_apply_is_refused_before_its_first_write_or_leaves_what_it_has_written() {
+    let redis = RedisServer::start().await;
+    board(&redis).await;
+    let event = Event {
+        id: 4,
+        amount: -5,
+        fingerprint: 77,
+        detail: 1,
+        refusal: 0,
+    };
+    let args: Value = rmp_serde::from_slice(&apply_args("1-1", &event)).unwrap();
+    let keys = [
+        "st:{b}",
+        "st:{b}:1:keys",
+        DAY,
+        EVENT,
+        "st:{b}:1:events-day:x",
+        "st:{b}:1:voters-day:x",
+    ];
+    let error = async |args: &Value| match run(&redis, &script::APPLY, &keys, &[&pack(args)]).await
+    {
+        Reply::Error(text) => text,
+        other => panic!("{other:?}"),
+    };
+    let is_there =
+        async |key: &str| redis.run(&[b"EXISTS", key.as_bytes()]).await == Reply::Integer(1);
+
+    redis.command("CONFIG SET min-replicas-to-write 1").await;
+    assert!(error(&args).await.starts_with("NOREPLICAS"));
+    redis.command("CONFIG SET min-replicas-to-write 0").await;
+    let mut short = args.clone();
+    short["ids"] = json!([]);
+    let text = error(&short).await;
+    assert!(
+        text.starts_with("ERR ") && text.contains("invariant: the columns are of one length"),
+        "{text}"
+    );
+    redis.run(&[b"RPUSH", DAY.as_bytes(), b"x"]).await;
+    assert!(
+        error(&args).await.starts_with("WRONGTYPE"),
+        "a key that it reads"
+    );
+    redis.run(&[b"DEL", DAY.as_bytes()]).await;
+    for key in &keys[1..] {
+        assert!(!is_there(key).await, "{key}");
+    }
+
+    // A key that is only written: the standing has the event, and its id is not remembered.
+    redis.run(&[b"RPUSH", keys[4].as_bytes(), b"x"]).await;
+    let mut counted = args.clone();
+    counted["turnouts"] = json!([[5, 6, 0]]);
+    counted["routes"][0]["turnouts"] = json!([1]);
+    counted["voters"] = json!(["v"]);
+    counted["tag"] = json!("b");
+    assert!(error(&counted).await.starts_with("WRONGTYPE"));
+    assert!(is_there(DAY).await && !is_there(EVENT).await);
+
+    // A member that the hash lists, and the sorted set does not, has no rank.
+    let day = "st:{b}:1:day:2026-11-22";
+    let members = format!("{day}:members");
+    let stored = [&[0; 6][..], &(-5_f64).to_be_bytes()].concat();
+    redis
+        .run(&[b"HSET", members.as_bytes(), b"ann", &stored])
+        .await;
+    let mut ranked = args;
+    ranked["layout"]["hashed"] = json!(true);
+    ranked["layout"]["width"] = json!(2);
+    ranked["routes"][0]["writes"] = json!([[3, 1, 1024, 1, 0]]);
+    ranked["details"] = json!([2]);
+    ranked["ids"] = json!([0]);
+    let keys = [keys[0], keys[1], day, &members];
+    let reply = run(&redis, &script::APPLY, &keys, &[&pack(&ranked)]).await;
+    let Reply::Error(text) = reply else {
+        panic!("{reply:?}");
+    };
+    assert!(
+        text.contains("invariant: a listed member is in its sorted set"),
+        "{text}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -485,7 +575,7 @@ async fn reserve(redis: &RedisServer, version: &str, tokens: &[&str]) -> Reply {
         "version": version, "now": 1000, "rules": [{"log": 0, "keep": 0, "is_points": false, "allowances": [2]}],
         "requests": each(json!(0)), "tokens": tokens, "instants": each(json!(1000)),
         "uses": each(json!([[1, 1, 0, [5]]])), "asks": each(json!(true)), "tags": each(json!("b:4:1")),
-        "records": each(json!(EVENT)), "fences": each(json!(FENCE)),
+        "records": each(json!(EVENT)), "voids": each(json!(MARK)),
     }));
     run(redis, &script::RESERVE, &keys, &[&args]).await
 }
@@ -493,7 +583,7 @@ async fn reserve(redis: &RedisServer, version: &str, tokens: &[&str]) -> Reply {
 const NOTES: &str = "st:{b}:1:reserved";
 const RESERVING: &str = "st:{b}:1:reserving";
 const POOL: &str = "st:{b}:1:q:0:once:total";
-const FENCE: &str = "st:{b}:1:v:t1";
+const MARK: &str = "st:{b}:1:v:t1";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reservation_is_made_and_settled_once() {
@@ -550,23 +640,24 @@ async fn what_became_of_a_reservation_is_found_out_once_and_for_all() {
     let found = reserved("1-1", 0).await;
     let note = found.list()[2].list();
     assert_eq!(note[0].text(), "t1");
-    assert_eq!(note[2..], *Reply::texts(&["b:4:1", EVENT, FENCE]).list());
+    assert_eq!(note[2..], *Reply::texts(&["b:4:1", EVENT, MARK]).list());
 
-    let fence = async |version: &str, token: &str| {
+    let void = async |version: &str, token: &str| {
         let args = [version.as_bytes(), token.as_bytes(), b"60000"];
-        run(&redis, &script::FENCE, &["st:{b}", EVENT, FENCE], &args).await
+        run(&redis, &script::VOID, &["st:{b}", EVENT, MARK], &args).await
     };
     let apply = async |token: &str| {
-        let keys = ["st:{b}", "st:{b}:1:keys", DAY, EVENT, FENCE];
+        let keys = ["st:{b}", "st:{b}:1:keys", DAY, EVENT, MARK];
         let event = Event {
             id: 4,
             amount: -5,
             fingerprint: 77,
             detail: 1,
+            refusal: 0,
         };
         let mut args: Value = rmp_serde::from_slice(&apply_args("1-1", &event)).unwrap();
         args["tokens"] = json!([token]);
-        args["fences"] = json!([5]);
+        args["voids"] = json!([5]);
         run(&redis, &script::APPLY, &keys, &[&pack(&args)])
             .await
             .list()[1]
@@ -584,12 +675,12 @@ async fn what_became_of_a_reservation_is_found_out_once_and_for_all() {
         Reply::Integer(1),
         "another one"
     );
-    assert_eq!(fence("2", "t0").await, Reply::texts(&["STALE"]));
-    assert_eq!(fence("1", "t0").await, Reply::texts(&["APPLIED"]));
+    assert_eq!(void("2", "t0").await, Reply::texts(&["STALE"]));
+    assert_eq!(void("1", "t0").await, Reply::texts(&["APPLIED"]));
     redis.run(&[b"DEL", EVENT.as_bytes()]).await;
-    assert_eq!(fence("1", "t1").await, Reply::texts(&["VOID"]));
+    assert_eq!(void("1", "t1").await, Reply::texts(&["VOID"]));
     assert_eq!(apply("t1").await, Reply::List(vec![Reply::Integer(9)]));
-    let ttl = redis.run(&[b"PTTL", FENCE.as_bytes()]).await;
+    let ttl = redis.run(&[b"PTTL", MARK.as_bytes()]).await;
     assert!(matches!(ttl, Reply::Integer(1..=60_000)), "{ttl:?}");
 }
 
@@ -746,6 +837,7 @@ async fn what_changes_while_a_shard_is_copied_is_noted_and_taken_over() {
         amount: -5,
         fingerprint: 77,
         detail: 0,
+        refusal: 0,
     };
     apply(&redis, "1-1", &event).await;
     apply(&redis, "1-1", &event).await;

@@ -1,130 +1,175 @@
 //! The results of apply.lua.
 
-use bytes::Buf;
+use bytes::{Buf, Bytes};
 use fred::types::Value;
 
 use super::Answer;
 use crate::domain::board::{Board, Update};
 use crate::domain::event::{Change, Detail, Outcome, Ranks, Rejection, Status};
 use crate::domain::plan::Plan;
+use crate::domain::score::SCORE_MAX;
 use crate::domain::ties::TieKey;
 use crate::domain::window::Window;
 use crate::store::StoreError;
 use crate::store::args::{shown_score, stored_score};
-use crate::store::reservations::TOKEN_BYTES;
+use crate::store::protocol::record::{
+    CODE_BYTES, FINGERPRINT_BYTES, NARROW_SCORE_BYTES, RANK_BYTES, TIE_KEY_BYTES, TOKEN_BYTES,
+    WIDE_SCORE_BYTES,
+};
+use crate::store::protocol::{flags, results};
+use crate::store::reply::{Reply, bytes_of, require, unknown_code};
 
-/// In a report's code: the member was listed before.
-const LISTED_BEFORE: u16 = 1 << 12;
-
-/// In a record's byte of flags: the event changed nothing.
-const UNCHANGED: u8 = 4;
-/// In a record's byte of flags: scores have seven bytes, not four.
-const WIDE: u8 = 8;
-/// In a record's byte of flags: a token is at the end.
-const WITH_TOKEN: u8 = 16;
-
-/// Takes a result apart as apply.lua documents it.
-pub(super) fn answer(board: &Board, plan: &Plan, result: &Value) -> Result<Answer, StoreError> {
-    let answer = match result {
-        Value::Array(parts) => with_code(board, plan, parts),
-        record => taken(board, plan, record, Vec::new()),
-    };
-    answer.ok_or_else(|| StoreError::Unexpected(format!("the result {result:?}")))
-}
-
-fn taken(board: &Board, plan: &Plan, record: &Value, lefts: Vec<i64>) -> Option<Answer> {
-    Some(Answer::Taken(outcome(board, plan, record)?, lefts))
-}
-
-fn with_code(board: &Board, plan: &Plan, parts: &[Value]) -> Option<Answer> {
-    let (code, rest) = parts.split_first()?;
-    let window = || Window::from_code(u16::try_from(rest.first()?.as_i64()?).ok()?);
-    Some(match code.as_i64()? {
-        1 => Answer::Duplicate(outcome(board, plan, rest.first()?)?),
-        2 => Answer::Rejected(Rejection::IdReused),
-        3 => Answer::Rejected(plan.rejection?),
-        4 => Answer::Rejected(Rejection::OutOfRange(window()?)),
-        5 => Answer::NeedsHistory,
-        6 => Answer::NeedsStanding(window()?),
-        7 => Answer::Rejected(Rejection::Quota {
-            place: usize::try_from(rest.first()?.as_i64()? - 1).ok()?,
-            frees_at_ms: rest.get(1)?.as_i64()?,
+/// Takes the result of an event apart: its record, or a list that begins with one of [`results`].
+pub(super) fn answer(board: &Board, plan: &Plan, result: Value) -> Result<Answer, StoreError> {
+    let outcome = |record: Bytes| outcome(board, plan, &record);
+    if !matches!(result, Value::Array(_)) {
+        return Ok(Answer::Taken(outcome(bytes_of(result)?)?, Vec::new()));
+    }
+    let mut reply = Reply::new(result)?;
+    let answer = match reply.integer()? {
+        results::DUPLICATE => Answer::Duplicate(outcome(reply.bytes()?)?),
+        results::REUSED => Answer::Rejected(Rejection::IdReused),
+        results::REFUSED => Answer::Rejected(require(
+            plan.rejection,
+            "what is refused as the caller said has a reason",
+        )?),
+        results::OUT_OF_RANGE => Answer::Rejected(Rejection::OutOfRange(window(&mut reply)?)),
+        results::NO_HISTORY => Answer::NeedsHistory,
+        results::NO_STANDING => Answer::NeedsStanding(window(&mut reply)?),
+        results::NO_QUOTA => Answer::Rejected(Rejection::Quota {
+            place: reply.index()?,
+            frees_at_ms: reply.integer()?,
         }),
-        8 => {
-            let (record, lefts) = rest.split_first()?;
-            let lefts = lefts.iter().map(Value::as_i64);
-            taken(board, plan, record, lefts.collect::<Option<_>>()?)?
-        }
-        9 => Answer::Void,
-        _ => return None,
-    })
+        results::TAKEN => Answer::Taken(outcome(reply.bytes()?)?, reply.integers()?),
+        results::VOID => Answer::Void,
+        other => return unknown_code(&other.to_string()),
+    };
+    require(reply.is_empty().then_some(answer), "a result ends")
 }
 
-/// A number of so many bytes with a sign.
-fn take_score(bytes: &mut &[u8], width: usize) -> Option<i64> {
-    let bits = bytes.try_get_uint(width).ok()?;
-    let unused = 64 - 8 * width;
-    Some((bits << unused).cast_signed() >> unused)
+fn window(reply: &mut Reply) -> Result<Window, StoreError> {
+    let code = u16::try_from(reply.integer()?).ok();
+    require(code.and_then(Window::from_code), "a window has a code")
 }
 
 /// Reads a record. What it does not hold follows from the event, which is the same for all that bear its id.
-fn outcome(board: &Board, plan: &Plan, record: &Value) -> Option<Outcome> {
-    let mut record = record.as_bytes()?;
-    let _fingerprint = record.try_get_uint(7).ok()?;
-    let at = TieKey::from_number(record.try_get_uint(6).ok()?);
-    let ending = record.try_get_u8().ok()?;
-    if ending & WITH_TOKEN != 0 {
-        record = record
-            .split_at_checked(record.len().checked_sub(TOKEN_BYTES)?)?
-            .0;
-    }
-    let detail = Detail::from_code(i64::from(ending % 4))?;
-    let width = if ending & WIDE == 0 { 4 } else { 7 };
-    let is_sum = board.definition.update == Update::Sum;
-    let (report_bytes, ranks_bytes) = (
-        2 + if is_sum { width } else { 2 * width },
-        if detail == Detail::Ranks { 8 } else { 0 },
+fn outcome(board: &Board, plan: &Plan, record: &[u8]) -> Result<Outcome, StoreError> {
+    let mut record = Record(record);
+    let fingerprint = record.unsigned(FINGERPRINT_BYTES)?;
+    debug_assert_eq!(
+        fingerprint,
+        plan.event.fingerprint(),
+        "a record is that of its event"
     );
-    let count = record.len() / (report_bytes + ranks_bytes);
-    let (mut reports, mut ranks) = record.split_at_checked(count * report_bytes)?;
-    let amount = stored_score(board, *plan.amounts.first()?);
+    let at = TieKey::from_number(record.unsigned(TIE_KEY_BYTES)?);
+    let at = require(
+        at.instant(board.definition.ties),
+        "a tie key has an instant",
+    )?;
+    let set = record.unsigned(1)?;
+    let has = |flag: u8| set & u64::from(flag) != 0;
+    let detail = i64::try_from(set % u64::from(flags::DETAIL_COUNT)).ok();
+    let detail = require(detail.and_then(Detail::from_code), "a record has a detail")?;
+    let mut reports = record;
+    if has(flags::WITH_TOKEN) {
+        let length = reports.0.len().checked_sub(TOKEN_BYTES);
+        reports = reports.split_at(require(length, "a token is whole")?)?.0;
+    }
+    let width = if has(flags::WIDE) {
+        WIDE_SCORE_BYTES
+    } else {
+        NARROW_SCORE_BYTES
+    };
+    Ok(Outcome {
+        status: if has(flags::UNCHANGED) {
+            Status::Unchanged
+        } else {
+            Status::Applied
+        },
+        at,
+        changes: changes(board, plan, reports, width, detail == Detail::Ranks)?,
+    })
+}
+
+/// Reads the reports of a record, and the ranks behind them.
+fn changes(
+    board: &Board,
+    plan: &Plan,
+    record: Record,
+    width: usize,
+    has_ranks: bool,
+) -> Result<Vec<Change>, StoreError> {
+    let is_sum = board.definition.update == Update::Sum;
+    let report_bytes = CODE_BYTES + if is_sum { width } else { 2 * width };
+    let bytes = report_bytes + if has_ranks { 2 * RANK_BYTES } else { 0 };
+    let count = record.0.len() / bytes;
+    let is_whole = count * bytes == record.0.len();
+    require(is_whole.then_some(()), "the reports of a record are whole")?;
+    let (mut reports, mut ranks) = record.split_at(count * report_bytes)?;
+    let amount = plan.amounts.first().copied();
+    let amount = stored_score(board, require(amount, "an event has an amount")?);
     let mut changes = Vec::with_capacity(count);
     for _ in 0..count {
-        let code = reports.try_get_u16().ok()?;
-        let score = take_score(&mut reports, width)?;
+        let code = reports.code()?;
+        let score = reports.score(width)?;
         let before = if is_sum {
             score - amount
         } else {
-            take_score(&mut reports, width)?
+            reports.score(width)?
         };
+        let window = Window::from_code(code % flags::LISTED_BEFORE);
+        let was_listed = code >= flags::LISTED_BEFORE;
         changes.push(Change {
-            window: Window::from_code(code % LISTED_BEFORE)?,
+            window: require(window, "a window has a code")?,
             score: shown_score(board, score),
-            previous_score: (code >= LISTED_BEFORE).then(|| shown_score(board, before)),
-            ranks: if detail == Detail::Ranks {
-                let mut rank = || Some(u64::from(ranks.try_get_u32().ok()?));
-                let (rank, previous_rank) = (rank()?, rank()?);
-                Some(Ranks {
-                    rank: Some(rank).filter(|rank| *rank > 0),
-                    previous_rank: Some(previous_rank).filter(|rank| *rank > 0),
-                })
-            } else {
-                None
-            },
+            previous_score: was_listed.then(|| shown_score(board, before)),
+            ranks: has_ranks.then(|| ranks.ranks()).transpose()?,
         });
     }
     let windows = &board.definition.windows;
     changes.sort_by_key(|change| {
-        let place = windows.iter().position(|window| *window == change.window);
-        place.unwrap_or(usize::MAX)
+        let index = windows.iter().position(|window| *window == change.window);
+        index.unwrap_or(usize::MAX)
     });
-    Some(Outcome {
-        status: if ending & UNCHANGED == 0 {
-            Status::Applied
-        } else {
-            Status::Unchanged
-        },
-        at: at.instant(board.definition.ties)?,
-        changes,
-    })
+    Ok(changes)
+}
+
+/// What is left of a record: `protocol.rs` has its layout.
+#[derive(Clone, Copy)]
+struct Record<'a>(&'a [u8]);
+
+impl<'a> Record<'a> {
+    fn split_at(self, length: usize) -> Result<(Self, Self), StoreError> {
+        let parts = self.0.split_at_checked(length);
+        let (front, back): (&'a [u8], &'a [u8]) = require(parts, "a record is long enough")?;
+        Ok((Self(front), Self(back)))
+    }
+
+    fn unsigned(&mut self, width: usize) -> Result<u64, StoreError> {
+        require(self.0.try_get_uint(width).ok(), "a record is long enough")
+    }
+
+    fn code(&mut self) -> Result<u16, StoreError> {
+        let code = u16::try_from(self.unsigned(CODE_BYTES)?).ok();
+        require(code, "a code has two bytes")
+    }
+
+    /// A number with a sign.
+    fn score(&mut self, width: usize) -> Result<i64, StoreError> {
+        let unused = 64 - 8 * width;
+        let score = (self.unsigned(width)? << unused).cast_signed() >> unused;
+        let is_within = (-SCORE_MAX..=SCORE_MAX).contains(&score);
+        require(is_within.then_some(score), "a score is within its bound")
+    }
+
+    fn rank(&mut self) -> Result<Option<u64>, StoreError> {
+        Ok(Some(self.unsigned(RANK_BYTES)?).filter(|rank| *rank > 0))
+    }
+
+    fn ranks(&mut self) -> Result<Ranks, StoreError> {
+        Ok(Ranks {
+            rank: self.rank()?,
+            previous_rank: self.rank()?,
+        })
+    }
 }

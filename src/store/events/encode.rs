@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::Ready;
 use crate::domain::board::{Board, Order, Uniques, Update};
-use crate::domain::event::Rejection;
+use crate::domain::event::{Detail, Rejection};
 use crate::domain::ids::Label;
 use crate::domain::period::Period;
 use crate::domain::plan::{self, Route, Sum, Write};
@@ -18,13 +18,9 @@ use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::store::args::{LayoutArgs, ranking_name, stored_score};
 use crate::store::keys;
+use crate::store::protocol::{flags, refusals};
 use crate::store::quotas::{self, QuotaRule, UseArgs};
-use crate::store::reservations::{FENCE_MS, Token};
-
-/// The detail of an event that is refused unless its id is known.
-const ONLY_IF_KNOWN: u8 = 3;
-/// The same of one that may pass the bound of scores, too.
-const ONLY_IF_BEYOND: u8 = 4;
+use crate::store::reservations::{Token, VOID_MS};
 
 /// `update` in the arguments of apply.lua, which compares stored scores.
 fn update_name(board: &Board) -> &'static str {
@@ -42,13 +38,13 @@ fn update_name(board: &Board) -> &'static str {
 pub fn remember_ms(board: &Board) -> u64 {
     let asked = board.definition.idempotency.ms();
     if board.reserves() {
-        asked.max(FENCE_MS.unsigned_abs())
+        asked.max(VOID_MS.unsigned_abs())
     } else {
         asked
     }
 }
 
-/// As apply.lua documents them. Places in lists count from 1, as in Lua.
+/// As apply.lua documents them. Indexes of lists count from 1, as in Lua.
 #[derive(Serialize)]
 pub(super) struct ApplyArgs<'a> {
     version: String,
@@ -70,11 +66,12 @@ pub(super) struct ApplyArgs<'a> {
     fingerprints: Vec<u64>,
     on_routes: Vec<usize>,
     details: Vec<u8>,
+    refusals: Vec<u8>,
     voters: Option<Vec<&'a str>>,
     by_member: bool,
     quotas: Option<QuotaArgs>,
     tokens: Option<Vec<TokenArg>>,
-    fences: Vec<usize>,
+    voids: Vec<usize>,
 }
 
 /// The token of an event's reservation.
@@ -125,8 +122,8 @@ struct Encoder<'a> {
     standings: HashMap<Standing, usize>,
     states: HashMap<Series, usize>,
     turnouts: HashMap<Period, usize>,
-    sum_places: HashMap<(*const Sum, bool), usize>,
-    route_places: HashMap<(*const Route, bool), usize>,
+    sum_indexes: HashMap<(*const Sum, bool), usize>,
+    route_indexes: HashMap<(*const Route, bool), usize>,
     members: HashMap<&'a str, usize>,
 }
 
@@ -186,17 +183,18 @@ impl<'a> Encoder<'a> {
                 fingerprints: Vec::with_capacity(count),
                 on_routes: Vec::with_capacity(count),
                 details: Vec::with_capacity(count),
+                refusals: Vec::new(),
                 voters: uniques.map(|_| Vec::with_capacity(count)),
                 by_member: uniques == Some(Uniques::Member),
                 tokens: shard.reserves().then(Vec::new),
-                fences: Vec::new(),
+                voids: Vec::new(),
                 quotas,
             },
             standings: HashMap::new(),
             states: HashMap::new(),
             turnouts: HashMap::new(),
-            sum_places: HashMap::new(),
-            route_places: HashMap::new(),
+            sum_indexes: HashMap::new(),
+            route_indexes: HashMap::new(),
             members: HashMap::with_capacity(count),
         }
     }
@@ -222,7 +220,7 @@ impl<'a> Encoder<'a> {
         }
         if let Some(tokens) = &mut args.tokens {
             tokens.push(ready.token.map_or(TokenArg::None(""), TokenArg::Some));
-            args.fences.push(ready.token.map_or(0, |token| {
+            args.voids.push(ready.token.map_or(0, |token| {
                 self.keys.push(keys::void(shard, token));
                 self.keys.len()
             }));
@@ -240,11 +238,17 @@ impl<'a> Encoder<'a> {
         let at = TieKey::new(shard.definition.ties, plan.at);
         args.ats.push(at.number());
         args.fingerprints.push(event.fingerprint());
-        args.details.push(match plan.rejection {
-            Some(Rejection::Quota { .. }) => ONLY_IF_BEYOND,
-            Some(_) => ONLY_IF_KNOWN,
-            None => ready.detail.code(),
-        });
+        let (detail, refusal) = match plan.rejection {
+            // Its scores are needed to tell whether one would pass the bound.
+            Some(Rejection::Quota { .. }) => (Detail::Standings, refusals::UNLESS_BEYOND),
+            Some(_) => (Detail::Status, refusals::UNLESS_KNOWN),
+            None => (ready.detail, refusals::NEVER),
+        };
+        if refusal != refusals::NEVER {
+            args.refusals.resize(args.details.len(), refusals::NEVER);
+            args.refusals.push(refusal);
+        }
+        args.details.push(detail.code());
     }
 
     fn member(&mut self, id: &'a str) -> usize {
@@ -261,42 +265,42 @@ impl<'a> Encoder<'a> {
 
     fn standing(&mut self, series: Series, period: Period) -> usize {
         let standing = Standing { series, period };
-        if let Some(place) = self.standings.get(&standing) {
-            return *place;
+        if let Some(index) = self.standings.get(&standing) {
+            return *index;
         }
-        let place = self.keys.len() + 1;
+        let index = self.keys.len() + 1;
         self.keys.extend(keys::standing(self.shard, &standing));
-        self.standings.insert(standing, place);
-        place
+        self.standings.insert(standing, index);
+        index
     }
 
     fn state(&mut self, series: Series) -> usize {
-        if let Some(place) = self.states.get(&series) {
-            return *place;
+        if let Some(index) = self.states.get(&series) {
+            return *index;
         }
-        let place = self.key(keys::state(self.shard, series));
-        self.states.insert(series, place);
-        place
+        let index = self.key(keys::state(self.shard, series));
+        self.states.insert(series, index);
+        index
     }
 
     fn turnout(&mut self, period: Period, expires_at_ms: Option<i64>) -> usize {
-        if let Some(place) = self.turnouts.get(&period) {
-            return *place;
+        if let Some(index) = self.turnouts.get(&period) {
+            return *index;
         }
         let events = self.key(keys::turnout(self.shard, &period));
         let voters = self.key(keys::voters(self.shard, &period));
         let expires = expires_at_ms.unwrap_or(0);
         self.args.turnouts.push((events, voters, expires));
-        let place = self.args.turnouts.len();
-        self.turnouts.insert(period, place);
-        place
+        let index = self.args.turnouts.len();
+        self.turnouts.insert(period, index);
+        index
     }
 
     fn route(&mut self, ready: &Ready) -> usize {
         let route = &ready.plan.route;
         let variant = (Arc::as_ptr(route), ready.with_history);
-        if let Some(place) = self.route_places.get(&variant) {
-            return *place;
+        if let Some(index) = self.route_indexes.get(&variant) {
+            return *index;
         }
         let writes = route.writes.iter().map(|write| self.write(write)).collect();
         let sums = route
@@ -313,15 +317,16 @@ impl<'a> Encoder<'a> {
             turnouts,
             members: Vec::new(),
         });
-        let place = self.args.routes.len();
-        self.route_places.insert(variant, place);
-        place
+        let index = self.args.routes.len();
+        self.route_indexes.insert(variant, index);
+        index
     }
 
     fn write(&mut self, write: &Write) -> (usize, usize, u16, u8, i64) {
         let Standing { series, period } = write.standing;
         let column = write.amount.column(self.shard) + 1;
         let code = Window::Period(period.unit).code();
+        debug_assert!(code < flags::LISTED_BEFORE, "a code has room for a flag");
         let reported = u8::from(write.reported.is_some());
         let expires = write.expires_at_ms.unwrap_or(0);
         (
@@ -335,8 +340,8 @@ impl<'a> Encoder<'a> {
 
     fn sum(&mut self, sum: &Arc<Sum>, sends_history: bool) -> usize {
         let variant = (Arc::as_ptr(sum), sends_history);
-        if let Some(place) = self.sum_places.get(&variant) {
-            return *place;
+        if let Some(index) = self.sum_indexes.get(&variant) {
+            return *index;
         }
         let derived = &sum.derived;
         let mut base = |period: &Period| self.standing(derived.base, *period);
@@ -365,8 +370,8 @@ impl<'a> Encoder<'a> {
             history,
         };
         self.args.sums.push(args);
-        let place = self.args.sums.len();
-        self.sum_places.insert(variant, place);
-        place
+        let index = self.args.sums.len();
+        self.sum_indexes.insert(variant, index);
+        index
     }
 }

@@ -1,20 +1,20 @@
--- fence.lua: finds out whether an event with a reservation was applied (reserve.lua). If it was not, it never will be:
--- apply.lua finds it void from then on.
+-- void.lua: finds out whether an event with a reservation was applied (reserve.lua). If it was not, it never will be: the
+-- token of its reservation is void from then on, and apply.lua refuses an event that comes with it.
 --
 -- KEYS[1]  board    head of the shard of the event's member
 -- KEYS[2]  record   string: what is remembered of the event, if it was taken; of an event with this id, whose token
 --                   stands at the end
--- KEYS[3]  fence    string; expires
+-- KEYS[3]  void     string: the mark that voids the token; expires
 --
 -- ARGV[1]  the generation of the board. It may have moved away from the shard: then nothing is applied there any more
 -- ARGV[2]  the token
--- ARGV[3]  for how long the fence stands, in ms: longer than any call may take
+-- ARGV[3]  for how long the mark stays, in ms: longer than any call may take
 --
 -- Reply: {'STALE'} the board was deleted | {'APPLIED'} | {'VOID'}
 -- Example: KEYS st:{b:4:1} st:{b:4:1}:1:e:x1 st:{b:4:1}:1:v:…  ARGV '1' 'fYQ3xK0aZ-1' '600000'  reply {'VOID'}
 
-if #KEYS ~= 3 or #ARGV ~= 3 then return redis.error_reply('ERR fence.lua: 3 keys, 3 arguments') end
-local BOARD, RECORD, FENCE, generation, token, ms = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3]
+if #KEYS ~= 3 or #ARGV ~= 3 then return redis.error_reply('ERR void.lua: 3 keys, 3 arguments') end
+local BOARD, RECORD, MARK, generation, token, ms = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3]
 
 local version = redis.call('HGET', BOARD, 'version')
 if not is_of_generation(version, generation) then return {'STALE'} end
@@ -24,5 +24,5 @@ if record and string.sub(record, -#token) == token then
   redis.call('SET', RECORD, record, 'KEEPTTL')
   return {'APPLIED'}
 end
-redis.call('SET', FENCE, '1', 'PX', ms)
+redis.call('SET', MARK, '1', 'PX', ms)
 return {'VOID'}

@@ -1,0 +1,171 @@
+//! What the Lua scripts and the code that calls them have to agree on, written once.
+//!
+//! Each group is a module of constants. Its `LUA` has their names and values for the scripts that use it (`script.rs`).
+
+use crate::domain::event::Detail;
+use crate::domain::score::SCORE_MAX;
+
+/// Makes groups of constants.
+macro_rules! groups {
+    ($(
+        $(#[$about:meta])*
+        $group:ident { $($(#[$doc:meta])* $name:ident: $type:ty = $value:literal;)* }
+    )*) => {
+        $(
+            $(#[$about])*
+            pub mod $group {
+                $($(#[$doc])* pub const $name: $type = $value;)*
+                /// Their names and values in Lua.
+                pub const LUA: &[(&str, &str)] = &[$((stringify!($name), stringify!($value)),)*];
+            }
+        )*
+    };
+}
+
+groups! {
+    /// What the result of an event begins with, in `apply.lua` and `recall.lua`. A record alone is that of an event which
+    /// was taken.
+    results {
+        /// The id is known. Then: the record.
+        DUPLICATE: i64 = 1;
+        /// The id was used with another content.
+        REUSED: i64 = 2;
+        /// The event was refused as the caller said.
+        REFUSED: i64 = 3;
+        /// A score would pass the bound. Then: the code of the window.
+        OUT_OF_RANGE: i64 = 4;
+        /// A standing that is a sum is not there, and no history was sent.
+        NO_HISTORY: i64 = 5;
+        /// A standing whose ranks were asked for is not complete. Then: the code of the window.
+        NO_STANDING: i64 = 6;
+        /// A quota is used up. Then: its index from 1, and when a sliding window would take the event.
+        NO_QUOTA: i64 = 7;
+        /// The event was taken. Then: the record, and what remains of each quota.
+        TAKEN: i64 = 8;
+        /// The reservation of the event is void.
+        VOID: i64 = 9;
+    }
+
+    /// What is to be reported of an event: [`Detail::code`].
+    details {
+        /// Nothing.
+        STATUS_ALONE: u8 = 0;
+        /// Scores.
+        WITH_STANDINGS: u8 = 1;
+        /// Scores and ranks.
+        WITH_RANKS: u8 = 2;
+    }
+
+    /// When an event is refused, whatever the script finds.
+    refusals {
+        /// It is not.
+        NEVER: u8 = 0;
+        /// If its id is not known.
+        UNLESS_KNOWN: u8 = 1;
+        /// If its id is not known, and no score would pass the bound.
+        UNLESS_BEYOND: u8 = 2;
+    }
+
+    /// Flags of a record. They are added to the detail.
+    flags {
+        /// The number of details: a flag is a multiple of it.
+        DETAIL_COUNT: u8 = 4;
+        /// The event changed nothing.
+        UNCHANGED: u8 = 4;
+        /// Scores are wide.
+        WIDE: u8 = 8;
+        /// A token is at the end.
+        WITH_TOKEN: u8 = 16;
+        /// In the code of a report: the member was listed before.
+        LISTED_BEFORE: u16 = 4096;
+    }
+
+    /// The bounds of numbers.
+    #[expect(clippy::unreadable_literal, reason = "Lua reads no separators")]
+    bounds {
+        /// The greatest score.
+        SCORE_MAX: i64 = 9007199254740991;
+    }
+
+    /// What a query begins with, in `read.lua`.
+    queries {
+        /// A page.
+        PAGE: u8 = 1;
+        /// A member and those around it.
+        MEMBER: u8 = 2;
+        /// Some members.
+        SUBSET: u8 = 3;
+        /// What a standing amounts to.
+        AMOUNTS: u8 = 4;
+        /// Some entries, evenly spread.
+        SPREAD: u8 = 5;
+        /// Some entries around a mark.
+        SLICE: u8 = 6;
+        /// How many entries are ahead of marks.
+        PLACES: u8 = 7;
+        /// What an answer begins with where a standing is not complete. Otherwise: the number of members.
+        INCOMPLETE: i64 = -1;
+    }
+
+    /// What the result of a reservation begins with, in `reserve.lua`.
+    reservations {
+        /// It is reserved. Then: what remains of each use.
+        RESERVED: i64 = 1;
+        /// A quota is used up. Then: its index from 1, and when a sliding window would take the event.
+        USED_UP: i64 = 2;
+        /// Whether a quota is used up depends on open reservations. Then: its index from 1.
+        WAITS: i64 = 3;
+    }
+}
+
+/// Makes the layout of records from the widths of their fields.
+macro_rules! record_layout {
+    ($fingerprint:literal, $tie_key:literal, $code:literal, $narrow:literal, $wide:literal, $rank:literal) => {
+        /// The layout of a record, which is what is remembered of an event; all numbers are big-endian:
+        ///
+        /// - fingerprint, tie key, and a byte: detail and [`flags`](super::flags);
+        /// - for each standing that is reported: code of the window, score, and unless the scores are sums the score before;
+        /// - if ranks were asked for, for each of them: rank, and rank before, 0: not listed;
+        /// - the token of the reservation, if the event had one.
+        pub mod record {
+            /// The bytes of a fingerprint.
+            pub const FINGERPRINT_BYTES: usize = $fingerprint;
+            /// The bytes of a tie key.
+            pub const TIE_KEY_BYTES: usize = $tie_key;
+            /// The bytes of the code of a report.
+            pub const CODE_BYTES: usize = $code;
+            /// The bytes of a score with a sign, where all of the record fit.
+            pub const NARROW_SCORE_BYTES: usize = $narrow;
+            /// The bytes of a score with a sign otherwise.
+            pub const WIDE_SCORE_BYTES: usize = $wide;
+            /// The bytes of a rank.
+            pub const RANK_BYTES: usize = $rank;
+            /// The bytes of a token.
+            pub const TOKEN_BYTES: usize = 11;
+            /// Forms for Lua's `struct`, and the greatest narrow score.
+            pub const LUA: &[(&str, &str)] = &[
+                ("FINGERPRINT_FORM", concat!("'>I", $fingerprint, "'")),
+                (
+                    "HEAD_FORM",
+                    concat!("'>I", $fingerprint, "I", $tie_key, "B'"),
+                ),
+                ("CODE_FORM", concat!("'I", $code, "'")),
+                ("NARROW_SCORE_FORM", concat!("'i", $narrow, "'")),
+                ("WIDE_SCORE_FORM", concat!("'i", $wide, "'")),
+                ("NARROW_MAX", concat!("(2 ^ (8 * ", $narrow, " - 1) - 1)")),
+                ("RANKS_FORM", concat!("'>I", $rank, "I", $rank, "'")),
+            ];
+        }
+    };
+}
+
+record_layout!(7, 6, 2, 4, 7, 4);
+
+const _: () = {
+    assert!(bounds::SCORE_MAX == SCORE_MAX);
+    assert!(SCORE_MAX < 1 << (8 * record::WIDE_SCORE_BYTES - 1));
+    assert!(details::STATUS_ALONE == Detail::Status.code());
+    assert!(details::WITH_STANDINGS == Detail::Standings.code());
+    assert!(details::WITH_RANKS == Detail::Ranks.code());
+    assert!(details::WITH_RANKS < flags::DETAIL_COUNT);
+};
