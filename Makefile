@@ -11,7 +11,7 @@ help: ## Show this list
 
 run: ## Get what is missing, build, and serve on http://127.0.0.1:8080 with a private Redis server
 	@tools/setup run
-	cargo run --release --locked -- serve
+	cargo run --locked -- serve
 
 # What failed shows at the end, rather than the stack of an async runtime.
 test: export RUST_BACKTRACE = 0

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::stream::{self, StreamExt};
-use parking_lot::RwLock;
+use parking_lot::{MutexGuard, RwLock};
 use tokio::sync::Mutex;
 
 use super::jobs::JobKind;
@@ -79,6 +79,11 @@ impl Boards {
         self.held.read().boards.get(id).cloned()
     }
 
+    /// Held by whoever plans background work by what is held: so whoever plans last has seen what is held last.
+    pub(super) fn planning(&self) -> MutexGuard<'_, ()> {
+        self.planning.lock()
+    }
+
     /// How often all was dropped.
     pub(crate) fn drops(&self) -> u64 {
         self.held.read().drops
@@ -119,8 +124,7 @@ impl Engine {
 
     /// Plans the background work of a board that is new in memory, or gone from there.
     fn plan_work(&self, id: &BoardId) {
-        // Whoever plans last has seen what is held last.
-        let _planning = self.boards.planning.lock();
+        let _planning = self.boards.planning();
         let live = self.boards.get(id);
         let board = live.as_ref().map(|live| &live.board);
         let derives = board.is_some_and(|board| board.derived().next().is_some());

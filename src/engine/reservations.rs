@@ -560,16 +560,16 @@ impl Job for LeftBehind {
         let (homes, now) = (&engine.left_behind, engine.left_behind.now());
         let interval_ms = i64::try_from(self.interval.as_millis()).unwrap_or(i64::MAX);
         let mut due = Vec::new();
+        let _planning = engine.boards.planning();
         for id in homes.schedule.due(now) {
+            let Some(live) = engine.boards.get(&id) else {
+                homes.schedule.remove(&id);
+                continue;
+            };
             homes
                 .schedule
                 .set(&id, now.ms().saturating_add(interval_ms));
-            let live = engine.boards.get(&id);
-            due.extend(
-                live.iter()
-                    .flat_map(|live| &live.homes)
-                    .map(|home| home.home.clone()),
-            );
+            due.extend(live.homes.iter().map(|home| home.home.clone()));
         }
         Ok(due)
     }

@@ -213,9 +213,11 @@ impl Job for Rollover {
 
     async fn due(&self, engine: &Engine) -> Result<Vec<Upcoming>, Error> {
         let now = engine.clock.now();
+        let _planning = engine.boards.planning();
         let mut due = Vec::new();
         for id in engine.completing.schedule.due(now) {
             let Some(live) = engine.boards.get(&id) else {
+                engine.completing.schedule.remove(&id);
                 continue;
             };
             let pending = pending(&engine.completing, &live, now);

@@ -50,7 +50,7 @@ pub struct FaultBody {
     /// The board.
     #[schema(example = "run_hero")]
     board: String,
-    /// What fails: `definition`, `rollover`, `reshard`, `purge`, `reservations` or `announcement`.
+    /// What fails: `definition`, `rollover`, `reshard`, `purge`, `reservations`, `announcement` or `sweep`.
     #[schema(example = "rollover")]
     job: &'static str,
     /// Why.
