@@ -1000,7 +1000,7 @@ async fn free_lease(world: &World, instance: &Instance, id: &str) -> Result<bool
     let board = stored_board(instance, id).await?;
     if board.placement.next.is_some() {
         let head = format!("st:{{{id}}}");
-        let words = ["HSET", &head, "held_until", "0"].map(str::as_bytes);
+        let words = ["HSET", &head, "move:until", "0"].map(str::as_bytes);
         eventually("the lease has run out", async || {
             matches!(world.redis.run(&words).await, Reply::Integer(_))
         })
