@@ -123,7 +123,7 @@ macro_rules! record_layout {
     ($fingerprint:literal, $tie_key:literal, $code:literal, $narrow:literal, $wide:literal, $rank:literal) => {
         /// The layout of a record, which is what is remembered of an event; all numbers are big-endian:
         ///
-        /// - fingerprint, tie key, and a byte: detail and [`flags`](super::flags);
+        /// - fingerprint, tie key, and a byte: detail and `flags`;
         /// - for each standing that is reported: code of the window, score, and unless the scores are sums the score before;
         /// - if ranks were asked for, for each of them: rank, and rank before, 0: not listed;
         /// - the token of the reservation, if the event had one.
