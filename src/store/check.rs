@@ -258,14 +258,9 @@ impl Store {
         }
         let scripts = (&script::CHECK, &script::MEND);
         let reply = self.step(shard, scripts, manner.mends, all, pack(&args)?);
-        let mut reply = match Reply::versioned(reply.await?)? {
-            Versioned::Stale => return Ok(Versioned::Stale),
-            Versioned::Current((code, reply)) => match code.as_str() {
-                "OK" => reply,
-                "GONE" => return Ok(Versioned::Current(Look::Gone)),
-                "ENDING" => return Ok(Versioned::Current(Look::Impossible)),
-                other => return unknown_code(other),
-            },
+        let mut reply = match looked(reply.await?, "ENDING")? {
+            Ok(reply) => reply,
+            Err(nothing) => return Ok(nothing),
         };
         let (phase, cursor) = (reply.text()?, reply.text()?);
         let is_whole = reply.integer()? == 1;
@@ -335,14 +330,9 @@ impl Store {
         }
         let scripts = (&script::CHECK_SUMS, &script::MEND_SUMS);
         let reply = self.step(shard, scripts, manner.mends, all, pack(&args)?);
-        let mut reply = match Reply::versioned(reply.await?)? {
-            Versioned::Stale => return Ok(Versioned::Stale),
-            Versioned::Current((code, reply)) => match code.as_str() {
-                "OK" => reply,
-                "GONE" => return Ok(Versioned::Current(Look::Gone)),
-                "LOST" => return Ok(Versioned::Current(Look::Impossible)),
-                other => return unknown_code(other),
-            },
+        let mut reply = match looked(reply.await?, "LOST")? {
+            Ok(reply) => reply,
+            Err(nothing) => return Ok(nothing),
         };
         let (term, cursor) = (u32::try_from(reply.integer()?).ok(), reply.text()?);
         let absent = reply.count()?;
@@ -640,6 +630,23 @@ impl Watch {
 
 async fn client_id(connection: &Connection) -> Result<i64, Failure> {
     connection.command("CLIENT", vec!["ID".into()]).await
+}
+
+/// The reply of a script that has looked at a standing, or why it found nothing to look at. `impossible` is its code where
+/// it can say nothing of the standing.
+fn looked<T>(
+    reply: Value,
+    impossible: &str,
+) -> Result<Result<Reply, Versioned<Look<T>>>, StoreError> {
+    Ok(match Reply::versioned(reply)? {
+        Versioned::Stale => Err(Versioned::Stale),
+        Versioned::Current((code, reply)) => match code.as_str() {
+            "OK" => Ok(reply),
+            "GONE" => Err(Versioned::Current(Look::Gone)),
+            code if code == impossible => Err(Versioned::Current(Look::Impossible)),
+            other => return unknown_code(other),
+        },
+    })
 }
 
 fn differences(reply: &mut Reply) -> Result<Vec<Difference>, StoreError> {
