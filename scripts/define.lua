@@ -4,7 +4,7 @@
 --         of them that wrote it came in
 -- ARGV[1] the version that the caller saw, '' for none
 -- ARGV[2] '' or a revision: the change is allowed only if no event has come in at this revision or a later one
--- ARGV[3] the new version
+-- ARGV[3] the new version, '' for a trial: nothing is written
 -- ARGV[4] the new definition, JSON
 --
 -- Reply: {'OK'} | {'CHANGED'} another version is there | {'USED'} there are such events
@@ -17,5 +17,5 @@ local stored = redis.call('HMGET', BOARD, 'version', 'used')
 if (stored[1] or '') ~= seen then return {'CHANGED'} end
 local used_at = stored[2] and tonumber(string.match(stored[2], '%-(%d+)$') or math.huge)
 if unused_since and used_at and used_at >= unused_since then return {'USED'} end
-redis.call('HSET', BOARD, 'version', version, 'definition', definition)
+if version ~= '' then redis.call('HSET', BOARD, 'version', version, 'definition', definition) end
 return {'OK'}

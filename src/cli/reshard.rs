@@ -1,16 +1,14 @@
 //! `standings reshard`: has a service spread a board over another number of shards, and waits for it.
 //!
-//! The service does the work (`engine/moves.rs`). This command changes the definition, and then asks how far it has
-//! come. So it can be interrupted, and given again, at any time.
+//! The service does the work (`engine/moves.rs`). This command asks for it, and then asks how far it has come. So it can be interrupted, and given again, at any time.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use reqwest::header::IF_MATCH;
-use reqwest::{Method, StatusCode};
+use reqwest::Method;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::json;
 
 use super::client::{Client, ClientError, Patience, Purpose};
 use super::text::printable;
@@ -73,7 +71,11 @@ async fn run(args: &ReshardArgs) -> Result<(), ClientError> {
         ..Patience::default()
     };
     let client = Client::new(&args.service, args.board.clone(), PURPOSE, patience, log)?;
-    define(&client, args.shards).await?;
+    let body = json!({ "count": args.shards });
+    let begin = || client.board_request(Method::PUT, "/shards").json(&body);
+    client
+        .ask::<Spread>(begin, "the request for a move", OUTAGE_MAX)
+        .await?;
     let request = || client.board_request(Method::GET, "/shards");
     loop {
         let (spread, _) = client
@@ -87,30 +89,5 @@ async fn run(args: &ReshardArgs) -> Result<(), ClientError> {
             "from {shards} to {moving_to} shards: {copied} entries copied"
         ));
         tokio::time::sleep(INTERVAL).await;
-    }
-}
-
-/// Changes the definition, whatever else of it others change meanwhile.
-async fn define(client: &Client, shards: u16) -> Result<(), ClientError> {
-    let what = "the change of the board";
-    loop {
-        let read = || client.board_request(Method::GET, "");
-        let (mut definition, version) = client
-            .ask::<Map<String, Value>>(read, "the question for the board", OUTAGE_MAX)
-            .await?;
-        definition.remove("board");
-        definition.insert("shards".into(), shards.into());
-        let change = || {
-            let request = client.board_request(Method::PUT, "").json(&definition);
-            match &version {
-                Some(version) => request.header(IF_MATCH, format!("\"{version}\"")),
-                None => request,
-            }
-        };
-        match client.ask::<Value>(change, what, OUTAGE_MAX).await {
-            Err(ClientError::Refused { status, .. })
-                if status == StatusCode::PRECONDITION_FAILED => {}
-            changed => return changed.map(drop),
-        }
     }
 }

@@ -4,11 +4,14 @@
 //! starts at [`plan`]: it says which standings an event belongs to, and with what amount.
 
 pub mod board;
+pub mod document;
+pub mod draft;
 pub mod event;
 pub mod ids;
 pub mod period;
 pub mod placement;
 pub mod plan;
+pub mod preview;
 pub mod quota;
 pub mod score;
 pub mod series;

@@ -7,14 +7,17 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use super::App;
 use super::extract::{Json, Path, Query, board_id, bounded};
 use super::problem::{INVALID_PARAMETER, Problem, ProblemBody};
 use crate::domain::board::{Board, Definition};
+use crate::domain::draft::{Draft, Fields};
+use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
-use crate::service::boards::Precondition;
+use crate::service::boards::{Precondition, Preview, Terms};
 
 /// The most boards of one list.
 const LIST_MAX: u64 = 1_000;
@@ -66,17 +69,20 @@ pub struct UnreadableBoard {
     pub detail: String,
 }
 
-/// What a change gives up.
+/// How a definition changes.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub struct PutParams {
+pub struct ChangeParams {
     /// The windows to give up with all that they hold, separated by commas: those that the new definition leaves out
     /// although they have data that could not be made again: `week,month`.
     drop_windows: Option<String>,
+    /// `true`: nothing is changed, and the answer says what would be (`BoardPreview`).
+    #[param(default = false)]
+    dry_run: Option<bool>,
 }
 
-impl PutParams {
+impl ChangeParams {
     fn windows(&self) -> Result<Vec<Window>, Problem> {
         let names = self.drop_windows.iter().flat_map(|names| names.split(','));
         let windows = names.map(|name| {
@@ -132,24 +138,109 @@ fn precondition(headers: &HeaderMap) -> Result<Precondition, Problem> {
     Ok(Precondition { matches, is_absent })
 }
 
+/// What a change of a definition would do.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct BoardPreview {
+    /// Always true: nothing was changed.
+    pub dry_run: bool,
+    /// Whether the board would be created.
+    pub created: bool,
+    /// The board as it would be.
+    pub board: BoardBody,
+    /// The fields that would change, in the order of their names.
+    pub changes: Vec<FieldChangeBody>,
+    /// For each window, when its next periods begin.
+    pub boundaries: Vec<Boundaries>,
+}
+
+/// A field of a definition that would change.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = FieldChange)]
+pub struct FieldChangeBody {
+    /// Its name.
+    #[schema(example = "score_max")]
+    pub field: String,
+    /// What it is; null if the board is new.
+    pub from: Value,
+    /// What it would be.
+    pub to: Value,
+    /// What that does to the data.
+    #[schema(example = "Events from now on are measured by it. Events that were taken stay.")]
+    pub effect: String,
+}
+
+/// When the next periods of a window begin.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Boundaries {
+    /// The window.
+    #[schema(example = "day")]
+    pub window: String,
+    /// The next three instants at which one period ends and another begins; none for `all`.
+    #[schema(value_type = Vec<String>, example = json!(["2026-11-22T00:00:00Z", "2026-11-23T00:00:00Z", "2026-11-24T00:00:00Z"]))]
+    pub starts_at: Vec<Timestamp>,
+}
+
+impl From<Preview> for BoardPreview {
+    fn from(preview: Preview) -> Self {
+        let changes = preview.changes.into_iter().map(|change| FieldChangeBody {
+            field: change.field,
+            from: change.from,
+            to: change.to,
+            effect: change.effect,
+        });
+        let boundaries = preview.boundaries.into_iter();
+        let boundaries = boundaries.map(|(window, starts_at)| Boundaries {
+            window: window.to_string(),
+            starts_at,
+        });
+        Self {
+            dry_run: true,
+            created: preview.is_new,
+            board: Arc::new(preview.board).into(),
+            changes: changes.collect(),
+            boundaries: boundaries.collect(),
+        }
+    }
+}
+
+/// A merge patch of a definition.
+#[derive(ToSchema)]
+#[schema(as = DefinitionPatch, value_type = Object)]
+#[expect(
+    dead_code,
+    reason = "its place in the document is filled by `BoardSchemas`"
+)]
+pub struct DefinitionPatchSchema(Value);
+
+/// The board, or with `dry_run` what would become of it.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum BoardOrPreview {
+    /// The board.
+    Board(BoardBody),
+    /// What would become of it.
+    Preview(BoardPreview),
+}
+
 /// Create or replace a board.
 ///
-/// The body is the whole definition; what it leaves out gets its default. What would change stored data
-/// can't change while the board has events. A window that has data is left out only if `drop_windows` names it.
+/// The body is the whole definition. A field that it leaves out gets its default; `shards` stays as it is. A definition moves
+/// no data: a `PUT` with another number of shards is refused. What would change stored data can't change while the board has
+/// events. A window that has data is left out only if `drop_windows` names it. What `GET` answers can be sent back.
 #[utoipa::path(
     put, path = "/v1/boards/{board}", tag = "define", operation_id = "put_board",
     params(
         ("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
         ("If-Match" = Option<String>, Header, description = "Replace only this version: the `ETag` of the definition"),
         ("If-None-Match" = Option<String>, Header, description = "`*`: create only"),
-        PutParams,
+        ChangeParams,
     ),
     request_body(content = Definition, example = json!({
         "title": "Run heroes", "timezone": "Asia/Shanghai", "windows": ["day", "week", "all", "last-7-days"],
         "initial": ["all"], "uniques": "board"})),
     responses(
         (status = 201, description = "Created", body = BoardBody, headers(("ETag" = String, description = "The definition's version"))),
-        (status = 200, description = "Replaced", body = BoardBody, headers(("ETag" = String, description = "The definition's version"))),
+        (status = 200, description = "Replaced, or with `dry_run` what would be", body = BoardOrPreview, headers(("ETag" = String, description = "The definition's version"))),
         (status = 409, description = "`board-in-use`, `windows-in-use`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 412, description = "`precondition-failed`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
@@ -160,22 +251,71 @@ fn precondition(headers: &HeaderMap) -> Result<Precondition, Problem> {
 pub async fn put(
     State(app): State<Arc<App>>,
     Path(board): Path<String>,
-    Query(params): Query<PutParams>,
+    Query(params): Query<ChangeParams>,
     headers: HeaderMap,
-    Json(definition, _): Json<Definition>,
+    Json(fields, _): Json<Fields>,
 ) -> Result<Response, Problem> {
-    let id = board_id(&board)?;
-    let (precondition, windows) = (precondition(&headers)?, params.windows()?);
-    let (board, is_new) = app
-        .service
-        .define_board(&id, definition, &precondition, &windows)
-        .await?;
+    change(&app, &board, &params, &headers, Draft::Whole(fields)).await
+}
+
+/// Change some fields of a board's definition.
+///
+/// The body is a merge patch (RFC 7396) of the definition. A field that it leaves out stays; null gives a field its default.
+/// Members of objects, such as `retention`, are merged too; lists are replaced as a whole. The rules of `PUT` hold.
+#[utoipa::path(
+    patch, path = "/v1/boards/{board}", tag = "define", operation_id = "patch_board",
+    params(
+        ("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
+        ("If-Match" = Option<String>, Header, description = "Change only this version: the `ETag` of the definition"),
+        ChangeParams,
+    ),
+    request_body(content = DefinitionPatchSchema, example = json!({"title": "Run heroes of the year"})),
+    responses(
+        (status = 200, description = "Changed, or with `dry_run` what would be", body = BoardOrPreview, headers(("ETag" = String, description = "The definition's version"))),
+        (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`board-in-use`, `windows-in-use`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 412, description = "`precondition-failed`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "`validation-failed`", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub async fn patch(
+    State(app): State<Arc<App>>,
+    Path(board): Path<String>,
+    Query(params): Query<ChangeParams>,
+    headers: HeaderMap,
+    Json(fields, _): Json<Fields>,
+) -> Result<Response, Problem> {
+    change(&app, &board, &params, &headers, Draft::Patch(fields)).await
+}
+
+async fn change(
+    app: &App,
+    board: &str,
+    params: &ChangeParams,
+    headers: &HeaderMap,
+    draft: Draft,
+) -> Result<Response, Problem> {
+    let id = board_id(board)?;
+    let terms = Terms {
+        precondition: precondition(headers)?,
+        drop_windows: params.windows()?,
+    };
+    if params.dry_run == Some(true) {
+        let preview = app.service.preview_board(&id, &draft, &terms).await?;
+        let answer = BoardOrPreview::Preview(preview.into());
+        return Ok(JsonResponse(answer).into_response());
+    }
+    let (board, is_new) = app.service.define_board(&id, &draft, &terms).await?;
     let status = if is_new {
         StatusCode::CREATED
     } else {
         StatusCode::OK
     };
-    Ok((status, etag(&board), JsonResponse(BoardBody::from(board))).into_response())
+    let etag = etag(&board);
+    let answer = BoardOrPreview::Board(board.into());
+    Ok((status, etag, JsonResponse(answer)).into_response())
 }
 
 /// Read a board's definition.

@@ -283,6 +283,17 @@ fn take<T, E: std::fmt::Display>(
         .ok()
 }
 
+/// The header `Idempotency-Key`.
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
+    let key = headers
+        .get(IDEMPOTENCY_KEY)
+        .map(|value| value.to_str().map(str::trim));
+    key.transpose().map_err(|_| {
+        let detail = "the header Idempotency-Key is not ASCII";
+        Problem::invalid(vec![FieldError::new("", detail)])
+    })
+}
+
 impl EventBody<'_> {
     fn check(&self, path_board: Option<&BoardId>, key: Option<&str>) -> Result<Incoming, Problem> {
         let mut errors = Vec::new();
@@ -435,15 +446,7 @@ pub async fn post_one(
     body: JsonBytes,
 ) -> Result<(HeaderMap, JsonResponse<EventResult>), Problem> {
     let board = board_id(&board)?;
-    let key = headers
-        .get(IDEMPOTENCY_KEY)
-        .map(|value| value.to_str().map(str::trim));
-    let key = key.transpose().map_err(|_| {
-        Problem::invalid(vec![FieldError::new(
-            "",
-            "the header Idempotency-Key is not ASCII",
-        )])
-    })?;
+    let key = idempotency_key(&headers)?;
     let event = body.parse::<EventBody<'_>>().map_err(|problem| {
         let is_batch = problem.kind == VALIDATION_FAILED && body.is_array();
         if is_batch { one_event_only() } else { problem }
@@ -465,9 +468,15 @@ pub async fn post_one(
 /// 1 to 1,000 events of any boards. Each is taken or refused by itself, and has its own result, also where the data of a
 /// board is damaged (`internal`); a batch as a whole is refused only if it isn't JSON of this form, or if the store does
 /// not answer: then some of it may have been taken, and the same batch can be sent again if its events have ids.
+///
+/// With the header `Idempotency-Key: KEY` the first event has the id `KEY/0`, the second `KEY/1`, and so on. An event that has
+/// an id of its own keeps it. So the same batch with the same key counts once.
 #[utoipa::path(
     post, path = "/v1/events", tag = "events", operation_id = "post_events",
-    params(SubmitParams),
+    params(
+        ("Idempotency-Key" = Option<String>, Header, description = "Gives the events that have no id the ids `KEY/0`, `KEY/1`, …, by their places in the batch"),
+        SubmitParams,
+    ),
     request_body(content = BatchSchema, example = json!({"events": [
         {"board": "run_hero", "id": "run-88232", "member": "999", "score": 10, "voter": "v-1"},
         {"board": "run_hero", "id": "run-88233", "member": "alice", "score": 25, "voter": "v-2"}]})),
@@ -481,8 +490,10 @@ pub async fn post_one(
 pub async fn post_many(
     State(app): State<Arc<App>>,
     Query(params): Query<SubmitParams>,
+    headers: HeaderMap,
     body: JsonBytes,
 ) -> Result<Written, Problem> {
+    let key = idempotency_key(&headers)?;
     let BatchBody { events } = body.parse()?;
     if events.is_empty() || events.len() > BATCH_MAX {
         let detail = format!("a batch has 1 to {BATCH_MAX} events, not {}", events.len());
@@ -491,8 +502,12 @@ pub async fn post_many(
     let mut sound = Vec::with_capacity(events.len());
     let checked: Vec<Result<usize, Problem>> = events
         .iter()
-        .map(|raw| {
-            sound.push(parse_json::<EventBody<'_>>(raw.get().as_bytes())?.check(None, None)?);
+        .enumerate()
+        .map(|(index, raw)| {
+            let event = parse_json::<EventBody<'_>>(raw.get().as_bytes())?;
+            let key = key.filter(|_| event.id.is_none());
+            let id = key.map(|key| format!("{key}/{index}"));
+            sound.push(event.check(None, id.as_deref())?);
             Ok(sound.len() - 1)
         })
         .collect();

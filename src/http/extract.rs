@@ -9,7 +9,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use bytes::BytesMut;
 use futures::StreamExt;
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::DeserializeOwned;
 
 use super::App;
 use super::memory::{Memory, Taken};
@@ -17,7 +17,7 @@ use super::problem::{
     INVALID_PARAMETER, MALFORMED_JSON, PAYLOAD_TOO_LARGE, Problem, REQUEST_TIMEOUT,
     UNSUPPORTED_MEDIA_TYPE,
 };
-use crate::domain::board::FieldError;
+use crate::domain::document::{self, DocumentError};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::time::Timestamp;
 use crate::service::period::Choice;
@@ -114,49 +114,14 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
 pub fn parse_json<'a, T: serde::Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Problem> {
     let malformed = |detail: String| Problem::new(MALFORMED_JSON, detail);
     let text = std::str::from_utf8(bytes).map_err(|error| malformed(error.to_string()))?;
-    // What is read by names would otherwise be read by places too.
-    if text.trim_ascii_start().starts_with('[') {
-        let json = serde_json::from_str::<IgnoredAny>(text);
-        json.map_err(|error| malformed(error.to_string()))?;
-        let detail = "must be an object, not an array";
-        return Err(Problem::invalid(vec![FieldError::new("", detail)]));
-    }
-    // To keep track of where an error lies takes time: it is done once there is one.
-    if let Ok(parsed) = serde_json::from_str(text) {
-        return Ok(parsed);
-    }
-    let mut json = serde_json::Deserializer::from_str(text);
-    let parsed: T = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        let pointer = pointer(error.path());
-        // What is wrong is found first; whether all of it is JSON comes before.
-        match serde_json::from_str::<IgnoredAny>(text) {
-            Ok(_) => Problem::invalid(vec![FieldError::new(pointer, without_place(error.inner()))]),
-            Err(error) => malformed(error.to_string()),
-        }
-    })?;
-    json.end().map_err(|error| malformed(error.to_string()))?;
-    Ok(parsed)
+    document::read(text).map_err(|error| match error {
+        DocumentError::Malformed(detail) => malformed(detail),
+        DocumentError::Unexpected(error) => Problem::invalid(vec![error]),
+    })
 }
 
-/// serde_json's message without its line and column: the pointer says it better.
-fn without_place(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    match text.rsplit_once(" at line ") {
-        Some((message, _)) => message.to_owned(),
-        None => text,
-    }
-}
-
-fn pointer(path: &serde_path_to_error::Path) -> String {
-    use serde_path_to_error::Segment;
-    let steps = path.iter().filter_map(|segment| match segment {
-        Segment::Seq { index } => Some(index.to_string()),
-        Segment::Map { key } => Some(key.clone()),
-        Segment::Enum { variant } => Some(variant.clone()),
-        Segment::Unknown => None,
-    });
-    FieldError::pointer(steps)
-}
+/// What a body may be. A merge patch may be sent as JSON too.
+const JSON_TYPES: [&str; 2] = ["application/json", "application/merge-patch+json"];
 
 fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
     let wrong = |detail: String| Problem::new(UNSUPPORTED_MEDIA_TYPE, detail);
@@ -167,7 +132,10 @@ fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
         .and_then(|value| value.split(';').next())
         .unwrap_or("")
         .trim();
-    if !essence.eq_ignore_ascii_case("application/json") {
+    if !JSON_TYPES
+        .iter()
+        .any(|json| essence.eq_ignore_ascii_case(json))
+    {
         return Err(wrong("the body must be application/json".into()));
     }
     match headers.get(header::CONTENT_ENCODING) {

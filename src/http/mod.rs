@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceBuilder;
 use tower_http::compression::CompressionLayer;
 use tower_http::validate_request::ValidateRequestHeaderLayer;
-use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, ResponseBuilder};
 use utoipa::{Modify, OpenApi as _};
@@ -101,10 +101,11 @@ impl Modify for ApiKeyScheme {
 }
 
 /// A board is shown as its definition with its id. The definition allows no other field, so that the two
-/// can't be composed in the document: the schema is put together here.
-struct BoardSchema;
+/// can't be composed in the document: the schema is put together here. So is that of a patch, all of whose fields may be
+/// left out or null.
+struct BoardSchemas;
 
-impl Modify for BoardSchema {
+impl Modify for BoardSchemas {
     fn modify(&self, document: &mut OpenApi) {
         let Some(components) = document.components.as_mut() else {
             return;
@@ -126,7 +127,17 @@ impl Modify for BoardSchema {
             .chain(["board".into()])
             .collect();
         board.properties.insert("board".into(), id.into());
+        let mut patch = definition.clone();
+        patch.description = Some("What changes in a definition: a merge patch (RFC 7396).".into());
+        patch.required.clear();
+        for property in patch.properties.values_mut() {
+            let null = ObjectBuilder::new().schema_type(Type::Null);
+            *property = OneOfBuilder::new().item(property.clone()).item(null).into();
+        }
         components.schemas.insert("Board".into(), board.into());
+        components
+            .schemas
+            .insert("DefinitionPatch".into(), patch.into());
     }
 }
 
@@ -151,6 +162,7 @@ impl Modify for CommonProblems {
                 &mut item.get,
                 &mut item.put,
                 &mut item.post,
+                &mut item.patch,
                 &mut item.delete,
             ];
             for operation in operations
@@ -194,6 +206,8 @@ fn routes(keys: &ApiKeys) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(events::post_many));
     let admin = OpenApiRouter::new()
         .routes(routes!(boards::put))
+        .routes(routes!(boards::patch))
+        .routes(routes!(shards::put))
         .routes(routes!(boards::delete))
         .routes(routes!(initial::put));
     let open = OpenApiRouter::new()
@@ -214,7 +228,7 @@ fn routes(keys: &ApiKeys) -> OpenApiRouter<Arc<App>> {
 pub fn document() -> OpenApi {
     let mut document = routes(&ApiKeys::default()).into_openapi();
     ApiKeyScheme.modify(&mut document);
-    BoardSchema.modify(&mut document);
+    BoardSchemas.modify(&mut document);
     CommonProblems.modify(&mut document);
     document
 }

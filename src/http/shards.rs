@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use axum::Json as JsonResponse;
 use axum::extract::State;
-use serde::Serialize;
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::App;
-use super::extract::{Path, board_id};
+use super::extract::{Json, Path, board_id};
 use super::problem::{Problem, ProblemBody};
+use crate::service::shards::Progress;
 
 /// How a board is spread over slots of a cluster.
 #[derive(Debug, Serialize, ToSchema)]
@@ -25,9 +27,56 @@ pub struct Spread {
     pub copied: u64,
 }
 
-/// Read how a board is spread, and how far it has come with that.
+impl From<Progress> for Spread {
+    fn from(progress: Progress) -> Self {
+        Self {
+            shards: progress.shards,
+            moving_to: progress.moving_to,
+            copied: progress.copied,
+        }
+    }
+}
+
+/// Over how many shards a board is to be spread.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SpreadBody {
+    /// How many shards.
+    #[schema(minimum = 1, maximum = 64, example = 16)]
+    count: u16,
+}
+
+/// Spread a board over another number of shards.
 ///
-/// A change of `shards` in the definition is carried out in the background, while events and reads go on.
+/// The data moves in the background, while events and reads go on. The same request again changes nothing.
+#[utoipa::path(
+    put, path = "/v1/boards/{board}/shards", tag = "operations", operation_id = "put_shards",
+    params(("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")),
+    request_body(content = SpreadBody, example = json!({"count": 1})),
+    responses(
+        (status = 200, description = "The board is spread so", body = Spread),
+        (status = 202, description = "The board is on its way", body = Spread),
+        (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`board-in-use`: it is on its way to another number of shards", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "`validation-failed`", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub async fn put(
+    State(app): State<Arc<App>>,
+    Path(board): Path<String>,
+    Json(SpreadBody { count }, _): Json<SpreadBody>,
+) -> Result<(StatusCode, JsonResponse<Spread>), Problem> {
+    let progress = app.service.spread_board(&board_id(&board)?, count).await?;
+    let status = match progress.moving_to {
+        Some(_) => StatusCode::ACCEPTED,
+        None => StatusCode::OK,
+    };
+    Ok((status, JsonResponse(progress.into())))
+}
+
+/// Read how a board is spread, and how far a move has come.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/shards", tag = "operations", operation_id = "get_shards",
     params(("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")),
@@ -41,9 +90,5 @@ pub async fn get(
     Path(board): Path<String>,
 ) -> Result<JsonResponse<Spread>, Problem> {
     let progress = app.service.reshard_progress(&board_id(&board)?).await?;
-    Ok(JsonResponse(Spread {
-        shards: progress.shards,
-        moving_to: progress.moving_to,
-        copied: progress.copied,
-    }))
+    Ok(JsonResponse(progress.into()))
 }

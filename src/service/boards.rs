@@ -7,13 +7,17 @@ use futures::stream::{self, StreamExt};
 
 use super::{Error, Service};
 use crate::domain::board::{Board, Definition, FieldError};
+use crate::domain::draft::Draft;
 use crate::domain::ids::BoardId;
+use crate::domain::preview::{self, FieldChange};
+use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::engine::{ATTEMPTS_MAX, LiveBoard};
 use crate::store::boards::{Defined, StoredBoard};
 
 /// How many definitions are read side by side.
 const LOADS_MAX: usize = 64;
+
 /// A part of the list of boards.
 #[derive(Clone, Debug, Default)]
 pub struct Listed {
@@ -32,6 +36,28 @@ pub struct Precondition {
     pub matches: Option<Vec<String>>,
     /// `If-None-Match: *`: none is stored.
     pub is_absent: bool,
+}
+
+/// On what terms a definition may change.
+#[derive(Clone, Debug, Default)]
+pub struct Terms {
+    /// What has to be stored.
+    pub precondition: Precondition,
+    /// The windows that may be lost with all that they hold.
+    pub drop_windows: Vec<Window>,
+}
+
+/// What a change would do.
+#[derive(Debug)]
+pub struct Preview {
+    /// The board as it would be.
+    pub board: Board,
+    /// Whether it would be created.
+    pub is_new: bool,
+    /// The fields that would change.
+    pub changes: Vec<FieldChange>,
+    /// For each window, when its next periods begin.
+    pub boundaries: Vec<(Window, Vec<Timestamp>)>,
 }
 
 impl Precondition {
@@ -83,43 +109,24 @@ impl Service {
         Ok(listed)
     }
 
-    /// Creates or replaces a board; returns it and whether it was created. A definition that is stored
-    /// already stays as it is. Windows that have data, and that it leaves out, have to be among `drop_windows`.
+    /// Creates or changes a board; returns it and whether it was created. A definition that is stored already stays as it is.
     pub async fn define_board(
         &self,
         id: &BoardId,
-        definition: Definition,
-        precondition: &Precondition,
-        drop_windows: &[Window],
+        draft: &Draft,
+        terms: &Terms,
     ) -> Result<(Arc<Board>, bool), Error> {
-        let errors = definition.check();
-        if !errors.is_empty() {
-            return Err(Error::Invalid(errors));
-        }
         for _ in 0..ATTEMPTS_MAX {
             let drops = self.engine.boards.drops();
-            let stored = self.engine.load_placed(id).await?;
-            let seen = stored.as_ref().map(as_far_as_read);
-            precondition.check(seen)?;
-            if seen.is_some_and(|board| moves_elsewhere(board, &definition)) {
-                let detail = "can't change again before the board has moved to so many shards";
-                return Err(Error::BoardInUse(vec![FieldError::new("/shards", detail)]));
-            }
-            if let Some(Ok(board)) = &stored
-                && board.definition == definition
-            {
-                check_dropped(&definition.windows, drop_windows, |_| true)?;
+            let change = self.propose(id, draft, terms).await?;
+            let is_new = change.stored.is_none();
+            if let Some(board) = change.unchanged() {
                 // It may have been stored by a request that failed after that: what follows is done again.
                 self.engine.store.announce_board(id, true, None).await?;
-                return Ok((board.clone(), false));
+                return Ok((Arc::clone(board), false));
             }
-            let change = Change::new(stored.as_ref(), &definition, drop_windows)?;
             let stamp = self.engine.store.begin_change(id).await?;
-            let board = match seen {
-                Some(board) => board.replaced(definition.clone(), stamp),
-                None => Board::new(id.clone(), definition.clone(), stamp, 1, BTreeMap::new()),
-            };
-            let board = Arc::new(board);
+            let board = Arc::new(change.board(stamp));
             let is_moving = board.placement.next.is_some();
             if is_moving {
                 self.engine.store.mark_moving(id, true).await?;
@@ -127,7 +134,7 @@ impl Service {
             match self
                 .engine
                 .store
-                .define_board(&board, seen.map(Arc::as_ref), change.unused_since)
+                .define_board(&board, change.seen().map(Arc::as_ref), change.unused_since)
                 .await?
             {
                 Defined::Stored => {
@@ -143,7 +150,7 @@ impl Service {
                         .announce_board(id, true, Some(stamp))
                         .await?;
                     self.engine.begin_derived(&live).await?;
-                    return Ok((board, seen.is_none()));
+                    return Ok((board, is_new));
                 }
                 Defined::Used => {
                     self.engine.store.end_change(id, stamp).await?;
@@ -153,6 +160,59 @@ impl Service {
             }
         }
         Err(Error::busy())
+    }
+
+    /// What [`Self::define_board`] would do. Nothing is changed; what would be refused is refused.
+    pub async fn preview_board(
+        &self,
+        id: &BoardId,
+        draft: &Draft,
+        terms: &Terms,
+    ) -> Result<Preview, Error> {
+        for _ in 0..ATTEMPTS_MAX {
+            let change = self.propose(id, draft, terms).await?;
+            if let (Some(board), None) = (change.seen(), change.unchanged()) {
+                let store = &self.engine.store;
+                match store.may_define(board, change.unused_since).await? {
+                    Defined::Stored => {}
+                    Defined::Used => return Err(change.refusal),
+                    Defined::Changed => continue,
+                }
+            }
+            let board = change.board(0);
+            let before = change.seen().map(|board| &board.definition);
+            return Ok(Preview {
+                is_new: before.is_none(),
+                changes: preview::changes(before, &board.definition),
+                boundaries: preview::boundaries(&board, self.engine.clock.now()),
+                board,
+            });
+        }
+        Err(Error::busy())
+    }
+
+    /// Finds out what a request makes of the stored board.
+    async fn propose(&self, id: &BoardId, draft: &Draft, terms: &Terms) -> Result<Change, Error> {
+        let stored = self.engine.load_placed(id).await?;
+        let seen = stored.as_ref().map(as_far_as_read);
+        terms.precondition.check(seen)?;
+        if !matches!(draft, Draft::Whole(_)) {
+            // What is not known can't be kept.
+            let stored = stored.clone();
+            stored.ok_or_else(|| Error::BoardNotFound(id.clone()))??;
+        }
+        let shards = seen.map(|board| board.placement.wanted());
+        let known = seen.map(|board| &board.definition);
+        let definition = draft.definition(id, known, shards);
+        let definition = definition.map_err(|error| Error::Invalid(vec![error]))?;
+        let errors = definition.check();
+        if !errors.is_empty() {
+            return Err(Error::Invalid(errors));
+        }
+        if let Some(board) = seen {
+            check_shards(board, &definition, draft)?;
+        }
+        Change::new(id, stored, definition, &terms.drop_windows)
     }
 
     /// Deletes a board. Its data can't be reached from then on, and is unlinked in the background.
@@ -190,76 +250,117 @@ fn as_far_as_read(stored: &StoredBoard) -> &Arc<Board> {
     }
 }
 
-/// What a change of a definition is refused for on a board with events.
+/// A change of a definition that is about to be made.
 struct Change {
-    /// Where it is: if events have come in at this revision or later.
+    id: BoardId,
+    stored: Option<StoredBoard>,
+    definition: Definition,
+    /// Where it is refused: if events have come in at this revision or later.
     unused_since: Option<u64>,
+    /// What it is refused for then.
     refusal: Error,
 }
 
 impl Change {
     fn new(
-        stored: Option<&StoredBoard>,
-        definition: &Definition,
+        id: &BoardId,
+        stored: Option<StoredBoard>,
+        definition: Definition,
         drop_windows: &[Window],
     ) -> Result<Self, Error> {
-        let Some(stored) = stored else {
-            check_dropped(&definition.windows, drop_windows, |_| false)?;
-            let refusal = Error::busy();
-            return Ok(Self {
-                unused_since: None,
-                refusal,
-            });
+        let (unused_since, refusal) = match &stored {
+            None => (None, Error::busy()),
+            Some(stored) => refusal(stored, &definition, drop_windows),
         };
-        let board = as_far_as_read(stored);
-        let windows = &board.definition.windows;
-        check_dropped(&definition.windows, drop_windows, |window| {
-            windows.contains(window)
-        })?;
-        let frozen = match stored {
-            Err(unreadable) if !unreadable.is_known => {
-                let detail = "the stored definition can't be read: what would change in the board's data is not known";
-                vec![FieldError::new("", detail)]
+        let change = Self {
+            id: id.clone(),
+            stored,
+            definition,
+            unused_since,
+            refusal,
+        };
+        change.check_dropped(drop_windows)?;
+        Ok(change)
+    }
+
+    /// Checks that windows that are to be dropped are those of the stored board, and not of the new definition. If that is
+    /// stored already, they were dropped before.
+    fn check_dropped(&self, dropped: &[Window]) -> Result<(), Error> {
+        let name = "drop_windows";
+        let before = self
+            .seen()
+            .map_or(&[][..], |board| &board.definition.windows);
+        for window in dropped {
+            if self.definition.windows.contains(window) {
+                let detail = format!("`{window}` is among the windows of the new definition");
+                return Err(Error::InvalidParameter { name, detail });
             }
-            _ => board.definition.frozen_changes(definition),
-        };
-        if !frozen.is_empty() {
-            return Ok(Self {
-                unused_since: Some(0),
-                refusal: Error::BoardInUse(frozen),
-            });
+            if !before.contains(window) && self.unchanged().is_none() {
+                let detail = format!("the board has no window `{window}`");
+                return Err(Error::InvalidParameter { name, detail });
+            }
         }
-        let mut lost = board.windows_lost(definition);
-        lost.retain(|window| !drop_windows.contains(window));
-        Ok(Self {
-            unused_since: board.recorded_since(&lost),
-            refusal: Error::WindowsInUse(lost),
-        })
+        Ok(())
+    }
+
+    /// What is known of the stored board.
+    fn seen(&self) -> Option<&Arc<Board>> {
+        self.stored.as_ref().map(as_far_as_read)
+    }
+
+    /// The stored board, if it is what it is to be.
+    fn unchanged(&self) -> Option<&Arc<Board>> {
+        let board = self.stored.as_ref()?.as_ref().ok()?;
+        (board.definition == self.definition).then_some(board)
+    }
+
+    /// The board that it leads to, at a stamp.
+    fn board(&self, stamp: u64) -> Board {
+        let definition = self.definition.clone();
+        match self.seen() {
+            Some(board) => board.replaced(definition, stamp),
+            None => Board::new(self.id.clone(), definition, stamp, 1, BTreeMap::new()),
+        }
     }
 }
 
-/// Checks that the windows that are to be dropped are, of those that were there.
-fn check_dropped(
-    kept: &[Window],
-    dropped: &[Window],
-    was_there: impl Fn(&Window) -> bool,
-) -> Result<(), Error> {
-    let name = "drop_windows";
-    for window in dropped {
-        if kept.contains(window) {
-            let detail = format!("`{window}` is among the windows of the new definition");
-            return Err(Error::InvalidParameter { name, detail });
+/// From which revision on events forbid a change, and what it is refused for then.
+fn refusal(
+    stored: &StoredBoard,
+    definition: &Definition,
+    drop_windows: &[Window],
+) -> (Option<u64>, Error) {
+    let board = as_far_as_read(stored);
+    let frozen = match stored {
+        Err(unreadable) if !unreadable.is_known => {
+            let detail = "the stored definition can't be read: what would change in the board's data is not known";
+            vec![FieldError::new("", detail)]
         }
-        if !was_there(window) {
-            let detail = format!("the board has no window `{window}`");
-            return Err(Error::InvalidParameter { name, detail });
-        }
+        _ => board.definition.frozen_changes(definition),
+    };
+    if !frozen.is_empty() {
+        return (Some(0), Error::BoardInUse(frozen));
     }
-    Ok(())
+    let mut lost = board.windows_lost(definition);
+    lost.retain(|window| !drop_windows.contains(window));
+    (board.recorded_since(&lost), Error::WindowsInUse(lost))
 }
 
-/// Whether a board is on its way to another number of shards than this definition asks for.
-fn moves_elsewhere(board: &Board, definition: &Definition) -> bool {
-    let next = board.placement.next;
-    next.is_some_and(|next| next.to.shards != definition.shards)
+/// Checks that the number of shards stays, or may change now.
+fn check_shards(board: &Board, definition: &Definition, draft: &Draft) -> Result<(), Error> {
+    let wanted = board.placement.wanted();
+    if definition.shards == wanted {
+        return Ok(());
+    }
+    let detail = match draft {
+        Draft::Spread(_) if board.placement.next.is_some() => {
+            format!("the board is moving to {wanted} shards; it can move again once it is there")
+        }
+        Draft::Spread(_) => return Ok(()),
+        Draft::Whole(_) | Draft::Patch(_) => format!(
+            "a definition moves no data, and the board has {wanted}: use PUT /v1/boards/{}/shards",
+            board.id
+        ),
+    };
+    Err(Error::BoardInUse(vec![FieldError::new("/shards", detail)]))
 }

@@ -1,6 +1,8 @@
-//! Reading how a board is spread over shards, and how far a move has come.
+//! Having a board spread over other shards, and reading how far that has come.
 
+use super::boards::Terms;
 use super::{Error, Service};
+use crate::domain::draft::Draft;
 use crate::domain::ids::BoardId;
 use crate::engine::moves::lease_of;
 
@@ -16,6 +18,18 @@ pub struct Progress {
 }
 
 impl Service {
+    /// Has a board spread over so many shards, 1 to 64. Its data moves in the background.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BoardInUse`] while it is on its way to another number of them; [`Error::Invalid`] for a number that the board
+    /// can't have.
+    pub async fn spread_board(&self, id: &BoardId, shards: u16) -> Result<Progress, Error> {
+        let draft = Draft::Spread(shards);
+        self.define_board(id, &draft, &Terms::default()).await?;
+        self.reshard_progress(id).await
+    }
+
     /// How a board is spread, and how far a move has come.
     pub async fn reshard_progress(&self, id: &BoardId) -> Result<Progress, Error> {
         let board = self.engine.board(id).await?;

@@ -127,12 +127,24 @@ impl Store {
             json.into(),
         ];
         let reply = self.write_head(board, &script::DEFINE, args).await?;
-        match Reply::new(reply)?.text()?.as_str() {
-            "OK" => Ok(Defined::Stored),
-            "CHANGED" => Ok(Defined::Changed),
-            "USED" => Ok(Defined::Used),
-            other => unknown_code(other),
-        }
+        defined(reply)
+    }
+
+    /// Whether a change of this board would be stored now: see [`Self::define_board`]. Nothing is written.
+    pub async fn may_define(
+        &self,
+        seen: &Board,
+        unused_since: Option<u64>,
+    ) -> Result<Defined, StoreError> {
+        let unused_since = unused_since.map(|revision| revision.to_string());
+        let args = vec![
+            seen.version().into(),
+            unused_since.unwrap_or_default().into(),
+            "".into(),
+            "".into(),
+        ];
+        let reply = self.write_head(seen, &script::DEFINE, args).await?;
+        defined(reply)
     }
 
     /// Takes a board's definition away if its stored version is this one. Its data is marked for
@@ -449,6 +461,15 @@ fn salvage_definition(stored: &Value) -> Result<(Definition, bool), StoreError> 
         }
     }
     Ok((definition, is_known))
+}
+
+fn defined(reply: fred::types::Value) -> Result<Defined, StoreError> {
+    match Reply::new(reply)?.text()?.as_str() {
+        "OK" => Ok(Defined::Stored),
+        "CHANGED" => Ok(Defined::Changed),
+        "USED" => Ok(Defined::Used),
+        other => unknown_code(other),
+    }
 }
 
 #[cfg(test)]

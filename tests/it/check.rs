@@ -748,9 +748,7 @@ async fn key_of_largest(world: &World, pattern: &str) -> String {
 async fn a_board_that_moves_is_not_mended_and_what_it_leaves_is_found() {
     let definition = json!({"windows": ["day", "last-2-days"], "shards": 2});
     let world = world(&definition).await;
-    let mut wanted = definition.clone();
-    wanted["shards"] = json!(3);
-    world.client().define("b", wanted).await;
+    world.client().spread("b", 3).await;
     run(&world, &["SREM", "st:{boards}:moving", "b"]).await;
     let key = key_of(&world, "day:2026-11-21").await;
     run(&world, &["ZADD", &key, "-70", "x"]).await;

@@ -110,13 +110,13 @@ fn as_shown(document: &Value) -> Vec<(Method, &str, &Value)> {
     let mut operations = Vec::new();
     for (path, methods) in document["paths"].as_object().unwrap() {
         // Swagger UI keeps the order of the text, which is that of the specification; here it is alphabetical.
-        for name in ["get", "put", "post", "delete"] {
+        for name in ["get", "put", "post", "delete", "patch"] {
             if let Some(operation) = methods.get(name) {
                 let method = name.to_uppercase().parse::<Method>().unwrap();
                 operations.push((method, path.as_str(), operation));
             }
         }
-        let known = ["get", "put", "post", "delete"];
+        let known = ["get", "put", "post", "delete", "patch"];
         assert!(
             methods
                 .as_object()

@@ -400,11 +400,7 @@ async fn the_permissions_in_the_guide_are_enough() {
             client.get(&path).await.expect(200);
         }
     }
-    let definition = client.get("/v1/boards/b").await.expect(200);
-    let mut moved = definition.clone();
-    moved["shards"] = json!(4);
-    moved.as_object_mut().unwrap().remove("board");
-    client.define("b", moved).await;
+    client.spread("b", 4).await;
     let service = &instance.service;
     eventually("the board has moved", async || {
         service.engine.run(&Rollover).await.unwrap();

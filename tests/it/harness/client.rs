@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use reqwest::header::HeaderMap;
 use reqwest::{Method, StatusCode};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The longest time for which a request that is refused with 503 is sent again, and the longest wait for one answer. They
 /// end only what would never end: a busy machine may be slow.
@@ -142,6 +142,11 @@ impl Client {
         self.send_until_taken(request, true).await
     }
 
+    pub async fn patch(&self, path: &str, body: Value) -> Answer {
+        let request = self.builder(Method::PATCH, path).json(&body);
+        self.send_until_taken(request, true).await
+    }
+
     pub async fn post(&self, path: &str, body: Value) -> Answer {
         let is_safe = is_safe_to_repeat(path, &body);
         let request = self.builder(Method::POST, path).json(&body);
@@ -174,6 +179,13 @@ impl Client {
             .header("content-type", content_type)
             .body(body);
         self.send_until_taken(request, is_safe).await
+    }
+
+    /// Has a board that is there spread over so many shards.
+    pub async fn spread(&self, board: &str, shards: u16) {
+        let path = format!("/v1/boards/{board}/shards");
+        let answer = self.put(&path, json!({ "count": shards })).await;
+        assert!(answer.status.is_success(), "{}", answer.text);
     }
 
     /// Defines a board; it has to work.

@@ -466,3 +466,113 @@ async fn a_change_whose_maker_dies_before_it_is_announced_is_announced_by_anothe
     let unknown = other.client.get("/v1/boards/b/standings/year").await;
     unknown.expect_problem(404, "board-not-found");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_patch_changes_what_it_names_and_what_is_read_can_be_sent_back() {
+    let world = World::start(NOW).await;
+    let client = world.client();
+    client
+        .patch("/v1/boards/b", json!({"title": "B"}))
+        .await
+        .expect_problem(404, "board-not-found");
+    let definition = json!({"windows": ["day", "all"], "score_max": 10, "retention": {"day": "7d"}, "shards": 3});
+    client.define("b", definition).await;
+    let before = client.get("/v1/boards/b").await;
+    let sent_back = client.put("/v1/boards/b", before.json.clone()).await;
+    assert_eq!(sent_back.headers["etag"], before.headers["etag"]);
+    assert_eq!(sent_back.expect(200), before.json);
+
+    let patch = json!({"title": "B", "score_max": null, "retention": {"hour": "1d"}});
+    let patched = client.patch("/v1/boards/b", patch).await.expect(200);
+    let mut expected = before.json.clone();
+    expected["title"] = json!("B");
+    expected["score_max"] = Value::Null;
+    expected["retention"] = json!({"day": "7d", "hour": "1d"});
+    assert_eq!(patched, expected);
+    let patch = json!({"windows": null});
+    let refused = client.patch("/v1/boards/b", patch).await;
+    refused.expect_problem(422, "validation-failed");
+    let other = json!({"board": "c"});
+    let refused = client.patch("/v1/boards/b", other).await;
+    assert_eq!(refused.json["errors"][0]["pointer"], "/board");
+    let merge = client
+        .builder(Method::PATCH, "/v1/boards/b")
+        .header("content-type", "application/merge-patch+json")
+        .header("if-match", before.headers["etag"].to_str().unwrap())
+        .body(r#"{"title": "C"}"#);
+    let refused = Client::send(merge).await;
+    refused.expect_problem(412, "precondition-failed");
+
+    let event = json!({"member": "a", "score": 1});
+    client.post("/v1/boards/b/events", event).await.expect(200);
+    for (patch, problem) in [
+        (json!({"decimals": 2}), "board-in-use"),
+        (json!({"shards": 4}), "board-in-use"),
+        (json!({"windows": ["all"]}), "windows-in-use"),
+    ] {
+        let refused = client.patch("/v1/boards/b", patch.clone()).await;
+        refused.expect_problem(409, problem);
+        let refused = client.patch("/v1/boards/b?dry_run=true", patch).await;
+        refused.expect_problem(409, problem);
+    }
+    assert_eq!(client.get("/v1/boards/b").await.json, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dry_run_says_what_would_change_and_changes_nothing() {
+    let world = World::start(NOW).await;
+    let client = world.client();
+    let definition = json!({"windows": ["day", "all"], "timezone": "Asia/Kolkata"});
+    let path = "/v1/boards/b?dry_run=true";
+    let preview = client.put(path, definition.clone()).await.expect(200);
+    assert_eq!(
+        (
+            &preview["dry_run"],
+            &preview["created"],
+            &preview["board"]["board"]
+        ),
+        (&json!(true), &json!(true), &json!("b"))
+    );
+    let boundaries = json!([
+        {"window": "day", "starts_at": ["2026-11-21T18:30:00.000Z", "2026-11-22T18:30:00.000Z", "2026-11-23T18:30:00.000Z"]},
+        {"window": "all", "starts_at": []}]);
+    assert_eq!(preview["boundaries"], boundaries);
+    client
+        .get("/v1/boards/b")
+        .await
+        .expect_problem(404, "board-not-found");
+
+    client.define("b", definition).await;
+    let event = json!({"member": "a", "score": 1});
+    client.post("/v1/boards/b/events", event).await.expect(200);
+    let before = client.get("/v1/boards/b").await;
+    let unchanged = client.patch(path, json!({})).await.expect(200);
+    assert_eq!(
+        (&unchanged["created"], &unchanged["changes"]),
+        (&json!(false), &json!([]))
+    );
+    let patch = json!({"score_max": 5, "windows": ["day", "all", "last-7-days", "week"]});
+    let preview = client.patch(path, patch).await.expect(200);
+    let changes = preview["changes"].as_array().unwrap();
+    assert_eq!(
+        (&changes[0]["field"], &changes[0]["from"], &changes[0]["to"]),
+        (&json!("score_max"), &Value::Null, &json!(5))
+    );
+    assert_eq!(
+        changes[1]["effect"],
+        "last-7-days begins with what its periods hold. week counts events from now on."
+    );
+    let dropped = json!({"windows": ["all"]});
+    let preview = client
+        .patch(&format!("{path}&drop_windows=day"), dropped)
+        .await
+        .expect(200);
+    assert_eq!(
+        preview["changes"][0]["effect"],
+        "day can't be read any more."
+    );
+    let after = client.get("/v1/boards/b").await;
+    assert_eq!(after.json, before.json);
+    assert_eq!(after.headers["etag"], before.headers["etag"]);
+    client.get("/v1/boards/b/standings/day").await.expect(200);
+}

@@ -195,9 +195,7 @@ async fn a_key_of_another_type_holds_up_the_background_work_of_its_board_alone()
 
     // Two boards move: what the one has is damaged, and the other gets there.
     for board in [bad, &boards[5]] {
-        let definition = json!({"windows": ["day", "last-2-days"], "shards": 2});
-        let path = format!("/v1/boards/{board}");
-        client.put(&path, definition).await.expect(200);
+        client.spread(board, 2).await;
     }
     service.engine.run(&Moves).await.unwrap();
     let moved = client.get("/v1/boards/b5/shards").await.expect(200);

@@ -11,9 +11,14 @@ use crate::harness::{Instance, World, break_off, keys};
 const NOW: &str = "2026-11-21T12:00:00Z";
 
 async fn spread(world: &World, definition: &Value, shards: u16) {
-    let mut definition = definition.clone();
-    definition["shards"] = json!(shards);
-    world.client().define("b", definition).await;
+    let client = world.client();
+    if client.get("/v1/boards/b").await.status == 200 {
+        client.spread("b", shards).await;
+    } else {
+        let mut definition = definition.clone();
+        definition["shards"] = json!(shards);
+        client.define("b", definition).await;
+    }
     world.service().engine.run(&Moves).await.unwrap();
     let placed = world.client().get("/v1/boards/b/shards").await.expect(200);
     assert_eq!(placed["shards"], shards);
@@ -69,9 +74,7 @@ async fn an_instance_that_goes_on_with_a_board_that_was_deleted_meanwhile_leaves
     for waits in (1..160).step_by(3) {
         spread(&world, &definition, 1).await;
         send_to(world.client(), &["b"], &events(&mut random, 6, 12)).await;
-        let mut wanted = definition.clone();
-        wanted["shards"] = json!(2);
-        world.client().define("b", wanted).await;
+        world.client().spread("b", 2).await;
         let service = &world.service();
         let moving = service.engine.run(&Moves);
         tokio::pin!(moving);

@@ -76,6 +76,51 @@ async fn a_header_serves_as_id() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_header_gives_the_events_of_a_batch_ids() {
+    let world = World::start(NOW).await;
+    let client = world.client();
+    client.define("b", json!({"windows": ["all"]})).await;
+    let send = |key: &'static str, body: Value| {
+        let request = client
+            .builder(Method::POST, "/v1/events")
+            .header("idempotency-key", key);
+        Client::send(request.json(&body))
+    };
+    let batch = json!({"events": [
+        {"board": "b", "member": "a", "score": 1},
+        {"board": "b", "member": "a", "score": "?"},
+        {"board": "b", "id": "own", "member": "a", "score": 1},
+        {"board": "b", "member": "a", "score": 1}]});
+    let first = send("k", batch.clone()).await.expect(200);
+    let fields = |results: &Value, field: &str| -> Vec<Value> {
+        let results = results["results"].as_array().unwrap();
+        results.iter().map(|result| result[field].clone()).collect()
+    };
+    assert_eq!(
+        fields(&first, "id"),
+        ["k/0", "", "own", "k/3"].map(|id| {
+            if id.is_empty() {
+                Value::Null
+            } else {
+                json!(id)
+            }
+        })
+    );
+    let again = send("k", batch.clone()).await.expect(200);
+    let statuses = ["duplicate", "rejected", "duplicate", "duplicate"];
+    assert_eq!(fields(&again, "status"), statuses.map(Value::from));
+    let other = send("l", batch.clone()).await.expect(200);
+    let statuses = ["applied", "rejected", "duplicate", "applied"];
+    assert_eq!(fields(&other, "status"), statuses.map(Value::from));
+    let page = client.get("/v1/boards/b/standings/all").await.expect(200);
+    assert_eq!(page["entries"][0]["score"], 5);
+    let long = Box::leak("k".repeat(127).into_boxed_str());
+    let refused = send(long, batch).await.expect(200);
+    let statuses = ["rejected", "rejected", "duplicate", "rejected"];
+    assert_eq!(fields(&refused, "status"), statuses.map(Value::from));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_batch_has_a_result_for_each_event_in_order() {
     let world = World::start(NOW).await;
     let client = world.client();

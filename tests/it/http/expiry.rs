@@ -93,9 +93,8 @@ async fn a_standing_ends_as_a_whole_after_moves_too() {
             continue;
         }
         for shards in [1, 3, 2] {
-            let mut definition = definition.clone();
-            definition["shards"] = json!(shards);
             world.client().define("b", definition.clone()).await;
+            world.client().spread("b", shards).await;
             world.service().engine.run(&Moves).await.unwrap();
             for members in [2, 30] {
                 for _ in 0..3 {

@@ -96,7 +96,7 @@ async fn a_board_that_moves_again_and_again_shows_what_one_that_stays_does() {
             }
             sent.extend(fresh);
             for board in &BOARDS[1..] {
-                define(&world, board, &definition, shards).await;
+                world.client().spread(board, shards).await;
             }
             let fresh = with_ids(events(&mut random, members, 100), sent.len());
             for some in fresh.chunks(25) {
@@ -217,7 +217,7 @@ async fn a_move_under_load_that_is_interrupted_goes_on_and_no_read_is_wrong() {
     };
     let mover = async {
         for (round, shards) in [4, 2, 1].into_iter().enumerate() {
-            define(&world, "b", &definition, shards).await;
+            world.client().spread("b", shards).await;
             // It is broken off at some moment, as if the instance were killed.
             let broken = world.instances[1].service.engine.run(&Moves);
             let _ = tokio::time::timeout(Duration::from_millis(7 << (2 * round)), broken).await;
@@ -263,18 +263,38 @@ async fn a_move_can_be_watched_and_not_turned_round_half_way() {
     let spread = client.get("/v1/boards/stays/shards").await.expect(200);
     assert_eq!(spread, json!({"shards": 1, "moving_to": null, "copied": 0}));
     send_to(client, &["stays"], &events(&mut Random::new(1), 50, 100)).await;
-    define(&world, "stays", &definition, 5).await;
+    let path = "/v1/boards/stays/shards";
+    let spread = client.put(path, json!({"count": 5})).await.expect(202);
+    assert_eq!(spread["moving_to"], 5);
     let spread = client.get("/v1/boards/stays/shards").await.expect(200);
     assert_eq!(spread, json!({"shards": 1, "moving_to": 5, "copied": 0}));
-    let back = json!({"windows": ["all"], "shards": 1});
-    let refused = client.put("/v1/boards/stays", back).await;
+    let refused = client.put(path, json!({"count": 1})).await;
     refused.expect_problem(409, "board-in-use");
+    let again = client.put(path, json!({"count": 5})).await;
+    again.expect(202);
+    // A definition moves no data.
+    for shards in [1, 3] {
+        let definition = json!({"windows": ["all"], "shards": shards});
+        let refused = client.put("/v1/boards/stays", definition).await;
+        refused.expect_problem(409, "board-in-use");
+    }
+    let kept = client
+        .put("/v1/boards/stays", definition.clone())
+        .await
+        .expect(200);
+    assert_eq!(kept["shards"], 5);
+    for (count, status) in [(0, 422), (65, 422)] {
+        let refused = client.put(path, json!({ "count": count })).await;
+        refused.expect_problem(status, "validation-failed");
+    }
     // Another change is possible, and holds in the new shards too.
     let other = json!({"windows": ["all"], "shards": 5, "score_max": 3, "title": "moved"});
     client.put("/v1/boards/stays", other).await.expect(200);
     world.service().engine.run(&Moves).await.unwrap();
     let spread = client.get("/v1/boards/stays/shards").await.expect(200);
     assert_eq!(spread, json!({"shards": 5, "moving_to": null, "copied": 0}));
+    let again = client.put(path, json!({"count": 5})).await.expect(200);
+    assert_eq!(again, spread);
     let board = client.get("/v1/boards/stays").await.expect(200);
     assert_eq!(
         (&board["title"], &board["shards"]),
@@ -290,7 +310,7 @@ async fn a_move_can_be_watched_and_not_turned_round_half_way() {
     // A board that is deleted on its way leaves nothing behind.
     define(&world, "also", &definition, 2).await;
     send_to(client, &["also"], &events(&mut Random::new(1), 50, 100)).await;
-    define(&world, "also", &definition, 3).await;
+    client.spread("also", 3).await;
     for board in ["also", "stays"] {
         client
             .delete(&format!("/v1/boards/{board}"))
@@ -343,7 +363,7 @@ async fn a_board_that_was_left_closed_is_opened_by_an_instance_that_begins_then(
     define(&world, "b", &definition, 3).await;
     let sent = with_ids(events(&mut Random::new(5), 50, 200), 0);
     send_to(world.client(), &["b"], &sent).await;
-    define(&world, "b", &definition, 2).await;
+    world.client().spread("b", 2).await;
     // The instance that moves it dies right after it has closed the board.
     let store = &world.service().engine.store;
     let id = BoardId::parse("b").unwrap();

@@ -379,15 +379,13 @@ impl Game<'_> {
         if model.board.shards == 1 {
             return false;
         }
-        let mut definition = definition(&model.board);
-        definition["shards"] = json!(shards);
-        let path = format!("/v1/boards/{id}");
-        let answer = instance.client.put(&path, definition).await;
+        let path = format!("/v1/boards/{id}/shards");
+        let answer = instance.client.put(&path, json!({ "count": shards })).await;
         self.log.push(format!(
             "{id} is to have {shards} shards: {}",
             answer.status
         ));
-        if answer.status != 200 {
+        if !answer.status.is_success() {
             // It is on its way to another number of them.
             answer.expect_problem(409, "board-in-use");
         }

@@ -1,0 +1,111 @@
+//! What a change of a definition would do, for an operator who wants to know before it is done.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::board::{Board, Definition};
+use super::time::Timestamp;
+use super::window::Window;
+
+/// How many boundaries of a window are told.
+const BOUNDARIES: usize = 3;
+
+/// A field that would change.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FieldChange {
+    /// Its name.
+    pub field: String,
+    /// What it is; null if the board is new.
+    pub from: Value,
+    /// What it would be.
+    pub to: Value,
+    /// What that does to the data.
+    pub effect: String,
+}
+
+/// The fields that a change would change, in the order of their names.
+pub fn changes(before: Option<&Definition>, after: &Definition) -> Vec<FieldChange> {
+    let fields = before.map(object).unwrap_or_default();
+    let changed = object(after).into_iter().filter_map(|(field, to)| {
+        let from = fields.get(&field).cloned().unwrap_or_default();
+        let effect = match before {
+            _ if from == to => return None,
+            None => "The board is new.".to_owned(),
+            Some(before) => effect(&field, before, after),
+        };
+        Some(FieldChange {
+            field,
+            from,
+            to,
+            effect,
+        })
+    });
+    changed.collect()
+}
+
+fn object(definition: &impl Serialize) -> Map<String, Value> {
+    match serde_json::to_value(definition) {
+        Ok(Value::Object(fields)) => fields,
+        other => panic!("a definition is an object, not {other:?}"),
+    }
+}
+
+fn effect(field: &str, before: &Definition, after: &Definition) -> String {
+    let effect = match field {
+        "windows" => return effect_on_windows(before, after),
+        "title" => "No data changes.",
+        "ranking" => "Reads count ranks like this from now on. No score changes.",
+        "score_min" | "score_max" | "accept_late" | "opens_at" | "closes_at" => {
+            "Events from now on are measured by it. Events that were taken stay."
+        }
+        "quotas" | "max_attempts" => {
+            "Events from now on are measured by it. What was counted under the name of a quota stays counted."
+        }
+        "idempotency" => "The ids of events from now on are remembered for so long.",
+        "retention" => {
+            "A standing that gets its first event from now on is kept for so long. Other standings keep the time that they have."
+        }
+        "carryover" => "Events from now on carry this share over. What was carried over stays.",
+        _ => "This can change only as long as the board has no events. No data changes.",
+    };
+    effect.to_owned()
+}
+
+fn effect_on_windows(before: &Definition, after: &Definition) -> String {
+    let recorded = |window: &Window| {
+        let unit = window.unit();
+        before.windows.contains(&Window::Period(unit)) || before.rolls(unit)
+    };
+    let added = after
+        .windows
+        .iter()
+        .filter(|window| !before.windows.contains(window));
+    let added = added.map(|window| match window {
+        window if !recorded(window) => format!("{window} counts events from now on."),
+        Window::Period(_) => format!("{window} has the events that its rolling windows counted."),
+        Window::Rolling { .. } => format!("{window} begins with what its periods hold."),
+    });
+    let removed = before
+        .windows
+        .iter()
+        .filter(|window| !after.windows.contains(window));
+    let removed = removed.map(|window| format!("{window} can't be read any more."));
+    let sentences: Vec<String> = added.chain(removed).collect();
+    if sentences.is_empty() {
+        return "Only the order of the windows changes.".to_owned();
+    }
+    sentences.join(" ")
+}
+
+/// For each window of a board, the next instants at which one of its periods ends and another begins; none for `all`.
+pub fn boundaries(board: &Board, now: Timestamp) -> Vec<(Window, Vec<Timestamp>)> {
+    let windows = board.definition.windows.iter();
+    let windows = windows.map(|window| {
+        let running = board.calendar.containing(window.unit(), now);
+        let next = |period: &_| board.calendar.next(period);
+        let periods = std::iter::successors(next(&running), next);
+        let starts = periods.filter_map(|period| period.start());
+        (*window, starts.take(BOUNDARIES).collect())
+    });
+    windows.collect()
+}
