@@ -252,7 +252,7 @@ pub fn bounded(
 /// The period that `key` and `at` name.
 pub fn choice(key: Option<&str>, at: Option<&str>) -> Result<Choice, Problem> {
     match (key, at) {
-        (Some(_), Some(_)) => Err(invalid("key", "goes without `at`")),
+        (Some(_), Some(_)) => Err(invalid("key", "can't be combined with `at`")),
         (None | Some("current"), None) => Ok(Choice::Current),
         (Some("previous"), None) => Ok(Choice::Previous),
         (Some(key), None) => Ok(Choice::Key(key.to_owned())),

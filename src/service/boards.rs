@@ -102,7 +102,7 @@ impl Service {
             let seen = stored.as_ref().map(as_far_as_read);
             precondition.check(seen)?;
             if seen.is_some_and(|board| moves_elsewhere(board, &definition)) {
-                let detail = "can't change again before the board has moved to so many shards";
+                let detail = "can't change while the board is moving to another number of shards";
                 return Err(Error::BoardInUse(vec![FieldError::new("/shards", detail)]));
             }
             if let Some(Ok(board)) = &stored
@@ -218,7 +218,7 @@ impl Change {
         })?;
         let frozen = match stored {
             Err(unreadable) if !unreadable.is_known => {
-                let detail = "the stored definition can't be read: what would change in the board's data is not known";
+                let detail = "the stored definition can't be read, so the service can't tell what would change in the board's data";
                 vec![FieldError::new("", detail)]
             }
             _ => board.definition.frozen_changes(definition),

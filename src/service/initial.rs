@@ -71,7 +71,7 @@ impl Service {
                     let beyond = some.get(place).map(|(member, _)| {
                         FieldError::new(
                             pointer(member),
-                            "with it a standing would pass ±(2^53 − 1)",
+                            "with this initial score a score in a standing would pass ±(2^53 − 1)",
                         )
                     });
                     return Err(Error::Invalid(beyond.into_iter().collect()));
