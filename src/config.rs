@@ -269,7 +269,7 @@ fn settings() -> impl Iterator<Item = Arg> {
     args.into_iter().filter(|arg| arg.get_env().is_some())
 }
 
-/// What is to be said of variables of the environment and of `.env` that look like settings and are none.
+/// Warnings about variables of the environment and of `.env` that look like settings and are none.
 pub fn warnings(file: &Variables) -> Vec<String> {
     let of_environment = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     warnings_of(of_environment.chain(file.keys().cloned()))

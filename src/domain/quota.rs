@@ -1,8 +1,8 @@
 //! Quotas: how much a board takes from one voter, for one member, through one channel in a stretch of time.
 //!
-//! A quota counts the events that were taken, at the time at which they happened (`at`): so votes that come
-//! late, or all at once after a fault, are judged as if they had come in time. A repeated event counts once.
-//! Each combination of what a quota goes `by` has a count of its own.
+//! A quota counts the events that were taken, at the time at which they happened (`at`). So votes that come in
+//! late, or all at once after an outage, are judged as if they had come in time. A repeated event counts once.
+//! Each combination of the values that a quota goes `by` has a count of its own.
 
 use std::fmt;
 use std::net::IpAddr;

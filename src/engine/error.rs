@@ -1,4 +1,4 @@
-//! What can go wrong, in the words of the domain. HTTP maps it in one place.
+//! What can go wrong, in the words of the domain. `http/problem.rs` is the one place that gives errors a status.
 
 use thiserror::Error;
 

@@ -1,4 +1,4 @@
-//! Reading how a board is spread over shards, and how far a move has come.
+//! Reads how a board is spread over shards, and how far a move has come.
 
 use super::{Error, Service};
 use crate::domain::ids::BoardId;
