@@ -1,10 +1,10 @@
-# The service, and the program of the private Redis server that it runs where STANDINGS_REDIS_URL is not set.
+# The service, and the program of the private Redis server that it runs if STANDINGS_REDIS_URL is not set.
 #
 #   docker build -t standings .
 #   docker run --rm -p 127.0.0.1:8080:8080 -v standings:/data -e STANDINGS_API_KEYS=admin:CHANGE-ME standings
 #
-# In a container the service listens on all addresses, and so it does not start without API keys, unless it is
-# told with STANDINGS_ALLOW_OPEN=true that everybody may use it.
+# In a container the service listens on all addresses. So it does not start without API keys, unless
+# STANDINGS_ALLOW_OPEN=true says that everybody may use it.
 
 FROM rust:1.95-slim-bookworm AS build
 WORKDIR /build

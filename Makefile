@@ -13,7 +13,7 @@ run: ## Get what is missing, build, and serve on http://127.0.0.1:8080 with a pr
 	@tools/setup run
 	cargo run --locked -- serve
 
-# What failed shows at the end, rather than the stack of an async runtime.
+# Without this the stack of the async runtime hides which test failed.
 test: export RUST_BACKTRACE = 0
 test: setup lint ## Do all that CI does: get what is missing, check format, lints and docs, run every test
 	PATH="$(CURDIR)/.tools:$$PATH" cargo test --locked
@@ -24,11 +24,11 @@ lint: ## Check the format, the lints and the documentation
 	cargo clippy --locked --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps
 
-bench: ## Measure the service beside its references, as BENCHMARKS.md says; takes ten minutes (ARGS=--quick: two)
+bench: ## Measure the service and its references, as BENCHMARKS.md says; takes ten minutes (ARGS=--quick: two)
 	@tools/setup bench
 	PATH="$(CURDIR)/.tools:$$PATH" cargo bench --locked --bench bench -- $(ARGS)
 
-demo: ## With `make run` going on elsewhere: import a month of flights, show its top ten (URL=… for another service)
+demo: ## While `make run` runs elsewhere: import a month of flights, show its top ten (URL=… for another service)
 	@tools/demo $(URL)
 
 setup: ## Get what `make run` and `make test` need and is missing

@@ -1,14 +1,14 @@
 -- advance.lua: takes one standing of a derived series a bounded step nearer to complete.
 --
--- Begins the standing if it isn't there, and is called again until the reply is DONE. Any number of
--- callers may do so at once, and any of them may stop half-way: all there is to know lies in the state.
+-- The first call begins the standing. The caller repeats the call until the reply is DONE. Any number of callers may do
+-- so at once, and any of them may stop half-way, because the state holds all that is needed to go on.
 --
--- A rolling standing is a sum of terms. If the one before it is complete, it is carried on from that:
+-- A rolling standing is a sum of terms. If the standing before it is complete, the script carries it on from that one:
 --     S(i) = R(i) + S(i-1) - R(i-N)
--- and otherwise it is built from its periods: S(i) = R(i) + … + R(i-N+1). With initial scores I it is S(i) = R(i) + I,
--- built anew for each period. The members of every term are
--- walked with a cursor (lib/cursor.lua), and those that aren't listed get their sum. A cursor meets every member that
--- stays what it is; one that has an event meanwhile may be missed, but apply.lua lists it with that event.
+-- Otherwise it builds the standing from its periods: S(i) = R(i) + … + R(i-N+1). A standing with initial scores I is
+-- S(i) = R(i) + I, and is built anew for each period. The script walks the members of every term with a cursor
+-- (lib/cursor.lua), and lists each member that is not listed yet with its sum. A cursor meets every member that does not
+-- change. It may miss a member that has an event meanwhile, but apply.lua lists that member with the event.
 -- So when the walk has ended, all members are listed.
 --
 -- KEYS[1]  board, KEYS[2] registry, KEYS[3] state of the series (lib/derived.lua)
@@ -49,7 +49,7 @@ local PERIODS = TARGET + layout.width
 
 local board = call('HMGET', BOARD, 'version', 'moving')
 if board[1] ~= args.version then return {'STALE'} end
--- What it lists is in standings that are not complete, and those are not copied.
+-- This script writes only to standings that are not complete. Those are not copied, so nothing is captured.
 if board[2] then start_capture_of_drops(board[2]) end
 
 -- The standing of the period that lies `back` periods before the newest.
@@ -57,7 +57,7 @@ local function period(back)
   return standing_at(standings, PERIODS + back * layout.width)
 end
 
--- Drops what nobody needs: old standings that were built for a read, once they are unused or too many.
+-- Drops old standings that were built for a read, once they are unused or too many.
 local function retire(entries)
   local needed = {[args.previous] = true}
   for _, entry in ipairs(entries) do
@@ -65,7 +65,7 @@ local function retire(entries)
   end
   local places = {}
   for place, entry in ipairs(entries) do places[entry] = place end
-  -- Those last that were needed last; the list keeps that order.
+  -- Sorted by when they were last needed; the list keeps that order.
   table.sort(entries, function(a, b)
     if a.used_at ~= b.used_at then return a.used_at < b.used_at end
     return places[a] < places[b]
@@ -116,7 +116,7 @@ local function begin(entries)
   return entry
 end
 
--- The time of a member whose sum in the standing before is zero: of its newest period.
+-- The time of a member whose sum in the standing before is zero: that of its newest period.
 local function newest_time(id)
   for back = 1, args.periods - 1 do
     local scores, times = fetch(period(back), {id})
@@ -126,7 +126,7 @@ end
 
 -- Members on the walk are three lists side by side: ids, and scores and times in the term that is walked.
 
--- Those of the members that the standing doesn't list.
+-- The members among these that the standing does not list.
 local function unlisted_of(target, ids, scores, times)
   if #ids == 0 then return ids, scores, times end
   local listed = fetch(target, ids)
@@ -140,7 +140,7 @@ local function unlisted_of(target, ids, scores, times)
   return other_ids, other_scores, other_times
 end
 
--- Lists members with their sums over the terms, those whose sum isn't zero.
+-- Lists the members whose sum over the terms is not zero, with that sum.
 local function settle(entry, terms, walked, target, ids, scores, times)
   if #ids == 0 then return end
   local sums, newest = {}, {}
@@ -166,7 +166,7 @@ local function settle(entry, terms, walked, target, ids, scores, times)
   target.score, target.time, target.old_score, target.old_time = {}, {}, {}, {}
 end
 
--- Walks on by about `count` members; returns true at the end. `present`: those of the terms that have members.
+-- Walks on by about `count` members; returns true at the end. `present`: the terms that have members.
 local function walk_on(entry, terms, present, target, count)
   local walk = entry.walk
   while count > 0 and walk.term <= #terms do

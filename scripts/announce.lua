@@ -1,12 +1,12 @@
 -- announce.lua: tells all instances that a board's definition has changed.
 --
 -- KEYS[1] the ids of all boards; KEYS[2] board ids by the sequence number of their last change; KEYS[3] the
---         last sequence number; KEYS[4] the epoch of these numbers: they begin anew where it is lost, and where the changes
---         are forgotten, since too many of them are of deleted boards. In a new epoch every instance reads all boards
+--         last sequence number; KEYS[4] the epoch of these numbers. A new epoch begins if the old one is lost, or if the
+--         changes are forgotten because too many of them are of deleted boards. Then every instance reads all boards
 -- KEYS[5] changes that were begun (begin.lua)
 -- ARGV[1] board id
 -- ARGV[2] '1' if the board is there, '0' if it was deleted
--- ARGV[3] the stamp of the change, which has come to its end; '' for none
+-- ARGV[3] the stamp of the change, which is done now; '' for none
 --
 -- Reply: the sequence number, an integer
 -- Example: KEYS st:{boards}:live st:{boards}:changes st:{boards}:sequence st:{boards}:epoch st:{boards}:begun

@@ -1,26 +1,26 @@
 -- apply.lua: carries out the plans of many events of one board, each whole or not at all.
 --
--- Runs in one slot. The events of a call are carried out in their order, each on what those before it have
--- left; one that is refused changes nothing, and the others go on. Keys that it touches beside KEYS: those that the states
--- name, and the voters of members.
+-- The script runs in one slot. It carries out the events of a call in their order, each on what the events before it have
+-- left. An event that is refused changes nothing, and the next one goes on. Beside KEYS the script touches the keys that the
+-- states name, and the voters of members.
 --
 -- What a call guarantees:
---   An event is whole. All that can refuse an event is looked at before the event changes anything, and a call that comes to
---   its end has written all of the events that it has taken, and their ids.
+--   An event is whole. The script checks everything that can refuse an event before the event changes anything. A call that
+--   ends without an error has written all events that it has taken, and their ids.
 --   A call is one transaction in the append-only file and for replicas. A crash of Redis loses all of it or nothing.
---   A call is refused before its first write, and has changed nothing, where memory, the disk or replicas are missing, on a
---   replica (because of `#!lua` Redis looks at the start, and not again), while the slot moves (`require_slot`), where a key
---   that is read has the wrong type or holds what can't be read, and by SCRIPT KILL, which Redis refuses after a write. A call
---   that takes long is not broken off.
---   A call is broken off in the middle where a key that is only written has the wrong type (a sorted set beside a hash,
---   distinct scores, a total, a turnout, the registry), where the user has lost the right to a command, where an invariant does
---   not hold, and by a fault of this script. To find such keys earlier would take a command for each. Redis rolls nothing
---   back: what the call has written stays. Ids are written last, so they are not remembered, and an event that is sent again
---   counts again in the standings that have it already. The caller gets an error, never an outcome. `standings check` finds the
---   key that is damaged, keys of one standing that disagree, and derived standings that differ from their terms. It does not
---   find that one period has an event and another has not.
---   An event that takes from the log of a quota, or reports ranks, writes before the events behind it are looked at. This shows
---   only if the call is broken off.
+--   Redis or the script refuses a call before its first write, so that nothing has changed: if memory, the disk or replicas
+--   are missing, and on a replica (because of `#!lua` Redis checks this at the start, and not again); while the slot moves
+--   (`require_slot`); if a key that is read has the wrong type or can't be read; and by SCRIPT KILL, which Redis refuses
+--   after a write. Redis does not break off a call because it takes long.
+--   Redis breaks off a call in the middle: if a key that is only written has the wrong type (a sorted set beside a hash,
+--   distinct scores, a total, a turnout, the registry); if the user has lost the right to a command; if an invariant does
+--   not hold; and by a fault of this script. To find such keys earlier would take a command for each. Redis rolls nothing
+--   back: what the call has written stays. Ids are written last. So the ids of such a call are not remembered, and an event
+--   that is sent again counts again in the standings that have it already. The caller gets an error, never an outcome.
+--   `standings check` finds the key that is damaged, keys of one standing that disagree, and derived standings that differ
+--   from their terms. It does not find that one period has an event and another has not.
+--   An event that takes from the log of a quota, or reports ranks, writes before the script looks at the next events. This
+--   shows only if the call is broken off.
 --
 -- KEYS[1]  board      hash: `version`, `used`, `moving` (src/store/keys.rs has the form of every key)
 -- KEYS[2]  registry   set: names of the keys that the board's data lies in
@@ -36,14 +36,14 @@
 --   update      'sum' | 'greatest' | 'least' | 'last_greatest' | 'last_least', of stored scores
 --   score_max   the greatest stored score of the board
 --   remember    text; ms for which an event id is remembered
---   confirm     true: it is waited for replicas after this call: what a duplicate tells is written again, so that they
---               have it too, wherever it was written first
+--   confirm     true: the caller waits for replicas after this call. Then the script writes the record of a duplicate
+--               again, so that the replicas have it too, wherever it was written first
 --   sums        list of {state, code, reported (0 | 1), column, start (ms: the event's period), base (standing), expires,
 --                lists_zero: whether it has initial scores,
 --                later = {{start, standing}, …} newest first,
 --                history = {standing, …}, what it is the sum of, empty where it was not sent}
---   turnouts    list of {events, voters (keys), expires}: where the events of a period, and who has sent them, are counted
---   tag         of the shard: under which it counts events
+--   turnouts    list of {events, voters (keys), expires}: where the events of a period and their voters are counted
+--   tag         the tag of the shard, under which it counts events
 --   routes      list of {writes = list of write, sums = list of indexes in `sums`, turnouts = list of indexes
 --                in `turnouts`, members = list of numbers}
 --     write     {standing, column in `amounts`, code of the window, reported (0 | 1),
@@ -66,22 +66,22 @@
 --   rules       see lib/quota.lua
 --   instants    of the events, ms since the epoch
 --   uses        of the events, for each a list; see lib/quota.lua
---   asks        for each event: whether it is asked what remains of them
+--   asks        for each event: whether the reply has what remains of its quotas
 --   registry    key index of the set with the names of counts that don't expire
 -- and, where the counts of quotas lie in other slots (see reserve.lua):
 --   tokens      of the events' reservations, eleven bytes each, empty for none
---   voids       key indexes of the marks that void them (see void.lua), 0: none
+--   voids       key indexes of the marks that void the tokens (see void.lua), 0: none
 --
 -- Reply: {'STALE'}, or {'OK', one for each event}:
 --   record               taken: what is remembered of it
 --   {TAKEN, record, remaining…}   the same, with what remains of each quota, as text
 --   {DUPLICATE, record}  what was remembered
---   {REUSED}             the id was used with another content
+--   {REUSED}             an event with this id and another content was taken before
 --   {REFUSED}            refused as the caller said
 --   {OUT_OF_RANGE, code} a score of this window would pass the bound
---   {NO_HISTORY}         a standing that is a sum is not there, and no history was sent: nothing done, send it
---   {NO_STANDING, code}  ranks were asked for in a standing that is a sum and is not complete: nothing done, complete it
---   {NO_QUOTA, quota, ms}   this quota is used up; when a sliding window would take the event, text, 0: not told
+--   {NO_HISTORY}         a derived standing is not there, and no history was sent: nothing done, send the history
+--   {NO_STANDING, code}  ranks were asked for in a derived standing that is not complete: nothing done, complete it
+--   {NO_QUOTA, quota, ms}   this quota is used up; when a sliding window would take the event, text, 0: unknown
 --   {VOID}               the event's reservation is void: nothing done, reserve again
 -- src/store/protocol.rs has the layout of a record.
 --
@@ -102,7 +102,7 @@ local members, ids, ats, on_routes = args.members, args.ids, args.ats, args.on_r
 local fingerprints, details, refusals, tokens = args.fingerprints, args.details, args.refusals, args.tokens
 local routes, voters, quotas, keys = args.routes, args.voters, args.quotas, KEYS
 local is_sum, score_max = update == 'sum', args.score_max
--- Otherwise times are kept in some layouts, but no answer depends on them.
+-- If `is_sum` is false some layouts keep times all the same, but no answer depends on them.
 local shows_times = layout.prefixed or update == 'last_greatest' or update == 'last_least'
 
 local board = call('HMGET', BOARD, 'version', 'used', 'moving')
@@ -130,7 +130,7 @@ local function entries_of(state)
   return entries
 end
 
--- Those of these members, which are loaded, that are not listed.
+-- The members among these that are not listed. They must be loaded.
 local function unlisted(standing, members)
   local found = {}
   for _, m in ipairs(members) do
@@ -139,7 +139,7 @@ local function unlisted(standing, members)
   return found
 end
 
--- A member's sum over terms, {standing, sign}; false where it is not to be listed with it.
+-- A member's sum over terms, which are {standing, sign}; false if the member is not to be listed.
 local function sum_of_terms(sum, terms, m)
   local score, is_listed = 0, false
   for _, term in ipairs(terms) do
@@ -175,7 +175,7 @@ local function open_write(route, write)
   route.target_of[first] = #route.targets
 end
 
--- Notes that the standing of a sum which ends with the event's period is not there.
+-- Notes that a sum has no standing that ends with the event's period.
 local function open_absent(route, sum)
   route.absent = route.absent or {}
   table.insert(route.absent, sum)
@@ -207,20 +207,20 @@ local function open_sum(route, sum)
   if not has_own and (sum.expires == 0 or sum.expires > now) then open_absent(route, sum) end
 end
 
--- Loads all that the events of a route read, and sorts it by what is to be done with it:
+-- Loads everything that the events of a route read, and sorts it by what the script does with it:
 --   targets    standings that take an amount
---   target_of  index in KEYS -> index in `targets`, of those that are no sums
---   absent     sums whose standing that ends with the event's period is not there, nil without one
---   unranked   code of one that is to be reported, or whose standing isn't complete, so that it has no ranks
+--   target_of  index in KEYS -> index in `targets`, for standings that are no sums
+--   absent     sums without a standing that ends with the event's period; nil if there are none
+--   unranked   code of a window that is to be reported and has no ranks, because its standing is absent or not complete
 local function open_route(route)
   route.targets, route.target_of = {}, {}
   for _, write in ipairs(route.writes) do open_write(route, write) end
   for _, index in ipairs(route.sums) do open_sum(route, args.sums[index]) end
 end
 
--- Keys and their ends.
+-- Keys, and when they expire.
 
--- By how many ms the server's clock, by which keys expire, is ahead of `now`; the same for all keys of the call.
+-- How many ms the server's clock, by which keys expire, is ahead of `now`; the same for all keys of the call.
 local ahead
 local function clock_ahead()
   if not ahead then
@@ -230,7 +230,7 @@ local function clock_ahead()
   return ahead
 end
 
--- Puts a new key into the registry, and says when it ends (ms since the epoch, 0: never).
+-- Puts a new key into the registry, and sets when it expires (ms since the epoch, 0: never).
 local function keep_until(key, expires)
   call('SADD', REGISTRY, key)
   if expires > 0 then call('PEXPIREAT', key, number_text(expires + clock_ahead())) end
@@ -245,7 +245,7 @@ local function flush_standings()
   end
 end
 
--- The values that are there under the keys of these indexes, by their keys.
+-- The values of the keys with these indexes, by key; keys that do not exist are left out.
 local function load_values(indexes)
   local wanted, values = {}, {}
   for _, index in ipairs(indexes) do
@@ -299,8 +299,8 @@ local function flush_turnouts()
   end
 end
 
--- The record that is being made: the fields of its reports, how many they are, and whether a score among them is wide.
--- What is used for every event is in locals, since an access to a table costs ten times as much.
+-- The record that is being made: the fields of its reports, their number, and whether a score among them is wide.
+-- What every event uses is in locals, because an access to a table costs ten times as much.
 local fields, field_count, has_wide = {}, 0, false
 local FIELDS_OF_REPORT = is_sum and 2 or 3
 -- The forms of records by how many fields their reports have.
@@ -340,11 +340,11 @@ local voids = tokens and load_values(args.voids)
 local counts = quotas and open_counts(quotas.rules, quotas.uses)
 -- Whether an event has been taken.
 local is_used = false
--- What an event makes of its targets, by their indexes: the score and time there, and the score before, false where its
--- member is not listed. Lists that are used again for every event.
+-- The result of an event in each target, by the target's index: the new score and time, and the score before, which is
+-- false if the member was not listed. All events use the same lists.
 local new_scores, new_times, befores = {}, {}, {}
 
--- The steps of an event, in their order. One that returns an answer is the last.
+-- The steps of an event, in their order. If a step returns an answer, it is the last one.
 
 -- Whether the event was taken before, and whether it may be taken now.
 local function recognise(e, id_key, token)
@@ -360,7 +360,7 @@ local function recognise(e, id_key, token)
   if token and voids[keys[args.voids[e]]] then return {VOID} end
 end
 
--- What an amount makes of a listed score: the new score and time.
+-- The new score and time of a listed member that gets this amount.
 local function merge(score, time, amount, at)
   if is_sum then
     return score + amount, latest(layout, time, at)
@@ -381,7 +381,7 @@ local function merge(score, time, amount, at)
   return score, time
 end
 
--- The time of a member in a standing in which it is not listed: of its newest period there.
+-- The time of a member in a derived standing that does not list it: that of its newest period there.
 local function newest_time(target, m, base_time)
   for _, after in ipairs(target.sum.later) do
     if after[1] <= target.entry.start then
@@ -393,7 +393,7 @@ local function newest_time(target, m, base_time)
   return base_time
 end
 
--- What an event makes of a member in a derived standing: the new score, false for not listed, and time; and the
+-- The result of an event for a member in a derived standing: the new score (false: not listed), the new time, and the
 -- score before.
 local function add_to_sum(target, m, amount, at, base_time)
   local standing, entry, sum = target.standing, target.entry, target.sum
@@ -410,8 +410,8 @@ local function add_to_sum(target, m, amount, at, base_time)
   return score, layout.hashed and newest_time(target, m, base_time) or nil, before
 end
 
--- Computes what an event makes of its targets. Returns the code of a window whose bound it would pass, or nil and whether
--- anything changes.
+-- Computes the result of an event in each target. Returns the code of a window in which a score would pass the bound, or
+-- nil and whether anything changes.
 local function compute(targets, e, m)
   local at, is_changed = layout.hashed and ats[e] or nil, false
   for index = 1, #targets do
@@ -434,7 +434,7 @@ local function compute(targets, e, m)
   return nil, is_changed
 end
 
--- The same of the sums whose standing is not there, as far as their history was sent.
+-- The same for the sums that have no standing, as far as their history was sent.
 local function evaluate_absent(absent, e, m)
   for _, sum in ipairs(absent) do
     if #sum.terms == 0 then
@@ -445,8 +445,8 @@ local function evaluate_absent(absent, e, m)
   end
 end
 
--- Finds out what the event makes of its targets, and whether all that is to be reported is there. Changes nothing. Returns an
--- answer, or nil and whether anything changes.
+-- Computes the result of the event in its targets, and checks that everything to be reported is there. Changes nothing.
+-- Returns an answer, or nil and whether anything changes.
 local function evaluate(e, m, route)
   local beyond, is_changed = compute(route.targets, e, m)
   if beyond then return {OUT_OF_RANGE, beyond} end
@@ -457,7 +457,7 @@ local function evaluate(e, m, route)
   return nil, is_changed
 end
 
--- Takes from the quotas. Returns an answer, or nil and what remains of them, if that is asked.
+-- Takes from the quotas. Returns an answer, or nil and, if the caller asks for it, what remains of the quotas.
 local function charge(e)
   local uses, instant, remaining = quotas.uses[e], quotas.instants[e], nil
   local pools, used_up, frees = counts.choose_pools(uses, instant, {})
@@ -467,7 +467,7 @@ local function charge(e)
   return nil, remaining
 end
 
--- The rank of a member in each target that is reported, as it is stored; 0 where it is not listed.
+-- The rank of a member in each target that is reported, as it is stored; 0 if the member is not listed.
 local function ranks_of(targets, m)
   flush_standings()
   local ranks = {}

@@ -1,5 +1,5 @@
--- begin.lua: begins a change of a board: gives it a stamp, and notes it, so that it is announced even if who makes it
--- does not come to that (announce.lua).
+-- begin.lua: begins a change of a board. It gives the change a stamp and notes it, so that the change is announced
+-- (announce.lua) even if the instance that makes it dies before that.
 --
 -- A stamp is a number that is given once and never again, also after Redis has gone back to older data or to none:
 -- the microseconds since 2026 by the server's clock. It is greater than the one before even if the clock is not; and

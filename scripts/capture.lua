@@ -1,4 +1,4 @@
--- capture.lua: has a shard note from now on what changes, since its data is being copied to other shards
+-- capture.lua: makes a shard note its changes from now on, because its data is being copied to other shards
 -- (lib/capture.lua).
 --
 -- KEYS[1] head of the shard, or board; KEYS[2] registry; KEYS[3] changes; KEYS[4] copied

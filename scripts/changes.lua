@@ -1,4 +1,5 @@
--- changes.lua: what has been noted of a shard whose data is being copied, and how it is now (lib/capture.lua).
+-- changes.lua: reads the changes that a shard has noted while its data is being copied, and the present data behind them
+-- (lib/capture.lua).
 --
 -- KEYS[1]  head of the shard, KEYS[2] changes, KEYS[3] copied
 -- ARGV[1]  MessagePack of a map:
@@ -7,11 +8,11 @@
 --   copying   how each kind is copied, by its code (src/store/kinds.rs): 'members' | 'whole' | 'merged' | …
 --   copied    list of names of keys, noted as copied before, unless they were dropped
 --   noted     list of what is noted as changed before
---   done      list of {change, how often}: copied since; forgotten, unless it was noted again
---   count     how many to tell at the most
+--   done      list of {change, how often}: changes that were copied; the script forgets them, unless they were noted again
+--   count     how many changes the reply has at most
 --
--- Reply: {'STALE'} nothing is noted there any more: the board was deleted, or has moved | {'OK', how many are noted, one
--- for each that is told}, by how its kind is copied:
+-- Reply: {'STALE'} the shard does not note changes any more: the board was deleted, or has moved | {'OK', how many changes
+-- are noted, change, …}, where the form of a change follows from how its kind is copied:
 --   members      {change, how often, expires, score ('' if it is not listed), time (a tie key)}
 --   whole        {change, how often, expires, tag of a shard that has counted, number, …}
 --   merged       {change, how often, expires, HyperLogLog ('' if there is none)}

@@ -1,8 +1,8 @@
--- check.lua: looks whether the keys of one standing agree with each other (lib/standing.lua), and mends what follows
--- from the rest. A small standing is looked at whole, a large one part by part (lib/cursor.lua).
+-- check.lua: checks whether the keys of one standing agree with each other (lib/standing.lua), and mends what follows
+-- from other keys. It checks a small standing as a whole, and a large one part by part (lib/cursor.lua).
 --
--- The sorted set follows from the hash, the distinct scores from the sorted set, the total from both. Nothing is mended
--- while the shard's data is being copied elsewhere.
+-- The sorted set follows from the hash, the distinct scores from the sorted set, and the total from both. The script mends
+-- nothing while the shard's data is being copied elsewhere.
 --
 -- KEYS[1]  head of the shard, or board
 -- KEYS[2…] the standing (`layout.width` keys), and then of a derived one the state of its series (lib/derived.lua)
@@ -18,7 +18,7 @@
 --   now        ms since the epoch
 --   expires    ms since the epoch: when the standing may be dropped, 0: never, or not known
 --   must_expire   whether it was so when the standing began
---   mend       whether to mend
+--   mend       whether to mend what follows from other keys
 --
 -- Reply: {'STALE'} another definition is in use | {'GONE'} none of its keys is there | {'ENDING'} they are about to expire |
 --   {'OK', next phase ('': this was the last part), next cursor, 1 if it was looked at whole, otherwise 0, difference, …}
@@ -26,17 +26,17 @@
 --   type         key, type, the type that it should have
 --   no_state     the series' state knows no such standing
 --   expiry       the first and the last end of its keys, ms since the epoch, -1: never
---   no_expiry    it should expire, and does not
+--   no_expiry    the standing should expire, and does not
 --   remnant      how many members are left of a standing that has expired
 --   no_hash      how many members the sorted set has, and the hash none
---   too_long     how many members are listed, how many should be
---   number       member, score: it is no whole number within the bounds
+--   too_long     how many members are listed, how many should be listed
+--   number       member, score: the score is no whole number within the bounds
 --   unreadable   key, member
 --   unlisted     member, score, time: in the hash, and not in the sorted set
 --   score        member, score, time in the hash; score in the sorted set
 --   stray        member, score, time in the sorted set; score, time in the hash
---   undistinct   score that is not among the distinct ones
---   distinct     member, score: among the distinct scores, and nobody has it
+--   undistinct   score of a member that is not among the distinct scores
+--   distinct     member, score: a distinct score that no member has
 --   total        high, low: the total that is stored; high, low: the sum of the scores
 --
 -- Example: ann with 5 points, who is listed twice, under two times:
@@ -66,10 +66,10 @@ local function unlink_all()
   call('UNLINK', unpack(keys_of(standing)))
 end
 
--- What can't be mended of a derived standing is taken away: then check_sums.lua finds it missing.
+-- A part of a derived standing that can't be mended is removed: then check_sums.lua finds it missing.
 local takes_away = mends and STATE
 
--- Types. What can be made again from the rest gives way to it.
+-- Types. A key of the wrong type is removed if it can be made again from the other keys.
 local found, is_there, is_unusable = {}, false, false
 for _, part in ipairs(PARTS) do
   local key = standing[part]
@@ -93,7 +93,7 @@ for _, part in ipairs(PARTS) do
 end
 if is_unusable then return reply_with('', '0', false) end
 
--- When its keys end: the first, the last, and whether one never does.
+-- When the keys of the standing expire: the first, the last, and whether one never does.
 local first_end, last_end, is_endless = nil, nil, false
 for _, key in ipairs(keys_of(standing)) do
   local ends = call('PEXPIRETIME', key)
@@ -136,7 +136,7 @@ local function as_listed(id, time)
   return layout.prefixed and struct.pack('>I6', time) .. id or id
 end
 
--- Of what a hash holds of a member: score and time, nil where it can't be read.
+-- The score and time that a hash holds of a member; nil if they can't be read.
 local function unpacked(packed)
   if not packed or #packed ~= 14 then return nil end
   local time, score = struct.unpack('>I6d', packed)
@@ -229,7 +229,7 @@ local function check_zset(flat)
   end
 end
 
--- Whether a stands behind b, by their bytes.
+-- Whether a sorts behind b, by their bytes.
 local function is_behind(a, b)
   for place = 1, math.min(#a, #b) do
     local of_a, of_b = string.byte(a, place), string.byte(b, place)
@@ -302,7 +302,7 @@ local WALKS = {
     check = check_distinct},
 }
 
--- The phases in their order. A list that is kept short is rid of strays first: only then it tells who is missing.
+-- The phases in their order. In a list that is kept short strays are removed first: only then it shows who is missing.
 local phases = {'zset'}
 if layout.hashed then table.insert(phases, layout.keep > 0 and 2 or 1, 'hash') end
 if layout.dense then table.insert(phases, 'dense') end
@@ -313,7 +313,7 @@ local function phase_after(phase)
   end
 end
 
--- Passes a flat list of pairs on, so many at a time as a command takes.
+-- Passes a flat list of pairs on, as many at a time as a command takes.
 local function check_pairs(check, flat)
   if #flat <= 2 * AT_ONCE_MAX then return check(flat) end
   for first = 1, #flat, 2 * AT_ONCE_MAX do

@@ -1,4 +1,4 @@
--- check_keys.lua: tells which of some keys of a board, or shard, are there and not in their registry, and puts them in.
+-- check_keys.lua: finds keys of a board, or shard, that exist and are not in the registry, and puts them into it.
 --
 -- KEYS[1]  registry; KEYS[2…] the keys
 -- ARGV[1]  '1' to mend, otherwise '0'

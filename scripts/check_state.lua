@@ -1,5 +1,5 @@
--- check_state.lua: looks whether the state of a derived series can be read (lib/derived.lua). One that can't is dropped,
--- if asked: then its standings are built anew.
+-- check_state.lua: checks whether the state of a derived series can be read (lib/derived.lua). If not, the script drops it
+-- on request: then its standings are built anew.
 --
 -- KEYS[1]  head of the shard, or board; KEYS[2] state
 -- ARGV[1]  MessagePack of a map: generation, revision of the definition that the caller goes by; mend

@@ -1,6 +1,7 @@
--- check_sums.lua: looks whether a standing is what others say: a derived one that is complete the sum of its terms, a period's
--- with carryover the sum of what was added and what was carried over. A part of the members at a time (lib/cursor.lua). A
--- derived standing that differs is dropped, if asked, and is built anew when it is needed.
+-- check_sums.lua: compares a standing with those that it follows from. A derived standing that is complete has to be the sum
+-- of its terms. The standing of a period with carryover has to be the sum of what was added and what was carried over. The
+-- script checks a part of the members at a time (lib/cursor.lua). On request it drops a derived standing that differs; the
+-- service builds the standing anew when it is needed.
 --
 -- KEYS[1]  head of the shard, or board; KEYS[2] registry; KEYS[3] state of the series (lib/derived.lua), or head again
 -- KEYS[4…] the standing's keys (`layout.width`), and then those of its terms, newest first, `layout.width` keys each:
@@ -49,7 +50,7 @@ if kind ~= 'carried' then
   if not entry or not entry.done then return {'GONE'} end
 end
 
--- A standing's members lie in one key; what is damaged there is told by check.lua.
+-- The members of a standing lie in one key; check.lua reports what is damaged there.
 local function members_type(standing)
   local key = layout.hashed and standing.hash or standing.zset
   local found = type_of(key)
@@ -87,7 +88,7 @@ if not is_sound then
   return {'OK', -1, '0', #absent, unpack(differences)}
 end
 
--- What each term has of the members; false where it doesn't list them.
+-- The scores of the members in each term; false if the term does not list a member.
 local function of_terms(ids)
   local scores, times = {}, {}
   for index, term in ipairs(terms) do
@@ -100,7 +101,7 @@ local function of_terms(ids)
   return scores, times
 end
 
--- What a member should have: score, false where it is not to be listed, and time; nil where a sum may have been rounded.
+-- The score (false: not listed) and time that a member should have; nil if a sum may have been rounded.
 local function expected_of(m, scores, times)
   local sum, size, is_listed, time = 0, 0, false, nil
   for index = 1, #terms do
@@ -122,7 +123,7 @@ local function is_carried(score, own, before)
   if args.ratio == 0 then return true end
   local carried, share = args.sign * (score - (own or 0)), args.sign * (before or 0)
   if args.ratio == 1000000 then return carried == share end
-  -- Each event's share is rounded down; the product may be rounded, too.
+  -- The share of each event is rounded down; the product may be rounded, too.
   return carried <= share * args.ratio / 1000000 + 1
 end
 
@@ -132,7 +133,7 @@ local function compare(walked, ids)
   local scores, times = fetch(target, ids)
   local term_scores, term_times = of_terms(ids)
   for m, id in ipairs(ids) do
-    -- Who is listed in several of them is met in several walks, and compared in the first.
+    -- A member that several of them list is met in several walks, and compared in the first.
     local is_compared = walked > 0 and scores[m]
     for index = 1, walked - 1 do is_compared = is_compared or term_scores[index][m] end
     if not is_compared and kind == 'carried' then
@@ -157,7 +158,7 @@ local walked, cursor = args.term, args.cursor
 while count > 0 and walked <= #terms and not is_dropped do
   local standing = walked == 0 and target or terms[walked].standing
   local ids, _, _, next_cursor = scan_members(standing, cursor, count)
-  -- A command takes so many at a time.
+  -- A command takes only so many at a time.
   for first = 1, #ids, 500 do compare(walked, {unpack(ids, first, math.min(#ids, first + 499))}) end
   count, cursor = count - math.max(1, #ids), next_cursor
   if cursor == '0' then walked = walked + 1 end

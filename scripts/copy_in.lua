@@ -1,9 +1,10 @@
--- copy_in.lua: takes over data of a board that moves to other shards, as it is in the old ones.
+-- copy_in.lua: writes data of a board that moves to other shards into a new shard, as it is in the old ones.
 --
--- What comes later replaces what came earlier; voters are united. It is refused once the shard has been opened.
+-- Later calls replace what earlier calls have written; voters are united. The script refuses a call once the shard has been
+-- opened.
 --
 -- KEYS[1]  head of the new shard, KEYS[2] registry, KEYS[3] a scratch key, which is not there before and after
--- KEYS[4…] named by their index in ARGV[1]: standings (`layout.width` keys each), turnouts, voters, states, what is to go
+-- KEYS[4…] named by their index in ARGV[1]: standings (`layout.width` keys each), turnouts, voters, states, keys to drop
 --
 -- ARGV[1]  MessagePack of a map:
 --   generation, lease   whose data it is, and under which lease it was read (lease.lua)

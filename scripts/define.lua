@@ -1,7 +1,7 @@
--- define.lua: creates or replaces a board's definition, if it is still what the caller saw.
+-- define.lua: creates or replaces a board's definition, if the definition is still the one that the caller saw.
 --
--- KEYS[1] board: hash with `version`, `definition` (JSON) and, once it has events, `used`: the version at which the last
---         of them that wrote it came in
+-- KEYS[1] board: hash with `version`, `definition` (JSON) and, once it has events, `used`: the version of the definition
+--         when an event last set it
 -- ARGV[1] the version that the caller saw, '' for none
 -- ARGV[2] '' or a revision: the change is allowed only if no event has come in at this revision or a later one
 -- ARGV[3] the new version, '' for a trial: nothing is written

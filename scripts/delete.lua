@@ -1,4 +1,4 @@
--- delete.lua: takes a board's definition away, if it is still what the caller saw. From then on no script
+-- delete.lua: deletes a board's definition, if it is still the one that the caller saw. From then on no script
 -- reads or writes the board's data; purge.lua and sweep.lua unlink it.
 --
 -- KEYS[1] board

@@ -1,7 +1,7 @@
--- export_voters.lua: who has voted in some periods, together, of one shard of a board: a HyperLogLog.
+-- export_voters.lua: reads the voters of one shard of a board in some periods, united into one HyperLogLog.
 --
 -- KEYS[1]  head of the shard
--- KEYS[2]  a key for the time of the call
+-- KEYS[2]  a scratch key, which exists only during the call
 -- KEYS[3…] voters (HyperLogLog) of the periods
 -- ARGV[1] none
 --

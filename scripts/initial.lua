@@ -1,7 +1,7 @@
--- initial.lua: sets the initial scores of some members, or takes them away.
+-- initial.lua: sets or removes the initial scores of some members.
 --
--- All standings that count them and are there, complete or not, follow at once. Nothing is changed if one of the
--- scores would pass the bound there.
+-- All existing standings that count initial scores follow at once, complete or not. If a score would pass the bound in one of
+-- them, the script changes nothing.
 --
 -- KEYS[1]  board, KEYS[2] registry
 -- KEYS[3…] the standing of the initial scores (`layout.width` keys), and then the states of the series that count them
@@ -43,11 +43,11 @@ local own = standing_at(open_standings(own_layout, names), SCORES)
 own.kind = KIND_INITIAL_SCORES
 load(own, members)
 
--- What has to be set: {standing, m, score, time}. On a list that is kept short nobody may fall: then the standing is
--- built anew when it is needed.
+-- The changes to make: {standing, m, score, time}. If a score falls on a list that is kept short, the standing is dropped
+-- and built anew when it is needed.
 local changes, states = {}, {}
 
--- The place of a member that would pass the bound in an entry's standing, or nil.
+-- The index of a member whose score would pass the bound in an entry's standing, or nil.
 local function look_up(entry)
   local standing, events = open_standing(standings, entry), open_standing(standings, entry.events)
   standing.kind = KIND_DERIVED

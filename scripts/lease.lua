@@ -1,8 +1,8 @@
 -- lease.lua: gives one instance the lease of some work, for a while.
 --
--- Each time that the lease goes to another holder its number grows. What was written under a greater number refuses calls
--- under a smaller one (copy_in.lua): so what the last holder had under way can't come in late. The number is the time in
--- microseconds, so that it grows also where the server has lost the last one.
+-- Each time the lease goes to another holder, its number grows. Data that was written under a greater number refuses calls
+-- under a smaller one (copy_in.lua). So a late call of the last holder can't change anything. The number is the time in
+-- microseconds, so it grows even if the server has lost the last one.
 --
 -- KEYS[1] hash with the leases: a board, or what all boards share
 -- ARGV[1] the generation of the board; '' where it is not a board

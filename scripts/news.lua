@@ -1,4 +1,4 @@
--- news.lua: which boards have changed since an instance has asked last.
+-- news.lua: tells which boards have changed since an instance last asked.
 --
 -- KEYS[1] board ids by the sequence number of their last change; KEYS[2] the last sequence number; KEYS[3] the epoch
 --         of these numbers (announce.lua)

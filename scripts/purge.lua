@@ -1,10 +1,10 @@
--- purge.lua: unlinks some keys of a board, or of one of its shards, that was deleted or has moved away; called again
--- until none is left.
+-- purge.lua: unlinks some keys of a board that was deleted, or of a shard that its board has moved away from. The caller
+-- repeats the call until no key is left.
 --
 -- KEYS[1] registry: set of the keys that the data lies in
 -- KEYS[2] board, or head of the shard
 -- ARGV[1] the generation of the board
--- ARGV[2] how many keys at the most
+-- ARGV[2] how many keys one call unlinks at most
 -- ARGV[3] '1' if the board was deleted: then the head goes too, if it is still that board's; '0' if it has moved away:
 --         then the head stays, and notes no changes any more
 --

@@ -1,4 +1,4 @@
--- quotas.lua: how much has been taken of some pools of a board's quotas.
+-- quotas.lua: reads how much has been taken of some pools of a board's quotas.
 --
 -- KEYS[1]  board
 -- KEYS[2…] pools, named by their index in ARGV[1] (lib/quota.lua)

@@ -1,4 +1,4 @@
--- read.lua: pages, members and subsets of a board's standings, all as of one instant.
+-- read.lua: reads pages, members and subsets of a board's standings, all as of one instant.
 --
 -- KEYS[1]  board
 -- KEYS[2…] named by their index in ARGV[1]: standings (`layout.width` keys each), states of derived series, numbers of
@@ -20,11 +20,12 @@
 --     {SLICE, index in `standings`, mark, before, count} `before` entries ahead of a mark and `count` from it on
 --     {PLACES, index in `standings`, list of marks}       how many entries are ahead of each
 --
--- ARGV[2]  to a replica: the id of the process whose data is known to be fresh enough. It does not know that its slot
---          is moving, and may have a part of the keys
+-- ARGV[2]  only for a replica: the id of the process whose data is known to be fresh enough. A replica does not know that
+--          its slot is moving, and may have only a part of the keys
 --
--- Reply: {'STALE'}, also by another process, and where a key is missing on a replica, or {'OK', an answer to each query}:
---   {INCOMPLETE, start}   a standing that it needs is not complete
+-- Reply: {'STALE'} (another version; on a replica also another process, or a key is missing), or {'OK', an answer to each
+-- query}:
+--   {INCOMPLETE, start}   a standing that the query needs is not complete
 --   page     {total, rank of the first entry, entries, {} (no member) or {rank, score, sorted-set member}}
 --   member   {total} (no member), or
 --            {total, place from 0, place of the first entry, its rank, entries, {} or {rank, score} before}, and if it
@@ -34,8 +35,8 @@
 --   spread   {total, number of entries, places, entries}
 --   slice    {total, number of entries ahead of the mark, place of the first, entries}
 --   places   {total, places}
--- Entries are a flat list of sorted-set members and scores. Scores and sums are text. The rank of whoever is behind the
--- last that is listed is 0.
+-- Entries are a flat list of sorted-set members and scores. Scores and sums are text. A member behind the last that is
+-- listed has the rank 0.
 --
 -- Example: the first page, with bob's own entry, of a board with ties by member:
 --   KEYS  st:{b}  st:{b}:1:s:day:2026-11-21
@@ -46,7 +47,7 @@ if #KEYS < 2 or #ARGV < 1 then return redis.error_reply('ERR read.lua: 2 keys or
 local args = cmsgpack.unpack(ARGV[1])
 local layout, ranking = args.layout, args.ranking
 
--- Whether no key is missing: those that are not there are not in the registry either.
+-- Whether no key is missing: a key that does not exist is not in the registry either.
 local function is_whole()
   local last = #KEYS - 1
   if call('EXISTS', unpack(KEYS, 2, last)) == last - 1 then return true end
@@ -61,7 +62,7 @@ end
 if call('HGET', KEYS[1], 'version') ~= args.version then return {'STALE'} end
 if ARGV[2] and not (ARGV[2] == process_id() and is_whole()) then return {'STALE'} end
 
--- Opens the standings; `is_missing` marks one that is derived and not complete.
+-- Opens the standings; `is_missing` marks a derived standing that is not complete.
 local opened, standings = open_standings(layout, {}), {}
 for place, described in ipairs(args.standings) do
   local first, state, start = unpack(described)
@@ -168,7 +169,7 @@ local function is_before(one, other)
   return #one < #other
 end
 
--- How many entries are ahead of a mark. Where scores are equal it is looked for by halves.
+-- How many entries are ahead of a mark. Among equal scores the script uses a binary search.
 local function place_of(standing, mark)
   local score, time, id = number_text(mark[1]), mark[2], mark[3]
   local low = call('ZCOUNT', standing.zset, '-inf', '(' .. score)

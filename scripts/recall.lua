@@ -1,4 +1,4 @@
--- recall.lua: what is remembered of events in a shard from which the board has moved away. It does not change there.
+-- recall.lua: reads what a shard that its board has moved away from remembers of events. That does not change any more.
 --
 -- KEYS[1], KEYS[2], …   event ids
 -- ARGV[1]  MessagePack of a map:

@@ -1,10 +1,10 @@
--- refused.lua: which commands the user of the connection may not use on the service's keys.
+-- refused.lua: tells which commands the user of the connection may not use on the service's keys.
 --
 -- KEYS[1] none: the key is only compared with the user's patterns, and may lie on another node
 -- ARGV[1] a key of the service
 -- ARGV[2] and on: the commands
 --
--- Reply: those that it may not use
+-- Reply: the commands that the user may not use
 -- Example: ARGV 'st:{boards}:live' 'GET' 'SET'  reply {'SET'}
 
 if #KEYS ~= 0 or #ARGV < 2 then return redis.error_reply('ERR refused.lua: no key, 2 arguments or more') end

@@ -1,9 +1,9 @@
--- reserve.lua: takes from quotas for events that are applied in other slots, and notes how to give it back.
+-- reserve.lua: takes from quotas for events that are applied in other slots, and notes how to give that back.
 --
--- Runs in one slot, that of the counts, on boards of several shards. An event takes three steps there: what it would
--- take of each quota is reserved where the counts lie; it is applied where its member lies (apply.lua); what was
--- reserved is kept if it was taken, and else given back (settle.lua). Who comes in meanwhile is refused for what was
--- taken alone: where that depends on reservations that are still open, the answer is to wait.
+-- The script runs in the slot of the counts, on boards of several shards. There an event takes three steps. This script
+-- reserves what the event would take of each quota, where the counts lie. apply.lua applies the event where its member lies.
+-- settle.lua keeps what was reserved if the event was taken, and otherwise gives it back. The script refuses an event only
+-- for what others have taken. If it depends on open reservations whether a quota is used up, the event has to wait.
 --
 -- KEYS[1]  board      head of the shard's counts (src/store/keys.rs has the form of every key)
 -- KEYS[2]  registry   set: names of the keys of quotas that don't expire
@@ -13,18 +13,18 @@
 -- KEYS[5…] pools, named by their index in ARGV[1] (lib/quota.lua)
 --
 -- ARGV[1]  MessagePack of a map: version and now (as in apply.lua); rules, see lib/quota.lua; and the events in columns:
---   requests    numbers: of those of one request, none overtakes another that waits
+--   requests    numbers of the events' requests: no event overtakes another of the same request that waits
 --   tokens      texts, by which the reservation is known from then on
 --   instants    ms since the epoch
 --   uses        for each a list, in the order of the quotas; see lib/quota.lua
---   asks        whether it is asked what remains of them
---   tags        the shard of its member
+--   asks        whether the reply has what remains of the quotas
+--   tags        the tag of the member's shard
 --   records     the key there under which the event is remembered if it is taken
 --   voids       the key there of the mark that voids its token (void.lua)
 --
 -- Reply: {'STALE'}, or {'OK', one for each event}:
---   {RESERVED, remaining…}   if it was asked, what remains of each of its uses, as text
---   {USED_UP, quota, ms}     this quota is used up; when a sliding window would take the event, text, 0: not told
+--   {RESERVED, remaining…}   reserved; on request, what remains of each of its uses, as text
+--   {USED_UP, quota, ms}     this quota is used up; when a sliding window would take the event, text, 0: unknown
 --   {WAITS, quota}           whether this quota is used up depends on reservations that are open: nothing done, ask again
 -- The codes are in src/store/protocol.rs.
 -- Example: two events of a voter where one is left of a quota: {'OK', {1}, {3, 1}}, and later for the second one
@@ -49,7 +49,7 @@ local function each_pool(uses, visit)
 end
 
 local counts = open_counts(args.rules, args.uses)
--- How many reservations are open of the pools, where there are any; and of which that has changed.
+-- How many reservations of each pool are open, if any; and the pools for which that number has changed.
 local reserving, changed = {}, {}
 
 local function load_reserving()
@@ -63,7 +63,7 @@ local function load_reserving()
   end
 end
 
--- Of the request whose events are being carried out: the pools that those that wait might take from.
+-- The pools from which waiting events of the present request might take.
 local request, blocked = nil, {}
 
 local function is_blocked(uses)

@@ -3,8 +3,8 @@
 -- KEYS[1]  board      head of the shard's counts
 -- KEYS[2]  reserved   hash: token -> note
 --
--- ARGV[1]  MessagePack of a map: version (as in apply.lua); cursor ('0' at first; lib/cursor.lua) and count: about how many are
---          looked at; older: only those that are as old, in ms by the server's clock
+-- ARGV[1]  MessagePack of a map: version (as in apply.lua); cursor ('0' at first; lib/cursor.lua) and count: about how many
+--          notes one call looks at; older: only notes of at least this age, in ms by the server's clock
 --
 -- Reply: {'STALE'}, or {'OK', cursor ('0': this was the last part), for each {token, age in ms, tag, record, void}}
 -- Example: a reservation that nobody settled: {'OK', '0', {'fYQ3xK0aZ-1', 15012, 'b:4:1', 'st:{b:4:1}:1:e:x1', …}}

@@ -1,6 +1,8 @@
--- settle.lua: keeps what was reserved for events that were taken, and gives back what was for others (reserve.lua).
+-- settle.lua: keeps what was reserved for events that were taken, and gives back what was reserved for other events
+-- (reserve.lua).
 --
--- It goes by the notes alone, whatever the definition has become. A token without a note is settled already.
+-- The script needs only the notes. It does not depend on the definition, which may have changed. A token without a note is
+-- settled already.
 --
 -- KEYS[1]  reserved   hash: token -> note
 -- KEYS[2]  reserving  hash: pool -> how many of its reservations are open
@@ -18,7 +20,7 @@ local NOTES, RESERVING = KEYS[1], KEYS[2]
 local args = cmsgpack.unpack(ARGV[1])
 require_slot(NOTES)
 
--- The notes of some tokens, those that are there.
+-- The notes of some tokens, as far as they exist.
 local function load_notes(tokens)
   local notes = {}
   if #tokens == 0 then return notes end
@@ -36,7 +38,7 @@ local function give_back(pool, amount, entry)
   end
 end
 
--- Takes the notes away, and counts the reservations that were open.
+-- Removes the notes, and counts the reservations that were open.
 local function close(notes)
   for token, note in pairs(notes) do
     call('HDEL', NOTES, token)

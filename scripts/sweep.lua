@@ -1,8 +1,8 @@
--- sweep.lua: looks at some of the keys of a server, and unlinks those that deleted boards have left there: what no
--- registry names, since it expires by itself.
+-- sweep.lua: looks at some of the keys of a server, and unlinks those that deleted boards have left there. No registry names
+-- these keys, because they expire by themselves.
 --
--- It is not about a slot, but about a server: a cluster's primaries are walked one after the other. A key of a slot that
--- is moving is left alone where this server has no say about it.
+-- The script works on a server, not on a slot: the caller walks the primaries of a cluster one after the other. It leaves a
+-- key alone whose slot is moving and belongs to another server.
 --
 -- KEYS[1] none: the keys are found by the walk
 -- ARGV[1] cursor ('0' at first; lib/cursor.lua), ARGV[2] about how many keys are looked at

@@ -1,4 +1,4 @@
--- union.lua: how many distinct voters there are in the shards of a board together; an estimate, by HyperLogLog.
+-- union.lua: estimates, by HyperLogLog, how many distinct voters the shards of a board have together.
 --
 -- KEYS[1]  board
 -- KEYS[2…] as many keys as ARGV, for the time of the call

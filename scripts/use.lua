@@ -1,5 +1,5 @@
--- use.lua: notes that a board of several shards has events of this version, before the first of them gets one. From then
--- on what would change stored data is refused (define.lua).
+-- use.lua: notes that a board of several shards has events of this version, before a shard gets the first one. From then on
+-- define.lua refuses changes of the definition that would alter stored data.
 --
 -- KEYS[1] board
 -- ARGV[1] the version of its definition that the events are planned for

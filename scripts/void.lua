@@ -1,5 +1,5 @@
--- void.lua: finds out whether an event with a reservation was applied (reserve.lua). If it was not, it never will be: the
--- token of its reservation is void from then on, and apply.lua refuses an event that comes with it.
+-- void.lua: finds out whether an event with a reservation was applied (reserve.lua). If not, the script makes sure that it
+-- never is: it voids the token of the reservation, and apply.lua refuses an event with a void token.
 --
 -- KEYS[1]  board    head of the shard of the event's member
 -- KEYS[2]  record   string: what is remembered of the event, if it was taken; of an event with this id, whose token
@@ -20,7 +20,7 @@ local version = redis.call('HGET', BOARD, 'version')
 if not is_of_generation(version, generation) then return {'STALE'} end
 local record = redis.call('GET', RECORD)
 if record and string.sub(record, -#token) == token then
-  -- If it is waited for replicas after this call, they have it too.
+  -- If the caller waits for replicas after this call, the replicas have it too.
   redis.call('SET', RECORD, record, 'KEEPTTL')
   return {'APPLIED'}
 end

@@ -1,6 +1,6 @@
--- voters.lua: how many distinct voters there are in some groups of periods; estimates, by HyperLogLog.
+-- voters.lua: estimates, by HyperLogLog, how many distinct voters some groups of periods have.
 --
--- It may write, since Redis keeps what it has counted with the key.
+-- The script may write, because Redis stores the count with the key.
 --
 -- KEYS[1]  board
 -- KEYS[2…] voters (HyperLogLog), group by group

@@ -1,4 +1,4 @@
-//! Configuration: every setting is a flag, and a variable of the environment or of the file `.env`.
+//! The settings: each is a flag, and a variable of the environment or of the file `.env`.
 
 use std::collections::BTreeSet;
 use std::error::Error as _;
@@ -23,17 +23,17 @@ use crate::timeouts::TimeoutFactor;
 
 /// What the names of all settings begin with.
 const PREFIX: &str = "STANDINGS_";
-/// How alike two names are, from 0 to 1, of which one may be meant for the other.
+/// How similar two names are at least, from 0 to 1, if one is suggested for the other.
 const ALIKE_MIN: f64 = 0.7;
 
 /// Exact leaderboards and vote rankings over HTTP, on Redis.
 #[derive(Debug, Parser)]
 #[command(version, about)]
 pub struct Cli {
-    /// What to do; `serve` if nothing is said.
+    /// What to do; `serve` by default.
     #[command(subcommand)]
     pub command: Option<Command>,
-    /// The settings of `serve`, where nothing is said.
+    /// The settings of `serve`, for a call without a command.
     #[command(flatten)]
     pub serve: ServeArgs,
 }
@@ -41,19 +41,19 @@ pub struct Cli {
 /// What the program can do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Serve HTTP, and do the background work.
+    /// Serve HTTP and do the background work.
     Serve(Box<ServeArgs>),
-    /// Do only the background work, beside other instances that serve.
+    /// Do only the background work, for other instances that serve.
     Worker(Box<ServeArgs>),
     /// Send a file of events to a service.
     Import(Box<ImportArgs>),
-    /// Spread a board over another number of shards, while events and reads go on.
+    /// Spread a board over another number of shards while events and reads go on.
     Reshard(Box<ReshardArgs>),
-    /// Look in Redis for what contradicts itself, and mend what follows from the rest.
+    /// Look for contradictions in the data in Redis, and repair them.
     Check(Box<CheckArgs>),
     /// Print the OpenAPI document.
     Openapi,
-    /// Ask a service whether it is ready; the exit status says so.
+    /// Ask a service whether it is ready. The exit status is 0 if it is, and otherwise 1.
     Healthcheck {
         /// The service's address.
         #[arg(long, env = "STANDINGS_URL", default_value = "http://127.0.0.1:8080")]
@@ -80,31 +80,32 @@ pub struct ServeArgs {
     /// The Redis to use.
     #[command(flatten)]
     pub redis: RedisArgs,
-    /// How many replicas must have a write before it is acknowledged; otherwise the answer is 503, and a retry with
-    /// the same id is safe. Not with the private server, which has none.
+    /// How many replicas must have a write before the service acknowledges it. If too few have it, the answer is 503,
+    /// and a retry with the same id is safe. Not with the private server, which has no replicas.
     #[arg(long, env = "STANDINGS_MIN_REPLICAS", default_value_t = 0)]
     pub min_replicas: u8,
-    /// Reads may be answered by replicas that are at most so many milliseconds behind, as such an answer says in
-    /// `Max-Staleness-Ms`; 0: by primaries only. Not with the private server, which has no replicas.
+    /// Lets replicas that are at most so many milliseconds behind answer reads. Such an answer has the header
+    /// `Max-Staleness-Ms`. With 0 only primaries answer. Not with the private server, which has no replicas.
     #[arg(long, env = "STANDINGS_MAX_STALENESS_MS", default_value_t = 0)]
     pub max_staleness_ms: u32,
-    /// For how many seconds /readyz says no before the service takes no more connections, once it is told to stop: so
-    /// that a load balancer sends requests elsewhere first. Not with the private server, which has but one service.
+    /// How many seconds a service that is told to stop still takes connections, while /readyz answers 503, so that a
+    /// load balancer sends requests elsewhere. Not with the private server, which only one service uses.
     #[arg(long, env = "STANDINGS_DRAIN_SECONDS", default_value_t = 2)]
     pub drain_seconds: u16,
-    /// The service waits this many times as long for Redis before it answers 503, and a request may take this many times
-    /// as long: for a slow machine or a distant Redis; 1 to 100.
+    /// Multiplies how long the service waits for Redis before it answers 503, and how long a request may take. For a
+    /// slow machine or a distant Redis. 1 to 100.
     #[arg(long, env = "STANDINGS_TIMEOUT_FACTOR", default_value = "1")]
     pub timeout_factor: TimeoutFactor,
-    /// How many connections clients may have; beyond that /livez, /readyz and /metrics are answered only. 0: as many as the
-    /// limit of file descriptors leaves room for, and at most 10,000.
+    /// How many connections clients may have. On connections beyond that the service answers only /livez, /readyz and
+    /// /metrics. With 0 it takes as many as the limit of file descriptors leaves room for, at most 10,000.
     #[arg(long, env = "STANDINGS_MAX_CONNECTIONS", default_value_t = 0)]
     pub max_connections: u32,
-    /// How many MiB requests may take, all of them together, before others have to wait, and are refused after a while.
+    /// How many MiB of memory all requests together may take. Beyond that requests wait, and are answered 503 after 5
+    /// seconds.
     #[arg(long, env = "STANDINGS_REQUEST_MEMORY_MB", default_value_t = 256, value_parser = clap::value_parser!(u16).range(64..))]
     pub request_memory_mb: u16,
-    /// API keys, `role:key,role:key`, with the roles read < write < admin. Without any the service is open,
-    /// and serves on a loopback address only.
+    /// API keys, as `role:key,role:key`, with the roles read < write < admin. Without keys everybody may do everything,
+    /// and the service serves only on a loopback address.
     #[arg(
         long,
         env = "STANDINGS_API_KEYS",
@@ -112,34 +113,34 @@ pub struct ServeArgs {
         hide_env_values = true
     )]
     pub api_keys: ApiKeys,
-    /// Be open to everybody on an address that is not loopback, without API keys.
+    /// Allow an address that is not loopback without API keys: everybody who reaches it may do everything.
     #[arg(long, env = "STANDINGS_ALLOW_OPEN", default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
     pub allow_open: bool,
-    /// Origins that browsers may call from, separated by commas: `https://a.example`; or `*` for all.
+    /// The origins that browsers may call from, separated by commas, as `https://a.example`; or `*` for all.
     #[arg(long, env = "STANDINGS_CORS_ORIGINS", default_value = "")]
     pub cors_origins: CorsOrigins,
-    /// Do the background work in this instance: completing rolling windows ahead, unlinking deleted boards.
+    /// Whether this instance does background work, such as preparing rolling windows and unlinking deleted boards.
     #[arg(long, env = "STANDINGS_BACKGROUND", default_value_t = true, action = clap::ArgAction::Set)]
     pub background: bool,
-    /// What is logged: a filter as `info` or `standings=debug`.
+    /// What is logged: a filter, such as `info` or `standings=debug`.
     #[arg(long, env = "STANDINGS_LOG", default_value = "info,fred=off")]
     pub log: String,
-    /// How it is written.
+    /// How the log is written.
     #[arg(long, env = "STANDINGS_LOG_FORMAT", value_enum, default_value_t)]
     pub log_format: LogFormat,
 }
 
-/// Which Redis is used.
+/// Which Redis the service uses.
 #[derive(Args, Clone, Debug)]
 pub struct RedisArgs {
     /// The Redis or Valkey server to use: redis://, rediss://, redis-cluster://, redis-sentinel:// or
-    /// unix:///path. Without one the service runs a private server of its own.
+    /// unix:///path. By default the service runs a private server.
     #[arg(long, env = "STANDINGS_REDIS_URL", hide_env_values = true)]
     pub redis_url: Option<Secret>,
     /// Where the private server keeps its data.
     #[arg(long, env = "STANDINGS_DATA_DIR", default_value = "./data")]
     pub data_dir: PathBuf,
-    /// The program of the private server; otherwise redis-server or valkey-server is looked for.
+    /// The program of the private server. By default the service looks for redis-server and valkey-server.
     #[arg(long, env = "STANDINGS_REDIS_SERVER")]
     pub redis_server: Option<PathBuf>,
 }
@@ -268,7 +269,7 @@ fn settings() -> impl Iterator<Item = Arg> {
     args.into_iter().filter(|arg| arg.get_env().is_some())
 }
 
-/// What is to be said of variables of the environment and of `.env` that look like settings and are none.
+/// Warnings about variables of the environment and of `.env` that look like settings and are none.
 pub fn warnings(file: &Variables) -> Vec<String> {
     let of_environment = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     warnings_of(of_environment.chain(file.keys().cloned()))

@@ -12,7 +12,7 @@ const CONNECTIONS_DEFAULT_MAX: u64 = 10_000;
 /// The fewest.
 const CONNECTIONS_MIN: u64 = 16;
 
-/// What is asked for where the limit can be raised without end: macOS takes no more.
+/// The limit to ask for if it can be raised without end: macOS takes no more.
 const UNLIMITED: u64 = 10_240;
 
 /// Allows the process as many descriptors as it can have; returns how many those are.

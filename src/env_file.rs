@@ -1,9 +1,9 @@
 //! `.env`, the file with settings in the working directory.
 //!
-//! API keys are in it. So it is read as a whole or not at all, and nothing in it is replaced: `$` and `\` are ordinary
-//! characters. A line is empty, a comment (`# …`), or `NAME=value`, perhaps behind `export `. A value goes up to a comment
-//! (` # …`) or the end of the line, and spaces around it are not part of it; one that begins with a single or a double quote
-//! goes up to the next quote of that kind. Of a name that is there twice the last value counts.
+//! It has API keys. So it is read as a whole or not at all, and nothing in it is replaced: `$` and `\` are ordinary
+//! characters. A line is empty, a comment (`# …`), or `NAME=value`, perhaps behind `export `. A value ends at a comment
+//! (` # …`) or at the end of the line; spaces around it are not part of it. A value that begins with a single or a double
+//! quote ends at the next quote of that kind. If a name comes twice, the last value counts.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;

@@ -9,7 +9,7 @@
 //! http/events.rs        JSON in, JSON out                         http/standings.rs
 //! engine/submission.rs  its states                                service/page.rs, member.rs, …
 //! domain/plan.rs        which standings, what amount (pure)       service/period.rs
-//! engine/batcher.rs     what comes in together shares a call      engine/reader.rs
+//! engine/batcher.rs     concurrent requests share a call          engine/reader.rs
 //! store/events.rs       one typed call per script                 store/standings.rs
 //! scripts/apply.lua     one atomic step in Redis                  scripts/read.lua
 //! ```
@@ -22,21 +22,21 @@
 //! | [`service`] | the use cases, one file each; knows no HTTP |
 //! | [`http`] | one table of routes, problems, API keys, the `OpenAPI` document |
 //! | [`worker`] | loops that sleep and call one step of the service |
-//! | [`server`] | puts it together, runs it, ends it |
+//! | [`server`] | puts the service together, runs it and ends it |
 //! | [`descriptors`] | how many file descriptors there are, and how many are for clients |
-//! | [`config`], [`env_file`] | settings; the file that they may be in |
-//! | [`clock`] | the time all instances agree on |
-//! | [`log`], [`throttle`] | lines that never hold up what they are about; one a second of what would flood the log |
-//! | [`timeouts`] | the factor of all limits of time |
-//! | [`supervise`] | background tasks that are begun again when they panic |
-//! | [`cli`] | the commands beside the service: those that are its clients, and the check of what Redis holds |
+//! | [`config`], [`env_file`] | settings; the file `.env` |
+//! | [`clock`] | the time on which all instances agree |
+//! | [`log`], [`throttle`] | a log that nothing waits for; one line a second for each cause |
+//! | [`timeouts`] | the factor that multiplies all time limits |
+//! | [`supervise`] | background tasks that are started again when they panic |
+//! | [`cli`] | the commands other than the service: its clients, and the check of the data in Redis |
 //!
 //! Invariants:
 //! - Every write is one Lua script in one slot: all of an event's changes and the memory of its id, or nothing.
 //! - A script checks what can refuse an event before the event changes anything, and names the version of the definition it is for.
 //! - Scores are integers, scaled by the board's decimals: up to 2^53 − 1 without decimals, else 15 digits. No float reaches a user.
 //! - Time is an argument below the entry points; the clock follows Redis' clock.
-//! - A derived standing that isn't complete is never read; whoever finds it so completes it.
+//! - A derived standing that isn't complete is never shown; a read that finds one completes it.
 
 pub mod cli;
 pub mod clock;

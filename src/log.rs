@@ -1,10 +1,10 @@
-//! The log: lines to standard error, that never hold up or fail what they are about.
+//! The log: lines to standard error. Nothing waits for the log or fails because of it.
 //!
-//! A line is put into a buffer, and a thread writes it out. If nobody reads the other end of a pipe the buffer gets full,
-//! and further lines are lost; so are those that can't be written (a full disk, a closed pipe). They are counted in
-//! `standings_log_lines_lost_total`, and a line says how many they were once lines are written again.
+//! A line goes into a buffer, and a thread writes it out. If nobody reads the other end of a pipe, the buffer becomes full
+//! and further lines are lost. Lines that can't be written (a full disk, a closed pipe) are lost too. The metric
+//! `standings_log_lines_lost_total` counts them, and when lines can be written again, one says how many were lost.
 //!
-//! `tracing-appender` would do most of that. But it does not count what could not be written, and at the end of the
+//! `tracing-appender` would do most of that. But it does not count lines that it could not write. And at the end of the
 //! program it prints to standard output, which may be the same pipe that nobody reads: the program would never end.
 
 use std::io::{self, IsTerminal, Write};

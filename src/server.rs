@@ -1,4 +1,4 @@
-//! Putting the service together, running it, and ending it without losing what it has accepted.
+//! Puts the service together, runs it, and ends it without losing what it has accepted.
 
 use std::future::Future;
 use std::pin::pin;

@@ -1,7 +1,7 @@
-//! Background tasks: one that panics is begun again, and never stays dead in silence.
+//! Background tasks. A task that panics is started again, and the log and a metric say so.
 //!
-//! What can't be begun again ends the process in good order (`server.rs`). A task that panics again and again shows in
-//! `/livez`.
+//! If a task ends that can't be started again, the process ends in good order (`server.rs`). If a task panics again and
+//! again, `/livez` says so.
 
 use std::any::Any;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Lines of the log that would flood it: of each cause one a second, with how many there were.
+//! Keeps repeated lines from flooding the log: one line a second for each cause, with the number of lines left out.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -79,7 +79,7 @@ impl Throttle {
         Some(0)
     }
 
-    /// What was left out of causes that have had no line for a while; they are forgotten.
+    /// How many lines were left out of causes that have had no line for a while. These causes are forgotten.
     fn rest(&self, now: Instant) -> Vec<(String, u64)> {
         let mut causes = self.0.lock();
         let old = causes.extract_if(.., |_, said| now.duration_since(said.at) >= SILENT_AFTER);

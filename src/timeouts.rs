@@ -1,4 +1,4 @@
-//! How patient the service is.
+//! The factor that multiplies the time limits of the service.
 
 use std::str::FromStr;
 use std::time::Duration;

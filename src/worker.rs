@@ -1,5 +1,5 @@
-//! Background loops: each only sleeps and calls one step of the service. All steps may run on any number
-//! of instances at once, and be stopped half-way.
+//! Background loops. Each only sleeps and calls one step of the service. All steps may run on any number
+//! of instances at once, and may be stopped half-way.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ use crate::throttle;
 /// The longest pause after failures; they double the interval up to it.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
-/// What is done again and again.
+/// A step that a loop repeats.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Step {
     /// Taking other instances' changes of definitions into memory.

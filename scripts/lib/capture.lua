@@ -1,11 +1,11 @@
 -- lib/capture.lua: noting what changes in a shard while its data is being copied to other shards.
 --
--- While that is so the shard's head has the field `moving`, MessagePack of the names of two keys, {changes, copied}
--- (capture.lua), and every change is noted there in the same step (src/engine/moves.rs):
+-- During that time the shard's head has the field `moving`, MessagePack of the names of two keys, {changes, copied}
+-- (capture.lua). Every script that changes the shard notes the change there in the same step (src/engine/moves.rs):
 --   changes   hash: `kind␟key`, or of a standing `kind␟sorted set␟member` -> how often that was noted
 --   copied    hash: sorted set of a standing that was copied -> 'done'; 'dropped' once it was dropped, since what is
 --             built in its place later is not noted
--- purge.lua takes both keys away, and the field with them: who comes later must not make them again.
+-- purge.lua removes both keys and the field: later scripts must not make the keys again.
 
 local changes, copied
 

@@ -1,9 +1,9 @@
 -- lib/check.lua: what the steps of `standings check` have in common.
 -- Uses: lib/standing.lua, lib/derived.lua
 --
--- A step compares in one script, and mends in the same script: so nothing that changes meanwhile is taken for a
--- contradiction, and nothing is mended that has come right by itself. Each difference that it finds is a list: its code,
--- 1 if it was mended, otherwise 0, and what is stored on each side, as text ('' where there is nothing).
+-- A step compares and mends in one script. So it takes no change for a contradiction, and mends nothing that has come right
+-- by itself. Each difference that it finds is a list: its code, 1 if it was mended, otherwise 0, and what is stored on each
+-- side, as text ('' for nothing).
 
 local differences = {}
 
@@ -11,8 +11,8 @@ local function differs(code, is_mended, ...)
   differences[#differences + 1] = {code, is_mended and 1 or 0, ...}
 end
 
--- Whether a shard is in use by a definition: it knows it, or an earlier one, and nothing later. What is in other shards
--- may be going.
+-- Whether a definition uses a shard: the shard knows this definition or an earlier one, and no later one. The data of other
+-- shards may be about to be unlinked.
 local function is_in_use(version, generation, revision)
   local known_generation, known_revision = string.match(version or '', '^(.+)-(%d+)$')
   return known_generation == generation and tonumber(known_revision) <= revision

@@ -1,13 +1,14 @@
--- lib/cursor.lua: walks that go on on another server.
+-- lib/cursor.lua: walks over keys that stay right when another process of Redis takes over.
 -- Uses: lib/process.lua
 --
--- A cursor of Redis tells how far a walk has come through the buckets of a table, and each process of Redis puts the
--- same things into other buckets. On another one (Redis was restarted, a replica has taken over, the slot has moved) it
--- would leave things out. So a cursor is kept with the id of its process, and on another one the walk begins anew.
+-- A cursor of Redis says how far a walk has come through the buckets of a table. Each process of Redis puts the same
+-- entries into other buckets. In another process (Redis was restarted, a replica has taken over, the slot has moved) the
+-- cursor would leave entries out. So a cursor is stored with the id of its process, and in another process the walk begins
+-- anew.
 
--- Some of what a key holds, by HSCAN, SSCAN or ZSCAN, or, by SCAN, with nil as the key, of the server's keys; and the
--- cursor of the next part. With a pattern only what matches it is told. A walk begins with the cursor '0', and ends when it
--- is told that. It meets whatever is there all the time at least once.
+-- Reads a part of what a key holds, by HSCAN, SSCAN or ZSCAN, or, with nil as the key, a part of the server's keys, by
+-- SCAN; returns it and the cursor of the next part. With a pattern only what matches the pattern. A walk begins with the
+-- cursor '0', and has ended when it gets this cursor back. It meets every entry that exists all the time at least once.
 local function scan_on(command, key, cursor, count, pattern)
   local process = process_id()
   local place, of_process = string.match(cursor, '^(%d+)@(%x*)$')

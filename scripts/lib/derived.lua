@@ -1,4 +1,5 @@
--- lib/derived.lua: which standings of a derived series are there: of a rolling window, or of one with initial scores.
+-- lib/derived.lua: which standings of a derived series exist. Such a series is a rolling window, or a window with initial
+-- scores.
 -- Uses: lib/standing.lua, lib/capture.lua
 --
 -- The series' state is one string, MessagePack of a list of entries, one for each standing of it that is
@@ -16,10 +17,10 @@
 --   terms     list of {zset, hash, dense, total, sign (1 | -1), is_initial}: what it is the sum of
 --   from      the `start` of the standing that it is carried on from, nil if it is built from periods
 --   walk      {term, cursor}: how far the walk over the terms has come
--- Whoever is listed has its exact sum, at every moment, also in a standing that is being built. Who is not
--- listed has the sum of the terms, or in a complete standing zero. A sum of zero is not listed, except with initial
--- scores, where whoever one of the terms lists is.
--- Apart from this file only apply.lua, advance.lua, initial.lua and the scripts that read know of it.
+-- A member that is listed has its exact sum at every moment, even in a standing that is being built. A member that is not
+-- listed has the sum of the terms; in a complete standing this is zero. A member whose sum is zero is not listed. With
+-- initial scores it is listed if one of the terms lists it.
+-- Apart from this file only apply.lua, advance.lua, initial.lua and the scripts that read know the state.
 
 local function derived_entries(state)
   local packed = redis.call('GET', state)

@@ -1,8 +1,8 @@
 -- lib/members.lua: walking over the members of a standing, part by part.
 -- Uses: lib/cursor.lua
 
--- About `count` members from the cursor on, as three lists side by side: ids, scores and times; and the next cursor. The
--- hash is read in half the time.
+-- About `count` members from the cursor on, as three lists side by side: ids, scores and times; and the next cursor. If
+-- there is a hash it is read, because that takes half the time.
 local function scan_members(standing, cursor, count)
   local ids, scores, times = {}, {}, {}
   if standing.layout.hashed then

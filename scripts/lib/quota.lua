@@ -2,8 +2,8 @@
 -- Uses: lib/standing.lua
 --
 -- A quota has one pool or more: its `max`, and its extra allowances. An event takes from the first of its pools
--- that has enough left. What was taken of a pool is kept under one key for each voter, member, … that is counted
--- apart:
+-- that has enough left. A pool has one key for each voter, member, … that is counted separately. The key holds what
+-- was taken:
 --   of a period, or in total   string: the sum
 --   of a sliding window        sorted set, the log: ms since the epoch -> `ms:n:amount`, n telling apart those of one
 --                              millisecond, on boards of several shards by a token; what can't matter any more is dropped
@@ -13,8 +13,8 @@
 -- A use is {index in `rules`, amount, expires (ms since the epoch, 0: never), key indexes of the pools, 0: not one
 -- of the event's}.
 --
--- Opens the counts of the uses of some events, and returns the functions that work on them. These are made only where they
--- are needed: to make them costs a twentieth of the smallest call.
+-- Opens the counts of the uses of some events, and returns the functions that work on them. It is called only if they are
+-- needed, because making them costs a twentieth of the smallest call.
 local function open_counts(rules, uses_of_events)
   -- What was taken of pools that are sums; and of those that have changed, when they expire.
   local sums, changed = {}, {}
@@ -51,8 +51,8 @@ local function open_counts(rules, uses_of_events)
     return instants, amounts
   end
 
-  -- Where a log stands for an event at `instant`: how much the fullest stretch of the window's length holds that holds
-  -- `instant`, and the instants and amounts around it.
+  -- The state of a log for an event at `instant`: how much the fullest stretch of the window's length that contains
+  -- `instant` holds, and the instants and amounts around it.
   local function look_up_log(rule, key, instant)
     local from, to = '(' .. number_text(instant - rule.log), '(' .. number_text(instant + rule.log)
     local instants, amounts = log_entries(key, from, to)
@@ -71,8 +71,8 @@ local function open_counts(rules, uses_of_events)
     return fullest, instants, amounts
   end
 
-  -- The same for a log of events, by counting, since it may hold many: the fullest stretch ends with `instant`, or with
-  -- an entry behind it, of which there are few.
+  -- The same for a log of events. It counts, because the log may hold many. The fullest stretch ends with `instant`, or
+  -- with one of the few entries behind it.
   local function count_log(rule, key, instant)
     local function count_until(last)
       return call('ZCOUNT', key, '(' .. number_text(last - rule.log), number_text(last))
@@ -88,7 +88,7 @@ local function open_counts(rules, uses_of_events)
     return count(rule, key, instant)
   end
 
-  -- When a log of events takes one more.
+  -- When a log of events takes one more event.
   local function count_frees(rule, key, allowance, instant)
     local from, to = '(' .. number_text(instant - rule.log), '(' .. number_text(instant + rule.log)
     local last = call('ZRANGE', key, to, from, 'BYSCORE', 'REV', 'LIMIT', allowance - 1, 1, 'WITHSCORES')[2]
@@ -106,7 +106,7 @@ local function open_counts(rules, uses_of_events)
     return 0
   end
 
-  -- Whether a log takes an amount at `instant`; otherwise also when it does.
+  -- Whether a log takes an amount at `instant`; if not, also when it does.
   local function log_takes(rule, key, allowance, amount, instant)
     local from, to = '(' .. number_text(instant - rule.log), '(' .. number_text(instant + rule.log)
     if not rule.is_points and call('ZCOUNT', key, from, to) + amount <= allowance then return true end
@@ -135,8 +135,8 @@ local function open_counts(rules, uses_of_events)
     return remaining
   end
 
-  -- The pool that a use takes from; or nil and when it frees, 0: not told. `reserving` tells of which pools reservations
-  -- are open: if one of those has too little left, it is not known yet, nil and nil.
+  -- The pool that a use takes from; or nil and when it frees (0: unknown). `reserving` has the pools with open
+  -- reservations: if one of those has too little left, the answer is not known yet, and the result is nil and nil.
   local function choose_pool(use, instant, reserving)
     local rule, amount, frees = rules[use[1]], use[2], 0
     for pool, index in ipairs(use[4]) do
@@ -155,8 +155,8 @@ local function open_counts(rules, uses_of_events)
     return nil, frees
   end
 
-  -- For each use the pool that it takes from; or nil, the quota that is used up, and when it frees, 0: not told, nil: not
-  -- known yet.
+  -- For each use the pool that it takes from; or nil, the quota that is used up, and when it frees (0: unknown, nil: not
+  -- known yet).
   local function choose_pools(uses, instant, reserving)
     local chosen = {}
     for _, use in ipairs(uses) do
@@ -167,8 +167,8 @@ local function open_counts(rules, uses_of_events)
     return chosen
   end
 
-  -- Takes from the pools that were chosen: from logs at once, from sums in memory. `name` tells the event's entries in logs
-  -- apart from others of one millisecond, where they may go again; otherwise they are numbered.
+  -- Takes from the chosen pools: from logs at once, from sums in memory. `name` makes the event's entries in logs
+  -- different from others of the same millisecond, if they may be removed again; otherwise they are numbered.
   local function take_from(pools, instant, now, name)
     for _, pool in ipairs(pools) do
       local key, rule = pool.key, pool.rule

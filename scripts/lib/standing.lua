@@ -8,24 +8,24 @@
 --   hash   if `hashed`: id -> six bytes of tie key, eight bytes of score (big-endian double).
 --   dense  if `dense`: sorted set of the distinct scores, each a member under its own value.
 --   total  if `summed`: hash of the sum of all scores, `high` × 2^32 + `low`: it can pass 2^53.
--- They are there together, and end together: a key that loses its last entry is gone, and its time to live with it. So
--- what is new is written before what is old is removed, and a total is written with the first member, even if it is zero.
--- If `keep` is not 0, the sorted set lists the best so many, and the hash holds everybody. That takes no search, since
--- members never get worse on such boards: who is not listed can enter the list only by what it gets itself.
+-- The keys exist together, and expire together. A key that loses its last entry is gone, and its time to live with it. So
+-- new entries are written before old ones are removed, and a total is written with the first member, even if it is zero.
+-- If `keep` is not 0, the sorted set lists that many of the best members, and the hash holds all members. That takes no
+-- search, because no score falls on such boards: a member that is not listed can enter the list only by its own event.
 --
 -- layout = {prefixed, hashed, dense, summed: booleans; keep; later: 1 where a greater tie key is a later time, else -1;
 --           width: how many keys a standing has}
 -- `time` is a tie key as a number below 2^48, nil where the layout is not hashed. Lua's `<` on strings
 -- follows the server's locale, so tie keys are never compared as strings.
 --
--- A script numbers the members that it works on, `names[m]` being the id of member m. It loads those it needs
--- with one command per standing, works on them in memory, and flushes what has changed with a few commands:
--- to call Redis costs more than most commands do.
+-- A script numbers the members that it works on; `names[m]` is the id of member m. It loads the members that it needs
+-- with one command per standing, works on them in memory, and flushes the changes with a few commands, because a call of
+-- Redis costs more than most commands do.
 --
 -- standings = what `open_standings` returns, the standings that a script works on: {layout, names,
 --             opened = sorted set -> standing, at = index in KEYS -> standing}
--- A standing in memory has its keys, `layout` and `names`, and lists by the number of the member, rather than a table for
--- each, which would cost more than all else:
+-- A standing in memory has its keys, `layout` and `names`, and lists by the number of the member. (A table for each member
+-- would cost more than everything else.)
 --   score[m]       nil: not loaded; false: not listed
 --   time[m]        where it is listed and the layout is hashed
 --   old_score[m], old_time[m]   the same as they are stored
@@ -36,7 +36,7 @@ local LOW = 4294967296
 
 local call = redis.call
 
--- Breaks the script off, with the name of what should hold. What the script has written stays.
+-- Breaks the script off with the name of the invariant, if it does not hold. What the script has written stays.
 local function invariant(holds, name)
   if not holds then error('invariant: ' .. name) end
 end
@@ -110,7 +110,7 @@ local function zmember(standing, m, time)
   return id
 end
 
--- What is stored of members: their scores, false where they aren't listed, and their times.
+-- The stored scores (false: not listed) and times of members.
 local function fetch(standing, ids)
   if standing.layout.hashed then
     local stored, unpack_member = call('HMGET', standing.hash, unpack(ids)), struct.unpack
@@ -130,7 +130,7 @@ local function fetch(standing, ids)
   return scores, {}
 end
 
--- Loads members, those that are not loaded yet, with one command.
+-- Loads the members that are not loaded yet, with one command.
 local function load(standing, members)
   local missing, ids, count, score, names = {}, {}, 0, standing.score, standing.names
   for _, m in ipairs(members) do
@@ -154,7 +154,7 @@ local function set(standing, m, score, time)
   standing.touched[#standing.touched + 1] = m
 end
 
--- Takes the scores off the distinct ones that no member has any more.
+-- Removes the distinct scores that no member has any more.
 local function drop_distinct(standing, scores)
   for _, score in ipairs(scores) do
     local text = number_text(score)
@@ -173,7 +173,7 @@ local function add_to_total(standing, high, low)
   call('HSET', standing.total, 'high', number_text(high), 'low', number_text(low))
 end
 
--- Takes off the list what stands behind the last that is kept.
+-- Removes the members behind the last that the list keeps.
 local function keep_best(standing)
   local layout = standing.layout
   if layout.keep == 0 or call('ZREMRANGEBYRANK', standing.zset, layout.keep, -1) == 0 then return end

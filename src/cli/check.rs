@@ -1,7 +1,7 @@
-//! `standings check`: looks in Redis for what contradicts itself, and mends what follows from the rest.
+//! `standings check`: looks for contradictions in the data in Redis, and repairs what follows from other data.
 //!
-//! It works on Redis itself, with the settings of `serve`, and beside services that use it. Where a private server is
-//! used, and no service runs, it runs the server for as long as it takes.
+//! It works on Redis itself, with the settings of `serve`, and beside services that use it. If the settings are for a
+//! private server and no service runs, the command runs the server until it is done.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -18,33 +18,33 @@ use crate::store::{Address, Store};
 use crate::timeouts::TimeoutFactor;
 use crate::worker::Step;
 
-/// The exit status where nothing contradicts itself, or nothing does any more.
+/// The exit status if the data has no contradiction, or none is left.
 const SOUND: u8 = 0;
-/// The exit status where something does.
+/// The exit status if the data has a contradiction.
 const UNSOUND: u8 = 1;
-/// The exit status where that could not be found out.
+/// The exit status if the check could not find out.
 const UNKNOWN: u8 = 2;
-/// How long it tries to reach Redis.
+/// How long the command tries to reach Redis.
 const CONTACT_TIME_MAX: Duration = Duration::from_secs(15);
-/// The pause between two tries.
+/// The pause between two attempts.
 const CONTACT_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Look in Redis for what contradicts itself, and mend what follows from the rest.
+/// Look for contradictions in the data in Redis, and repair them.
 ///
-/// The exit status is 0 if nothing contradicts itself (any more), 1 if something does, and 2 if that could not be found
-/// out.
+/// The exit status is 0 if the data has no contradiction, or none is left after the repair; 1 if it has one; and 2 if the
+/// check could not find out.
 #[derive(clap::Args, Clone, Debug)]
 pub struct CheckArgs {
-    /// Which board; all if none is named.
+    /// The board to check; by default all.
     #[arg(value_parser = BoardId::parse)]
     pub board: Option<BoardId>,
-    /// Mend what follows from the rest. What can't be known is told and left.
+    /// Repair what follows from other data. The rest is reported and left as it is.
     #[arg(long)]
     pub repair: bool,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
-    /// The Redis to look in.
+    /// The Redis to check.
     #[command(flatten)]
     pub redis: RedisArgs,
 }
@@ -84,12 +84,13 @@ async fn run(args: &CheckArgs, stop: impl Future<Output = ()>) -> Result<Report,
     checked
 }
 
-/// Where Redis is: the private server of a service that runs, or else one for this time alone.
+/// Where Redis is: at the given address, or the private server of a running service, or else one that is started for
+/// this command.
 async fn open(redis: &RedisArgs) -> Result<(Address, Option<EmbeddedServer>), Failure> {
     if let Some(url) = redis.url() {
         return Ok((Address::parse(url), None));
     }
-    // Asked first: a start would make the directory.
+    // Found out first, since starting a server makes the directory.
     let socket = socket_in(&redis.data_dir)?;
     match EmbeddedServer::start(redis.embedded()).await {
         Ok(server) => Ok((Address::Socket(server.socket().to_owned()), Some(server))),
@@ -133,7 +134,7 @@ fn print(report: &Report, is_json: bool, mut out: impl Write) -> io::Result<()> 
         ..
     } = report;
     let found = match contradictions {
-        0 => "nothing contradicts itself".to_owned(),
+        0 => "no contradictions".to_owned(),
         _ => format!("{contradictions} contradictions, {mended} of them mended"),
     };
     writeln!(out, "{boards} boards, {standings} standings: {found}")

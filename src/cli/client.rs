@@ -1,4 +1,4 @@
-//! The client of a service that commands share: a request is repeated until it is answered for good, or is given up.
+//! The HTTP client that commands share. It repeats a request until its outcome is known, or gives up.
 
 use std::borrow::Cow;
 use std::hash::{BuildHasher, RandomState};
@@ -20,12 +20,12 @@ use crate::domain::ids::BoardId;
 
 /// The longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The longest wait for an answer. The service gives a request up after 10 s for its body and 20 s for the
-/// rest: a client that waits longer than that learns how it ended.
+/// The longest wait for an answer. The service takes up to 10 s to read a body, and up to 20 s for the rest: a client
+/// that waits longer than that learns the outcome.
 pub(super) const REQUEST_TIME_MAX: Duration = Duration::from_secs(35);
 /// The largest answer that is read, in bytes: 1,000 results with 16 standings each take a few MiB.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
-/// A service may ask for a longer pause, but is asked again after this time.
+/// The longest pause. If a service asks for a longer one, the client asks again after this time.
 const PAUSE_MAX: Duration = Duration::from_mins(1);
 /// The name of the problem that there is no such board.
 const BOARD_NOT_FOUND: &str = "board-not-found";
@@ -35,18 +35,18 @@ const PROBLEMS_PATH: &str = "/problems/";
 /// Why the service did not do what it was asked for.
 #[derive(Debug, Error)]
 pub(super) enum ClientError {
-    /// The settings make no sense.
+    /// A setting makes no sense.
     #[error("{0}")]
     Setting(String),
-    /// It wants a key, or another one.
+    /// The service wants a key, or another one.
     #[error(
         "{url} does not accept the API key (401): give one with the role {role} in --key or STANDINGS_API_KEY"
     )]
     Unauthenticated { url: String, role: &'static str },
-    /// The key's role isn't enough.
+    /// The role of the key is too low.
     #[error("the API key may not {act} (403): {detail}")]
     Forbidden { act: &'static str, detail: String },
-    /// The board isn't there.
+    /// The board does not exist.
     #[error("there is no board {board} at {url} (404): create it first")]
     BoardNotFound { board: BoardId, url: String },
     /// A request was refused, and would be refused again.
@@ -62,11 +62,11 @@ pub(super) enum ClientError {
     GaveUp { waited: Duration, last: String },
 }
 
-/// How one sending of a request failed.
+/// How one attempt of a request failed.
 pub(super) enum Fault {
-    /// It is to be sent again.
+    /// The failure may pass: the request is sent again.
     Passing(Failure),
-    /// It would fail again.
+    /// The request would fail again.
     Final(ClientError),
 }
 
@@ -75,7 +75,7 @@ pub(super) struct Failure {
     pub(super) text: String,
     /// The pause that the service asks for.
     pub(super) pause: Option<Duration>,
-    /// Whether the request can't have done anything.
+    /// Whether it is certain that the request has done nothing.
     pub(super) is_certain: bool,
 }
 
@@ -84,11 +84,11 @@ pub(super) struct Failure {
 pub(super) struct Patience {
     /// How long requests may fail, without any success between, before the client gives up.
     pub(super) outage_max: Duration,
-    /// The same for the first request of all, so that a wrong address is told soon.
+    /// The same for the very first request, so that the user soon learns of a wrong address.
     pub(super) first_contact_max: Duration,
-    /// The pause before the first repetition; each further one is twice as long.
+    /// The pause before the first repetition. Each further pause is twice as long.
     pub(super) pause_min: Duration,
-    /// The longest such pause.
+    /// The longest of these pauses.
     pub(super) pause_max: Duration,
 }
 
@@ -223,7 +223,7 @@ impl Client {
         })
     }
 
-    /// Sends a request until it is answered for good, or `outage_max` has passed without success, and reads the answer.
+    /// Sends a request until its outcome is known, or `outage_max` has passed without success, and reads the answer.
     pub(super) async fn ask<T: for<'de> Deserialize<'de>>(
         &self,
         request: impl Fn() -> RequestBuilder,
@@ -258,7 +258,7 @@ impl Client {
         })
     }
 
-    /// The repetitions of a request, which end when no request has succeeded for `outage_max`.
+    /// The repetitions of a request. They end if no request has succeeded for `outage_max`.
     pub(super) fn retry(&self, outage_max: Duration) -> Retry<'_> {
         Retry {
             client: self,
@@ -331,7 +331,7 @@ impl Retry<'_> {
             let last = failure.text;
             return Err(ClientError::GaveUp { waited, last });
         }
-        // An outage is told once.
+        // The user is told of an outage once.
         if !self.client.is_outage.swap(true, Ordering::Relaxed) {
             let seconds = remaining.as_secs();
             (self.client.notice)(&format!("{}; trying again for {seconds} s", failure.text));
@@ -342,8 +342,8 @@ impl Retry<'_> {
         Ok(failure)
     }
 
-    /// Between half and all of a time that doubles with each repetition, so that requests which failed
-    /// together don't come back together.
+    /// A random time between half and all of a time that doubles with each repetition, so that requests which failed
+    /// together are not repeated together.
     fn growing_pause(&self) -> Duration {
         let patience = self.client.patience;
         let factor = 2_u32.saturating_pow(self.repetition);

@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::Failure;
 use super::client::{http, parse_url, root_cause};
 
-/// How long it waits for an answer.
+/// How long the command waits for an answer.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Asks the service at this address. Fails unless it answers that it is ready.
+/// Asks the service at this address whether it is ready. Fails if it is not, or does not answer.
 pub async fn command(url: &str) -> Result<(), Failure> {
     let url = parse_url(url.trim_end_matches('/'))?;
     let client = http(&url, None)?.no_proxy().timeout(TIMEOUT).build()?;

@@ -1,13 +1,13 @@
-//! The commands of the program beside the service itself.
+//! The commands of the program other than the service itself.
 //!
 //! | module | command |
 //! | --- | --- |
 //! | [`import`] | sends a file of events to a service |
-//! | [`reshard`] | has a service spread a board over another number of shards |
+//! | [`reshard`] | spreads a board over another number of shards |
 //! | [`healthcheck`] | asks a service whether it is ready |
-//! | [`check`] | looks in Redis for what contradicts itself |
+//! | [`check`] | looks for contradictions in the data in Redis |
 //!
-//! Those that work through the HTTP interface share one client (`client.rs`), which repeats what may pass.
+//! The commands that use the HTTP interface share one client (`client.rs`). It repeats requests whose failure may pass.
 
 pub mod check;
 mod client;
@@ -22,22 +22,22 @@ use std::io::{self, Write};
 use self::text::printable;
 use crate::config::Secret;
 
-/// Why a command failed, where nothing depends on the kind of error.
+/// Why a command failed, if nothing depends on the kind of error.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Which service a command works with.
+/// The service that a command works with.
 #[derive(clap::Args, Clone, Debug)]
 pub struct ServiceArgs {
     /// The service's address.
     #[arg(long, env = "STANDINGS_URL", default_value = "http://127.0.0.1:8080")]
     pub url: String,
-    /// An API key: for `import` with the role write, for `reshard` with the role admin.
+    /// An API key. `import` needs the role write, `reshard` the role admin.
     #[arg(long, env = "STANDINGS_API_KEY", hide_env_values = true)]
     pub key: Option<Secret>,
 }
 
 /// Tells why a command failed, on one line of the standard error.
 fn tell(error: &dyn fmt::Display) {
-    // Where nobody listens, the exit status still tells.
+    // If nobody reads the output, the exit status still tells.
     let _ = writeln!(io::stderr(), "standings: {}", printable(&error.to_string()));
 }

@@ -1,4 +1,4 @@
-//! `standings reshard`: has a service spread a board over another number of shards, and waits for it.
+//! `standings reshard`: spreads a board over another number of shards.
 //!
 //! The service does the work (`engine/moves.rs`). This command asks for it, and then asks how far it has come. So it can be interrupted, and given again, at any time.
 
@@ -16,26 +16,26 @@ use super::{ServiceArgs, tell};
 use crate::domain::ids::BoardId;
 use crate::domain::shard::SHARDS_MAX;
 
-/// How often it asks.
+/// The pause between two questions.
 const INTERVAL: Duration = Duration::from_millis(500);
-/// For how long it goes on while the service does not answer.
+/// How long the command goes on while the service does not answer.
 const OUTAGE_MAX: Duration = Duration::from_mins(1);
-/// What it does, and what that needs.
+/// What the command does, and the role that it needs.
 const PURPOSE: Purpose = Purpose {
     act: "change boards",
     role: "admin",
 };
 
-/// Spread a board over another number of shards, while events and reads go on.
+/// Spread a board over another number of shards while events and reads go on.
 #[derive(clap::Args, Clone, Debug)]
 pub struct ReshardArgs {
-    /// Which board.
+    /// The board.
     #[arg(value_parser = BoardId::parse)]
     pub board: BoardId,
-    /// Over how many shards, 1 to 64.
+    /// The new number of shards, 1 to 64.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=i64::from(SHARDS_MAX)))]
     pub shards: u16,
-    /// Which service.
+    /// The service.
     #[command(flatten)]
     pub service: ServiceArgs,
 }
@@ -47,11 +47,11 @@ struct Spread {
     copied: u64,
 }
 
-/// Runs the command. What the service has begun it goes on with, also where the command fails.
+/// Runs the command. The service goes on with what it has begun, even if the command fails.
 pub async fn command(args: ReshardArgs) -> ExitCode {
     match run(&args).await {
         Ok(()) => {
-            // Where nobody listens, the exit status still tells.
+            // If nobody reads the output, the exit status still tells.
             let _ = writeln!(io::stdout(), "{} has {} shards", args.board, args.shards);
             ExitCode::SUCCESS
         }

@@ -1,4 +1,4 @@
-//! Texts of others, made fit for a terminal.
+//! Makes texts from elsewhere safe for a terminal.
 
 /// The longest text of others that is shown, in characters.
 pub(super) const TEXT_CHARS_MAX: usize = 200;

@@ -362,7 +362,7 @@ impl Definition {
                 refuse(pointer(), "this window is named twice");
             }
             if matches!(window, Window::Rolling { .. }) && self.update != Update::Sum {
-                refuse(pointer(), "rolling windows go with `update: sum` only");
+                refuse(pointer(), "rolling windows need `update: sum`");
             }
             if *window == Window::Period(Unit::Season) && self.season.is_none() {
                 refuse(pointer(), "the window `season` needs the field `season`");
@@ -385,14 +385,11 @@ impl Definition {
             refuse(pointer, detail);
         }
         if self.weight.is_some() && self.update != Update::Sum {
-            refuse("/weight".into(), "weights go with `update: sum` only");
+            refuse("/weight".into(), "weights need `update: sum`");
         }
         for unit in &self.initial {
             if self.update != Update::Sum {
-                refuse(
-                    "/initial".into(),
-                    "initial scores go with `update: sum` only",
-                );
+                refuse("/initial".into(), "initial scores need `update: sum`");
             }
             if !self.windows.contains(&Window::Period(*unit)) {
                 refuse(
@@ -412,7 +409,7 @@ impl Definition {
         for unit in self.carryover.keys() {
             let pointer = || format!("/carryover/{unit}");
             if self.update != Update::Sum {
-                refuse(pointer(), "carryover goes with `update: sum` only");
+                refuse(pointer(), "carryover needs `update: sum`");
             }
             if *unit == Unit::All {
                 refuse(pointer(), "`all` has no next period");
@@ -451,7 +448,7 @@ impl Definition {
         let count = (!is_sound).then_some(("shards", "a board has 1 to 64 shards"));
         // Dense ranks are no sum of the shards' ranks.
         let is_dense = self.shards > 1 && self.ranking == Ranking::Dense;
-        let ranking = is_dense.then_some(("ranking", "a board of several shards can't have this"));
+        let ranking = is_dense.then_some(("ranking", "`dense` needs a board with one shard"));
         count.into_iter().chain(ranking).collect()
     }
 
@@ -469,16 +466,19 @@ impl Definition {
         let checks = [
             (
                 (1..=KEEP_TOP_MAX).contains(&keep_top),
-                "a list keeps 1 to 100,000 members",
+                "must be from 1 to 100,000",
             ),
             (
                 !self.windows.iter().any(is_rolling),
-                "goes without rolling windows",
+                "can't be combined with rolling windows",
             ),
-            (self.carryover.is_empty(), "goes without `carryover`"),
+            (
+                self.carryover.is_empty(),
+                "can't be combined with `carryover`",
+            ),
             (
                 rises,
-                "nobody may fall: it goes with `update: sum`, `order: desc` and a `score_min` above 0, or with `max` and `desc` or `min` and `asc` without `ties: last`",
+                "needs scores that can't fall: `update: sum` with `order: desc` and a `score_min` above 0, or `update: max` with `desc` or `min` with `asc`, without `ties: last`",
             ),
         ];
         let broken = checks.into_iter().filter(|(holds, _)| !holds);
@@ -500,7 +500,7 @@ impl Definition {
         let mut changes = Vec::new();
         let mut compare = |field: &str, same: bool| {
             if !same {
-                let detail = "can't change while the board has events";
+                let detail = "can't change while the board has events or initial scores";
                 changes.push(FieldError::new(format!("/{field}"), detail));
             }
         };

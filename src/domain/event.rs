@@ -1,4 +1,4 @@
-//! An event, and what became of it.
+//! An event, and its outcome.
 
 use serde::Serialize;
 use xxhash_rust::xxh3::Xxh3;

@@ -1,4 +1,4 @@
-//! Names that users give: of boards, members and events.
+//! Ids that users give to boards, members and events.
 
 use std::fmt;
 use std::sync::Arc;

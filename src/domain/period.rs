@@ -2,8 +2,8 @@
 //!
 //! All periods of one unit in one [`Calendar`] tile time: they are half-open intervals
 //! `[start, end)`, each begins where the one before it ends, and each instant lies in exactly one.
-//! So the boundaries are found first and membership follows from them, not from the clock on the
-//! wall; the two differ where a clock is turned back over midnight. The rules:
+//! So the boundaries are found first. Which period an instant lies in follows from them, not from the local
+//! time; the two differ if a clock is turned back over midnight. The rules:
 //!
 //! - **Day, week, month, year** begin at the first instant whose local date is on or after their
 //!   first date. (`java.time`'s `LocalDate.atStartOfDay(zone)` is the same rule.) Hence

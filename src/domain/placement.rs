@@ -1,4 +1,4 @@
-//! Where a board's data lies, and where it is on its way to (`engine/moves.rs` moves it).
+//! Where a board's data lies, and where it is moving to (`engine/moves.rs` moves it).
 
 use serde::{Deserialize, Serialize};
 

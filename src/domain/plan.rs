@@ -1,7 +1,7 @@
 //! The plan of an event: which standings it is added to, and with what amount.
 //!
 //! This is the heart of the service. A [`Plan`] is a pure function of a board, an event and the time; the
-//! store carries it out in one atomic step. Most of it, the [`Route`], is the same for all events that lie
+//! store carries it out in one atomic step. Its greater part, the [`Route`], is the same for all events that lie
 //! in the same periods, so routes are made once and shared.
 
 use std::collections::{HashMap, VecDeque};

@@ -1,8 +1,8 @@
 //! Quotas: how much a board takes from one voter, for one member, through one channel in a stretch of time.
 //!
-//! A quota counts the events that were taken, at the time at which they happened (`at`): so votes that come
-//! late, or all at once after a fault, are judged as if they had come in time. A repeated event counts once.
-//! Each combination of what a quota goes `by` has a count of its own.
+//! A quota counts the events that were taken, at the time at which they happened (`at`). So votes that come in
+//! late, or all at once after an outage, are judged as if they had come in time. A repeated event counts once.
+//! Each combination of the values that a quota goes `by` has a count of its own.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -372,7 +372,7 @@ pub fn check(definition: &Definition) -> Vec<(String, &'static str)> {
         if quota.name.starts_with(ATTEMPTS) {
             refuse(
                 "/name",
-                "`attempts-` begins the names of what `max_attempts` allows",
+                "names that begin with `attempts-` are those of the quotas of `max_attempts`",
             );
         }
         if definition.quotas[..place]
@@ -385,20 +385,26 @@ pub fn check(definition: &Definition) -> Vec<(String, &'static str)> {
         by.sort_unstable();
         by.dedup();
         if by.is_empty() || by.len() != quota.by.len() {
-            refuse("/by", "a quota goes by one field or more, each named once");
+            refuse("/by", "must name one field or more, each once");
         }
         if !(1..=QUOTA_MAX).contains(&quota.max) {
-            refuse("/max", "is 1 to 1,000,000,000");
+            refuse("/max", "must be from 1 to 1,000,000,000");
         }
         if quota.extra.len() > EXTRAS_MAX {
             refuse("/extra", "a quota has up to 4 extra allowances");
         }
         for (index, extra) in quota.extra.iter().enumerate() {
             if !(1..=CHANNELS_MAX).contains(&extra.channel.len()) {
-                refuse(&format!("/extra/{index}/channel"), "names 1 to 32 channels");
+                refuse(
+                    &format!("/extra/{index}/channel"),
+                    "must name 1 to 32 channels",
+                );
             }
             if !(1..=QUOTA_MAX).contains(&extra.max) {
-                refuse(&format!("/extra/{index}/max"), "is 1 to 1,000,000,000");
+                refuse(
+                    &format!("/extra/{index}/max"),
+                    "must be from 1 to 1,000,000,000",
+                );
             }
         }
         match quota.window {
@@ -408,7 +414,7 @@ pub fn check(definition: &Definition) -> Vec<(String, &'static str)> {
             QuotaWindow::Sliding(_) if definition.accept_late == AcceptLate::Any => {
                 refuse(
                     "/window",
-                    "a duration goes with a bounded `accept_late`: what it counts is kept for as long",
+                    "a duration needs an `accept_late` other than `any`",
                 );
             }
             _ => {}
@@ -417,7 +423,7 @@ pub fn check(definition: &Definition) -> Vec<(String, &'static str)> {
     for (unit, max) in &definition.max_attempts {
         let pointer = format!("/max_attempts/{unit}");
         if !(1..=QUOTA_MAX).contains(max) {
-            errors.push((pointer, "is 1 to 1,000,000,000"));
+            errors.push((pointer, "must be from 1 to 1,000,000,000"));
         } else if *unit == Unit::Season && definition.season.is_none() {
             errors.push((pointer, "`season` needs the field `season`"));
         }

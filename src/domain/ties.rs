@@ -1,8 +1,8 @@
 //! How equal scores are ordered.
 //!
-//! A double cannot hold a score and a time exactly: they would share 53 bits. So the score stays pure,
-//! and the member of the sorted set begins with the time at which the score was reached, as six bytes
-//! that sort like the time; Redis orders equal scores by the bytes of their members.
+//! A double cannot hold a score and a time exactly: they would share 53 bits. So the sorted set's score is the score
+//! alone, and its member begins with the time at which the score was reached, as six bytes that sort like the time.
+//! Redis orders equal scores by the bytes of their members.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

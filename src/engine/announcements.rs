@@ -1,4 +1,4 @@
-//! The job that announces changes of definitions whose makers are gone.
+//! The job that announces changes of definitions, if the instance that made a change died before it announced it.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::jobs::{Job, JobKind, Progress};
 use super::{Engine, Error};
 use crate::store::boards::Begun;
 
-/// Announces the changes that were begun so long ago that whoever made them is gone, or has failed.
+/// Announces the changes that were begun so long ago that the instance which made them is gone, or has failed.
 #[derive(Clone, Copy, Debug)]
 pub struct Announcements {
     /// How old a change is when that is believed of it.

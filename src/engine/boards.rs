@@ -1,6 +1,7 @@
-//! The boards in memory: read from Redis when they are needed, and again when they have changed.
+//! The boards in memory. An instance reads a board from Redis when it needs it, and again when the board has changed.
 //!
-//! What an instance holds is a copy. A call that goes by an old one is refused as stale, and then the board is read again.
+//! What an instance holds is a copy. Redis refuses a call that goes by an old copy as stale; then the instance reads the
+//! board again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What can go wrong, in the words of the domain. HTTP maps it in one place.
+//! What can go wrong, in the words of the domain. `http/problem.rs` is the one place that gives errors a status.
 
 use thiserror::Error;
 
@@ -54,8 +54,8 @@ pub enum Error {
     /// The document has errors.
     #[error("the document is not valid")]
     Invalid(Vec<FieldError>),
-    /// The definition can't change in these fields while the board has events.
-    #[error("the board has events, so that these fields can't change")]
+    /// These fields of the definition can't change now, because the board has events or is moving.
+    #[error("these fields of the board can't change now: `errors` names them and says why")]
     BoardInUse(Vec<FieldError>),
     /// The change would take data away in these windows, and was not confirmed.
     #[error("{}", windows_in_use(.0))]
@@ -69,7 +69,7 @@ pub enum Error {
         detail: String,
     },
     /// The definition is not the one that the request is for.
-    #[error("the board is not in the state that the request names")]
+    #[error("the definition of the board is not the one that If-Match or If-None-Match demands")]
     PreconditionFailed,
     /// A score has too many decimals or is too large.
     #[error("score {score} {error}")]
@@ -187,7 +187,7 @@ impl Error {
             }
             Rejection::Missing(dimension) => {
                 let name = dimension.name();
-                let detail = format!("a quota of board {id} counts by {name}");
+                let detail = format!("is missing, and a quota of board {id} counts by it");
                 return Self::Invalid(vec![FieldError::new(format!("/{name}"), detail)]);
             }
             Rejection::Quota { place, frees_at_ms } => {

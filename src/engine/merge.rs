@@ -1,13 +1,13 @@
-//! Reading a board of several shards: the shards' lists are merged, without fetching more of them than it takes.
+//! Reads a board of several shards: merges the lists of the shards, and fetches no more of them than it needs.
 //!
-//! Each shard sorts its own members, and [`Mark`]s of all shards together sort as one list would. So
-//! - the place of a mark is the sum of its places in the shards, each found by counting (`scripts/read.lua`);
-//! - a page asks each shard for its share of it and some more, and those again of whose entries too few came;
-//! - a deep page finds its beginning in a few rounds, by selection from samples: every shard shows some entries spread
-//!   evenly over the part that is in question, which bounds the places of all of them, and leaves a smaller part.
+//! Each shard sorts its own members. [`Mark`]s of all shards together sort as one list would. So
+//! - the position of a mark is the sum of its positions in the shards, each found by counting (`scripts/read.lua`);
+//! - a page asks each shard for its share of the page and some more, and asks a shard again if too few of its entries came;
+//! - a deep page finds its beginning in a few rounds, by selection from samples: every shard returns some entries that are
+//!   spread evenly over the part in question. These bound the positions of all entries, and leave a smaller part.
 //!
-//! The answer of one shard is a snapshot, all together are not: between them events go on. What is read at last of a
-//! page, or around a member, is one call to each shard, and is in order in itself.
+//! The answer of one shard is a snapshot. The answers of all shards together are not, because events go on between them.
+//! The last step of a page, or of a member with its neighbours, is one call to each shard, and its entries are in order.
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
 //! The machinery under the use cases: it holds boards in memory, gathers what comes in at the same time into calls, merges
 //! the shards of a board, carries events through their steps, and does the background work.
 //!
-//! Everything here may run on any number of instances at once. A definition in memory may be out of date: each script
+//! Everything here may run on any number of instances at once. A definition in memory may be out of date, so each script
 //! call names the version that it was made for. A script that meets another version does nothing and says so. Then the
-//! engine reads the definition again, and the work begins anew.
+//! engine reads the definition again and starts the work again.
 
 pub mod announcements;
 pub mod applier;

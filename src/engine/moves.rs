@@ -6,14 +6,14 @@
 //! ```
 //!
 //! - Until the flip the old shards are in use. From the first step on they note each change in the step that makes it
-//!   (`scripts/lib/capture.lua`), so that what was copied before is copied again. Entries are copied as they are, never
-//!   added: to copy twice does no harm.
-//! - When little is left the board is *closed*, by a new version of its definition: events and reads wait, for
+//!   (`scripts/lib/capture.lua`), so that the job copies a changed entry again. An entry is set as it is, never added, so
+//!   copying it twice does no harm.
+//! - When little is left the job *closes* the board by a new version of its definition. Events and reads wait for
 //!   some hundredths of a second, and then go to the new shards.
-//! - All there is to know lies in Redis. One instance does it at a time (`scripts/lease.lua`); when it is gone, another
-//!   goes on. New shards refuse what an earlier one had under way.
+//! - The whole progress lies in Redis. One instance at a time works on a move (`scripts/lease.lua`). If it dies, another
+//!   one goes on. New shards refuse late calls of the earlier one.
 //! - Remembered event ids are not copied. They stay where they are until they expire, and are looked up there
-//!   (`engine/recall.rs`). What does not go by members stays too, for good: the counts of quotas. `store/kinds.rs` says of
+//!   (`engine/recall.rs`). The counts of quotas, which do not belong to members, stay for good. `store/kinds.rs` says for
 //!   each kind how it is copied.
 
 use std::collections::{BTreeMap, HashSet};

@@ -1,7 +1,7 @@
-//! Reading standings of a board: queries that come in together share one call, and equal ones one answer.
+//! Reads standings of a board. Queries that come in together share one call, and equal queries share one answer.
 //!
-//! A call begins after all of its queries have come in. So a client that has been told of an event reads it, unless it is
-//! content with an answer that is somewhat older, by a replica.
+//! A call begins after all of its queries have come in. So a client that has the answer to its event reads the event, unless
+//! it accepts an older answer by a replica.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};

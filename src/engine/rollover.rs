@@ -1,8 +1,8 @@
-//! Completing derived standings: on demand, and ahead of time by a job.
+//! Completes derived standings, when a read needs them and ahead of time by a job.
 //!
-//! A standing that is not complete is never read. Whoever finds it so completes it, in bounded steps that any number of
-//! instances can take at once; all there is to know lies in Redis. So the job is a matter of speed alone: without it, the
-//! first read of a new period waits.
+//! A standing that is not complete is never shown. A read that finds one completes it, in bounded steps that any number of
+//! instances can take at once; the progress lies in Redis. So the job only saves time: without it, the first read of a new
+//! period waits.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::domain::time::Timestamp;
 use crate::store::rollover::STEP_BUDGET;
 use crate::store::{StoreError, Versioned};
 
-/// How long a request waits for a standing to be completed. What has been done by then stays done.
+/// How long a request waits for a standing to be completed. The steps that were taken by then stay.
 const COMPLETE_TIME_MAX: Duration = Duration::from_secs(8);
 /// The job completes the next period's standing ahead of its time by at most this, in milliseconds: before that, every
 /// event would be written to it in vain.

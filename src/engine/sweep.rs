@@ -1,4 +1,5 @@
-//! The job that looks for what deleted boards have left among all keys: what expires by itself, and is in no registry.
+//! The job that looks among all keys for what deleted boards have left: keys that expire by themselves and are in no
+//! registry.
 
 use std::time::Duration;
 

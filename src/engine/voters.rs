@@ -1,6 +1,6 @@
 //! The distinct voters of members, where a board counts them.
 //!
-//! They are estimates, and are read right after the entries that they belong to.
+//! The counts are estimates. They are read right after the entries that they belong to.
 
 use std::sync::Arc;
 

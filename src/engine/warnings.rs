@@ -1,4 +1,4 @@
-//! Telling what of Redis somebody should look after, when it begins and when it is over.
+//! Warnings about Redis: each is logged when it begins and when it is over.
 
 use std::collections::BTreeSet;
 

@@ -1,8 +1,8 @@
-//! One connection: how long it may be without a request, with half of one, or with an answer that nobody reads; and how it
+//! One connection: how long it may have no request, half of one, or an answer that the client does not read; and how it
 //! ends.
 //!
-//! The HTTP library has a bound for the head of a request, which it takes for the one of idle connections too, and none for
-//! writing. So what goes on is counted here, beside it: bytes in and out (`Counted`), requests from their head to the last
+//! The HTTP library bounds the time for the head of a request, uses the same bound for idle connections, and has none for
+//! writing. So this module counts beside the library: bytes in and out (`Counted`), and requests from their head to the last
 //! byte of their answer (`Flight`).
 
 use std::convert::Infallible;

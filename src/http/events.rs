@@ -188,7 +188,7 @@ impl SubmitParams {
             (false, false) => Ok(Detail::Status),
             (false, true) => Err(Problem::new(
                 INVALID_PARAMETER,
-                "ranks: goes without `standings=false`",
+                "ranks: can't be combined with `standings=false`",
             )),
         }
     }
@@ -268,7 +268,7 @@ pub struct BatchResult {
 
 /// What is told whoever sends many events to the place for one.
 fn one_event_only() -> Problem {
-    let detail = "takes one event, as an object; `POST /v1/events` takes many, as `{\"events\": [...]}`, each with its `board`";
+    let detail = "must be one event, as an object; `POST /v1/events` takes many, as `{\"events\": [...]}`, each with its `board`";
     Problem::invalid(vec![FieldError::new("", detail)])
 }
 

@@ -1,4 +1,4 @@
-//! Taking requests apart, so that every error is a problem.
+//! Parses requests, so that every error becomes a problem.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ impl FromRequest<Arc<App>> for JsonBytes {
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
         check_type(request.headers())?;
         let (parts, body) = request.into_parts();
-        // Who waits to be told whether to send the body need not send it.
+        // A client that waits for `100 Continue` need not send the body.
         let asks_first = parts.headers.contains_key(header::EXPECT);
         let announced = parts
             .headers
@@ -220,7 +220,7 @@ pub fn bounded(
 /// The period that `key` and `at` name.
 pub fn choice(key: Option<&str>, at: Option<&str>) -> Result<Choice, Problem> {
     match (key, at) {
-        (Some(_), Some(_)) => Err(invalid("key", "goes without `at`")),
+        (Some(_), Some(_)) => Err(invalid("key", "can't be combined with `at`")),
         (None | Some("current"), None) => Ok(Choice::Current),
         (Some("previous"), None) => Ok(Choice::Previous),
         (Some(key), None) => Ok(Choice::Key(key.to_owned())),

@@ -1,4 +1,4 @@
-//! How fresh an answer has to be, and how old it may be.
+//! How old an answer may be, and the header that says how old it is.
 
 use std::convert::Infallible;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Is the process there, can it work, what has it done.
+//! `/livez`, `/readyz` and `/metrics`: whether the process lives, whether it can work, and what it has done.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,8 +1,9 @@
 //! Accepting connections: how many there may be, and what happens to those beyond.
 //!
-//! Beyond the bound a few more are taken, on which only `/livez`, `/readyz` and `/metrics` are answered, and everything else
-//! with 503. When these are full too, the oldest that has not sent its request yet makes place for the newest: so who asks
-//! at once is heard at once, however many others only hold connections.
+//! Beyond the bound the listener takes a few more connections. On these the service answers only `/livez`, `/readyz` and
+//! `/metrics`, and everything else with 503. When these are used up too, the oldest one that has not sent its request yet
+//! makes room for the newest. So a client that sends its request at once gets an answer, however many others only hold
+//! connections.
 
 use std::collections::VecDeque;
 use std::io;
@@ -33,7 +34,7 @@ pub struct Limits {
     pub times: Times,
 }
 
-/// What is answered.
+/// The answer.
 #[derive(Clone, Debug)]
 pub struct Routers {
     /// To everybody.

@@ -1,8 +1,8 @@
-//! What requests may hold in memory, all of them together.
+//! How much memory all requests together may hold.
 //!
-//! A request takes memory before the work that fills it. It gives back what its answer does not need once that is written
-//! out, and the rest with the answer's last byte. Who finds none waits in order for a while, and is then refused. Small
-//! requests and large ones have a lane each, so that a small one never waits behind large ones.
+//! A request takes memory before the work that fills it. When its answer is written as JSON, it gives back what the answer
+//! does not need, and the rest with the last byte of the answer. A request that finds no memory waits in order for a while,
+//! and is then refused. Small requests and large ones have a lane each, so that a small one never waits behind large ones.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,5 @@
-//! What is around all routes: gives each request an id, bounds its time, measures it, logs it, and writes the
-//! body of problems. It is one service rather than a stack of layers, each of which costs a request two
-//! allocations.
+//! The layer around all routes: it gives each request an id, bounds its time, measures and logs it, and writes the
+//! body of problems. It is one service, because each layer of a stack would cost a request two allocations.
 
 use std::convert::Infallible;
 use std::hash::{BuildHasher, RandomState};

@@ -57,11 +57,11 @@ kinds! {
     UNAUTHENTICATED = UNAUTHORIZED, "unauthenticated", "API key needed",
         "Send an API key: `Authorization: Bearer <key>`.";
     FORBIDDEN = FORBIDDEN, "forbidden", "Role too low",
-        "The API key is valid, but its role does not reach: read < write < admin.";
+        "The API key is valid, but its role is too low: read < write < admin.";
     BOARD_NOT_FOUND = NOT_FOUND, "board-not-found", "Board not found",
         "There is no board of that name. `PUT /v1/boards/{board}` makes one.";
     MEMBER_NOT_FOUND = NOT_FOUND, "member-not-found", "Member not found",
-        "The member is not listed in this standing: it had no event in the period.";
+        "The member is not in this standing: it had no event in the period.";
     NOT_FOUND = NOT_FOUND, "not-found", "Not found",
         "There is nothing at this address. `/docs` shows what there is.";
     METHOD_NOT_ALLOWED = METHOD_NOT_ALLOWED, "method-not-allowed", "Method not allowed",
@@ -69,11 +69,11 @@ kinds! {
     REQUEST_TIMEOUT = REQUEST_TIMEOUT, "request-timeout", "Request timeout",
         "The body did not arrive in time. Nothing was done.";
     BOARD_IN_USE = CONFLICT, "board-in-use", "Board in use",
-        "The change would alter data that is stored already. It is possible only while the board has no events; `errors` names the fields.";
+        "The change would alter data that is stored already, or the board is moving to another number of shards. `errors` names the fields that can't change now and says why. Nothing was done.";
     WINDOWS_IN_USE = CONFLICT, "windows-in-use", "Windows in use",
-        "The change would take windows from the board whose standings could not be made again. To give them up for good, name them: `?drop_windows=week,month`. Nothing was done.";
+        "The change would delete windows whose standings can't be built again. To delete them for good, name them: `?drop_windows=week,month`. Nothing was done.";
     BOARD_CLOSED = CONFLICT, "board-closed", "Board closed",
-        "The event's `at` lies before the board's `opens_at` or not before its `closes_at`. It was not taken.";
+        "The event's `at` is before the board's `opens_at`, or not before its `closes_at`. The event was not taken.";
     PRECONDITION_FAILED = PRECONDITION_FAILED, "precondition-failed", "Precondition failed",
         "The board's definition is not the one that `If-Match` or `If-None-Match` demands. Read it again. Nothing was done.";
     PAYLOAD_TOO_LARGE = PAYLOAD_TOO_LARGE, "payload-too-large", "Payload too large",
@@ -85,27 +85,27 @@ kinds! {
     UNSUPPORTED_MEDIA_TYPE = UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", "Unsupported media type",
         "The body must be `Content-Type: application/json`, without a content encoding. Nothing was done.";
     VALIDATION_FAILED = UNPROCESSABLE_ENTITY, "validation-failed", "Validation failed",
-        "The body is JSON, but not what is expected; `errors` says where and why. Nothing was done.";
+        "The body is JSON, but does not have the expected form; `errors` says where and why. Nothing was done.";
     SCORE_OUT_OF_RANGE = UNPROCESSABLE_ENTITY, "score-out-of-range", "Score out of range",
-        "The score has more decimals than the board keeps, or is not within its `score_min` and `score_max`, or it, or a sum that it enters, is beyond what every JSON client holds exactly: ±(2^53 − 1) for whole numbers, 15 digits where the board has decimals. The event was not taken.";
+        "The score has more decimals than the board keeps, or is not within its `score_min` and `score_max`, or the score or a sum with it is beyond what every JSON client holds exactly: ±(2^53 − 1) for whole numbers, 15 digits where the board has decimals. The event was not taken.";
     EVENT_IN_FUTURE = UNPROCESSABLE_ENTITY, "event-in-future", "Event in the future",
-        "The event's `at` is more than 60 seconds ahead of the service's clock. It was not taken.";
+        "The event's `at` is more than 60 seconds ahead of the service's clock. The event was not taken.";
     EVENT_TOO_LATE = UNPROCESSABLE_ENTITY, "event-too-late", "Event too late",
-        "The event's `at` is older than the board's `accept_late`. It was not taken.";
+        "The event's `at` is older than the board's `accept_late`. The event was not taken.";
     QUOTA_EXCEEDED = TOO_MANY_REQUESTS, "quota-exceeded", "Quota exceeded",
-        "A quota of the board has too little left for the event: `quota` names it, and `frees_at` is when more will be left, if nothing else comes in; it is not there if that is never. The event was not taken, and has used up nothing.";
+        "A quota of the board has too little left for the event. `quota` names it. `frees_at` says when more will be left, if no other event comes in; it is missing if the quota never frees. The event was not taken, and used up nothing.";
     EVENT_ID_REUSED = UNPROCESSABLE_ENTITY, "event-id-reused", "Event id reused",
-        "An event with this id and another content was taken before. This one was not.";
+        "An event with this id and another content was taken before. This event was not taken.";
     UNKNOWN_WINDOW = UNPROCESSABLE_ENTITY, "unknown-window", "Unknown window",
-        "The board does not keep this window; `detail` names those that it keeps.";
+        "The board does not have this window; `detail` names the windows that it has.";
     INTERNAL = INTERNAL_SERVER_ERROR, "internal", "Internal error",
-        "A fault of the service, or of the stored data. It is in the log.";
+        "The service or the stored data has a fault. The log has the cause.";
     STORE_UNAVAILABLE = SERVICE_UNAVAILABLE, "store-unavailable", "Store unavailable",
-        "Redis did not answer in time. An event that was sent may have been taken or not: send it again with the same id after `Retry-After` seconds, and it counts once.";
+        "Redis did not answer in time. The event may have been taken: send it again with the same id after `Retry-After` seconds, and it counts once.";
     STORE_FULL = SERVICE_UNAVAILABLE, "store-full", "Store full",
-        "Redis refuses to write, since its memory is full or it can't write to its disk; `detail` says which. Reads go on, and where memory is full boards can be deleted. Send an event again with the same id once there is room, and it counts once.";
+        "Redis refuses to write, because its memory is full or it can't write to its disk; `detail` says which. Reads go on. If the memory is full, boards can be deleted. Send the event again with the same id when there is room, and it counts once.";
     OVERLOADED = SERVICE_UNAVAILABLE, "overloaded", "Overloaded",
-        "The service has as many connections, or as much in memory, as it is allowed. Nothing was done: send it again after `Retry-After` seconds.";
+        "The service has as many connections as it may have, or requests take as much memory as they may. Nothing was done: send the request again after `Retry-After` seconds.";
 }
 
 /// An error on its way to a client. As a response it has no body yet: the layer that knows the request's

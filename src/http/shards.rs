@@ -1,4 +1,4 @@
-//! How boards are spread.
+//! How boards are spread over shards.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Defining, listing and deleting boards.
+//! Defines, lists and deletes boards.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,17 +1,17 @@
-//! Finding what contradicts itself in Redis, and mending what follows from the rest: `standings check`.
+//! Finds contradictions in the data in Redis, and mends what follows from other data: `standings check`.
 //!
-//! It runs beside the service, while events come in. So each comparison is one script, or two looks with time in between,
-//! and what is in flux is left out, with a note: boards on their way to other shards are not mended, a large standing
-//! that changes all the time has its total unchecked.
+//! It runs beside the service, while events come in. So each comparison is one script, or two looks with time in between.
+//! Data that is changing is left out, with a note: boards that are moving to other shards are not mended, and the total of a
+//! large standing that changes all the time is not checked.
 //!
 //! - Of each standing the keys are compared with each other (`scripts/check.lua`).
 //! - Derived standings that are complete are compared with their terms, and periods with carryover with what was added
 //!   and carried over (`scripts/check_sums.lua`).
-//! - Each key that is there has to be in its registry, or of a kind that is not (`store/kinds.rs`). What nothing needs or
-//!   has marked is left over.
+//! - Each key that exists has to be in its registry, unless its kind is never registered (`store/kinds.rs`). A key that
+//!   nothing needs, and that is not marked to be unlinked, is left over.
 //! - Definitions are compared with the list of boards, and with what shards know of them.
 //!
-//! What was counted of quotas, voters and events is not stored twice, so that nothing can be said of it.
+//! The counts of quotas, voters and events are stored once, so there is nothing to compare them with.
 
 mod report;
 

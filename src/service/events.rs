@@ -1,4 +1,4 @@
-//! Taking events.
+//! Takes events.
 
 use std::collections::HashMap;
 use std::sync::Arc;

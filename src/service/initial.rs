@@ -1,4 +1,4 @@
-//! Initial scores: setting them, and reading them back.
+//! Sets and reads initial scores.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Reading one member of a standing, its neighbours, and where it stood before.
+//! Reads one member of a standing, its neighbours, and where it stood in the period before.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Reading a page of a standing.
+//! Reads a page of a standing.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Which standing a read is about.
+//! Finds the standing that a read is about.
 
 use super::Error;
 use crate::domain::board::Board;

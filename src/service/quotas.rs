@@ -1,4 +1,4 @@
-//! Reading what is left of a board's quotas.
+//! Reads what is left of a board's quotas.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Having a board spread over other shards, and reading how far that has come.
+//! Spreads a board over another number of shards, and reads how far that has come.
 
 use super::boards::Terms;
 use super::{Error, Service};

@@ -1,4 +1,4 @@
-//! Reading a standing: what all kinds of reads have in common.
+//! Reads a standing: what all kinds of reads have in common.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -49,7 +49,7 @@ pub struct Attempt<'a> {
     pub(super) reader: Reader<'a>,
 }
 
-/// What was found in a standing, and which one it was.
+/// What a read has found, and in which standing.
 #[derive(Clone, Debug)]
 pub struct FoundIn<T> {
     /// The board.

@@ -1,4 +1,4 @@
-//! Reading what a standing amounts to: how many took part.
+//! Reads the totals of a standing: members, voters, events and points.
 
 use futures::future::try_join_all;
 

@@ -1,4 +1,4 @@
-//! Reading some members of a standing: a circle of friends.
+//! Reads some members of a standing, for example a circle of friends.
 
 use std::sync::Arc;
 

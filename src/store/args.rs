@@ -1,4 +1,4 @@
-//! What the arguments of several scripts have in common.
+//! Arguments that several scripts share.
 
 use fred::types::Value;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! Definitions: stored with their board, and announced to all instances.
+//! Stores definitions with their boards, and announces changes to all instances.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;

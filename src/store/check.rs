@@ -1,5 +1,5 @@
-//! The steps of `standings check`: each compares in one script, and mends in the same, so that it can run beside the
-//! service (`scripts/lib/check.lua`).
+//! The steps of `standings check`. Each compares and mends in one script, so that it can run beside the service
+//! (`scripts/lib/check.lua`).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -656,7 +656,7 @@ fn differences(reply: &mut Reply) -> Result<Vec<Difference>, StoreError> {
         let (code, is_mended) = (parts.text()?, parts.integer()? == 1);
         let mut stored = Vec::new();
         while !parts.is_empty() {
-            // What is damaged need not be text.
+            // Damaged data need not be text.
             stored.push(String::from_utf8_lossy(&parts.bytes()?).into_owned());
         }
         found.push(Difference {

@@ -4,9 +4,9 @@
 //! with a queue in front. [`Connection::send`] is no `async fn`: when it returns, the command is in that queue. So the order
 //! of calls is the order of their sends.
 //!
-//! What the client library does not bound is bounded here: the time that a connection is believed in when the server has
-//! stopped answering. One task per connection sees that it is lost, and tells the calls that wait. A call is never sent
-//! twice by itself: a write that timed out may have been carried out, and only the caller's event id makes it safe to repeat.
+//! This module bounds what the client library does not: how long a connection is used after the server has stopped
+//! answering. One task per connection notices that it is lost, and tells the calls that wait. No call is ever repeated
+//! here: a write that timed out may have been carried out, and only the client's event id makes it safe to repeat.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -88,12 +88,12 @@ pub(super) struct Connection {
     _watchdog: AbortOnDropHandle<Infallible>,
 }
 
-/// What is known of a connection beside the client's state.
+/// The state of a connection, besides that of the client library.
 #[derive(Debug, Default)]
 struct Health {
     /// Why there was none last, as far as that is known.
     trouble: Mutex<Option<Error>>,
-    /// Wakes whoever has to look whether the connection is lost.
+    /// Wakes the task that finds out whether the connection is lost.
     doubt: Notify,
     /// Wakes the calls that wait for replies: the connection is lost.
     loss: Notify,
@@ -371,7 +371,7 @@ async fn keep_connected(client: &Client, timeouts: TimeoutFactor, health: &Healt
     loop {
         let mut connection = client.connect();
         tokio::select! {
-            // Whoever needs the connection is told.
+            // The calls that wait for the connection are told.
             ended = &mut connection => tracing::debug!(?ended, "a connection to redis has ended"),
             () = watch(client, timeouts, health) => connection.abort(),
         }

@@ -1,4 +1,4 @@
-//! First contact: what a server has to be, before it is worked with.
+//! The first contact: checks that a server can be used, before the service works with it.
 
 use fred::types::Value;
 use futures::future::join_all;

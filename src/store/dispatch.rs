@@ -1,8 +1,8 @@
-//! Redis, as the rest of the store calls it: each call goes to the server that has the slot of its keys.
+//! Sends each call to the server that has the slot of its keys. The rest of the store calls Redis through this module.
 //!
 //! `connection.rs` bounds how long a call can take when a server does not answer. While a slot of a cluster moves from
-//! one server to another, calls to it are refused before they have done anything (`scripts/lib/slot.lua`). Those are
-//! sent again here, for a while.
+//! one server to another, Redis refuses calls to it before they have done anything (`scripts/lib/slot.lua`). This module
+//! repeats such calls for a while.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

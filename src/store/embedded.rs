@@ -232,7 +232,7 @@ impl Watcher {
         if let Some(server) = &mut self.slot {
             server.stop(&self.home.socket).await;
         }
-        // Whoever sees `Stopped` may start another server here, so the locks go first.
+        // A caller that sees `Stopped` may start another server here, so the locks are given back first.
         drop((self.slot, self.home));
         info!("the embedded Redis server has stopped");
         self.state.send_replace(ServerState::Stopped);

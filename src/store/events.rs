@@ -1,7 +1,7 @@
-//! Carrying out the plans of events.
+//! Carries out the plans of events.
 //!
-//! One call takes many events of one board. How many is bounded by what they cost Redis, so that no other
-//! client waits for longer than a millisecond or two.
+//! One call takes many events of one board. Their cost for Redis bounds how many, so that no other client waits for longer
+//! than a millisecond or two.
 
 mod decode;
 mod encode;

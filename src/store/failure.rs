@@ -1,4 +1,4 @@
-//! What Redis means by an error.
+//! What an error of Redis means for the caller.
 
 use fred::error::{Error, ErrorKind};
 
@@ -120,7 +120,7 @@ const DATABASE: &str = "it does not have the database of its URL";
 const PROTECTED: &str = "it takes local connections only, being in protected mode";
 const CERTIFICATE: &str =
     "its certificate is not trusted; SSL_CERT_FILE names the file of a private authority";
-/// What is needed, where a server is too old or another product.
+/// The servers that are needed, for the message if a server is too old or another product.
 pub(super) const RELEASE: &str = "Redis 7.0 or Valkey 7.2 or newer is needed";
 /// A URL of a cluster, and a server that is none.
 pub(super) const CLUSTER: &str = "it is no cluster: its URL begins with redis:// or rediss://";

@@ -1,4 +1,4 @@
-//! Setting initial scores.
+//! Sets initial scores.
 
 use serde::Serialize;
 

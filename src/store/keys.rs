@@ -1,9 +1,9 @@
 //! The form of every key.
 //!
-//! All keys of a board share the hash tag `{board}`, so that they lie in one slot of a cluster and one
-//! script can reach them all; those of a shard `{board:16:3}`. Behind it comes the generation, a stamp which tells a board from a deleted one of the
-//! same name; the table has `1` in its place. Then comes the code of the kind: [`Kind`] says what each is, and what becomes of
-//! it. Periods appear as users read them.
+//! All keys of a board share the hash tag `{board}`, so that they lie in one slot of a cluster and one script can reach
+//! them all. The keys of a shard share the tag `{board:16:3}`. Behind the tag comes the generation, a stamp that tells a
+//! board from a deleted one of the same name; the table has `1` for it. Then comes the code of the kind: [`Kind`] says what
+//! each kind is, and how its keys are treated. Periods are written as users read them.
 //!
 //! | key | kind |
 //! | --- | --- |
@@ -31,15 +31,15 @@
 //! | --- | --- | --- |
 //! | `st:{boards}:live` | sorted set | the ids of all boards, all under score 0 |
 //! | `st:{boards}:changes` | sorted set | board ids by the sequence number of their last change |
-//! | `st:{boards}:sequence`, `st:{boards}:epoch` | integer, string | the last of these numbers; of what epoch they are (`scripts/announce.lua`) |
+//! | `st:{boards}:sequence`, `st:{boards}:epoch` | integer, string | the last of these numbers; their epoch (`scripts/announce.lua`) |
 //! | `st:{boards}:stamp` | integer | the last stamp given out (`scripts/begin.lua`) |
 //! | `st:{boards}:begun` | sorted set | `board stamp` by stamp: changes that were begun and not announced |
-//! | `st:{boards}:moving` | set | the ids of boards that are on their way to other shards, and perhaps of some that were |
-//! | `st:{boards}:deleted` | set | `generation board` that was deleted, and whose events are to be forgotten |
-//! | `st:{boards}:leases` | hash | which instance does some work for all boards (`scripts/lease.lua`) |
-//! | `st:{boards}:unneeded` | set | `generation board sharding` whose data is to be unlinked once nothing needs it |
+//! | `st:{boards}:moving` | set | the ids of boards that move to other shards, and perhaps of some that have moved |
+//! | `st:{boards}:deleted` | set | `generation board` of deleted boards whose remembered events are to be unlinked |
+//! | `st:{boards}:leases` | hash | the leases of work for all boards (`scripts/lease.lua`) |
+//! | `st:{boards}:unneeded` | set | `generation board sharding` of data that is to be unlinked once nothing needs it |
 //!
-//! A window that was taken from a board and added again has its epoch behind its name: `day@5`.
+//! A window that was removed from a board and added again has its epoch behind its name: `day@5`.
 
 use std::fmt::Display;
 

@@ -1,7 +1,7 @@
 //! The kinds of data in Redis. Each is declared here, once: the form of its key, the tag of its key, how it expires, how it
 //! is copied when its board moves to other shards, and how it is purged when nothing needs it any more.
 //!
-//! A kind that is added does not compile until all of this is said. What else follows from it:
+//! A new kind does not compile until all of this is declared. Other modules follow the declarations:
 //!
 //! - `keys.rs` makes its keys, and tells the kind by a key.
 //! - The scripts know the kinds that they need by constants, `KIND_…`, which stand before them (`script.rs`).

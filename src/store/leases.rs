@@ -1,4 +1,4 @@
-//! Leases: one instance at a time does some work.
+//! Leases: each lets one instance at a time do some work.
 
 use fred::types::Value;
 

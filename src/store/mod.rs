@@ -3,8 +3,9 @@
 //! [`kinds`] declares every kind of data, [`keys`] makes every key, [`script`] has the Lua scripts, and each of [`boards`],
 //! [`events`], [`standings`], [`voters`], [`quotas`], [`reservations`], [`initial`], [`rollover`], [`reshard`], [`purge`],
 //! [`sweep`], [`leases`] and [`check`] one typed call per script. A call is one round trip; what must be atomic is one
-//! script. [`dispatch`] sends it to the server of its keys, or to a replica of that; `topology.rs` and `replicas.rs` know
-//! them, `node.rs` has the connections to each, `writer.rs` the order of what is written. `contact.rs` checks a server at the start, `warnings.rs` from time to time.
+//! script. [`dispatch`] sends a call to the server of its keys, or to a replica of it. `topology.rs` and `replicas.rs` know
+//! these servers, `node.rs` has the connections to each, and `writer.rs` keeps writes in order. `contact.rs` checks a server
+//! at the start, `warnings.rs` from time to time.
 
 mod address;
 mod args;

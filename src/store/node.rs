@@ -1,4 +1,4 @@
-//! One server of Redis, or the primary behind sentinels: its connections, and the turns of those who call it.
+//! One server of Redis, or the primary behind sentinels: its connections, and the turns of its callers.
 //!
 //! The number of calls in flight is bounded for each server by itself, so that one which does not answer does not hold
 //! up the calls to others.
@@ -35,7 +35,7 @@ pub(super) struct Node {
     readers: Readers,
 }
 
-/// The connections for reads of one server, and the turns of those who read.
+/// The connections for reads of one server, and the turns of their callers.
 #[derive(Debug)]
 pub(super) struct Readers {
     connections: Vec<Connection>,

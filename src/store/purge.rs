@@ -1,4 +1,4 @@
-//! Unlinking data that nothing needs any more: of deleted boards, and of shards that a board has moved away from.
+//! Unlinks data that nothing needs any more: of deleted boards, and of shards that a board has moved away from.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! What was taken of quotas.
+//! Reads what was taken of quotas.
 
 use serde::Serialize;
 

@@ -1,9 +1,9 @@
-//! Replicas that reads may go to, and how far behind they are.
+//! The replicas that reads may go to, and how far behind they are.
 //!
-//! A primary counts the bytes of what it has written, and a replica those that it has carried out. Both are asked for it
-//! several times within the longest staleness that is allowed. A replica that has come to where its primary was at an
-//! instant has all that was acknowledged before that instant: no clocks are compared, and nothing is written for it. One
-//! that does not come so far, or does not answer, is left alone as soon as it is too old.
+//! A primary counts the bytes that it has written, and a replica the bytes that it has carried out. This module asks both
+//! for these offsets, several times within the longest staleness that is allowed. A replica that has reached the offset
+//! that its primary had at an instant has everything that was acknowledged before that instant. No clocks are compared,
+//! and nothing is written for this. A replica that does not come so far, or does not answer, is not used once it is too old.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
@@ -87,7 +87,7 @@ impl Replicas {
     /// Runs a script on a replica of the server, with the id of its process as one more argument, and tells how old the
     /// answer is at the most. `None` if there is none that is fresh enough when it has answered.
     ///
-    /// What has the same tag is read of the same replica as long as that is well, so that it does not go back in time.
+    /// All data with one tag is read from one replica, as long as that is well, so that answers do not go back in time.
     pub(super) async fn read(
         &self,
         primary: &Server,

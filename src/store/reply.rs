@@ -1,4 +1,4 @@
-//! Taking the scripts' replies apart.
+//! Parses the replies of scripts.
 
 use bytes::Bytes;
 use fred::types::Value;

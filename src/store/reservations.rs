@@ -1,4 +1,4 @@
-//! What is reserved of quotas whose counts lie in other slots than the members: `scripts/reserve.lua` has the steps.
+//! Reservations of quotas whose counts lie in other slots than the members; `scripts/reserve.lua` explains the steps.
 
 use std::fmt::{self, Write};
 use std::hash::{BuildHasher, RandomState};

@@ -1,4 +1,4 @@
-//! Moving a board's data to other shards.
+//! Moves a board's data to other shards.
 
 use std::collections::HashMap;
 use std::sync::Arc;

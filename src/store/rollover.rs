@@ -1,4 +1,4 @@
-//! Completing derived standings, step by step.
+//! Completes derived standings, step by step.
 
 use serde::Serialize;
 

@@ -2,9 +2,9 @@
 //!
 //! `#!lua` must be the first bytes: it makes a cluster refuse a script that reaches for a key of another
 //! slot, and makes Redis refuse the whole script, rather than fail half-way, when it can't write (out of
-//! memory, disk full, a replica). `flags=no-writes` guards those that read. `flags=allow-oom` is for those that are
-//! needed to free memory, and add a few bytes at the most; and for those that count voters, whose room is freed at once. One
-//! script is not about a slot.
+//! memory, disk full, a replica). `flags=no-writes` is for scripts that only read. `flags=allow-oom` is for scripts that are
+//! needed to free memory and add a few bytes at most, and for those that count voters and free what they add at once. One
+//! script does not work on a slot.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! Reading standings: many queries are one script call, so that ranks, scores and gaps agree with each other.
+//! Reads standings. Many queries are one script call, so that ranks, scores and gaps agree with each other.
 
 use std::collections::HashMap;
 use std::iter::Sum;

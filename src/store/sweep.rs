@@ -1,9 +1,9 @@
-//! Unlinking what deleted boards have left that no registry names: remembered events, counts of quotas, and what else
-//! expires by itself.
+//! Unlinks keys of deleted boards that no registry names: remembered events, counts of quotas, and other keys that
+//! expire by themselves.
 //!
-//! To note each of those keys would cost every event. So they are looked for among all keys of all servers, a bounded part
-//! at a time, once for all boards that were deleted since the last time. A key that moves to another server meanwhile may be
-//! missed; then it stays until it expires.
+//! Registering each of those keys would make every event more expensive. So the sweep looks for them among all keys of all
+//! servers, a bounded part at a time, once for all boards that were deleted since the last time. It may miss a key that
+//! moves to another server meanwhile; that key stays until it expires.
 
 use std::fmt;
 use std::str::FromStr;

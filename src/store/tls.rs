@@ -1,5 +1,5 @@
-//! Whether a server speaks TLS. Where it does and is not meant to, or the other way round, the client library can only
-//! tell that nothing comes back.
+//! Finds out whether a server speaks TLS. If the URL says otherwise, the client library can only tell that the server does
+//! not answer.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! Which server has which slot.
 //!
-//! Without a cluster one server has them all. Of a cluster all nodes are asked, once a second and when a call has met
-//! that a slot lies elsewhere. Who says that a slot is its own is believed; of others what most say. The client library
-//! could follow redirections itself; but then one node that is gone holds up the calls to all others, writes that were
-//! under way may be sent twice, and after `ASK` replies may be mixed up.
+//! Without a cluster one server has all slots. In a cluster all nodes are asked, once a second and when a call finds
+//! that a slot lies elsewhere. A node that says that a slot is its own is believed; for other slots the majority counts. The
+//! client library could follow redirections itself. But then one node that is gone would hold up the calls to all others,
+//! writes that were under way might be sent twice, and after `ASK` replies might be mixed up.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -42,7 +42,7 @@ pub(super) struct Topology {
     _following: Option<AbortOnDropHandle<Infallible>>,
 }
 
-/// What is known of the servers.
+/// What this instance knows of the servers.
 #[derive(Debug)]
 struct Map {
     nodes: BTreeMap<Server, Arc<Node>>,
@@ -240,7 +240,7 @@ fn agree(said: &[View]) -> Vec<Range> {
     agreed
 }
 
-/// Who has a slot: the one that says so of itself, or else the one that most name.
+/// The owner of a slot: the server that says so of itself, or else the one that most servers name.
 fn most_credible(said: &[View], named: impl Fn(&&View) -> Option<Server>) -> Option<Server> {
     let named: Vec<(&Server, Server)> = said
         .iter()

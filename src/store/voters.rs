@@ -1,4 +1,4 @@
-//! Counting distinct voters.
+//! Counts distinct voters.
 
 use fred::types::Value;
 use futures::future::try_join_all;

@@ -1,4 +1,4 @@
-//! What is wrong with a server that works: it may lose data, or takes no writes just now.
+//! Finds what is wrong with a server that works: it may lose data, or refuses writes just now.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
-//! A connection for writes: its calls are carried out in the order in which they are made.
+//! A connection for writes. Redis carries out its calls in the order in which they are made.
 //!
-//! Whoever makes a call puts it at the end of a list. Whoever changes the list sends what is next, as long as there are
-//! turns: under the lock of the list, and without anything to wait for. So the order of the list is the order of the
-//! client's queue, whatever becomes of the tasks that wait for replies.
+//! A caller puts its call at the end of a list. Every caller that changes the list then sends the next calls, as long as
+//! there are turns, under the lock of the list and without waiting for anything. So the order of the list is the order of
+//! the client's queue, whatever becomes of the tasks that wait for replies.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -26,7 +26,7 @@ const WRITES_IN_FLIGHT_MAX: u32 = 4;
 /// How many turns a write takes that waits for replicas: it holds up those behind it on its connection.
 const CONFIRM_TURNS: u32 = 2;
 
-/// A connection for writes, and the turns of those who write.
+/// A connection for writes, and the turns of its callers.
 #[derive(Debug)]
 pub(super) struct Writer {
     connection: Connection,

@@ -888,7 +888,7 @@ async fn the_command_works_beside_a_service_and_without_one() {
     client.post("/v1/boards/b/events", event).await;
     let event = json!({"member": "ann", "score": 5});
     client.post("/v1/boards/b/events", event).await.expect(200);
-    let sound = "1 boards, 1 standings: nothing contradicts itself\n".to_owned();
+    let sound = "1 boards, 1 standings: no contradictions\n".to_owned();
     let beside = Program::run_alone(&["check", "b", "--data-dir", data]).await;
     assert_eq!(beside, (0, sound.clone()));
     let (status, _) = Program::run_alone(&["check", "other", "--data-dir", data]).await;

@@ -1,11 +1,16 @@
-//! The sessions of the documentation: their commands are run as they stand, and the answers that are printed below
-//! them are those that come.
+//! The documentation. The commands of its sessions are run as they stand, and the service has to answer what is printed
+//! below them. Its links lead somewhere, and its tables have all settings, metrics, fields and problems.
 
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 
 use standings::domain::time::Timestamp;
+use standings::http::problem::KINDS;
+use tempfile::TempDir;
 use tokio::process::Command;
 
+use crate::harness::program::Program;
 use crate::harness::{World, repository};
 
 /// Where the sessions expect the service.
@@ -154,4 +159,89 @@ fn a_wrong_answer_is_noticed() {
     ));
     assert!(!shows(output, "{\"b\":[2,3]}"));
     assert!(!shows(output, "{\"a\":1,…}\n{\"b\""));
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(repository().join(path)).unwrap()
+}
+
+/// The anchors of a page: its headings as GitHub names them.
+fn anchors(page: &str) -> BTreeSet<String> {
+    let headings = page.lines().filter(|line| line.starts_with('#'));
+    let names = headings.map(|line| line.trim_start_matches('#').trim().to_lowercase());
+    let is_kept = |letter: &char| letter.is_alphanumeric() || " -_".contains(*letter);
+    let kept = names.map(|name| name.chars().filter(is_kept).collect::<String>());
+    kept.map(|name| name.replace(' ', "-")).collect()
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let mut pages = vec!["README.md".to_owned(), "ARCHITECTURE.md".to_owned()];
+    for entry in std::fs::read_dir(repository().join("docs")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if Path::new(&name).extension().is_some_and(|end| end == "md") {
+            pages.push(format!("docs/{name}"));
+        }
+    }
+    for page in pages {
+        let text = read(&page);
+        let folder = Path::new(&page).parent().unwrap();
+        for link in text.split("](").skip(1) {
+            let (link, _) = link.split_once(')').unwrap();
+            let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+            if path.contains("://") {
+                continue;
+            }
+            let target = match path {
+                "" => repository().join(&page),
+                path => repository().join(folder).join(path),
+            };
+            assert!(target.exists(), "{page} links to {link}");
+            if !anchor.is_empty() {
+                let target = std::fs::read_to_string(target).unwrap();
+                assert!(anchors(&target).contains(anchor), "{page} links to {link}");
+            }
+        }
+    }
+}
+
+/// Checks that a page has each of these names as code.
+fn assert_named<'a>(page: &str, names: impl IntoIterator<Item = &'a str>) {
+    let text = read(page);
+    for name in names {
+        assert!(text.contains(&format!("`{name}`")), "{page} lacks {name}");
+    }
+}
+
+#[test]
+fn the_tables_have_all_settings_fields_and_problems() {
+    let example = read(".env.example");
+    let lines = example.lines().map(|line| line.trim_start_matches('#'));
+    let settings = lines.filter_map(|line| Some(line.split_once('=')?.0));
+    assert_named(
+        "docs/operations.md",
+        settings.filter(|name| name.starts_with("STANDINGS_")),
+    );
+    assert_named("docs/api.md", KINDS.iter().map(|kind| kind.name));
+    let openapi: serde_json::Value = serde_json::from_str(&read("openapi/openapi.json")).unwrap();
+    let fields = openapi["components"]["schemas"]["Definition"]["properties"].as_object();
+    assert_named(
+        "docs/definition.md",
+        fields.unwrap().keys().map(String::as_str),
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_table_of_metrics_is_complete() {
+    let folder = TempDir::new().unwrap();
+    let program = Program::serve(folder.path()).await;
+    let metrics = program.client().get("/metrics").await.text;
+    let names = metrics.lines().filter_map(|line| {
+        let name = line.strip_prefix("# TYPE ")?;
+        Some(name.split_once(' ')?.0)
+    });
+    let names: Vec<_> = names.collect();
+    assert!(names.len() > 5, "{metrics}");
+    assert_named("docs/operations.md", names);
+    program.stop().await;
 }

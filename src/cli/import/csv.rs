@@ -1,4 +1,4 @@
-//! Rows of CSV: where the fields are, on which line a row begins, and how long it may be.
+//! Reads rows of CSV: finds the fields, the line on which a row begins, and bounds its length.
 
 use std::borrow::Cow;
 use std::io::{self, Read};
@@ -128,7 +128,7 @@ fn line_of<R: Read>(record: &ByteRecord, reader: &::csv::Reader<Lines<R>>) -> u6
     position.line().saturating_sub(inside + ended).max(1)
 }
 
-/// What is read of a CSV file: bounds each row, and knows how lines end.
+/// A reader of a CSV file. It bounds each row, and knows how lines end.
 struct Lines<R> {
     read: R,
     row_bytes_remaining: usize,

@@ -143,7 +143,7 @@ impl Input {
     /// Begins to decode; blocks until the first bytes are there.
     pub(super) fn decode(self) -> io::Result<Decoded> {
         let raw: Box<dyn Read + Send> = match self.content {
-            // What is appended in the meantime isn't part of what the identity names.
+            // The identity does not cover what is appended in the meantime.
             Content::File { file, identity, .. } => Box::new(file.take(identity.bytes)),
             Content::Stream(stream) => stream,
         };

@@ -1,8 +1,7 @@
-//! The account of an import that runs: which rows are acknowledged, which may have been sent, and since when.
+//! The account of a running import: which rows are acknowledged, which may have been sent, and since when.
 //!
-//! Batches are acknowledged in the order of the file, so that one number says what is done. The record on the
-//! disk is never behind what its reader has to know: before a row is sent, a record is there that says that it
-//! may have been.
+//! Batches are acknowledged in the order of the file, so that one number says what is done. Before a row is sent, the
+//! record on the disk says that it may have been sent.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

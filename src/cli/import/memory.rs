@@ -1,4 +1,4 @@
-//! For how long a board remembers ids, and so until when rows can be sent again without counting twice.
+//! How long a board remembers ids, and so until when rows can be sent again without counting twice.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! `standings import`: sends a file of events to a service, each exactly once.
+//! `standings import`: sends a file of events to a service. Each event counts exactly once.
 //!
 //! ```text
 //! file ─ input.rs ─ csv.rs, ndjson.rs ─ rows.rs ─ queue ──▶ sender.rs ── POST /v1/events ──▶ the service
@@ -10,15 +10,16 @@
 //! - Every event has an id. A row without one gets an id that follows from the file's content and the row's
 //!   number, or from the row's content (`ids.rs`), so that the service recognises it in another request and in
 //!   another run.
-//! - A request whose answer is lost is sent again as it was: what had been taken comes back as `duplicate`.
+//! - If the answer to a request is lost, the import sends the same request again. The service answers events that it had
+//!   taken with `duplicate`.
 //! - One record says what was sent, acknowledged and rejected, and how ids were made (`record.rs`).
-//! - An interrupted import goes on behind the last row that was acknowledged. Rows behind it may have been
-//!   taken as well. Sending them again is safe only while the board remembers their ids; after that, the
-//!   import refuses to go on rather than count twice.
-//! - The record of a finished import stays, and the import is not repeated once the board has forgotten its ids.
-//! - Rejected rows go to a file (`rejects.rs`), in which each is once, whatever is interrupted.
-//! - Memory is bounded: by the batches in flight and in the queue, not by the file. Only `--ids rows` counts rows by
-//!   their content.
+//! - An interrupted import goes on behind the last acknowledged row. The service may have taken later rows as well.
+//!   Sending those again is safe only while the board remembers their ids. After that the import refuses to go on,
+//!   because rows could count twice.
+//! - The record of a finished import stays. Once the board has forgotten its ids, the import refuses to run again.
+//! - Rejected rows go to a file (`rejects.rs`). Each is in it once, even if the import is interrupted.
+//! - The memory is bounded by the batches in flight and in the queue, and does not grow with the file. Only `--ids rows`
+//!   keeps something for each row.
 
 mod csv;
 mod ids;
@@ -78,13 +79,13 @@ const QUEUE_BATCHES: usize = 2;
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(10);
 /// The exit status of an import that failed.
 const STATUS_FAILED: u8 = 1;
-/// What it does, and what that needs.
+/// What the command does, and the role that it needs.
 const PURPOSE: Purpose = Purpose {
     act: "send events",
     role: "write",
 };
 
-/// What stands below the options in the help.
+/// The text below the options in the help.
 fn help() -> String {
     let optional: Vec<_> = COLUMNS
         .iter()
@@ -94,17 +95,18 @@ fn help() -> String {
     let optional = optional.join(", ");
     format!(
         "\
-The file is CSV with a header row, or NDJSON with one event object a line; either may be compressed with gzip. \
-Its fields are member and score, and optionally {optional}; others are ignored. Every event \
-counts once, however often it has to be sent: rows without an id get one that follows from the file's content. An \
-import that was interrupted goes on when the same command is given again. One that has ended is not repeated once the \
-board has begun to forget its ids (idempotency).
+The file is CSV with a header row, or NDJSON with one event object a line. Either may be compressed with gzip. \
+The fields member and score are required. The fields {optional} are optional. The import ignores other fields.
 
-Rows that were rejected are best mended in the file of --rejects, and imported alone: the whole file, once it was \
-changed, gives all its rows other ids, and counts them again. With --ids rows it doesn't, as long as the board \
-remembers.
+Every event counts once, however often it is sent: a row without an id gets one that follows from the content of the \
+file. If an import is interrupted, give the same command again: it goes on. An import that has ended is not repeated \
+once the board has begun to forget its ids (idempotency).
 
-The exit status is 0 if all rows were taken, 2 if some were rejected, and 1 if the import failed."
+Mend rejected rows in the file of --rejects, and import that file alone. If you change the whole file and import it \
+again, all rows without an id get other ids and count again. With --ids rows they don't, as long as the board \
+remembers the ids.
+
+The exit status is 0 if the board took all rows, 2 if it rejected some, and 1 if the import failed."
     )
 }
 
@@ -112,39 +114,39 @@ The exit status is 0 if all rows were taken, 2 if some were rejected, and 1 if t
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = help())]
 pub struct ImportArgs {
-    /// The file; - for the standard input, which can't be resumed.
+    /// The file, or - for the standard input. An import from the standard input can't be resumed.
     pub file: PathBuf,
-    /// The board that the events are for.
+    /// The board that takes the events.
     #[arg(long, value_parser = BoardId::parse)]
     pub board: BoardId,
-    /// Which service.
+    /// The service.
     #[command(flatten)]
     pub service: ServiceArgs,
-    /// How many rows a request has at most, 1 to 1000.
+    /// How many rows one request has at most, 1 to 1000.
     #[arg(long, default_value = "1000", value_parser = value_parser!(u16).range(1..=BATCH_ROWS_MAX))]
     pub batch: u16,
-    /// How many requests are sent at once, 1 to 64.
+    /// How many requests are in flight at once, 1 to 64.
     #[arg(long, default_value = "4", value_parser = value_parser!(u16).range(1..=CONCURRENCY_MAX))]
     pub concurrency: u16,
-    /// Begin with the first row, whatever an interrupted import has done. Rows that the board has taken and
-    /// whose ids it doesn't remember any more count again: delete the board first.
+    /// Begin with the first row again, although an earlier import was interrupted. If the board has taken rows and has
+    /// forgotten their ids, they count again: delete the board first.
     #[arg(long, conflicts_with = "resume_anyway")]
     pub restart: bool,
-    /// Go on with an interrupted import although the board may not remember its last rows, or has been defined
-    /// anew. Those rows are sent again: look first whether they were taken.
+    /// Go on with an interrupted import although the board may have forgotten the ids of its last rows, or has been
+    /// defined anew. The import sends those rows again: first look whether the board has taken them.
     #[arg(long)]
     pub resume_anyway: bool,
-    /// Write the rejected rows to this new file: as they stand, with the reasons in a column that an import
-    /// ignores, so that they can be mended and imported alone.
+    /// Write the rejected rows to this new file, as they stand, with the reasons in a column that imports ignore. You
+    /// can mend that file and import it alone.
     #[arg(long, value_name = "FILE")]
     pub rejects: Option<PathBuf>,
-    /// What the ids of rows without one follow from. With rows, of which each needs an at, a file that was mended
-    /// or has grown can be imported whole again while the board remembers ids; not a part of it. Takes 50 bytes of
-    /// memory a row.
+    /// What the ids of rows without an id follow from. With `rows` each row needs an `at`. Then you can import a whole
+    /// file again after you have mended it or it has grown, but not a part of it, while the board remembers ids. It takes
+    /// 50 bytes of memory a row.
     #[arg(long, value_enum, default_value_t)]
     pub ids: Ids,
-    /// Import although these rows were imported before: those whose ids the board doesn't remember, or that get
-    /// others now, count again.
+    /// Import these rows although they were imported before. Rows whose ids the board has forgotten, or that get other
+    /// ids now, count again.
     #[arg(long)]
     pub again: bool,
 }
@@ -175,7 +177,7 @@ enum ImportError {
         why: String,
         rows: u64,
     },
-    /// The user wanted it.
+    /// The user interrupted it.
     #[error("interrupted")]
     Interrupted,
     /// A request whose fate is not known can't be sent again, since it could count twice by now.

@@ -1,4 +1,4 @@
-//! How far the import is, on the standard error: a bar on a terminal, a line now and then elsewhere.
+//! Shows how far the import is, on the standard error: a bar on a terminal, otherwise a line now and then.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};

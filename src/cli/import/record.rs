@@ -4,8 +4,8 @@
 //! While an import is unfinished, its record is a file beside the imported one, the *checkpoint*, which is replaced in
 //! one step. When it is finished, its record becomes a line of the file of *marks*, in the user's folder for state, so
 //! that nobody counts the same rows again by mistake. A mark names content, not a file: a file that was moved, renamed
-//! or copied is still known, and one that has grown is known by its beginning. It names one life of a board: of a board
-//! that was deleted and created anew nothing is known.
+//! or copied is still known, and a file that has grown is known by its beginning. A mark belongs to one creation of a
+//! board: if the board is deleted and created anew, the mark does not apply.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -65,7 +65,7 @@ pub(super) struct Job {
     pub(super) rejects: Option<PathBuf>,
 }
 
-/// What is known of an import.
+/// The record of an import.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default)]
 pub(super) struct Record {

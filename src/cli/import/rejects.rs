@@ -1,8 +1,8 @@
-//! The file of rejected rows, in the format of the one that is imported: to be mended, and imported alone.
+//! The file of rejected rows, in the format of the imported file. The user can mend it and import it alone.
 //!
-//! Each row stands as it was, with the reason in a column of its own, which an import ignores. How long the file
-//! was with the rejections of all rows that are acknowledged is in the record of the import. An import that goes on cuts it
-//! to that length, since rows behind them are sent again: so no row is lost in it, and none comes twice.
+//! Each row stands as it was, with the reason in a column of its own, which imports ignore. The record of the import has the
+//! length of this file after the rejections of all acknowledged rows. An import that goes on cuts the file to that length,
+//! because it sends later rows again. So no row is missing from it, and none is in it twice.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Seek, SeekFrom, Write};

@@ -1,8 +1,8 @@
-//! Rows of a file, turned into the bodies of requests.
+//! Turns the rows of a file into the bodies of requests.
 //!
-//! Everything here blocks and runs on a thread of its own. Nothing is allocated for a row that is sound: its
+//! Everything here blocks and runs on a thread of its own. Nothing is allocated for a sound row: its
 //! fields are borrowed from the reader's buffer and written straight into the body. A score is never parsed:
-//! its text goes on as it stands.
+//! its text is sent as it stands.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -149,7 +149,7 @@ pub(super) struct Batcher<'a> {
     /// How many rows were read.
     rows: u64,
     body: Vec<u8>,
-    /// What has been collected, but for what follows when it is full.
+    /// The batch that is being collected. The fields that need the whole batch are set when it is full.
     batch: Batch,
 }
 

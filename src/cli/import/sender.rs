@@ -1,4 +1,4 @@
-//! Sends batches to the service, each until every event in it has its result, and never when it could count twice.
+//! Sends batches to the service, each until every event in it has its result. A batch that could count twice is not sent.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -25,7 +25,7 @@ const PASSING_PROBLEMS: [&str; 4] = [
 /// Where batches go; what each event did to the standings isn't asked for, which spares both sides work.
 const EVENTS_PATH: &str = "/v1/events?standings=false";
 
-/// What has to be known of the board.
+/// The facts about the board that the import needs.
 #[derive(Clone, Debug)]
 pub(super) struct BoardFacts {
     /// For how long it remembers ids, at least.

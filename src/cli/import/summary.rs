@@ -1,4 +1,4 @@
-//! What became of the rows.
+//! The summary of an import: what became of its rows.
 
 use std::collections::BTreeMap;
 use std::fmt;

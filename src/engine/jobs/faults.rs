@@ -1,7 +1,7 @@
-//! What the background work fails at, by itself: the fault of one board holds up nothing else.
+//! The items at which background work fails. The fault of one board holds up no other board.
 //!
-//! A fault is in the log when it is met, in a metric, and in `GET /readyz` for as long as it lasts. What has failed is
-//! tried again after a pause that doubles.
+//! A fault is logged when it is met. As long as it lasts, a metric counts it and `GET /readyz` names it. The runner tries
+//! the item again after a pause that doubles each time.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -3,13 +3,13 @@
 //! A [`Job`] says which items are due, and takes one item a bounded step further. The runner does the rest:
 //!
 //! - Items take turns, step by step, a few of them side by side. So a long item does not hold up a short one.
-//! - What came of each item is recorded by itself ([`faults`]). An item that fails waits for longer and longer, while the
-//!   others go on. A server that does not answer is no fault of an item: the others have their turn, and then the run ends
-//!   with that error.
-//! - A step may be taken by any number of instances at once, or its item has a [`lease::Lease`]. What is done stays done:
-//!   whoever goes on begins with what is stored.
-//! - Looking for what is due costs nothing for items that are idle. It is either a set in Redis that names what is to be
-//!   done, or a [`schedule::Schedule`].
+//! - The runner records the result of each item separately ([`faults`]). An item that fails waits for longer and longer,
+//!   while the others go on. A server that does not answer is no fault of an item: the other items have their turn, and
+//!   then the run ends with that error.
+//! - Either any number of instances may take a step at once, or the item has a [`lease::Lease`]. The progress is stored in
+//!   Redis, so any instance can go on from there.
+//! - Idle items cost nothing. What is due comes either from a set in Redis that names what is to be done, or from a
+//!   [`schedule::Schedule`].
 
 pub mod faults;
 pub mod lease;

@@ -1,4 +1,4 @@
-//! When which item of a job is due, in memory: items that are not due cost nothing.
+//! When each item of a job is due, in memory. Items that are not due cost nothing.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;

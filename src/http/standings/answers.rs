@@ -1,4 +1,4 @@
-//! What is answered of standings.
+//! The answers about standings.
 
 use std::sync::Arc;
 

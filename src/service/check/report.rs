@@ -1,4 +1,4 @@
-//! What a check has found, in words.
+//! The report of a check: the contradictions in words.
 
 use serde::Serialize;
 

@@ -135,7 +135,7 @@ impl Claim {
 /// Creates a directory, and those above it, for this user alone; one that exists stays as it is.
 fn create_dir(dir: &Path) -> io::Result<()> {
     match DirBuilder::new().recursive(true).mode(0o700).create(dir) {
-        // "File exists" would puzzle whoever named a file.
+        // "File exists" would puzzle a user who has named a file.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             Err(io::ErrorKind::NotADirectory.into())
         }

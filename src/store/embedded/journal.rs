@@ -1,16 +1,16 @@
-//! The server's append-only file, looked at before a server is started on it.
+//! Checks the server's append-only file before a server is started on it.
 //!
 //! The writes of a script are in the file as one block, `MULTI … EXEC`. A server that is killed while it writes
-//! may leave the first part of a block behind. Nobody was told of it, so it must be taken back whole. Redis 7 and
-//! Valkey before 9.1.2 do so only where the file ends exactly behind a command. Where it ends within one, they cut
-//! off no more than this command, and leave a `MULTI` without its `EXEC`. They start well. But what is written
+//! may leave the first part of a block. The client has no answer to this write, so the whole block must be removed. Redis 7
+//! and Valkey before 9.1.2 do so only if the file ends exactly behind a command. If it ends within a command, they cut
+//! off only this command, and leave a `MULTI` without its `EXEC`. They start well. But what they write
 //! afterwards lies within that block: the next start carries out the old half together with the next script, or
-//! forgets all that comes behind it. [`mend`] cuts such a file where its open block begins.
+//! forgets everything behind it. [`mend`] cuts such a file where its open block begins.
 //!
-//! Only the last file can end like that after a kill: the server goes on in a new one at a rewrite, and has written
-//! the old one whole by then. Where another one is torn, the machine has lost power, and a part in the middle of
-//! the history is gone. The server would cut that file, too, and refuse to start, but take it the next time or the
-//! one after. So that is an error, and nothing is changed. A file that is damaged in any other way is left to the
+//! After a kill only the last file can end like that: at a rewrite the server goes on in a new file, and has written
+//! the old one completely by then. If another file is torn, the machine has lost power, and a part in the middle of
+//! the history is gone. The server would cut that file, too, and refuse to start, but accept it the next time or the
+//! one after. So this is an error, and nothing is changed. A file that is damaged in any other way is left to the
 //! server, which refuses it and says where.
 
 use std::fs::OpenOptions;

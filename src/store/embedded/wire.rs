@@ -1,4 +1,4 @@
-//! The few words that are exchanged with a server before any client exists.
+//! The few commands that are exchanged with a server before a client exists.
 
 use std::io;
 use std::path::Path;
