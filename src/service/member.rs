@@ -9,8 +9,8 @@ use crate::domain::ids::MemberId;
 use crate::domain::series::Standing;
 use crate::engine::merge::Merged;
 use crate::engine::reader::{ReadError, Reader};
-use crate::engine::voters::Voters;
 use crate::store::standings::{Neighbourhood, Query};
+use crate::store::voters::Voters;
 
 /// The most neighbours on each side.
 pub const AROUND_MAX: u64 = 100;

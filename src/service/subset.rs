@@ -7,8 +7,8 @@ use crate::domain::ids::MemberId;
 use crate::domain::series::Standing;
 use crate::engine::merge::Merged;
 use crate::engine::reader::{ReadError, Reader};
-use crate::engine::voters::Voters;
 use crate::store::standings::{Entry, Query, Subset};
+use crate::store::voters::Voters;
 
 /// The most members of a subset.
 pub const SUBSET_MAX: usize = 500;
