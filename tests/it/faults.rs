@@ -21,7 +21,8 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::harness::program::Program;
 use crate::harness::random::Random;
 use crate::harness::redis::{self, RedisServer, Reply, eventually};
-use crate::harness::servers::{RedisServers, WatchedServers, free_ports};
+use crate::harness::sentinels::WatchedServers;
+use crate::harness::servers::{RedisServers, free_ports};
 use crate::harness::{Client, Instance, World};
 
 const NOW: &str = "2026-11-21T12:00:00Z";

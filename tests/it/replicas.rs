@@ -15,7 +15,8 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::harness::client::Answer;
 use crate::harness::delay::Delay;
 use crate::harness::redis::{RedisServer, eventually};
-use crate::harness::servers::{RedisServers, WatchedServers, free_ports};
+use crate::harness::sentinels::WatchedServers;
+use crate::harness::servers::{RedisServers, free_ports};
 use crate::harness::{Client, Instance};
 
 const NOW: &str = "2026-11-21T12:00:00Z";

@@ -7,8 +7,9 @@ pub mod jobs;
 pub mod keys;
 pub mod program;
 pub mod random;
-pub mod redis;
+pub mod sentinels;
 pub mod servers;
+pub mod slots;
 pub mod tls;
 
 use std::future::poll_fn;
@@ -32,8 +33,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 pub use self::client::Client;
-pub use self::redis::RedisServer;
 use self::servers::RedisServers;
+pub use crate::kit::redis::{self, RedisServer};
 
 /// The repository's folder.
 pub fn repository() -> PathBuf {
