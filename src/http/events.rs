@@ -508,8 +508,8 @@ pub async fn post_many(
     let mut faults: HashMap<String, Problem> = HashMap::new();
     for (raw, checked) in events.iter().zip(checked) {
         let result = match checked {
-            Ok(place) => results.next().map(|result| {
-                let taken = |one| EventResult::taken(&sound[place], &one);
+            Ok(index) => results.next().map(|result| {
+                let taken = |one| EventResult::taken(&sound[index], &one);
                 result.map(taken).map_err(|error| match error {
                     Error::Store(_) => {
                         let fault = faults.entry(error.to_string());

@@ -114,7 +114,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
 pub fn parse_json<'a, T: serde::Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Problem> {
     let malformed = |detail: String| Problem::new(MALFORMED_JSON, detail);
     let text = std::str::from_utf8(bytes).map_err(|error| malformed(error.to_string()))?;
-    // What is read by names would otherwise be read by places too.
+    // What is read by names would otherwise be read by indexes too.
     if text.trim_ascii_start().starts_with('[') {
         let json = serde_json::from_str::<IgnoredAny>(text);
         json.map_err(|error| malformed(error.to_string()))?;

@@ -6,6 +6,7 @@ use futures::future::join_all;
 use tempfile::TempDir;
 
 use super::redis::{self, RedisServer, eventually};
+use super::replicated::listening;
 use super::servers::free_ports;
 use crate::kit::process::Process;
 
@@ -24,11 +25,11 @@ struct Sentinel {
 impl WatchedServers {
     pub async fn start() -> Self {
         let primary_port = free_ports()[0].to_string();
-        let mut nodes = vec![watched_node(&primary_port, &[]).await];
+        let mut nodes = vec![listening(&primary_port, &[]).await];
         for _ in 0..2 {
             let port = free_ports()[0].to_string();
             let follow = ["--replicaof", "127.0.0.1", &primary_port];
-            nodes.push(watched_node(&port, &follow).await);
+            nodes.push(listening(&port, &follow).await);
         }
         let sentinels: Vec<Sentinel> = (0..3).map(|_| Sentinel::start(&primary_port)).collect();
         let servers = Self { nodes, sentinels };
@@ -67,12 +68,6 @@ impl WatchedServers {
         })
         .await;
     }
-}
-
-async fn watched_node(port: &str, more: &[&str]) -> RedisServer {
-    let network = ["--bind", "127.0.0.1", "--port", port];
-    let at_once = ["--repl-diskless-sync-delay", "0"];
-    RedisServer::start_with(&[&network[..], &at_once, more].concat()).await
 }
 
 impl Sentinel {
