@@ -359,7 +359,7 @@ impl<'a> Merged<'a> {
         &self,
         mark: &Mark,
         count: impl Fn(usize) -> (u64, u64),
-    ) -> Result<Vec<Slice>, ReadError> {
+    ) -> Result<Vec<Arc<Slice>>, ReadError> {
         let queries = (0..self.live.shards.len()).map(|shard| {
             let (before, count) = count(shard);
             Query::Slice {
@@ -369,12 +369,7 @@ impl<'a> Merged<'a> {
                 count,
             }
         });
-        Ok(self
-            .ask_each::<Arc<Slice>>(queries)
-            .await?
-            .into_iter()
-            .map(Arc::unwrap_or_clone)
-            .collect())
+        self.ask_each(queries).await
     }
 
     /// Asks each shard one query, all at once.

@@ -5,29 +5,13 @@
 use futures::future::try_join_all;
 
 use super::{Engine, Error, LiveBoard};
-use crate::domain::board::Uniques;
 use crate::domain::ids::MemberId;
 use crate::domain::period::Period;
 use crate::domain::shard::Shard;
-use crate::store::standings::{Entry, Page};
+use crate::store::standings::Entry;
 use crate::store::voters::Voters;
 
 impl Engine {
-    /// Estimates the voters of a page's entries and of its `me`, once for all who share it.
-    pub(crate) async fn voters_of_page(
-        &self,
-        live: &LiveBoard,
-        periods: &[Period],
-        page: &Page,
-    ) -> Result<Voters, Error> {
-        if live.board.definition.uniques != Some(Uniques::Member) {
-            return Ok(Voters::default());
-        }
-        let entries = page.entries.iter().chain(&page.me);
-        let voters = || Box::pin(self.voters(live, periods, entries));
-        page.voters.get_or_try_init(voters).await.cloned()
-    }
-
     /// Estimates the voters of entries of a standing.
     pub(crate) async fn voters(
         &self,
@@ -35,9 +19,6 @@ impl Engine {
         periods: &[Period],
         entries: impl Iterator<Item = &Entry>,
     ) -> Result<Voters, Error> {
-        if live.board.definition.uniques != Some(Uniques::Member) {
-            return Ok(Voters::default());
-        }
         let members: Vec<&str> = entries.map(|entry| &*entry.member).collect();
         let indexes = indexes_by_shard(live, &members);
         let asked = live

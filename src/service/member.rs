@@ -68,9 +68,7 @@ impl View for MemberView {
             found = reader.member(standings, &self.member, around).await?;
         }
         let neighbourhood = found.ok_or_else(not_found)?;
-        let entries = neighbourhood.entries.iter();
-        let periods = target.periods(board);
-        let voters = reader.engine.voters(live, &periods, entries).await?;
+        let voters = attempt.voters(neighbourhood.entries.iter()).await?;
         Ok(FoundMember {
             previous,
             neighbourhood,

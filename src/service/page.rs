@@ -41,23 +41,14 @@ impl View for PageView {
     type Found = FoundPage;
 
     async fn read(&self, attempt: &Attempt<'_>) -> Result<FoundPage, ReadError> {
-        let Attempt {
-            live,
-            target,
-            reader,
-            ..
-        } = attempt;
-        if target.is_expired {
+        if attempt.target.is_expired {
             return Ok(FoundPage::default());
         }
         let offset = (self.page - 1) * self.size;
         let member = self.member.as_ref();
-        let page = reader
-            .page(target.standing, offset, self.size, member)
-            .await?;
-        let periods = target.periods(&live.board);
-        let voters = reader.engine.voters_of_page(live, &periods, &page);
-        let voters = voters.await?;
+        let (reader, standing) = (&attempt.reader, attempt.target.standing);
+        let page = reader.page(standing, offset, self.size, member).await?;
+        let voters = attempt.voters_of_page(&page).await?;
         Ok(FoundPage { page, voters })
     }
 }

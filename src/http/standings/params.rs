@@ -80,16 +80,8 @@ pub struct ReadHeaders {
     cache_control: Option<String>,
 }
 
-/// Which of a window's standings.
-#[derive(Clone, Copy, Debug)]
-pub struct Which<'a> {
-    /// The period, by its key.
-    pub key: Option<&'a str>,
-    /// The period, by an instant in it.
-    pub at: Option<&'a str>,
-    /// The track.
-    pub track: Option<Track>,
-}
+/// Which of a window's standings: `key`, `at` and `track`.
+pub(super) type Which<'a> = (Option<&'a str>, Option<&'a str>, Option<Track>);
 
 /// The parameters of a read.
 pub trait ReadParams: DeserializeOwned + Send + Sync {
@@ -119,11 +111,7 @@ macro_rules! read_params {
 
         impl ReadParams for $name {
             fn which(&self) -> Which<'_> {
-                Which {
-                    key: self.key.as_deref(),
-                    at: self.at.as_deref(),
-                    track: self.track,
-                }
+                (self.key.as_deref(), self.at.as_deref(), self.track)
             }
         }
     };
@@ -171,7 +159,7 @@ read_params! {
 pub(super) fn standing_request(
     board: &str,
     window: String,
-    Which { key, at, track }: Which<'_>,
+    (key, at, track): Which<'_>,
     (granted, freshness): (Granted, Freshness),
 ) -> Result<StandingRequest, Problem> {
     Ok(StandingRequest {

@@ -10,9 +10,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::answers::{MemberBody, PageBody};
-use super::params::{
-    Which, entries_of_member, entries_of_page, member_view, page_view, standing_request,
-};
+use super::params::{entries_of_member, entries_of_page, member_view, page_view, standing_request};
 use crate::domain::board::FieldError;
 use crate::domain::series::Track;
 use crate::engine::reader::Size;
@@ -226,11 +224,7 @@ async fn answer(
         track,
         ..
     }) = query;
-    let which = Which {
-        key: key.as_deref(),
-        at: at.as_deref(),
-        track: *track,
-    };
+    let which = (key.as_deref(), at.as_deref(), *track);
     let request = StandingRequest {
         size: size_in_all,
         ..standing_request(board, window.clone(), which, how)?
