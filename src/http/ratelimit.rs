@@ -18,10 +18,10 @@ pub fn of_quotas(quotas: &[QuotaLeft]) -> HeaderMap {
         let policies = quotas
             .iter()
             .map(|quota| policy(&quota.name, quota.max, quota.window_s));
-        let remaining = quotas
+        let lefts = quotas
             .iter()
             .map(|quota| limit(&quota.name, quota.left, quota.wait_s));
-        add(&mut headers, policies.collect(), remaining.collect());
+        add(&mut headers, policies.collect(), lefts.collect());
     }
     headers
 }
@@ -39,8 +39,8 @@ fn policy(name: &str, max: u64, window_s: Option<u64>) -> String {
     format!("\"{name}\";q={max}{}", parameter("w", window_s))
 }
 
-fn limit(name: &str, remaining: u64, wait_s: Option<u64>) -> String {
-    format!("\"{name}\";r={remaining}{}", parameter("t", wait_s))
+fn limit(name: &str, left: u64, wait_s: Option<u64>) -> String {
+    format!("\"{name}\";r={left}{}", parameter("t", wait_s))
 }
 
 fn parameter(key: &str, seconds: Option<u64>) -> String {
