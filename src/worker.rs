@@ -9,9 +9,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Clock, Look};
 use crate::engine::announcements::Announcements;
+use crate::engine::left_behind::LeftBehind;
 use crate::engine::moves::Moves;
 use crate::engine::purge::Purge;
-use crate::engine::reservations::LeftBehind;
 use crate::engine::rollover::Rollover;
 use crate::engine::sweep::Sweep;
 use crate::engine::{Engine, Error};
