@@ -16,9 +16,9 @@
 --     {AMOUNTS, index in `standings`, list of numbers of events}                          what a standing amounts to
 --   and of a shard (src/engine/merge.rs), where a mark is {score, time (a tie key), id} of a member that may lie in
 --   another shard; an empty id is ahead of all that have this score:
---     {SPREAD, index in `standings`, from, to, count}     about `count` entries, evenly spread between two places
+--     {SPREAD, index in `standings`, from, to, count}     about `count` entries, evenly spread between two positions
 --     {SLICE, index in `standings`, mark, before, count} `before` entries ahead of a mark and `count` from it on
---     {PLACES, index in `standings`, list of marks}       how many entries are ahead of each
+--     {POSITIONS, index in `standings`, list of marks}    how many entries are ahead of each
 --
 -- ARGV[2]  only for a replica: the id of the process whose data is known to be fresh enough. A replica does not know that
 --          its slot is moving, and may have only a part of the keys
@@ -28,13 +28,13 @@
 --   {INCOMPLETE, start}   a standing that the query needs is not complete
 --   page     {total, rank of the first entry, entries, {} (no member) or {rank, score, sorted-set member}}
 --   member   {total} (no member), or
---            {total, place from 0, place of the first entry, its rank, entries, {} or {rank, score} before}, and if it
---            is behind the last that is listed, with place -1 and the last entries: score, sorted-set member
---   subset   {total, for each {} (no member) or {place from 0, -1: behind the last, rank, score, sorted-set member}}
+--            {total, position, position of the first entry, its rank, entries, {} or {rank, score} before}, and if it
+--            is behind the last that is listed, with position -1 and the last entries: score, sorted-set member
+--   subset   {total, for each {} (no member) or {position, -1: behind the last, rank, score, sorted-set member}}
 --   amounts  {total, sum of all scores / 2^32, the rest of it, number of events}
---   spread   {total, number of entries, places, entries}
---   slice    {total, number of entries ahead of the mark, place of the first, entries}
---   places   {total, places}
+--   spread   {total, number of entries, positions, entries}
+--   slice    {total, number of entries ahead of the mark, position of the first, entries}
+--   positions {total, positions}
 -- Entries are a flat list of sorted-set members and scores. Scores and sums are text. A member behind the last that is
 -- listed has the rank 0.
 --
@@ -52,9 +52,9 @@ local function is_whole()
   local last = #KEYS - 1
   if call('EXISTS', unpack(KEYS, 2, last)) == last - 1 then return true end
   local registry = KEYS[#KEYS]
-  for place = 2, last do
-    local is_there = call('EXISTS', KEYS[place]) == 1
-    if not is_there and call('SISMEMBER', registry, KEYS[place]) == 1 then return false end
+  for index = 2, last do
+    local is_there = call('EXISTS', KEYS[index]) == 1
+    if not is_there and call('SISMEMBER', registry, KEYS[index]) == 1 then return false end
   end
   return call('EXISTS', registry) == 1
 end
@@ -64,7 +64,7 @@ if ARGV[2] and not (ARGV[2] == process_id() and is_whole()) then return {'STALE'
 
 -- Opens the standings; `is_missing` marks a derived standing that is not complete.
 local opened, standings = open_standings(layout, {}), {}
-for place, described in ipairs(args.standings) do
+for index, described in ipairs(args.standings) do
   local first, state, start = unpack(described)
   local standing = standing_at(opened, first)
   if state > 0 then
@@ -72,7 +72,7 @@ for place, described in ipairs(args.standings) do
     standing.is_missing = not (entry and entry.done)
   end
   standing.start = start
-  standings[place] = standing
+  standings[index] = standing
 end
 
 local function total_of(standing)
@@ -80,7 +80,7 @@ local function total_of(standing)
   return standing.count
 end
 
--- score (text), place (from 0, -1: behind the last that is listed), sorted-set member; nil where it is no member.
+-- score (text), position (from 0, -1: behind the last that is listed), sorted-set member; nil where it is no member.
 local function find(standing, id)
   if layout.hashed then
     local packed = call('HGET', standing.hash, id)
@@ -88,15 +88,15 @@ local function find(standing, id)
     local member = layout.prefixed and string.sub(packed, 1, 6) .. id or id
     return number_text(struct.unpack('>d', packed, 7)), call('ZRANK', standing.zset, member) or -1, member
   end
-  local place = call('ZRANK', standing.zset, id)
-  if not place then return nil end
-  return call('ZSCORE', standing.zset, id), place, id
+  local position = call('ZRANK', standing.zset, id)
+  if not position then return nil end
+  return call('ZSCORE', standing.zset, id), position, id
 end
 
--- The rank of an entry at this place with this score.
-local function rank_at(standing, place, score)
-  if place < 0 then return 0 end
-  if ranking == 'ordinal' then return place + 1 end
+-- The rank of an entry at this position with this score.
+local function rank_at(standing, position, score)
+  if position < 0 then return 0 end
+  if ranking == 'ordinal' then return position + 1 end
   return count_ahead(standing, ranking, score) + 1
 end
 
@@ -113,37 +113,37 @@ answers[PAGE] = function(standing, offset, count, id)
   local first_rank, entries = part(standing, offset, offset + count - 1)
   local own = {}
   if id then
-    local score, place, member = find(standing, id)
-    if score then own = {rank_at(standing, place, score), score, member} end
+    local score, position, member = find(standing, id)
+    if score then own = {rank_at(standing, position, score), score, member} end
   end
   return {total_of(standing), first_rank, entries, own}
 end
 
 answers[MEMBER] = function(standing, id, around, before)
-  local score, place, member = find(standing, id)
+  local score, position, member = find(standing, id)
   if not score then return {total_of(standing)} end
   local previous = {}
   if before > 0 then
     local standing_before = standings[before]
     if standing_before.is_missing then return {INCOMPLETE, number_text(standing_before.start)} end
-    local old_score, old_place = find(standing_before, id)
-    if old_score then previous = {rank_at(standing_before, old_place, old_score), old_score} end
+    local old_score, old_position = find(standing_before, id)
+    if old_score then previous = {rank_at(standing_before, old_position, old_score), old_score} end
   end
-  if place < 0 then
+  if position < 0 then
     local from = math.max(0, call('ZCARD', standing.zset) - around)
     local first_rank, entries = part(standing, from, -1)
-    return {total_of(standing), place, from, first_rank, entries, previous, score, member}
+    return {total_of(standing), position, from, first_rank, entries, previous, score, member}
   end
-  local from = math.max(0, place - around)
-  local first_rank, entries = part(standing, from, place + around)
-  return {total_of(standing), place, from, first_rank, entries, previous}
+  local from = math.max(0, position - around)
+  local first_rank, entries = part(standing, from, position + around)
+  return {total_of(standing), position, from, first_rank, entries, previous}
 end
 
 answers[SUBSET] = function(standing, ids)
   local found = {}
   for index, id in ipairs(ids) do
-    local score, place, member = find(standing, id)
-    found[index] = score and {place, rank_at(standing, place, score), score, member} or {}
+    local score, position, member = find(standing, id)
+    found[index] = score and {position, rank_at(standing, position, score), score, member} or {}
   end
   return {total_of(standing), found}
 end
@@ -154,8 +154,8 @@ answers[AMOUNTS] = function(standing, counts)
     local stored = call('HMGET', standing.total, 'high', 'low')
     high, low = stored[1] or 0, stored[2] or 0
   end
-  for _, place in ipairs(counts) do
-    for _, count in ipairs(call('HVALS', KEYS[place])) do events = events + count end
+  for _, index in ipairs(counts) do
+    for _, count in ipairs(call('HVALS', KEYS[index])) do events = events + count end
   end
   return {total_of(standing), number_text(high), number_text(low), number_text(events)}
 end
@@ -170,7 +170,7 @@ local function is_before(one, other)
 end
 
 -- How many entries are ahead of a mark. Among equal scores the script uses a binary search.
-local function place_of(standing, mark)
+local function position_of(standing, mark)
   local score, time, id = number_text(mark[1]), mark[2], mark[3]
   local low = call('ZCOUNT', standing.zset, '-inf', '(' .. score)
   if id == '' then return low end
@@ -192,29 +192,29 @@ end
 answers[SPREAD] = function(standing, from, to, count)
   local listed = call('ZCARD', standing.zset)
   to = math.min(to, listed)
-  local step, places, entries = math.max(1, math.ceil((to - from) / count)), {}, {}
-  for place = from + math.floor(step / 2), to - 1, step do
-    local entry = call('ZRANGE', standing.zset, place, place, 'WITHSCORES')
-    places[#places + 1] = place
+  local step, positions, entries = math.max(1, math.ceil((to - from) / count)), {}, {}
+  for position = from + math.floor(step / 2), to - 1, step do
+    local entry = call('ZRANGE', standing.zset, position, position, 'WITHSCORES')
+    positions[#positions + 1] = position
     entries[#entries + 1], entries[#entries + 2] = entry[1], entry[2]
   end
-  return {total_of(standing), listed, places, entries}
+  return {total_of(standing), listed, positions, entries}
 end
 
 answers[SLICE] = function(standing, mark, before, count)
-  local place = place_of(standing, mark)
-  local from = math.max(0, place - before)
+  local position = position_of(standing, mark)
+  local from = math.max(0, position - before)
   local entries = {}
-  if place + count > from then
-    entries = call('ZRANGE', standing.zset, from, place + count - 1, 'WITHSCORES')
+  if position + count > from then
+    entries = call('ZRANGE', standing.zset, from, position + count - 1, 'WITHSCORES')
   end
-  return {total_of(standing), place, from, entries}
+  return {total_of(standing), position, from, entries}
 end
 
-answers[PLACES] = function(standing, marks)
-  local places = {}
-  for index, mark in ipairs(marks) do places[index] = place_of(standing, mark) end
-  return {total_of(standing), places}
+answers[POSITIONS] = function(standing, marks)
+  local positions = {}
+  for index, mark in ipairs(marks) do positions[index] = position_of(standing, mark) end
+  return {total_of(standing), positions}
 end
 
 local reply = {'OK'}

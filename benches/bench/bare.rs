@@ -19,6 +19,7 @@ use tempfile::NamedTempFile;
 use tokio::net::TcpListener;
 
 use crate::Result;
+use crate::kit::process::eventually;
 use crate::process::Process;
 use crate::service::{Kept, free_address};
 
@@ -65,7 +66,7 @@ impl Bare {
     pub async fn start(answer: &Kept) -> Result<Self> {
         let body = NamedTempFile::new()?;
         std::fs::write(body.path(), &answer.body)?;
-        let address = free_address()?;
+        let address = free_address();
         let headers = answer.headers.iter();
         let process = Process::start(
             Command::new(std::env::current_exe()?)
@@ -73,15 +74,14 @@ impl Bare {
                 .args(["--status", &answer.status.to_string(), "--body"])
                 .arg(body.path())
                 .args(headers.map(|(name, value)| format!("--header={name}: {value}"))),
-        )?;
-        let mut bare = Self {
+        );
+        let is_ready = async || tokio::net::TcpStream::connect(address).await.is_ok();
+        eventually("the reference is ready", is_ready).await;
+        Ok(Self {
             process,
             address,
             _body: body,
-        };
-        let is_ready = async || tokio::net::TcpStream::connect(address).await.is_ok();
-        bare.process.wait_until(is_ready).await?;
-        Ok(bare)
+        })
     }
 
     /// Where it listens.

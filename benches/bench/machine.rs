@@ -34,7 +34,7 @@ pub struct Machine {
 impl Machine {
     /// Looks around. What a system doesn't tell is `-`.
     pub async fn look(session: &Session) -> Result<Self> {
-        let info = session.redis.command(&["INFO", "server"]).await?;
+        let info = session.redis.call(&["INFO", "server"]).await?.text();
         let line = |name: &str| info.lines().find_map(|line| line.strip_prefix(name));
         let redis = match line("valkey_version:") {
             Some(version) => format!("Valkey {version}"),

@@ -8,6 +8,9 @@ mod beside;
 mod boards;
 mod growth;
 mod http;
+#[path = "../../tests/kit/mod.rs"]
+#[expect(dead_code, reason = "the tests need more of it")]
+mod kit;
 mod load;
 mod machine;
 mod memory;

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use crate::Result;
 use crate::boards::{Board, LIVE, ONE, REMEMBERED, ROLLING_MEMBER};
-use crate::load::{Load, Watched};
-use crate::redis::Redis;
+use crate::kit::redis::Reply;
+use crate::load::{Load, Watched, float};
+use crate::redis::{self, Redis};
 use crate::requests::{Members, Requests};
 use crate::service::Service;
 use crate::session::Session;
@@ -24,22 +25,22 @@ pub async fn of_entry(session: &Session, board: &Board) -> Result<f64> {
     // Ids begin with an `e` here, as the part before them does; standings and the like do not.
     let pattern = format!("st:{{{}}}:*:[^e]*", board.name);
     let redis = &session.redis;
-    let (mut bytes, mut entries) = (0.0, 0.0);
+    let (mut bytes, mut entries) = (0, 0);
     for key in redis.keys(&pattern).await? {
         bytes += redis
             .number(&["MEMORY", "USAGE", &key, "SAMPLES", "0"])
             .await?;
-        if redis.command(&["TYPE", &key]).await? == "zset" {
+        if redis.call(&["TYPE", &key]).await? == Reply::text_of("zset") {
             entries += redis.number(&["ZCARD", &key]).await?;
         }
     }
-    Ok(bytes / entries)
+    Ok(float(bytes) / float(entries))
 }
 
 /// The bytes of a remembered event id with its outcome: what servers of their own need more after each
 /// member of a board has had an event with an id.
 pub async fn of_id(program: &std::path::Path) -> Result<f64> {
-    let redis = Redis::start().await?;
+    let redis = redis::start().await;
     let service = Service::start(program, &redis).await?;
     let workload = Workload {
         board: &REMEMBERED,
@@ -65,12 +66,13 @@ pub async fn of_id(program: &std::path::Path) -> Result<f64> {
 /// The memory that Redis uses, and the number of its keys.
 async fn state(redis: &Redis) -> Result<(f64, f64)> {
     tokio::time::sleep(SETTLE_TIME).await;
-    let info = redis.command(&["INFO", "memory"]).await?;
+    let info = redis.call(&["INFO", "memory"]).await?.text();
     let used = info
         .lines()
         .find_map(|line| line.strip_prefix("used_memory:"))
         .ok_or("INFO names no used_memory")?;
-    Ok((used.trim().parse()?, redis.number(&["DBSIZE"]).await?))
+    let keys = redis.number(&["DBSIZE"]).await?;
+    Ok((used.trim().parse()?, float(keys)))
 }
 
 /// The most memory that the service had up to now, and under single events, batches and reads all at once.

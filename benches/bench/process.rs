@@ -1,19 +1,9 @@
-//! Programs that the benchmark starts, and what the system says about them.
+//! What the system says about programs that the benchmark starts.
 
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+pub use crate::kit::process::Process;
 
-use crate::Result;
-
-/// The longest wait for a program to be ready.
-const READY_WITHIN: Duration = Duration::from_secs(30);
-/// The pause between two looks whether it is.
-const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// What Linux counts CPU time in, on every architecture: `USER_HZ` of a second.
 const TICKS_PER_SECOND: f64 = 100.0;
-
-/// A running program; it ends with this value.
-pub struct Process(Child);
 
 /// The memory of a process, in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -25,37 +15,6 @@ pub struct Memory {
 }
 
 impl Process {
-    /// Starts a program that says nothing.
-    pub fn start(command: &mut Command) -> Result<Self> {
-        let program = command.get_program().to_string_lossy().into_owned();
-        let child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .map_err(|error| format!("{program} can't be started: {error}"))?;
-        Ok(Self(child))
-    }
-
-    /// Waits until the program is ready.
-    pub async fn wait_until(&mut self, is_ready: impl AsyncFn() -> bool) -> Result<()> {
-        let begun = Instant::now();
-        while !is_ready().await {
-            if let Some(status) = self.0.try_wait()? {
-                return Err(format!("a program ended before it was ready: {status}").into());
-            }
-            if begun.elapsed() > READY_WITHIN {
-                return Err("a program was not ready in time".into());
-            }
-            tokio::time::sleep(LOOK_INTERVAL).await;
-        }
-        Ok(())
-    }
-
-    /// Its number.
-    pub fn id(&self) -> u32 {
-        self.0.id()
-    }
-
     /// Its memory; `None` where there is no `/proc`.
     pub fn memory(&self) -> Option<Memory> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).ok()?;
@@ -68,14 +27,6 @@ impl Process {
             now: bytes("VmRSS:")?,
             peak: bytes("VmHWM:")?,
         })
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

@@ -68,7 +68,7 @@ impl Textbook {
             let mut words = vec!["EVAL", FILL, "4"];
             words.extend(SETS);
             words.extend(bounds.iter().map(String::as_str));
-            redis.command(&words).await?;
+            redis.call(&words).await?;
         }
         Ok(Self {
             members,
@@ -103,7 +103,7 @@ impl Textbook {
             Script::Add => ADD,
             Script::Rolling => ROLLING,
         };
-        let sha = redis.command(&["SCRIPT", "LOAD", source]).await?;
+        let sha = redis.call(&["SCRIPT", "LOAD", source]).await?.text();
         let keys: &[&str] = match script {
             Script::Add => &["2", "r:e:__rand_int____rand_int__", SETS[0]],
             Script::Rolling => &["4", SETS[0], SETS[1], SETS[2], SETS[3]],
@@ -138,8 +138,8 @@ fn figure(output: &[u8], column: &str) -> Result<f64> {
         format!("redis-benchmark printed no {column}: {output}")
     };
     let mut table = csv::Reader::from_reader(output);
-    let place = table.headers()?.iter().position(|name| name == column);
+    let index = table.headers()?.iter().position(|name| name == column);
     let row = table.records().next().ok_or_else(missing)??;
-    let text = place.and_then(|place| row.get(place)).ok_or_else(missing)?;
+    let text = index.and_then(|index| row.get(index)).ok_or_else(missing)?;
     Ok(text.parse()?)
 }

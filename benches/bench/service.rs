@@ -1,6 +1,6 @@
 //! The service that is measured, and calls to it that are not.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
@@ -8,6 +8,8 @@ use serde_json::Value;
 
 use crate::Result;
 use crate::http::{self, Connection};
+use crate::kit::process::eventually;
+use crate::kit::servers::free_ports;
 use crate::process::Process;
 use crate::redis::Redis;
 
@@ -63,13 +65,12 @@ impl Service {
     /// Starts this program on a Redis server and waits until it is ready. It gets nothing of the
     /// benchmark's environment, and finds no `.env`.
     pub async fn start(program: &Path, redis: &Redis) -> Result<Self> {
-        let url = format!("unix://{}", redis.socket().display());
-        Self::start_on(program, redis, &url).await
+        Self::start_on(program, redis, &redis.url()).await
     }
 
     /// The same with the address of the store, of which one server is this.
     pub async fn start_on(program: &Path, redis: &Redis, url: &str) -> Result<Self> {
-        let address = free_address()?;
+        let address = free_address();
         let socket = redis.socket();
         let process = Process::start(
             Command::new(program.canonicalize()?)
@@ -79,14 +80,13 @@ impl Service {
                 .env("STANDINGS_LISTEN", address.to_string())
                 .env("STANDINGS_LOG", "warn")
                 .current_dir(socket.parent().unwrap_or(&socket)),
-        )?;
-        let mut service = Self { process, address };
+        );
         let is_ready = async || {
             let ready = call(address, &http::get("/readyz", "")).await;
             ready.is_ok_and(|answer| answer.status == 200)
         };
-        service.process.wait_until(is_ready).await?;
-        Ok(service)
+        eventually("the service is ready", is_ready).await;
+        Ok(Self { process, address })
     }
 
     /// Where it listens.
@@ -128,9 +128,8 @@ impl Service {
 }
 
 /// An address of this machine that nobody listens on.
-pub fn free_address() -> Result<SocketAddr> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    Ok(listener.local_addr()?)
+pub fn free_address() -> SocketAddr {
+    ([127, 0, 0, 1], free_ports()[0]).into()
 }
 
 /// Sends one request and keeps the answer.

@@ -10,7 +10,7 @@ use tokio::sync::OnceCell;
 use crate::boards::Board;
 use crate::load::{Load, Sample, Watched, float};
 use crate::process::Process;
-use crate::redis::Redis;
+use crate::redis::{self, Redis};
 use crate::reference::Textbook;
 use crate::rollover::Rollover;
 use crate::service::Service;
@@ -81,7 +81,7 @@ impl Session {
     /// Starts the servers.
     pub async fn start(options: &Options) -> Result<Self> {
         let extent = Extent::new(options)?;
-        let redis = Redis::start().await?;
+        let redis = redis::start().await;
         let service = Service::start(&options.service, &redis).await?;
         tokio::time::sleep(IDLE_TIME).await;
         let idle_bytes = service.process().memory().map(|memory| memory.now);

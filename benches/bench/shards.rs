@@ -4,22 +4,16 @@
 //! event or a read takes, all servers together: what a cluster has to have is a multiple of that.
 
 use std::io::Write;
-use std::time::{Duration, Instant};
 
 use crate::boards::{BY_SHARDS, Board};
+use crate::kit::servers::{PRIMARIES, RedisServers};
 use crate::load::{Load, NODES_MAX, Sample, Watched};
-use crate::process::Process;
-use crate::redis::Redis;
-use crate::service::{Service, free_address};
+use crate::redis::{self, Redis};
+use crate::service::Service;
 use crate::session::Extent;
 use crate::workload::{Kind, Workload};
 use crate::{Options, Result, say};
 
-/// How many slots a cluster has.
-const SLOTS: usize = 16_384;
-/// The longest wait for a cluster to be formed, and the pause between two looks whether it is.
-const FORMED_WITHIN: Duration = Duration::from_secs(30);
-const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// What the boards are loaded with.
 const KINDS: [(Kind, &str); 4] = [
     (Kind::BATCH, "events in batches"),
@@ -37,14 +31,18 @@ pub async fn run(options: &Options) -> Result<()> {
         "| servers | shards | what | a second | Redis, µs each |"
     )?;
     writeln!(out, "| --- | --- | --- | --- | --- |")?;
-    for count in [1, NODES_MAX] {
-        let (servers, url) = start_servers(count).await?;
-        let service = Service::start_on(&options.service, &servers[0], &url).await?;
+    for count in [1, PRIMARIES] {
+        let servers = match count {
+            1 => RedisServers::one(redis::start().await),
+            _ => redis::start_cluster().await,
+        };
+        let (url, servers) = (&servers.url, &servers.nodes);
+        let service = Service::start_on(&options.service, &servers[0], url).await?;
         for board in &BY_SHARDS {
             say(&format!("{} on {count}", board.name));
             board.prepare(&service, extent.members).await?;
             for (kind, title) in KINDS {
-                let sample = load(&servers, &service, Workload { board, kind }, &extent).await?;
+                let sample = load(servers, &service, Workload { board, kind }, &extent).await?;
                 let redis_us = sample.cpu.redis.unwrap_or(f64::NAN) * 1e6 / sample.seconds;
                 let (rate, each) = (sample.per_second, redis_us / sample.per_second);
                 let shards = board.shards;
@@ -65,8 +63,8 @@ async fn load(
     extent: &Extent,
 ) -> Result<Sample> {
     let mut redis = [None; NODES_MAX];
-    for (place, server) in redis.iter_mut().zip(servers) {
-        *place = Some(server.id());
+    for (watched, server) in redis.iter_mut().zip(servers) {
+        *watched = Some(server.id());
     }
     let load = Load {
         address: service.address(),
@@ -74,7 +72,7 @@ async fn load(
         expected: workload.expected(),
         watched: Watched {
             redis,
-            service: Some(Process::id(service.process())),
+            service: Some(service.process().id()),
         },
     };
     let form = workload.form(service).await?;
@@ -84,61 +82,4 @@ async fn load(
 
 fn members(board: &Board, extent: &Extent) -> usize {
     board.members(extent.members)
-}
-
-/// A server, or a cluster of so many, and its address.
-async fn start_servers(count: usize) -> Result<(Vec<Redis>, String)> {
-    if count == 1 {
-        let server = Redis::start().await?;
-        let url = format!("unix://{}", server.socket().display());
-        return Ok((vec![server], url));
-    }
-    let mut servers = Vec::new();
-    let mut ports = Vec::new();
-    for _ in 0..count {
-        let [port, bus] = [
-            free_address()?.port().to_string(),
-            free_address()?.port().to_string(),
-        ];
-        let network = [
-            "--bind",
-            "127.0.0.1",
-            "--port",
-            &port,
-            "--cluster-port",
-            &bus,
-        ];
-        let arguments = [&network[..], &["--cluster-enabled", "yes"]].concat();
-        servers.push(Redis::start_with(&arguments).await?);
-        ports.push([port, bus]);
-    }
-    let [seed, bus] = &ports[0];
-    for (index, server) in servers.iter().enumerate() {
-        let [first, behind] = [index, index + 1].map(|index| index * SLOTS / count);
-        let [first, last] = [first, behind - 1].map(|slot| slot.to_string());
-        server
-            .command(&["CLUSTER", "ADDSLOTSRANGE", &first, &last])
-            .await?;
-        let epoch = (index + 1).to_string();
-        server
-            .command(&["CLUSTER", "SET-CONFIG-EPOCH", &epoch])
-            .await?;
-        server
-            .command(&["CLUSTER", "MEET", "127.0.0.1", seed, bus])
-            .await?;
-    }
-    for server in &servers {
-        let is_well = async || {
-            let info = server.command(&["CLUSTER", "INFO"]).await;
-            info.is_ok_and(|info| info.contains("cluster_state:ok"))
-        };
-        let begun = Instant::now();
-        while !is_well().await {
-            if begun.elapsed() > FORMED_WITHIN {
-                return Err("the cluster was not formed in time".into());
-            }
-            tokio::time::sleep(LOOK_INTERVAL).await;
-        }
-    }
-    Ok((servers, format!("redis-cluster://127.0.0.1:{seed}")))
 }

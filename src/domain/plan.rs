@@ -95,19 +95,19 @@ pub struct Write {
 pub struct Amount {
     /// By the weights, or without them.
     pub track: Track,
-    /// The share that is carried over, by its place in the board's `carryover`; `None`: the score itself.
+    /// The share that is carried over, by its index in the board's `carryover`; `None`: the score itself.
     pub carried: Option<usize>,
 }
 
 impl Amount {
-    /// Its place in [`Plan::amounts`].
+    /// Its index in [`Plan::amounts`].
     pub fn column(self, board: &Board) -> usize {
         let of_track = 1 + board.definition.carryover.len();
         let first = match self.track {
             Track::Shown => 0,
             Track::Real => of_track,
         };
-        first + self.carried.map_or(0, |place| place + 1)
+        first + self.carried.map_or(0, |index| index + 1)
     }
 }
 
@@ -355,11 +355,11 @@ impl Route {
     }
 }
 
-/// Where a share of a period's scores is carried over to, and its place in the board's `carryover`.
+/// Where a share of a period's scores is carried over to, and its index in the board's `carryover`.
 fn carried_to(board: &Board, period: &Period) -> Option<(usize, Period)> {
     let mut units = board.definition.carryover.keys();
-    let place = units.position(|unit| *unit == period.unit)?;
-    Some((place, board.calendar.next(period)?))
+    let index = units.position(|unit| *unit == period.unit)?;
+    Some((index, board.calendar.next(period)?))
 }
 
 impl Sum {

@@ -179,8 +179,8 @@ impl fmt::Display for Network {
 /// A count that an event enters.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Pool {
-    /// Its place among the allowances of its quota: 0 for `max`, and then those of `extra`.
-    pub place: usize,
+    /// Its index among the allowances of its quota: 0 for `max`, and then those of `extra`.
+    pub index: usize,
     /// Tells it from all other counts of its board.
     pub name: String,
 }
@@ -188,7 +188,7 @@ pub struct Pool {
 /// What an event takes of one quota: from the first of the pools that has enough left.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct QuotaUse {
-    /// The quota, by its place in the definition.
+    /// The quota, by its index in the definition.
     pub quota: usize,
     /// How much: events, or scaled points.
     pub amount: i64,
@@ -251,14 +251,14 @@ impl Quota {
                 .as_ref()
                 .is_some_and(|channel| extra.channel.contains(channel))
         });
-        let places = std::iter::once(0).chain(matching.map(|(index, _)| index + 1));
+        let indexes = std::iter::once(0).chain(matching.map(|(extra, _)| extra + 1));
         let measure = match self.measure {
             Measure::Events => "",
             Measure::Score => "score:",
         };
-        let pools = places.map(|place| Pool {
-            place,
-            name: format!("{measure}{place}:{name}"),
+        let pools = indexes.map(|index| Pool {
+            index,
+            name: format!("{measure}{index}:{name}"),
         });
         Ok(QuotaUse {
             quota,
@@ -296,8 +296,8 @@ impl Quota {
 /// What an event takes of each of its board's quotas; the first field that one of them misses.
 pub fn uses(board: &Board, event: &Event, at: Timestamp) -> Result<Vec<QuotaUse>, Dimension> {
     let quotas = board.quotas.iter().enumerate();
-    let uses = quotas.map(|(place, quota)| {
-        let used = quota.use_of(place, board, &event.origin, Some(&event.member), at)?;
+    let uses = quotas.map(|(index, quota)| {
+        let used = quota.use_of(index, board, &event.origin, Some(&event.member), at)?;
         let amount = match quota.measure {
             Measure::Events => 1,
             Measure::Score => event.score.scaled().abs(),
@@ -317,7 +317,7 @@ pub fn counts(
 ) -> Vec<QuotaUse> {
     let quotas = board.quotas.iter().enumerate();
     quotas
-        .filter_map(|(place, quota)| quota.use_of(place, board, origin, member, at).ok())
+        .filter_map(|(index, quota)| quota.use_of(index, board, origin, member, at).ok())
         .collect()
 }
 
@@ -359,9 +359,9 @@ pub fn check(definition: &Definition) -> Vec<(String, &'static str)> {
     if definition.quotas.len() > QUOTAS_MAX {
         errors.push(("/quotas".to_owned(), "a board has up to 8 quotas"));
     }
-    for (place, quota) in definition.quotas.iter().enumerate() {
+    for (index, quota) in definition.quotas.iter().enumerate() {
         let mut refuse =
-            |field: &str, detail| errors.push((format!("/quotas/{place}{field}"), detail));
+            |field: &str, detail| errors.push((format!("/quotas/{index}{field}"), detail));
         let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         if !(1..=64).contains(&quota.name.len()) || !quota.name.bytes().all(allowed) {
             refuse(
@@ -375,7 +375,7 @@ pub fn check(definition: &Definition) -> Vec<(String, &'static str)> {
                 "names that begin with `attempts-` are those of the quotas of `max_attempts`",
             );
         }
-        if definition.quotas[..place]
+        if definition.quotas[..index]
             .iter()
             .any(|other| other.name == quota.name)
         {
@@ -498,7 +498,7 @@ mod tests {
         let names: Vec<_> = used
             .pools
             .iter()
-            .map(|pool| (pool.place, &*pool.name))
+            .map(|pool| (pool.index, &*pool.name))
             .collect();
         assert_eq!(
             names,

@@ -13,12 +13,14 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 
-use super::reader::{Found, ReadError, Reader};
+use super::reader::{ReadError, Reader};
 use super::{LiveBoard, LiveShard};
 use crate::domain::board::Ranking;
 use crate::domain::ids::MemberId;
 use crate::domain::series::Standing;
-use crate::store::standings::{Entry, Mark, Neighbourhood, Page, Query, Slice, Spread, Subset};
+use crate::store::standings::{
+    Answer, Entry, Mark, Neighbourhood, Page, Query, Slice, Spread, Subset,
+};
 
 /// How many entries each shard shows in a round of the search for a page's beginning.
 const SAMPLES: u64 = 16;
@@ -36,14 +38,14 @@ pub(crate) struct Merged<'a> {
     keep_top: Option<u64>,
 }
 
-/// The part of a shard's list in which a page begins, by places.
+/// The part of a shard's list in which a page begins, by positions.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     from: u64,
     to: u64,
 }
 
-/// A sample: where it stands, in which shard and at which place there.
+/// A sample: where it stands, in which shard and at which position there.
 type Sample = (Mark, usize, u64);
 
 impl<'a> Merged<'a> {
@@ -66,15 +68,16 @@ impl<'a> Merged<'a> {
         member: Option<&MemberId>,
     ) -> Result<Page, ReadError> {
         let (total, entries) = self.list(offset, count).await?;
-        let mut page = Page {
+        let me = match member {
+            Some(member) => self.own(member).await?,
+            None => None,
+        };
+        Ok(Page {
             total,
             entries,
-            me: None,
-        };
-        if let Some(member) = member {
-            page.me = self.own(member).await?;
-        }
-        Ok(page)
+            me,
+            ..Page::default()
+        })
     }
 
     /// A member, up to `around` neighbours on each side, and where it stood in `previous`.
@@ -94,8 +97,8 @@ impl<'a> Merged<'a> {
         let previous = previous.map(|entry| (entry.rank, entry.score));
         let slices = self.slices(&mark, |_| (around, around + 1)).await?;
         let total = slices.iter().map(|slice| slice.total).sum();
-        let place: u64 = slices.iter().map(|slice| slice.place).sum();
-        if !is_listed || self.keep_top.is_some_and(|keep_top| place >= keep_top) {
+        let position: u64 = slices.iter().map(|slice| slice.position).sum();
+        if !is_listed || self.keep_top.is_some_and(|keep_top| position >= keep_top) {
             let found = self.unlisted(total, &mark, around).await?;
             return Ok(Some(Arc::new(Neighbourhood { previous, ..found })));
         }
@@ -103,7 +106,7 @@ impl<'a> Merged<'a> {
         let mut ahead: Vec<&Mark> = Vec::new();
         let mut behind: Vec<&Mark> = Vec::new();
         for slice in &slices {
-            let ahead_count = usize::try_from(slice.place - slice.from).unwrap_or(usize::MAX);
+            let ahead_count = usize::try_from(slice.position - slice.from).unwrap_or(usize::MAX);
             let (first, rest) = slice.entries.split_at(ahead_count.min(slice.entries.len()));
             ahead.extend(first);
             behind.extend(rest);
@@ -112,19 +115,21 @@ impl<'a> Merged<'a> {
         behind.sort_unstable();
         let around = usize::try_from(around).unwrap_or(usize::MAX);
         let ahead = &ahead[ahead.len().saturating_sub(around)..];
-        let listed = self.keep_top.map_or(u64::MAX, |keep_top| keep_top - place);
+        let listed = self
+            .keep_top
+            .map_or(u64::MAX, |keep_top| keep_top - position);
         let listed = usize::try_from(listed).unwrap_or(usize::MAX);
         behind.truncate(around.saturating_add(1).min(listed));
         if behind.first() != Some(&&mark) {
             // It has moved in between.
             return Err(ReadError::Retry);
         }
-        let from = place - ahead.len() as u64;
+        let from = position - ahead.len() as u64;
         let marks = ahead.iter().chain(&behind).copied();
         let entries = self.ranked(from, marks).await?;
         Ok(Some(Arc::new(Neighbourhood {
             total,
-            place: Some(place + 1),
+            ordinal_rank: Some(position + 1),
             entries,
             index: ahead.len(),
             previous,
@@ -133,20 +138,23 @@ impl<'a> Merged<'a> {
 
     /// Some members.
     pub(crate) async fn subset(&self, members: &[MemberId]) -> Result<Subset, ReadError> {
-        let mut places = vec![Vec::new(); self.live.shards.len()];
-        for (place, member) in members.iter().enumerate() {
-            places[self.live.board.shard_of(member)].push(place);
+        let mut indexes = vec![Vec::new(); self.live.shards.len()];
+        for (index, member) in members.iter().enumerate() {
+            indexes[self.live.board.shard_of(member)].push(index);
         }
-        let queries = places.iter().map(|places| Query::Subset {
+        let queries = indexes.iter().map(|indexes| Query::Subset {
             standing: self.standing,
-            members: places.iter().map(|place| members[*place].clone()).collect(),
+            members: indexes
+                .iter()
+                .map(|index| members[*index].clone())
+                .collect(),
         });
         let of_shards = self.ask_each::<Arc<Subset>>(queries).await?;
         let total = of_shards.iter().map(|subset| subset.total).sum();
         let mut entries = vec![None; members.len()];
-        for (places, subset) in places.iter().zip(&of_shards) {
-            for (place, entry) in places.iter().zip(&subset.entries) {
-                entries[*place].clone_from(entry);
+        for (indexes, subset) in indexes.iter().zip(&of_shards) {
+            for (index, entry) in indexes.iter().zip(&subset.entries) {
+                entries[*index].clone_from(entry);
             }
         }
         let listed: Vec<Mark> = entries
@@ -194,7 +202,7 @@ impl<'a> Merged<'a> {
         entries.push(mark.entry(&self.live.board, None)?);
         Ok(Neighbourhood {
             total,
-            place: None,
+            ordinal_rank: None,
             index: entries.len() - 1,
             entries,
             previous: None,
@@ -216,8 +224,8 @@ impl<'a> Merged<'a> {
             let slices = self.slices(&begin, |shard| (0, wanted[shard])).await?;
             let has_more = |shard: &usize| slices[*shard].entries.len() as u64 >= wanted[*shard];
             let total = slices.iter().map(|slice| slice.total).sum();
-            let place: u64 = slices.iter().map(|slice| slice.place).sum();
-            let Some(skip) = offset.checked_sub(place) else {
+            let position: u64 = slices.iter().map(|slice| slice.position).sum();
+            let Some(skip) = offset.checked_sub(position) else {
                 // So many have moved ahead in between that the search has to begin anew.
                 return Err(ReadError::Retry);
             };
@@ -249,7 +257,7 @@ impl<'a> Merged<'a> {
         }
     }
 
-    /// A mark that lies no further than [`SKIP_MAX`] ahead of the place `offset`.
+    /// A mark that lies no further than [`SKIP_MAX`] ahead of the position `offset`.
     async fn begin_of(&self, offset: u64) -> Result<Mark, ReadError> {
         let mut begin = Mark::FIRST;
         if offset <= SKIP_MAX {
@@ -278,15 +286,15 @@ impl<'a> Merged<'a> {
             } else {
                 break;
             }
-            let place: u64 = parts.iter().map(|part| part.from).sum();
-            if offset.saturating_sub(place) <= SKIP_MAX {
+            let position: u64 = parts.iter().map(|part| part.from).sum();
+            if offset.saturating_sub(position) <= SKIP_MAX {
                 break;
             }
         }
         Ok(begin)
     }
 
-    /// Entries of these marks, of which the first stands at the place `from`.
+    /// Entries of these marks, of which the first stands at the position `from`.
     async fn ranked(
         &self,
         from: u64,
@@ -296,7 +304,7 @@ impl<'a> Merged<'a> {
         let marks: Vec<&Mark> = marks.collect();
         let mut rank = from + 1;
         if let (Some(first), Ranking::Competition) = (marks.first(), board.definition.ranking) {
-            let ahead = self.places(vec![first.of_score()]).await?;
+            let ahead = self.positions(vec![first.of_score()]).await?;
             // It is read after the entries: who has come ahead meanwhile does not count.
             rank = ahead.first().map_or(rank, |ahead| rank.min(ahead + 1));
         }
@@ -316,31 +324,31 @@ impl<'a> Merged<'a> {
         if marks.is_empty() {
             return Ok(Vec::new());
         }
-        let places = self.places(marks.to_vec()).await?;
+        let positions = self.positions(marks.to_vec()).await?;
         let ranks = match self.live.board.definition.ranking {
             Ranking::Competition => {
                 let marks = marks.iter().map(Mark::of_score).collect();
-                self.places(marks).await?
+                self.positions(marks).await?
             }
-            Ranking::Ordinal | Ranking::Dense => places.clone(),
+            Ranking::Ordinal | Ranking::Dense => positions.clone(),
         };
-        let is_listed = |place: u64| self.keep_top.is_none_or(|keep_top| place < keep_top);
-        let both = places.into_iter().zip(ranks);
-        let ranks = both.map(|(place, rank)| is_listed(place).then_some(rank + 1));
+        let is_listed = |position: u64| self.keep_top.is_none_or(|keep_top| position < keep_top);
+        let both = positions.into_iter().zip(ranks);
+        let ranks = both.map(|(position, rank)| is_listed(position).then_some(rank + 1));
         Ok(ranks.collect())
     }
 
     /// How many entries are ahead of marks.
-    async fn places(&self, marks: Vec<Mark>) -> Result<Vec<u64>, ReadError> {
+    async fn positions(&self, marks: Vec<Mark>) -> Result<Vec<u64>, ReadError> {
         let mut sums = vec![0; marks.len()];
-        let query = Query::Places {
+        let query = Query::Positions {
             standing: self.standing,
             marks,
         };
         let queries = self.live.shards.iter().map(|_| query.clone());
-        for places in self.ask_each::<Arc<[u64]>>(queries).await? {
-            for (sum, place) in sums.iter_mut().zip(places.iter()) {
-                *sum += place;
+        for positions in self.ask_each::<Arc<[u64]>>(queries).await? {
+            for (sum, position) in sums.iter_mut().zip(positions.iter()) {
+                *sum += position;
             }
         }
         Ok(sums)
@@ -351,7 +359,7 @@ impl<'a> Merged<'a> {
         &self,
         mark: &Mark,
         count: impl Fn(usize) -> (u64, u64),
-    ) -> Result<Vec<Slice>, ReadError> {
+    ) -> Result<Vec<Arc<Slice>>, ReadError> {
         let queries = (0..self.live.shards.len()).map(|shard| {
             let (before, count) = count(shard);
             Query::Slice {
@@ -361,16 +369,11 @@ impl<'a> Merged<'a> {
                 count,
             }
         });
-        Ok(self
-            .ask_each::<Arc<Slice>>(queries)
-            .await?
-            .into_iter()
-            .map(Arc::unwrap_or_clone)
-            .collect())
+        self.ask_each(queries).await
     }
 
     /// Asks each shard one query, all at once.
-    async fn ask_each<T: TryFrom<Found>>(
+    async fn ask_each<T: TryFrom<Answer>>(
         &self,
         queries: impl Iterator<Item = Query>,
     ) -> Result<Vec<T>, ReadError> {
@@ -379,7 +382,7 @@ impl<'a> Merged<'a> {
         join_all(asked).await.into_iter().collect()
     }
 
-    async fn ask<T: TryFrom<Found>>(
+    async fn ask<T: TryFrom<Answer>>(
         &self,
         shard: &LiveShard,
         query: Query,
@@ -389,13 +392,13 @@ impl<'a> Merged<'a> {
     }
 }
 
-/// Leaves of each shard's part what samples show that the place `offset` can lie in. Returns the last sample that is
-/// known to be no further than that place, where all parts begin then; `None` if there is none.
+/// Leaves of each shard's part what samples show that the position `offset` can lie in. Returns the last sample that is
+/// known to be no further than that position, where all parts begin then; `None` if there is none.
 fn narrow(parts: &mut [Part], spreads: &[Spread], offset: u64) -> Option<Mark> {
     let mut samples: Vec<Sample> = Vec::new();
     for (shard, spread) in spreads.iter().enumerate() {
         let marks = spread.entries.iter();
-        samples.extend(marks.map(|(place, mark)| (mark.clone(), shard, *place)));
+        samples.extend(marks.map(|(position, mark)| (mark.clone(), shard, *position)));
     }
     samples.sort_unstable();
     // What is surely ahead of a sample in each shard begins behind the last sample there, …
@@ -405,18 +408,18 @@ fn narrow(parts: &mut [Part], spreads: &[Spread], offset: u64) -> Option<Mark> {
         .iter()
         .zip(&*parts)
         .map(|(spread, part)| {
-            let places = spread.entries.iter().rev().map(|(place, _)| *place);
-            std::iter::once(part.to).chain(places).collect()
+            let positions = spread.entries.iter().rev().map(|(position, _)| *position);
+            std::iter::once(part.to).chain(positions).collect()
         })
         .collect();
     let mut begin = None;
     let mut end = None;
-    for (mark, shard, place) in samples {
+    for (mark, shard, position) in samples {
         next[shard].pop();
-        ahead[shard] = place;
+        ahead[shard] = position;
         let at_most = |other: usize| {
             let next = next[other].last().copied();
-            next.filter(|_| other != shard).unwrap_or(place)
+            next.filter(|_| other != shard).unwrap_or(position)
         };
         let highest: u64 = (0..parts.len()).map(at_most).sum();
         let lowest: u64 = ahead.iter().sum();
@@ -425,7 +428,7 @@ fn narrow(parts: &mut [Part], spreads: &[Spread], offset: u64) -> Option<Mark> {
         } else if lowest > offset && end.is_none() {
             end = Some((0..parts.len()).map(at_most).collect::<Vec<u64>>());
         }
-        ahead[shard] = place + 1;
+        ahead[shard] = position + 1;
     }
     for (part, to) in parts.iter_mut().zip(end.into_iter().flatten()) {
         part.to = part.to.min(to);
@@ -450,26 +453,26 @@ mod tests {
         Mark { score, member }
     }
 
-    /// Some places of a list, evenly spread, as `scripts/read.lua` chooses them.
+    /// Some positions of a list, evenly spread, as `scripts/read.lua` chooses them.
     fn spread(list: &[Mark], part: Part, count: u64) -> Spread {
         let listed = list.len() as u64;
         let (from, to) = (part.from, part.to.min(listed));
         let length = to.saturating_sub(from);
         let step = length.div_ceil(count).max(1);
-        let places = (from..to).step_by(usize::try_from(step).unwrap());
-        let at = |place| (place, list[usize::try_from(place).unwrap()].clone());
+        let positions = (from..to).step_by(usize::try_from(step).unwrap());
+        let at = |position| (position, list[usize::try_from(position).unwrap()].clone());
         Spread {
             total: listed,
             listed,
-            entries: places.map(at).collect(),
+            entries: positions.map(at).collect(),
         }
     }
 
     proptest! {
-        /// However the entries are spread over shards, each round keeps the place that is looked for in every part, and
-        /// what it returns is no further than that place.
+        /// However the entries are spread over shards, each round keeps the position that is looked for in every part, and
+        /// what it returns is no further than that position.
         #[test]
-        fn narrowing_never_loses_the_place(
+        fn narrowing_never_loses_the_position(
             entries in vec((vec((-3_i64..3, any::<u16>()), 0..40), 1..5_usize), 1..4),
             offset in 0_u64..120,
             samples in 1_u64..6,
@@ -486,7 +489,7 @@ mod tests {
                 all.extend(list.iter().map(|mark| (mark, shard)));
             }
             all.sort_unstable();
-            // How many of each shard are ahead of the place.
+            // How many of each shard are ahead of the position.
             let ahead = all.iter().take(usize::try_from(offset).unwrap());
             let mut cut = vec![0_u64; lists.len()];
             for (_, shard) in ahead {
@@ -509,8 +512,8 @@ mod tests {
                 let from: u64 = parts.iter().map(|part| part.from).sum();
                 prop_assert!(from <= offset);
                 let Some(begin) = begin else { break };
-                let place = all.iter().filter(|(mark, _)| **mark < begin).count() as u64;
-                prop_assert!(place <= offset);
+                let position = all.iter().filter(|(mark, _)| **mark < begin).count() as u64;
+                prop_assert!(position <= offset);
             }
         }
     }

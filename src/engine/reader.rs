@@ -4,100 +4,20 @@
 //! it accepts an older answer by a replica.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio::sync::OnceCell;
 
 use super::batcher::{SMALL_COST_US_MAX, Work};
-use super::voters::Voters;
 use super::{Engine, Error, LiveBoard, LiveShard};
 use crate::domain::series::Series;
 use crate::domain::shard::Shard;
-use crate::store::standings::{Amounts, Answer, Neighbourhood, Page, Query, Slice, Spread, Subset};
+use crate::store::standings::{Answer, Query};
 use crate::store::{Dated, Freshness, Store, StoreError, Versioned};
 
 /// For how long the queries of one call may keep Redis busy, in microseconds.
 const CALL_COST_US_MAX: usize = 1_000;
-
-/// An answer, shared by all who asked the same.
-#[derive(Clone, Debug)]
-pub enum Found {
-    /// A part of a standing.
-    Page(Arc<SharedPage>),
-    /// A member and its neighbours; `None` where it is not listed.
-    Member(Option<Arc<Neighbourhood>>),
-    /// Some members.
-    Subset(Arc<Subset>),
-    /// What a standing amounts to.
-    Amounts(Amounts),
-    /// Some entries of a shard, evenly spread.
-    Spread(Spread),
-    /// Some entries of a shard around a mark.
-    Slice(Arc<Slice>),
-    /// How many entries of a shard are ahead of marks.
-    Places(Arc<[u64]>),
-    /// The derived standing whose newest period begins here, in milliseconds, has to be completed.
-    Incomplete(i64),
-}
-
-/// A page, and what becomes of it outside, which is made once.
-#[derive(Debug, Default)]
-pub struct SharedPage {
-    /// The page.
-    pub page: Page,
-    /// The voters of its entries and of its `me`.
-    pub voters: OnceCell<Voters>,
-    /// The document that it is sent as, and its tag.
-    pub rendered: OnceLock<Rendered>,
-}
-
-impl SharedPage {
-    /// A page of which nothing has been made yet.
-    pub fn new(page: Page) -> Self {
-        Self {
-            page,
-            ..Self::default()
-        }
-    }
-}
-
-/// A document as it is sent.
-#[derive(Clone, Debug)]
-pub struct Rendered {
-    /// Its bytes.
-    pub body: Bytes,
-    /// Tells it from others.
-    pub tag: String,
-}
-
-/// Takes an answer of one kind out of [`Found`]; the error is that it is of another kind.
-macro_rules! try_from_found {
-    ($($kind:ident => $answer:ty),* $(,)?) => {
-        $(impl TryFrom<Found> for $answer {
-            type Error = ();
-
-            fn try_from(found: Found) -> Result<Self, ()> {
-                match found {
-                    Found::$kind(answer) => Ok(answer),
-                    _ => Err(()),
-                }
-            }
-        })*
-    };
-}
-
-try_from_found! {
-    Page => Arc<SharedPage>,
-    Member => Option<Arc<Neighbourhood>>,
-    Subset => Arc<Subset>,
-    Amounts => Amounts,
-    Spread => Spread,
-    Slice => Arc<Slice>,
-    Places => Arc<[u64]>,
-}
 
 /// Why a read has no answer.
 #[derive(Clone, Debug)]
@@ -117,21 +37,6 @@ impl From<Error> for ReadError {
 impl From<StoreError> for ReadError {
     fn from(error: StoreError) -> Self {
         Self::Failed(error.into())
-    }
-}
-
-impl From<Answer> for Found {
-    fn from(answer: Answer) -> Self {
-        match answer {
-            Answer::Page(page) => Self::Page(Arc::new(SharedPage::new(page))),
-            Answer::Member(member) => Self::Member(member.map(Arc::new)),
-            Answer::Subset(subset) => Self::Subset(Arc::new(subset)),
-            Answer::Amounts(amounts) => Self::Amounts(amounts),
-            Answer::Spread(spread) => Self::Spread(spread),
-            Answer::Slice(slice) => Self::Slice(Arc::new(slice)),
-            Answer::Places(places) => Self::Places(places.into()),
-            Answer::Incomplete(start_ms) => Self::Incomplete(start_ms),
-        }
     }
 }
 
@@ -165,7 +70,7 @@ pub struct Asked {
 
 impl Work for Reading {
     type Job = Query;
-    type Answer = Result<Dated<Versioned<Found>>, StoreError>;
+    type Answer = Result<Dated<Versioned<Answer>>, StoreError>;
     type Load = Asked;
 
     fn admit(&self, load: &mut Asked, query: &Query) -> bool {
@@ -182,12 +87,12 @@ impl Work for Reading {
     }
 
     async fn call(&self, jobs: Vec<Query>) -> Vec<Self::Answer> {
-        let mut places: HashMap<&Query, usize> = HashMap::with_capacity(jobs.len());
+        let mut indexes: HashMap<&Query, usize> = HashMap::with_capacity(jobs.len());
         let mut distinct = Vec::with_capacity(jobs.len());
-        let place_of: Vec<usize> = jobs
+        let index_of: Vec<usize> = jobs
             .iter()
             .map(|query| {
-                *places.entry(query).or_insert_with(|| {
+                *indexes.entry(query).or_insert_with(|| {
                     distinct.push(query.clone());
                     distinct.len() - 1
                 })
@@ -198,18 +103,12 @@ impl Work for Reading {
             .read_standings(&self.shard, &distinct, self.freshness);
         match read.await {
             Ok(Dated { value, as_of }) => {
-                let found: Option<Vec<Found>> = match value {
-                    Versioned::Current(answers) => {
-                        Some(answers.into_iter().map(Found::from).collect())
-                    }
-                    Versioned::Stale => None,
-                };
-                let of_job = |place: usize| match &found {
-                    Some(found) => Versioned::Current(found[place].clone()),
-                    None => Versioned::Stale,
+                let of_job = |index: usize| match &value {
+                    Versioned::Current(answers) => Versioned::Current(answers[index].clone()),
+                    Versioned::Stale => Versioned::Stale,
                 };
                 let dated = |value| Ok(Dated { value, as_of });
-                place_of.into_iter().map(of_job).map(dated).collect()
+                index_of.into_iter().map(of_job).map(dated).collect()
             }
             Err(error) => vec![Err(error); jobs.len()],
         }
@@ -253,7 +152,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Asks a shard one query. Where there is no answer yet, it does what it takes to have one at the next attempt.
-    pub(crate) async fn ask<T: TryFrom<Found>>(
+    pub(crate) async fn ask<T: TryFrom<Answer>>(
         &self,
         shard: &LiveShard,
         series: Series,
@@ -264,14 +163,14 @@ impl<'a> Reader<'a> {
         let fault = || StoreError::Unexpected("a read without its answer".into());
         let Dated { value, as_of } = answer.ok_or_else(fault)??;
         match value {
-            Versioned::Current(Found::Incomplete(start_ms)) => {
+            Versioned::Current(Answer::Incomplete(start_ms)) => {
                 let completed = self.engine.complete_from(&shard.shard, series, start_ms);
                 completed.await?;
             }
-            Versioned::Current(found) => {
+            Versioned::Current(answer) => {
                 let mut oldest = self.as_of.lock();
                 *oldest = oldest.into_iter().chain(as_of).min();
-                return Ok(T::try_from(found).map_err(|_| fault())?);
+                return Ok(T::try_from(answer).map_err(|_| fault())?);
             }
             Versioned::Stale => self.engine.reload(&shard.shard.id).await?,
         }

@@ -146,14 +146,14 @@ pub async fn get(
         .initial_scores(&id, (page - 1) * size, size)
         .await?;
     let decimals = found.live.board.definition.decimals;
-    let entries = found.shared.page.entries.iter();
+    let entries = found.page.entries.iter();
     let entries = entries.map(|entry| InitialEntry {
         member: Arc::clone(&entry.member),
         score: entry.score.shown(decimals),
     });
     Ok(JsonResponse(InitialPage {
         board,
-        total: found.shared.page.total,
+        total: found.page.total,
         page,
         size,
         entries: entries.collect(),

@@ -73,7 +73,7 @@ pub async fn serve(
     limits: Limits,
     stop: CancellationToken,
 ) {
-    let places = Arc::new(Semaphore::new(limits.connections));
+    let permits = Arc::new(Semaphore::new(limits.connections));
     let mut reserved: VecDeque<Reserved> = VecDeque::with_capacity(RESERVE);
     let mut connections = JoinSet::new();
     let mut pause = PAUSE_MIN;
@@ -105,16 +105,16 @@ pub async fn serve(
         let activity = Arc::new(Activity::default());
         let (times, stop) = (limits.times, stop.clone());
         let open = Open::new();
-        if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
+        if let Ok(permit) = Arc::clone(&permits).try_acquire_owned() {
             let router = routers.all.clone();
             connections.spawn(async move {
                 drive(stream, router, activity, times, true, stop).await;
-                drop((place, open));
+                drop((permit, open));
             });
             continue;
         }
         counter!("standings_http_connections_refused_total").increment(1);
-        make_place(&mut reserved);
+        make_room(&mut reserved);
         let (router, shared) = (routers.reserve.clone(), Arc::clone(&activity));
         let task = connections.spawn(async move {
             drive(stream, router, shared, times, false, stop).await;
@@ -126,8 +126,8 @@ pub async fn serve(
     while connections.join_next().await.is_some() {}
 }
 
-/// Closes the oldest connection of the reserve that has no request under way, if there is no place for another one.
-fn make_place(reserved: &mut VecDeque<Reserved>) {
+/// Closes the oldest connection of the reserve that has no request under way, if there is no room for another one.
+fn make_room(reserved: &mut VecDeque<Reserved>) {
     reserved.retain(|one| !one.task.is_finished());
     if reserved.len() < RESERVE {
         return;

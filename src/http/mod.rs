@@ -200,7 +200,7 @@ fn routes(keys: &ApiKeys) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(standings::subset))
         .routes(routes!(standings::member))
         .routes(routes!(standings::stats))
-        .routes(routes!(standings::query));
+        .routes(routes!(standings::queries::query));
     let write = OpenApiRouter::new()
         .routes(routes!(events::post_one))
         .routes(routes!(events::post_many));

@@ -87,8 +87,8 @@ impl QuotaState {
         let decimals = quota.decimals(board);
         let show = |amount: i64| Score::from_stored(amount).shown(decimals);
         let allowances = quota.allowances(board);
-        let allowance = |place: usize| {
-            let (max, used) = (*allowances.get(place)?, *taken.of_allowances.get(place)?);
+        let allowance = |index: usize| {
+            let (max, used) = (*allowances.get(index)?, *taken.of_allowances.get(index)?);
             Some(Allowance {
                 max: show(max),
                 used: show(used),
@@ -101,7 +101,7 @@ impl QuotaState {
             name: quota.name.clone(),
             window: quota.window.to_string(),
             base: allowance(0)?,
-            extra: extra.filter_map(|pool| allowance(pool.place)).collect(),
+            extra: extra.filter_map(|pool| allowance(pool.index)).collect(),
             frees_at: taken
                 .frees_at
                 .or(quota.frees_at(board, now).filter(|_| !is_untouched)),

@@ -10,9 +10,10 @@ use crate::domain::board::{Board, FieldError};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::score::Score;
 use crate::domain::shard::Shard;
-use crate::engine::reader::{ReadError, Reader, SharedPage};
+use crate::engine::reader::{ReadError, Reader};
 use crate::engine::{ATTEMPTS_MAX, LiveBoard};
 use crate::store::initial::{CALL_MEMBERS_MAX, Initialized};
+use crate::store::standings::Page;
 use crate::store::{Freshness, Versioned};
 
 /// The most members of one request.
@@ -24,7 +25,7 @@ pub struct FoundInitial {
     /// The board.
     pub live: Arc<LiveBoard>,
     /// The scores, best first.
-    pub shared: Arc<SharedPage>,
+    pub page: Arc<Page>,
 }
 
 impl Service {
@@ -67,8 +68,8 @@ impl Service {
         for some in (0..calls).map(|call| part(scores, call)) {
             match self.engine.store.set_initial(shard, some).await? {
                 Versioned::Current(Initialized::Done(members)) => count = members,
-                Versioned::Current(Initialized::OutOfRange(place)) => {
-                    let beyond = some.get(place).map(|(member, _)| {
+                Versioned::Current(Initialized::OutOfRange(index)) => {
+                    let beyond = some.get(index).map(|(member, _)| {
                         let decimals = shard.definition.decimals;
                         let max = decimals.score_max().shown(decimals);
                         let detail =
@@ -95,7 +96,7 @@ impl Service {
             let standing = live.board.initial_scores();
             let reader = Reader::new(&self.engine, &live, Freshness::Current);
             match reader.page(standing, offset, size, None).await {
-                Ok(shared) => return Ok(FoundInitial { live, shared }),
+                Ok(page) => return Ok(FoundInitial { live, page }),
                 Err(ReadError::Retry) => {}
                 Err(ReadError::Failed(error)) => return Err(error),
             }

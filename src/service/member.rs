@@ -9,8 +9,8 @@ use crate::domain::ids::MemberId;
 use crate::domain::series::Standing;
 use crate::engine::merge::Merged;
 use crate::engine::reader::{ReadError, Reader};
-use crate::engine::voters::Voters;
 use crate::store::standings::{Neighbourhood, Query};
+use crate::store::voters::Voters;
 
 /// The most neighbours on each side.
 pub const AROUND_MAX: u64 = 100;
@@ -68,9 +68,7 @@ impl View for MemberView {
             found = reader.member(standings, &self.member, around).await?;
         }
         let neighbourhood = found.ok_or_else(not_found)?;
-        let entries = neighbourhood.entries.iter();
-        let periods = target.periods(board);
-        let voters = reader.engine.voters(live, &periods, entries).await?;
+        let voters = attempt.voters(neighbourhood.entries.iter()).await?;
         Ok(FoundMember {
             previous,
             neighbourhood,

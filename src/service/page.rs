@@ -6,9 +6,9 @@ use super::standing::{Attempt, View};
 use crate::domain::ids::MemberId;
 use crate::domain::series::Standing;
 use crate::engine::merge::Merged;
-use crate::engine::reader::{ReadError, Reader, SharedPage};
-use crate::engine::voters::Voters;
-use crate::store::standings::Query;
+use crate::engine::reader::{ReadError, Reader};
+use crate::store::standings::{Page, Query};
+use crate::store::voters::Voters;
 
 /// The most entries of a page.
 pub const PAGE_SIZE_MAX: u64 = 1_000;
@@ -31,8 +31,8 @@ pub struct PageView {
 /// A page.
 #[derive(Clone, Debug, Default)]
 pub struct FoundPage {
-    /// What it says.
-    pub shared: Arc<SharedPage>,
+    /// What it says, shared by all who asked for the same.
+    pub page: Arc<Page>,
     /// The voters of its entries and of its `me`.
     pub voters: Voters,
 }
@@ -41,24 +41,15 @@ impl View for PageView {
     type Found = FoundPage;
 
     async fn read(&self, attempt: &Attempt<'_>) -> Result<FoundPage, ReadError> {
-        let Attempt {
-            live,
-            target,
-            reader,
-            ..
-        } = attempt;
-        if target.is_expired {
+        if attempt.target.is_expired {
             return Ok(FoundPage::default());
         }
         let offset = (self.page - 1) * self.size;
         let member = self.member.as_ref();
-        let shared = reader
-            .page(target.standing, offset, self.size, member)
-            .await?;
-        let periods = target.periods(&live.board);
-        let voters = reader.engine.voters_of_page(live, &periods, &shared);
-        let voters = voters.await?;
-        Ok(FoundPage { shared, voters })
+        let (reader, standing) = (&attempt.reader, attempt.target.standing);
+        let page = reader.page(standing, offset, self.size, member).await?;
+        let voters = attempt.voters_of_page(&page).await?;
+        Ok(FoundPage { page, voters })
     }
 }
 
@@ -70,11 +61,11 @@ impl Reader<'_> {
         offset: u64,
         count: u64,
         member: Option<&MemberId>,
-    ) -> Result<Arc<SharedPage>, ReadError> {
+    ) -> Result<Arc<Page>, ReadError> {
         let [shard] = &self.live.shards[..] else {
             let merged = Merged::new(self, standing);
             let page = Box::pin(merged.page(offset, count, member)).await?;
-            return Ok(Arc::new(SharedPage::new(page)));
+            return Ok(Arc::new(page));
         };
         let query = Query::Page {
             standing,

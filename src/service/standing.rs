@@ -5,12 +5,16 @@ use std::time::Instant;
 
 use super::period::{Choice, Target};
 use super::{Error, Service};
+use crate::domain::board::Uniques;
 use crate::domain::ids::BoardId;
+use crate::domain::period::Period;
 use crate::domain::series::Track;
 use crate::domain::time::Timestamp;
 use crate::engine::reader::{ReadError, Reader, Size};
 use crate::engine::{ATTEMPTS_MAX, LiveBoard};
 use crate::store::Freshness;
+use crate::store::standings::{Entry, Page};
+use crate::store::voters::Voters;
 
 /// Which standing is read, and how.
 #[derive(Clone, Debug)]
@@ -49,7 +53,36 @@ pub struct Attempt<'a> {
     pub(super) reader: Reader<'a>,
 }
 
-/// What a read has found, and in which standing.
+impl Attempt<'_> {
+    /// The periods whose events are in the standing.
+    pub(super) fn periods(&self) -> Vec<Period> {
+        self.target.periods(&self.live.board)
+    }
+
+    /// The voters of entries of the standing, if the board counts them.
+    pub(super) async fn voters(
+        &self,
+        entries: impl Iterator<Item = &Entry>,
+    ) -> Result<Voters, Error> {
+        if self.live.board.definition.uniques != Some(Uniques::Member) {
+            return Ok(Voters::default());
+        }
+        let (engine, periods) = (self.reader.engine, self.periods());
+        engine.voters(self.live, &periods, entries).await
+    }
+
+    /// The voters of a page's entries and of its `me`, which are estimated once for all who share it.
+    pub(super) async fn voters_of_page(&self, page: &Page) -> Result<Voters, Error> {
+        if self.live.board.definition.uniques != Some(Uniques::Member) {
+            return Ok(Voters::default());
+        }
+        let entries = page.entries.iter().chain(&page.me);
+        let voters = || Box::pin(self.voters(entries));
+        page.voters.get_or_try_init(voters).await.cloned()
+    }
+}
+
+/// What was found in a standing, and which one it was.
 #[derive(Clone, Debug)]
 pub struct FoundIn<T> {
     /// The board.

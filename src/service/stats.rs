@@ -44,7 +44,7 @@ impl View for StatsView {
                 voters: None,
             });
         }
-        let periods = target.periods(&live.board);
+        let periods = attempt.periods();
         let amounts = reader.amounts(target.standing, &periods).await?;
         let voters = reader.engine.voters_of_standing(live, &periods).await?;
         Ok(FoundStats {

@@ -7,8 +7,8 @@ use crate::domain::ids::MemberId;
 use crate::domain::series::Standing;
 use crate::engine::merge::Merged;
 use crate::engine::reader::{ReadError, Reader};
-use crate::engine::voters::Voters;
 use crate::store::standings::{Entry, Query, Subset};
+use crate::store::voters::Voters;
 
 /// The most members of a subset.
 pub const SUBSET_MAX: usize = 500;
@@ -37,19 +37,14 @@ impl View for SubsetView {
     type Found = FoundSubset;
 
     async fn read(&self, attempt: &Attempt<'_>) -> Result<FoundSubset, ReadError> {
-        let Attempt {
-            live,
-            target,
-            reader,
-            ..
-        } = attempt;
-        let subset = if target.is_expired {
+        let standing = attempt.target.standing;
+        let subset = if attempt.target.is_expired {
             Arc::new(Subset {
                 total: 0,
                 entries: vec![None; self.members.len()],
             })
         } else {
-            reader.subset(target.standing, &self.members).await?
+            attempt.reader.subset(standing, &self.members).await?
         };
         let mut listed = Vec::new();
         let mut not_found = Vec::new();
@@ -61,8 +56,7 @@ impl View for SubsetView {
         }
         listed.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         let entries: Vec<Entry> = listed.into_iter().map(|(_, entry)| entry).collect();
-        let periods = target.periods(&live.board);
-        let voters = reader.engine.voters(live, &periods, entries.iter()).await?;
+        let voters = attempt.voters(entries.iter()).await?;
         Ok(FoundSubset {
             total: subset.total,
             entries,

@@ -67,8 +67,8 @@ impl Store {
         Ok(Versioned::Current(match code.as_str() {
             "OK" => Initialized::Done(number),
             "OUT_OF_RANGE" => {
-                let place = usize::try_from(number).unwrap_or(usize::MAX);
-                Initialized::OutOfRange(place.saturating_sub(1))
+                let index = usize::try_from(number).unwrap_or(usize::MAX);
+                Initialized::OutOfRange(index.saturating_sub(1))
             }
             other => return unknown_code(other),
         }))

@@ -599,7 +599,7 @@ mod tests {
             Kind::Quota => vec![quota(
                 shard,
                 &Pool {
-                    place: 0,
+                    index: 0,
                     name: "0:once:total".to_owned(),
                 },
             )],

@@ -102,7 +102,7 @@ groups! {
         /// Some entries around a mark.
         SLICE: u8 = 6;
         /// How many entries are ahead of marks.
-        PLACES: u8 = 7;
+        POSITIONS: u8 = 7;
         /// What an answer begins with where a standing is not complete. Otherwise: the number of members.
         INCOMPLETE: i64 = -1;
     }

@@ -51,7 +51,7 @@ pub(super) fn use_args(home: &Shard, used: &QuotaUse, keys: &mut Vec<String>) ->
     let mut indexes = Vec::new();
     for pool in &used.pools {
         keys.push(keys::quota(home, pool));
-        indexes.resize(pool.place, 0);
+        indexes.resize(pool.index, 0);
         indexes.push(keys.len());
     }
     let expires = used.expires_at_ms.unwrap_or(0);

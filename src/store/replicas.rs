@@ -171,7 +171,7 @@ impl Followed {
             self.replicas.clear();
             return;
         }
-        self.marks.put(at, info.place);
+        self.marks.put(at, info.offset);
         self.replicas
             .retain(|server, _| info.replicas.contains(server));
         for server in info.replicas {
@@ -199,11 +199,11 @@ impl Followed {
             let asked = replica.readers.command("INFO", sections());
             let Info {
                 is_primary,
-                place,
+                offset,
                 process,
                 ..
             } = info_of(asked).await?;
-            let as_of = self.marks.reached(&place).filter(|_| !is_primary);
+            let as_of = self.marks.reached(&offset).filter(|_| !is_primary);
             *replica.seen.lock() = as_of.map(|as_of| Seen { as_of, process });
             Some(())
         });
@@ -223,18 +223,18 @@ async fn info_of(asked: impl Future<Output = Result<String, Failure>>) -> Option
 
 /// How far a server has come in the history of its data.
 #[derive(Clone, Debug, Eq, PartialEq)]
-struct Place {
+struct Offset {
     history: String,
-    offset: u64,
+    bytes: u64,
 }
 
 /// Where a primary was, at some instants.
 #[derive(Debug, Default)]
-struct Marks(VecDeque<(Instant, Place)>);
+struct Marks(VecDeque<(Instant, Offset)>);
 
 impl Marks {
-    fn put(&mut self, at: Instant, place: Place) {
-        self.0.push_back((at, place));
+    fn put(&mut self, at: Instant, offset: Offset) {
+        self.0.push_back((at, offset));
     }
 
     /// Forgets what is older than this.
@@ -245,8 +245,8 @@ impl Marks {
     }
 
     /// The last of the instants whose data a replica has that is there.
-    fn reached(&self, place: &Place) -> Option<Instant> {
-        let has = |mark: &Place| mark.history == place.history && mark.offset <= place.offset;
+    fn reached(&self, offset: &Offset) -> Option<Instant> {
+        let has = |mark: &Offset| mark.history == offset.history && mark.bytes <= offset.bytes;
         let mut reached = self.0.iter().rev().filter(|(_, mark)| has(mark));
         reached.next().map(|(at, _)| *at)
     }
@@ -257,7 +257,7 @@ impl Marks {
 struct Info {
     is_primary: bool,
     process: String,
-    place: Place,
+    offset: Offset,
     /// Those that follow it, as they want to be reached.
     replicas: Vec<Server>,
 }
@@ -270,20 +270,20 @@ impl Info {
             .filter_map(|line| line.trim_end().split_once(':'))
             .collect();
         let is_primary = *fields.get("role")? == "master";
-        let offset = if is_primary {
+        let field = if is_primary {
             "master_repl_offset"
         } else {
             "slave_repl_offset"
         };
-        let place = Place {
+        let offset = Offset {
             history: (*fields.get("master_replid")?).to_owned(),
-            offset: fields.get(offset)?.parse().ok()?,
+            bytes: fields.get(field)?.parse().ok()?,
         };
         let replicas = (0..).map_while(|number| fields.get(&*format!("slave{number}")));
         Some(Self {
             is_primary,
             process: (*fields.get("run_id")?).to_owned(),
-            place,
+            offset,
             replicas: replicas
                 .filter_map(|replica| read_replica(replica))
                 .collect(),
@@ -321,9 +321,9 @@ mod tests {
         master_link_status:up\r\nslave_read_repl_offset:1300\r\nslave_repl_offset:1200\r\nconnected_slaves:0\r\n\
         master_replid:aa\r\nmaster_repl_offset:1300\r\n";
 
-    fn place(history: &str, offset: u64) -> Place {
+    fn offset(history: &str, bytes: u64) -> Offset {
         let history = history.to_owned();
-        Place { history, offset }
+        Offset { history, bytes }
     }
 
     #[test]
@@ -331,7 +331,7 @@ mod tests {
         let primary = Info::parse(PRIMARY).unwrap();
         assert!(primary.is_primary);
         assert_eq!(primary.process, "f00");
-        assert_eq!(primary.place, place("aa", 1234));
+        assert_eq!(primary.offset, offset("aa", 1234));
         let replicas = [("10.0.0.2", 6379), ("replica.example", 6379)];
         assert_eq!(
             primary.replicas,
@@ -339,7 +339,7 @@ mod tests {
         );
         let replica = Info::parse(REPLICA).unwrap();
         assert!(!replica.is_primary);
-        assert_eq!(replica.place, place("aa", 1200));
+        assert_eq!(replica.offset, offset("aa", 1200));
         assert_eq!(replica.replicas, []);
         assert_eq!(Info::parse("role:sentinel"), None);
     }
@@ -349,18 +349,18 @@ mod tests {
         let mut marks = Marks::default();
         let begun = Instant::now();
         let at = |seconds| begun + Duration::from_secs(seconds);
-        assert_eq!(marks.reached(&place("aa", 9)), None);
-        marks.put(at(1), place("aa", 10));
-        marks.put(at(2), place("aa", 10));
-        marks.put(at(3), place("aa", 30));
-        assert_eq!(marks.reached(&place("aa", 9)), None);
-        assert_eq!(marks.reached(&place("aa", 10)), Some(at(2)));
-        assert_eq!(marks.reached(&place("aa", 29)), Some(at(2)));
-        assert_eq!(marks.reached(&place("aa", 31)), Some(at(3)));
+        assert_eq!(marks.reached(&offset("aa", 9)), None);
+        marks.put(at(1), offset("aa", 10));
+        marks.put(at(2), offset("aa", 10));
+        marks.put(at(3), offset("aa", 30));
+        assert_eq!(marks.reached(&offset("aa", 9)), None);
+        assert_eq!(marks.reached(&offset("aa", 10)), Some(at(2)));
+        assert_eq!(marks.reached(&offset("aa", 29)), Some(at(2)));
+        assert_eq!(marks.reached(&offset("aa", 31)), Some(at(3)));
         // Another primary has taken over: its bytes are others.
-        marks.put(at(4), place("bb", 20));
-        assert_eq!(marks.reached(&place("bb", 25)), Some(at(4)));
-        assert_eq!(marks.reached(&place("aa", 31)), Some(at(3)));
-        assert_eq!(marks.reached(&place("cc", 99)), None);
+        marks.put(at(4), offset("bb", 20));
+        assert_eq!(marks.reached(&offset("bb", 25)), Some(at(4)));
+        assert_eq!(marks.reached(&offset("aa", 31)), Some(at(3)));
+        assert_eq!(marks.reached(&offset("cc", 99)), None);
     }
 }

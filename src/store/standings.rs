@@ -1,17 +1,20 @@
 //! Reads standings. Many queries are one script call, so that ranks, scores and gaps agree with each other.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::iter::Sum;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use fred::types::Value;
 use serde::Serialize;
+use tokio::sync::OnceCell;
 
 use super::args::{LayoutArgs, pack, ranking_name, shown_score};
 use super::dispatch::{Freshness, Store};
 use super::protocol::queries;
 use super::reply::{Reply, require};
+use super::voters::Voters;
 use super::{Dated, StoreError, Versioned, keys, script};
 use crate::domain::board::{Board, Order, Ranking};
 use crate::domain::ids::MemberId;
@@ -35,8 +38,8 @@ pub struct Entry {
     pub reached_at: Option<Timestamp>,
 }
 
-/// A part of a standing.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+/// A part of a standing, and what those who share it make of it once.
+#[derive(Debug, Default)]
 pub struct Page {
     /// How many members the standing has.
     pub total: u64,
@@ -44,6 +47,28 @@ pub struct Page {
     pub entries: Vec<Entry>,
     /// The entry of the member that was asked for, if it is one.
     pub me: Option<Entry>,
+    /// The voters of its entries and of its `me`.
+    pub voters: OnceCell<Voters>,
+    /// What the page is sent as.
+    pub memo: Memo,
+}
+
+/// What a layer above makes of an answer once, for all who share the answer: a value of a type that only this layer knows.
+#[derive(Debug, Default)]
+pub struct Memo(OnceLock<Box<dyn Any + Send + Sync>>);
+
+impl Memo {
+    /// What was made, if it was.
+    pub fn get<T: 'static>(&self) -> Option<&T> {
+        let made = self.0.get()?.downcast_ref();
+        Some(made.expect("invariant: the memo of an answer has one type"))
+    }
+
+    /// Keeps what was made, unless another was first; returns what is kept.
+    pub fn keep<T: Any + Send + Sync>(&self, made: T) -> &T {
+        let kept = self.0.get_or_init(|| Box::new(made)).downcast_ref();
+        kept.expect("invariant: the memo of an answer has one type")
+    }
 }
 
 /// A member of a standing, and who is around it.
@@ -51,8 +76,8 @@ pub struct Page {
 pub struct Neighbourhood {
     /// How many members the standing has.
     pub total: u64,
-    /// The member's place from 1, ties broken: its ordinal rank; `None` behind the last that is listed.
-    pub place: Option<u64>,
+    /// The member's rank from 1, ties broken; `None` behind the last that is listed.
+    pub ordinal_rank: Option<u64>,
     /// The member and its neighbours on both sides, in order; or the last that are listed, and then the member.
     pub entries: Vec<Entry>,
     /// Where in `entries` the member is.
@@ -118,7 +143,7 @@ pub struct Spread {
     pub total: u64,
     /// How many of them are listed.
     pub listed: u64,
-    /// Places, from 0, and what stands there.
+    /// Positions, and what stands there.
     pub entries: Vec<(u64, Mark)>,
 }
 
@@ -128,8 +153,8 @@ pub struct Slice {
     /// How many members the standing has.
     pub total: u64,
     /// How many entries are ahead of the mark.
-    pub place: u64,
-    /// The place of the first of the entries, from 0.
+    pub position: u64,
+    /// The position of the first of the entries.
     pub from: u64,
     /// The entries.
     pub entries: Vec<Mark>,
@@ -195,11 +220,11 @@ pub enum Query {
         /// The periods whose events are counted.
         periods: Vec<Period>,
     },
-    /// About `count` entries, evenly spread between two places.
+    /// About `count` entries, evenly spread between two positions.
     Spread {
         /// Of this standing.
         standing: Standing,
-        /// From this place, from 0,
+        /// From this position,
         from: u64,
         /// up to before this one.
         to: u64,
@@ -218,7 +243,7 @@ pub enum Query {
         count: u64,
     },
     /// How many entries are ahead of marks.
-    Places {
+    Positions {
         /// Of this standing.
         standing: Standing,
         /// The marks.
@@ -236,34 +261,60 @@ impl Query {
             Self::Amounts { periods, .. } => periods.len() as u64,
             Self::Spread { count, .. } => 2 * count,
             Self::Slice { before, count, .. } => 10 + (before + count) / 2,
-            Self::Places { marks, .. } => 10 * marks.len() as u64,
+            Self::Positions { marks, .. } => 10 * marks.len() as u64,
         };
         10 + usize::try_from(count).unwrap_or(usize::MAX / 2)
     }
 }
 
-/// The answer to a [`Query`] of the same name.
-#[derive(Clone, Debug, Eq, PartialEq)]
+/// The answer to a [`Query`] of the same name. Its copies share what is large.
+#[derive(Clone, Debug)]
 pub enum Answer {
     /// A part of the standing.
-    Page(Page),
+    Page(Arc<Page>),
     /// `None` where the member is not listed.
-    Member(Option<Neighbourhood>),
+    Member(Option<Arc<Neighbourhood>>),
     /// Some members.
-    Subset(Subset),
+    Subset(Arc<Subset>),
     /// What the standing amounts to.
     Amounts(Amounts),
     /// Some entries, evenly spread.
     Spread(Spread),
     /// Some entries around a mark.
-    Slice(Slice),
+    Slice(Arc<Slice>),
     /// How many are ahead of marks.
-    Places(Vec<u64>),
+    Positions(Arc<[u64]>),
     /// The derived standing whose newest period begins here, in milliseconds, has to be completed.
     Incomplete(i64),
 }
 
-/// As read.lua documents them. Places in lists count from 1, as in Lua.
+/// Takes an [`Answer`] of one kind apart; the error is that it is of another kind.
+macro_rules! try_from_answer {
+    ($($kind:ident => $type:ty),* $(,)?) => {
+        $(impl TryFrom<Answer> for $type {
+            type Error = ();
+
+            fn try_from(answer: Answer) -> Result<Self, ()> {
+                match answer {
+                    Answer::$kind(value) => Ok(value),
+                    _ => Err(()),
+                }
+            }
+        })*
+    };
+}
+
+try_from_answer! {
+    Page => Arc<Page>,
+    Member => Option<Arc<Neighbourhood>>,
+    Subset => Arc<Subset>,
+    Amounts => Amounts,
+    Spread => Spread,
+    Slice => Arc<Slice>,
+    Positions => Arc<[u64]>,
+}
+
+/// As read.lua documents them. Indexes count from 1, as in Lua.
 #[derive(Serialize)]
 struct ReadArgs<'a> {
     version: String,
@@ -282,7 +333,7 @@ enum QueryArgs<'a> {
     Amounts(u8, usize, Vec<usize>),
     Spread(u8, usize, u64, u64, u64),
     Slice(u8, usize, MarkArgs<'a>, u64, u64),
-    Places(u8, usize, Vec<MarkArgs<'a>>),
+    Positions(u8, usize, Vec<MarkArgs<'a>>),
 }
 
 /// A mark: score, tie key and id of the member.
@@ -300,13 +351,13 @@ struct Encoder<'a> {
     shard: &'a Shard,
     keys: Vec<String>,
     standings: Vec<(usize, usize, i64)>,
-    places: HashMap<Standing, usize>,
+    indexes: HashMap<Standing, usize>,
 }
 
 impl Encoder<'_> {
     fn standing(&mut self, standing: &Standing) -> usize {
-        if let Some(place) = self.places.get(standing) {
-            return *place;
+        if let Some(index) = self.indexes.get(standing) {
+            return *index;
         }
         let first = self.keys.len() + 1;
         self.keys.extend(keys::standing(self.shard, standing));
@@ -317,7 +368,7 @@ impl Encoder<'_> {
             (0, 0)
         };
         self.standings.push((first, state, start));
-        self.places.insert(*standing, self.standings.len());
+        self.indexes.insert(*standing, self.standings.len());
         self.standings.len()
     }
 
@@ -347,22 +398,22 @@ impl Encoder<'_> {
                 member,
                 around,
             } => {
-                let place = self.standing(standing);
+                let index = self.standing(standing);
                 let before = previous.as_ref().map_or(0, |before| self.standing(before));
-                QueryArgs::Member(queries::MEMBER, place, member.as_str(), *around, before)
+                QueryArgs::Member(queries::MEMBER, index, member.as_str(), *around, before)
             }
             Query::Subset { standing, members } => {
                 let members = members.iter().map(MemberId::as_str).collect();
                 QueryArgs::Subset(queries::SUBSET, self.standing(standing), members)
             }
             Query::Amounts { standing, periods } => {
-                let place = self.standing(standing);
+                let index = self.standing(standing);
                 let counts = periods.iter().map(|period| {
                     self.keys.push(keys::turnout(self.shard, period));
                     self.keys.len()
                 });
                 let counts = counts.collect();
-                QueryArgs::Amounts(queries::AMOUNTS, place, counts)
+                QueryArgs::Amounts(queries::AMOUNTS, index, counts)
             }
             Query::Spread {
                 standing,
@@ -382,9 +433,9 @@ impl Encoder<'_> {
                 *before,
                 *count,
             ),
-            Query::Places { standing, marks } => {
+            Query::Positions { standing, marks } => {
                 let marks = marks.iter().map(|mark| mark.args(self.shard)).collect();
-                QueryArgs::Places(queries::PLACES, self.standing(standing), marks)
+                QueryArgs::Positions(queries::POSITIONS, self.standing(standing), marks)
             }
         }
     }
@@ -402,7 +453,7 @@ impl Store {
             shard,
             keys: vec![keys::head(shard.tag())],
             standings: Vec::new(),
-            places: HashMap::new(),
+            indexes: HashMap::new(),
         };
         let asked = queries.iter().map(|query| encoder.query(query)).collect();
         let args = ReadArgs {
@@ -462,34 +513,37 @@ fn answer(board: &Board, query: &Query, reply: &mut Reply) -> Result<Answer, Sto
     }
     let total = require(u64::try_from(total).ok(), "a total is not negative")?;
     Ok(match query {
-        Query::Page { offset, .. } => Answer::Page(page(board, total, *offset, reply)?),
+        Query::Page { offset, .. } => Answer::Page(page(board, total, *offset, reply)?.into()),
         Query::Member { .. } if reply.is_empty() => Answer::Member(None),
-        Query::Member { .. } => Answer::Member(Some(neighbourhood(board, total, reply)?)),
-        Query::Subset { .. } => Answer::Subset(subset(board, total, reply)?),
+        Query::Member { .. } => Answer::Member(Some(neighbourhood(board, total, reply)?.into())),
+        Query::Subset { .. } => Answer::Subset(subset(board, total, reply)?.into()),
         Query::Amounts { .. } => Answer::Amounts(amounts(board, total, reply)?),
         Query::Spread { .. } => Answer::Spread(spread(total, reply)?),
-        Query::Slice { .. } => Answer::Slice(Slice {
-            total,
-            place: reply.count()?,
-            from: reply.count()?,
-            entries: marks(&mut reply.list()?)?,
-        }),
-        Query::Places { .. } => {
-            let mut places = reply.list()?;
-            let mut counts = Vec::new();
-            while !places.is_empty() {
-                counts.push(places.count()?);
+        Query::Slice { .. } => {
+            let slice = Slice {
+                total,
+                position: reply.count()?,
+                from: reply.count()?,
+                entries: marks(&mut reply.list()?)?,
+            };
+            Answer::Slice(slice.into())
+        }
+        Query::Positions { .. } => {
+            let mut reply = reply.list()?;
+            let mut positions = Vec::new();
+            while !reply.is_empty() {
+                positions.push(reply.count()?);
             }
-            Answer::Places(counts)
+            Answer::Positions(positions.into())
         }
     })
 }
 
 fn spread(total: u64, reply: &mut Reply) -> Result<Spread, StoreError> {
     let listed = reply.count()?;
-    let mut places = reply.list()?;
+    let mut positions = reply.list()?;
     let marks = marks(&mut reply.list()?)?.into_iter();
-    let entries = marks.map(|mark| Ok((places.count()?, mark)));
+    let entries = marks.map(|mark| Ok((positions.count()?, mark)));
     Ok(Spread {
         total,
         listed,
@@ -536,7 +590,12 @@ fn page(board: &Board, total: u64, offset: u64, reply: &mut Reply) -> Result<Pag
         let (rank, score) = (rank(&mut me)?, me.integer()?);
         Some(entry(board, rank, score, &me.bytes()?)?)
     };
-    Ok(Page { total, entries, me })
+    Ok(Page {
+        total,
+        entries,
+        me,
+        ..Page::default()
+    })
 }
 
 fn neighbourhood(
@@ -544,7 +603,7 @@ fn neighbourhood(
     total: u64,
     reply: &mut Reply,
 ) -> Result<Neighbourhood, StoreError> {
-    let (place, from, first_rank) = (reply.integer()?, reply.count()?, reply.count()?);
+    let (position, from, first_rank) = (reply.integer()?, reply.count()?, reply.count()?);
     let mut entries = entries(board, from, first_rank, &mut reply.list()?)?;
     let mut previous = reply.list()?;
     let previous = if previous.is_empty() {
@@ -553,9 +612,9 @@ fn neighbourhood(
         let rank = rank(&mut previous)?;
         Some((rank, shown_score(board, previous.integer()?)))
     };
-    let place = u64::try_from(place).ok();
-    let index = if let Some(place) = place {
-        usize::try_from(place.saturating_sub(from)).unwrap_or(usize::MAX)
+    let position = u64::try_from(position).ok();
+    let index = if let Some(position) = position {
+        usize::try_from(position.saturating_sub(from)).unwrap_or(usize::MAX)
     } else {
         let score = reply.integer()?;
         entries.push(entry(board, None, score, &reply.bytes()?)?);
@@ -568,7 +627,7 @@ fn neighbourhood(
     }
     Ok(Neighbourhood {
         total,
-        place: place.map(|place| place + 1),
+        ordinal_rank: position.map(|position| position + 1),
         entries,
         index,
         previous,
@@ -583,7 +642,7 @@ fn subset(board: &Board, total: u64, reply: &mut Reply) -> Result<Subset, StoreE
         entries.push(if one.is_empty() {
             None
         } else {
-            let _place = one.integer()?;
+            let _position = one.integer()?;
             let (rank, score, member) = (rank(&mut one)?, one.integer()?, one.bytes()?);
             let mark = Mark { score, member };
             let entry = mark.entry(board, rank)?;
@@ -624,7 +683,7 @@ fn entries(
 ) -> Result<Vec<Entry>, StoreError> {
     let mut entries: Vec<Entry> = Vec::new();
     let mut rank = first_rank;
-    for place in offset + 1.. {
+    for ordinal_rank in offset + 1.. {
         if flat.is_empty() {
             break;
         }
@@ -635,7 +694,7 @@ fn entries(
             let is_tied = before.score == entry.score;
             rank = match board.definition.ranking {
                 Ranking::Competition | Ranking::Dense if is_tied => rank,
-                Ranking::Ordinal | Ranking::Competition => place,
+                Ranking::Ordinal | Ranking::Competition => ordinal_rank,
                 Ranking::Dense => rank + 1,
             };
             entry.rank = Some(rank);

@@ -1,5 +1,7 @@
 //! Counts distinct voters.
 
+use std::sync::Arc;
+
 use fred::types::Value;
 use futures::future::try_join_all;
 
@@ -13,6 +15,17 @@ use crate::domain::shard::Shard;
 
 /// How many periods' voters one call may merge: about a millisecond of Redis, where there are many voters.
 const CALL_PERIODS_MAX: usize = 100;
+
+/// The voters of some entries, in their order; of none where the board does not count them.
+#[derive(Clone, Debug, Default)]
+pub struct Voters(pub Option<Arc<[u64]>>);
+
+impl Voters {
+    /// Those of the entry with this index.
+    pub fn of(&self, index: usize) -> Option<u64> {
+        self.0.as_ref()?.get(index).copied()
+    }
+}
 
 impl Store {
     /// Estimates how many distinct voters there were in these periods together.

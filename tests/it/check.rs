@@ -134,35 +134,29 @@ async fn key_of(world: &World, end: &str) -> String {
     panic!("no key ends with {end} and has ann");
 }
 
-/// A damage: Redis' commands, in which `<…>` is the key whose name ends so, `G` the generation, and `~ann` ann's entry in the
-/// day's sorted set.
-type Damage = &'static [&'static [&'static str]];
-
-async fn damage(world: &World, commands: Damage) {
+/// Carries out commands. In them a name of [`NAMES`] stands for its word, `<…>` for the key whose name ends so, `G` for
+/// the generation, and `~ann` for ann's entry in the day's sorted set.
+async fn damage(world: &World, commands: &str) {
     let version = run(world, &["HGET", "st:{b}", "version"]).await.text();
     let (generation, _) = version.rsplit_once('-').unwrap();
-    let generation_in = |word: &str| {
-        let named = word.replace("}:G:", &format!("}}:{generation}:"));
-        named.replace("G-", &format!("{generation}-"))
-    };
-    for command in commands {
+    for command in commands.split("; ") {
         let mut words: Vec<Vec<u8>> = Vec::new();
-        for word in *command {
-            let key = word
-                .strip_prefix('<')
-                .and_then(|word| word.strip_suffix('>'));
-            words.push(match (key, *word) {
-                (Some(end), _) => key_of(world, end).await.into_bytes(),
-                (None, "~ann") => {
+        for part in command.split(' ') {
+            let named = NAMES.iter().find(|(name, _)| *name == part);
+            let part = named.map_or(part, |(_, meaning)| meaning);
+            let key = part.strip_prefix('<').and_then(|end| end.strip_suffix('>'));
+            words.push(match key {
+                Some(end) => key_of(world, end).await.into_bytes(),
+                None if part == "~ann" => {
                     let key = key_of(world, "day:2026-11-21").await;
                     let listed = run(world, &["ZRANGE", &key, "0", "-1"]).await;
-                    let ann = listed
-                        .list()
-                        .iter()
-                        .find(|entry| entry.bytes().ends_with(b"ann"));
-                    ann.unwrap().bytes().to_vec()
+                    let mut listed = listed.list().iter().map(Reply::bytes);
+                    listed.find(|entry| entry.ends_with(b"ann")).unwrap().into()
                 }
-                (None, other) => generation_in(other).into_bytes(),
+                None => {
+                    let part = part.replace("}:G:", &format!("}}:{generation}:"));
+                    part.replace("G-", &format!("{generation}-")).into_bytes()
+                }
             });
         }
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
@@ -170,9 +164,6 @@ async fn damage(world: &World, commands: Damage) {
         assert!(!matches!(reply, Reply::Error(_)), "{words:?}: {reply:?}");
     }
 }
-
-/// Kinds and members of what is to be found.
-type Found = &'static [(&'static str, &'static str)];
 
 /// What is to become of something that is repaired.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -187,13 +178,52 @@ enum After {
     Left,
 }
 
-const DAY: &str = "<day:2026-11-21>";
-const HASH: &str = "<day:2026-11-21:members>";
-const SCORES: &str = "<day:2026-11-21:scores>";
-const TOTAL: &str = "<day:2026-11-21:total>";
-const ROLLING: &str = "<last-2-days:2026-11-21>";
-/// A score of 7 at the first millisecond of all, as the hash has it: six bytes of time, and a double.
-const PACKED: &str = "\0\0\0\0\0\x01\x40\x1c\0\0\0\0\0\0";
+/// Short names for words of commands.
+const NAMES: [(&str, &str); 6] = [
+    ("DAY", "<day:2026-11-21>"),
+    ("HASH", "<day:2026-11-21:members>"),
+    ("SCORES", "<day:2026-11-21:scores>"),
+    ("TOTAL", "<day:2026-11-21:total>"),
+    ("ROLLING", "<last-2-days:2026-11-21>"),
+    // A score of 7 at the first millisecond of all, as the hash has it: six bytes of time, and a double.
+    ("PACKED", "\0\0\0\0\0\x01\x40\x1c\0\0\0\0\0\0"),
+];
+
+/// Something that is damaged and looked at.
+#[derive(Clone)]
+struct Case<'a> {
+    after: After,
+    /// As [`damage`] takes them.
+    commands: &'a str,
+    /// Kinds and members of what is to be found.
+    found: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Case<'a> {
+    /// Reads `shards after: command; command => kind member, kind`. It is tried with each of these numbers of shards.
+    fn parse(text: &'a str) -> (Vec<u16>, Self) {
+        let (how, rest) = text.split_once(": ").unwrap();
+        let (shards, after) = how.split_once(' ').unwrap();
+        let (commands, found) = rest.split_once(" => ").unwrap();
+        let after = match after {
+            "same" => After::Same,
+            "shown" => After::Shown,
+            "sound" => After::Sound,
+            "left" => After::Left,
+            other => panic!("{other} is no end of a case"),
+        };
+        let found = found.split(", ");
+        let case = Self {
+            after,
+            commands,
+            found: found
+                .map(|one| one.split_once(' ').unwrap_or((one, "")))
+                .collect(),
+        };
+        let shards = shards.split(',').map(|count| count.parse().unwrap());
+        (shards.collect(), case)
+    }
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_contradiction_is_found_named_and_mended() {
@@ -208,362 +238,124 @@ async fn every_contradiction_is_found_named_and_mended() {
     let carried =
         json!({"windows": ["day", "last-2-days"], "carryover": {"day": 0.5}, "ties": "member"});
     let kept = json!({"windows": ["day"], "retention": {"day": "30d"}});
-    let alone: &[u16] = &[1];
-    let spread: &[u16] = &[1, 4];
-    let cases: Vec<(&Value, &[u16], Damage, Found, After)> = vec![
-        // The sorted set and the hash.
+    let cases: [(&Value, &[&str]); 10] = [
         (
             &first,
-            spread,
-            &[&["ZADD", DAY, "-70", "\0\0\0\0\0\x01ann"]],
-            &[("stray", "ann")],
-            After::Same,
-        ),
-        (
-            &first,
-            spread,
-            &[&["ZREM", DAY, "~ann"]],
-            &[("unlisted", "ann")],
-            After::Same,
-        ),
-        (
-            &first,
-            spread,
-            &[&["ZADD", DAY, "-70", "~ann"]],
-            &[("score", "ann")],
-            After::Same,
-        ),
-        (
-            &first,
-            alone,
-            &[&["HDEL", HASH, "ann"]],
-            &[("stray", "ann")],
-            After::Sound,
-        ),
-        (
-            &first,
-            alone,
-            &[&["DEL", HASH]],
-            &[("no_hash", "")],
-            After::Same,
-        ),
-        (
-            &first,
-            alone,
-            &[&["DEL", DAY], &["SET", "st:{b}:G:s:day:2026-11-21", "x"]],
-            &[("type", "")],
-            After::Same,
-        ),
-        (
-            &first,
-            alone,
             &[
-                &["DEL", HASH],
-                &["SET", "st:{b}:G:s:day:2026-11-21:members", "x"],
+                // The sorted set and the hash.
+                "1,4 same: ZADD DAY -70 \0\0\0\0\0\x01ann => stray ann",
+                "1,4 same: ZREM DAY ~ann => unlisted ann",
+                "1,4 same: ZADD DAY -70 ~ann => score ann",
+                "1 sound: HDEL HASH ann => stray ann",
+                "1 same: DEL HASH => no_hash",
+                "1 same: DEL DAY; SET st:{b}:G:s:day:2026-11-21 x => type",
+                "1 same: DEL HASH; SET st:{b}:G:s:day:2026-11-21:members x => type",
+                "1 left: HSET HASH ann xyz => unreadable ann",
+                // Keys.
+                "1 left: DEL DAY HASH => lost",
+                "1 same: SREM st:{b}:G:keys DAY => unregistered",
+                // What expires by itself is not left over.
+                "1 sound: ZADD st:{b}:99:s:day:2026-11-21 1 x; HSET st:{gone:4:2}:98:s:all:all:members 1 x; \
+                 HSET st:{gone} version 98-3; SET st:{b}:99:q:0:hour 1 EX 100; SET st:{b}:99:e:x 1 EX 100 \
+                 => left_over, left_over, left_over",
+                "1 left: ZADD st:{b}:G:days 1 x; SET st:{b}:hello x => unknown, unknown",
+                // Definitions.
+                "1 same: HSET st:{b} version G-9 => version",
+                "1 shown: ZREM st:{boards}:live b; ZADD st:{boards}:live 0 ghost => list, list",
+                "1 shown: ZADD st:{boards}:live 7 b => list",
             ],
-            &[("type", "")],
-            After::Same,
-        ),
-        (
-            &first,
-            alone,
-            &[&["HSET", HASH, "ann", "xyz"]],
-            &[("unreadable", "ann")],
-            After::Left,
         ),
         (
             &last,
-            spread,
-            &[&["ZADD", DAY, "-70", "ann"]],
-            &[("score", "ann")],
-            After::Same,
-        ),
-        (
-            &last,
-            alone,
-            &[&["DEL", HASH]],
-            &[("no_hash", "")],
-            After::Left,
+            &[
+                "1,4 same: ZADD DAY -70 ann => score ann",
+                "1 left: DEL HASH => no_hash",
+            ],
         ),
         (
             &member,
-            spread,
-            &[&["ZADD", DAY, "1.5", "ann"]],
-            &[("number", "ann")],
-            After::Left,
-        ),
-        (
-            &member,
-            alone,
-            &[&["DEL", DAY], &["SET", "st:{b}:G:s:day:2026-11-21", "x"]],
-            &[("type", "")],
-            After::Left,
-        ),
-        // What a list keeps.
-        (
-            &short,
-            alone,
-            &[&["ZREM", DAY, "~ann"]],
-            // Who is to follow can't be told from who was ahead.
             &[
-                ("unlisted", "ann"),
-                ("unlisted", "cid"),
-                ("unlisted", "dan"),
+                "1,4 left: ZADD DAY 1.5 ann => number ann",
+                "1 left: DEL DAY; SET st:{b}:G:s:day:2026-11-21 x => type",
             ],
-            After::Same,
         ),
         (
             &short,
-            alone,
-            &[&["ZADD", DAY, "0", "\0\0\0\0\0\x01eve"]],
-            &[("stray", "eve"), ("too_long", "")],
-            After::Same,
-        ),
-        // Distinct scores and totals.
-        (
-            &dense,
-            alone,
-            &[&["ZREM", SCORES, "-50"]],
-            &[("undistinct", "")],
-            After::Same,
-        ),
-        (
-            &dense,
-            alone,
-            &[&["ZADD", SCORES, "-77", "-77"]],
-            &[("distinct", "")],
-            After::Same,
-        ),
-        (
-            &dense,
-            alone,
             &[
-                &["DEL", SCORES],
-                &["SET", "st:{b}:G:s:day:2026-11-21:scores", "x"],
+                // What a list keeps. Who is to follow can't be told from who was ahead.
+                "1 same: ZREM DAY ~ann => unlisted ann, unlisted cid, unlisted dan",
+                "1 same: ZADD DAY 0 \0\0\0\0\0\x01eve => stray eve, too_long",
             ],
-            &[("type", "")],
-            After::Same,
+        ),
+        (
+            &dense,
+            &[
+                // Distinct scores and totals.
+                "1 same: ZREM SCORES -50 => undistinct",
+                "1 same: ZADD SCORES -77 -77 => distinct",
+                "1 same: DEL SCORES; SET st:{b}:G:s:day:2026-11-21:scores x => type",
+            ],
         ),
         (
             &summed,
-            spread,
-            &[&["HINCRBY", TOTAL, "low", "-3"]],
-            &[("total", "")],
-            After::Same,
-        ),
-        (
-            &summed,
-            alone,
-            &[&["SET", "st:{b}:G:voters:day:2026-11-21", "x"]],
-            &[("type", "")],
-            After::Left,
-        ),
-        // Sums.
-        (
-            &rolling,
-            spread,
             &[
-                &["HSET", "<last-2-days:2026-11-21:members>", "eve", PACKED],
-                &["ZADD", ROLLING, "7", "\0\0\0\0\0\x01eve"],
+                "1,4 same: HINCRBY TOTAL low -3 => total",
+                "1 left: SET st:{b}:G:voters:day:2026-11-21 x => type",
             ],
-            &[("sum", "eve")],
-            After::Shown,
         ),
         (
             &rolling,
-            spread,
-            &[&["HSET", "<last-2-days:2026-11-21:members>", "eve", "xyz"]],
-            &[("unreadable", "eve")],
-            After::Shown,
-        ),
-        (
-            &rolling,
-            alone,
             &[
-                &["DEL", ROLLING],
-                &["SET", "st:{b}:G:d:last-2-days:2026-11-21", "x"],
+                // Sums.
+                "1,4 shown: HSET <last-2-days:2026-11-21:members> eve PACKED; \
+                 ZADD ROLLING 7 \0\0\0\0\0\x01eve => sum eve",
+                "1,4 shown: HSET <last-2-days:2026-11-21:members> eve xyz => unreadable eve",
+                "1 shown: DEL ROLLING; SET st:{b}:G:d:last-2-days:2026-11-21 x => type",
             ],
-            &[("type", "")],
-            After::Shown,
         ),
         (
             &initial,
-            spread,
-            &[&["ZINCRBY", "<initial-day:2026-11-21>", "-5", "ann"]],
-            &[("sum", "ann")],
-            After::Shown,
-        ),
-        (
-            &initial,
-            alone,
-            &[&["DEL", "<initial-day:2026-11-21>"]],
             &[
-                ("sum", "ann"),
-                ("sum", "bob"),
-                ("sum", "cid"),
-                ("sum", "dan"),
-                ("sum", "eve"),
+                "1,4 shown: ZINCRBY <initial-day:2026-11-21> -5 ann => sum ann",
+                "1 shown: DEL <initial-day:2026-11-21> => sum ann, sum bob, sum cid, sum dan, sum eve",
             ],
-            After::Shown,
         ),
         (
             &carried,
-            spread,
-            &[&["ZINCRBY", ROLLING, "-5", "ann"]],
-            &[("sum", "ann")],
-            After::Shown,
-        ),
-        (
-            &carried,
-            spread,
-            &[&["ZINCRBY", "<base-day:2026-11-20>", "-5", "ann"]],
-            &[("sum", "ann")],
-            After::Sound,
-        ),
-        (
-            &carried,
-            spread,
-            &[&["ZINCRBY", DAY, "-50", "ann"]],
-            &[("carried", "ann")],
-            After::Left,
-        ),
-        (
-            &carried,
-            alone,
-            &[&["ZREM", DAY, "ann"]],
-            &[("carried", "ann")],
-            After::Left,
-        ),
-        (
-            &carried,
-            alone,
-            &[&["SET", "st:{b}:G:state:last-2-days", "x"]],
-            &[("state", "")],
-            After::Shown,
-        ),
-        (
-            &carried,
-            alone,
             &[
-                &["DEL", "st:{b}:G:state:last-2-days"],
-                &["SADD", "st:{b}:G:state:last-2-days", "x"],
+                "1,4 shown: ZINCRBY ROLLING -5 ann => sum ann",
+                "1,4 sound: ZINCRBY <base-day:2026-11-20> -5 ann => sum ann",
+                "1,4 left: ZINCRBY DAY -50 ann => carried ann",
+                "1 left: ZREM DAY ann => carried ann",
+                "1 shown: SET st:{b}:G:state:last-2-days x => state",
+                "1 shown: DEL st:{b}:G:state:last-2-days; SADD st:{b}:G:state:last-2-days x => state",
+                "1 shown: DEL st:{b}:G:state:last-2-days => no_state",
+                "1 same: SREM st:{b}:G:keys st:{b}:G:state:last-2-days => unregistered",
             ],
-            &[("state", "")],
-            After::Shown,
-        ),
-        (
-            &carried,
-            alone,
-            &[&["DEL", "st:{b}:G:state:last-2-days"]],
-            &[("no_state", "")],
-            After::Shown,
-        ),
-        // Ends.
-        (
-            &kept,
-            spread,
-            &[&["PERSIST", DAY]],
-            &[("expiry", "")],
-            After::Same,
         ),
         (
             &kept,
-            spread,
-            &[&["PERSIST", HASH]],
-            &[("expiry", "")],
-            After::Same,
-        ),
-        (
-            &kept,
-            spread,
-            &[&["PERSIST", DAY], &["PERSIST", HASH]],
-            &[("no_expiry", "")],
-            After::Shown,
-        ),
-        // Keys.
-        (
-            &first,
-            alone,
-            &[&["DEL", DAY, HASH]],
-            &[("lost", "")],
-            After::Left,
-        ),
-        (
-            &first,
-            alone,
-            &[&["SREM", "st:{b}:G:keys", DAY]],
-            &[("unregistered", "")],
-            After::Same,
-        ),
-        (
-            &carried,
-            alone,
-            &[&["SREM", "st:{b}:G:keys", "st:{b}:G:state:last-2-days"]],
-            &[("unregistered", "")],
-            After::Same,
-        ),
-        (
-            &first,
-            alone,
             &[
-                &["ZADD", "st:{b}:99:s:day:2026-11-21", "1", "x"],
-                &["HSET", "st:{gone:4:2}:98:s:all:all:members", "1", "x"],
-                &["HSET", "st:{gone}", "version", "98-3"],
-                // It expires, as what is remembered of an event does.
-                &["SET", "st:{b}:99:q:0:hour", "1", "EX", "100"],
-                &["SET", "st:{b}:99:e:x", "1", "EX", "100"],
+                // Ends.
+                "1,4 same: PERSIST DAY => expiry",
+                "1,4 same: PERSIST HASH => expiry",
+                "1,4 shown: PERSIST DAY; PERSIST HASH => no_expiry",
             ],
-            &[("left_over", ""), ("left_over", ""), ("left_over", "")],
-            After::Sound,
-        ),
-        (
-            &first,
-            alone,
-            &[
-                &["ZADD", "st:{b}:G:days", "1", "x"],
-                &["SET", "st:{b}:hello", "x"],
-            ],
-            &[("unknown", ""), ("unknown", "")],
-            After::Left,
-        ),
-        // Definitions.
-        (
-            &first,
-            alone,
-            &[&["HSET", "st:{b}", "version", "G-9"]],
-            &[("version", "")],
-            After::Same,
-        ),
-        (
-            &first,
-            alone,
-            &[
-                &["ZREM", "st:{boards}:live", "b"],
-                &["ZADD", "st:{boards}:live", "0", "ghost"],
-            ],
-            &[("list", ""), ("list", "")],
-            After::Shown,
-        ),
-        (
-            &first,
-            alone,
-            &[&["ZADD", "st:{boards}:live", "7", "b"]],
-            &[("list", "")],
-            After::Shown,
         ),
     ];
-    let cases = cases
-        .into_iter()
-        .flat_map(|(definition, spreads, commands, found, after)| {
-            spreads.iter().map(move |shards| {
+    let cases = cases.into_iter().flat_map(|(definition, texts)| {
+        let cases = texts.iter().map(|text| Case::parse(text));
+        cases.flat_map(move |(shards, case)| {
+            shards.into_iter().map(move |shards| {
                 let mut definition = definition.clone();
                 definition["shards"] = json!(shards);
-                (definition, commands, found, after)
+                (definition, case.clone())
             })
-        });
-    let tried = cases.map(async |(definition, commands, found, after)| {
-        let what = format!("{commands:?} on {definition}");
-        let tried = AssertUnwindSafe(try_case(&definition, commands, found, after));
+        })
+    });
+    let tried = cases.map(async |(definition, case)| {
+        let what = format!("{:?} on {definition}", case.commands);
+        let tried = AssertUnwindSafe(try_case(&definition, &case));
         match tried.catch_unwind().await {
             Ok(Ok(())) => None,
             Ok(Err(why)) => Some(format!("{what}: {why}")),
@@ -575,12 +367,12 @@ async fn every_contradiction_is_found_named_and_mended() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-async fn try_case(
-    definition: &Value,
-    commands: Damage,
-    found: &[(&str, &str)],
-    after: After,
-) -> Result<(), String> {
+async fn try_case(definition: &Value, case: &Case<'_>) -> Result<(), String> {
+    let Case {
+        after,
+        commands,
+        found,
+    } = case;
     let world = world(definition).await;
     let report = check(&world, false).await;
     expect_equal("before", &report.findings, &Vec::new())?;
@@ -590,16 +382,16 @@ async fn try_case(
 
     let report = check(&world, false).await;
     let what = format!("found in {report:?}");
-    expect_equal(&what, &kinds(&report.findings).as_slice(), &found)?;
+    expect_equal(&what, &kinds(&report.findings), found)?;
     expect_equal(&what, &(report.mended, report.is_sound()), &(0, false))?;
     expect_equal("a look changes nothing", &snapshot(&world).await, &damaged)?;
 
     let report = check(&world, true).await;
     let what = format!("mended in {report:?}");
-    let is_left = after == After::Left;
+    let is_left = *after == After::Left;
     expect_equal(&what, &report.is_sound(), &!is_left)?;
     if is_left {
-        return expect_equal(&what, &kinds(&report.findings).as_slice(), &found);
+        return expect_equal(&what, &kinds(&report.findings), found);
     }
     expect_equal(&what, &check(&world, false).await.findings, &Vec::new())?;
     match after {

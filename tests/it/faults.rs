@@ -9,7 +9,6 @@ use std::time::Duration;
 use futures::stream::{self, StreamExt};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use standings::clock::Clock;
 use standings::domain::ids::BoardId;
 use standings::domain::period::Unit;
 use standings::domain::series::{Standing, Track};
@@ -20,9 +19,11 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::harness::program::Program;
 use crate::harness::random::Random;
-use crate::harness::redis::{self, RedisServer, Reply, eventually};
-use crate::harness::servers::{RedisServers, WatchedServers, free_ports};
-use crate::harness::{Client, Instance, World};
+use crate::harness::redis::{self, Reply, eventually};
+use crate::harness::replicated::Replicated;
+use crate::harness::sentinels::WatchedServers;
+use crate::harness::servers::RedisServers;
+use crate::harness::{Client, Instance, World, clock_at};
 
 const NOW: &str = "2026-11-21T12:00:00Z";
 
@@ -234,26 +235,12 @@ async fn a_service_that_is_killed_half_way_through_a_batch_can_be_sent_it_again(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_acknowledged_that_no_replica_has() {
-    let [port, _] = free_ports();
-    let port = port.to_string();
-    let network = ["--bind", "127.0.0.1", "--port", &port];
-    let at_once = ["--repl-diskless-sync-delay", "0"];
-    let primary = RedisServer::start_with(&[&network[..], &at_once].concat()).await;
-    let follow = ["--port", "0", "--replicaof", "127.0.0.1", &port];
-    let replica = RedisServer::start_with(&follow).await;
-    let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
-    let store = crate::harness::store(&primary.url());
-    let instance = Instance::start_on(store.with_min_replicas(1), clock, "").await;
+    let Replicated {
+        instance,
+        primary,
+        replica,
+    } = Replicated::start(NOW).await;
     let client = &instance.client;
-    eventually("the replica follows", async || {
-        let definition = json!({"windows": ["all"]});
-        client
-            .put("/v1/boards/b", definition)
-            .await
-            .status
-            .is_success()
-    })
-    .await;
     let event = |id: &str| json!({"id": id, "member": "a", "score": 1});
     let send = async |id: &str| client.post("/v1/boards/b/events", event(id)).await;
     for id in ["1", "2"] {
@@ -282,7 +269,7 @@ async fn nothing_is_acknowledged_that_no_replica_has() {
     drop(primary);
     replica.command("REPLICAOF NO ONE").await;
     let url = replica.url();
-    let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
+    let clock = clock_at(NOW);
     let survivor = Instance::start(&url, clock, "").await;
     let again = survivor
         .client
@@ -294,7 +281,7 @@ async fn nothing_is_acknowledged_that_no_replica_has() {
 /// A board of eight shards on a cluster with replicas, and two instances that wait for these.
 async fn sharded_board() -> (RedisServers, [Instance; 2]) {
     let servers = RedisServers::start_cluster_with_replicas().await;
-    let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
+    let clock = clock_at(NOW);
     let instances = Instance::start_two(&servers.url(), &clock, wait_for_replica).await;
     let definition = json!({"windows": ["day", "all", "last-7-days"], "shards": 8});
     instances[0].client.define("b", definition).await;
@@ -464,7 +451,7 @@ async fn events_go_on_while_slots_move_and_a_primary_dies() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_primary_behind_sentinels_that_dies_loses_and_doubles_nothing() {
     let servers = WatchedServers::start().await;
-    let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
+    let clock = clock_at(NOW);
     let store = crate::harness::store(&servers.url());
     let instance = Instance::start_on(store.with_min_replicas(1), clock, "").await;
     let client = &instance.client;

@@ -15,6 +15,8 @@ mod flights;
 mod harness;
 mod http;
 mod kills;
+#[path = "../kit/mod.rs"]
+mod kit;
 mod model;
 mod openapi;
 mod order;

@@ -88,16 +88,6 @@ const UTC: (Tz, &[&str]) = (
     ],
 );
 
-const UNITS: &[Unit] = &[
-    Unit::Minute,
-    Unit::Hour,
-    Unit::Day,
-    Unit::Week,
-    Unit::Month,
-    Unit::Year,
-    Unit::All,
-    Unit::Season,
-];
 const ROLLING_UNITS: &[Unit] = &[Unit::Minute, Unit::Hour, Unit::Day, Unit::Week, Unit::Month];
 const DAYLIGHT: &[(Tz, &[&str])] = &[NEW_YORK, BERLIN, SAO_PAULO, LORD_HOWE, ADELAIDE];
 const ZONES: &[(Tz, &[&str])] = &[
@@ -106,7 +96,7 @@ const ZONES: &[(Tz, &[&str])] = &[
 
 const EVERYTHING: Theme = Theme {
     boards: 2,
-    units: UNITS,
+    units: &Unit::EACH,
     periods: 0..=5,
     rolling: 0..=3,
     begins: ZONES,

@@ -2,7 +2,6 @@
 
 use futures::future::join_all;
 use serde_json::json;
-use standings::clock::Clock;
 use standings::domain::event::{Detail, Event, Origin};
 use standings::domain::ids::{BoardId, MemberId};
 use standings::domain::plan::Routes;
@@ -11,9 +10,8 @@ use standings::domain::time::Timestamp;
 use standings::store::Versioned;
 use standings::store::events::{Answer, Ready};
 
-use crate::harness::redis::eventually;
-use crate::harness::servers::free_ports;
-use crate::harness::{Instance, RedisServer};
+use crate::harness::replicated::Replicated;
+use crate::harness::{Instance, RedisServer, clock_at};
 
 const NOW: &str = "2026-11-21T12:00:00Z";
 /// More than are under way at one time.
@@ -61,7 +59,7 @@ async fn add_points(instance: &Instance) {
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_are_carried_out_in_the_order_of_their_making() {
     let redis = RedisServer::start().await;
-    let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
+    let clock = clock_at(NOW);
     let instance = Instance::start(&redis.url(), clock, "").await;
     instance
         .client
@@ -72,21 +70,6 @@ async fn calls_are_carried_out_in_the_order_of_their_making() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_that_wait_for_replicas_are_carried_out_in_the_order_of_their_making() {
-    let [port, _] = free_ports();
-    let port = port.to_string();
-    let network = ["--bind", "127.0.0.1", "--port", &port];
-    let at_once = ["--repl-diskless-sync-delay", "0"];
-    let primary = RedisServer::start_with(&[&network[..], &at_once].concat()).await;
-    let follow = ["--port", "0", "--replicaof", "127.0.0.1", &port];
-    let _replica = RedisServer::start_with(&follow).await;
-    let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
-    let store = crate::harness::store(&primary.url());
-    let instance = Instance::start_on(store.with_min_replicas(1), clock, "").await;
-    eventually("the replica follows", async || {
-        let definition = json!({"windows": ["all"]});
-        let answer = instance.client.put("/v1/boards/b", definition).await;
-        answer.status.is_success()
-    })
-    .await;
-    add_points(&instance).await;
+    let replicated = Replicated::start(NOW).await;
+    add_points(&replicated.instance).await;
 }

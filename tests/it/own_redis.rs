@@ -3,8 +3,6 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use standings::clock::Clock;
-use standings::domain::time::Timestamp;
 
 use crate::harness::client::Answer;
 use crate::harness::jobs::{Moves, Purge, Rollover};
@@ -12,7 +10,7 @@ use crate::harness::program::Program;
 use crate::harness::redis::{RedisServer, eventually};
 use crate::harness::servers::{RedisServers, free_ports};
 use crate::harness::tls::{self, TlsFront};
-use crate::harness::{Client, Instance, World, repository};
+use crate::harness::{Client, Instance, World, clock_at, repository};
 
 const NOW: &str = "2026-11-21T12:00:00Z";
 /// The longest wait for a program that can't work to say so.
@@ -25,7 +23,7 @@ const ROOM_BYTES: u64 = 2 << 20;
 const DISK_BLOCKS: u32 = 512;
 
 async fn instance_on(redis_url: &str) -> Instance {
-    let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
+    let clock = clock_at(NOW);
     Instance::start(redis_url, clock, "").await
 }
 

@@ -15,8 +15,10 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::harness::client::Answer;
 use crate::harness::delay::Delay;
 use crate::harness::redis::{RedisServer, eventually};
-use crate::harness::servers::{RedisServers, WatchedServers, free_ports};
-use crate::harness::{Client, Instance};
+use crate::harness::replicated::listening;
+use crate::harness::sentinels::WatchedServers;
+use crate::harness::servers::{RedisServers, free_ports};
+use crate::harness::{Client, Instance, clock_at};
 
 const NOW: &str = "2026-11-21T12:00:00Z";
 const PAGE: &str = "/v1/boards/b/standings/all?size=1000";
@@ -33,14 +35,11 @@ struct Pair {
 impl Pair {
     async fn start(max_staleness: Duration) -> Self {
         let ports = free_ports().map(|port| port.to_string());
-        let network = |port| ["--bind", "127.0.0.1", "--port", port];
-        let at_once = ["--repl-diskless-sync-delay", "0"];
-        let primary = RedisServer::start_with(&[&network(&ports[0])[..], &at_once].concat()).await;
+        let primary = listening(&ports[0], &[]).await;
         let delay = Delay::before(&ports[0]).await;
         let port = delay.port.to_string();
-        let follow = ["--replicaof", "127.0.0.1", &port];
-        let replica = RedisServer::start_with(&[&network(&ports[1])[..], &follow].concat()).await;
-        let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
+        let replica = listening(&ports[1], &["--replicaof", "127.0.0.1", &port]).await;
+        let clock = clock_at(NOW);
         let store = crate::harness::store(&primary.url());
         let store = store.with_max_staleness(max_staleness);
         let instance = Instance::start_on(store, clock.clone(), "").await;
@@ -227,7 +226,7 @@ async fn a_replica_that_is_gone_is_not_missed() {
 async fn no_answer_is_older_than_is_allowed_when_it_is_sent() {
     const MAX_STALENESS: Duration = Duration::from_millis(500);
     let servers = RedisServers::start_cluster_with_replicas().await;
-    let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
+    let clock = clock_at(NOW);
     let store = crate::harness::store(&servers.url());
     let store = store.with_max_staleness(MAX_STALENESS);
     let instance = Instance::start_on(store, clock, "").await;
@@ -321,7 +320,7 @@ impl Writer {
 
 /// Two instances that wait for a replica with each event, and read from replicas.
 async fn two_instances(url: &str) -> [Instance; 2] {
-    let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
+    let clock = clock_at(NOW);
     let set_up = |store: Store| {
         let store = store.with_min_replicas(1);
         store.with_max_staleness(Duration::from_secs(1))

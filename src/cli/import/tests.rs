@@ -20,6 +20,7 @@ use tempfile::TempDir;
 use tokio::sync::Notify;
 
 use super::record::{MARKS_IN_STATE, Record};
+use super::summary::Rejected;
 use super::*;
 use crate::cli::text::printable;
 use crate::config::Secret;
@@ -163,6 +164,35 @@ impl Scene {
             ids: Ids::File,
             again: false,
         }
+    }
+
+    /// The service takes all requests.
+    async fn taking() -> Self {
+        Self::new(|_| Reply::Take).await
+    }
+
+    /// The service takes all requests but this one.
+    async fn with(request: usize, reply: Reply) -> Self {
+        let others = move |index| {
+            if index == request { reply } else { Reply::Take }
+        };
+        Self::new(others).await
+    }
+
+    /// One request after the other.
+    fn one_by_one(&self, name: &str) -> ImportArgs {
+        ImportArgs {
+            concurrency: 1,
+            ..self.args(name)
+        }
+    }
+
+    async fn import(&self, name: &str) -> Summary {
+        self.run(self.args(name)).await.unwrap()
+    }
+
+    async fn fail(&self, name: &str) -> ImportError {
+        self.run(self.args(name)).await.unwrap_err()
     }
 
     async fn run(&self, args: ImportArgs) -> Result<Summary, ImportError> {
@@ -320,6 +350,22 @@ impl Fake {
     }
 }
 
+/// The members and scores of events.
+fn texts(events: &[Event]) -> Vec<(&str, &str)> {
+    let events = events.iter();
+    events
+        .map(|event| (event.member.as_str(), event.score.0.as_str()))
+        .collect()
+}
+
+/// The lines and details of the examples of a rejection.
+fn examples(rejected: &Rejected) -> Vec<(u64, &str)> {
+    let examples = rejected.examples.iter();
+    examples
+        .map(|example| (example.line, example.detail.as_str()))
+        .collect()
+}
+
 fn rows(count: usize) -> String {
     let mut csv = "member,score\n".to_owned();
     for row in 1..=count {
@@ -336,7 +382,7 @@ fn gzip(content: &str) -> Vec<u8> {
 
 #[tokio::test]
 async fn csv_goes_on_as_it_stands() {
-    let scene = Scene::new(|_| Reply::Take).await;
+    let scene = Scene::taking().await;
     scene.write(
         "a.csv",
         "\u{feff}id,carrier, score ,member,at,tail\n\
@@ -344,16 +390,13 @@ async fn csv_goes_on_as_it_stands() {
          ,UA, 9007199254.740991 ,\u{1F600},,\n\
          e3,UA,-1e3,\"two\nlines\",\"2013-01-01T10:15:00+01:00\",\n",
     );
-    let summary = scene.run(scene.args("a.csv")).await.unwrap();
+    let summary = scene.import("a.csv").await;
     assert_eq!(
         (summary.rows, summary.tally.applied, summary.exit_status()),
         (3, 3, 0)
     );
     let sent = scene.sent();
-    let texts: Vec<_> = sent
-        .iter()
-        .map(|event| (event.member.as_str(), event.score.0.as_str()))
-        .collect();
+    let texts = texts(&sent);
     assert_eq!(
         texts,
         [
@@ -387,7 +430,7 @@ async fn csv_goes_on_as_it_stands() {
 
 #[tokio::test]
 async fn ndjson_goes_on_as_it_stands() {
-    let scene = Scene::new(|_| Reply::Take).await;
+    let scene = Scene::taking().await;
     let text = r#"{"id":"e1","board":"x","member":"a\"b\u00e9","score":12.50,"at":null,"more":{"score":[1]}}
 
 {"score":9007199254.740991,"member":"c"}
@@ -403,12 +446,9 @@ not json
     let mut content = gzip(&text[..40]);
     content.extend(gzip(&text[40..]));
     scene.write("events", content);
-    let summary = scene.run(scene.args("events")).await.unwrap();
+    let summary = scene.import("events").await;
     let sent = scene.sent();
-    let texts: Vec<_> = sent
-        .iter()
-        .map(|event| (event.member.as_str(), event.score.0.as_str()))
-        .collect();
+    let texts = texts(&sent);
     assert_eq!(
         texts,
         [("a\"bé", "12.50"), ("c", "9007199254.740991"), ("e", "-0")]
@@ -423,11 +463,7 @@ not json
         (summary.rows, unreadable.count, summary.exit_status()),
         (11, 8, 2)
     );
-    let examples: Vec<_> = unreadable
-        .examples
-        .iter()
-        .map(|example| (example.line, example.detail.as_str()))
-        .collect();
+    let examples = examples(unreadable);
     assert_eq!(
         examples,
         [
@@ -445,7 +481,7 @@ not json
 
 #[tokio::test]
 async fn rows_say_where_events_come_from() {
-    let scene = Scene::new(|_| Reply::Take).await;
+    let scene = Scene::taking().await;
     scene.write(
         "a.csv",
         "member,score,voter,channel,ip\na,1,v-1,web,203.0.113.7\nb,1,,,\n",
@@ -455,7 +491,7 @@ async fn rows_say_where_events_come_from() {
         r#"{"member": "c", "score": 1, "device": "d-1", "voter": "v-2"}"#,
     );
     for file in ["a.csv", "b.ndjson"] {
-        let summary = scene.run(scene.args(file)).await.unwrap();
+        let summary = scene.import(file).await;
         assert_eq!(summary.exit_status(), 0);
     }
     let sent = scene.sent();
@@ -487,7 +523,7 @@ async fn bad_rows_are_named_by_their_line_and_stop_nothing() {
         b"e,5",
     ];
     for (name, end) in [("unix.csv", &b"\n"[..]), ("windows.csv", &b"\r\n"[..])] {
-        let scene = Scene::new(|_| Reply::Take).await;
+        let scene = Scene::taking().await;
         scene.write(name, rows.join(end));
         let summary = scene
             .run(ImportArgs {
@@ -502,11 +538,7 @@ async fn bad_rows_are_named_by_their_line_and_stop_nothing() {
             (7, 2, 5),
             "{name}"
         );
-        let examples: Vec<_> = unreadable
-            .examples
-            .iter()
-            .map(|example| (example.line, example.detail.as_str()))
-            .collect();
+        let examples = examples(unreadable);
         assert_eq!(
             examples,
             [
@@ -523,7 +555,7 @@ async fn bad_rows_are_named_by_their_line_and_stop_nothing() {
 async fn rejections_are_told_by_kind_with_their_lines() {
     let scene = Scene::new(|_| Reply::RejectNegative).await;
     scene.write("a.csv", "member,score\na,1\nb,-2\n\nc,3\nd,-4");
-    let summary = scene.run(scene.args("a.csv")).await.unwrap();
+    let summary = scene.import("a.csv").await;
     let text = summary.to_string();
     let expected = "score-out-of-range (A title): 2\n      line 3: of b\n      line 6: of d";
     assert!(text.contains(expected), "{text}");
@@ -541,7 +573,7 @@ async fn a_refused_request_is_sent_again_with_the_same_ids() {
     })
     .await;
     scene.write("a.csv", rows(25));
-    let summary = scene.run(scene.args("a.csv")).await.unwrap();
+    let summary = scene.import("a.csv").await;
     assert_eq!((summary.tally.applied, summary.tally.duplicate), (25, 0));
     scene.assert_counted_once(25);
     let requests = scene.fake.requests.lock();
@@ -561,22 +593,9 @@ async fn a_refused_request_is_sent_again_with_the_same_ids() {
 
 #[tokio::test]
 async fn a_lost_answer_does_not_count_twice() {
-    let scene = Scene::new(|index| {
-        if index == 1 {
-            Reply::TakeAndLose
-        } else {
-            Reply::Take
-        }
-    })
-    .await;
+    let scene = Scene::with(1, Reply::TakeAndLose).await;
     scene.write("a.csv.gz", gzip(&rows(25)));
-    let summary = scene
-        .run(ImportArgs {
-            concurrency: 1,
-            ..scene.args("a.csv.gz")
-        })
-        .await
-        .unwrap();
+    let summary = scene.run(scene.one_by_one("a.csv.gz")).await.unwrap();
     let tally = &summary.tally;
     assert_eq!(
         (tally.applied, tally.duplicate, tally.duplicate_resent),
@@ -587,14 +606,7 @@ async fn a_lost_answer_does_not_count_twice() {
 
 #[tokio::test]
 async fn after_a_crash_the_import_goes_on_behind_what_was_acknowledged() {
-    let scene = Scene::new(|index| {
-        if index == 200 {
-            Reply::TakeAndHang
-        } else {
-            Reply::Take
-        }
-    })
-    .await;
+    let scene = Scene::with(200, Reply::TakeAndHang).await;
     scene.write("a.csv", rows(300));
     let args = ImportArgs {
         batch: 1,
@@ -650,53 +662,26 @@ async fn after_a_crash_the_import_goes_on_behind_what_was_acknowledged() {
 
 #[tokio::test]
 async fn a_crash_in_the_first_request_is_remembered_too() {
-    let scene = Scene::new(|index| {
-        if index == 0 {
-            Reply::TakeAndHang
-        } else {
-            Reply::Take
-        }
-    })
-    .await;
+    let scene = Scene::with(0, Reply::TakeAndHang).await;
     scene.write("a.csv", rows(25));
     scene.crash(scene.args("a.csv")).await;
     let checkpoint = scene.checkpoint("a.csv").unwrap();
     assert!(checkpoint.rows == 0 && checkpoint.sent_rows >= 10 && checkpoint.sent_since.is_some());
-    assert_eq!(
-        scene
-            .run(scene.args("a.csv"))
-            .await
-            .unwrap()
-            .tally
-            .duplicate,
-        10
-    );
+    assert_eq!(scene.import("a.csv").await.tally.duplicate, 10);
     scene.assert_counted_once(25);
 }
 
 #[tokio::test]
 async fn rows_that_the_board_may_have_forgotten_are_not_sent_again() {
-    let scene = Scene::new(|index| {
-        if index == 1 {
-            Reply::TakeAndHang
-        } else {
-            Reply::Take
-        }
-    })
-    .await;
+    let scene = Scene::with(1, Reply::TakeAndHang).await;
     scene.write("a.csv", rows(25));
-    scene
-        .crash(ImportArgs {
-            concurrency: 1,
-            ..scene.args("a.csv")
-        })
-        .await;
+    scene.crash(scene.one_by_one("a.csv")).await;
     let hour_ago = Timestamp::from_ms_clamped(now().ms() - 3_600_000);
     scene.change_checkpoint("a.csv", |checkpoint| checkpoint.sent_since = Some(hour_ago));
     let before = scene.checkpoint("a.csv");
 
     let first_run = scene.fake.requests.lock().len();
-    let error = scene.run(scene.args("a.csv")).await.unwrap_err();
+    let error = scene.fail("a.csv").await;
     let message = error.to_string();
     assert!(
         matches!(error, ImportError::TooOld { first_row: 1, .. }),
@@ -712,7 +697,7 @@ async fn rows_that_the_board_may_have_forgotten_are_not_sent_again() {
 
     // A board that remembers for longer has no such problem.
     *scene.fake.idempotency.lock() = "2h";
-    assert_eq!(scene.run(scene.args("a.csv")).await.unwrap().rows, 25);
+    assert_eq!(scene.import("a.csv").await.rows, 25);
     scene.assert_counted_once(25);
 }
 
@@ -743,7 +728,7 @@ async fn the_time_of_rows_that_may_have_been_sent_survives_further_crashes() {
     };
     scene.crash(args).await;
     assert!(scene.checkpoint("a.csv").unwrap().sent_since > Some(minute_ago));
-    assert_eq!(scene.run(scene.args("a.csv")).await.unwrap().rows, 25);
+    assert_eq!(scene.import("a.csv").await.rows, 25);
 }
 
 #[tokio::test]
@@ -751,7 +736,7 @@ async fn a_request_is_not_sent_again_once_the_board_may_have_forgotten_it() {
     let scene = Scene::new(|_| Reply::TakeAndLose).await;
     *scene.fake.idempotency.lock() = "0s";
     scene.write("a.csv", rows(5));
-    let error = scene.run(scene.args("a.csv")).await.unwrap_err();
+    let error = scene.fail("a.csv").await;
     assert!(
         error
             .to_string()
@@ -760,29 +745,17 @@ async fn a_request_is_not_sent_again_once_the_board_may_have_forgotten_it() {
     );
     scene.assert_counted_once(5);
     assert_eq!(scene.fake.requests.lock().len(), 1);
-    let error = scene.run(scene.args("a.csv")).await.unwrap_err();
+    let error = scene.fail("a.csv").await;
     assert!(matches!(error, ImportError::TooOld { .. }), "{error}");
 }
 
 #[tokio::test]
 async fn another_board_of_the_same_name_is_noticed() {
-    let scene = Scene::new(|index| {
-        if index == 1 {
-            Reply::TakeAndHang
-        } else {
-            Reply::Take
-        }
-    })
-    .await;
+    let scene = Scene::with(1, Reply::TakeAndHang).await;
     scene.write("a.csv", rows(25));
-    scene
-        .crash(ImportArgs {
-            concurrency: 1,
-            ..scene.args("a.csv")
-        })
-        .await;
+    scene.crash(scene.one_by_one("a.csv")).await;
     *scene.fake.version.lock() = "2-1";
-    let error = scene.run(scene.args("a.csv")).await.unwrap_err();
+    let error = scene.fail("a.csv").await;
     assert!(matches!(error, ImportError::BoardChanged { .. }), "{error}");
     scene.fake.remembered.lock().clear();
     scene.fake.counted.lock().clear();
@@ -806,10 +779,7 @@ async fn an_outage_ends_the_import_which_goes_on_later() {
     .await;
     scene.patience.outage_max = Duration::from_millis(50);
     scene.write("a.csv", rows(25));
-    let args = ImportArgs {
-        concurrency: 1,
-        ..scene.args("a.csv")
-    };
+    let args = scene.one_by_one("a.csv");
     let error = scene.run(args.clone()).await.unwrap_err();
     let message = error.to_string();
     assert!(
@@ -866,7 +836,7 @@ async fn an_interrupted_import_waits_for_its_requests_and_can_go_on_at_any_time(
     assert!(checkpoint.rows < 25);
 
     *scene.fake.idempotency.lock() = "0s";
-    let summary = scene.run(scene.args("a.csv")).await.unwrap();
+    let summary = scene.import("a.csv").await;
     assert_eq!((summary.tally.applied, summary.tally.duplicate), (25, 0));
     scene.assert_counted_once(25);
 }
@@ -890,7 +860,7 @@ async fn what_is_refused_is_told_in_one_line_and_leaves_nothing() {
     ] {
         let scene = Scene::new(move |_| Reply::Refuse(status, name)).await;
         scene.write("a.csv", rows(50));
-        let error = scene.run(scene.args("a.csv")).await.unwrap_err();
+        let error = scene.fail("a.csv").await;
         let message = error.to_string();
         assert!(
             message.contains(expected) && !message.contains('\n'),
@@ -912,11 +882,7 @@ async fn a_board_that_vanishes_ends_the_import() {
     })
     .await;
     scene.write("a.csv", rows(25));
-    let message = scene
-        .run(scene.args("a.csv"))
-        .await
-        .unwrap_err()
-        .to_string();
+    let message = scene.fail("a.csv").await.to_string();
     assert!(
         message.starts_with("there is no board b at http://")
             && message.contains("10 rows were done"),
@@ -926,7 +892,7 @@ async fn a_board_that_vanishes_ends_the_import() {
 
 #[tokio::test]
 async fn what_is_wrong_from_the_start_is_told_before_anything_is_sent() {
-    let mut scene = Scene::new(|_| Reply::Take).await;
+    let mut scene = Scene::taking().await;
     scene.write("a.csv", rows(5));
     let other = BoardId::parse("other").unwrap();
     let message = scene
@@ -977,11 +943,7 @@ async fn what_is_wrong_from_the_start_is_told_before_anything_is_sent() {
         ),
     ] {
         scene.write("bad.csv", content);
-        let message = scene
-            .run(scene.args("bad.csv"))
-            .await
-            .unwrap_err()
-            .to_string();
+        let message = scene.fail("bad.csv").await.to_string();
         assert!(
             message.contains(expected) && !message.contains('\n'),
             "{message}"
@@ -993,15 +955,11 @@ async fn what_is_wrong_from_the_start_is_told_before_anything_is_sent() {
 
 #[tokio::test]
 async fn a_quotation_mark_left_open_does_not_take_the_whole_file_into_memory() {
-    let scene = Scene::new(|_| Reply::Take).await;
+    let scene = Scene::taking().await;
     let mut csv = rows(12) + "\"open,1\n";
     csv += &"x,1\n".repeat(1 << 20);
     scene.write("a.csv", csv);
-    let message = scene
-        .run(scene.args("a.csv"))
-        .await
-        .unwrap_err()
-        .to_string();
+    let message = scene.fail("a.csv").await.to_string();
     assert!(
         message.contains("line 14: a row of more than 1 MiB begins here"),
         "{message}"
@@ -1012,11 +970,11 @@ async fn a_quotation_mark_left_open_does_not_take_the_whole_file_into_memory() {
 
 #[tokio::test]
 async fn a_damaged_file_is_imported_up_to_the_damage() {
-    let scene = Scene::new(|_| Reply::Take).await;
+    let scene = Scene::taking().await;
     let mut content = gzip(&rows(12));
     content.extend(&gzip("more,1\n")[..12]);
     scene.write("a.csv.gz", content);
-    let error = scene.run(scene.args("a.csv.gz")).await.unwrap_err();
+    let error = scene.fail("a.csv.gz").await;
     let message = error.to_string();
     assert!(message.contains("a.csv.gz, line 14: "), "{message}");
     assert!(message.contains("12 rows were done"), "{message}");
@@ -1025,7 +983,7 @@ async fn a_damaged_file_is_imported_up_to_the_damage() {
 
 #[tokio::test]
 async fn long_rows_are_not_sent_and_large_bodies_are_split() {
-    let scene = Scene::new(|_| Reply::Take).await;
+    let scene = Scene::taking().await;
     let mut text = String::new();
     for row in 0..60 {
         writeln!(
@@ -1068,32 +1026,13 @@ async fn long_rows_are_not_sent_and_large_bodies_are_split() {
 
 #[tokio::test]
 async fn the_same_file_gives_the_same_ids_and_another_one_others() {
-    let scene = Scene::new(|_| Reply::Take).await;
+    let scene = Scene::taking().await;
     scene.write("a.csv", rows(5));
     scene.write("copy.csv", rows(5));
     scene.write("other.csv", rows(5).replace("m3", "M3"));
-    assert_eq!(
-        scene.run(scene.args("a.csv")).await.unwrap().tally.applied,
-        5
-    );
-    assert_eq!(
-        scene
-            .run(scene.args("copy.csv"))
-            .await
-            .unwrap()
-            .tally
-            .duplicate,
-        5
-    );
-    assert_eq!(
-        scene
-            .run(scene.args("other.csv"))
-            .await
-            .unwrap()
-            .tally
-            .applied,
-        5
-    );
+    assert_eq!(scene.import("a.csv").await.tally.applied, 5);
+    assert_eq!(scene.import("copy.csv").await.tally.duplicate, 5);
+    assert_eq!(scene.import("other.csv").await.tally.applied, 5);
 }
 
 fn hours_ago(scene: &Scene, board: &str) {
@@ -1111,12 +1050,12 @@ fn hours_ago(scene: &Scene, board: &str) {
 
 #[tokio::test]
 async fn a_finished_import_is_not_repeated_once_its_ids_are_forgotten() {
-    let scene = Scene::new(|_| Reply::Take).await;
+    let scene = Scene::taking().await;
     scene.write("a.csv", rows(25));
-    scene.run(scene.args("a.csv")).await.unwrap();
+    scene.import("a.csv").await;
 
     // While the board remembers, it does no harm.
-    let summary = scene.run(scene.args("a.csv")).await.unwrap();
+    let summary = scene.import("a.csv").await;
     assert_eq!((summary.tally.applied, summary.tally.duplicate), (0, 25));
     let shown = scene.shown();
     assert!(shown.contains("25 rows were imported before"), "{shown}");
@@ -1149,7 +1088,7 @@ async fn a_finished_import_is_not_repeated_once_its_ids_are_forgotten() {
     }
     // Its ids follow from the whole file, so it is refused at any time.
     scene.write("grown.csv", rows(30));
-    let error = scene.run(scene.args("grown.csv")).await.unwrap_err();
+    let error = scene.fail("grown.csv").await;
     let message = error.to_string();
     assert!(
         message.starts_with("the beginning of this file was imported into board b"),
@@ -1160,18 +1099,18 @@ async fn a_finished_import_is_not_repeated_once_its_ids_are_forgotten() {
 
     // Another definition of the board changes nothing; another board of the same name does.
     *scene.fake.version.lock() = "1-2";
-    scene.run(scene.args("a.csv")).await.unwrap_err();
+    scene.fail("a.csv").await;
     *scene.fake.version.lock() = "2-1";
     scene.fake.counted.lock().clear();
-    scene.run(scene.args("a.csv")).await.unwrap();
+    scene.import("a.csv").await;
     scene.assert_counted_once(25);
 }
 
 #[tokio::test]
 async fn who_means_it_imports_a_file_again() {
-    let scene = Scene::new(|_| Reply::Take).await;
+    let scene = Scene::taking().await;
     scene.write("a.csv", rows(25));
-    scene.run(scene.args("a.csv")).await.unwrap();
+    scene.import("a.csv").await;
     hours_ago(&scene, "b");
     let args = ImportArgs {
         again: true,
@@ -1180,27 +1119,20 @@ async fn who_means_it_imports_a_file_again() {
     let summary = scene.run(args).await.unwrap();
     assert_eq!(summary.tally.applied, 25);
     // From then on the new ids count.
-    let summary = scene.run(scene.args("a.csv")).await.unwrap();
+    let summary = scene.import("a.csv").await;
     assert_eq!(summary.tally.duplicate, 25);
 }
 
 #[tokio::test]
 async fn a_repeated_import_ends_when_ids_begin_to_be_forgotten() {
-    let scene = Scene::new(|index| {
-        if index == 4 {
-            Reply::TakeAndHang
-        } else {
-            Reply::Take
-        }
-    })
-    .await;
+    let scene = Scene::with(4, Reply::TakeAndHang).await;
     scene.write("a.csv", rows(25));
-    scene.run(scene.args("a.csv")).await.unwrap();
+    scene.import("a.csv").await;
     scene.crash(scene.args("a.csv")).await;
     let checkpoint = scene.checkpoint("a.csv").unwrap();
     assert!(checkpoint.begun.is_some() && checkpoint.sent_since == checkpoint.begun);
     *scene.fake.idempotency.lock() = "0s";
-    let error = scene.run(scene.args("a.csv")).await.unwrap_err();
+    let error = scene.fail("a.csv").await;
     assert!(matches!(error, ImportError::TooOld { .. }), "{error}");
 }
 
@@ -1242,7 +1174,7 @@ async fn rejected_rows_can_be_mended_and_imported_alone() {
         assert!(message.contains("is there already"), "{message}");
 
         scene.write(&rejects, mended);
-        let summary = scene.run(scene.args(&rejects)).await.unwrap();
+        let summary = scene.import(&rejects).await;
         assert_eq!((summary.tally.applied, summary.exit_status()), (2, 0));
         scene.assert_counted_once(4);
     }
@@ -1250,14 +1182,7 @@ async fn rejected_rows_can_be_mended_and_imported_alone() {
 
 #[tokio::test]
 async fn without_rejected_rows_there_is_no_file_of_them() {
-    let scene = Scene::new(|index| {
-        if index == 0 {
-            Reply::Refuse(400, "malformed-json")
-        } else {
-            Reply::Take
-        }
-    })
-    .await;
+    let scene = Scene::with(0, Reply::Refuse(400, "malformed-json")).await;
     let rejects = scene.folder.path().join("rejects.csv");
     let args = |name| ImportArgs {
         rejects: Some(rejects.clone()),
@@ -1424,7 +1349,7 @@ async fn a_mended_file_counts_once_if_ids_follow_from_rows() {
 
 #[tokio::test]
 async fn no_control_character_of_a_file_reaches_the_terminal() {
-    let scene = Scene::new(|_| Reply::Take).await;
+    let scene = Scene::taking().await;
     for (name, content) in [
         ("a.csv", "member,score,\u{1b}[31m\u{202e}\na,1\u{1b}[2J,\n"),
         (
@@ -1433,14 +1358,14 @@ async fn no_control_character_of_a_file_reaches_the_terminal() {
         ),
     ] {
         scene.write(name, content);
-        let shown = scene.run(scene.args(name)).await.unwrap().to_string();
+        let shown = scene.import(name).await.to_string();
         for text in [shown, scene.shown()] {
             let is_plain = |char: char| char == '\n' || !(char.is_control() || char == '\u{202e}');
             assert!(text.chars().all(is_plain), "{text:?}");
         }
     }
     scene.write("c.csv", "a\u{1b}b,c\nd,e");
-    let error = scene.run(scene.args("c.csv")).await.unwrap_err();
+    let error = scene.fail("c.csv").await;
     let message = printable(&error.to_string());
     assert!(message.ends_with("no column member: a b, c"), "{message}");
 }

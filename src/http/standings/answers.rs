@@ -215,12 +215,11 @@ impl StandingBody {
 impl PageBody {
     pub(super) fn new(view: &PageView, found: &FoundIn<FoundPage>) -> Self {
         let board = &found.live.board;
-        let FoundPage { shared, voters } = &found.found;
-        let page = &shared.page;
+        let FoundPage { page, voters } = &found.found;
         let decimals = board.definition.decimals;
         let mut lines = page.entries.iter().chain(&page.me).enumerate();
         let line =
-            |(place, entry): (usize, &Entry)| EntryBody::new(entry, decimals, voters.of(place));
+            |(index, entry): (usize, &Entry)| EntryBody::new(entry, decimals, voters.of(index));
         let entries = lines.by_ref().take(page.entries.len()).map(line).collect();
         Self {
             standing: StandingBody::new(board.id.as_str(), &found.target),
@@ -244,7 +243,7 @@ impl MemberBody {
         } = &found.found;
         let own = &around.entries[around.index];
         let line =
-            |place: usize| EntryBody::new(&around.entries[place], decimals, voters.of(place));
+            |index: usize| EntryBody::new(&around.entries[index], decimals, voters.of(index));
         let neighbour = |entry: &Entry| {
             let (greater, smaller) = (own.score.max(entry.score), own.score.min(entry.score));
             NeighbourBody {
@@ -285,7 +284,9 @@ impl MemberBody {
             standing: StandingBody::new(board.id.as_str(), &found.target),
             total: around.total,
             entry: line(around.index),
-            percentile: around.place.map(|place| percentile(around.total, place)),
+            percentile: around
+                .ordinal_rank
+                .map(|rank| percentile(around.total, rank)),
             ahead: ahead.map(neighbour),
             behind: behind.map(neighbour),
             around: listed,
@@ -305,9 +306,9 @@ impl SubsetBody {
             not_found,
         } = &found.found;
         let lines = entries.iter().enumerate();
-        let lines = lines.map(|(place, entry)| SubsetEntryBody {
-            position: place + 1,
-            entry: EntryBody::new(entry, decimals, voters.of(place)),
+        let lines = lines.map(|(index, entry)| SubsetEntryBody {
+            position: index + 1,
+            entry: EntryBody::new(entry, decimals, voters.of(index)),
         });
         Self {
             standing: StandingBody::new(board.id.as_str(), &found.target),
@@ -334,13 +335,13 @@ impl StatsBody {
     }
 }
 
-/// 100 · (total − place) / (total − 1), rounded to one decimal, half up; 100 for a member alone.
-fn percentile(total: u64, place: u64) -> f64 {
+/// 100 · (total − rank) / (total − 1), rounded to one decimal, half up; 100 for a member alone.
+fn percentile(total: u64, rank: u64) -> f64 {
     let others = total.saturating_sub(1);
     if others == 0 {
         return 100.0;
     }
-    let behind = total.saturating_sub(place);
+    let behind = total.saturating_sub(rank);
     let tenths = (behind * 2_000 + others) / (others * 2);
     f64::from(u32::try_from(tenths).unwrap_or(1_000)) / 10.0
 }
@@ -351,10 +352,10 @@ mod tests {
 
     #[test]
     fn percentiles_have_one_decimal() {
-        let exactly = |total, place, expected: f64| {
+        let exactly = |total, rank, expected: f64| {
             assert!(
-                (percentile(total, place) - expected).abs() < f64::EPSILON,
-                "{total} {place}"
+                (percentile(total, rank) - expected).abs() < f64::EPSILON,
+                "{total} {rank}"
             );
         };
         exactly(1, 1, 100.0);

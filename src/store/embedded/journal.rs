@@ -48,7 +48,7 @@ pub(super) async fn mend(dir: &Path) -> io::Result<()> {
     };
     let manifest = String::from_utf8_lossy(&manifest);
     let names: Vec<&str> = manifest.lines().filter_map(incremental).collect();
-    for (place, name) in (1..).zip(&names) {
+    for (number, name) in (1..).zip(&names) {
         let path = folder.join(name);
         let file = match File::open(&path).await {
             // The server refuses to start without it.
@@ -58,9 +58,9 @@ pub(super) async fn mend(dir: &Path) -> io::Result<()> {
         let end = end_of(BufReader::with_capacity(BUFFER_BYTES, file)).await?;
         match end {
             End::Whole | End::Malformed => {}
-            End::InBlock(begins_at) if place == names.len() => cut(&path, begins_at)?,
+            End::InBlock(begins_at) if number == names.len() => cut(&path, begins_at)?,
             // The server cuts this one rightly.
-            End::InCommand if place == names.len() => {}
+            End::InCommand if number == names.len() => {}
             End::InBlock(_) | End::InCommand => {
                 return Err(io::Error::other(format!(
                     "{name} ends in the middle of a write, but is not the last append-only file: data in the \
@@ -239,7 +239,7 @@ impl<F: AsyncBufRead + Unpin> Commands<F> {
 mod tests {
     use super::*;
 
-    /// A file of commands, the places behind each, and the block that is open there.
+    /// A file of commands, the offsets behind each, and the block that is open there.
     #[derive(Default)]
     struct Sample {
         bytes: Vec<u8>,

@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
+use tokio::sync::watch;
 
 use super::home::{Home, socket_path};
 use super::process::read_log_line;
@@ -25,7 +26,7 @@ const CRASH_DIR: &str = "STANDINGS_TEST_CRASH_DIR";
 async fn data_is_there_after_a_restart_of_the_service() {
     let dir = tempfile::tempdir().unwrap();
     let server = start(dir.path()).await;
-    assert_eq!(ask(server.socket(), "SET k kept").await.unwrap(), "+OK");
+    assert_eq!(tell(&server, "SET k kept").await, "+OK");
     server.stop().await;
     assert_eq!(server.state(), ServerState::Stopped);
     server.stop().await;
@@ -50,15 +51,13 @@ async fn the_server_has_our_settings_and_no_configuration_file() {
         ("lazyfree-lazy-user-del", "yes"),
         ("enable-debug-command", "no"),
     ] {
-        let reply = ask(server.socket(), &format!("CONFIG GET {name}"))
-            .await
-            .unwrap();
+        let reply = tell(&server, &format!("CONFIG GET {name}")).await;
         assert!(
             reply.ends_with(&format!("\r\n{value}")),
             "{name}: {reply:?}"
         );
     }
-    let info = ask(server.socket(), "INFO server").await.unwrap();
+    let info = tell(&server, "INFO server").await;
     assert!(info.lines().any(|line| line == "config_file:"), "{info}");
     assert_eq!(mode(server.socket()), 0o700);
     server.stop().await;
@@ -68,22 +67,21 @@ async fn the_server_has_our_settings_and_no_configuration_file() {
 async fn a_directory_that_another_service_uses_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let server = start(dir.path()).await;
-    let error = EmbeddedServer::start(config(dir.path())).await.unwrap_err();
+    let error = refused(config(dir.path())).await;
     let path = dir.path().canonicalize().unwrap();
     let expected = format!(
         "the data directory {} is in use by process {}",
         path.display(),
         std::process::id()
     );
-    assert_eq!(error.to_string(), expected);
-    assert_eq!(ask(server.socket(), "PING").await.unwrap(), "+PONG");
+    assert_eq!(error, expected);
+    assert_eq!(tell(&server, "PING").await, "+PONG");
     server.stop().await;
 }
 
 #[tokio::test]
 async fn of_many_services_one_gets_the_directory() {
-    let dir = tempfile::tempdir().unwrap();
-    let dir = dir.path().canonicalize().unwrap();
+    let (_dir, dir) = canonical_dir();
     let _left_over = crash_a_service(&dir).await;
     let mut starts = tokio::task::JoinSet::new();
     for _ in 0..8 {
@@ -109,21 +107,13 @@ async fn a_killed_server_is_restarted_with_its_data() {
     let server = start(dir.path()).await;
     for round in 1..=3 {
         assert_eq!(
-            ask(server.socket(), &format!("SET k{round} v{round}"))
-                .await
-                .unwrap(),
+            tell(&server, &format!("SET k{round} v{round}")).await,
             "+OK"
         );
         let killed = pid(&server);
         until_written(&server).await;
         signal("KILL", killed);
-        let mut state = server.watch_state();
-        let restarted =
-            state.wait_for(|state| matches!(state, ServerState::Running { pid } if *pid != killed));
-        tokio::time::timeout(DEADLINE, restarted)
-            .await
-            .unwrap()
-            .unwrap();
+        until_running(&server, killed).await;
         for earlier in 1..=round {
             assert_eq!(
                 get(&server, &format!("k{earlier}")).await,
@@ -139,22 +129,14 @@ async fn restarts_go_on_until_one_succeeds() {
     let dir = tempfile::tempdir().unwrap();
     let program = Fragile::new(dir.path());
     let server = EmbeddedServer::start(program.config()).await.unwrap();
-    assert_eq!(ask(server.socket(), "SET k kept").await.unwrap(), "+OK");
+    assert_eq!(tell(&server, "SET k kept").await, "+OK");
     until_written(&server).await;
     program.break_it();
-    signal("KILL", pid(&server));
-    let mut state = server.watch_state();
-    let third = state.wait_for(|state| *state == ServerState::Restarting { attempt: 3 });
-    tokio::time::timeout(DEADLINE, third)
-        .await
-        .unwrap()
-        .unwrap();
+    let killed = pid(&server);
+    signal("KILL", killed);
+    until_restarting(&server, 3).await;
     program.mend_it();
-    let running = state.wait_for(|state| matches!(state, ServerState::Running { .. }));
-    tokio::time::timeout(DEADLINE, running)
-        .await
-        .unwrap()
-        .unwrap();
+    until_running(&server, killed).await;
     assert_eq!(get(&server, "k").await, "kept");
     server.stop().await;
 }
@@ -166,12 +148,7 @@ async fn a_shutdown_ends_a_restart() {
     let server = EmbeddedServer::start(program.config()).await.unwrap();
     program.break_it();
     signal("KILL", pid(&server));
-    let mut state = server.watch_state();
-    let second = state.wait_for(|state| *state == ServerState::Restarting { attempt: 2 });
-    tokio::time::timeout(DEADLINE, second)
-        .await
-        .unwrap()
-        .unwrap();
+    until_restarting(&server, 2).await;
     tokio::time::timeout(DEADLINE, server.stop()).await.unwrap();
     assert_eq!(server.state(), ServerState::Stopped);
     program.mend_it();
@@ -188,7 +165,7 @@ async fn a_server_that_is_loading_is_waited_for_and_can_be_shut_down() {
     let dir = tempfile::tempdir().unwrap();
     let server = start(dir.path()).await;
     let fill = r#"EVAL "for key = 1, 8000 do redis.call('INCR', key) end" 0"#;
-    assert_eq!(ask(server.socket(), fill).await.unwrap(), "$-1");
+    assert_eq!(tell(&server, fill).await, "$-1");
     server.stop().await;
 
     // 8,000 keys at 300 µs each take 2.4 s.
@@ -205,7 +182,7 @@ async fn a_server_that_is_loading_is_waited_for_and_can_be_shut_down() {
     let server = EmbeddedServer::start(slow).await.unwrap();
     let load_time = begun.elapsed();
     assert!(load_time > Duration::from_secs(2), "did not load slowly");
-    assert_eq!(ask(server.socket(), "DBSIZE").await.unwrap(), ":8000");
+    assert_eq!(tell(&server, "DBSIZE").await, ":8000");
 
     signal("KILL", pid(&server));
     let reply = async || ask(server.socket(), "PING").await.unwrap_or_default();
@@ -216,14 +193,13 @@ async fn a_server_that_is_loading_is_waited_for_and_can_be_shut_down() {
     assert!(begun.elapsed() < load_time, "waited for the load to end");
 
     let server = start(dir.path()).await;
-    assert_eq!(ask(server.socket(), "DBSIZE").await.unwrap(), ":8000");
+    assert_eq!(tell(&server, "DBSIZE").await, ":8000");
     server.stop().await;
 }
 
 #[tokio::test]
 async fn the_server_of_a_crashed_service_is_replaced() {
-    let dir = tempfile::tempdir().unwrap();
-    let dir = dir.path().canonicalize().unwrap();
+    let (_dir, dir) = canonical_dir();
     let socket = dir.join("redis.sock");
     let left_over = crash_a_service(&dir).await;
     assert_eq!(
@@ -246,8 +222,7 @@ async fn the_server_of_a_crashed_service_is_replaced() {
 /// Without its socket a left-over can't be shut down. Its lock alone must keep the next one out.
 #[tokio::test]
 async fn a_left_over_that_cannot_be_reached_keeps_the_next_server_out() {
-    let dir = tempfile::tempdir().unwrap();
-    let dir = dir.path().canonicalize().unwrap();
+    let (_dir, dir) = canonical_dir();
     let mut left_over = crash_a_service(&dir).await;
     let reachable = std::mem::replace(&mut left_over.socket, dir.join("hidden.sock"));
     fs::rename(reachable, &left_over.socket).unwrap();
@@ -272,8 +247,7 @@ async fn a_left_over_that_cannot_be_reached_keeps_the_next_server_out() {
 
 #[tokio::test]
 async fn a_server_started_by_hand_on_our_socket_is_replaced() {
-    let dir = tempfile::tempdir().unwrap();
-    let dir = dir.path().canonicalize().unwrap();
+    let (_dir, dir) = canonical_dir();
     let mut by_hand = ByHand::start(&dir, &dir.join("redis.sock")).await;
     assert_eq!(ask(&by_hand.socket, "SET k kept").await.unwrap(), "+OK");
 
@@ -312,7 +286,7 @@ fn a_runtime_that_ends_kills_the_server_and_frees_the_directory() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let first = runtime.block_on(async {
         let server = start(dir.path()).await;
-        assert_eq!(ask(server.socket(), "SET k kept").await.unwrap(), "+OK");
+        assert_eq!(tell(&server, "SET k kept").await, "+OK");
         until_written(&server).await;
         server
     });
@@ -332,13 +306,9 @@ fn a_runtime_that_ends_kills_the_server_and_frees_the_directory() {
 async fn a_dropped_handle_shuts_the_server_down() {
     let dir = tempfile::tempdir().unwrap();
     let server = start(dir.path()).await;
-    let mut state = server.watch_state();
+    let states = server.watch_state();
     drop(server);
-    let stopped = state.wait_for(|state| *state == ServerState::Stopped);
-    tokio::time::timeout(DEADLINE, stopped)
-        .await
-        .unwrap()
-        .unwrap();
+    until_state(states, |state| *state == ServerState::Stopped).await;
     // A clean shutdown removes the socket, a killed server would have left it.
     assert!(!dir.path().join("redis.sock").exists());
 }
@@ -357,7 +327,7 @@ async fn a_start_that_is_given_up_leaves_nothing_behind() {
         let _ = fs::write(&note, "");
     }
     let server = start(dir.path()).await;
-    assert_eq!(ask(server.socket(), "PING").await.unwrap(), "+PONG");
+    assert_eq!(tell(&server, "PING").await, "+PONG");
     server.stop().await;
 }
 
@@ -380,10 +350,7 @@ async fn no_cut_of_the_last_transaction_lets_half_of_it_come_back() {
         assert_eq!(count(&server).await, taken, "cut at {cut}");
         // A single write, or another script.
         if cut % 2 == 0 {
-            assert_eq!(
-                ask(server.socket(), "SET single kept").await.unwrap(),
-                "+OK"
-            );
+            assert_eq!(tell(&server, "SET single kept").await, "+OK");
         } else {
             add(&server).await;
         }
@@ -411,22 +378,14 @@ async fn a_restarted_server_does_not_go_on_from_half_a_transaction() {
     }
     until_written(&server).await;
     program.break_it();
-    signal("KILL", pid(&server));
-    let mut state = server.watch_state();
-    let broken = state.wait_for(|state| *state == ServerState::Restarting { attempt: 2 });
-    tokio::time::timeout(DEADLINE, broken)
-        .await
-        .unwrap()
-        .unwrap();
+    let killed = pid(&server);
+    signal("KILL", killed);
+    until_restarting(&server, 2).await;
     let path = dir.path().join("data").join(INCREMENTAL);
     let file = fs::read(&path).unwrap();
     fs::write(&path, &file[..file.len() - 5]).unwrap();
     program.mend_it();
-    let running = state.wait_for(|state| matches!(state, ServerState::Running { .. }));
-    tokio::time::timeout(DEADLINE, running)
-        .await
-        .unwrap()
-        .unwrap();
+    until_running(&server, killed).await;
     assert_eq!(count(&server).await, 2);
     add(&server).await;
     server.stop().await;
@@ -458,8 +417,7 @@ async fn a_torn_file_that_another_follows_is_refused_again_and_again() {
 
     fs::write(&first, torn).unwrap();
     for _ in 0..4 {
-        let error = EmbeddedServer::start(config(dir.path())).await.unwrap_err();
-        let error = error.to_string();
+        let error = refused(config(dir.path())).await;
         assert!(
             error.contains("appendonly.aof.1.incr.aof ends in the middle of a write"),
             "{error}"
@@ -475,15 +433,12 @@ async fn a_torn_file_that_another_follows_is_refused_again_and_again() {
 async fn a_damaged_file_is_an_error_that_quotes_the_server() {
     let dir = tempfile::tempdir().unwrap();
     let server = start(dir.path()).await;
-    ask(server.socket(), "SET k v").await.unwrap();
+    tell(&server, "SET k v").await;
     server.stop().await;
     let aof = dir.path().join("appendonlydir/appendonly.aof.1.incr.aof");
     fs::write(&aof, "*1\r\n$3\r\nbad, and more to follow").unwrap();
     for _ in 0..2 {
-        let error = EmbeddedServer::start(config(dir.path()))
-            .await
-            .unwrap_err()
-            .to_string();
+        let error = refused(config(dir.path())).await;
         assert!(
             error.starts_with("the Redis server did not start: exit status: 1: "),
             "{error}"
@@ -555,10 +510,7 @@ async fn a_data_directory_that_cannot_be_used_is_an_error_that_names_it() {
         (file.join("below"), "Not a directory"),
         (locked, "Is a directory"),
     ] {
-        let error = EmbeddedServer::start(config(&data_dir))
-            .await
-            .unwrap_err()
-            .to_string();
+        let error = refused(config(&data_dir)).await;
         let expected = format!(
             "the data directory {} can't be used: {reason}",
             data_dir.display()
@@ -612,7 +564,7 @@ async fn a_program_that_will_not_do_is_an_error_that_says_why() {
             data_dir,
             server: Some(program.clone()),
         };
-        let error = EmbeddedServer::start(config).await.unwrap_err().to_string();
+        let error = refused(config).await;
         assert!(
             error.starts_with(&format!("{}{reason}", program.display())),
             "{error}"
@@ -695,7 +647,7 @@ async fn a_service_that_crashes() {
     let server = EmbeddedServer::start(EmbeddedConfig { data_dir, server })
         .await
         .unwrap();
-    ask(server.socket(), "SET k kept").await.unwrap();
+    tell(&server, "SET k kept").await;
     // No destructor runs, as after a SIGKILL.
     std::process::exit(0);
 }
@@ -818,6 +770,13 @@ fn script(dir: &Path, name: &str, body: &str) -> PathBuf {
     file
 }
 
+/// A directory that ends with the first value, and its path as the server sees it.
+fn canonical_dir() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().canonicalize().unwrap();
+    (dir, path)
+}
+
 fn config(data_dir: &Path) -> EmbeddedConfig {
     EmbeddedConfig {
         data_dir: data_dir.into(),
@@ -829,8 +788,38 @@ async fn start(data_dir: &Path) -> EmbeddedServer {
     EmbeddedServer::start(config(data_dir)).await.unwrap()
 }
 
+/// Why it does not start.
+async fn refused(config: EmbeddedConfig) -> String {
+    EmbeddedServer::start(config).await.unwrap_err().to_string()
+}
+
+/// What the server replies.
+async fn tell(server: &EmbeddedServer, command: &str) -> String {
+    ask(server.socket(), command).await.unwrap()
+}
+
+/// Waits until the server is in such a state.
+async fn until_state(
+    mut states: watch::Receiver<ServerState>,
+    is_reached: impl FnMut(&ServerState) -> bool,
+) {
+    let reached = tokio::time::timeout(DEADLINE, states.wait_for(is_reached)).await;
+    reached.unwrap().unwrap();
+}
+
+async fn until_restarting(server: &EmbeddedServer, attempt: u32) {
+    let restarts = |state: &_| *state == ServerState::Restarting { attempt };
+    until_state(server.watch_state(), restarts).await;
+}
+
+/// Waits until the server runs, as another process than this one.
+async fn until_running(server: &EmbeddedServer, killed: u32) {
+    let runs = |state: &_| matches!(state, ServerState::Running { pid } if *pid != killed);
+    until_state(server.watch_state(), runs).await;
+}
+
 async fn get(server: &EmbeddedServer, key: &str) -> String {
-    let reply = ask(server.socket(), &format!("GET {key}")).await.unwrap();
+    let reply = tell(server, &format!("GET {key}")).await;
     reply.rsplit("\r\n").next().unwrap().to_owned()
 }
 
@@ -838,7 +827,7 @@ async fn get(server: &EmbeddedServer, key: &str) -> String {
 /// fsyncs earlier ones.
 async fn until_written(server: &EmbeddedServer) {
     let written = async || {
-        let info = ask(server.socket(), "INFO persistence").await.unwrap();
+        let info = tell(server, "INFO persistence").await;
         info.contains("\naof_buffer_length:0\r")
     };
     until(written).await;
@@ -850,14 +839,13 @@ const INCREMENTAL: &str = "appendonlydir/appendonly.aof.1.incr.aof";
 /// Counts one more in three keys, by a script whose writes are one block of the file.
 async fn add(server: &EmbeddedServer) {
     let script = "redis.call('INCR', 'a') redis.call('RPUSH', 'b', 'x') redis.call('INCR', 'c')";
-    let reply = ask(server.socket(), &format!("EVAL \"{script}\" 0")).await;
-    assert_eq!(reply.unwrap(), "$-1");
+    assert_eq!(tell(server, &format!("EVAL \"{script}\" 0")).await, "$-1");
 }
 
 /// How often [`add`] was carried out; its keys have to agree on that.
 async fn count(server: &EmbeddedServer) -> u32 {
     let [a, c] = [get(server, "a").await, get(server, "c").await];
-    let b = ask(server.socket(), "LLEN b").await.unwrap();
+    let b = tell(server, "LLEN b").await;
     assert_eq!([&b[1..], &c], [&a, &a], "half of a script is there");
     a.parse().unwrap()
 }

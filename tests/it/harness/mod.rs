@@ -7,8 +7,10 @@ pub mod jobs;
 pub mod keys;
 pub mod program;
 pub mod random;
-pub mod redis;
+pub mod replicated;
+pub mod sentinels;
 pub mod servers;
+pub mod slots;
 pub mod tls;
 
 use std::future::poll_fn;
@@ -32,8 +34,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 pub use self::client::Client;
-pub use self::redis::RedisServer;
 use self::servers::RedisServers;
+pub use crate::kit::redis::{self, RedisServer};
 
 /// The repository's folder.
 pub fn repository() -> PathBuf {
@@ -42,6 +44,11 @@ pub fn repository() -> PathBuf {
 
 /// The factor of all limits of time, where a test is not about them.
 pub const PATIENT: u32 = 15;
+
+/// A clock that stands at this time.
+pub fn clock_at(now: &str) -> Clock {
+    Clock::set_to(Timestamp::parse(now).unwrap())
+}
 
 /// A store with the usual limits of time, for tests in which a server of Redis fails.
 pub fn store(redis_url: &str) -> Store {
@@ -157,13 +164,20 @@ impl World {
         Self::with_instances(1, now).await
     }
 
+    /// The keys of all boards, without the lists of boards.
+    pub async fn keys_of_boards(&self) -> Vec<String> {
+        let mut keys = self.redis.keys("st:{*").await;
+        keys.retain(|key| !key.starts_with("st:{boards}"));
+        keys
+    }
+
     pub async fn with_instances(count: usize, now: &str) -> Self {
         Self::with_keys(count, now, "").await
     }
 
     pub async fn with_keys(count: usize, now: &str, keys: &str) -> Self {
         let redis = RedisServers::start().await;
-        let clock = Clock::set_to(Timestamp::parse(now).unwrap());
+        let clock = clock_at(now);
         let mut instances = Vec::new();
         for _ in 0..count {
             instances.push(Instance::start(&redis.url(), clock.clone(), keys).await);

@@ -4,15 +4,13 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use serde_json::{Value, json};
-use standings::clock::Clock;
-use standings::domain::time::Timestamp;
 use standings::http::connection::Times;
 use standings::http::listener::Limits;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
 
 use crate::harness::redis::eventually;
-use crate::harness::{Client, Instance, RedisServer};
+use crate::harness::{Client, Instance, RedisServer, clock_at};
 
 const NOW: &str = "2026-11-21T12:00:00Z";
 /// The least that can be configured, in MiB: it has room for one of the largest requests at a time.
@@ -24,7 +22,7 @@ const LONG: Duration = Duration::from_hours(1);
 async fn instance(members: usize) -> (RedisServer, Instance) {
     let redis = RedisServer::start().await;
     let store = crate::harness::store(&redis.url());
-    let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
+    let clock = clock_at(NOW);
     let limits = Limits {
         connections: 1_000,
         times: Times {

@@ -2,12 +2,10 @@
 //! stored.
 
 use serde_json::{Value, json};
-use standings::clock::Clock;
-use standings::domain::time::Timestamp;
 use tempfile::TempDir;
 
 use crate::harness::redis::eventually;
-use crate::harness::{Instance, RedisServer, World};
+use crate::harness::{Instance, RedisServer, World, clock_at};
 
 const NOW: &str = "2026-11-21T12:00:00Z";
 
@@ -35,7 +33,7 @@ impl Pair {
     async fn start() -> Self {
         let debug = ["--port", "0", "--enable-debug-command", "yes"];
         let redis = RedisServer::start_with(&debug).await;
-        let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
+        let clock = clock_at(NOW);
         let [one, other] = Instance::start_two(&redis.url(), &clock, |store| store).await;
         let copy = redis.copy_data();
         Self {

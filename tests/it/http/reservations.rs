@@ -5,13 +5,11 @@ use std::time::Duration;
 
 use futures::future::{join, join_all};
 use serde_json::{Value, json};
-use standings::clock::Clock;
 use standings::domain::event::{Detail, Event, Origin};
 use standings::domain::ids::{BoardId, EventId, Label, MemberId};
 use standings::domain::plan::Routes;
 use standings::domain::score::Score;
 use standings::domain::shard::Shard;
-use standings::domain::time::Timestamp;
 use standings::store::events::{Answer, Ready};
 use standings::store::reservations::{Reserved, Token, Wanted};
 use standings::store::{Store, Versioned};
@@ -21,7 +19,7 @@ use crate::harness::client::Answer as HttpAnswer;
 use crate::harness::jobs::SETTLE_ALL;
 use crate::harness::redis::eventually;
 use crate::harness::servers::RedisServers;
-use crate::harness::{Client, Instance, World};
+use crate::harness::{Client, Instance, World, clock_at};
 
 const NOW: &str = "2026-11-21T12:00:00Z";
 
@@ -342,7 +340,7 @@ async fn a_redis_that_is_killed_between_the_steps_lets_no_vote_too_many_through(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_primary_that_dies_between_the_steps_lets_no_vote_too_many_through() {
     let redis = RedisServers::start_cluster_with_replicas().await;
-    let clock = Clock::set_to(Timestamp::parse(NOW).unwrap());
+    let clock = clock_at(NOW);
     let set_up = |store: Store| store.with_min_replicas(1);
     let instances = Instance::start_two(&redis.url(), &clock, set_up).await;
     let world = World {

@@ -319,12 +319,7 @@ async fn a_move_can_be_watched_and_not_turned_round_half_way() {
     }
     world.service().engine.run(&Moves).await.unwrap();
     world.service().engine.run(&Purge).await.unwrap();
-    let left = world.redis.keys("st:{*").await;
-    let left: Vec<&String> = left
-        .iter()
-        .filter(|key| !key.starts_with("st:{boards}"))
-        .collect();
-    assert_eq!(left, [""; 0]);
+    assert_eq!(world.keys_of_boards().await, [""; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

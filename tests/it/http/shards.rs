@@ -226,12 +226,7 @@ async fn weights_initial_scores_and_short_lists_are_those_of_one_list() {
             .expect(204);
     }
     world.service().engine.run(&Purge).await.unwrap();
-    let keys = world.redis.keys("st:{*").await;
-    let left: Vec<&String> = keys
-        .iter()
-        .filter(|key| !key.starts_with("st:{boards}"))
-        .collect();
-    assert_eq!(left, [""; 0]);
+    assert_eq!(world.keys_of_boards().await, [""; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

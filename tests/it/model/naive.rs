@@ -33,6 +33,19 @@ pub enum Unit {
     Season,
 }
 
+impl Unit {
+    pub const EACH: [Self; 8] = [
+        Self::Minute,
+        Self::Hour,
+        Self::Day,
+        Self::Week,
+        Self::Month,
+        Self::Year,
+        Self::All,
+        Self::Season,
+    ];
+}
+
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Window {
     Period(Unit),
@@ -500,17 +513,7 @@ impl Model {
 
     /// Takes an event, whatever the board's bounds and quotas say.
     pub fn add(&mut self, event: &Event, score: i64, at: i64) {
-        let units = [
-            Unit::Minute,
-            Unit::Hour,
-            Unit::Day,
-            Unit::Week,
-            Unit::Month,
-            Unit::Year,
-            Unit::All,
-            Unit::Season,
-        ];
-        let periods = units.map(|unit| self.board.period(unit, at));
+        let periods = Unit::EACH.map(|unit| self.board.period(unit, at));
         self.taken.push(Taken {
             event: event.clone(),
             score,

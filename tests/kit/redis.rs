@@ -1,27 +1,15 @@
-//! A Redis server for one test: a child of the test, on a socket in a folder of its own.
+//! A Redis server of one's own: a child process, on a socket in a folder of its own.
 
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use parking_lot::Mutex;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 
-/// What has not happened by then never does. It is long, since a busy machine may be slow.
-const WAIT_MAX: Duration = Duration::from_mins(3);
-/// The pause between two looks whether it has happened.
-const LOOK_INTERVAL: Duration = Duration::from_millis(10);
-
-/// Waits until a condition holds, and fails the test if it never does.
-pub async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
-    let begun = Instant::now();
-    while !condition().await {
-        assert!(begun.elapsed() < WAIT_MAX, "it never came true that {what}");
-        tokio::time::sleep(LOOK_INTERVAL).await;
-    }
-}
+use super::process::Process;
+pub use super::process::eventually;
 
 /// The folder of a server's append-only file.
 const DATA: &str = "appendonlydir";
@@ -40,7 +28,7 @@ pub struct RedisServer {
     arguments: Vec<String>,
     /// The size that a file of its can have, in blocks of `ulimit`; `None` for any.
     file_blocks_max: Option<u32>,
-    child: Mutex<Child>,
+    process: Mutex<Process>,
 }
 
 impl RedisServer {
@@ -60,13 +48,13 @@ impl RedisServer {
 
     async fn begin(arguments: &[&str], file_blocks_max: Option<u32>) -> Self {
         let directory = TempDir::new().unwrap();
-        let arguments = arguments.iter().copied().map(str::to_owned).collect();
-        let child = spawn(directory.path(), &arguments, file_blocks_max);
+        let arguments: Vec<String> = arguments.iter().copied().map(str::to_owned).collect();
+        let process = spawn(directory.path(), &arguments, file_blocks_max);
         let server = Self {
             directory,
             arguments,
             file_blocks_max,
-            child: Mutex::new(child),
+            process: Mutex::new(process),
         };
         server.wait_until_ready().await;
         server
@@ -76,8 +64,13 @@ impl RedisServer {
         format!("unix://{}", self.socket().display())
     }
 
-    pub fn socket(&self) -> std::path::PathBuf {
+    pub fn socket(&self) -> PathBuf {
         self.directory.path().join("redis.sock")
+    }
+
+    /// The number of its process.
+    pub fn id(&self) -> u32 {
+        self.process.lock().id()
     }
 
     async fn wait_until_ready(&self) {
@@ -91,23 +84,21 @@ impl RedisServer {
 
     /// Kills the server without a warning; what it had acknowledged is in its append-only file.
     pub fn kill(&self) {
-        let mut child = self.child.lock();
-        child.kill().unwrap();
-        child.wait().unwrap();
+        self.process.lock().kill();
     }
 
     /// Has the server stop where it is, without an end, or go on.
     pub fn freeze(&self, is_frozen: bool) {
         let signal = if is_frozen { "-STOP" } else { "-CONT" };
-        let pid = self.child.lock().id().to_string();
-        let sent = Command::new("kill").args([signal, "--", &pid]).status();
+        let id = self.id().to_string();
+        let sent = Command::new("kill").args([signal, "--", &id]).status();
         assert!(sent.unwrap().success());
     }
 
     /// Starts it again.
     pub async fn restart(&self) {
         let directory = self.directory.path();
-        *self.child.lock() = spawn(directory, &self.arguments, self.file_blocks_max);
+        *self.process.lock() = spawn(directory, &self.arguments, self.file_blocks_max);
         self.wait_until_ready().await;
     }
 
@@ -239,28 +230,22 @@ impl Reply {
     }
 }
 
-impl Drop for RedisServer {
-    fn drop(&mut self) {
-        let child = self.child.get_mut();
-        // It may have been killed by the test.
-        let _ = child.kill();
-        let _ = child.wait();
-    }
+/// The program that the environment names, or the one on the path.
+pub fn program() -> Command {
+    let named = std::env::var_os("STANDINGS_REDIS_SERVER");
+    Command::new(named.unwrap_or_else(|| "redis-server".into()))
 }
 
-fn spawn(directory: &Path, arguments: &Vec<String>, file_blocks_max: Option<u32>) -> Child {
-    let program =
-        std::env::var_os("STANDINGS_REDIS_SERVER").unwrap_or_else(|| "redis-server".into());
-    let mut command = match file_blocks_max {
-        None => Command::new(program),
-        Some(blocks) => {
-            // Who ignores the signal is told by the error of the write, as with a full disk.
-            let limited = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
-            let mut shell = Command::new("sh");
-            shell.args(["-c", &limited]).arg(program);
-            shell
-        }
-    };
+/// Starts a server that writes all that is done down, unless the arguments say otherwise.
+fn spawn(directory: &Path, arguments: &[String], file_blocks_max: Option<u32>) -> Process {
+    let mut command = program();
+    if let Some(blocks) = file_blocks_max {
+        // Who ignores the signal is told by the error of the write, as with a full disk.
+        let limited = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &limited]).arg(command.get_program());
+        command = shell;
+    }
     command
         .args(["--unixsocket", "redis.sock", "--save", ""])
         .args(["--appendonly", "yes", "--appendfsync", "no"])
@@ -268,9 +253,6 @@ fn spawn(directory: &Path, arguments: &Vec<String>, file_blocks_max: Option<u32>
         .arg(directory)
         .args(arguments)
         .current_dir(directory)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("redis-server can be started; `make test` installs it")
+        .stderr(Stdio::null());
+    Process::start(&mut command)
 }
