@@ -195,21 +195,21 @@ impl Mover {
         }
         let old = board.shards();
         try_join_all(old.iter().map(|old| copier.store.capture(old))).await?;
-        let stored = Position::parse(&copier.lease.position);
-        let is_same = stored.to == Some(copier.to);
-        let cursors = if is_same {
-            stored.cursors
-        } else {
-            BTreeMap::new()
-        };
+        let mut stored = Position::parse(&copier.position);
+        if stored.to != Some(copier.to) {
+            stored.cursors.clear();
+        }
         let walks = old.into_iter();
-        let walks = walks.map(|old| Walk::begin(&copier.store, old, &cursors));
+        let walks = walks.map(|old| Walk::begin(&copier.store, old, &stored.cursors));
         self.walks = try_join_all(walks).await?;
         Ok(())
     }
 
     /// How far it has come, for whoever goes on.
     fn position(&self) -> String {
+        if self.walks.is_empty() {
+            return self.copier.position.clone();
+        }
         let cursors = self.walks.iter().flat_map(|walk| walk.cursors.clone());
         let position = Position {
             to: Some(self.copier.to),

@@ -11,7 +11,7 @@ use crate::domain::ids::MemberId;
 use crate::domain::shard::{Shard, Sharding};
 use crate::engine::jobs::lease::Lease;
 use crate::store::kinds::Kind;
-use crate::store::reshard::{CHANGES_MAX, Change, Changed, CopiedIn, CopyIn, Notes, StoredMember};
+use crate::store::reshard::{CHANGES_MAX, Change, Changed, CopyIn, Notes, StoredMember};
 use crate::store::{Store, StoreError, keys};
 
 /// How many calls for changes are made in a row: more than what comes in while other boards have their turns.
@@ -149,15 +149,11 @@ impl Copier {
         let entries: usize = copies.iter().map(CopyIn::entries).sum();
         let copies = copies.into_iter().filter(|copy| all || copy.entries() > 0);
         let copied_in = try_join_all(copies.map(|copy| self.store.copy_in(copy)));
-        if copied_in.await?.contains(&CopiedIn::Superseded) {
+        if copied_in.await?.contains(&false) || !self.lease.renew(&self.position).await? {
             return Err(Stop::Lost);
         }
         self.copied.fetch_add(entries as u64, Ordering::Relaxed);
-        if self.lease.renew(&self.position).await? {
-            Ok(())
-        } else {
-            Err(Stop::Lost)
-        }
+        Ok(())
     }
 
     /// The new shard of a member.
