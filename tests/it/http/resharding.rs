@@ -381,9 +381,9 @@ async fn a_board_that_was_left_closed_is_opened_by_an_instance_that_begins_then(
     }
 }
 
-/// Moves boards, and notes for each step whose it was, and whether it was the last.
+/// Moves boards, and notes whose step begins (`None`), and how it ends.
 #[derive(Debug, Default)]
-struct Noted(Mutex<Vec<(Subject, Progress)>>);
+struct Noted(Mutex<Vec<(Subject, Option<Progress>)>>);
 
 impl Job for Noted {
     type Item = Moving;
@@ -398,9 +398,11 @@ impl Job for Noted {
     }
 
     async fn step(&self, engine: &Engine, moving: &mut Moving) -> Result<Progress, Error> {
+        let own = self.subject(moving);
+        let note = |end| self.0.lock().unwrap().push((own.clone(), end));
+        note(None);
         let progress = Moves.step(engine, moving).await?;
-        let step = (self.subject(moving), progress);
-        self.0.lock().unwrap().push(step);
+        note(Some(progress));
         Ok(progress)
     }
 }
@@ -434,16 +436,25 @@ async fn boards_take_turns_so_that_large_ones_hold_up_no_small_one() {
     let moves = Noted::default();
     world.service().engine.run(&moves).await.unwrap();
     let steps = moves.0.into_inner().unwrap();
-    let end_of = |board: &str| {
-        let step = (subject(board), Progress::Done);
-        steps.iter().position(|other| *other == step).unwrap()
-    };
-    let small = end_of("small");
-    for board in large {
-        let behind = &steps[small..end_of(board)];
-        let own = behind.iter().filter(|(other, _)| *other == subject(board));
-        assert!(own.count() > 3, "{board}: {steps:?}");
-        assert_eq!(members_of(&world, board).await, 3_000);
+    for board in large.into_iter().chain(["small"]) {
+        let own = subject(board);
+        let begin = (own.clone(), None);
+        let turns = steps.iter().filter(|step| **step == begin).count();
+        assert!(
+            turns > if board == "small" { 1 } else { 10 },
+            "{board}: {steps:?}"
+        );
+        // Between two of its steps each of the others begins one, or one more where four are under way.
+        let ended = (own, Some(Progress::More));
+        for waiting in steps.split(|step| *step == ended).skip(1) {
+            let before = waiting.iter().take_while(|step| **step != begin);
+            let others = before.filter(|(_, end)| end.is_none()).count();
+            let is_last = !waiting.contains(&begin);
+            assert!(is_last || others <= large.len() + 4, "{board}: {steps:?}");
+        }
+        if board != "small" {
+            assert_eq!(members_of(&world, board).await, 3_000);
+        }
     }
 }
 
