@@ -34,6 +34,7 @@
 --   layout      see lib/standing.lua
 --   ranking     'ordinal' | 'competition' | 'dense'
 --   update      'sum' | 'greatest' | 'least' | 'last_greatest' | 'last_least', of stored scores
+--   score_max   the greatest stored score of the board
 --   remember    text; ms for which an event id is remembered
 --   confirm     true: it is waited for replicas after this call: what a duplicate tells is written again, so that they
 --               have it too, wherever it was written first
@@ -100,7 +101,7 @@ local layout, ranking, update, now = args.layout, args.ranking, args.update, arg
 local members, ids, ats, on_routes = args.members, args.ids, args.ats, args.on_routes
 local fingerprints, details, refusals, tokens = args.fingerprints, args.details, args.refusals, args.tokens
 local routes, voters, quotas, keys = args.routes, args.voters, args.quotas, KEYS
-local is_sum = update == 'sum'
+local is_sum, score_max = update == 'sum', args.score_max
 -- Otherwise times are kept in some layouts, but no answer depends on them.
 local shows_times = layout.prefixed or update == 'last_greatest' or update == 'last_least'
 
@@ -426,7 +427,7 @@ local function compute(targets, e, m)
     else
       score, time = amount, at
     end
-    if score and (score > SCORE_MAX or score < -SCORE_MAX) then return target.code end
+    if score and (score > score_max or score < -score_max) then return target.code end
     new_scores[index], new_times[index], befores[index] = score, time, before
     is_changed = is_changed or score ~= old_score or (shows_times and time ~= old_time)
   end
@@ -438,7 +439,7 @@ local function evaluate_absent(absent, e, m)
   for _, sum in ipairs(absent) do
     if #sum.terms == 0 then
       if sum.reported == 1 and details[e] ~= STATUS_ALONE then return {NO_HISTORY} end
-    elseif math.abs((sum_of_terms(sum, sum.terms, m) or 0) + args.amounts[sum.column][e]) > SCORE_MAX then
+    elseif math.abs((sum_of_terms(sum, sum.terms, m) or 0) + args.amounts[sum.column][e]) > score_max then
       return {OUT_OF_RANGE, sum.code}
     end
   end

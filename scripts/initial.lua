@@ -8,7 +8,7 @@
 --          (lib/derived.lua)
 --
 -- ARGV[1]  MessagePack of a map:
---   version, layout   as in apply.lua
+--   version, layout, score_max   as in apply.lua
 --   names      ids of the members, each named once
 --   scores     their stored scores, false for none
 --   time       a tie key, that of all initial scores
@@ -55,7 +55,7 @@ local function look_up(entry)
   load(events, members)
   for m = 1, #names do
     local score = (events.score[m] or scores[m]) and (events.score[m] or 0) + (scores[m] or 0)
-    if score and math.abs(score) > SCORE_MAX then return m end
+    if score and math.abs(score) > args.score_max then return m end
     local old_score = standing.score[m]
     local falls = old_score and (not score or score > old_score)
     entry.is_dropped = entry.is_dropped or (falls and layout.keep > 0)

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! http/events.rs        JSON in, JSON out                         http/standings.rs
-//! engine/submission.rs  the use case                              service/page.rs, member.rs, …
+//! engine/submission.rs  its states                                service/page.rs, member.rs, …
 //! domain/plan.rs        which standings, what amount (pure)       service/period.rs
 //! engine/batcher.rs     what comes in together shares a call      engine/reader.rs
 //! store/events.rs       one typed call per script                 store/standings.rs
@@ -34,7 +34,7 @@
 //! Invariants:
 //! - Every write is one Lua script in one slot: all of an event's changes and the memory of its id, or nothing.
 //! - A script checks what can refuse an event before the event changes anything, and names the version of the definition it is for.
-//! - Scores are integers up to 2^53 − 1, scaled by the board's decimals; no float reaches a user.
+//! - Scores are integers, scaled by the board's decimals: up to 2^53 − 1 without decimals, else 15 digits. No float reaches a user.
 //! - Time is an argument below the entry points; the clock follows Redis' clock.
 //! - A derived standing that isn't complete is never read; whoever finds it so completes it.
 

@@ -178,7 +178,8 @@ pub struct Definition {
     /// Which end is rank 1.
     #[serde(default)]
     pub order: Order,
-    /// Digits behind the point that scores may have. Scores are exact up to 2^53 − 1 of the smallest unit.
+    /// Digits behind the point that scores may have. Scores are exact: whole numbers up to 2^53 − 1, and
+    /// numbers with decimals up to 15 digits.
     #[serde(default)]
     #[schema(value_type = u8, minimum = 0, maximum = 6)]
     pub decimals: Decimals,

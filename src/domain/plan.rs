@@ -229,7 +229,9 @@ fn amounts(board: &Board, event: &Event) -> Result<Vec<Score>, Rejection> {
     let mut amounts = Vec::with_capacity(columns(board));
     for track in board.tracks() {
         let score = match (track, &definition.weight) {
-            (Track::Shown, Some(weights)) => weights.weigh(&event.member, event.score),
+            (Track::Shown, Some(weights)) => {
+                weights.weigh(&event.member, event.score, definition.decimals)
+            }
             _ => Some(event.score),
         };
         let beyond = || Rejection::OutOfRange(definition.windows[0]);
@@ -415,6 +417,7 @@ mod tests {
     use super::*;
     use crate::domain::event::Origin;
     use crate::domain::ids::{BoardId, MemberId};
+    use crate::domain::score::Decimals;
 
     fn board(json: &str) -> Board {
         let definition = serde_json::from_str(json).unwrap();
@@ -435,7 +438,7 @@ mod tests {
         Event {
             id: None,
             member: MemberId::parse("m").unwrap(),
-            score: Score::from_scaled(score).unwrap(),
+            score: Score::from_scaled(score, Decimals::default()).unwrap(),
             at: Some(at),
             origin: Origin::default(),
         }

@@ -1,8 +1,9 @@
 //! Fixed-point numbers: scores and the ratios that are applied to them.
 //!
-//! A score is an integer, scaled by 10^decimals of its board, within ±(2^53 − 1): the integers that a
-//! Redis sorted set and a JSON client both hold exactly. It is read from the text of a JSON number and
-//! written as one, digit by digit; no float comes between.
+//! A score is an integer, scaled by 10^decimals of its board. A Redis sorted set and every JSON client hold it exactly:
+//! whole numbers are within ±(2^53 − 1), and numbers with decimals have up to 15 digits, which is what a double keeps
+//! (`DBL_DIG` of C). A score is read from the text of a JSON number and written as one, digit by digit. No float comes
+//! between.
 
 use std::fmt;
 
@@ -13,8 +14,10 @@ use thiserror::Error;
 
 /// The most decimals that a board can keep.
 pub const DECIMALS_MAX: u8 = 6;
-/// The greatest scaled score, 2^53 − 1.
+/// The greatest scaled score of any board, 2^53 − 1: see [`Decimals::score_max`].
 pub const SCORE_MAX: i64 = (1 << 53) - 1;
+/// The greatest scaled score of a board with decimals: 15 digits.
+const FRACTION_MAX: i64 = 10_i64.pow(15) - 1;
 /// The digits of [`SCORE_MAX`]; a number with more of them is out of range without looking closer.
 const SCORE_DIGITS_MAX: i64 = 16;
 
@@ -29,11 +32,11 @@ pub enum ScoreError {
         /// What the board keeps.
         allowed: u8,
     },
-    /// Its scaled value is beyond ±(2^53 − 1).
-    #[error("is beyond ±(2^53 − 1) at {decimals} decimals")]
+    /// It is greater than a score of the board can be, or smaller.
+    #[error("is beyond ±{max}")]
     Range {
-        /// What the board keeps.
-        decimals: u8,
+        /// The greatest score of the board.
+        max: ShownScore,
     },
     /// It isn't a JSON number.
     #[error("is not a number")]
@@ -50,6 +53,11 @@ impl Decimals {
     pub fn digits(self) -> u8 {
         self.0
     }
+
+    /// The greatest score of a board that keeps so many: 2^53 − 1 without decimals, else 15 digits.
+    pub fn score_max(self) -> Score {
+        Score(if self.0 == 0 { SCORE_MAX } else { FRACTION_MAX })
+    }
 }
 
 impl TryFrom<u64> for Decimals {
@@ -64,16 +72,15 @@ impl TryFrom<u64> for Decimals {
     }
 }
 
-/// A score in the units of its board: `value / 10^decimals`, within ±[`SCORE_MAX`].
+/// A score in the units of its board: `value / 10^decimals`, within ±[`Decimals::score_max`].
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Score(i64);
 
 impl Score {
-    /// Takes an integer that is scaled already.
-    pub fn from_scaled(scaled: i64) -> Option<Self> {
-        (-SCORE_MAX..=SCORE_MAX)
-            .contains(&scaled)
-            .then_some(Self(scaled))
+    /// Takes an integer that is scaled already; `None` if it is out of range.
+    pub fn from_scaled(scaled: i64, decimals: Decimals) -> Option<Self> {
+        let max = decimals.score_max().0;
+        (-max..=max).contains(&scaled).then_some(Self(scaled))
     }
 
     /// Takes a scaled integer out of the store. A rolling sum can be beyond the bound, when periods of the
@@ -127,7 +134,7 @@ impl Score {
             });
         }
         let range = ScoreError::Range {
-            decimals: decimals.0,
+            max: decimals.score_max().shown(decimals),
         };
         if length(significant.len()).saturating_add(shift) > SCORE_DIGITS_MAX {
             return Err(range);
@@ -136,7 +143,7 @@ impl Score {
             .bytes()
             .fold(0_i64, |sum, digit| sum * 10 + i64::from(digit - b'0'))
             * (0..shift).fold(1, |factor, _| factor * 10);
-        Self::from_scaled(if negative { -scaled } else { scaled }).ok_or(range)
+        Self::from_scaled(if negative { -scaled } else { scaled }, decimals).ok_or(range)
     }
 
     /// The score as it is shown on a board that keeps `decimals`.
@@ -242,7 +249,7 @@ impl<'de> Deserialize<'de> for Bound {
             Some(Self(score.shown(decimals)))
         });
         bound.ok_or_else(|| {
-            D::Error::custom("a bound is a number within ±(2^53 − 1), with at most 6 decimals")
+            D::Error::custom("a bound is a whole number within ±(2^53 − 1), or has up to 15 digits, at most 6 of them decimals")
         })
     }
 }
@@ -317,9 +324,30 @@ mod tests {
         assert_eq!(parse("1.5e2", 0), Ok(150));
         assert_eq!(parse("150E-1", 0), Ok(15));
         assert_eq!(parse("0.000e99999999999999999999", 0), Ok(0));
-        assert_eq!(parse("9007199254.740991", 6), Ok(SCORE_MAX));
+        assert_eq!(parse("999999999.999999", 6), Ok(FRACTION_MAX));
+        assert_eq!(parse("-99999999999999.9", 1), Ok(-FRACTION_MAX));
         assert_eq!(parse("-9007199254740991", 0), Ok(-SCORE_MAX));
         assert_eq!(parse("0000000000000000000000001e0", 0), Ok(1));
+    }
+
+    #[test]
+    fn every_score_is_exact_in_a_double() {
+        for digits in 0..=DECIMALS_MAX {
+            let decimals = Decimals(digits);
+            for below in 0..1_000 {
+                let score = Score(decimals.score_max().0 - below);
+                let text = score.shown(decimals).to_string();
+                let double: f64 = text.parse().unwrap();
+                assert_eq!(double.to_string(), text, "at {digits} decimals");
+            }
+        }
+    }
+
+    fn range(decimals: u8) -> ScoreError {
+        let decimals = Decimals(decimals);
+        ScoreError::Range {
+            max: decimals.score_max().shown(decimals),
+        }
     }
 
     #[test]
@@ -338,18 +366,13 @@ mod tests {
                 allowed: 6
             })
         );
-        assert_eq!(
-            parse("9007199254740992", 0),
-            Err(ScoreError::Range { decimals: 0 })
-        );
-        assert_eq!(
-            parse("9999999999999999", 0),
-            Err(ScoreError::Range { decimals: 0 })
-        );
-        assert_eq!(
-            parse("1e999999999999999999999", 0),
-            Err(ScoreError::Range { decimals: 0 })
-        );
+        assert_eq!(parse("9007199254740992", 0), Err(range(0)));
+        assert_eq!(parse("9999999999999999", 0), Err(range(0)));
+        assert_eq!(parse("1e999999999999999999999", 0), Err(range(0)));
+        assert_eq!(parse("100000000000000", 1), Err(range(1)));
+        assert_eq!(parse("1000000000", 6), Err(range(6)));
+        assert_eq!(range(0).to_string(), "is beyond ±9007199254740991");
+        assert_eq!(range(2).to_string(), "is beyond ±9999999999999.99");
         assert!(matches!(
             parse("1e-999999999999999999999", 0),
             Err(ScoreError::Decimals { .. })

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use super::board::FieldError;
 use super::ids::MemberId;
-use super::score::Score;
+use super::score::{Decimals, Score};
 
 /// The greatest weight.
 pub const WEIGHT_MAX: u32 = 1_000_000;
@@ -35,10 +35,10 @@ fn one() -> u32 {
 
 impl Weights {
     /// What a score counts for a member; `None` if that is out of range.
-    pub fn weigh(&self, member: &MemberId, score: Score) -> Option<Score> {
+    pub fn weigh(&self, member: &MemberId, score: Score, decimals: Decimals) -> Option<Score> {
         let weight = self.members.get(member).unwrap_or(&self.default);
         let scaled = score.scaled().checked_mul(i64::from(*weight))?;
-        Score::from_scaled(scaled)
+        Score::from_scaled(scaled, decimals)
     }
 
     /// What is wrong: where, and what.

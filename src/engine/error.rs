@@ -181,7 +181,9 @@ impl Error {
                 )
             }
             Rejection::OutOfRange(window) => {
-                format!("the score in {window} would pass ±(2^53 − 1)")
+                let max = board.definition.decimals.score_max();
+                let max = max.shown(board.definition.decimals);
+                format!("the score in {window} would be beyond ±{max}")
             }
             Rejection::Missing(dimension) => {
                 let name = dimension.name();

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use super::applier::Applier;
 use super::batcher::Batcher;
 use super::reader::{Reading, Size};
 use super::recall::FormerShards;
 use super::reservations::LiveHome;
-use super::submission::Applying;
 use crate::domain::board::Board;
 use crate::domain::ids::MemberId;
 use crate::domain::plan::Routes;
@@ -36,7 +36,7 @@ pub struct LiveBoard {
 pub struct LiveShard {
     /// The shard.
     pub shard: Shard,
-    pub(crate) applying: Arc<Batcher<Applying>>,
+    pub(crate) applier: Arc<Batcher<Applier>>,
     reading: OfEachSize,
     reading_bounded: OfEachSize,
 }
@@ -81,7 +81,7 @@ impl LiveShard {
             large: batcher(freshness),
         };
         Self {
-            applying: Batcher::new(Applying {
+            applier: Batcher::new(Applier {
                 store: Arc::clone(store),
                 shard: shard.clone(),
             }),

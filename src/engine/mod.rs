@@ -6,10 +6,13 @@
 //! engine reads the definition again, and the work begins anew.
 
 pub mod announcements;
+pub mod applier;
 pub mod batcher;
 pub mod boards;
 pub mod error;
+pub mod events;
 pub mod jobs;
+pub mod left_behind;
 pub mod live;
 pub mod merge;
 pub mod moves;
@@ -46,7 +49,7 @@ pub struct Engine {
     pub faults: Faults,
     pub(crate) boards: boards::Boards,
     completing: rollover::Completing,
-    left_behind: reservations::Homes,
+    left_behind: left_behind::Homes,
     warned: warnings::Warned,
 }
 
@@ -59,7 +62,7 @@ impl Engine {
             faults: Faults::default(),
             boards: boards::Boards::default(),
             completing: rollover::Completing::default(),
-            left_behind: reservations::Homes::default(),
+            left_behind: left_behind::Homes::default(),
             warned: warnings::Warned::default(),
         }
     }

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use futures::future::try_join_all;
+use futures::future::join_all;
 
-use super::submission::{Pending, Results, Way};
-use super::{Engine, Error, LiveBoard};
+use super::submission::Submission;
+use super::{Engine, LiveBoard};
 use crate::domain::board::Board;
 use crate::domain::shard::{Shard, Sharding};
 use crate::domain::time::Timestamp;
-use crate::store::StoreError;
 use crate::store::events::{Answer, CALL_EVENTS_MAX};
+use crate::store::{StoreError, Versioned};
 
 /// Shards that a board has moved away from.
 #[derive(Debug)]
@@ -33,67 +33,56 @@ impl FormerShards {
 }
 
 impl Engine {
-    /// Answers the events that are remembered in former shards, and returns the others. Nothing is taken in there any
-    /// more: whatever is not remembered now never will be.
-    pub(crate) async fn recall<'a>(
+    /// Ends the events that are planned and remembered in former shards. Nothing is taken in there any more: whatever is
+    /// not remembered now never will be.
+    pub(crate) async fn recall(
         &self,
         live: &Arc<LiveBoard>,
-        mut planned: Vec<Way<'a>>,
+        submissions: &mut [Submission],
         now: Timestamp,
-        results: &mut Results,
-    ) -> Result<Vec<Way<'a>>, (Error, Vec<Pending<'a>>)> {
-        for former in &live.former {
-            if self.clock.redis_now().ms() > former.ids_until_ms {
-                continue;
-            }
-            let answers = match self.recall_from(former, &planned).await {
-                Ok(answers) => answers,
-                Err(error) => {
-                    let left = planned
-                        .into_iter()
-                        .map(|(planned, _)| planned.into_pending());
-                    return Err((error.into(), left.collect()));
-                }
-            };
-            let mut unknown = Vec::with_capacity(planned.len());
-            for ((planned, ready), answer) in planned.into_iter().zip(answers) {
-                match answer {
-                    // What is remembered is a result, and never has to be sent again.
-                    Some(answer) => results.extend(planned.result(live, answer, now).ok()),
-                    None => unknown.push((planned, ready)),
+    ) {
+        let redis_now_ms = self.clock.redis_now().ms();
+        let remember = |former: &&FormerShards| redis_now_ms <= former.ids_until_ms;
+        for former in live.former.iter().filter(remember) {
+            for (index, known) in self.recall_from(former, submissions).await {
+                match known {
+                    Ok(None) => {}
+                    Ok(Some(answer)) => {
+                        submissions[index].send();
+                        submissions[index].hear(live, Ok(Versioned::Current(answer)), now);
+                    }
+                    Err(error) => submissions[index].fail(error.into()),
                 }
             }
-            planned = unknown;
         }
-        Ok(planned)
     }
 
+    /// What is remembered of those that are planned and have an id, by their indexes.
     async fn recall_from(
         &self,
         former: &FormerShards,
-        planned: &[Way<'_>],
-    ) -> Result<Vec<Option<Answer>>, StoreError> {
-        let mut places = vec![Vec::new(); former.shards.len()];
-        for (place, (_, ready)) in planned.iter().enumerate() {
-            let event = &ready.plan.event;
-            if event.id.is_some() {
-                places[former.sharding.index_of(&event.member)].push(place);
+        submissions: &[Submission],
+    ) -> impl Iterator<Item = (usize, Result<Option<Answer>, StoreError>)> + use<> {
+        let mut of_shards = vec![Vec::new(); former.shards.len()];
+        for (index, submission) in submissions.iter().enumerate() {
+            let plan = submission.planned().map(|ready| &ready.plan);
+            if let Some(plan) = plan.filter(|plan| plan.event.id.is_some()) {
+                of_shards[former.sharding.index_of(&plan.event.member)].push((index, plan));
             }
         }
-        let calls = places.iter().zip(&former.shards);
-        let calls = calls.flat_map(|(places, shard)| {
-            let some = places.chunks(CALL_EVENTS_MAX);
-            some.map(move |places| (places, shard))
+        let calls = of_shards.iter().zip(&former.shards);
+        let calls = calls.flat_map(|(events, shard)| {
+            let parts = events.chunks(CALL_EVENTS_MAX);
+            parts.map(async |events| {
+                let plans = events.iter().map(|(_, plan)| *plan).collect();
+                let known = match self.store.recall(shard, plans).await {
+                    Ok(answers) => answers.into_iter().map(Ok).collect(),
+                    Err(error) => vec![Err(error); events.len()],
+                };
+                let indexes = events.iter().map(|(index, _)| *index);
+                indexes.zip(known).collect::<Vec<_>>()
+            })
         });
-        let asked = calls.map(async |(places, shard)| {
-            let plans = places.iter().map(|place| &planned[*place].1.plan);
-            let answers = self.store.recall(shard, plans.collect()).await?;
-            Ok::<_, StoreError>(places.iter().copied().zip(answers))
-        });
-        let mut found = vec![None; planned.len()];
-        for (place, answer) in try_join_all(asked).await?.into_iter().flatten() {
-            found[place] = answer;
-        }
-        Ok(found)
+        join_all(calls).await.into_iter().flatten()
     }
 }

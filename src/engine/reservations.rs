@@ -5,33 +5,30 @@
 //! 2. The event is applied where its member lies, in one step as ever. What is remembered of it names the reservation.
 //! 3. What was reserved is kept if the event was taken, and else given back.
 //!
-//! Whatever breaks off in between leaves notes. The job [`LeftBehind`] finds out what became of their events,
+//! Whatever breaks off in between leaves notes. The job [`LeftBehind`](super::left_behind::LeftBehind) finds out what became of their events,
 //! and sees to it that one that was not applied by then never is, however late its call comes in.
 //!
 //! An event is refused for what was taken alone. Where that depends on reservations that are still open, it waits, and
-//! so do those behind it in its request that may take from the same.
+//! so do those behind it in its request that may take from the same: `wait_behind_others` sees to that between the calls
+//! of a request, and `reserve.lua` within a call.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use futures::stream::{self, StreamExt};
 
+use super::LiveBoard;
+use super::applier::{Groups, Reply, one_each, share_out};
 use super::batcher::{Batcher, Work};
-use super::jobs::faults::Subject;
-use super::jobs::schedule::Schedule;
-use super::jobs::{Job, JobKind, Progress};
-use super::submission::{Groups, Planned, Reply, Way, share_out};
-use super::{Engine, Error, LiveBoard};
+use super::submission::{Obstacle, Submission};
 use crate::domain::board::Board;
 use crate::domain::event::Rejection;
-use crate::domain::ids::BoardId;
 use crate::domain::quota::{Pool, QuotaUse};
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
-use crate::store::events::{Answer, Ready};
-use crate::store::reservations::{OpenReservation, Reserved, Token, VOID_MS, Wanted};
+use crate::store::events::Answer;
+use crate::store::reservations::{Reserved, Token, Wanted};
 use crate::store::{Store, StoreError, Versioned};
 
 /// How old it may be when its event is applied.
@@ -39,14 +36,12 @@ const APPLIED_WITHIN: Duration = Duration::from_secs(5);
 /// The most uses of quotas that one call reserves: each takes Redis some ten microseconds.
 const CALL_USES_MAX: usize = 100;
 /// The most reservations that one call settles.
-const CALL_SETTLED_MAX: usize = 200;
-/// How many reservations of a shard are looked after side by side.
-const SETTLED_AT_ONCE: usize = 8;
+pub(super) const CALL_SETTLED_MAX: usize = 200;
 
-/// The reservations of one shard being made.
+/// Makes reservations in one shard.
 #[derive(Debug)]
-pub struct Reserving {
-    /// Where.
+pub struct Reserver {
+    /// Redis.
     pub store: Arc<Store>,
     /// The shard.
     pub home: Shard,
@@ -59,9 +54,9 @@ pub struct Request {
     planned_at: Timestamp,
 }
 
-impl Work for Reserving {
+impl Work for Reserver {
     type Job = Request;
-    type Answer = Result<Versioned<Vec<Reserved>>, StoreError>;
+    type Answer = Reply<Vec<Reserved>>;
     type Load = usize;
 
     fn admit(&self, load: &mut usize, request: &Request) -> bool {
@@ -83,10 +78,10 @@ impl Work for Reserving {
     }
 }
 
-/// The reservations of one shard being settled.
+/// Settles reservations of one shard.
 #[derive(Debug)]
-pub struct Settling {
-    /// Where.
+pub struct Settler {
+    /// Redis.
     pub store: Arc<Store>,
     /// The shard.
     pub home: Shard,
@@ -97,8 +92,8 @@ pub struct Settling {
 pub struct LiveHome {
     /// The shard.
     pub home: Shard,
-    reserving: Arc<Batcher<Reserving>>,
-    settling: Arc<Batcher<Settling>>,
+    reserver: Arc<Batcher<Reserver>>,
+    settler: Arc<Batcher<Settler>>,
 }
 
 impl LiveHome {
@@ -113,11 +108,11 @@ impl LiveHome {
 
     fn new(home: Shard, store: &Arc<Store>) -> Self {
         Self {
-            reserving: Batcher::new(Reserving {
+            reserver: Batcher::new(Reserver {
                 store: Arc::clone(store),
                 home: home.clone(),
             }),
-            settling: Batcher::new(Settling {
+            settler: Batcher::new(Settler {
                 store: Arc::clone(store),
                 home: home.clone(),
             }),
@@ -128,19 +123,27 @@ impl LiveHome {
 
 /// What is to become of a reservation.
 #[derive(Clone, Copy, Debug)]
-pub struct Settled {
-    token: Token,
+pub struct Settlement {
+    pub(super) token: Token,
     /// Otherwise it is given back.
-    is_kept: bool,
+    pub(super) is_kept: bool,
 }
 
-impl Work for Settling {
-    type Job = Vec<Settled>;
+/// The tokens of what is kept, and of what is given back.
+pub(super) fn tokens(settlements: &[Settlement]) -> [Vec<Token>; 2] {
+    [true, false].map(|is_kept| {
+        let those = settlements.iter().filter(|one| one.is_kept == is_kept);
+        those.map(|one| one.token).collect()
+    })
+}
+
+impl Work for Settler {
+    type Job = Vec<Settlement>;
     type Answer = Result<(), StoreError>;
     type Load = usize;
 
-    fn admit(&self, load: &mut usize, settled: &Vec<Settled>) -> bool {
-        *load += settled.len();
+    fn admit(&self, load: &mut usize, settlements: &Vec<Settlement>) -> bool {
+        *load += settlements.len();
         *load <= CALL_SETTLED_MAX
     }
 
@@ -148,12 +151,9 @@ impl Work for Settling {
         true
     }
 
-    fn call(&self, jobs: Vec<Vec<Settled>>) -> impl Future<Output = Vec<Self::Answer>> + Send {
+    fn call(&self, jobs: Vec<Vec<Settlement>>) -> impl Future<Output = Vec<Self::Answer>> + Send {
         let count = jobs.len();
-        let (kept, given_back): (Vec<_>, Vec<_>) =
-            jobs.into_iter().flatten().partition(|one| one.is_kept);
-        let [kept, given_back] =
-            [kept, given_back].map(|list| list.iter().map(|one| one.token).collect::<Vec<_>>());
+        let [kept, given_back] = tokens(&jobs.concat());
         let settled = self.store.settle(&self.home, &kept, &given_back);
         async move { vec![settled.await; count] }
     }
@@ -167,36 +167,33 @@ fn pools(uses: &[QuotaUse]) -> impl Iterator<Item = &Pool> {
     uses.iter().flat_map(|used| &used.pools)
 }
 
-/// What one shard says of an event's reservation.
-type Said = Result<Versioned<Reserved>, StoreError>;
-
-/// An event on its way through the three steps.
-struct Taking {
-    /// `None` once it was sent to be applied.
-    ready: Option<Ready>,
+/// An event, and what it holds of quotas.
+struct Reservation {
+    submission: Submission,
     /// The shard of its member.
     shard: usize,
     token: Token,
-    /// Where something is reserved for it.
+    /// The homes in which something is reserved for it.
     held: Vec<usize>,
     /// The first quota that doesn't take it: when that frees, or `None` if it is not known yet whether it does.
     refusal: Option<(usize, Option<i64>)>,
-    /// What is left of quotas, by their places.
-    lefts: Vec<(usize, i64)>,
-    /// What became of it.
-    end: Option<Result<Versioned<Answer>, StoreError>>,
+    /// What remains of quotas, by their indexes.
+    remaining: Vec<(usize, i64)>,
+    /// Whether it is kept, since its event was taken; `None`: nobody knows yet.
+    is_kept: Option<bool>,
 }
 
-impl Taking {
-    fn new(live: &LiveBoard, ready: Ready) -> Self {
+impl Reservation {
+    fn new(live: &LiveBoard, submission: Submission) -> Self {
+        let member = &submission.incoming().member;
         Self {
-            shard: live.board.shard_of(&ready.plan.event.member),
-            ready: Some(ready),
+            shard: live.board.shard_of(member),
+            submission,
             token: Token::random(),
             held: Vec::new(),
             refusal: None,
-            lefts: Vec::new(),
-            end: None,
+            remaining: Vec::new(),
+            is_kept: Some(false),
         }
     }
 
@@ -206,19 +203,17 @@ impl Taking {
 
     /// What it may take of quotas, as far as that is open; nothing of one that is refused already.
     fn uses(&self) -> &[QuotaUse] {
-        match &self.ready {
-            Some(ready) if ready.plan.rejection.is_none() && self.end.is_none() => {
-                &ready.plan.quotas
-            }
+        match self.submission.planned() {
+            Some(ready) if ready.plan.rejection.is_none() => &ready.plan.quotas,
             _ => &[],
         }
     }
 
-    /// What is to be reserved for it in a shard.
+    /// What is to be reserved for it in a home.
     fn wanted(&self, live: &LiveBoard, home: usize) -> Option<Wanted> {
-        let ready = self.ready.as_ref().filter(|_| !self.waits())?;
+        let ready = self.submission.planned().filter(|_| !self.waits())?;
         let matters = |used: &&QuotaUse| {
-            let is_ahead = |(place, _)| used.quota < place;
+            let is_ahead = |(quota, _)| used.quota < quota;
             self.refusal.is_none_or(is_ahead) && live.board.home_of(used) == home
         };
         let uses: Vec<_> = self.uses().iter().filter(matters).cloned().collect();
@@ -232,396 +227,247 @@ impl Taking {
         })
     }
 
-    /// Takes note of what a shard says.
-    fn hear(&mut self, live: &LiveBoard, home: usize, said: Said) {
-        match said {
-            Ok(Versioned::Current(Reserved::Open(lefts))) => {
+    /// Takes note of what a home says.
+    fn hear(&mut self, live: &LiveBoard, home: usize, reply: Reply<Reserved>) {
+        match reply {
+            Ok(Versioned::Current(Reserved::Open(remaining))) => {
                 let is_here = |used: &&QuotaUse| live.board.home_of(used) == home;
-                let places = self.uses().iter().filter(is_here).map(|used| used.quota);
-                let lefts: Vec<_> = places.zip(lefts).collect();
-                self.lefts.extend(lefts);
+                let quotas = self.uses().iter().filter(is_here).map(|used| used.quota);
+                let remaining: Vec<_> = quotas.zip(remaining).collect();
+                self.remaining.extend(remaining);
                 self.held.push(home);
             }
             Ok(Versioned::Current(Reserved::UsedUp { quota, frees_at_ms })) => {
                 self.refuse(quota, Some(frees_at_ms));
             }
             Ok(Versioned::Current(Reserved::Waits { quota })) => self.refuse(quota, None),
-            Ok(Versioned::Stale) => self.end = Some(Ok(Versioned::Stale)),
+            Ok(Versioned::Stale) => self.submission.block(Obstacle::StaleBoard),
             // It may be reserved or not: if it is, there is a note.
-            Err(error) => self.end = Some(Err(error)),
+            Err(error) => self.submission.fail(error.into()),
         }
     }
 
-    fn refuse(&mut self, place: usize, frees_at_ms: Option<i64>) {
-        if self.refusal.is_none_or(|(first, _)| place < first) {
-            self.refusal = Some((place, frees_at_ms));
+    fn refuse(&mut self, quota: usize, frees_at_ms: Option<i64>) {
+        if self.refusal.is_none_or(|(first, _)| quota < first) {
+            self.refusal = Some((quota, frees_at_ms));
         }
     }
 
-    /// The event as it is sent to be applied, if it is. One that a quota refuses is sent too: its id may be known.
-    fn send(&mut self) -> Option<Ready> {
-        if self.waits() || self.end.is_some() {
-            return None;
-        }
-        let mut ready = self.ready.take()?;
+    /// Prepares the event to be sent, if it is. One that a quota refuses is sent too: its id may be known.
+    fn complete(&mut self, is_in_time: bool) {
+        let Some(ready) = self.submission.planned_mut() else {
+            return;
+        };
         match self.refusal {
-            Some((place, frees_at_ms)) => {
-                let frees_at_ms = frees_at_ms.unwrap_or(0);
+            Some((_, None)) => self.submission.block(Obstacle::Others),
+            _ if !is_in_time && !self.held.is_empty() => {
+                self.submission.block(Obstacle::VoidReservation);
+            }
+            Some((place, Some(frees_at_ms))) => {
                 ready.plan.rejection = Some(Rejection::Quota { place, frees_at_ms });
             }
             None if ready.plan.rejection.is_none() => ready.token = Some(self.token),
             None => {}
         }
-        Some(ready)
     }
 
-    /// What is to become of what is reserved for it; `None`: nobody knows yet.
-    fn settled(&self) -> Option<Settled> {
-        let was_sent = self.ready.is_none();
-        let is_kept = match &self.end {
-            Some(Err(_)) if was_sent && self.refusal.is_none() => return None,
-            Some(Ok(Versioned::Current(Answer::Taken(..)))) => true,
-            _ => false,
-        };
-        let token = self.token;
-        Some(Settled { token, is_kept })
-    }
-
-    fn reply(mut self) -> Reply {
-        match self.end {
-            Some(Ok(Versioned::Current(Answer::Taken(outcome, _)))) => {
-                self.lefts.sort_unstable();
-                let lefts = self.lefts.into_iter().map(|(_, left)| left).collect();
-                Ok(Versioned::Current(vec![Answer::Taken(outcome, lefts)]))
+    /// Takes note of what became of its event.
+    fn end(&mut self, live: &Arc<LiveBoard>, mut reply: Reply<Answer>, now: Timestamp) {
+        self.is_kept = match &mut reply {
+            Ok(Versioned::Current(Answer::Taken(_, remaining))) => {
+                self.remaining.sort_unstable();
+                *remaining = self.remaining.iter().map(|(_, left)| *left).collect();
+                Some(true)
             }
-            Some(Ok(Versioned::Current(answer))) => Ok(Versioned::Current(vec![answer])),
-            Some(Ok(Versioned::Stale)) => Ok(Versioned::Stale),
-            Some(Err(error)) => Err(error),
-            None => Ok(Versioned::Current(vec![Answer::Waits])),
-        }
+            Err(_) if self.refusal.is_none() => None,
+            _ => Some(false),
+        };
+        self.submission.hear(live, reply, now);
     }
 }
 
-/// Takes planned events through the three steps, in their order. `is_careful`: shard by shard, so that events that wait
+/// Takes planned events through the three steps, in their order. `is_careful`: home by home, so that events that wait
 /// for each other's reservations don't do so again and again.
-pub(crate) async fn send<'a>(
+pub(crate) async fn apply(
     live: &Arc<LiveBoard>,
-    mut planned: Vec<Way<'a>>,
+    submissions: Vec<Submission>,
     is_careful: bool,
     now: Timestamp,
-) -> Vec<(Vec<Planned<'a>>, Reply)> {
-    planned.sort_unstable_by_key(|(planned, _)| planned.place());
-    let (planned, events): (Vec<_>, Vec<_>) = planned.into_iter().unzip();
+) -> Vec<Submission> {
     // A client that goes away leaves nothing behind: what was begun is brought to its end.
-    let steps = tokio::spawn(take(Arc::clone(live), events, is_careful, now));
-    let fault = |error| StoreError::Unexpected(format!("the steps of an event: {error}"));
-    let replies = steps.await.map_err(fault);
-    let replies = replies.unwrap_or_else(|error| vec![Err(error); planned.len()]);
-    let planned = planned.into_iter().map(|planned| vec![planned]);
-    planned.zip(replies).collect()
+    let steps = tokio::spawn(three_steps(Arc::clone(live), submissions, is_careful, now));
+    steps.await.unwrap_or_else(|error| {
+        tracing::error!(%error, "events have no results: the steps of their reservations broke off");
+        Vec::new()
+    })
 }
 
-async fn take(
+async fn three_steps(
     live: Arc<LiveBoard>,
-    events: Vec<Ready>,
+    submissions: Vec<Submission>,
     is_careful: bool,
     now: Timestamp,
-) -> Vec<Reply> {
+) -> Vec<Submission> {
     let begun = Instant::now();
-    let events = events.into_iter().map(|ready| Taking::new(&live, ready));
-    let mut events: Vec<Taking> = events.collect();
-    reserve(&live, &mut events, is_careful, now).await;
-    if begun.elapsed() > APPLIED_WITHIN {
-        for event in events.iter_mut().filter(|event| !event.held.is_empty()) {
-            event.end = Some(Ok(Versioned::Current(Answer::Void)));
-        }
+    let reservations = submissions.into_iter();
+    let reservations = reservations.map(|submission| Reservation::new(&live, submission));
+    let mut reservations: Vec<_> = reservations.collect();
+    reserve(&live, &mut reservations, is_careful, now).await;
+    let is_in_time = begun.elapsed() <= APPLIED_WITHIN;
+    let mut groups = Groups::new(&live, now);
+    for (index, reservation) in reservations.iter_mut().enumerate() {
+        reservation.complete(is_in_time);
+        groups.push(index, &mut reservation.submission);
     }
-    apply(&live, &mut events, now).await;
-    settle(&live, &events).await;
-    events.into_iter().map(Taking::reply).collect()
+    for (index, reply) in groups.send().await {
+        reservations[index].end(&live, reply, now);
+    }
+    settle(&live, &reservations).await;
+    let submissions = reservations.into_iter();
+    submissions
+        .map(|reservation| reservation.submission)
+        .collect()
 }
 
-async fn reserve(live: &LiveBoard, events: &mut [Taking], is_careful: bool, now: Timestamp) {
-    let uses = events.iter().flat_map(Taking::uses);
+async fn reserve(
+    live: &LiveBoard,
+    reservations: &mut [Reservation],
+    is_careful: bool,
+    now: Timestamp,
+) {
+    let uses = reservations.iter().flat_map(Reservation::uses);
     let homes: BTreeSet<usize> = uses.map(|used| live.board.home_of(used)).collect();
     let homes: Vec<usize> = homes.into_iter().collect();
     let at_once = if is_careful { 1 } else { homes.len().max(1) };
     for homes in homes.chunks(at_once) {
-        wait_behind_others(events);
-        let asked = homes.iter().map(|home| {
-            let wanted = events.iter().enumerate();
-            let wanted =
-                wanted.filter_map(|(place, event)| Some((place, event.wanted(live, *home)?)));
-            reserve_at(&live.homes[*home], wanted.collect(), now)
-        });
-        for (home, said) in homes.iter().zip(join_all(asked).await) {
-            for (place, said) in said {
-                events[place].hear(live, *home, said);
+        let mut cursors: Vec<_> = homes.iter().map(|home| Cursor::new(*home)).collect();
+        while !cursors.is_empty() {
+            wait_behind_others(reservations);
+            let parts: Vec<_> = cursors
+                .iter_mut()
+                .map(|cursor| cursor.part(live, reservations))
+                .collect();
+            let calls = cursors
+                .iter()
+                .zip(parts)
+                .map(|(cursor, part)| reserve_part(&live.homes[cursor.home], part, now));
+            let replies = join_all(calls).await;
+            for (cursor, replies) in cursors.iter_mut().zip(replies) {
+                cursor.hear(live, reservations, replies);
             }
+            cursors.retain(|cursor| cursor.next < reservations.len());
         }
     }
 }
 
 /// Lets those wait that may take from the same as an event ahead of them that waits.
-fn wait_behind_others(events: &mut [Taking]) {
+fn wait_behind_others(reservations: &mut [Reservation]) {
     let mut blocked: HashSet<&str> = HashSet::new();
     let mut waiting = Vec::new();
-    for (place, event) in events.iter().enumerate() {
-        let mut names = pools(event.uses()).map(|pool| &*pool.name);
-        if event.waits() || names.any(|name| blocked.contains(name)) {
-            blocked.extend(pools(event.uses()).map(|pool| &*pool.name));
-            waiting.push(place);
+    for (index, reservation) in reservations.iter().enumerate() {
+        let names = || pools(reservation.uses()).map(|pool| &*pool.name);
+        if reservation.waits() || names().any(|name| blocked.contains(name)) {
+            blocked.extend(names());
+            waiting.push(index);
         }
     }
-    for place in waiting {
-        let first = events[place].uses().first().map_or(0, |used| used.quota);
-        events[place].refuse(first, None);
+    for index in waiting {
+        let reservation = &mut reservations[index];
+        let first = reservation.uses().first().map_or(0, |used| used.quota);
+        reservation.refuse(first, None);
     }
 }
 
-/// Reserves in one shard, in parts of bounded cost.
-async fn reserve_at(
-    home: &LiveHome,
-    wanted: Vec<(usize, Wanted)>,
-    now: Timestamp,
-) -> Vec<(usize, Said)> {
-    let mut all_said = Vec::with_capacity(wanted.len());
-    let mut blocked: HashSet<String> = HashSet::new();
-    let mut rest = wanted.into_iter().peekable();
-    while rest.peek().is_some() {
-        let (mut places, mut part, mut load) = (Vec::new(), Vec::new(), 0);
-        let fits = |load: usize, wanted: &Wanted| load == 0 || load + uses(wanted) <= CALL_USES_MAX;
-        while let Some((place, wanted)) = rest.next_if(|(_, wanted)| fits(load, wanted)) {
-            if pools(&wanted.uses).any(|pool| blocked.contains(&pool.name)) {
-                let quota = wanted.uses[0].quota;
-                blocked.extend(pools(&wanted.uses).map(|pool| pool.name.clone()));
-                all_said.push((place, Ok(Versioned::Current(Reserved::Waits { quota }))));
-                continue;
+/// How far the events of a request have come in one home.
+struct Cursor {
+    home: usize,
+    /// The first event that this home was not asked for.
+    next: usize,
+}
+
+/// What some events want of one home, with the events' indexes.
+type Part = Vec<(usize, Wanted)>;
+
+impl Cursor {
+    fn new(home: usize) -> Self {
+        Self { home, next: 0 }
+    }
+
+    /// What the next events want, as far as it goes into one call.
+    fn part(&mut self, live: &LiveBoard, reservations: &[Reservation]) -> Part {
+        let (mut part, mut load) = (Part::new(), 0);
+        for (index, reservation) in reservations.iter().enumerate().skip(self.next) {
+            if let Some(wanted) = reservation.wanted(live, self.home) {
+                load += uses(&wanted);
+                if load > CALL_USES_MAX && !part.is_empty() {
+                    return part;
+                }
+                part.push((index, wanted));
             }
-            load += uses(&wanted);
-            places.push(place);
-            part.push(wanted);
+            self.next = index + 1;
         }
-        let names: Vec<Vec<String>> = if rest.peek().is_some() {
-            let names =
-                |wanted: &Wanted| pools(&wanted.uses).map(|pool| pool.name.clone()).collect();
-            part.iter().map(names).collect()
-        } else {
-            Vec::new()
+        part
+    }
+
+    /// Takes note of replies. If the home fails, the rest is not asked of it.
+    fn hear(
+        &mut self,
+        live: &LiveBoard,
+        reservations: &mut [Reservation],
+        replies: Vec<(usize, Reply<Reserved>)>,
+    ) {
+        let last = replies.last().map(|(_, reply)| reply.clone());
+        for (index, reply) in replies {
+            reservations[index].hear(live, self.home, reply);
+        }
+        let Some(failure @ (Ok(Versioned::Stale) | Err(_))) = last else {
+            return;
         };
-        for (index, (place, said)) in places
-            .iter()
-            .zip(reserve_part(home, part, now).await)
-            .enumerate()
-        {
-            if let Ok(Versioned::Current(Reserved::Waits { .. })) = said {
-                blocked.extend(names.get(index).into_iter().flatten().cloned());
+        for reservation in &mut reservations[self.next..] {
+            if reservation.wanted(live, self.home).is_some() {
+                reservation.hear(live, self.home, failure.clone());
             }
-            all_said.push((*place, said));
         }
-        if let Some((_, said @ (Ok(Versioned::Stale) | Err(_)))) = all_said.last() {
-            let said = said.clone();
-            all_said.extend(rest.by_ref().map(|(place, _)| (place, said.clone())));
-        }
+        self.next = reservations.len();
     }
-    all_said
 }
 
-async fn reserve_part(home: &LiveHome, wanted: Vec<Wanted>, now: Timestamp) -> Vec<Said> {
-    let count = wanted.len();
-    if count == 0 {
+async fn reserve_part(
+    home: &LiveHome,
+    part: Part,
+    now: Timestamp,
+) -> Vec<(usize, Reply<Reserved>)> {
+    if part.is_empty() {
         return Vec::new();
     }
+    let (indexes, wanted): (Vec<_>, Vec<_>) = part.into_iter().unzip();
     let request = Request {
         wanted,
         planned_at: now,
     };
-    let fault = || StoreError::Unexpected("reservations without their results".into());
-    let reply = home.reserving.submit(request).await;
-    one_each(reply.ok_or_else(fault).flatten(), count)
+    let reply = home.reserver.submit(request).await;
+    let replies = one_each(reply, indexes.len());
+    indexes.into_iter().zip(replies).collect()
 }
 
-/// What a call says of each of so many events.
-fn one_each<T: Clone>(
-    reply: Result<Versioned<Vec<T>>, StoreError>,
-    count: usize,
-) -> Vec<Result<Versioned<T>, StoreError>> {
-    match reply {
-        Ok(Versioned::Current(answers)) => {
-            let answers = answers.into_iter();
-            answers
-                .map(|answer| Ok(Versioned::Current(answer)))
-                .collect()
-        }
-        Ok(Versioned::Stale) => vec![Ok(Versioned::Stale); count],
-        Err(error) => vec![Err(error); count],
-    }
-}
-
-async fn apply(live: &LiveBoard, events: &mut [Taking], now: Timestamp) {
-    let mut groups = Groups::new(live, now);
-    for (place, event) in events.iter_mut().enumerate() {
-        if let Some(ready) = event.send() {
-            groups.push(event.shard, place, ready);
-        }
-    }
-    for (places, reply) in groups.send(live).await {
-        let answers = one_each(reply, places.len());
-        for (place, answer) in places.into_iter().zip(answers) {
-            events[place].end = Some(answer);
-        }
-    }
-}
-
-async fn settle(live: &LiveBoard, events: &[Taking]) {
+async fn settle(live: &LiveBoard, reservations: &[Reservation]) {
     let mut of_homes = vec![Vec::new(); live.homes.len()];
-    for event in events {
-        if let Some(settled) = event.settled() {
-            event
-                .held
-                .iter()
-                .for_each(|home| of_homes[*home].push(settled));
+    for reservation in reservations {
+        if let Some(is_kept) = reservation.is_kept {
+            let token = reservation.token;
+            for home in &reservation.held {
+                of_homes[*home].push(Settlement { token, is_kept });
+            }
         }
     }
-    let jobs = of_homes
-        .iter()
-        .zip(&live.homes)
-        .flat_map(|(settled, home)| {
-            let parts = settled.chunks(CALL_SETTLED_MAX);
-            parts.map(|part| home.settling.submit(part.to_vec()))
-        });
+    let homes = of_homes.iter().zip(&live.homes);
+    let jobs = homes.flat_map(|(settlements, home)| {
+        let parts = settlements.chunks(CALL_SETTLED_MAX);
+        parts.map(|part| home.settler.submit(part.to_vec()))
+    });
     for settled in join_all(jobs).await {
         if let Some(Err(error)) = settled {
             tracing::warn!(%error, "reservations are left to be settled later");
-        }
-    }
-}
-
-/// The boards whose homes are looked at for reservations that are left behind.
-#[derive(Debug)]
-pub(super) struct Homes {
-    /// By milliseconds since the beginning of this instance: a clock that never jumps.
-    schedule: Schedule<BoardId>,
-    begun: Instant,
-}
-
-impl Homes {
-    /// Takes note of a board that is new in memory, or gone from there.
-    pub(super) fn plan(&self, id: &BoardId, reserves: bool) {
-        if reserves {
-            self.schedule.set_due(id);
-        } else {
-            self.schedule.remove(id);
-        }
-    }
-
-    fn now(&self) -> Timestamp {
-        let ms = i64::try_from(self.begun.elapsed().as_millis()).unwrap_or(i64::MAX);
-        Timestamp::from_ms_clamped(ms)
-    }
-}
-
-impl Default for Homes {
-    fn default() -> Self {
-        Self {
-            schedule: Schedule::default(),
-            begun: Instant::now(),
-        }
-    }
-}
-
-/// The job: settles reservations that are left behind, by what became of their events.
-#[derive(Clone, Copy, Debug)]
-pub struct LeftBehind {
-    /// How old a reservation is when it is believed to be left behind.
-    pub older_than: Duration,
-    /// How often a home is looked at.
-    pub interval: Duration,
-}
-
-impl Default for LeftBehind {
-    fn default() -> Self {
-        Self {
-            older_than: Duration::from_secs(15),
-            interval: Duration::from_secs(5),
-        }
-    }
-}
-
-impl Job for LeftBehind {
-    type Item = Shard;
-    const KIND: JobKind = JobKind::Reservations;
-
-    fn subject(&self, home: &Shard) -> Subject {
-        Subject::part(&home.board.id, home.tag())
-    }
-
-    async fn due(&self, engine: &Engine) -> Result<Vec<Shard>, Error> {
-        let (homes, now) = (&engine.left_behind, engine.left_behind.now());
-        let interval_ms = i64::try_from(self.interval.as_millis()).unwrap_or(i64::MAX);
-        let mut due = Vec::new();
-        let _planning = engine.boards.planning();
-        for id in homes.schedule.due(now) {
-            let Some(live) = engine.boards.get(&id) else {
-                homes.schedule.remove(&id);
-                continue;
-            };
-            homes
-                .schedule
-                .set(&id, now.ms().saturating_add(interval_ms));
-            due.extend(live.homes.iter().map(|home| home.home.clone()));
-        }
-        Ok(due)
-    }
-
-    async fn step(&self, engine: &Engine, home: &mut Shard) -> Result<Progress, Error> {
-        let older_than_ms = i64::try_from(self.older_than.as_millis()).unwrap_or(i64::MAX);
-        engine.settle_left_behind(home, older_than_ms).await?;
-        Ok(Progress::Done)
-    }
-}
-
-impl Engine {
-    async fn settle_left_behind(&self, home: &Shard, older_than_ms: i64) -> Result<(), Error> {
-        let open = self.store.open_reservations(home, older_than_ms).await?;
-        let Versioned::Current(open) = open else {
-            return self.reload(&home.id).await;
-        };
-        let ends: Vec<Result<Option<Settled>, Error>> = stream::iter(open)
-            .map(async |open| self.find_out(home, &open).await)
-            .buffer_unordered(SETTLED_AT_ONCE)
-            .collect()
-            .await;
-        let known: Vec<Settled> = ends.iter().filter_map(|end| *end.as_ref().ok()?).collect();
-        for part in known.chunks(CALL_SETTLED_MAX) {
-            let tokens = |is_kept| {
-                let those = part.iter().filter(move |one| one.is_kept == is_kept);
-                those.map(|one| one.token).collect::<Vec<_>>()
-            };
-            self.store
-                .settle(home, &tokens(true), &tokens(false))
-                .await?;
-        }
-        ends.into_iter().collect::<Result<Vec<_>, _>>().map(drop)
-    }
-
-    /// What is to become of a reservation; `None` if that has to be asked again.
-    async fn find_out(
-        &self,
-        home: &Shard,
-        open: &OpenReservation,
-    ) -> Result<Option<Settled>, Error> {
-        let token = open.token;
-        if open.age_ms > VOID_MS {
-            // What was remembered of its event may be gone: rather a vote too few than one too many.
-            return Ok(Some(Settled {
-                token,
-                is_kept: true,
-            }));
-        }
-        match self.store.void(home, open).await? {
-            Versioned::Current(is_kept) => Ok(Some(Settled { token, is_kept })),
-            Versioned::Stale => self.reload(&home.id).await.map(|()| None),
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::domain::quota::Network;
 use crate::domain::score::ShownScore;
 use crate::domain::time::Timestamp;
 use crate::service::Error;
-use crate::service::events::{Asked, BATCH_MAX, Incoming, Submitted};
+use crate::service::events::{BATCH_MAX, Incoming, Report, Submitted};
 
 /// The header that serves as an event's `id`.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -449,12 +449,12 @@ pub async fn post_one(
         if is_batch { one_event_only() } else { problem }
     })?;
     let incoming = event.check(Some(&board), key)?;
-    let events = [incoming];
-    let asked = Asked {
+    let events = Arc::from([incoming]);
+    let report = Report {
         detail: params.detail()?,
         quotas: true,
     };
-    let mut results = app.service.submit(&events, asked).await;
+    let mut results = app.service.submit(&events, report).await;
     let result = results.pop().unwrap_or(Err(Error::BoardNotFound(board)))?;
     let answer = JsonResponse(EventResult::taken(&events[0], &result));
     Ok((ratelimit::of_quotas(&result.quotas), answer))
@@ -496,20 +496,21 @@ pub async fn post_many(
             Ok(sound.len() - 1)
         })
         .collect();
+    let sound: Arc<[Incoming]> = sound.into();
     let detail = params.detail()?;
     let taken = app.memory.for_batch(events.len(), detail).await?;
-    let asked = Asked {
+    let report = Report {
         detail,
         quotas: false,
     };
-    let mut results = app.service.submit(&sound, asked).await.into_iter();
+    let mut results = app.service.submit(&sound, report).await.into_iter();
     let mut answers = Vec::with_capacity(events.len());
     // The same fault is told to all of its events, and logged once.
     let mut faults: HashMap<String, Problem> = HashMap::new();
     for (raw, checked) in events.iter().zip(checked) {
         let result = match checked {
-            Ok(place) => results.next().map(|result| {
-                let taken = |one| EventResult::taken(&sound[place], &one);
+            Ok(index) => results.next().map(|result| {
+                let taken = |one| EventResult::taken(&sound[index], &one);
                 result.map(taken).map_err(|error| match error {
                     Error::Store(_) => {
                         let fault = faults.entry(error.to_string());

@@ -87,7 +87,7 @@ kinds! {
     VALIDATION_FAILED = UNPROCESSABLE_ENTITY, "validation-failed", "Validation failed",
         "The body is JSON, but not what is expected; `errors` says where and why. Nothing was done.";
     SCORE_OUT_OF_RANGE = UNPROCESSABLE_ENTITY, "score-out-of-range", "Score out of range",
-        "The score has more decimals than the board keeps, or is not within its `score_min` and `score_max`, or it, or a sum that it enters, is beyond ±(2^53 − 1) of the board's smallest unit. The event was not taken.";
+        "The score has more decimals than the board keeps, or is not within its `score_min` and `score_max`, or it, or a sum that it enters, is beyond what every JSON client holds exactly: ±(2^53 − 1) for whole numbers, 15 digits where the board has decimals. The event was not taken.";
     EVENT_IN_FUTURE = UNPROCESSABLE_ENTITY, "event-in-future", "Event in the future",
         "The event's `at` is more than 60 seconds ahead of the service's clock. It was not taken.";
     EVENT_TOO_LATE = UNPROCESSABLE_ENTITY, "event-too-late", "Event too late",

@@ -4,7 +4,7 @@
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use crate::engine::error::UsedUp;
-use crate::service::events::QuotaLeft;
+use crate::service::events::RemainingQuota;
 
 /// What is left of quotas.
 pub const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -12,16 +12,16 @@ pub const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 pub const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
 /// What an event that was taken leaves.
-pub fn of_quotas(quotas: &[QuotaLeft]) -> HeaderMap {
+pub fn of_quotas(quotas: &[RemainingQuota]) -> HeaderMap {
     let mut headers = HeaderMap::new();
     if !quotas.is_empty() {
         let policies = quotas
             .iter()
             .map(|quota| policy(&quota.name, quota.max, quota.window_s));
-        let lefts = quotas
+        let limits = quotas
             .iter()
-            .map(|quota| limit(&quota.name, quota.left, quota.wait_s));
-        add(&mut headers, policies.collect(), lefts.collect());
+            .map(|quota| limit(&quota.name, quota.remaining, quota.wait_s));
+        add(&mut headers, policies.collect(), limits.collect());
     }
     headers
 }
@@ -39,8 +39,8 @@ fn policy(name: &str, max: u64, window_s: Option<u64>) -> String {
     format!("\"{name}\";q={max}{}", parameter("w", window_s))
 }
 
-fn limit(name: &str, left: u64, wait_s: Option<u64>) -> String {
-    format!("\"{name}\";r={left}{}", parameter("t", wait_s))
+fn limit(name: &str, remaining: u64, wait_s: Option<u64>) -> String {
+    format!("\"{name}\";r={remaining}{}", parameter("t", wait_s))
 }
 
 fn parameter(key: &str, seconds: Option<u64>) -> String {

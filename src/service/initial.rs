@@ -69,10 +69,11 @@ impl Service {
                 Versioned::Current(Initialized::Done(members)) => count = members,
                 Versioned::Current(Initialized::OutOfRange(place)) => {
                     let beyond = some.get(place).map(|(member, _)| {
-                        FieldError::new(
-                            pointer(member),
-                            "with it a standing would pass ±(2^53 − 1)",
-                        )
+                        let decimals = shard.definition.decimals;
+                        let max = decimals.score_max().shown(decimals);
+                        let detail =
+                            format!("with it the score in a standing would be beyond ±{max}");
+                        FieldError::new(pointer(member), detail)
                     });
                     return Err(Error::Invalid(beyond.into_iter().collect()));
                 }

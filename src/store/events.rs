@@ -89,8 +89,6 @@ pub enum Answer {
     NeedsHistory,
     /// Nothing was done: the standing of this window that ends with the event's period has to be completed.
     NeedsStanding(Window),
-    /// Nothing was done: whether it is taken depends on events that are on their way.
-    Waits,
     /// Nothing was done, and nothing will be with this reservation: it needs another one.
     Void,
 }

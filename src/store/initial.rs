@@ -19,6 +19,7 @@ pub const CALL_MEMBERS_MAX: usize = 100;
 struct InitialArgs<'a> {
     version: String,
     layout: LayoutArgs,
+    score_max: i64,
     names: Vec<&'a str>,
     scores: Vec<StoredScore>,
     time: u64,
@@ -47,6 +48,7 @@ impl Store {
         let args = InitialArgs {
             version: shard.version(),
             layout: LayoutArgs::new(shard),
+            score_max: shard.definition.decimals.score_max().scaled(),
             names: scores.iter().map(|(member, _)| member.as_str()).collect(),
             scores: scores.iter().map(|(_, score)| stored(score)).collect(),
             time: TieKey::new(shard.definition.ties, Timestamp::MIN).number(),

@@ -8,7 +8,7 @@ use standings::domain::board::Board;
 use standings::domain::event::{Change, Detail, Event, Origin, Outcome, Ranks, Status};
 use standings::domain::ids::{BoardId, EventId, MemberId};
 use standings::domain::plan::Routes;
-use standings::domain::score::Score;
+use standings::domain::score::{Decimals, Score};
 use standings::domain::shard::Shard;
 use standings::domain::time::Timestamp;
 use standings::store::events::{Answer, Ready};
@@ -53,7 +53,7 @@ impl List {
             None => points,
         };
         self.0.insert(member, score);
-        let of = |scaled| Score::from_scaled(scaled).unwrap();
+        let of = |scaled| Score::from_scaled(scaled, Decimals::default()).unwrap();
         let change = |window: &_| Change {
             window: *window,
             score: of(score),
@@ -148,7 +148,7 @@ async fn what_a_script_packs_of_an_event_is_what_rust_unpacks() {
             let event = Event {
                 id: Some(EventId::parse(&id).unwrap()),
                 member: MemberId::parse(member).unwrap(),
-                score: Score::from_scaled(points).unwrap(),
+                score: Score::from_scaled(points, Decimals::default()).unwrap(),
                 at: None,
                 origin: Origin::default(),
             };

@@ -58,7 +58,7 @@ const AT: u64 = 4_001_000_000_000;
 
 fn apply_args(version: &str, event: &Event) -> Vec<u8> {
     pack(&json!({
-        "version": version, "now": 1000, "layout": layout(), "ranking": "ordinal", "update": "sum", "remember": "60000",
+        "version": version, "now": 1000, "layout": layout(), "ranking": "ordinal", "update": "sum", "score_max": 9_007_199_254_740_991_i64, "remember": "60000",
         "sums": [], "turnouts": [],
         "routes": [{"writes": [[3, 1, 1024, 1, 0]], "sums": [], "turnouts": [], "members": [1]}], "names": ["ann"],
         "members": [1], "ids": [event.id], "amounts": [[event.amount]], "ats": [AT],
@@ -455,7 +455,8 @@ async fn initial_scores_are_set_in_all_standings_that_are_there() {
     redis.run(&[b"ZADD", DAY.as_bytes(), b"-5", b"ann"]).await;
     let set = async |names: Value, points: Value| {
         let args = pack(&json!({
-            "version": "1-1", "layout": layout(), "names": names, "scores": points, "time": 0,
+            "version": "1-1", "layout": layout(), "score_max": 9_007_199_254_740_991_i64, "names": names, "scores": points,
+            "time": 0,
         }));
         let keys = ["st:{b}", "st:{b}:1:keys", scores, state];
         run(&redis, &script::INITIAL, &keys, &[&args]).await

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 pub use standings::engine::announcements::Announcements;
+use standings::engine::left_behind::LeftBehind;
 pub use standings::engine::moves::Moves;
 pub use standings::engine::purge::Purge;
-use standings::engine::reservations::LeftBehind;
 pub use standings::engine::rollover::Rollover;
 pub use standings::engine::sweep::Sweep;
 

@@ -171,6 +171,8 @@ pub struct NewEvent {
 pub enum Amount {
     /// In the smallest unit.
     Scaled(i64),
+    /// In the smallest unit where scores go up to 2^53 − 1; elsewhere in proportion.
+    Wide(i64),
     /// In whole points.
     Points(i64),
     /// One digit more than the board keeps.
@@ -598,7 +600,7 @@ fn amount(often: u32, others: &'static [i64]) -> impl Strategy<Value = Amount> {
         20 => small().prop_map(Amount::Points),
         1 => Just(Amount::TooFine),
         1 => Just(Amount::TooLarge),
-        often => select(others).prop_map(Amount::Scaled),
+        often => select(others).prop_map(Amount::Wide),
     ]
 }
 

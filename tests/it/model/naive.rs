@@ -11,7 +11,7 @@ use chrono::{DateTime, Datelike, Offset, TimeZone, Utc};
 use chrono_tz::Tz;
 use serde_json::Value;
 
-/// 2^53 − 1.
+/// The greatest whole number, 2^53 − 1.
 pub const SCORE_MAX: i64 = 9_007_199_254_740_991;
 const MINUTE: i64 = 60_000;
 pub const HOUR: i64 = 60 * MINUTE;
@@ -269,6 +269,15 @@ impl Board {
         }
     }
 
+    /// The greatest score: a whole number is exact up to 2^53 − 1, one with decimals with up to 15 digits.
+    pub fn greatest(&self) -> i64 {
+        if self.decimals == 0 {
+            SCORE_MAX
+        } else {
+            999_999_999_999_999
+        }
+    }
+
     /// A point in the smallest unit.
     pub fn point(&self) -> i64 {
         10_i64.pow(self.decimals)
@@ -469,7 +478,7 @@ impl Model {
         let weighted = i128::from(score) * i128::from(self.board.weight(&event.member));
         if self.board.score_min.is_some_and(|min| score < min)
             || max.is_some_and(|max| score > max)
-            || weighted.abs() > SCORE_MAX.into()
+            || weighted.abs() > self.board.greatest().into()
         {
             return Verdict::Rejected("score-out-of-range");
         }
@@ -598,7 +607,8 @@ impl Model {
                             .filter(mine)
                             .filter_map(|taken| self.amount(taken, window, period))
                     };
-                    self.board.update == Update::Sum && amounts().sum::<i64>().abs() > SCORE_MAX
+                    self.board.update == Update::Sum
+                        && amounts().sum::<i64>().abs() > self.board.greatest()
                 })
             })
     }

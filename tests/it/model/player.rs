@@ -207,9 +207,13 @@ fn pick(pick: Pick, count: usize) -> usize {
 fn read_amount(amount: Amount, board: &Board) -> Result<i64, String> {
     match amount {
         Amount::Scaled(value) => Ok(value),
+        Amount::Wide(value) => {
+            let in_proportion = i128::from(value) * i128::from(board.greatest());
+            Ok(i64::try_from(in_proportion / i128::from(SCORE_MAX)).unwrap())
+        }
         Amount::Points(points) => Ok(points * board.point()),
         Amount::TooFine => Err(score_text(1, board.decimals + 1)),
-        Amount::TooLarge => Err(score_text(SCORE_MAX + 1, board.decimals)),
+        Amount::TooLarge => Err(score_text(board.greatest() + 1, board.decimals)),
     }
 }
 

@@ -1,0 +1,188 @@
+//! Applying events: those that are planned go to the shards of their members, in calls of bounded cost, which they may
+//! share with the events of other requests.
+
+use std::sync::Arc;
+
+use futures::future::join_all;
+
+use super::LiveBoard;
+use super::batcher::{SMALL_COST_US_MAX, Work};
+use super::submission::Submission;
+use crate::domain::shard::Shard;
+use crate::domain::time::Timestamp;
+use crate::store::events::{Answer, CALL_COST_US_MAX, CALL_EVENTS_MAX, Ready};
+use crate::store::{Store, StoreError, Versioned};
+
+/// Sends the events that are planned, and takes note of the answers.
+pub(crate) async fn apply(live: &Arc<LiveBoard>, submissions: &mut [Submission], now: Timestamp) {
+    let mut groups = Groups::new(live, now);
+    for (index, submission) in submissions.iter_mut().enumerate() {
+        groups.push(index, submission);
+    }
+    for (index, reply) in groups.send().await {
+        submissions[index].hear(live, reply, now);
+    }
+}
+
+/// What a call says of one event.
+pub(crate) type Reply<T> = Result<Versioned<T>, StoreError>;
+
+/// Applies events of one shard.
+#[derive(Debug)]
+pub struct Applier {
+    /// Redis.
+    pub store: Arc<Store>,
+    /// The shard.
+    pub shard: Shard,
+}
+
+/// Events of one request that go together, what they cost, and when they were planned.
+#[derive(Debug)]
+pub struct Group {
+    events: Vec<Ready>,
+    load: Load,
+    planned_at: Timestamp,
+}
+
+/// What is in a call.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Load {
+    events: usize,
+    cost_us: usize,
+}
+
+impl Load {
+    fn and(self, more: Self) -> Self {
+        Self {
+            events: self.events + more.events,
+            cost_us: self.cost_us + more.cost_us,
+        }
+    }
+
+    /// Whether it fits into one call.
+    fn fits(self) -> bool {
+        self.events <= CALL_EVENTS_MAX && self.cost_us <= CALL_COST_US_MAX
+    }
+}
+
+impl Work for Applier {
+    type Job = Group;
+    type Answer = Reply<Vec<Answer>>;
+    type Load = Load;
+
+    fn admit(&self, load: &mut Load, group: &Group) -> bool {
+        *load = load.and(group.load);
+        load.fits()
+    }
+
+    fn is_small(load: &Load) -> bool {
+        load.cost_us <= SMALL_COST_US_MAX
+    }
+
+    fn call(&self, groups: Vec<Group>) -> impl Future<Output = Vec<Self::Answer>> + Send {
+        let now = groups.iter().map(|group| group.planned_at).max();
+        let lengths: Vec<usize> = groups.iter().map(|group| group.events.len()).collect();
+        let events: Vec<Ready> = groups.into_iter().flat_map(|group| group.events).collect();
+        let now = now.unwrap_or(Timestamp::from_ms_clamped(0));
+        let reply = self.store.apply(&self.shard, events, now);
+        async move { share_out(reply.await, &lengths) }
+    }
+}
+
+/// The events of one request in groups of bounded cost for each shard, and the indexes of their submissions.
+pub(crate) struct Groups<'a> {
+    live: &'a LiveBoard,
+    all: Vec<(usize, Vec<usize>, Group)>,
+    /// The last group of each shard.
+    last_of: Vec<Option<usize>>,
+    planned_at: Timestamp,
+}
+
+impl<'a> Groups<'a> {
+    /// None yet, of events that are planned at `now`.
+    pub(crate) fn new(live: &'a LiveBoard, now: Timestamp) -> Self {
+        Self {
+            live,
+            all: Vec::new(),
+            last_of: vec![None; live.shards.len()],
+            planned_at: now,
+        }
+    }
+
+    /// Puts an event behind the others of its shard, if it is planned.
+    pub(crate) fn push(&mut self, index: usize, submission: &mut Submission) {
+        let Some(ready) = submission.send() else {
+            return;
+        };
+        let shard = self.live.board.shard_of(&ready.plan.event.member);
+        let more = Load {
+            events: 1,
+            cost_us: ready.cost_us(),
+        };
+        match self.last_of[shard].and_then(|last| self.all.get_mut(last)) {
+            Some((_, indexes, group)) if group.load.and(more).fits() => {
+                indexes.push(index);
+                group.events.push(ready);
+                group.load = group.load.and(more);
+            }
+            _ => {
+                let group = Group {
+                    events: vec![ready],
+                    load: more,
+                    planned_at: self.planned_at,
+                };
+                self.last_of[shard] = Some(self.all.len());
+                self.all.push((shard, vec![index], group));
+            }
+        }
+    }
+
+    /// Sends all of them side by side. Returns what became of each, by the index of its submission.
+    pub(crate) async fn send(self) -> impl Iterator<Item = (usize, Reply<Answer>)> {
+        let shards = &self.live.shards;
+        let groups = self.all.into_iter();
+        let (indexes, sent): (Vec<_>, Vec<_>) = groups
+            .map(|(shard, indexes, group)| (indexes, shards[shard].applier.submit(group)))
+            .unzip();
+        let replies = join_all(sent).await.into_iter();
+        indexes
+            .into_iter()
+            .zip(replies)
+            .flat_map(|(indexes, reply)| {
+                let replies = one_each(reply, indexes.len());
+                indexes.into_iter().zip(replies)
+            })
+    }
+}
+
+/// What a call says, shared out among the jobs that it was made of, of which each has so many answers.
+pub(crate) fn share_out<T: Clone>(reply: Reply<Vec<T>>, lengths: &[usize]) -> Vec<Reply<Vec<T>>> {
+    match reply {
+        Ok(Versioned::Current(answers)) => {
+            let mut answers = answers.into_iter();
+            let of_job = |length: &usize| answers.by_ref().take(*length).collect();
+            let by_job = lengths.iter().map(of_job);
+            by_job
+                .map(|answers| Ok(Versioned::Current(answers)))
+                .collect()
+        }
+        Ok(Versioned::Stale) => vec![Ok(Versioned::Stale); lengths.len()],
+        Err(error) => vec![Err(error); lengths.len()],
+    }
+}
+
+/// What a call says of each of so many events; `None`: it broke off by a fault of this program.
+pub(crate) fn one_each<T: Clone>(reply: Option<Reply<Vec<T>>>, count: usize) -> Vec<Reply<T>> {
+    let fault = || StoreError::Unexpected("events without their results".into());
+    match reply.ok_or_else(fault).flatten() {
+        Ok(Versioned::Current(answers)) => {
+            assert_eq!(answers.len(), count, "each event has an answer");
+            let answers = answers.into_iter();
+            answers
+                .map(|answer| Ok(Versioned::Current(answer)))
+                .collect()
+        }
+        Ok(Versioned::Stale) => vec![Ok(Versioned::Stale); count],
+        Err(error) => vec![Err(error); count],
+    }
+}

@@ -1,0 +1,121 @@
+//! Events as they come in, and what became of them.
+
+use std::sync::Arc;
+
+use super::{Error, LiveBoard};
+use crate::domain::board::Board;
+use crate::domain::event::{Detail, Event, Origin, Outcome};
+use crate::domain::ids::{BoardId, EventId, MemberId};
+use crate::domain::plan::{Route, StandingName};
+use crate::domain::score::Score;
+use crate::domain::time::Timestamp;
+use crate::domain::window::Window;
+
+/// The most events of one request.
+pub const BATCH_MAX: usize = 1_000;
+/// How much of a score an error repeats, in characters.
+const SCORE_SHOWN_MAX: usize = 64;
+
+/// An event as it came in. Its score is not read yet, since that takes the board's decimals.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Incoming {
+    /// The board.
+    pub board: BoardId,
+    /// Makes a retry recognisable.
+    pub id: Option<EventId>,
+    /// Whose score.
+    pub member: MemberId,
+    /// The text of a JSON number.
+    pub score: String,
+    /// When it happened; without one, now.
+    pub at: Option<Timestamp>,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+impl Incoming {
+    /// The event, with its score as its board reads it.
+    pub(super) fn event(&self, board: &Board) -> Result<Event, Error> {
+        let score = Score::parse(&self.score, board.definition.decimals);
+        let score = score.map_err(|error| Error::Score {
+            score: self.score.chars().take(SCORE_SHOWN_MAX).collect(),
+            error,
+        })?;
+        Ok(Event {
+            id: self.id.clone(),
+            member: self.member.clone(),
+            score,
+            at: self.at,
+            origin: self.origin.clone(),
+        })
+    }
+}
+
+/// What the results of events tell.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Report {
+    /// What the outcomes name.
+    pub detail: Detail,
+    /// Whether they tell what remains of the board's quotas.
+    pub quotas: bool,
+}
+
+/// An event that was taken.
+#[derive(Clone, Debug)]
+pub struct Submitted {
+    /// The board.
+    pub live: Arc<LiveBoard>,
+    /// What it did, now or the first time.
+    pub outcome: Outcome,
+    /// Whether it was known already.
+    pub is_duplicate: bool,
+    /// What remains of the board's quotas, if the request asked for that.
+    pub quotas: Vec<RemainingQuota>,
+    pub(super) route: Arc<Route>,
+}
+
+impl Submitted {
+    /// What a standing is called that the outcome reports.
+    pub fn standing_name(&self, window: Window) -> StandingName {
+        self.route.name(&self.live.board, window, self.outcome.at)
+    }
+}
+
+/// What remains of a quota after an event.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct RemainingQuota {
+    /// The quota's name.
+    pub name: String,
+    /// How much it allows, in events or points.
+    pub max: u64,
+    /// How long its window is, in seconds; `None` for all time.
+    pub window_s: Option<u64>,
+    /// How much remains, in whole events or points.
+    pub remaining: u64,
+    /// How long until more remains, in seconds, rounded up; `None` for never, and for sliding windows.
+    pub wait_s: Option<u64>,
+}
+
+impl RemainingQuota {
+    /// What remains of each quota of a board, in their order, after an event of the instant `at`: `remaining` has events or
+    /// scaled points.
+    pub(super) fn of_board(
+        board: &Board,
+        remaining: &[i64],
+        at: Timestamp,
+        now: Timestamp,
+    ) -> Vec<Self> {
+        let quotas = board.quotas.iter().zip(remaining);
+        let quotas = quotas.map(|(quota, remaining)| {
+            let point = 10_u64.pow(u32::from(quota.decimals(board).digits()));
+            Self {
+                name: quota.name.clone(),
+                max: quota.max,
+                window_s: quota.window_s(board, at),
+                remaining: (*remaining).max(0).unsigned_abs() / point,
+                wait_s: quota.frees_at(board, at).map(|at| at.seconds_after(now)),
+            }
+        });
+        quotas.collect()
+    }
+}
