@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 use crate::config::{ConfigError, ServeArgs};
 use crate::descriptors;
+use crate::engine::jobs::JobKind;
 use crate::http::connection::Times;
 use crate::http::listener::{self, Limits, Routers};
 use crate::http::memory::Memory;
@@ -24,7 +25,7 @@ use crate::store::embedded::{EmbeddedError, EmbeddedServer, ServerState};
 use crate::store::{Address, Store, StoreError};
 use crate::supervise::restarted;
 use crate::throttle;
-use crate::worker::{self, Step};
+use crate::worker;
 
 /// How long requests that were accepted may take once the service is told to stop.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(25);
@@ -113,9 +114,9 @@ async fn serve_on(
     let service = Service::new(store, Clock::system());
     first_contact(&service).await?;
     let mut loops = Loops::begin();
-    loops.repeat(&Step::OF_EVERY_INSTANCE, &service);
+    loops.repeat(&JobKind::OF_EVERY_INSTANCE, &service);
     if args.background {
-        loops.repeat(&Step::IN_BACKGROUND, &service);
+        loops.repeat(&JobKind::IN_BACKGROUND, &service);
     }
     loops.fold(&metrics);
 
@@ -184,8 +185,8 @@ pub async fn work(args: ServeArgs, stop: impl Future<Output = ()>) -> Result<(),
     let service = Service::new(store, Clock::system());
     first_contact(&service).await?;
     let mut loops = Loops::begin();
-    loops.repeat(&Step::OF_EVERY_INSTANCE, &service);
-    loops.repeat(&Step::IN_BACKGROUND, &service);
+    loops.repeat(&JobKind::OF_EVERY_INSTANCE, &service);
+    loops.repeat(&JobKind::IN_BACKGROUND, &service);
     tracing::info!("doing the background work");
     stop.await;
     loops.end().await;
@@ -220,11 +221,11 @@ impl Loops {
             .spawn(restarted(name, move || task(stop.clone())));
     }
 
-    fn repeat(&mut self, steps: &[Step], service: &Arc<Service>) {
-        for step in steps {
-            let (step, service) = (*step, Arc::clone(service));
-            self.spawn(step.name(), move |stop| {
-                worker::repeat(step, Arc::clone(&service), stop)
+    fn repeat(&mut self, jobs: &[JobKind], service: &Arc<Service>) {
+        for job in jobs {
+            let (job, service) = (*job, Arc::clone(service));
+            self.spawn(job.name(), move |stop| {
+                worker::repeat(job, Arc::clone(&service), stop)
             });
         }
     }
@@ -261,9 +262,10 @@ async fn first_contact(service: &Service) -> Result<(), StoreError> {
             last = Some(error);
             tokio::time::sleep(CONTACT_INTERVAL).await;
         }
-        for step in Step::OF_EVERY_INSTANCE {
-            if let Err(error) = step.run(&service.engine).await {
-                tracing::warn!(%error, ?step, "redis can't be worked with yet; trying on");
+        for job in JobKind::OF_EVERY_INSTANCE {
+            if let Err(error) = worker::run(job, &service.engine).await {
+                let job = job.name();
+                tracing::warn!(%error, job, "redis can't be worked with yet; trying on");
             }
         }
         Ok(())

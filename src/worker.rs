@@ -1,5 +1,5 @@
-//! Background loops. Each only sleeps and calls one step of the service. All steps may run on any number
-//! of instances at once, and may be stopped half-way.
+//! Background loops. Each only sleeps and runs one job. All jobs may run on any number of instances at once, and may be
+//! stopped half-way.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Clock, Look};
 use crate::engine::announcements::Announcements;
+use crate::engine::jobs::JobKind;
 use crate::engine::left_behind::LeftBehind;
 use crate::engine::moves::Moves;
 use crate::engine::purge::Purge;
@@ -21,99 +22,49 @@ use crate::throttle;
 /// The longest pause after failures; they double the interval up to it.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
-/// A step that a loop repeats.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Step {
-    /// Taking other instances' changes of definitions into memory.
-    Boards,
-    /// Comparing the clock with Redis' clock.
-    Clock,
-    /// Telling in the log what of Redis somebody should look after.
-    Warnings,
-    /// Completing rolling windows ahead of time.
-    Rollover,
-    /// Moving boards to another number of shards.
-    Reshard,
-    /// Unlinking data that is not needed any more.
-    Purge,
-    /// Announcing changes of definitions whose makers are gone.
-    Changes,
-    /// Forgetting the events of boards that were deleted.
-    Sweep,
-    /// Settling what was reserved of quotas for events that nobody brought to their end.
-    Reservations,
-}
-
-impl Step {
-    /// What every instance needs, to keep its memory and its clock right, and its operator informed.
-    pub const OF_EVERY_INSTANCE: [Self; 3] = [Self::Clock, Self::Boards, Self::Warnings];
-    /// What one instance is enough for.
-    pub const IN_BACKGROUND: [Self; 6] = [
-        Self::Rollover,
-        Self::Reshard,
-        Self::Purge,
-        Self::Changes,
-        Self::Sweep,
-        Self::Reservations,
-    ];
-
-    /// Its name in the log and in metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Boards => "boards",
-            Self::Clock => "clock",
-            Self::Rollover => "rollover",
-            Self::Reshard => "reshard",
-            Self::Purge => "purge",
-            Self::Changes => "changes",
-            Self::Sweep => "sweep",
-            Self::Reservations => "reservations",
-            Self::Warnings => "warnings",
-        }
-    }
-
-    /// How long the loop sleeps between two steps.
-    fn interval(self) -> Duration {
-        match self {
-            Self::Boards => Duration::from_millis(250),
-            Self::Rollover => Duration::from_millis(500),
-            Self::Warnings => Duration::from_secs(10),
-            Self::Clock | Self::Reshard | Self::Purge | Self::Changes | Self::Reservations => {
-                Duration::from_secs(1)
-            }
-            // One walk over all keys is for all boards that were deleted by then.
-            Self::Sweep => Duration::from_mins(1),
-        }
-    }
-
-    /// Does it once.
-    pub async fn run(self, engine: &Engine) -> Result<(), Error> {
-        match self {
-            Self::Boards => engine.refresh_boards().await,
-            Self::Clock => follow_clock(engine).await,
-            Self::Warnings => engine.warn().await,
-            Self::Rollover => engine.run(&Rollover).await,
-            Self::Reshard => engine.run(&Moves).await,
-            Self::Purge => engine.run(&Purge).await,
-            Self::Changes => engine.run(&Announcements::default()).await,
-            Self::Sweep => engine.run(&Sweep).await,
-            Self::Reservations => engine.run(&LeftBehind::default()).await,
-        }
+/// How long the loop sleeps between two runs.
+fn interval(kind: JobKind) -> Duration {
+    match kind {
+        JobKind::Definition => Duration::from_millis(250),
+        JobKind::Rollover => Duration::from_millis(500),
+        JobKind::Warnings => Duration::from_secs(10),
+        JobKind::Clock
+        | JobKind::Reshard
+        | JobKind::Purge
+        | JobKind::Announcement
+        | JobKind::Reservations => Duration::from_secs(1),
+        // One walk over all keys is for all boards that were deleted by then.
+        JobKind::Sweep => Duration::from_mins(1),
     }
 }
 
-/// Does a step again and again until it is told to stop, less often while it fails.
-pub async fn repeat(step: Step, service: Arc<Service>, cancelled: CancellationToken) {
-    let mut pause = step.interval();
+/// Does all that is due once.
+pub async fn run(kind: JobKind, engine: &Engine) -> Result<(), Error> {
+    match kind {
+        JobKind::Clock => follow_clock(engine).await,
+        JobKind::Definition => engine.refresh_boards().await,
+        JobKind::Warnings => engine.warn().await,
+        JobKind::Rollover => engine.run(&Rollover).await,
+        JobKind::Reshard => engine.run(&Moves).await,
+        JobKind::Purge => engine.run(&Purge).await,
+        JobKind::Announcement => engine.run(&Announcements::default()).await,
+        JobKind::Sweep => engine.run(&Sweep).await,
+        JobKind::Reservations => engine.run(&LeftBehind::default()).await,
+    }
+}
+
+/// Runs a job again and again until it is told to stop, less often while it fails.
+pub async fn repeat(kind: JobKind, service: Arc<Service>, cancelled: CancellationToken) {
+    let mut pause = interval(kind);
     loop {
-        let run = Box::pin(step.run(&service.engine));
+        let run = Box::pin(run(kind, &service.engine));
         match cancelled.run_until_cancelled(run).await {
             None => return,
-            Some(Ok(())) => pause = step.interval(),
+            Some(Ok(())) => pause = interval(kind),
             Some(Err(error)) => {
-                let step = step.name();
-                throttle::say(&format!("background step: {error}"), |more| {
-                    tracing::warn!(%error, step, more, "a background step failed; it will be tried again");
+                let job = kind.name();
+                throttle::say(&format!("background job: {error}"), |more| {
+                    tracing::warn!(%error, job, more, "a background job failed; it will be tried again");
                 });
                 pause = (pause * 2).min(PAUSE_MAX);
             }

@@ -11,12 +11,13 @@ use super::{Failure, tell};
 use crate::clock::Clock;
 use crate::config::RedisArgs;
 use crate::domain::ids::BoardId;
+use crate::engine::jobs::JobKind;
 use crate::service::Service;
 use crate::service::check::Report;
 use crate::store::embedded::{EmbeddedError, EmbeddedServer, socket_in};
 use crate::store::{Address, Store};
 use crate::timeouts::TimeoutFactor;
-use crate::worker::Step;
+use crate::worker;
 
 /// The exit status if the data has no contradiction, or none is left.
 const SOUND: u8 = 0;
@@ -111,7 +112,7 @@ async fn check(address: &Address, args: &CheckArgs) -> Result<Report, Failure> {
         }
         tokio::time::sleep(CONTACT_INTERVAL).await;
     }
-    Step::Clock.run(&service.engine).await?;
+    worker::run(JobKind::Clock, &service.engine).await?;
     Ok(service.check(args.board.as_ref(), args.repair).await?)
 }
 

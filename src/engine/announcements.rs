@@ -36,7 +36,7 @@ impl Job for Announcements {
         Ok(engine.store.unfinished_changes(age_ms).await?)
     }
 
-    async fn step(&self, engine: &Engine, begun: &Begun) -> Result<Progress, Error> {
+    async fn step(&self, engine: &Engine, begun: &mut Begun) -> Result<Progress, Error> {
         let Begun { id, stamp } = begun;
         let stored = engine.store.load_board(id).await?;
         if let Some(Ok(board)) = &stored

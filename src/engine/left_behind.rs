@@ -95,7 +95,7 @@ impl Job for LeftBehind {
         Ok(due)
     }
 
-    async fn step(&self, engine: &Engine, home: &Shard) -> Result<Progress, Error> {
+    async fn step(&self, engine: &Engine, home: &mut Shard) -> Result<Progress, Error> {
         let older_than_ms = i64::try_from(self.older_than.as_millis()).unwrap_or(i64::MAX);
         engine.settle_left_behind(home, older_than_ms).await?;
         Ok(Progress::Done)

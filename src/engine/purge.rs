@@ -21,7 +21,7 @@ impl Job for Purge {
         Ok(engine.store.unneeded().await?)
     }
 
-    async fn step(&self, engine: &Engine, unneeded: &Unneeded) -> Result<Progress, Error> {
+    async fn step(&self, engine: &Engine, unneeded: &mut Unneeded) -> Result<Progress, Error> {
         Ok(if engine.store.purge(unneeded).await? {
             Progress::More
         } else {

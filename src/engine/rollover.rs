@@ -81,26 +81,18 @@ impl Engine {
         self.complete(shard, &derived, &period).await
     }
 
-    /// Begins the running period's standing of every derived series: on a new board it is complete with that.
+    /// Begins the running period's standing of every derived series: on a new board it is complete with that. A fault is
+    /// noted: the definition is stored all the same.
     pub(crate) async fn begin_derived(&self, live: &LiveBoard) -> Result<(), Error> {
         let now = self.clock.now();
         for LiveShard { shard, .. } in &live.shards {
             for derived in shard.derived() {
-                let unit = derived.window.unit();
-                let running = shard.calendar.containing(unit, now);
-                let begun =
-                    self.store
-                        .advance(shard, &derived, &running, &running, now, STEP_BUDGET);
-                let begun = begun.await.map_err(Error::from);
-                // A fault is noted: the definition is stored all the same.
-                let subject = subject(shard, &derived);
-                self.faults
-                    .record(JobKind::Rollover, &subject, now, begun.as_ref().err());
-                if let Err(error) = begun
-                    && !error.is_fault()
-                {
-                    return Err(error);
-                }
+                let begun = Upcoming {
+                    period: running(shard, &derived, now),
+                    shard: shard.clone(),
+                    derived,
+                };
+                self.take_step(&Rollover, begun).await.1?;
             }
         }
         Ok(())
@@ -140,7 +132,8 @@ impl Engine {
         let begun = Instant::now();
         let time_max = self.store.timeouts.times(COMPLETE_TIME_MAX);
         while begun.elapsed() < time_max {
-            if self.advance(shard, derived, period).await? == Progress::Done {
+            // Of another definition it is no more to be had: whoever needs it asks anew.
+            if self.advance(shard, derived, period).await? != Versioned::Current(false) {
                 return Ok(());
             }
         }
@@ -151,26 +144,37 @@ impl Engine {
         Err(StoreError::Unavailable(message).into())
     }
 
-    /// Takes a derived standing a bounded step nearer to complete.
+    /// Takes a derived standing a bounded step nearer to complete; returns whether it is. A board whose shard does not know
+    /// its definition, or a newer one, is read again.
     async fn advance(
         &self,
         shard: &Shard,
         derived: &Derived,
         period: &Period,
-    ) -> Result<Progress, Error> {
+    ) -> Result<Versioned<bool>, Error> {
         let now = self.clock.now();
-        let running = shard.calendar.containing(derived.window.unit(), now);
+        let running = running(shard, derived, now);
         let advanced = self
             .store
             .advance(shard, derived, period, &running, now, STEP_BUDGET);
-        Ok(match advanced.await? {
-            Versioned::Current(true) => Progress::Done,
-            Versioned::Current(false) => Progress::More,
-            Versioned::Stale => {
-                self.reload(&shard.board.id).await?;
-                Progress::Done
-            }
-        })
+        let advanced = advanced.await?;
+        if advanced == Versioned::Stale {
+            self.reload(&shard.board.id).await?;
+        }
+        Ok(advanced)
+    }
+
+    /// Notes that a standing was found complete, if its board is still the one that is held.
+    fn note_complete(&self, item: &Upcoming) {
+        let shard = &item.shard;
+        let _planning = self.boards.planning();
+        let live = self.boards.get(&shard.board.id);
+        if live.is_some_and(|live| Arc::ptr_eq(&live.board, &shard.board)) {
+            let mut found = self.completing.found_complete.lock();
+            let found = found.entry(shard.board.id.clone()).or_default();
+            let series = (shard.shard_id, item.derived.series);
+            found.insert(series, item.period.start_ms);
+        }
     }
 
     /// Whether the running period's standing of every derived series has been found complete.
@@ -181,7 +185,7 @@ impl Engine {
         due.iter().filter_map(|id| self.boards.get(id)).all(|live| {
             live.shards.iter().all(|LiveShard { shard, .. }| {
                 shard.derived().all(|derived| {
-                    let running = shard.calendar.containing(derived.window.unit(), now);
+                    let running = running(shard, &derived, now);
                     self.completing
                         .was_complete(shard, derived.series, &running)
                 })
@@ -234,24 +238,20 @@ impl Job for Rollover {
         Ok(due)
     }
 
-    async fn step(&self, engine: &Engine, item: &Upcoming) -> Result<Progress, Error> {
+    async fn step(&self, engine: &Engine, item: &mut Upcoming) -> Result<Progress, Error> {
         let Upcoming {
             shard,
             derived,
             period,
         } = item;
-        let progress = engine.advance(shard, derived, period).await?;
-        // One of another version is none that is held now.
-        let is_held = || {
-            let live = engine.boards.get(&shard.board.id);
-            live.is_some_and(|live| Arc::ptr_eq(&live.board, &shard.board))
-        };
-        if progress == Progress::Done && is_held() {
-            let mut found = engine.completing.found_complete.lock();
-            let found = found.entry(shard.board.id.clone()).or_default();
-            found.insert((shard.shard_id, derived.series), period.start_ms);
+        let advanced = engine.advance(shard, derived, period).await?;
+        if advanced == Versioned::Current(false) {
+            return Ok(Progress::More);
         }
-        Ok(progress)
+        if advanced == Versioned::Current(true) {
+            engine.note_complete(item);
+        }
+        Ok(Progress::Done)
     }
 }
 
@@ -283,9 +283,13 @@ fn subject(shard: &Shard, derived: &Derived) -> Subject {
     )
 }
 
+fn running(board: &Board, derived: &Derived, now: Timestamp) -> Period {
+    board.calendar.containing(derived.window.unit(), now)
+}
+
 /// The running period of a derived series, and near its end the next one.
 fn upcoming(board: &Board, derived: &Derived, now: Timestamp) -> impl Iterator<Item = Period> {
-    let running = board.calendar.containing(derived.window.unit(), now);
+    let running = running(board, derived, now);
     let is_near = near_ms(&running) <= now.ms();
     let next = board.calendar.next(&running).filter(|_| is_near);
     std::iter::once(running).chain(next)
@@ -293,7 +297,7 @@ fn upcoming(board: &Board, derived: &Derived, now: Timestamp) -> impl Iterator<I
 
 /// When there will be another one among these, in milliseconds since the epoch.
 fn changes_at_ms(board: &Board, derived: &Derived, now: Timestamp) -> i64 {
-    let running = board.calendar.containing(derived.window.unit(), now);
+    let running = running(board, derived, now);
     let near_ms = near_ms(&running);
     if near_ms > now.ms() {
         near_ms

@@ -8,46 +8,58 @@ use super::jobs::lease::Lease;
 use super::jobs::{Job, JobKind, Progress};
 use super::{Engine, Error};
 use crate::store::leases::Leased;
-use crate::store::sweep::Deleted;
-
-/// The pause between two parts, so that Redis spends a fortieth of its time on them at the most.
-const PAUSE: Duration = Duration::from_millis(20);
+use crate::store::sweep::{Deleted, Sweep as Walk};
 
 /// Unlinks remembered events and counts of quotas of boards that were deleted. One instance walks over all keys of all
 /// servers, once for all boards that are gone by then: it takes about a minute for a million keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Sweep;
 
+/// Boards that were deleted, and the walk for them.
+#[derive(Debug)]
+pub struct Sweeping {
+    deleted: Vec<Deleted>,
+    /// The walk, once this instance has the lease.
+    under_way: Option<(Lease, Walk)>,
+}
+
 impl Job for Sweep {
-    type Item = Vec<Deleted>;
+    type Item = Sweeping;
     const KIND: JobKind = JobKind::Sweep;
+    /// So that Redis spends a fortieth of its time on it at the most.
+    const PAUSE: Duration = Duration::from_millis(20);
 
-    fn subject(&self, deleted: &Self::Item) -> Subject {
-        Subject::board(&deleted[0].id)
+    fn subject(&self, sweeping: &Sweeping) -> Subject {
+        Subject::board(&sweeping.deleted[0].id)
     }
 
-    async fn due(&self, engine: &Engine) -> Result<Vec<Self::Item>, Error> {
+    async fn due(&self, engine: &Engine) -> Result<Vec<Sweeping>, Error> {
         let deleted = engine.store.swept_boards().await?;
-        Ok(if deleted.is_empty() {
-            Vec::new()
-        } else {
-            vec![deleted]
-        })
+        let sweeping = (!deleted.is_empty()).then_some(Sweeping {
+            deleted,
+            under_way: None,
+        });
+        Ok(sweeping.into_iter().collect())
     }
 
-    async fn step(&self, engine: &Engine, deleted: &Self::Item) -> Result<Progress, Error> {
-        let Some(lease) = Lease::take(&engine.store, Leased::of_all("sweep")).await? else {
-            return Ok(Progress::Done);
+    async fn step(&self, engine: &Engine, sweeping: &mut Sweeping) -> Result<Progress, Error> {
+        let store = &engine.store;
+        let (lease, mut walk) = match sweeping.under_way.take() {
+            Some(under_way) => under_way,
+            None => match Lease::take(store, Leased::of_all("sweep")).await? {
+                Some(lease) => (lease, store.begin_sweep(sweeping.deleted.clone())),
+                None => return Ok(Progress::Done),
+            },
         };
-        let mut sweep = engine.store.begin_sweep(deleted.clone());
-        while engine.store.sweep_on(&mut sweep).await? {
-            tokio::time::sleep(PAUSE).await;
+        if store.sweep_on(&mut walk).await? {
             if !lease.renew("").await? {
                 return Ok(Progress::Done);
             }
+            sweeping.under_way = Some((lease, walk));
+            return Ok(Progress::More);
         }
         lease.give_back("").await?;
-        let (boards, keys) = (deleted.len(), sweep.unlinked);
+        let (boards, keys) = (walk.deleted.len(), walk.unlinked);
         tracing::info!(boards, keys, "what deleted boards had left was unlinked");
         Ok(Progress::Done)
     }

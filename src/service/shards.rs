@@ -4,7 +4,7 @@ use super::boards::Terms;
 use super::{Error, Service};
 use crate::domain::draft::Draft;
 use crate::domain::ids::BoardId;
-use crate::engine::moves::lease_of;
+use crate::engine::moves::{Position, lease_of};
 
 /// How a board is spread.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -37,7 +37,7 @@ impl Service {
         let copied = match next {
             Some(_) => {
                 let position = self.engine.store.lease_position(&lease_of(&board)).await?;
-                position.parse().unwrap_or(0)
+                Position::parse(&position).copied
             }
             None => 0,
         };

@@ -85,3 +85,13 @@ pub enum Versioned<T> {
     /// Another version is stored, or none; nothing was read or written.
     Stale,
 }
+
+impl<T> Versioned<T> {
+    /// The answer, or this error.
+    pub fn ok_or<E>(self, stale: E) -> Result<T, E> {
+        match self {
+            Self::Current(answer) => Ok(answer),
+            Self::Stale => Err(stale),
+        }
+    }
+}

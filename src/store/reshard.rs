@@ -66,17 +66,6 @@ pub enum Changed {
     Voters(Option<String>, Option<Bytes>),
 }
 
-/// What became of data that a shard was to take over.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum CopiedIn {
-    /// It has it.
-    Done,
-    /// It was read under an earlier lease than the last one, or the board was deleted.
-    Superseded,
-    /// The shard has been opened: it had everything.
-    Open,
-}
-
 /// A standing of a derived series, as `scripts/lib/derived.lua` describes it; complete ones alone are taken along.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct DerivedEntry {
@@ -454,15 +443,15 @@ impl Store {
             .map_err(|error| StoreError::Unexpected(format!("a state of {series:?}: {error}")))
     }
 
-    /// Has a shard take data over.
-    pub async fn copy_in(&self, data: CopyIn<'_>) -> Result<CopiedIn, StoreError> {
+    /// Has a shard take data over; once it has been opened, it has everything. Returns whether the lease is the last one:
+    /// otherwise it takes nothing, as where its board was deleted.
+    pub async fn copy_in(&self, data: CopyIn<'_>) -> Result<bool, StoreError> {
         let mut args = vec![pack(&data.args)?];
         args.extend(data.strings.into_iter().map(Value::Bytes));
         let reply = self.write(data.shard, &script::COPY_IN, data.keys, args);
         match Reply::new(reply.await?)?.text()?.as_str() {
-            "OK" => Ok(CopiedIn::Done),
-            "SUPERSEDED" => Ok(CopiedIn::Superseded),
-            "OPEN" => Ok(CopiedIn::Open),
+            "OK" | "OPEN" => Ok(true),
+            "SUPERSEDED" => Ok(false),
             other => unknown_code(other),
         }
     }

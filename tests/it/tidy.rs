@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use standings::engine::jobs::JobKind;
+
 use crate::harness::repository;
 
 fn files(folder: &Path, ending: &str) -> Vec<(PathBuf, String)> {
@@ -114,6 +116,16 @@ fn keys_are_made_in_one_place_and_scripts_make_none() {
             "{} makes a key",
             path.display()
         );
+    }
+}
+
+#[test]
+fn every_job_is_named_for_operators() {
+    let guide = std::fs::read_to_string(repository().join("docs/operations.md")).unwrap();
+    let kinds = JobKind::OF_EVERY_INSTANCE.iter();
+    for kind in kinds.chain(&JobKind::IN_BACKGROUND) {
+        let name = kind.name();
+        assert!(guide.contains(&format!("`{name}`")), "{name}");
     }
 }
 

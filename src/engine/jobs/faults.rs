@@ -134,7 +134,11 @@ impl Faults {
 /// Forgets what is over, and tells how many are left.
 fn report(all: &mut BTreeMap<(JobKind, Subject), Fault>) {
     all.retain(|_, fault| fault.retry_at.elapsed() < FORGOTTEN_AFTER);
-    for job in JobKind::ALL {
+    // Nothing else goes board by board.
+    for job in [JobKind::Definition]
+        .into_iter()
+        .chain(JobKind::IN_BACKGROUND)
+    {
         let count = all.keys().filter(|(other, _)| *other == job).count();
         #[expect(clippy::cast_precision_loss, reason = "a count of faults")]
         gauge!("standings_board_faults", "job" => job.name()).set(count as f64);

@@ -1,6 +1,7 @@
 //! The lease of an item: one instance at a time works on it.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -15,27 +16,27 @@ const RENEWAL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A lease that this instance holds. It ends by itself if the instance does.
 #[derive(Debug)]
-pub struct Lease<'a> {
+pub struct Lease {
     /// Its number: greater than that of each earlier holder.
     pub number: u64,
     /// How far the last holder had come; empty at the beginning of the work.
     pub position: String,
-    store: &'a Store,
+    store: Arc<Store>,
     leased: Leased,
     holder: String,
     renewed: Mutex<Instant>,
 }
 
-impl<'a> Lease<'a> {
+impl Lease {
     /// Takes a lease; `None` if another instance holds it, or its board was deleted.
-    pub async fn take(store: &'a Store, leased: Leased) -> Result<Option<Self>, StoreError> {
+    pub async fn take(store: &Arc<Store>, leased: Leased) -> Result<Option<Self>, StoreError> {
         // Each time another one: what an earlier holder in this process has under way is refused too.
         let holder = format!("{:016x}", RandomState::new().build_hasher().finish());
         let given = store.lease(&leased, &holder, duration_ms(), "").await?;
         Ok(given.map(|Given { number, position }| Self {
             number,
             position,
-            store,
+            store: Arc::clone(store),
             leased,
             holder,
             renewed: Mutex::new(Instant::now()),

@@ -2,7 +2,8 @@
 //!
 //! A [`Job`] says which items are due, and takes one item a bounded step further. The runner does the rest:
 //!
-//! - Items take turns, step by step, a few of them side by side. So a long item does not hold up a short one.
+//! - Items take turns, step by step, a few of them side by side. When all of them have had a turn, the runner looks again
+//!   for what is due. So a long item does not hold up a short one, even if the short one comes later.
 //! - The runner records the result of each item separately ([`faults`]). An item that fails waits for longer and longer,
 //!   while the others go on. A server that does not answer is no fault of an item: the other items have their turn, and
 //!   then the run ends with that error.
@@ -15,7 +16,7 @@ pub mod faults;
 pub mod lease;
 pub mod schedule;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -43,11 +44,11 @@ pub trait Job: fmt::Debug + Send + Sync {
     /// The items that are due now.
     fn due(&self, engine: &Engine) -> impl Future<Output = Result<Vec<Self::Item>, Error>> + Send;
 
-    /// Takes an item a bounded step further.
+    /// Takes an item a bounded step further. The item may hold what the next step goes on with.
     fn step(
         &self,
         engine: &Engine,
-        item: &Self::Item,
+        item: &mut Self::Item,
     ) -> impl Future<Output = Result<Progress, Error>> + Send;
 }
 
@@ -60,46 +61,54 @@ pub enum Progress {
     Done,
 }
 
-/// The kinds of background work.
+/// The kinds of background work. Their names are told in the log, in metrics and in faults.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum JobKind {
-    /// Holding the definition of a board in memory.
+    /// Comparing the clock with Redis' clock.
+    Clock,
+    /// Holding the definitions of boards in memory as they are stored.
     Definition,
+    /// Telling in the log what of Redis somebody should look after.
+    Warnings,
     /// Completing derived standings ahead of time.
     Rollover,
     /// Moving the data of a board to other shards.
     Reshard,
     /// Unlinking data that is not needed any more.
     Purge,
-    /// Settling reservations that are left behind.
-    Reservations,
     /// Announcing a change whose maker is gone.
     Announcement,
     /// Looking among all keys for what deleted boards have left.
     Sweep,
+    /// Settling reservations that are left behind.
+    Reservations,
 }
 
 impl JobKind {
-    const ALL: [Self; 7] = [
-        Self::Definition,
+    /// What every instance does, to keep its memory and its clock right, and its operator informed.
+    pub const OF_EVERY_INSTANCE: [Self; 3] = [Self::Clock, Self::Definition, Self::Warnings];
+    /// What one instance is enough for.
+    pub const IN_BACKGROUND: [Self; 6] = [
         Self::Rollover,
         Self::Reshard,
         Self::Purge,
-        Self::Reservations,
         Self::Announcement,
         Self::Sweep,
+        Self::Reservations,
     ];
 
-    /// The name, a label of metrics.
+    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Clock => "clock",
             Self::Definition => "definition",
+            Self::Warnings => "warnings",
             Self::Rollover => "rollover",
             Self::Reshard => "reshard",
             Self::Purge => "purge",
-            Self::Reservations => "reservations",
             Self::Announcement => "announcement",
             Self::Sweep => "sweep",
+            Self::Reservations => "reservations",
         }
     }
 }
@@ -107,40 +116,56 @@ impl JobKind {
 impl Engine {
     /// Brings all that is due of a job to its end. Safe to run on any number of instances at once, and to stop half-way.
     pub async fn run<J: Job>(&self, job: &J) -> Result<(), Error> {
-        let kind = J::KIND.name();
-        let mut waiting = VecDeque::from(job.due(self).await?);
-        let mut running = FuturesUnordered::new();
-        let mut failed = None;
+        let (mut waiting, mut in_hand) = (VecDeque::new(), BTreeSet::new());
+        let (mut running, mut failed) = (FuturesUnordered::new(), None);
+        // How many turns are left before it is looked again for what is due, and whether that is worth while.
+        let (mut turns, mut is_more) = (0, true);
         loop {
+            if turns == 0 && is_more {
+                let mut due = job.due(self).await?;
+                due.retain(|item| !in_hand.contains(&job.subject(item)));
+                in_hand.extend(due.iter().map(|item| job.subject(item)));
+                waiting.extend(due);
+                (turns, is_more) = (waiting.len() + running.len(), false);
+            }
             while running.len() < AT_ONCE
                 && let Some(item) = waiting.pop_front()
             {
                 running.push(self.take_step(job, item));
             }
             #[expect(clippy::cast_precision_loss, reason = "a count of items")]
-            gauge!("standings_job_items", "job" => kind)
+            gauge!("standings_job_items", "job" => J::KIND.name())
                 .set((waiting.len() + running.len()) as f64);
-            match running.next().await {
-                Some((item, Ok(Progress::More))) => waiting.push_back(item),
-                Some((_, Ok(Progress::Done))) => {}
-                Some((_, Err(error))) => failed = Some(error),
-                None => return failed.map_or(Ok(()), Err),
+            let Some((item, stepped)) = running.next().await else {
+                return failed.map_or(Ok(()), Err);
+            };
+            turns -= 1;
+            match stepped {
+                Ok(Progress::More) => {
+                    waiting.push_back(item);
+                    is_more = true;
+                }
+                Ok(Progress::Done) => {
+                    in_hand.remove(&job.subject(&item));
+                }
+                // It stays in hand: the next run tries it again.
+                Err(error) => failed = Some(error),
             }
         }
     }
 
     /// Takes an item one step further. A fault of the item is recorded, and ends its turns for this time.
-    async fn take_step<J: Job>(
+    pub(super) async fn take_step<J: Job>(
         &self,
         job: &J,
-        item: J::Item,
+        mut item: J::Item,
     ) -> (J::Item, Result<Progress, Error>) {
         let subject = job.subject(&item);
         if !self.faults.is_due(J::KIND, &subject) {
             return (item, Ok(Progress::Done));
         }
         let begun = Instant::now();
-        let stepped = Box::pin(job.step(self, &item)).await;
+        let stepped = Box::pin(job.step(self, &mut item)).await;
         let kind = J::KIND.name();
         histogram!("standings_job_step_seconds", "job" => kind).record(begun.elapsed());
         let result = if stepped.is_ok() { "ok" } else { "failed" };
@@ -188,10 +213,15 @@ mod tests {
         }
 
         async fn due(&self, _: &Engine) -> Result<Vec<Self::Item>, Error> {
-            Ok(vec![("bad", 1), ("away", 1), ("long", 5), ("short", 1)])
+            let mut due = vec![("bad", 9), ("away", 9), ("long", 5), ("short", 1)];
+            due.retain(|(board, steps)| count(self, board) < *steps as usize);
+            if count(self, "long") > 0 && count(self, "late") == 0 {
+                due.push(("late", 1));
+            }
+            Ok(due)
         }
 
-        async fn step(&self, _: &Engine, item: &Self::Item) -> Result<Progress, Error> {
+        async fn step(&self, _: &Engine, item: &mut Self::Item) -> Result<Progress, Error> {
             let done = {
                 let mut steps = self.steps.lock();
                 steps.push(*item);
@@ -213,15 +243,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn items_take_turns_and_one_that_fails_holds_up_no_other() {
+    async fn items_take_turns_with_those_that_come_later_and_one_that_fails_holds_up_no_other() {
         let address = Address::parse("redis://127.0.0.1:1");
         let store = Store::connect(&address, TimeoutFactor::default()).unwrap();
         let engine = Engine::new(store, Clock::set_to(Timestamp::from_ms_clamped(0)));
         let job = Counting::default();
         let run = engine.run(&job).await;
         assert!(matches!(run, Err(Error::Store(StoreError::Unavailable(_)))));
-        let counts = ["bad", "away", "long", "short"].map(|board| count(&job, board));
-        assert_eq!(counts, [1, 1, 5, 1]);
+        let counts = ["bad", "away", "long", "short", "late"].map(|board| count(&job, board));
+        assert_eq!(counts, [1, 1, 5, 1, 1]);
         assert_eq!(job.steps.lock().last(), Some(&("long", 5)));
         // What has failed waits; what a server did not answer does not.
         engine.run(&job).await.unwrap_err();

@@ -1,11 +1,16 @@
 //! Boards that are spread anew: nothing of it shows in any answer.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use futures::future::join_all;
 use serde_json::{Value, json};
 use standings::domain::ids::BoardId;
+use standings::engine::jobs::faults::Subject;
+use standings::engine::jobs::{Job, JobKind, Progress};
+use standings::engine::moves::Moving;
+use standings::engine::{Engine, Error};
 
 use super::shards::{compare_all_of, events, read_of, send_to};
 use crate::harness::jobs::{Moves, Purge};
@@ -389,4 +394,129 @@ async fn a_board_that_was_left_closed_is_opened_by_an_instance_that_begins_then(
         let sum: u64 = entries.map(|entry| entry["score"].as_u64().unwrap()).sum();
         assert_eq!(sum, expected);
     }
+}
+
+/// Moves boards, and notes whose step begins (`None`), and how it ends.
+#[derive(Debug, Default)]
+struct Noted(Mutex<Vec<(Subject, Option<Progress>)>>);
+
+impl Job for Noted {
+    type Item = Moving;
+    const KIND: JobKind = JobKind::Reshard;
+
+    fn subject(&self, moving: &Moving) -> Subject {
+        Moves.subject(moving)
+    }
+
+    async fn due(&self, engine: &Engine) -> Result<Vec<Moving>, Error> {
+        Moves.due(engine).await
+    }
+
+    async fn step(&self, engine: &Engine, moving: &mut Moving) -> Result<Progress, Error> {
+        let own = self.subject(moving);
+        let note = |end| self.0.lock().unwrap().push((own.clone(), end));
+        note(None);
+        let progress = Moves.step(engine, moving).await?;
+        note(Some(progress));
+        Ok(progress)
+    }
+}
+
+fn subject(board: &str) -> Subject {
+    Subject::board(&BoardId::parse(board).unwrap())
+}
+
+/// Defines a board of so many members, and has it begin to move.
+async fn begin_move(world: &World, board: &str, members: usize) {
+    let definition = json!({"windows": ["all"]});
+    define(world, board, &definition, 1).await;
+    let event = |number: usize| json!({"board": board, "id": number.to_string(), "member": format!("m{number}"), "score": 1});
+    let sent: Vec<Value> = (0..members).map(event).collect();
+    for events in sent.chunks(1_000) {
+        let body = json!({"events": events});
+        world.client().post_until_taken("/v1/events", &body).await;
+    }
+    define(world, board, &definition, 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn boards_take_turns_so_that_large_ones_hold_up_no_small_one() {
+    let world = World::start(NOW).await;
+    // More large ones than are moved side by side.
+    let large = ["a", "b", "c", "d", "e"];
+    for board in large {
+        begin_move(&world, board, 3_000).await;
+    }
+    begin_move(&world, "small", 10).await;
+    let moves = Noted::default();
+    world.service().engine.run(&moves).await.unwrap();
+    let steps = moves.0.into_inner().unwrap();
+    for board in large.into_iter().chain(["small"]) {
+        let own = subject(board);
+        let begin = (own.clone(), None);
+        let turns = steps.iter().filter(|step| **step == begin).count();
+        assert!(
+            turns > if board == "small" { 1 } else { 10 },
+            "{board}: {steps:?}"
+        );
+        // Between two of its steps each of the others begins one, or one more where four are under way.
+        let ended = (own, Some(Progress::More));
+        for waiting in steps.split(|step| *step == ended).skip(1) {
+            let before = waiting.iter().take_while(|step| **step != begin);
+            let others = before.filter(|(_, end)| end.is_none()).count();
+            let is_last = !waiting.contains(&begin);
+            assert!(is_last || others <= large.len() + 4, "{board}: {steps:?}");
+        }
+        if board != "small" {
+            assert_eq!(members_of(&world, board).await, 3_000);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_move_goes_on_where_an_instance_that_is_gone_was() {
+    let world = World::with_instances(2, NOW).await;
+    for board in ["whole", "broken"] {
+        begin_move(&world, board, 9_000).await;
+    }
+    let first = &world.service().engine;
+    let steps = async |engine: &Engine, board: &str, count: usize| {
+        let due = Moves.due(engine).await.unwrap().into_iter();
+        let mut moving = due.filter(|moving| Moves.subject(moving) == subject(board));
+        let mut moving = moving.next().unwrap();
+        for step in 1..=count {
+            if Moves.step(engine, &mut moving).await.unwrap() == Progress::Done {
+                return step;
+            }
+        }
+        // It notes once a second how far it has come, at the beginning of a step.
+        tokio::time::sleep(Duration::from_millis(1_100)).await;
+        Moves.step(engine, &mut moving).await.unwrap();
+        count + 1
+    };
+    let whole = steps(first, "whole", usize::MAX).await;
+    let broken = steps(first, "broken", whole / 2).await;
+    let free = ["HSET", "st:{broken}", "move:until", "0"].map(str::as_bytes);
+    world.redis.run(&free).await;
+    let rest = steps(&world.instances[1].service.engine, "broken", usize::MAX).await;
+    // A scan of the same members may have some parts more or less.
+    assert!(
+        whole > 20 && broken + rest < whole + 6,
+        "{whole} {broken} {rest}"
+    );
+    for board in ["whole", "broken"] {
+        assert_eq!(members_of(&world, board).await, 9_000);
+    }
+}
+
+async fn members_of(world: &World, board: &str) -> u64 {
+    let path = format!("/v1/boards/{board}/standings/all/stats");
+    let stats = world.client().get(&path).await.expect(200);
+    let path = format!("/v1/boards/{board}/shards");
+    let spread = world.client().get(&path).await.expect(200);
+    assert_eq!(
+        (&spread["shards"], &spread["moving_to"]),
+        (&json!(2), &Value::Null)
+    );
+    stats["members"].as_u64().unwrap()
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::jobs::Purge;
+use crate::harness::jobs::{Purge, Rollover};
 use crate::harness::random::Random;
 use crate::harness::{Client, World};
 
@@ -332,4 +332,24 @@ async fn what_shards_can_not_do_is_refused_and_definitions_hold_for_all_of_them(
     world.service().engine.run(&Purge).await.unwrap();
     let page = other.get("/v1/boards/b/standings/day").await.expect(200);
     assert_eq!(page["entries"][0]["score"], 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_window_is_not_told_complete_before_a_shard_that_knew_an_older_definition_has_it() {
+    let world = World::start("2026-11-21T12:00:00Z").await;
+    let client = world.client();
+    let definition = json!({"windows": ["day", "last-2-days"], "shards": 2});
+    client.define("b", definition).await;
+    send_to(client, &["b"], &events(&mut Random::new(3), 20, 40)).await;
+    world.set_time("2026-11-22T12:00:00Z");
+    let older = format!("{}-0", world.generation("b").await);
+    let set = ["HSET", "st:{b:2:0}", "version", &older].map(str::as_bytes);
+    world.redis.run(&set).await;
+    for (run, is_complete) in [(1, false), (2, true)] {
+        world.service().engine.run(&Rollover).await.unwrap();
+        let ready = client.get("/readyz").await.expect(200);
+        assert_eq!(ready["windows_complete"], is_complete, "after run {run}");
+        let built = world.redis.keys("st:{b:2:?}:*:last-2-days:2026-11-22");
+        assert_eq!(built.await.len() >= 2, is_complete);
+    }
 }

@@ -1,0 +1,178 @@
+//! Having the new shards of a board take data over.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures::future::{try_join, try_join_all};
+
+use super::{Position, Stop};
+use crate::domain::board::Board;
+use crate::domain::ids::MemberId;
+use crate::domain::shard::{Shard, Sharding};
+use crate::engine::jobs::lease::Lease;
+use crate::store::kinds::Kind;
+use crate::store::reshard::{CHANGES_MAX, Change, Changed, CopyIn, Notes, StoredMember};
+use crate::store::{Store, StoreError, keys};
+
+/// How many calls for changes are made in a row: more than what comes in while other boards have their turns.
+const CHANGES_CALLS_MAX: usize = 16;
+
+/// The new shards of a board, and the lease under which they take data over.
+pub(super) struct Copier {
+    pub(super) store: Arc<Store>,
+    pub(super) lease: Lease,
+    pub(super) to: Sharding,
+    /// How far the move had come at the beginning of this step.
+    pub(super) position: String,
+    pub(super) new: Vec<Shard>,
+    copied: AtomicU64,
+}
+
+impl Copier {
+    pub(super) fn new(store: &Arc<Store>, lease: Lease, board: &Arc<Board>, to: Sharding) -> Self {
+        Self {
+            store: Arc::clone(store),
+            to,
+            position: lease.position.clone(),
+            new: board.shards_of(to),
+            copied: AtomicU64::new(Position::parse(&lease.position).copied),
+            lease,
+        }
+    }
+
+    /// How many entries were copied, some of them again.
+    pub(super) fn copied(&self) -> u64 {
+        self.copied.load(Ordering::Relaxed)
+    }
+
+    /// Makes sure that the lease is held, and that the new shards refuse what an earlier holder sends.
+    pub(super) async fn hold(&self) -> Result<(), Stop> {
+        self.copy_in_all(self.copies(), true).await
+    }
+
+    /// Copies a part of a standing, and returns the cursor of the next, `0` at the end.
+    pub(super) async fn copy_part(
+        &self,
+        old: &Shard,
+        kind: Kind,
+        zset: &str,
+        cursor: &str,
+    ) -> Result<String, Stop> {
+        let expires_at_ms = self.store.expires_at_ms(zset);
+        let members = self.store.scan_members(old, zset, cursor);
+        let (expires_at_ms, (next, members)) = try_join(expires_at_ms, members).await?;
+        let mut of_new = vec![Vec::new(); self.new.len()];
+        for member in members {
+            of_new[self.index_of(&member.id)?].push(member);
+        }
+        let mut copies = self.copies();
+        for (index, members) in of_new.into_iter().enumerate() {
+            if !members.is_empty() {
+                let zset = self.moved(zset, old, index)?;
+                copies[index].members(kind, zset, expires_at_ms, members);
+            }
+        }
+        self.copy_in_all(copies, false).await?;
+        Ok(next)
+    }
+
+    /// Copies what has changed in a shard, but for so much, a bounded part of it; returns whether no more is left.
+    pub(super) async fn copy_changes(&self, old: &Shard, remaining: u64) -> Result<bool, Stop> {
+        let (mut calls, mut done) = (0, Vec::new());
+        loop {
+            let notes = Notes {
+                done: &done,
+                ..Notes::default()
+            };
+            let (count, changes) = self.changes(old, notes, CHANGES_MAX).await?;
+            if count <= remaining || calls == CHANGES_CALLS_MAX {
+                return Ok(count <= remaining);
+            }
+            let mut copies = self.copies();
+            for change in &changes {
+                self.add_change(&mut copies, old, change)?;
+            }
+            self.copy_in_all(copies, false).await?;
+            done = changes.into_iter().map(|change| change.noted).collect();
+            calls += 1;
+        }
+    }
+
+    /// Notes something of a shard, and returns how much has changed there, and so much of it.
+    pub(super) async fn changes(
+        &self,
+        old: &Shard,
+        notes: Notes<'_>,
+        count: u32,
+    ) -> Result<(u64, Vec<Change>), Stop> {
+        let changes = self.store.changes(old, notes, count).await?;
+        // Stale: it is not being copied any more.
+        changes.ok_or(Stop::Lost)
+    }
+
+    fn add_change(
+        &self,
+        copies: &mut [CopyIn<'_>],
+        old: &Shard,
+        change: &Change,
+    ) -> Result<(), Stop> {
+        let index = match &change.now {
+            Changed::Member(StoredMember { id, .. }) | Changed::Voters(Some(id), _) => {
+                self.index_of(id)?
+            }
+            Changed::Counts(_) | Changed::Voters(None, _) => self.index_of_shard(old),
+        };
+        let (copy, at) = (&mut copies[index], change.expires_at_ms);
+        let key = self.moved(&change.key, old, index)?;
+        match &change.now {
+            Changed::Member(member) => copy.members(change.kind, key, at, vec![member.clone()]),
+            Changed::Counts(counts) => {
+                for (tag, count) in counts {
+                    copy.turnout(key.clone(), at, tag.clone(), *count);
+                }
+            }
+            Changed::Voters(_, Some(voters)) => copy.voters(key, at, voters.clone()),
+            Changed::Voters(_, None) => {}
+        }
+        Ok(())
+    }
+
+    /// Nothing yet for each new shard.
+    pub(super) fn copies(&self) -> Vec<CopyIn<'_>> {
+        let new = self.new.iter();
+        new.map(|shard| CopyIn::new(shard, self.lease.number))
+            .collect()
+    }
+
+    /// Has the new shards take data over, those for which there is something or all, and keeps the lease.
+    pub(super) async fn copy_in_all(&self, copies: Vec<CopyIn<'_>>, all: bool) -> Result<(), Stop> {
+        let entries: usize = copies.iter().map(CopyIn::entries).sum();
+        let copies = copies.into_iter().filter(|copy| all || copy.entries() > 0);
+        let copied_in = try_join_all(copies.map(|copy| self.store.copy_in(copy)));
+        if copied_in.await?.contains(&false) || !self.lease.renew(&self.position).await? {
+            return Err(Stop::Lost);
+        }
+        self.copied.fetch_add(entries as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The new shard of a member.
+    fn index_of(&self, member: &str) -> Result<usize, Stop> {
+        let member = MemberId::parse(member)
+            .map_err(|error| StoreError::Unexpected(format!("a member that is stored: {error}")))?;
+        Ok(self.to.index_of(&member))
+    }
+
+    /// The new shard of what an old one has for all of its members together.
+    fn index_of_shard(&self, old: &Shard) -> usize {
+        usize::from(old.shard_id.index) % self.new.len()
+    }
+
+    fn moved(&self, key: &str, old: &Shard, index: usize) -> Result<String, Stop> {
+        keys::moved(key, old, &self.new[index]).ok_or_else(unexpected_key)
+    }
+}
+
+pub(super) fn unexpected_key() -> Stop {
+    StoreError::Unexpected("a key of another shard".into()).into()
+}

@@ -1,0 +1,254 @@
+//! One board: its definition, and all that its shards have in their registries.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::{Check, LOOK_AGAIN_AFTER, Place, Stop};
+use crate::domain::board::Board;
+use crate::domain::ids::BoardId;
+use crate::domain::shard::Shard;
+use crate::engine::ATTEMPTS_MAX;
+use crate::store::check::Head;
+use crate::store::kinds::Copying;
+use crate::store::{StoreError, keys};
+
+impl Check<'_> {
+    /// One board, as it is defined at a time.
+    pub(super) async fn check_board(&mut self, id: &BoardId) -> Result<(), StoreError> {
+        for _ in 0..ATTEMPTS_MAX {
+            let before = self.report.clone();
+            match self.check_defined(id).await {
+                Ok(()) => return Ok(()),
+                Err(Stop::Stale) => {}
+                Err(Stop::Failed(error)) => return Err(error),
+            }
+            if !self.mends {
+                self.report = before;
+            }
+        }
+        self.report.note(format!(
+            "board {id} changes all the time: it is not checked"
+        ));
+        Ok(())
+    }
+
+    async fn check_defined(&mut self, id: &BoardId) -> Result<(), Stop> {
+        let place = || Place::of_board(id);
+        let head = self.store.load_head(id.as_str()).await?;
+        if head.found == "none" {
+            return Ok(());
+        }
+        if head.found != "hash" {
+            let detail = format!("its key is a {}, where a hash should be", head.found);
+            self.report.tell(place(), "type", false, detail);
+            return Ok(());
+        }
+        let Some(defined) = head.board(id) else {
+            // What is left of a board is told with the other keys that are left over.
+            return Ok(());
+        };
+        let Some(board) = self.unless_damaged(place, defined)?.map(Arc::new) else {
+            return Ok(());
+        };
+        if !self.check_version(&board, &head).await? {
+            return Ok(());
+        }
+        self.report.boards += 1;
+        if let Some(next) = board.placement.next {
+            let shards = next.to.shards;
+            self.report.note(format!(
+                "board {id} is moving to {shards} shards: those are not checked, and it is not mended"
+            ));
+            self.check_moving(&board).await?;
+            if next.is_closing {
+                return Ok(());
+            }
+        }
+        self.report.unsure = 0;
+        for shard in board.shards() {
+            self.check_shard(&shard).await?;
+        }
+        let unsure = self.report.unsure;
+        if unsure > 0 {
+            self.report.note(format!(
+                "{unsure} standings of board {id} change all the time: their totals are not checked"
+            ));
+        }
+        Ok(())
+    }
+
+    /// The version that is stored beside a definition; returns whether it is right now.
+    async fn check_version(&mut self, board: &Board, head: &Head) -> Result<bool, StoreError> {
+        if head.version.as_deref() == Some(&board.version()) {
+            return Ok(true);
+        }
+        let is_mended = self.mends && self.store.restore_version(board, head).await?;
+        let known = head.version.as_deref().unwrap_or("none");
+        let detail = format!(
+            "its version is stored as {known}, its definition is {}",
+            board.version()
+        );
+        let place = Place::of_board(&board.id);
+        self.report.tell(place, "version", is_mended, detail);
+        Ok(is_mended)
+    }
+
+    /// A board that is to move has to be noted as such, or else nobody moves it.
+    async fn check_moving(&mut self, board: &Board) -> Result<(), Stop> {
+        let id = &board.id;
+        for attempt in 0..2 {
+            if self.store.moving_boards().await?.contains(id) {
+                return Ok(());
+            }
+            if attempt == 0 {
+                tokio::time::sleep(LOOK_AGAIN_AFTER).await;
+                if self.is_changed(board).await? {
+                    return Err(Stop::Stale);
+                }
+            }
+        }
+        if self.mends {
+            self.store.mark_moving(id, true).await?;
+        }
+        let detail = "it is to move to other shards, but is not noted for that";
+        self.report
+            .tell(Place::of_board(id), "not_moving", self.mends, detail);
+        Ok(())
+    }
+
+    /// Whether a board is not defined as it was.
+    async fn is_changed(&self, board: &Board) -> Result<bool, StoreError> {
+        let head = self.store.load_head(board.id.as_str()).await?;
+        Ok(head.version != Some(board.version()))
+    }
+
+    async fn check_shard(&mut self, shard: &Shard) -> Result<(), Stop> {
+        let tag = shard.tag();
+        let place = || Place::of_shard(shard);
+        let registry = keys::registry(tag, shard.generation);
+        let found = self.store.type_of(&registry).await?;
+        if !shard.shard_id.of.is_together() {
+            let head = self.store.load_head(tag).await?;
+            if !self.check_head(shard, &head, found != "none").await? {
+                return Ok(());
+            }
+        }
+        match found.as_str() {
+            "none" => return Ok(()),
+            "set" => {}
+            _ => {
+                let detail = format!("its registry is a {found}, where a set should be");
+                self.report.tell(place(), "type", false, detail);
+                return Ok(());
+            }
+        }
+        let mut readable = Vec::new();
+        for derived in shard.derived() {
+            let mends = self.manner(shard).mends;
+            let checked = self.store.check_state(shard, &derived, mends).await;
+            let state = keys::state(shard, derived.series);
+            let place = || Place::of_key(shard, &state);
+            if let Some(checked) = self.unless_damaged(place, checked)? {
+                let differences = checked.ok_or(Stop::Stale)?;
+                readable.extend(differences.is_empty().then_some(derived));
+                self.report.tell_all(shard, &place(), differences);
+            }
+        }
+        self.check_registered(shard).await?;
+        for derived in readable {
+            self.check_derived(shard, &derived).await?;
+        }
+        Ok(())
+    }
+
+    /// What a shard knows of the definition. One that knows an older one is told with the first call. Returns whether the
+    /// shard is in use.
+    async fn check_head(
+        &mut self,
+        shard: &Shard,
+        head: &Head,
+        has_data: bool,
+    ) -> Result<bool, Stop> {
+        let known = head.version.as_deref().unwrap_or_default();
+        let (generation, revision) = known.rsplit_once('-').unwrap_or_default();
+        let is_own = generation == shard.generation.to_string();
+        let is_older = revision
+            .parse()
+            .is_ok_and(|revision: u64| revision <= shard.revision);
+        if is_own && is_older {
+            return Ok(true);
+        }
+        if self.is_changed(shard).await? {
+            return Err(Stop::Stale);
+        }
+        if is_own || has_data || !matches!(head.found.as_str(), "none" | "hash") {
+            let known = match head.found.as_str() {
+                "hash" => format!("knows version {known:?}"),
+                "none" => "knows no version".to_owned(),
+                found => format!("is a {found}"),
+            };
+            let detail = format!("its head {known}, the definition is {}", shard.version());
+            self.report
+                .tell(Place::of_shard(shard), "head", false, detail);
+        }
+        Ok(false)
+    }
+
+    /// All that is in the registry of a shard.
+    async fn check_registered(&mut self, shard: &Shard) -> Result<(), Stop> {
+        let (mut cursor, mut seen) = ("0".to_owned(), HashSet::new());
+        loop {
+            let names = self.store.names(shard, &cursor).await;
+            let Some((next, names)) = self.unless_damaged(|| Place::of_shard(shard), names)? else {
+                return Ok(());
+            };
+            for name in names {
+                let Some(kind) = keys::kind_of(shard, &name) else {
+                    continue;
+                };
+                match kind.copying() {
+                    Copying::Whole => self.check_turnout(shard, &name, "hash").await?,
+                    Copying::Merged => self.check_turnout(shard, &name, "string").await?,
+                    Copying::Members | Copying::Rebuilt => {
+                        let zset = keys::sorted_set_of(&name);
+                        if let Some(kind) = keys::kind_of(shard, zset)
+                            && kind.is_standing()
+                            && seen.insert(zset.to_owned())
+                        {
+                            self.check_standing(shard, kind, zset).await?;
+                        }
+                    }
+                    Copying::Not => {}
+                }
+            }
+            cursor = next;
+            if cursor == "0" {
+                return Ok(());
+            }
+        }
+    }
+
+    /// What counts events or voters: it is stored once, so that only its form can be looked at.
+    async fn check_turnout(
+        &mut self,
+        shard: &Shard,
+        key: &str,
+        expected: &str,
+    ) -> Result<(), StoreError> {
+        const HYPERLOGLOG: &[u8] = b"HYLL";
+        let found = self.store.type_of(key).await?;
+        let place = || Place::of_key(shard, key);
+        if found != expected && found != "none" {
+            let detail = format!("it is a {found}, where a {expected} should be");
+            self.report.tell(place(), "type", false, detail);
+        } else if found == "string" {
+            let beginning = self.store.beginning_of(key, 4).await?;
+            // It may have expired by now.
+            if !beginning.is_empty() && beginning != HYPERLOGLOG {
+                let detail = "it is no HyperLogLog";
+                self.report.tell(place(), "type", false, detail);
+            }
+        }
+        Ok(())
+    }
+}
