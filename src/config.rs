@@ -103,8 +103,8 @@ pub struct ServeArgs {
     /// How many MiB requests may take, all of them together, before others have to wait, and are refused after a while.
     #[arg(long, env = "STANDINGS_REQUEST_MEMORY_MB", default_value_t = 256, value_parser = clap::value_parser!(u16).range(64..))]
     pub request_memory_mb: u16,
-    /// API keys, `role:key,role:key`, with the roles read < write < admin. Without any the service is open,
-    /// and serves on a loopback address only.
+    /// API keys, `role:key,role:key`. With the role read a key reads standings, with write it sends events too, with admin it
+    /// may do everything. Without any the service is open, and serves on a loopback address only.
     #[arg(
         long,
         env = "STANDINGS_API_KEYS",
@@ -315,7 +315,7 @@ impl ServeArgs {
             IpAddr::V4(ip) => ip.is_loopback(),
             IpAddr::V6(ip) => ip.is_loopback(),
         };
-        if self.api_keys.is_open() && !is_loopback && !self.allow_open {
+        if self.api_keys.is_empty() && !is_loopback && !self.allow_open {
             return Err(ConfigError::OpenToTheNetwork(self.listen));
         }
         let needs_replicas = [
@@ -424,7 +424,7 @@ mod tests {
             assert_eq!(serve.drain_seconds, 2);
             assert!(serve.allow_open);
             assert!(matches!(&serve.cors_origins, CorsOrigins::Listed(two) if two.len() == 2));
-            assert!(!serve.api_keys.is_open());
+            assert!(!serve.api_keys.is_empty());
         }
         let cli = read(&["healthcheck"], &file).unwrap();
         assert!(matches!(cli.command, Some(Command::Healthcheck { url }) if url == "http://h"));

@@ -13,6 +13,7 @@ use utoipa::openapi::{Object, RefOr, Schema};
 use utoipa::{IntoParams, PartialSchema, ToSchema};
 
 use super::App;
+use super::auth::Caller;
 use super::extract::{JsonBytes, Path, Query, board_id, parse_json};
 use super::memory::Written;
 use super::problem::{INTERNAL, INVALID_PARAMETER, Problem, ProblemBody, VALIDATION_FAILED};
@@ -481,6 +482,7 @@ pub async fn post_one(
 pub async fn post_many(
     State(app): State<Arc<App>>,
     Query(params): Query<SubmitParams>,
+    caller: Caller,
     body: JsonBytes,
 ) -> Result<Written, Problem> {
     let BatchBody { events } = body.parse()?;
@@ -492,7 +494,9 @@ pub async fn post_many(
     let checked: Vec<Result<usize, Problem>> = events
         .iter()
         .map(|raw| {
-            sound.push(parse_json::<EventBody<'_>>(raw.get().as_bytes())?.check(None, None)?);
+            let event = parse_json::<EventBody<'_>>(raw.get().as_bytes())?.check(None, None)?;
+            caller.require_board(Some(&event.board))?;
+            sound.push(event);
             Ok(sound.len() - 1)
         })
         .collect();

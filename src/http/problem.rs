@@ -56,8 +56,8 @@ kinds! {
         "The head of the request is not HTTP. Nothing was done.";
     UNAUTHENTICATED = UNAUTHORIZED, "unauthenticated", "API key needed",
         "Send an API key: `Authorization: Bearer <key>`.";
-    FORBIDDEN = FORBIDDEN, "forbidden", "Role too low",
-        "The API key is valid, but its role does not reach: read < write < admin.";
+    FORBIDDEN = FORBIDDEN, "forbidden", "Not allowed",
+        "The API key is valid, but does not allow this: `detail` names the scope that it lacks, or says that it is for other boards. Whether such a board is there makes no difference. Nothing was done.";
     BOARD_NOT_FOUND = NOT_FOUND, "board-not-found", "Board not found",
         "There is no board of that name. `PUT /v1/boards/{board}` makes one.";
     MEMBER_NOT_FOUND = NOT_FOUND, "member-not-found", "Member not found",

@@ -15,13 +15,13 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use self::answers::{MemberBody, PageBody, StatsBody, SubsetBody};
 use super::App;
-use super::auth::Granted;
+use super::auth::Caller;
 use super::extract::{Json, Path, Query, board_id, bounded, choice, member_id};
 use super::freshness;
 use super::memory::{SMALL_ENTRIES_MAX, Taken, Written};
 use super::problem::{INVALID_PARAMETER, Problem, ProblemBody};
 use crate::domain::board::FieldError;
-use crate::domain::ids::MemberId;
+use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::series::Track;
 use crate::engine::reader::{Rendered, Size};
 use crate::service::member::{AROUND_MAX, MemberView};
@@ -57,7 +57,7 @@ pub struct PageParams {
     /// The period that holds this instant; not together with `key`.
     #[param(format = DateTime)]
     at: Option<String>,
-    /// `real`: without weights and initial scores; needs the role `write`.
+    /// `real`: without weights and initial scores; needs the scope `configure`.
     #[param(inline)]
     track: Option<Track>,
 }
@@ -76,7 +76,7 @@ pub struct MemberParams {
     /// The period that holds this instant; not together with `key`.
     #[param(format = DateTime)]
     at: Option<String>,
-    /// `real`: without weights and initial scores; needs the role `write`.
+    /// `real`: without weights and initial scores; needs the scope `configure`.
     #[param(inline)]
     track: Option<Track>,
 }
@@ -95,7 +95,7 @@ pub struct SubsetParams {
     /// The period that holds this instant; not together with `key`.
     #[param(format = DateTime)]
     at: Option<String>,
-    /// `real`: without weights and initial scores; needs the role `write`.
+    /// `real`: without weights and initial scores; needs the scope `configure`.
     #[param(inline)]
     track: Option<Track>,
 }
@@ -111,7 +111,7 @@ pub struct StatsParams {
     /// The period that holds this instant; not together with `key`.
     #[param(format = DateTime)]
     at: Option<String>,
-    /// `real`: without weights and initial scores; needs the role `write`.
+    /// `real`: without weights and initial scores; needs the scope `configure`.
     #[param(inline)]
     track: Option<Track>,
 }
@@ -285,13 +285,13 @@ fn standing_request(
     board: &str,
     window: String,
     (key, at, track): (Option<String>, Option<String>, Option<Track>),
-    (granted, freshness): (Granted, Freshness),
+    (caller, freshness): (&Caller, Freshness),
 ) -> Result<StandingRequest, Problem> {
     Ok(StandingRequest {
         board: board_id(board)?,
         window,
         choice: choice(key.as_deref(), at.as_deref())?,
-        track: granted.track(track)?,
+        track: caller.track(track)?,
         freshness,
         size: Size::Small,
     })
@@ -363,7 +363,7 @@ pub async fn page(
     State(app): State<Arc<App>>,
     Path((board, window)): Path<(String, String)>,
     Query(params): Query<PageParams>,
-    granted: Granted,
+    caller: Caller,
     freshness: Freshness,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
@@ -375,7 +375,7 @@ pub async fn page(
         at,
         track,
     } = params;
-    let request = standing_request(&board, window, (key, at, track), (granted, freshness))?;
+    let request = standing_request(&board, window, (key, at, track), (&caller, freshness))?;
     let entries = entries_of_page(size, member.as_ref());
     let view = page_view(page, size, member.as_deref())?;
     // A page that many ask for is written once.
@@ -414,7 +414,7 @@ pub async fn member(
     State(app): State<Arc<App>>,
     Path((board, window, member)): Path<(String, String, String)>,
     Query(params): Query<MemberParams>,
-    granted: Granted,
+    caller: Caller,
     freshness: Freshness,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
@@ -424,7 +424,7 @@ pub async fn member(
         at,
         track,
     } = params;
-    let request = standing_request(&board, window, (key, at, track), (granted, freshness))?;
+    let request = standing_request(&board, window, (key, at, track), (&caller, freshness))?;
     let entries = entries_of_member(around);
     let view = member_view(&member, around)?;
     let render = |found: &_, taken| render(&MemberBody::new(&view, found), taken);
@@ -454,7 +454,7 @@ pub async fn subset(
     State(app): State<Arc<App>>,
     Path((board, window)): Path<(String, String)>,
     Query(params): Query<SubsetParams>,
-    granted: Granted,
+    caller: Caller,
     freshness: Freshness,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
@@ -472,7 +472,7 @@ pub async fn subset(
         ));
     }
     let SubsetParams { key, at, track, .. } = params;
-    let request = standing_request(&board, window, (key, at, track), (granted, freshness))?;
+    let request = standing_request(&board, window, (key, at, track), (&caller, freshness))?;
     let view = SubsetView { members };
     let render = |found: &_, taken| render(&SubsetBody::new(found), taken);
     let entries = view.members.len();
@@ -503,12 +503,12 @@ pub async fn stats(
     State(app): State<Arc<App>>,
     Path((board, window)): Path<(String, String)>,
     Query(params): Query<StatsParams>,
-    granted: Granted,
+    caller: Caller,
     freshness: Freshness,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let StatsParams { key, at, track } = params;
-    let request = standing_request(&board, window, (key, at, track), (granted, freshness))?;
+    let request = standing_request(&board, window, (key, at, track), (&caller, freshness))?;
     let render = |found: &_, taken| render(&StatsBody::new(found), taken);
     show(&app, &headers, &request, (&StatsView, 0), render).await
 }
@@ -531,7 +531,7 @@ pub async fn stats(
 )]
 pub async fn query(
     State(app): State<Arc<App>>,
-    granted: Granted,
+    caller: Caller,
     freshness: Freshness,
     Json(Queries { queries }, _): Json<Queries>,
 ) -> Result<Response, Problem> {
@@ -550,7 +550,7 @@ pub async fn query(
         return Err(Problem::invalid(vec![FieldError::new("/queries", detail)]));
     }
     let (app, queries) = (&*app, &queries);
-    let read = async |freshness| answers(app, queries, entries, (granted, freshness)).await;
+    let read = async |freshness| answers(app, queries, entries, (&caller, freshness)).await;
     freshness::answer(app, freshness, read).await
 }
 
@@ -559,7 +559,7 @@ async fn answers(
     app: &App,
     queries: &[QueryBody],
     entries: usize,
-    how: (Granted, Freshness),
+    how: (&Caller, Freshness),
 ) -> Result<Dated<Response>, Problem> {
     let size = if entries <= SMALL_ENTRIES_MAX {
         Size::Small
@@ -592,7 +592,7 @@ async fn answers(
 async fn answer(
     app: &App,
     query: QueryBody,
-    how: (Granted, Freshness),
+    how: (&Caller, Freshness),
     size_in_all: Size,
 ) -> Result<(QueryResult, Option<Instant>), Problem> {
     let of_size = |request| StandingRequest {
@@ -610,6 +610,7 @@ async fn answer(
             size,
             member,
         } => {
+            how.0.require_board(BoardId::parse(&board).ok().as_ref())?;
             let request = standing_request(&board, window, (key, at, track), how)?;
             let view = page_view(page, size, member.as_deref())?;
             let found = app.service.read(&of_size(request), &view).await?;
@@ -625,6 +626,7 @@ async fn answer(
             member,
             around,
         } => {
+            how.0.require_board(BoardId::parse(&board).ok().as_ref())?;
             let request = standing_request(&board, window, (key, at, track), how)?;
             let view = member_view(&member, around)?;
             let found = app.service.read(&of_size(request), &view).await?;

@@ -1,5 +1,6 @@
-//! The HTTP contract: every error by a request that causes it, caching, roles, and the shapes of answers.
+//! The HTTP contract: every error by a request that causes it, caching, who may do what, and the shapes of answers.
 
+mod access;
 mod boards;
 mod budget;
 mod caching;
@@ -13,6 +14,6 @@ mod quotas;
 mod reads;
 mod reservations;
 mod resharding;
-mod roles;
+
 mod shards;
 mod votes;

@@ -120,7 +120,7 @@ impl Instance {
         let app = Arc::new(App {
             service: Arc::clone(&service),
             metrics: None,
-            is_open: keys.is_open(),
+            is_open: keys.is_empty(),
             memory: Memory::new(memory_mb << 20),
             shutdown: CancellationToken::new(),
         });
