@@ -26,6 +26,10 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 pub enum Step {
     /// Taking other instances' changes of definitions into memory.
     Boards,
+    /// Taking changes of API keys into memory.
+    ApiKeys,
+    /// Noting when API keys were used.
+    ApiKeyUses,
     /// Comparing the clock with Redis' clock.
     Clock,
     /// Telling in the log what of Redis somebody should look after.
@@ -46,7 +50,13 @@ pub enum Step {
 
 impl Step {
     /// What every instance needs, to keep its memory and its clock right, and its operator informed.
-    pub const OF_EVERY_INSTANCE: [Self; 3] = [Self::Clock, Self::Boards, Self::Warnings];
+    pub const OF_EVERY_INSTANCE: [Self; 5] = [
+        Self::Clock,
+        Self::ApiKeys,
+        Self::Boards,
+        Self::Warnings,
+        Self::ApiKeyUses,
+    ];
     /// What one instance is enough for.
     pub const IN_BACKGROUND: [Self; 6] = [
         Self::Rollover,
@@ -61,6 +71,8 @@ impl Step {
     pub fn name(self) -> &'static str {
         match self {
             Self::Boards => "boards",
+            Self::ApiKeys => "api-keys",
+            Self::ApiKeyUses => "api-key-uses",
             Self::Clock => "clock",
             Self::Rollover => "rollover",
             Self::Reshard => "reshard",
@@ -75,9 +87,9 @@ impl Step {
     /// How long the loop sleeps between two steps.
     fn interval(self) -> Duration {
         match self {
-            Self::Boards => Duration::from_millis(250),
+            Self::Boards | Self::ApiKeys => Duration::from_millis(250),
             Self::Rollover => Duration::from_millis(500),
-            Self::Warnings => Duration::from_secs(10),
+            Self::Warnings | Self::ApiKeyUses => Duration::from_secs(10),
             Self::Clock | Self::Reshard | Self::Purge | Self::Changes | Self::Reservations => {
                 Duration::from_secs(1)
             }
@@ -86,10 +98,21 @@ impl Step {
         }
     }
 
+    /// The longest pause after failures.
+    fn pause_max(self) -> Duration {
+        match self {
+            // While they can't be confirmed they open nothing.
+            Self::ApiKeys => Duration::from_millis(500),
+            _ => PAUSE_MAX,
+        }
+    }
+
     /// Does it once.
     pub async fn run(self, engine: &Engine) -> Result<(), Error> {
         match self {
             Self::Boards => engine.refresh_boards().await,
+            Self::ApiKeys => engine.refresh_api_keys().await,
+            Self::ApiKeyUses => engine.note_api_key_uses().await,
             Self::Clock => follow_clock(engine).await,
             Self::Warnings => engine.warn().await,
             Self::Rollover => engine.run(&Rollover).await,
@@ -111,11 +134,11 @@ pub async fn repeat(step: Step, service: Arc<Service>, cancelled: CancellationTo
             None => return,
             Some(Ok(())) => pause = step.interval(),
             Some(Err(error)) => {
-                let step = step.name();
+                let name = step.name();
                 throttle::say(&format!("background step: {error}"), |more| {
-                    tracing::warn!(%error, step, more, "a background step failed; it will be tried again");
+                    tracing::warn!(%error, step = name, more, "a background step failed; it will be tried again");
                 });
-                pause = (pause * 2).min(PAUSE_MAX);
+                pause = (pause * 2).min(step.pause_max());
             }
         }
         let slept = cancelled

@@ -10,9 +10,11 @@ pub mod batcher;
 pub mod boards;
 pub mod error;
 pub mod jobs;
+pub mod keyring;
 pub mod live;
 pub mod merge;
 pub mod moves;
+mod news;
 pub mod purge;
 pub mod reader;
 mod recall;
@@ -44,6 +46,8 @@ pub struct Engine {
     pub clock: Clock,
     /// What the background work fails at.
     pub faults: Faults,
+    /// The API keys.
+    pub keyring: keyring::Keyring,
     pub(crate) boards: boards::Boards,
     completing: rollover::Completing,
     left_behind: reservations::Homes,
@@ -57,6 +61,7 @@ impl Engine {
             store: Arc::new(store),
             clock,
             faults: Faults::default(),
+            keyring: keyring::Keyring::default(),
             boards: boards::Boards::default(),
             completing: rollover::Completing::default(),
             left_behind: reservations::Homes::default(),

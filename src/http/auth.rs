@@ -17,11 +17,16 @@ use axum::response::{IntoResponse, Response};
 use tower::{Layer, Service};
 
 use super::App;
-use super::problem::{FORBIDDEN, INTERNAL, Problem, UNAUTHENTICATED};
-use crate::domain::access::{Boards, Scope, Scopes};
+use super::problem::{
+    FORBIDDEN, INTERNAL, Problem, RATE_LIMITED, STORE_UNAVAILABLE, UNAUTHENTICATED,
+};
+use super::ratelimit;
+use crate::domain::access::{Boards, Grant, Scope, Scopes};
 use crate::domain::ids::BoardId;
 use crate::domain::secret::Digest;
 use crate::domain::series::Track;
+use crate::engine::keyring::{Spent, Unfit};
+use crate::service::api_keys::SECRET_PREFIX;
 
 /// The shortest key of the configuration, in bytes. A key that is this short has to be random at least.
 const KEY_BYTES_MIN: usize = 8;
@@ -234,27 +239,56 @@ impl Gate {
         }
     }
 
-    /// Who sends these headers.
-    fn identify(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
+    /// Who sends these headers, and what the request leaves of the rate of its key.
+    fn identify(&self, headers: &HeaderMap) -> Result<(Caller, Option<Spent>), Problem> {
         if self.app.is_open {
-            return Ok(Caller::anybody());
+            return Ok((Caller::anybody(), None));
         }
-        let sent = bearer(headers).unwrap_or_default();
+        let unknown = "send a valid API key: `Authorization: Bearer <key>`";
+        let unknown = Problem::new(UNAUTHENTICATED, unknown);
+        let Some(sent) = bearer(headers) else {
+            return Err(unknown);
+        };
         if let Some(scopes) = self.keys.scopes_of(&Digest::of(sent)) {
             let boards = Boards::all();
-            return Ok(Caller { scopes, boards });
+            return Ok((Caller { scopes, boards }, None));
         }
-        let detail = "send a valid API key: `Authorization: Bearer <key>`";
-        Err(Problem::new(UNAUTHENTICATED, detail))
+        if !sent.starts_with(SECRET_PREFIX) {
+            return Err(unknown);
+        }
+        let engine = &self.app.service.engine;
+        let key = engine.keyring.find(sent, engine.clock.now());
+        let key = key.map_err(|unfit| match unfit {
+            Unfit::Unknown => unknown,
+            Unfit::Expired => Problem::new(UNAUTHENTICATED, "the API key has expired"),
+            // The key may be right: to call it wrong would have clients throw it away.
+            Unfit::Unconfirmed => Problem::new(
+                STORE_UNAVAILABLE,
+                "the API key can't be confirmed, since Redis has not answered for 5 seconds; try again",
+            ),
+        })?;
+        let Grant { scopes, boards, .. } = key.grant().clone();
+        Ok((Caller { scopes, boards }, key.spend()))
     }
+}
 
-    /// Lets a request in, or says why not.
-    async fn admit(&self, access: Access, parts: &mut Parts) -> Result<(), Problem> {
-        let caller = self.identify(&parts.headers)?;
-        caller.check(access, parts).await?;
-        parts.extensions.insert(caller);
-        Ok(())
+/// Lets a request in, or says why not.
+async fn admit(
+    access: Access,
+    parts: &mut Parts,
+    caller: Caller,
+    spent: Option<Spent>,
+) -> Result<(), Problem> {
+    if let Some(Spent {
+        rate, left: None, ..
+    }) = spent
+    {
+        let detail = format!("the API key may send {rate}");
+        return Err(Problem::new(RATE_LIMITED, detail));
     }
+    caller.check(access, parts).await?;
+    parts.extensions.insert(caller);
+    Ok(())
 }
 
 /// What a request has sent to be known by.
@@ -308,13 +342,20 @@ where
         let mut inner = std::mem::replace(&mut self.inner, waiting);
         Box::pin(async move {
             let (mut parts, body) = request.into_parts();
-            if let Err(problem) = gate.admit(access, &mut parts).await {
-                return Ok(problem.into_response());
-            }
-            let mut response = inner.call(Request::from_parts(parts, body)).await?;
+            let (caller, spent) = match gate.identify(&parts.headers) {
+                Ok(identified) => identified,
+                Err(problem) => return Ok(problem.into_response()),
+            };
+            let mut response = match admit(access, &mut parts, caller, spent).await {
+                Ok(()) => inner.call(Request::from_parts(parts, body)).await?,
+                Err(problem) => problem.into_response(),
+            };
+            let headers = response.headers_mut();
             if access.scope > Some(Scope::Read) {
-                let headers = response.headers_mut();
                 headers.insert(header::CACHE_CONTROL, NOT_STORED);
+            }
+            if let Some(spent) = &spent {
+                ratelimit::of_key(spent, headers);
             }
             Ok(response)
         })

@@ -1,5 +1,6 @@
 //! HTTP: one table of routes, from which the `OpenAPI` document comes too, and the layers around it.
 
+pub mod api_keys;
 pub mod auth;
 pub mod boards;
 pub mod connection;
@@ -76,8 +77,9 @@ pub struct Options {
         (name = "define", description = "First a board is defined"),
         (name = "events", description = "Scores come in"),
         (name = "standings", description = "Ranks go out"),
+        (name = "keys", description = "API keys are made, and get new secrets"),
         (name = "operations", description = "Is it there, can it work, what has it done"),
-        (name = "boards", description = "The boards that are there: list, read, delete"),
+        (name = "boards", description = "The boards and API keys that are there: list, read, delete"),
     ),
     security((), ("api_key" = [])),
     modifiers(&ApiKeyScheme),

@@ -9,7 +9,7 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter, UtoipaMethodRouterE
 use utoipa_axum::routes;
 
 use super::auth::{Access, Gate};
-use super::{App, boards, events, health, initial, quotas, shards, standings};
+use super::{App, api_keys, boards, events, health, initial, quotas, shards, standings};
 use crate::domain::access::Scope;
 
 /// A row of the table. There is no route without its access.
@@ -48,6 +48,11 @@ fn rows() -> Vec<Row> {
         row(A::board(S::Read), routes!(standings::member)),
         row(A::board(S::Read), routes!(standings::stats)),
         row(A::each(S::Read), routes!(standings::query)),
+        row(A::all(S::Admin), routes!(api_keys::put)),
+        row(A::all(S::Admin), routes!(api_keys::rotate)),
+        row(A::all(S::Admin), routes!(api_keys::list)),
+        row(A::all(S::Admin), routes!(api_keys::get)),
+        row(A::all(S::Admin), routes!(api_keys::delete)),
         row(A::OPEN, routes!(health::livez)),
         row(A::OPEN, routes!(health::readyz)),
         row(A::OPEN, routes!(health::metrics)),

@@ -42,7 +42,7 @@ const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(3);
 /// The most keys that are looked at again.
 const SUSPECTS_MAX: usize = 100_000;
 /// What all boards share, and its types.
-const SHARED: [(&str, &str); 10] = [
+const SHARED: [(&str, &str); 16] = [
     (keys::LIVE, "zset"),
     (keys::CHANGES, "zset"),
     (keys::MOVING, "set"),
@@ -53,6 +53,12 @@ const SHARED: [(&str, &str); 10] = [
     (keys::BEGUN, "zset"),
     (keys::DELETED, "set"),
     (keys::LEASES, "hash"),
+    (keys::API_KEYS, "hash"),
+    (keys::API_KEY_USES, "hash"),
+    (keys::OF_API_KEYS[0], "zset"),
+    (keys::OF_API_KEYS[1], "zset"),
+    (keys::OF_API_KEYS[2], "string"),
+    (keys::OF_API_KEYS[3], "string"),
 ];
 
 impl Service {

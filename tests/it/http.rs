@@ -1,6 +1,7 @@
 //! The HTTP contract: every error by a request that causes it, caching, who may do what, and the shapes of answers.
 
 mod access;
+mod api_keys;
 mod boards;
 mod budget;
 mod caching;

@@ -27,6 +27,7 @@ use standings::http::{App, Options, reserve, router};
 use standings::service::Service;
 use standings::store::{Address, Store};
 use standings::timeouts::TimeoutFactor;
+use standings::worker::{self, Step};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -141,6 +142,14 @@ impl Instance {
             client,
             _serving: AbortOnDropHandle::new(serving),
         }
+    }
+}
+
+impl Instance {
+    /// Has it follow the API keys, as every instance does, until the value is dropped.
+    pub fn follow_api_keys(&self) -> AbortOnDropHandle<()> {
+        let (service, stop) = (Arc::clone(&self.service), CancellationToken::new());
+        AbortOnDropHandle::new(tokio::spawn(worker::repeat(Step::ApiKeys, service, stop)))
     }
 }
 
