@@ -31,7 +31,7 @@ pub struct ServiceArgs {
     /// The service's address.
     #[arg(long, env = "STANDINGS_URL", default_value = "http://127.0.0.1:8080")]
     pub url: String,
-    /// An API key: for `import` with the role write, for `reshard` with the role admin.
+    /// An API key: for `import` with the scopes `read` and `write`, for `reshard` with `configure`.
     #[arg(long, env = "STANDINGS_API_KEY", hide_env_values = true)]
     pub key: Option<Secret>,
 }

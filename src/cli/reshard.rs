@@ -25,7 +25,7 @@ const OUTAGE_MAX: Duration = Duration::from_mins(1);
 /// What it does, and what that needs.
 const PURPOSE: Purpose = Purpose {
     act: "change boards",
-    role: "admin",
+    scopes: "`configure`",
 };
 
 /// Spread a board over another number of shards, while events and reads go on.

@@ -21,11 +21,12 @@ use super::problem::{
     FORBIDDEN, INTERNAL, Problem, RATE_LIMITED, STORE_UNAVAILABLE, UNAUTHENTICATED,
 };
 use super::ratelimit;
-use crate::domain::access::{Boards, Grant, Scope, Scopes};
+use crate::domain::access::{Boards, Grant, Rate, Scope, Scopes};
 use crate::domain::ids::BoardId;
 use crate::domain::secret::Digest;
 use crate::domain::series::Track;
 use crate::engine::keyring::{Spent, Unfit};
+use crate::service::Error;
 use crate::service::api_keys::SECRET_PREFIX;
 
 /// The shortest key of the configuration, in bytes. A key that is this short has to be random at least.
@@ -99,6 +100,8 @@ pub struct Access {
     pub scope: Option<Scope>,
     /// For which boards.
     pub boards: For,
+    /// Whether anybody may on public boards.
+    pub is_public: bool,
 }
 
 /// Which boards a key has to be for.
@@ -117,6 +120,7 @@ impl Access {
     pub const OPEN: Self = Self {
         scope: None,
         boards: For::All,
+        is_public: false,
     };
 
     /// This scope on the board of the path.
@@ -124,6 +128,15 @@ impl Access {
         Self {
             scope: Some(scope),
             boards: For::Path,
+            is_public: false,
+        }
+    }
+
+    /// `read` on the board of the path, unless that is public.
+    pub const fn public() -> Self {
+        Self {
+            is_public: true,
+            ..Self::board(Scope::Read)
         }
     }
 
@@ -272,23 +285,62 @@ impl Gate {
     }
 }
 
-/// Lets a request in, or says why not.
-async fn admit(
-    access: Access,
-    parts: &mut Parts,
-    caller: Caller,
-    spent: Option<Spent>,
-) -> Result<(), Problem> {
-    if let Some(Spent {
-        rate, left: None, ..
-    }) = spent
-    {
-        let detail = format!("the API key may send {rate}");
-        return Err(Problem::new(RATE_LIMITED, detail));
+impl Gate {
+    /// Lets a request in, or says why not. Returns what it leaves of the rate of its key.
+    async fn admit(
+        &self,
+        access: Access,
+        parts: &mut Parts,
+    ) -> (Option<Spent>, Result<(), Problem>) {
+        let is_nobody = !parts.headers.contains_key(header::AUTHORIZATION);
+        let (caller, spent) = match self.identify(&parts.headers) {
+            Ok((caller, spent)) => (Ok(caller), spent),
+            Err(problem) => (Err(problem), None),
+        };
+        if let Some(Spent {
+            rate, left: None, ..
+        }) = spent
+        {
+            return (spent, Err(too_fast(rate)));
+        }
+        let checked = match caller {
+            Ok(caller) => caller.check(access, parts).await.map(|()| caller),
+            Err(problem) => Err(problem),
+        };
+        let admitted = match checked {
+            // Who sends a key that is wrong is told so.
+            Err(problem) if access.is_public && (is_nobody || problem.kind == FORBIDDEN) => self
+                .visitor(parts)
+                .await
+                .and_then(|visitor| visitor.ok_or(problem)),
+            checked => checked,
+        };
+        (
+            spent,
+            admitted.map(|caller| drop(parts.extensions.insert(caller))),
+        )
     }
-    caller.check(access, parts).await?;
-    parts.extensions.insert(caller);
-    Ok(())
+
+    /// Anybody, where the board of the path is public.
+    async fn visitor(&self, parts: &mut Parts) -> Result<Option<Caller>, Problem> {
+        let Some(id) = board_of(parts).await else {
+            return Ok(None);
+        };
+        let live = match self.app.service.engine.live_board(&id).await {
+            Ok(live) => live,
+            Err(Error::BoardNotFound(_)) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        Ok(live.board.definition.public.then(|| Caller {
+            scopes: Scopes::from_iter([Scope::Read]),
+            boards: Boards::one(&id),
+        }))
+    }
+}
+
+fn too_fast(rate: Rate) -> Problem {
+    let detail = format!("the API key may send {rate} to each instance");
+    Problem::new(RATE_LIMITED, detail)
 }
 
 /// What a request has sent to be known by.
@@ -342,17 +394,19 @@ where
         let mut inner = std::mem::replace(&mut self.inner, waiting);
         Box::pin(async move {
             let (mut parts, body) = request.into_parts();
-            let (caller, spent) = match gate.identify(&parts.headers) {
-                Ok(identified) => identified,
-                Err(problem) => return Ok(problem.into_response()),
-            };
-            let mut response = match admit(access, &mut parts, caller, spent).await {
+            let (spent, admitted) = gate.admit(access, &mut parts).await;
+            let mut response = match admitted {
                 Ok(()) => inner.call(Request::from_parts(parts, body)).await?,
                 Err(problem) => problem.into_response(),
             };
             let headers = response.headers_mut();
             if access.scope > Some(Scope::Read) {
                 headers.insert(header::CACHE_CONTROL, NOT_STORED);
+            }
+            let rule = headers.get(header::CACHE_CONTROL);
+            let is_public = rule.is_some_and(|rule| rule.as_bytes().starts_with(b"public"));
+            if !is_public && !gate.app.is_open {
+                headers.append(header::VARY, HeaderValue::from_static("authorization"));
             }
             if let Some(spent) = &spent {
                 ratelimit::of_key(spent, headers);

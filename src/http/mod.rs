@@ -3,6 +3,7 @@
 pub mod api_keys;
 pub mod auth;
 pub mod boards;
+mod caching;
 pub mod connection;
 pub mod cors;
 pub mod events;
@@ -18,6 +19,7 @@ pub mod quotas;
 pub mod ratelimit;
 pub mod shards;
 pub mod standings;
+pub mod summary;
 pub mod table;
 
 use std::sync::Arc;

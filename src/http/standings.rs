@@ -6,19 +6,19 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use xxhash_rust::xxh3::xxh3_128;
 
 use self::answers::{MemberBody, PageBody, StatsBody, SubsetBody};
 use super::App;
 use super::auth::Caller;
+use super::caching::{Caching, cacheable, render};
 use super::extract::{Json, Path, Query, board_id, bounded, choice, member_id};
 use super::freshness;
-use super::memory::{SMALL_ENTRIES_MAX, Taken, Written};
+use super::memory::{SMALL_ENTRIES_MAX, Taken};
 use super::problem::{INVALID_PARAMETER, Problem, ProblemBody};
 use crate::domain::board::FieldError;
 use crate::domain::ids::{BoardId, MemberId};
@@ -26,7 +26,7 @@ use crate::domain::series::Track;
 use crate::engine::reader::{Rendered, Size};
 use crate::service::member::{AROUND_MAX, MemberView};
 use crate::service::page::{FoundPage, PAGE_MAX, PAGE_SIZE, PAGE_SIZE_MAX, PageView};
-use crate::service::period::{Choice, Target};
+use crate::service::period::Choice;
 use crate::service::standing::{FoundIn, StandingRequest, View};
 use crate::service::stats::StatsView;
 use crate::service::subset::{SUBSET_MAX, SubsetView};
@@ -228,58 +228,6 @@ impl QueryBody {
     }
 }
 
-/// Writes an answer out, into the memory that was taken for it, and makes its entity tag.
-fn render<T: Serialize>(body: &T, taken: Taken) -> Result<Rendered, Problem> {
-    let Written(body) = taken.write(body)?;
-    Ok(Rendered {
-        // Weak, since compression makes other bytes of the same content.
-        tag: format!("W/\"{:032x}\"", xxh3_128(&body)),
-        body,
-    })
-}
-
-/// An answer that caches can check. `choice` says whether the same address means the same period tomorrow.
-fn cacheable(
-    app: &App,
-    headers: &HeaderMap,
-    choice: &Choice,
-    (target, as_of): (&Target, Option<Instant>),
-    rendered: Rendered,
-) -> Dated<Response> {
-    let dated = |value| Dated { value, as_of };
-    let Rendered { body, tag } = rendered;
-    // Not for long, since a board can still be deleted. A replica may lack the last of its events.
-    let is_fixed =
-        target.is_final && as_of.is_none() && matches!(choice, Choice::Key(_) | Choice::At(_));
-    let cache_control = match (app.is_open, is_fixed) {
-        (true, true) => "public, max-age=300",
-        (true, false) => "public, no-cache",
-        (false, true) => "private, max-age=300",
-        (false, false) => "private, no-cache",
-    };
-    let opaque = |tag: &str| tag.trim_start_matches("W/").to_owned();
-    let is_known = headers
-        .get_all(header::IF_NONE_MATCH)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|tags| tags.split(','))
-        .any(|known| known.trim() == "*" || opaque(known.trim()) == opaque(&tag));
-    let validators = [
-        (
-            header::ETAG,
-            HeaderValue::try_from(tag).unwrap_or(HeaderValue::from_static("W/\"\"")),
-        ),
-        (
-            header::CACHE_CONTROL,
-            HeaderValue::from_static(cache_control),
-        ),
-    ];
-    if is_known {
-        return dated((StatusCode::NOT_MODIFIED, validators).into_response());
-    }
-    dated((validators, Written(body)).into_response())
-}
-
 /// Which standing a request names.
 fn standing_request(
     board: &str,
@@ -317,6 +265,15 @@ fn member_view(member: &str, around: Option<u64>) -> Result<MemberView, Problem>
     })
 }
 
+/// What caches may do with a read. Its address may mean another period tomorrow, and a replica may lack the last of its
+/// events.
+fn caching<T>(app: &App, request: &StandingRequest, found: &FoundIn<T>) -> Caching {
+    let names_period = matches!(request.choice, Choice::Key(_) | Choice::At(_));
+    Caching::of(app, &found.live.board)
+        .fixed_if(found.target.is_final && found.as_of.is_none() && names_period)
+        .restricted_if(request.track == Track::Real)
+}
+
 /// Answers a read of so many entries at the most. `render` writes what was found out, into the memory that was taken.
 async fn show<V: View>(
     app: &App,
@@ -334,8 +291,10 @@ async fn show<V: View>(
         let taken = app.memory.for_read(entries).await?;
         let found = app.service.read(&request, view).await?;
         let rendered = render(&found, taken)?;
-        let dated = (&found.target, found.as_of);
-        Ok(cacheable(app, headers, &request.choice, dated, rendered))
+        let caching = caching(app, &request, &found);
+        let value = cacheable(headers, caching, rendered);
+        let as_of = found.as_of;
+        Ok(Dated { value, as_of })
     };
     freshness::answer(app, request.freshness, read).await
 }

@@ -9,7 +9,7 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter, UtoipaMethodRouterE
 use utoipa_axum::routes;
 
 use super::auth::{Access, Gate};
-use super::{App, api_keys, boards, events, health, initial, quotas, shards, standings};
+use super::{App, api_keys, boards, events, health, initial, quotas, shards, standings, summary};
 use crate::domain::access::Scope;
 
 /// A row of the table. There is no route without its access.
@@ -38,15 +38,16 @@ fn rows() -> Vec<Row> {
         row(A::board(S::Configure), routes!(initial::put)),
         row(A::board(S::Write), routes!(events::post_one)),
         row(A::each(S::Write), routes!(events::post_many)),
-        row(A::all(S::Read), routes!(boards::list)),
-        row(A::board(S::Read), routes!(boards::get)),
-        row(A::board(S::Read), routes!(shards::get)),
+        row(A::all(S::Configure), routes!(boards::list)),
+        row(A::board(S::Configure), routes!(boards::get)),
+        row(A::board(S::Configure), routes!(shards::get)),
         row(A::board(S::Read), routes!(quotas::get)),
-        row(A::board(S::Read), routes!(initial::get)),
-        row(A::board(S::Read), routes!(standings::page)),
-        row(A::board(S::Read), routes!(standings::subset)),
-        row(A::board(S::Read), routes!(standings::member)),
-        row(A::board(S::Read), routes!(standings::stats)),
+        row(A::board(S::Configure), routes!(initial::get)),
+        row(A::public(), routes!(summary::get)),
+        row(A::public(), routes!(standings::page)),
+        row(A::public(), routes!(standings::subset)),
+        row(A::public(), routes!(standings::member)),
+        row(A::public(), routes!(standings::stats)),
         row(A::each(S::Read), routes!(standings::query)),
         row(A::all(S::Admin), routes!(api_keys::put)),
         row(A::all(S::Admin), routes!(api_keys::rotate)),
@@ -125,9 +126,16 @@ mod tests {
 
     #[test]
     fn a_route_is_for_the_board_of_its_path_if_it_has_one() {
-        for Route { path, access, .. } in routes() {
+        for Route {
+            method,
+            path,
+            access,
+        } in routes()
+        {
             let is_open = access.scope.is_none();
             assert_eq!(is_open, !path.starts_with("/v1/"), "{path}");
+            let is_read = method == Method::GET && access.scope == Some(Scope::Read);
+            assert!(is_read || !access.is_public, "{path}");
             let is_for_board = access.boards == For::Path;
             assert_eq!(is_for_board, path.contains("{board}"), "{path}");
         }

@@ -13,6 +13,7 @@ pub mod shards;
 pub mod standing;
 pub mod stats;
 pub mod subset;
+pub mod summary;
 
 use std::sync::Arc;
 

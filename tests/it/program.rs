@@ -397,12 +397,12 @@ async fn a_health_check_and_the_other_clients_say_in_a_line_what_a_service_answe
     };
     let refused = said(&["reshard", "b", "--shards", "2"]);
     assert!(
-        refused.contains("(401): give one with the role admin"),
+        refused.contains("(401): give one that has `configure`"),
         "{refused}"
     );
     let refused = said(&["import", "a.csv", "--board", "b"]);
     assert!(
-        refused.contains("(401): give one with the role write"),
+        refused.contains("(401): give one that has `read` and `write`"),
         "{refused}"
     );
     let refused = said(&["import", "a.csv", "--board", "b", "--key", "administers"]);

@@ -81,7 +81,7 @@ const STATUS_FAILED: u8 = 1;
 /// What it does, and what that needs.
 const PURPOSE: Purpose = Purpose {
     act: "send events",
-    role: "write",
+    scopes: "`read` and `write`",
 };
 
 /// What stands below the options in the help.

@@ -30,8 +30,9 @@ async fn every_route_needs_its_scope_on_its_board() {
     let _following = world.instances[0].follow_api_keys();
     let open = world.client();
     let admin = open.with_key("an-admin");
-    for board in ["own-1", "other"] {
-        admin.define(board, json!({"windows": ["day"]})).await;
+    for (board, public) in [("own-1", false), ("other", false), ("public", true)] {
+        let definition = json!({"windows": ["day"], "public": public});
+        admin.define(board, definition).await;
     }
     // The keys of the configuration are for all boards, and so is the last one of each scope.
     let mut keys = vec![
@@ -57,7 +58,11 @@ async fn every_route_needs_its_scope_on_its_board() {
     }
     for route in routes() {
         let name = format!("{} {}", route.method, route.path);
-        let Access { scope, boards } = route.access;
+        let Access {
+            scope,
+            boards,
+            is_public,
+        } = route.access;
         let Some(scope) = scope else {
             let status = send(open, &route, "own-1").await.status;
             assert!(![401, 403].contains(&status.as_u16()), "{name}");
@@ -71,6 +76,11 @@ async fn every_route_needs_its_scope_on_its_board() {
                 answer.expect_problem(401, "unauthenticated");
             }
         }
+        // Of a public board anybody may read what is public, and nothing else. (The member is not there.)
+        let answer = send(open, &route, "public").await;
+        let is_read = [200, 400, 404].contains(&answer.status.as_u16());
+        assert_eq!(is_read, is_public, "{name}: {}", answer.text);
+        assert!(is_public || answer.status == 401, "{name}");
         for (client, has, is_for_all) in &keys {
             let mut refusals = Vec::new();
             for board in ["missing", "other", "own-1"] {
@@ -157,4 +167,136 @@ async fn what_a_key_is_needed_for_is_kept_by_nobody_else() {
     let page = "/v1/boards/b/standings/day";
     assert_eq!(rule(&reader, page).await, "private, no-cache");
     assert_eq!(rule(&admin, "/v1/keys").await, "private, no-store");
+    assert_eq!(rule(&admin, "/v1/boards/b").await, "private, no-store");
+    let real = format!("{page}?track=real");
+    assert_eq!(rule(&admin, &real).await, "private, no-store");
+    let answer = reader.get(&real).await;
+    let detail = answer.expect_problem(403, "forbidden");
+    assert!(detail.contains("`configure`"), "{detail}");
+    assert_eq!(
+        varies_by(&reader, page, None).await,
+        "accept-encoding, authorization"
+    );
+}
+
+/// By what an answer says that it varies, in order.
+async fn varies_by(client: &Client, path: &str, origin: Option<&str>) -> String {
+    let mut request = client.builder(Method::GET, path);
+    if let Some(origin) = origin {
+        request = request.header("origin", origin);
+    }
+    let answer = Client::send(request).await;
+    let values = answer.headers.get_all("vary").into_iter();
+    let names = values.flat_map(|value| value.to_str().unwrap().split(','));
+    let names = names.map(|name| name.trim().to_lowercase());
+    // Listed origins are told apart in every answer.
+    let mut names: Vec<String> = names.filter(|name| name != "origin").collect();
+    names.sort();
+    names.join(", ")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_public_board_is_read_by_anybody_and_may_be_carried_by_others() {
+    let world = World::with_keys(1, "2026-11-21T12:00:00Z", KEYS).await;
+    let _following = world.instances[0].follow_api_keys();
+    let anybody = world.client();
+    let admin = anybody.with_key("an-admin");
+    let definition = |public: bool| {
+        json!({"title": "Votes", "windows": ["day", "all"], "public": public, "accept_late": "1h",
+            "timezone": "Asia/Shanghai", "weight": {"default": 3}})
+    };
+    admin.define("b", definition(true)).await;
+    let event = json!({"member": "a", "score": 1, "id": "1"});
+    admin.post("/v1/boards/b/events", event).await.expect(200);
+    let page = "/v1/boards/b/standings/day";
+    let (fresh, past) = (
+        "public, max-age=1, stale-while-revalidate=5",
+        "public, max-age=60, stale-while-revalidate=300",
+    );
+    for (path, rule) in [
+        (page.to_owned(), fresh),
+        (format!("{page}/stats"), fresh),
+        (format!("{page}/members/a"), fresh),
+        (format!("{page}/members?ids=a,b"), fresh),
+        (format!("{page}?key=previous"), fresh),
+        (format!("{page}?key=2026-11-20"), past),
+        ("/v1/boards/b/summary".to_owned(), fresh),
+    ] {
+        for client in [anybody, &admin] {
+            let answer = client.get(&path).await;
+            assert_eq!(answer.headers["cache-control"], rule, "{path}");
+            assert_eq!(varies_by(client, &path, None).await, "accept-encoding");
+            let tag = answer.headers["etag"].clone();
+            let again = client.builder(Method::GET, &path);
+            let again = Client::send(again.header("if-none-match", tag)).await;
+            assert_eq!(again.status, 304, "{path}");
+            assert_eq!(again.headers["cache-control"], rule);
+            answer.expect(200);
+        }
+    }
+    let real = anybody.get(&format!("{page}?track=real")).await;
+    real.expect_problem(403, "forbidden");
+    // Who has a key for other boards may do what anybody may; who sends a wrong one is told so.
+    let grant = json!({"scopes": ["read"], "boards": ["other"]});
+    let (_, secret) = make_key(&admin, "other", grant).await;
+    anybody.with_key(&secret).get(page).await.expect(200);
+    let wrong = anybody.with_key("wrong").get(page).await;
+    wrong.expect_problem(401, "unauthenticated");
+    let missing = anybody.get("/v1/boards/missing/standings/day").await;
+    admin.define("b", definition(false)).await;
+    let private = anybody.get(page).await;
+    assert_eq!(private.json["detail"], missing.json["detail"]);
+    private.expect_problem(401, "unauthenticated");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_summary_tells_readers_what_a_frontend_needs_and_no_more() {
+    let world = World::with_keys(1, "2026-11-21T12:00:00Z", KEYS).await;
+    let admin = world.client().with_key("an-admin");
+    let definition = json!({"title": "Votes", "windows": ["day", "last-7-days", "all"],
+        "timezone": "Asia/Shanghai", "weight": {"default": 3}, "decimals": 1, "ranking": "competition",
+        "closes_at": "2026-12-01T00:00:00Z", "shards": 3});
+    admin.define("b", definition).await;
+    for member in ["a", "b"] {
+        let event = json!({"member": member, "score": 1, "id": member});
+        admin.post("/v1/boards/b/events", event).await.expect(200);
+    }
+    let reader = world.client().with_key("a-reader");
+    let mut summary = reader.get("/v1/boards/b/summary").await.expect(200);
+    let version = summary["version"].take();
+    let tag = admin.get("/v1/boards/b").await.headers["etag"].clone();
+    assert_eq!(
+        tag.to_str().unwrap(),
+        format!("\"{}\"", version.as_str().unwrap())
+    );
+    let window = |name, key, starts: Option<&str>, ends: Option<&str>| json!({"window": name, "key": key, "starts_at": starts, "ends_at": ends, "total": 2});
+    let (today, tomorrow) = ("2026-11-20T16:00:00Z", "2026-11-21T16:00:00Z");
+    let expected = json!({"board": "b", "title": "Votes", "order": "desc", "decimals": 1,
+        "ranking": "competition", "timezone": "Asia/Shanghai", "opens_at": null,
+        "closes_at": "2026-12-01T00:00:00.000Z", "idempotency": "1h", "version": null, "windows": [
+            window("day", "2026-11-21", Some(today), Some(tomorrow)),
+            window("last-7-days", "2026-11-21", Some("2026-11-14T16:00:00Z"), Some(tomorrow)),
+            window("all", "all", None, None)]});
+    assert_eq!(summary, expected);
+    let missing = reader.get("/v1/boards/none/summary").await;
+    missing.expect_problem(404, "board-not-found");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_others_have_taken_of_quotas_is_not_for_readers() {
+    let world = World::with_keys(1, "2026-11-21T12:00:00Z", KEYS).await;
+    let admin = world.client().with_key("an-admin");
+    let quotas = json!([{"name": "q", "by": ["voter"], "window": "1m", "max": 2},
+        {"name": "sms", "by": ["channel"], "window": "1m", "max": 9}]);
+    let definition = json!({"windows": ["day"], "quotas": quotas});
+    admin.define("b", definition).await;
+    let reader = world.client().with_key("a-reader");
+    for name in ["voter=v", "member=m", "device=d", "ip=203.0.113.7"] {
+        let path = format!("/v1/boards/b/quotas?{name}");
+        admin.get(&path).await.expect(200);
+        let detail = reader.get(&path).await.expect_problem(403, "forbidden");
+        assert!(detail.contains("`configure`"), "{detail}");
+    }
+    let left = reader.get("/v1/boards/b/quotas?channel=sms").await.expect(200);
+    assert_eq!(left["quotas"].as_array().unwrap().len(), 1);
 }
