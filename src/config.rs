@@ -104,8 +104,8 @@ pub struct ServeArgs {
     /// seconds.
     #[arg(long, env = "STANDINGS_REQUEST_MEMORY_MB", default_value_t = 256, value_parser = clap::value_parser!(u16).range(64..))]
     pub request_memory_mb: u16,
-    /// API keys, as `role:key,role:key`, with the roles read < write < admin. Without keys everybody may do everything,
-    /// and the service serves only on a loopback address.
+    /// API keys, as `role:key,role:key`. A key with the role read reads standings, one with write sends events too, and one with
+    /// admin may do everything. Without keys everybody may do everything, and the service serves only on a loopback address.
     #[arg(
         long,
         env = "STANDINGS_API_KEYS",
@@ -316,7 +316,7 @@ impl ServeArgs {
             IpAddr::V4(ip) => ip.is_loopback(),
             IpAddr::V6(ip) => ip.is_loopback(),
         };
-        if self.api_keys.is_open() && !is_loopback && !self.allow_open {
+        if self.api_keys.is_empty() && !is_loopback && !self.allow_open {
             return Err(ConfigError::OpenToTheNetwork(self.listen));
         }
         let needs_replicas = [
@@ -425,7 +425,7 @@ mod tests {
             assert_eq!(serve.drain_seconds, 2);
             assert!(serve.allow_open);
             assert!(matches!(&serve.cors_origins, CorsOrigins::Listed(two) if two.len() == 2));
-            assert!(!serve.api_keys.is_open());
+            assert!(!serve.api_keys.is_empty());
         }
         let cli = read(&["healthcheck"], &file).unwrap();
         assert!(matches!(cli.command, Some(Command::Healthcheck { url }) if url == "http://h"));

@@ -126,7 +126,7 @@ async fn serve_on(
     let app = Arc::new(App {
         service,
         metrics: Some(metrics),
-        is_open: args.api_keys.is_open(),
+        is_open: args.api_keys.is_empty(),
         memory: Memory::new(usize::from(args.request_memory_mb) << 20),
         shutdown: stopping.clone(),
     });

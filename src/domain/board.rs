@@ -172,6 +172,9 @@ pub struct Definition {
     #[serde(default)]
     #[schema(max_length = 256, example = "Run heroes")]
     pub title: String,
+    /// Whether anybody may read its standings and its summary, also where API keys are configured.
+    #[serde(default)]
+    pub public: bool,
     /// What a score does to a standing.
     #[serde(default)]
     pub update: Update,

@@ -19,6 +19,11 @@ pub enum IdError {
         "a board id has 1 to 64 of the characters A-Z a-z 0-9 . _ - and begins with a letter or a digit"
     )]
     Board,
+    /// The name of an API key breaks its pattern.
+    #[error(
+        "the name of a key has 1 to 64 of the characters A-Z a-z 0-9 . _ - and begins with a letter or a digit"
+    )]
+    Key,
     /// A member or event id is empty or too long.
     #[error("an id has 1 to 128 bytes of UTF-8, not {0}")]
     Length(usize),

@@ -1,6 +1,7 @@
 //! The origins that browsers may call from.
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use axum::http::{HeaderName, HeaderValue, Method, header};
 use thiserror::Error;
@@ -8,6 +9,9 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 use url::Url;
 
 use super::{freshness, observe, ratelimit};
+
+/// For how long a browser may keep what a preflight was answered. None keeps it for longer than two hours.
+const PREFLIGHT_TIME_MAX: Duration = Duration::from_hours(2);
 
 /// Origins, separated by commas; or `*` for all. API keys travel in a header that pages set themselves, and never in what a
 /// browser sends along by itself (cookies): so a page of another origin can do only what it has a key for.
@@ -98,6 +102,7 @@ impl CorsOrigins {
                 HeaderName::from_static("idempotency-key"),
                 observe::REQUEST_ID,
             ])
+            .max_age(PREFLIGHT_TIME_MAX)
             .expose_headers([
                 header::ETAG,
                 header::RETRY_AFTER,

@@ -13,6 +13,7 @@ use utoipa::openapi::{Object, RefOr, Schema};
 use utoipa::{IntoParams, PartialSchema, ToSchema};
 
 use super::App;
+use super::auth::Caller;
 use super::extract::{JsonBytes, Path, Query, board_id, parse_json};
 use super::memory::Written;
 use super::problem::{INTERNAL, INVALID_PARAMETER, Problem, ProblemBody, VALIDATION_FAILED};
@@ -490,6 +491,7 @@ pub async fn post_one(
 pub async fn post_many(
     State(app): State<Arc<App>>,
     Query(params): Query<SubmitParams>,
+    caller: Caller,
     headers: HeaderMap,
     body: JsonBytes,
 ) -> Result<Written, Problem> {
@@ -507,7 +509,9 @@ pub async fn post_many(
             let event = parse_json::<EventBody<'_>>(raw.get().as_bytes())?;
             let key = key.filter(|_| event.id.is_none());
             let id = key.map(|key| format!("{key}/{index}"));
-            sound.push(event.check(None, id.as_deref())?);
+            let event = event.check(None, id.as_deref())?;
+            caller.require_board(Some(&event.board))?;
+            sound.push(event);
             Ok(sound.len() - 1)
         })
         .collect();

@@ -8,8 +8,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::App;
+use super::auth::Caller;
 use super::extract::{Path, Query, board_id, member_id};
 use super::problem::{INVALID_PARAMETER, Problem, ProblemBody};
+use crate::domain::access::Scope;
 use crate::domain::board::Board;
 use crate::domain::event::Origin;
 use crate::domain::ids::{IdError, Label};
@@ -112,7 +114,7 @@ impl QuotaState {
 /// Read what is left of a board's quotas.
 ///
 /// What an event of this voter, for this member, … would find now. Those quotas are left out that go by something
-/// which the request does not name.
+/// which the request does not name. To name a voter, a member, a device or an address takes the scope `configure`.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/quotas", tag = "events", operation_id = "get_quotas",
     params(
@@ -128,6 +130,7 @@ pub async fn get(
     State(app): State<Arc<App>>,
     Path(board): Path<String>,
     Query(params): Query<QuotasParams>,
+    caller: Caller,
 ) -> Result<JsonResponse<QuotaStates>, Problem> {
     let QuotasParams {
         voter,
@@ -136,6 +139,10 @@ pub async fn get(
         device,
         ip,
     } = params;
+    let names_others = [&voter, &member, &device, &ip];
+    if names_others.into_iter().any(Option::is_some) {
+        caller.require(Scope::Configure)?;
+    }
     let label = |name, text: &Option<String>| parsed(name, text.as_deref(), Label::parse);
     let request = QuotasRequest {
         board: board_id(&board)?,

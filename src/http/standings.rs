@@ -3,7 +3,6 @@
 pub mod answers;
 pub mod params;
 pub mod queries;
-pub mod rendered;
 
 use std::sync::Arc;
 
@@ -15,17 +14,30 @@ use self::params::{
     MemberParams, MemberPath, PageParams, Read, ReadHeaders, StandingPath, StatsParams,
     SubsetParams, entries_of_member, entries_of_page, member_view, page_view,
 };
-use self::rendered::Rendered;
 use super::App;
+use super::caching::Caching;
 use super::extract::{Path, member_id};
 use super::freshness;
 use super::memory::Taken;
 use super::problem::{INVALID_PARAMETER, Problem, ProblemBody};
+use super::rendered::Rendered;
 use crate::domain::ids::MemberId;
+use crate::domain::series::Track;
 use crate::service::page::FoundPage;
+use crate::service::period::Choice;
 use crate::service::standing::{FoundIn, StandingRequest, View};
 use crate::service::stats::StatsView;
 use crate::service::subset::{SUBSET_MAX, SubsetView};
+use crate::store::Dated;
+
+/// What caches may do with a read. Its address may mean another period tomorrow, and a replica may lack the last of its
+/// events.
+fn caching<T>(app: &App, request: &StandingRequest, found: &FoundIn<T>) -> Caching {
+    let names_period = matches!(request.choice, Choice::Key(_) | Choice::At(_));
+    Caching::of(app, &found.live.board)
+        .fixed_if(found.target.is_final && found.as_of.is_none() && names_period)
+        .restricted_if(request.track == Track::Real)
+}
 
 /// Answers a read of so many entries at the most. `render` writes what was found out, into the memory that was taken.
 async fn show<V: View, P>(
@@ -45,8 +57,10 @@ async fn show<V: View, P>(
         let taken = app.memory.for_read(entries).await?;
         let found = app.service.read(&request, view).await?;
         let rendered = render(&found, taken)?;
-        let dated = (&found.target, found.as_of);
-        Ok(rendered.answer(app, headers, &request.choice, dated))
+        Ok(Dated {
+            value: rendered.answer(headers, caching(app, &request, &found)),
+            as_of: found.as_of,
+        })
     };
     freshness::answer(app, request.freshness, read).await
 }

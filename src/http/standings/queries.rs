@@ -12,10 +12,11 @@ use utoipa::ToSchema;
 use super::answers::{MemberBody, PageBody};
 use super::params::{entries_of_member, entries_of_page, member_view, page_view, standing_request};
 use crate::domain::board::FieldError;
+use crate::domain::ids::BoardId;
 use crate::domain::series::Track;
 use crate::engine::reader::Size;
 use crate::http::App;
-use crate::http::auth::Granted;
+use crate::http::auth::Caller;
 use crate::http::extract::Json;
 use crate::http::freshness;
 use crate::http::memory::SMALL_ENTRIES_MAX;
@@ -146,7 +147,7 @@ impl QueryBody {
 )]
 pub async fn query(
     State(app): State<Arc<App>>,
-    granted: Granted,
+    caller: Caller,
     freshness: Freshness,
     Json(Queries { queries }, _): Json<Queries>,
 ) -> Result<Response, Problem> {
@@ -165,7 +166,7 @@ pub async fn query(
         return Err(Problem::invalid(vec![FieldError::new("/queries", detail)]));
     }
     let (app, queries) = (&*app, &queries);
-    let read = async |freshness| answers(app, queries, entries, (granted, freshness)).await;
+    let read = async |freshness| answers(app, queries, entries, (&caller, freshness)).await;
     freshness::answer(app, freshness, read).await
 }
 
@@ -174,7 +175,7 @@ async fn answers(
     app: &App,
     queries: &[QueryBody],
     entries: usize,
-    how: (Granted, Freshness),
+    how: (&Caller, Freshness),
 ) -> Result<Dated<Response>, Problem> {
     let size = if entries <= SMALL_ENTRIES_MAX {
         Size::Small
@@ -205,7 +206,7 @@ async fn answers(
 async fn answer(
     app: &App,
     query: &QueryBody,
-    how: (Granted, Freshness),
+    how: (&Caller, Freshness),
     size_in_all: Size,
 ) -> Result<(QueryResult, Option<Instant>), Problem> {
     let (QueryBody::Page {
@@ -224,6 +225,7 @@ async fn answer(
         track,
         ..
     }) = query;
+    how.0.require_board(BoardId::parse(board).ok().as_ref())?;
     let which = (key.as_deref(), at.as_deref(), *track);
     let request = StandingRequest {
         size: size_in_all,

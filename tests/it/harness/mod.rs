@@ -21,6 +21,7 @@ use std::task::Poll;
 
 use standings::clock::Clock;
 use standings::domain::time::Timestamp;
+use standings::engine::jobs::JobKind;
 use standings::http::auth::ApiKeys;
 use standings::http::connection::Times;
 use standings::http::listener::{self, Limits, Routers};
@@ -29,6 +30,7 @@ use standings::http::{App, Options, reserve, router};
 use standings::service::Service;
 use standings::store::{Address, Store};
 use standings::timeouts::TimeoutFactor;
+use standings::worker;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -127,7 +129,7 @@ impl Instance {
         let app = Arc::new(App {
             service: Arc::clone(&service),
             metrics: None,
-            is_open: keys.is_open(),
+            is_open: keys.is_empty(),
             memory: Memory::new(memory_mb << 20),
             shutdown: CancellationToken::new(),
         });
@@ -148,6 +150,18 @@ impl Instance {
             client,
             _serving: AbortOnDropHandle::new(serving),
         }
+    }
+}
+
+impl Instance {
+    /// Has it follow the API keys, as every instance does, until the value is dropped.
+    pub fn follow_api_keys(&self) -> AbortOnDropHandle<()> {
+        let (service, stop) = (Arc::clone(&self.service), CancellationToken::new());
+        AbortOnDropHandle::new(tokio::spawn(worker::repeat(
+            JobKind::ApiKeys,
+            service,
+            stop,
+        )))
     }
 }
 
