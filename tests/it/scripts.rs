@@ -1041,11 +1041,11 @@ async fn an_api_key_changes_if_it_is_what_was_seen_and_is_announced_in_the_same_
         let mut command = vec![&b"HMGET"[..], keys[5].as_bytes()];
         command.extend([&b"a"[..], b"b", b"c"]);
         let reply = redis.run(&command).await;
-        let text = |used: &Reply| match reply {
+        let text = |field: &Reply| match field {
             Reply::Nil => String::new(),
-            reply => reply.text(),
+            field => field.text(),
         };
-        used.list().iter().map(text).collect::<Vec<_>>()
+        reply.list().iter().map(text).collect::<Vec<_>>()
     };
     assert_eq!(note(&["a", "10", "c", "10"]).await, ["10", "", ""]);
     assert_eq!(note(&["a", "9", "b", "11"]).await, ["10", "11", ""]);
