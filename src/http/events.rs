@@ -372,7 +372,7 @@ impl EventResult {
             Status::Unchanged => EventStatus::Unchanged,
         };
         Self {
-            id: incoming.id.as_ref().map(ToString::to_string),
+            id: incoming.id.as_ref().map(|id| id.as_sent().to_owned()),
             board: Some(board.id.to_string()),
             member: Some(incoming.member.to_string()),
             status,
@@ -432,6 +432,7 @@ pub async fn post_one(
     State(app): State<Arc<App>>,
     Path(board): Path<String>,
     Query(params): Query<SubmitParams>,
+    caller: Caller,
     headers: HeaderMap,
     body: JsonBytes,
 ) -> Result<(HeaderMap, JsonResponse<EventResult>), Problem> {
@@ -449,7 +450,7 @@ pub async fn post_one(
         let is_batch = problem.kind == VALIDATION_FAILED && body.is_array();
         if is_batch { one_event_only() } else { problem }
     })?;
-    let incoming = event.check(Some(&board), key)?;
+    let incoming = caller.send(event.check(Some(&board), key)?)?;
     let events = [incoming];
     let asked = Asked {
         detail: params.detail()?,
@@ -496,7 +497,7 @@ pub async fn post_many(
         .map(|raw| {
             let event = parse_json::<EventBody<'_>>(raw.get().as_bytes())?.check(None, None)?;
             caller.require_board(Some(&event.board))?;
-            sound.push(event);
+            sound.push(caller.send(event)?);
             Ok(sound.len() - 1)
         })
         .collect();
