@@ -294,7 +294,7 @@ impl Gate {
     }
 
     /// Who sends a request, and what it leaves of the rate of its key.
-    fn identify(&self, parts: &Parts) -> Result<(Caller, Option<Spent>), Problem> {
+    fn identify(&self, access: Access, parts: &Parts) -> Result<(Caller, Option<Spent>), Problem> {
         let Options {
             keys,
             players,
@@ -302,7 +302,7 @@ impl Gate {
             ..
         } = &self.options;
         if self.app.is_open {
-            if self.options.is_local {
+            if self.options.is_local && access.scope != Some(Scope::Read) {
                 local::check(parts, &self.options.cors_origins)?;
             }
             return Ok((Caller::anybody(), None));
@@ -351,7 +351,7 @@ impl Gate {
         parts: &mut Parts,
     ) -> (Option<Spent>, Result<(), Problem>) {
         let is_nobody = !parts.headers.contains_key(header::AUTHORIZATION);
-        let (caller, spent) = match self.identify(parts) {
+        let (caller, spent) = match self.identify(access, parts) {
             Ok((caller, spent)) => (Ok(caller), spent),
             Err(problem) => (Err(problem), None),
         };

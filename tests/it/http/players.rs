@@ -286,7 +286,7 @@ async fn a_player_reads_and_sends_and_does_nothing_else() {
             if route.path.contains("{board}") {
                 assert_eq!(send(&player, route, "other").await.status, 403, "{name}");
             }
-            assert_eq!(status == 401, false, "{name}");
+            assert_ne!(status, 401, "{name}");
         }
     }
 }
