@@ -5,6 +5,7 @@
 
 use std::convert::Infallible;
 use std::fmt;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -16,11 +17,11 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use tower::{Layer, Service};
 
-use super::App;
+use super::players::Player;
 use super::problem::{
     FORBIDDEN, INTERNAL, Problem, RATE_LIMITED, STORE_UNAVAILABLE, UNAUTHENTICATED,
 };
-use super::ratelimit;
+use super::{App, Options, local, ratelimit};
 use crate::domain::access::{Boards, Grant, Rate, Scope, Scopes};
 use crate::domain::ids::BoardId;
 use crate::domain::secret::Digest;
@@ -28,6 +29,7 @@ use crate::domain::series::Track;
 use crate::engine::keyring::{Spent, Unfit};
 use crate::service::Error;
 use crate::service::api_keys::SECRET_PREFIX;
+use crate::service::events::Incoming;
 
 /// The shortest key of the configuration, in bytes. A key that is this short has to be random at least.
 const KEY_BYTES_MIN: usize = 8;
@@ -102,6 +104,8 @@ pub struct Access {
     pub boards: For,
     /// Whether anybody may on public boards.
     pub is_public: bool,
+    /// Whether players may who send events. What theirs may say the handler checks.
+    pub is_for_players: bool,
 }
 
 /// Which boards a key has to be for.
@@ -121,6 +125,7 @@ impl Access {
         scope: None,
         boards: For::All,
         is_public: false,
+        is_for_players: false,
     };
 
     /// This scope on the board of the path.
@@ -129,6 +134,7 @@ impl Access {
             scope: Some(scope),
             boards: For::Path,
             is_public: false,
+            is_for_players: false,
         }
     }
 
@@ -157,19 +163,51 @@ impl Access {
     }
 }
 
+impl Access {
+    /// The same for players too who send events.
+    #[must_use]
+    pub const fn for_players(self) -> Self {
+        Self {
+            is_for_players: true,
+            ..self
+        }
+    }
+}
+
 /// Who calls.
 #[derive(Clone, Debug)]
 pub struct Caller {
     scopes: Scopes,
     boards: Boards,
+    /// The player, if it is one, and where it calls from.
+    player: Option<(Arc<Player>, Option<IpAddr>)>,
 }
 
 impl Caller {
     /// Anybody, where there are no keys.
     fn anybody() -> Self {
+        Self::with(Scopes::ALL, Boards::all())
+    }
+
+    fn with(scopes: Scopes, boards: Boards) -> Self {
         Self {
-            scopes: Scopes::ALL,
-            boards: Boards::all(),
+            scopes,
+            boards,
+            player: None,
+        }
+    }
+
+    /// The player, if it is one, and where it calls from.
+    pub(super) fn player(&self) -> Option<(&Player, Option<IpAddr>)> {
+        let (player, ip) = self.player.as_ref()?;
+        Some((player, *ip))
+    }
+
+    /// An event as the caller may send it.
+    pub(super) fn send(&self, event: Incoming) -> Result<Incoming, Problem> {
+        match self.player() {
+            Some((player, ip)) => player.send(event, ip),
+            None => Ok(event),
         }
     }
 
@@ -202,7 +240,10 @@ impl Caller {
 
     /// Checks what a route needs.
     async fn check(&self, access: Access, parts: &mut Parts) -> Result<(), Problem> {
-        if let Some(scope) = access.scope {
+        let player = self.player().filter(|_| access.is_for_players);
+        if let Some(scope) = access.scope
+            && !player.is_some_and(|(player, _)| player.sends())
+        {
             self.require(scope)?;
         }
         if self.boards.are_all() {
@@ -235,13 +276,13 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
 /// Tells who calls.
 pub struct Gate {
     app: Arc<App>,
-    keys: ApiKeys,
+    options: Options,
 }
 
 impl Gate {
-    /// A gate that knows these keys.
-    pub fn new(app: Arc<App>, keys: ApiKeys) -> Self {
-        Self { app, keys }
+    /// A gate that knows the keys of these options.
+    pub fn new(app: Arc<App>, options: Options) -> Self {
+        Self { app, options }
     }
 
     /// What stands before a route.
@@ -252,24 +293,41 @@ impl Gate {
         }
     }
 
-    /// Who sends these headers, and what the request leaves of the rate of its key.
-    fn identify(&self, headers: &HeaderMap) -> Result<(Caller, Option<Spent>), Problem> {
+    /// Who sends a request, and what it leaves of the rate of its key.
+    fn identify(&self, access: Access, parts: &Parts) -> Result<(Caller, Option<Spent>), Problem> {
+        let Options {
+            keys,
+            players,
+            proxies,
+            ..
+        } = &self.options;
         if self.app.is_open {
+            if self.options.is_local && access.scope != Some(Scope::Read) {
+                local::check(parts, &self.options.cors_origins)?;
+            }
             return Ok((Caller::anybody(), None));
         }
         let unknown = "send a valid API key: `Authorization: Bearer <key>`";
         let unknown = Problem::new(UNAUTHENTICATED, unknown);
-        let Some(sent) = bearer(headers) else {
+        let Some(sent) = bearer(&parts.headers) else {
             return Err(unknown);
         };
-        if let Some(scopes) = self.keys.scopes_of(&Digest::of(sent)) {
-            let boards = Boards::all();
-            return Ok((Caller { scopes, boards }, None));
+        if let Some(scopes) = keys.scopes_of(&Digest::of(sent)) {
+            return Ok((Caller::with(scopes, Boards::all()), None));
+        }
+        let engine = &self.app.service.engine;
+        if !players.is_empty() && sent.split('.').count() == 3 {
+            let token = players.verify(sent, engine.clock.now())?;
+            let ip = proxies.client(&parts.headers, &parts.extensions);
+            let caller = Caller {
+                player: Some((Arc::new(token.player), ip)),
+                ..Caller::with(token.scopes, token.boards)
+            };
+            return Ok((caller, None));
         }
         if !sent.starts_with(SECRET_PREFIX) {
             return Err(unknown);
         }
-        let engine = &self.app.service.engine;
         let key = engine.keyring.find(sent, engine.clock.now());
         let key = key.map_err(|unfit| match unfit {
             Unfit::Unknown => unknown,
@@ -281,7 +339,7 @@ impl Gate {
             ),
         })?;
         let Grant { scopes, boards, .. } = key.grant().clone();
-        Ok((Caller { scopes, boards }, key.spend()))
+        Ok((Caller::with(scopes, boards), key.spend()))
     }
 }
 
@@ -293,7 +351,7 @@ impl Gate {
         parts: &mut Parts,
     ) -> (Option<Spent>, Result<(), Problem>) {
         let is_nobody = !parts.headers.contains_key(header::AUTHORIZATION);
-        let (caller, spent) = match self.identify(&parts.headers) {
+        let (caller, spent) = match self.identify(access, parts) {
             Ok((caller, spent)) => (Ok(caller), spent),
             Err(problem) => (Err(problem), None),
         };
@@ -331,10 +389,9 @@ impl Gate {
             Err(Error::BoardNotFound(_)) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        Ok(live.board.definition.public.then(|| Caller {
-            scopes: Scopes::from_iter([Scope::Read]),
-            boards: Boards::one(&id),
-        }))
+        let read = Scopes::from_iter([Scope::Read]);
+        let visitor = || Caller::with(read, Boards::one(&id));
+        Ok(live.board.definition.public.then(visitor))
     }
 }
 

@@ -83,6 +83,15 @@ fn origin(text: &str) -> Result<HeaderValue, OriginError> {
 }
 
 impl CorsOrigins {
+    /// Whether this one is among them.
+    pub(super) fn has(&self, origin: &HeaderValue) -> bool {
+        match self {
+            Self::None => false,
+            Self::Listed(origins) => origins.contains(origin),
+            Self::All => true,
+        }
+    }
+
     /// What lets browsers call from them; `None` where there are none.
     pub(super) fn layer(&self) -> Option<CorsLayer> {
         let origins = match self {
@@ -92,7 +101,13 @@ impl CorsOrigins {
         };
         let layer = CorsLayer::new()
             .allow_origin(origins)
-            .allow_methods([Method::GET, Method::POST, Method::PUT, Method::DELETE])
+            .allow_methods([
+                Method::GET,
+                Method::POST,
+                Method::PUT,
+                Method::PATCH,
+                Method::DELETE,
+            ])
             .allow_headers([
                 header::AUTHORIZATION,
                 header::CACHE_CONTROL,

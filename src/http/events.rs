@@ -383,7 +383,7 @@ impl EventResult {
             Status::Unchanged => EventStatus::Unchanged,
         };
         Self {
-            id: incoming.id.as_ref().map(ToString::to_string),
+            id: incoming.id.as_ref().map(|id| id.as_sent().to_owned()),
             board: Some(board.id.to_string()),
             member: Some(incoming.member.to_string()),
             status,
@@ -443,6 +443,7 @@ pub async fn post_one(
     State(app): State<Arc<App>>,
     Path(board): Path<String>,
     Query(params): Query<SubmitParams>,
+    caller: Caller,
     headers: HeaderMap,
     body: JsonBytes,
 ) -> Result<(HeaderMap, JsonResponse<EventResult>), Problem> {
@@ -452,7 +453,7 @@ pub async fn post_one(
         let is_batch = problem.kind == VALIDATION_FAILED && body.is_array();
         if is_batch { one_event_only() } else { problem }
     })?;
-    let incoming = event.check(Some(&board), key)?;
+    let incoming = caller.send(event.check(Some(&board), key)?)?;
     let events = Arc::from([incoming]);
     let report = Report {
         detail: params.detail()?,
@@ -511,7 +512,7 @@ pub async fn post_many(
             let id = key.map(|key| format!("{key}/{index}"));
             let event = event.check(None, id.as_deref())?;
             caller.require_board(Some(&event.board))?;
-            sound.push(event);
+            sound.push(caller.send(event)?);
             Ok(sound.len() - 1)
         })
         .collect();

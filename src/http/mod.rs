@@ -12,9 +12,12 @@ pub mod freshness;
 pub mod health;
 pub mod initial;
 pub mod listener;
+mod local;
 pub mod memory;
 pub mod observe;
+pub mod players;
 pub mod problem;
+pub mod proxies;
 pub mod quotas;
 pub mod ratelimit;
 pub mod rendered;
@@ -43,7 +46,9 @@ use self::auth::{ApiKeys, Gate};
 use self::cors::CorsOrigins;
 use self::memory::Memory;
 use self::observe::Observed;
+use self::players::PlayerKeys;
 use self::problem::{OVERLOADED, Problem};
+use self::proxies::TrustedProxies;
 use crate::service::Service;
 
 /// What handlers work with.
@@ -67,6 +72,19 @@ pub struct Options {
     pub keys: ApiKeys,
     /// The origins that browsers may call from.
     pub cors_origins: CorsOrigins,
+    /// The keys of players' tokens.
+    pub players: PlayerKeys,
+    /// The proxies that tell the addresses of clients.
+    pub proxies: TrustedProxies,
+    /// Whether the service is for its own machine: on a loopback address.
+    pub is_local: bool,
+}
+
+impl Options {
+    /// Whether there are no keys, so that everybody may do everything.
+    pub fn is_open(&self) -> bool {
+        self.keys.is_empty() && self.players.is_empty()
+    }
 }
 
 #[derive(utoipa::OpenApi)]
@@ -96,7 +114,7 @@ impl Modify for ApiKeyScheme {
         let scheme = HttpBuilder::new()
             .scheme(HttpAuthScheme::Bearer)
             .description(Some(
-                "An API key, where any are configured. Each operation names the scope that it needs; the scope `admin` stands for all.",
+                "An API key, where any are configured, or the token of a player. Each operation names the scope that it needs; the scope `admin` stands for all.",
             ));
         if let Some(components) = document.components.as_mut() {
             components.add_security_scheme("api_key", SecurityScheme::Http(scheme.build()));
@@ -210,7 +228,7 @@ pub fn reserve(app: Arc<App>) -> Router {
 
 /// The whole service over HTTP.
 pub fn router(app: Arc<App>, options: &Options) -> Router {
-    let gate = Arc::new(Gate::new(Arc::clone(&app), options.keys.clone()));
+    let gate = Arc::new(Gate::new(Arc::clone(&app), options.clone()));
     let (table, _) = table::router(OpenApiRouter::new(), Some(&gate)).split_for_parts();
     let document = Arc::new(document());
     let timeouts = app.service.engine.store.timeouts;

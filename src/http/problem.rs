@@ -58,6 +58,8 @@ kinds! {
         "Send a valid API key: `Authorization: Bearer <key>`. `detail` says what is wrong with one that was sent.";
     FORBIDDEN = FORBIDDEN, "forbidden", "Not allowed",
         "The API key is valid, but does not allow this: `detail` names the scope that it lacks, or says that it is for other boards. Whether such a board is there makes no difference. Nothing was done.";
+    FOREIGN_ORIGIN = FORBIDDEN, "foreign-origin", "Foreign host or origin",
+        "The service has no API keys, and so takes writes only from its own machine: the request names a host that is not this machine, or comes from a page of another origin. Nothing was done.";
     BOARD_NOT_FOUND = NOT_FOUND, "board-not-found", "Board not found",
         "There is no board of that name. `PUT /v1/boards/{board}` makes one.";
     KEY_NOT_FOUND = NOT_FOUND, "key-not-found", "API key not found",

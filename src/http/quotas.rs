@@ -114,7 +114,8 @@ impl QuotaState {
 /// Read what is left of a board's quotas.
 ///
 /// What an event of this voter, for this member, … would find now. Those quotas are left out that go by something
-/// which the request does not name. To name a voter, a member, a device or an address takes the scope `configure`.
+/// which the request does not name. To name a voter, a member, a device or an address takes the scope `configure`. A player finds
+/// what is left for itself.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/quotas", tag = "events", operation_id = "get_quotas",
     params(
@@ -139,19 +140,28 @@ pub async fn get(
         device,
         ip,
     } = params;
-    let names_others = [&voter, &member, &device, &ip];
-    if names_others.into_iter().any(Option::is_some) {
+    let label = |name, text: &Option<String>| parsed(name, text.as_deref(), Label::parse);
+    let mut origin = Origin {
+        voter: label("voter", &voter)?,
+        channel: label("channel", &channel)?,
+        device: label("device", &device)?,
+        ip: parsed("ip", ip.as_deref(), Network::parse)?,
+    };
+    let player = caller.player();
+    let is_other = |name: &String| player.is_none_or(|(player, _)| player.is_other(name));
+    let names_others = voter.iter().chain(&member).any(is_other);
+    if names_others || device.is_some() || ip.is_some() {
         caller.require(Scope::Configure)?;
     }
-    let label = |name, text: &Option<String>| parsed(name, text.as_deref(), Label::parse);
+    if let Some((player, ip)) = player {
+        origin = Origin {
+            channel: origin.channel,
+            ..player.origin(ip)
+        };
+    }
     let request = QuotasRequest {
         board: board_id(&board)?,
-        origin: Origin {
-            voter: label("voter", &voter)?,
-            channel: label("channel", &channel)?,
-            device: label("device", &device)?,
-            ip: parsed("ip", ip.as_deref(), Network::parse)?,
-        },
+        origin,
         member: member.as_deref().map(member_id).transpose()?,
     };
     let FoundQuotas { live, now, counts } = app.service.quotas(&request).await?;

@@ -1036,16 +1036,16 @@ async fn an_api_key_changes_if_it_is_what_was_seen_and_is_announced_in_the_same_
     assert_eq!(news.list()[1].text(), "3");
     assert_eq!(news.list()[2], Reply::texts(&["a", "b"]));
     let note = async |uses: &[&str]| {
-        let uses: Vec<&[u8]> = uses.iter().map(|text| text.as_bytes()).collect();
-        run(&redis, &script::API_KEY_USES, &keys[4..], &uses).await;
+        let args: Vec<&[u8]> = uses.iter().map(|text| text.as_bytes()).collect();
+        run(&redis, &script::API_KEY_USES, &keys[4..], &args).await;
         let mut command = vec![&b"HMGET"[..], keys[5].as_bytes()];
         command.extend([&b"a"[..], b"b", b"c"]);
-        let reply = redis.run(&command).await;
-        let text = |field: &Reply| match field {
+        let noted = redis.run(&command).await;
+        let text = |noted: &Reply| match noted {
             Reply::Nil => String::new(),
-            field => field.text(),
+            noted => noted.text(),
         };
-        reply.list().iter().map(text).collect::<Vec<_>>()
+        noted.list().iter().map(text).collect::<Vec<_>>()
     };
     assert_eq!(note(&["a", "10", "c", "10"]).await, ["10", "", ""]);
     assert_eq!(note(&["a", "9", "b", "11"]).await, ["10", "11", ""]);

@@ -13,7 +13,7 @@ use crate::harness::{Client, World};
 const KEYS: &str = "read:a-reader,write:a-writer,admin:an-admin";
 
 /// Sends the request of a route, for a board, without a body that makes sense.
-async fn send(client: &Client, route: &Route, board: &str) -> Answer {
+pub async fn send(client: &Client, route: &Route, board: &str) -> Answer {
     let address = route
         .path
         .replace("{board}", board)
@@ -62,6 +62,7 @@ async fn every_route_needs_its_scope_on_its_board() {
             scope,
             boards,
             is_public,
+            ..
         } = route.access;
         let Some(scope) = scope else {
             let status = send(open, &route, "own-1").await.status;
