@@ -737,7 +737,7 @@ mod tests {
     fn defaults_are_what_the_contract_says() {
         let shown = serde_json::to_value(definition(r#"{"windows": ["day"]}"#)).unwrap();
         let expected = serde_json::json!({
-            "title": "", "update": "sum", "order": "desc", "decimals": 0, "ties": "first",
+            "title": "", "public": false, "update": "sum", "order": "desc", "decimals": 0, "ties": "first",
             "ranking": "ordinal", "timezone": "UTC", "week_start": "monday", "windows": ["day"],
             "season": null, "carryover": {}, "accept_late": "48h", "idempotency": "1h",
             "retention": {}, "quotas": [], "max_attempts": {}, "score_min": null, "score_max": null,
