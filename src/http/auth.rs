@@ -365,7 +365,9 @@ impl Gate {
             Err(problem) => (Err(problem), None),
         };
         if let Some(Spent {
-            rate, left: None, ..
+            rate,
+            remaining: None,
+            ..
         }) = spent
         {
             return (spent, Decision::Refused(too_fast(rate)));
