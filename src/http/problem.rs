@@ -89,7 +89,7 @@ kinds! {
     PAYLOAD_TOO_LARGE = PAYLOAD_TOO_LARGE, "payload-too-large", "Payload too large",
         "The body has more than 1 MiB. Nothing was done.";
     URI_TOO_LONG = URI_TOO_LONG, "uri-too-long", "Address too long",
-        "The address has more than 64 KiB. Nothing was done.";
+        "The address has more than 65,534 bytes. Nothing was done.";
     HEAD_TOO_LARGE = REQUEST_HEADER_FIELDS_TOO_LARGE, "head-too-large", "Head too large",
         "The head of the request has more than 128 KiB or more than 100 headers. Nothing was done.";
     UNSUPPORTED_MEDIA_TYPE = UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", "Unsupported media type",
