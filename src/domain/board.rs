@@ -239,13 +239,13 @@ pub struct Definition {
     #[serde(default)]
     #[schema(value_type = BTreeMap<String, u64>, example = json!({"day": 3}))]
     pub max_attempts: BTreeMap<Unit, u64>,
-    /// How much one event counts in what is shown. The *real* standings, without weights and initial scores, are
-    /// kept beside them: `track=real`. Only with `update: sum`.
+    /// How much one event counts in what is shown. The *raw* standings, without weights and initial scores, are
+    /// kept beside them: `raw=true`. Only with `update: sum`.
     #[serde(default)]
     #[schema(value_type = Option<Weights>)]
     pub weight: Option<Weights>,
     /// The periods, of those among the windows, in which members have their initial scores from the beginning
-    /// (`PUT /v1/boards/{board}/initial`). Only with `update: sum`; rolling windows don't count them.
+    /// (`PATCH /v1/boards/{board}/initial-scores`). Only with `update: sum`; rolling windows don't count them.
     #[serde(default)]
     #[schema(value_type = Vec<String>, example = json!(["day", "all"]))]
     pub initial: BTreeSet<Unit>,

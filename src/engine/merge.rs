@@ -115,10 +115,7 @@ impl<'a> Merged<'a> {
         behind.sort_unstable();
         let around = usize::try_from(around).unwrap_or(usize::MAX);
         let ahead = &ahead[ahead.len().saturating_sub(around)..];
-        let listed = self
-            .keep_top
-            .map_or(u64::MAX, |keep_top| keep_top - position);
-        let listed = usize::try_from(listed).unwrap_or(usize::MAX);
+        let listed = usize::try_from(self.listed_behind(position)).unwrap_or(usize::MAX);
         behind.truncate(around.saturating_add(1).min(listed));
         if behind.first() != Some(&&mark) {
             // It has moved in between.
@@ -211,24 +208,42 @@ impl<'a> Merged<'a> {
 
     /// How many members there are, and `count` entries behind the first `offset`.
     async fn list(&self, offset: u64, count: u64) -> Result<(u64, Vec<Entry>), ReadError> {
-        let count = match self.keep_top {
-            Some(keep_top) => count.min(keep_top.saturating_sub(offset)),
-            None => count,
-        };
         let begin = self.begin_of(offset).await?;
+        self.gather(&begin, Some(offset), count).await
+    }
+
+    /// How many members there are, and `count` entries from a mark on.
+    pub(crate) async fn list_from(
+        &self,
+        begin: &Mark,
+        count: u64,
+    ) -> Result<(u64, Vec<Entry>), ReadError> {
+        self.gather(begin, None, count).await
+    }
+
+    /// How many members there are, and `count` entries from a mark on, or from a position that is not far behind it.
+    async fn gather(
+        &self,
+        begin: &Mark,
+        offset: Option<u64>,
+        count: u64,
+    ) -> Result<(u64, Vec<Entry>), ReadError> {
+        let count = count.min(self.listed_behind(offset.unwrap_or(0)));
         let shards = self.live.shards.len();
         // At first each shard is asked for its share and some more.
-        let share = (SKIP_MAX.min(offset) + count).div_ceil(shards as u64);
+        let share = (SKIP_MAX.min(offset.unwrap_or(0)) + count).div_ceil(shards as u64);
         let mut wanted = vec![share + share / 4 + 4; shards];
         loop {
-            let slices = self.slices(&begin, |shard| (0, wanted[shard])).await?;
+            let slices = self.slices(begin, |shard| (0, wanted[shard])).await?;
             let has_more = |shard: &usize| slices[*shard].entries.len() as u64 >= wanted[*shard];
             let total = slices.iter().map(|slice| slice.total).sum();
             let position: u64 = slices.iter().map(|slice| slice.position).sum();
-            let Some(skip) = offset.checked_sub(position) else {
+            let from = offset.unwrap_or(position);
+            let Some(skip) = from.checked_sub(position) else {
                 // So many have moved ahead in between that the search has to begin anew.
                 return Err(ReadError::Retry);
             };
+            let count = count.min(self.listed_behind(from));
             // Behind the last entry of a shard that has more there may be others.
             let known_to = (0..shards)
                 .filter(has_more)
@@ -244,7 +259,7 @@ impl<'a> Merged<'a> {
                 let skip = usize::try_from(skip).unwrap_or(usize::MAX);
                 let count = usize::try_from(count).unwrap_or(usize::MAX);
                 let page = marks.into_iter().skip(skip).take(count);
-                let entries = self.ranked(offset, page).await?;
+                let entries = self.ranked(from, page).await?;
                 return Ok((total, entries));
             }
             let short: Vec<usize> = (0..shards)
@@ -255,6 +270,12 @@ impl<'a> Merged<'a> {
                 wanted[shard] = (wanted[shard] * 2).min(skip + count);
             }
         }
+    }
+
+    /// How many entries can be listed behind a position.
+    fn listed_behind(&self, position: u64) -> u64 {
+        let keep_top = self.keep_top.unwrap_or(u64::MAX);
+        keep_top.saturating_sub(position)
     }
 
     /// A mark that lies no further than [`SKIP_MAX`] ahead of the position `offset`.

@@ -147,11 +147,12 @@ fn too_low(role: Role, needed: Role) -> Problem {
 pub struct Granted(Role);
 
 impl Granted {
-    /// The track that is asked for: the real one is for those who may write.
-    pub fn track(self, track: Option<Track>) -> Result<Track, Problem> {
-        match track {
-            Some(Track::Real) if self.0 < Role::Write => Err(too_low(self.0, Role::Write)),
-            track => Ok(track.unwrap_or_default()),
+    /// The track that is asked for: the raw one is for those who may write.
+    pub fn track(self, is_raw: bool) -> Result<Track, Problem> {
+        match (is_raw, self.0 >= Role::Write) {
+            (false, _) => Ok(Track::Shown),
+            (true, true) => Ok(Track::Raw),
+            (true, false) => Err(too_low(self.0, Role::Write)),
         }
     }
 }

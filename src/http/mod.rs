@@ -209,7 +209,7 @@ fn routes(keys: &ApiKeys) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(boards::patch))
         .routes(routes!(shards::put))
         .routes(routes!(boards::delete))
-        .routes(routes!(initial::put));
+        .routes(routes!(initial::patch));
     let open = OpenApiRouter::new()
         .routes(routes!(health::livez))
         .routes(routes!(health::readyz))

@@ -10,7 +10,7 @@ use fred::types::Value;
 use serde::Serialize;
 use tokio::sync::OnceCell;
 
-use super::args::{LayoutArgs, pack, ranking_name, shown_score};
+use super::args::{LayoutArgs, pack, ranking_name, shown_score, stored_score};
 use super::dispatch::{Freshness, Store};
 use super::protocol::queries;
 use super::reply::{Reply, require};
@@ -22,7 +22,7 @@ use crate::domain::period::Period;
 use crate::domain::score::{SCORE_MAX, Score};
 use crate::domain::series::Standing;
 use crate::domain::shard::Shard;
-use crate::domain::ties::TieKey;
+use crate::domain::ties::{TIE_KEY_BYTES, TieKey};
 use crate::domain::time::Timestamp;
 
 /// One line of a standing.
@@ -117,6 +117,21 @@ impl Mark {
         Self {
             score: self.score,
             member: Bytes::new(),
+        }
+    }
+
+    /// Right behind a member that has reached this score then.
+    pub fn behind(board: &Board, score: Score, reached_at: Timestamp, member: &MemberId) -> Self {
+        let time = TieKey::new(board.definition.ties, reached_at).number();
+        let tie_key = match board.layout().prefixed {
+            true => &time.to_be_bytes()[size_of::<u64>() - TIE_KEY_BYTES..],
+            false => &[],
+        };
+        // No id has a zero byte: between a member and this mark there is none.
+        let member = [tie_key, member.as_str().as_bytes(), b"\0"].concat();
+        Self {
+            score: stored_score(board, score),
+            member: member.into(),
         }
     }
 

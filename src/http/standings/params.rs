@@ -9,7 +9,6 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use utoipa::IntoParams;
 
-use crate::domain::series::Track;
 use crate::engine::reader::Size;
 use crate::http::App;
 use crate::http::auth::Granted;
@@ -80,8 +79,8 @@ pub struct ReadHeaders {
     cache_control: Option<String>,
 }
 
-/// Which of a window's standings: `key`, `at` and `track`.
-pub(super) type Which<'a> = (Option<&'a str>, Option<&'a str>, Option<Track>);
+/// Which of a window's standings: `key`, `at` and `raw`.
+pub(super) type Which<'a> = (Option<&'a str>, Option<&'a str>, bool);
 
 /// The parameters of a read.
 pub trait ReadParams: DeserializeOwned + Send + Sync {
@@ -104,14 +103,15 @@ macro_rules! read_params {
             /// The period that holds this instant; not together with `key`.
             #[param(format = DateTime)]
             at: Option<String>,
-            /// `real`: without weights and initial scores; needs the role `write`.
-            #[param(inline)]
-            track: Option<Track>,
+            /// `true`: the true count, without weights and initial scores; needs the role `write`.
+            #[serde(default)]
+            #[param(default = false)]
+            raw: bool,
         }
 
         impl ReadParams for $name {
             fn which(&self) -> Which<'_> {
-                (self.key.as_deref(), self.at.as_deref(), self.track)
+                (self.key.as_deref(), self.at.as_deref(), self.raw)
             }
         }
     };
@@ -159,14 +159,14 @@ read_params! {
 pub(super) fn standing_request(
     board: &str,
     window: String,
-    (key, at, track): Which<'_>,
+    (key, at, is_raw): Which<'_>,
     (granted, freshness): (Granted, Freshness),
 ) -> Result<StandingRequest, Problem> {
     Ok(StandingRequest {
         board: board_id(board)?,
         window,
         choice: choice(key, at)?,
-        track: granted.track(track)?,
+        track: granted.track(is_raw)?,
         freshness,
         size: Size::Small,
     })

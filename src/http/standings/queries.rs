@@ -12,7 +12,6 @@ use utoipa::ToSchema;
 use super::answers::{MemberBody, PageBody};
 use super::params::{entries_of_member, entries_of_page, member_view, page_view, standing_request};
 use crate::domain::board::FieldError;
-use crate::domain::series::Track;
 use crate::engine::reader::Size;
 use crate::http::App;
 use crate::http::auth::Granted;
@@ -49,7 +48,7 @@ pub enum QueryBody {
         at: Option<String>,
         /// As in the route of a page.
         #[serde(default)]
-        track: Option<Track>,
+        raw: bool,
         /// As in the route of a page.
         #[serde(default)]
         #[schema(minimum = 1, maximum = 1_000_000_000_u64)]
@@ -78,7 +77,7 @@ pub enum QueryBody {
         at: Option<String>,
         /// As in the route of a member.
         #[serde(default)]
-        track: Option<Track>,
+        raw: bool,
         /// Who.
         member: String,
         /// As in the route of a member.
@@ -213,7 +212,7 @@ async fn answer(
         window,
         key,
         at,
-        track,
+        raw,
         ..
     }
     | QueryBody::Member {
@@ -221,10 +220,10 @@ async fn answer(
         window,
         key,
         at,
-        track,
+        raw,
         ..
     }) = query;
-    let which = (key.as_deref(), at.as_deref(), *track);
+    let which = (key.as_deref(), at.as_deref(), *raw);
     let request = StandingRequest {
         size: size_in_all,
         ..standing_request(board, window.clone(), which, how)?

@@ -322,12 +322,12 @@ impl Model {
         }
     }
 
-    /// The real track: the same events on the board without weights and initial scores.
-    pub fn real(&self) -> Self {
-        let mut real = self.clone();
-        real.board.weight = None;
-        real.board.initial.clear();
-        real
+    /// The raw track: the same events on the board without weights and initial scores.
+    pub fn raw(&self) -> Self {
+        let mut raw = self.clone();
+        raw.board.weight = None;
+        raw.board.initial.clear();
+        raw
     }
 
     /// The instants of all events that were taken.

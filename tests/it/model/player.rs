@@ -561,7 +561,7 @@ impl Game<'_> {
             .push(format!("instance {instance} sets scores of {id}: {fields}"));
         let request = self.world.instances[instance]
             .client
-            .builder(Method::PUT, &format!("/v1/boards/{id}/initial"))
+            .builder(Method::PATCH, &format!("/v1/boards/{id}/initial-scores"))
             .header("content-type", "application/json")
             .body(format!("{{\"scores\": {{{fields}}}}}"));
         let answer = Client::send(request).await;

@@ -44,9 +44,9 @@ pub fn queries(
     period: i64,
     now: i64,
 ) -> Vec<Query> {
-    let track = [None, Some("shown"), Some("real")][random.below(3)];
-    let on_track = match track {
-        Some("real") => &model.real(),
+    let raw = [None, Some(false), Some(true)][random.below(3)];
+    let on_track = match raw {
+        Some(true) => &model.raw(),
         _ => model,
     };
     let view = View::new(on_track, id, window, period);
@@ -59,7 +59,7 @@ pub fn queries(
             unreachable!()
         };
         parameters.extend(choice.clone());
-        parameters.extend(track.map(|track| ("track".to_owned(), json!(track))));
+        parameters.extend(raw.map(|raw| ("raw".to_owned(), json!(raw))));
         let expected = match expected {
             _ if is_refused => Expected::Problem(400, "invalid-parameter"),
             Some(body) => Expected::Body(body),
