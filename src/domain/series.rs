@@ -123,6 +123,12 @@ impl Board {
         }
     }
 
+    /// How many members of a standing are listed, if it has so many.
+    pub fn listed(&self, total: u64) -> u64 {
+        let keep_top = self.definition.keep_top.map_or(u64::MAX, u64::from);
+        total.min(keep_top)
+    }
+
     /// The series that a window shows on a track.
     pub fn series(&self, window: Window, track: Track) -> Series {
         let list = match window {

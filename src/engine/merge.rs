@@ -74,6 +74,7 @@ impl<'a> Merged<'a> {
         };
         Ok(Page {
             total,
+            listed: self.live.board.listed(total),
             entries,
             me,
             ..Page::default()

@@ -41,6 +41,7 @@ use self::cors::CorsOrigins;
 use self::memory::Memory;
 use self::observe::Observed;
 use self::problem::{OVERLOADED, Problem};
+use self::standings::queries::QuerySchemas;
 use crate::service::Service;
 
 /// What handlers work with.
@@ -198,6 +199,7 @@ fn routes(keys: &ApiKeys) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(initial::get))
         .routes(routes!(standings::page))
         .routes(routes!(standings::subset))
+        .routes(routes!(standings::query_subset))
         .routes(routes!(standings::member))
         .routes(routes!(standings::stats))
         .routes(routes!(standings::queries::query));
@@ -229,6 +231,7 @@ pub fn document() -> OpenApi {
     let mut document = routes(&ApiKeys::default()).into_openapi();
     ApiKeyScheme.modify(&mut document);
     BoardSchemas.modify(&mut document);
+    QuerySchemas.modify(&mut document);
     CommonProblems.modify(&mut document);
     document
 }

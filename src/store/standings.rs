@@ -43,6 +43,8 @@ pub struct Entry {
 pub struct Page {
     /// How many members the standing has.
     pub total: u64,
+    /// How many of them are listed.
+    pub listed: u64,
     /// The part.
     pub entries: Vec<Entry>,
     /// The entry of the member that was asked for, if it is one.
@@ -123,9 +125,10 @@ impl Mark {
     /// Right behind a member that has reached this score then.
     pub fn behind(board: &Board, score: Score, reached_at: Timestamp, member: &MemberId) -> Self {
         let time = TieKey::new(board.definition.ties, reached_at).number();
-        let tie_key = match board.layout().prefixed {
-            true => &time.to_be_bytes()[size_of::<u64>() - TIE_KEY_BYTES..],
-            false => &[],
+        let tie_key = if board.layout().prefixed {
+            &time.to_be_bytes()[size_of::<u64>() - TIE_KEY_BYTES..]
+        } else {
+            &[]
         };
         // No id has a zero byte: between a member and this mark there is none.
         let member = [tie_key, member.as_str().as_bytes(), b"\0"].concat();
@@ -607,6 +610,7 @@ fn page(board: &Board, total: u64, offset: u64, reply: &mut Reply) -> Result<Pag
     };
     Ok(Page {
         total,
+        listed: board.listed(total),
         entries,
         me,
         ..Page::default()

@@ -69,6 +69,9 @@ pub struct PageBody {
     /// How many members it has, also those that `keep_top` does not list.
     #[schema(example = 1234)]
     pub total: u64,
+    /// How many entries all pages have together: as many as `total`, unless `keep_top` cuts the list.
+    #[schema(example = 1000)]
+    pub listed: u64,
     /// The page, from 1.
     pub page: u64,
     /// Entries per page.
@@ -224,6 +227,7 @@ impl PageBody {
         Self {
             standing: StandingBody::new(board.id.as_str(), &found.target),
             total: page.total,
+            listed: page.listed,
             page: view.page,
             size: view.size,
             entries,

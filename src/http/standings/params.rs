@@ -1,14 +1,16 @@
 //! What a read of a standing asks for: its path, its query and its headers.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
-use axum::http::HeaderMap;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, Uri};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use utoipa::IntoParams;
 
+use crate::domain::ids::MemberId;
 use crate::engine::reader::Size;
 use crate::http::App;
 use crate::http::auth::Granted;
@@ -17,6 +19,7 @@ use crate::http::problem::Problem;
 use crate::service::member::{AROUND_MAX, MemberView};
 use crate::service::page::{PAGE_MAX, PAGE_SIZE, PAGE_SIZE_MAX, PageView};
 use crate::service::standing::StandingRequest;
+use crate::service::subset::{SUBSET_MAX, SubsetView};
 use crate::store::Freshness;
 
 /// A read of one standing, taken apart.
@@ -27,6 +30,8 @@ pub struct Read<P> {
     pub params: P,
     /// The headers.
     pub headers: HeaderMap,
+    /// The address.
+    pub uri: Uri,
 }
 
 impl<P: ReadParams> FromRequestParts<Arc<App>> for Read<P> {
@@ -41,6 +46,7 @@ impl<P: ReadParams> FromRequestParts<Arc<App>> for Read<P> {
             request: standing_request(&board, window, params.which(), (granted, freshness))?,
             params,
             headers: std::mem::take(&mut parts.headers),
+            uri: std::mem::take(&mut parts.uri),
         })
     }
 }
@@ -51,10 +57,10 @@ impl<P: ReadParams> FromRequestParts<Arc<App>> for Read<P> {
 pub struct StandingPath {
     /// The board's id
     #[param(example = "run_hero")]
-    board: String,
+    pub(super) board: String,
     /// One of the board's windows
     #[param(example = "day")]
-    window: String,
+    pub(super) window: String,
 }
 
 /// The member that a path names.
@@ -144,7 +150,7 @@ read_params! {
 read_params! {
     /// Which members, and in which period.
     SubsetParams {
-        /// 1 to 500 member ids, separated by commas. (A member whose id contains a comma can be read alone.)
+        /// 1 to 500 member ids, separated by commas. `POST …/members/query` takes ids that contain commas.
         #[param(example = "999,alice")]
         pub(super) ids: String,
     }
@@ -152,7 +158,7 @@ read_params! {
 
 read_params! {
     /// Which period.
-    StatsParams {}
+    PeriodParams {}
 }
 
 /// Which standing a request names.
@@ -190,6 +196,18 @@ pub(super) fn member_view(member: &str, around: Option<u64>) -> Result<MemberVie
         member: member_id(member)?,
         around: around.transpose()?,
     })
+}
+
+/// Some members, each once; the error is what is wrong with how many there are.
+pub(super) fn subset_view(members: &[MemberId]) -> Result<SubsetView, String> {
+    let mut named = HashSet::new();
+    let distinct = members.iter().filter(|member| named.insert(*member));
+    let members: Vec<MemberId> = distinct.cloned().collect();
+    if (1..=SUBSET_MAX).contains(&members.len()) {
+        Ok(SubsetView { members })
+    } else {
+        Err(format!("must be 1 to {SUBSET_MAX} members"))
+    }
 }
 
 /// How many entries a page has at the most.

@@ -22,6 +22,8 @@ pub struct Rendered {
     body: Bytes,
     /// Tells it from others: its `ETag`.
     tag: HeaderValue,
+    /// What comes before and after it: its `Link`.
+    links: Option<HeaderValue>,
 }
 
 impl Rendered {
@@ -33,6 +35,7 @@ impl Rendered {
         let no_header = |_| Problem::new(INTERNAL, "an entity tag that is no header");
         Ok(Self {
             tag: HeaderValue::try_from(tag).map_err(no_header)?,
+            links: None,
             body,
         })
     }
@@ -47,6 +50,11 @@ impl Rendered {
             return Ok(rendered.clone());
         }
         Ok(page.memo.keep(Self::new(&body(), taken)?).clone())
+    }
+
+    /// The same with links.
+    pub fn linked(self, links: Option<HeaderValue>) -> Self {
+        Self { links, ..self }
     }
 
     /// The answer to a request with these headers: the document, or that the client has it. `choice` says whether the same
@@ -75,11 +83,14 @@ impl Rendered {
                 HeaderValue::from_static(cache_control),
             ),
         ];
-        let value = if is_known {
+        let mut value = if is_known {
             (StatusCode::NOT_MODIFIED, validators).into_response()
         } else {
             (validators, Written(self.body)).into_response()
         };
+        if let Some(links) = self.links {
+            value.headers_mut().insert(header::LINK, links);
+        }
         Dated { value, as_of }
     }
 

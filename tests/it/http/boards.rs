@@ -156,7 +156,7 @@ async fn other_instances_hear_of_changes_without_being_asked() {
         .client
         .get("/v1/boards/b/standings/week")
         .await
-        .expect_problem(422, "unknown-window");
+        .expect_problem(404, "unknown-window");
     other.service.engine.refresh_boards().await.unwrap();
     other
         .client
@@ -438,7 +438,7 @@ async fn a_change_whose_maker_dies_before_it_is_announced_is_announced_by_anothe
         .client
         .get(week)
         .await
-        .expect_problem(422, "unknown-window");
+        .expect_problem(404, "unknown-window");
     finish().await;
     other.client.get(week).await.expect(200);
 

@@ -208,9 +208,13 @@ async fn many_standings_are_read_at_once() {
     let queries = json!({"queries": [
         {"type": "page", "board": "b", "window": "day", "size": 1, "member": "a"},
         {"type": "member", "board": "b", "window": "day", "member": "a"},
+        {"type": "subset", "board": "b", "window": "day", "ids": ["nobody", "a", "a"]},
+        {"type": "stats", "board": "b", "window": "day", "raw": true},
         {"type": "member", "board": "b", "window": "day", "member": "nobody"},
         {"type": "page", "board": "b", "window": "day", "size": 0},
-        {"type": "page", "board": "none", "window": "day"}
+        {"type": "page", "board": "none", "window": "day"},
+        {"type": "stats", "board": "b", "window": "week"},
+        {"type": "subset", "board": "b", "window": "day", "ids": []}
     ]});
     let client = world.client();
     let answer = client
@@ -218,28 +222,95 @@ async fn many_standings_are_read_at_once() {
         .await
         .expect(200);
     let results = answer["results"].as_array().unwrap();
-    let page = client
-        .get("/v1/boards/b/standings/day?size=1&member=a")
-        .await
-        .expect(200);
-    let member = client
-        .get("/v1/boards/b/standings/day/members/a")
-        .await
-        .expect(200);
-    assert_eq!(
-        (&results[0]["page"], &results[1]["member"]),
-        (&page, &member)
-    );
-    let kinds: Vec<&Value> = results[2..]
-        .iter()
-        .map(|result| &result["problem"]["type"])
+    for (result, (kind, path)) in results.iter().zip([
+        ("page", "day?size=1&member=a"),
+        ("member", "day/members/a"),
+        ("subset", "day/members?ids=nobody,a"),
+        ("stats", "day/stats"),
+    ]) {
+        let path = format!("/v1/boards/b/standings/{path}");
+        let mut alone = client.get(&path).await.expect(200);
+        alone["type"] = json!(kind);
+        assert_eq!(*result, alone);
+    }
+    let problems = results[4..].iter();
+    let problems: Vec<Value> = problems
+        .map(|result| {
+            json!([
+                result["type"],
+                result["problem"]["status"],
+                result["problem"]["code"]
+            ])
+        })
         .collect();
     assert_eq!(
-        kinds,
-        [
-            "/problems/member-not-found",
-            "/problems/invalid-parameter",
-            "/problems/board-not-found"
-        ]
+        json!(problems),
+        json!([
+            ["problem", 404, "member-not-found"],
+            ["problem", 400, "invalid-parameter"],
+            ["problem", 404, "board-not-found"],
+            ["problem", 422, "unknown-window"],
+            ["problem", 400, "invalid-parameter"],
+        ])
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_whose_ids_contain_commas_are_named_in_a_body() {
+    let events = [
+        ("a,b", 3, "2026-11-21T01:00:00Z"),
+        ("a", 2, "2026-11-21T01:00:00Z"),
+    ];
+    let world = world(json!({"windows": ["day"]}), &events).await;
+    let client = world.client();
+    let ask = async |period: &str, ids: Value| {
+        let path = format!("/v1/boards/b/standings/day/members/query{period}");
+        client.post(&path, json!({"ids": ids})).await
+    };
+    let found = ask("", json!(["b", "a", "a,b", "b"])).await.expect(200);
+    assert_eq!(found["entries"][0]["member"], "a,b");
+    assert_eq!(found["entries"][1]["rank"], 2);
+    assert_eq!(found["not_found"], json!(["b"]));
+    let before = ask("?key=previous", json!(["a"])).await.expect(200);
+    assert_eq!(before["not_found"], json!(["a"]));
+    let many = (0..500).map(|member| format!("m{member}"));
+    let mut many: Vec<String> = many.collect();
+    ask("", json!(many)).await.expect(200);
+    many.push("one more".to_owned());
+    for wrong in [json!(many), json!([]), json!([""]), json!("a")] {
+        ask("", wrong)
+            .await
+            .expect_problem(422, "validation-failed");
+    }
+    let path = "/v1/boards/b/standings/week/members/query";
+    let unknown = client.post(path, json!({"ids": ["a"]})).await;
+    unknown.expect_problem(404, "unknown-window");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_link_to_those_that_are_there() {
+    let events = ["a", "b", "c", "d", "e"].map(|member| (member, 1, "2026-11-21T01:00:00Z"));
+    let world = world(
+        json!({"windows": ["day"], "keep_top": 3, "score_min": 1}),
+        &events,
+    )
+    .await;
+    let client = world.client();
+    let mut path = "/v1/boards/b/standings/day?size=2&key=current".to_owned();
+    let mut members = Vec::new();
+    loop {
+        let answer = client.get(&path).await;
+        let links = answer.headers["link"].to_str().unwrap().to_owned();
+        let page = answer.expect(200);
+        assert_eq!((&page["total"], &page["listed"]), (&json!(5), &json!(3)));
+        let entries = page["entries"].as_array().unwrap();
+        members.extend(entries.iter().map(|entry| entry["member"].clone()));
+        let next = links.strip_suffix(">; rel=\"next\"");
+        let Some(next) = next.and_then(|links| links.strip_prefix('<')) else {
+            assert_eq!(links, "<?size=2&key=current&page=1>; rel=\"prev\"");
+            break;
+        };
+        path = format!("/v1/boards/b/standings/day{next}");
+    }
+    assert_eq!(members, ["a", "b", "c"]);
 }

@@ -288,6 +288,11 @@ impl<'a> View<'a> {
         json
     }
 
+    /// Those that have a rank.
+    fn listed(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(|entry| entry.rank.is_some())
+    }
+
     fn find(&self, member: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.member == member)
     }
@@ -320,13 +325,12 @@ impl<'a> View<'a> {
     /// A page, from 1.
     pub fn page(&self, page: usize, size: usize, me: Option<&str>) -> Value {
         let entries = self
-            .entries
-            .iter()
-            .filter(|entry| entry.rank.is_some())
+            .listed()
             .skip((page - 1) * size)
             .take(size)
             .map(|entry| self.entry(entry));
         let mut json = self.head_with_total();
+        json["listed"] = json!(self.listed().count().to_string());
         json["page"] = json!(page.to_string());
         json["size"] = json!(size.to_string());
         json["entries"] = entries.collect();

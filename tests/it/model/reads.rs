@@ -8,8 +8,9 @@ use super::answers::{View, exact, time_text, window_name};
 use super::cases::MEMBERS;
 use super::naive::{Board, Model, Window};
 use super::player::expect_equal;
+use crate::harness::client::Answer;
 use crate::harness::random::Random;
-use crate::harness::{Instance, World};
+use crate::harness::{Client, Instance, World};
 
 /// As many queries as one request may have.
 const QUERIES_MAX: usize = 100;
@@ -26,8 +27,15 @@ pub struct Query {
 enum Kind {
     Page,
     Member(&'static str),
-    Subset,
+    /// The ids are in the address, or in a body.
+    Subset(Vec<&'static str>, Named),
     Stats,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Named {
+    InAddress,
+    InBody,
 }
 
 enum Expected {
@@ -99,15 +107,16 @@ pub fn queries(
             view.member(member, around),
         ));
     }
-    // A comma separates the members.
+    let named = [Named::InAddress, Named::InBody][random.below(2)];
+    // In an address a comma separates the members.
     let mut members: Vec<&str> = MEMBERS
         .into_iter()
-        .filter(|member| !member.contains(','))
+        .filter(|member| named == Named::InBody || !member.contains(','))
         .collect();
     random.shuffle(&mut members);
     members.truncate(1 + random.below(members.len()));
-    let parameters = json!({"ids": members.join(",")});
-    queries.push(query(Kind::Subset, parameters, Some(view.subset(&members))));
+    let expected = Some(view.subset(&members));
+    queries.push(query(Kind::Subset(members, named), json!({}), expected));
     queries.push(query(Kind::Stats, json!({}), Some(view.stats())));
     queries
 }
@@ -144,10 +153,26 @@ impl Expected {
     }
 }
 
+impl Kind {
+    /// The `type` of such a query.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Page => "page",
+            Self::Member(_) => "member",
+            Self::Subset(..) => "subset",
+            Self::Stats => "stats",
+        }
+    }
+}
+
 impl Query {
     fn path(&self) -> String {
         let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
-        let parameters = self.parameters.iter().map(|(name, value)| {
+        let mut parameters = self.parameters.clone();
+        if let Kind::Subset(ids, Named::InAddress) = &self.kind {
+            parameters.insert("ids".to_owned(), json!(ids.join(",")));
+        }
+        let parameters = parameters.iter().map(|(name, value)| {
             let text = value
                 .as_str()
                 .map_or_else(|| value.to_string(), ToOwned::to_owned);
@@ -155,10 +180,11 @@ impl Query {
         });
         let parameters = parameters.collect::<Vec<_>>().join("&");
         let Self { board, window, .. } = self;
-        let what = match self.kind {
+        let what = match &self.kind {
             Kind::Page => String::new(),
             Kind::Member(member) => format!("/members/{}", encode(member)),
-            Kind::Subset => "/members".to_owned(),
+            Kind::Subset(_, Named::InAddress) => "/members".to_owned(),
+            Kind::Subset(_, Named::InBody) => "/members/query".to_owned(),
             Kind::Stats => "/stats".to_owned(),
         };
         format!("/v1/boards/{board}/standings/{window}{what}?{parameters}")
@@ -169,12 +195,22 @@ impl Query {
         let mut line = self.parameters.clone();
         line.insert("board".to_owned(), json!(self.board));
         line.insert("window".to_owned(), json!(self.window));
-        line.insert("type".to_owned(), json!("page"));
-        if let Kind::Member(member) = self.kind {
-            line.insert("type".to_owned(), json!("member"));
-            line.insert("member".to_owned(), json!(member));
-        }
+        line.insert("type".to_owned(), json!(self.kind.name()));
+        match &self.kind {
+            Kind::Member(member) => line.insert("member".to_owned(), json!(member)),
+            Kind::Subset(ids, _) => line.insert("ids".to_owned(), json!(ids)),
+            Kind::Page | Kind::Stats => None,
+        };
         Value::Object(line)
+    }
+
+    async fn send(&self, client: &Client) -> Answer {
+        match &self.kind {
+            Kind::Subset(ids, Named::InBody) => {
+                client.post(&self.path(), json!({"ids": ids})).await
+            }
+            _ => client.get(&self.path()).await,
+        }
     }
 
     fn compare(&self, status: u16, answered: &Value) -> Result<(), String> {
@@ -202,10 +238,12 @@ pub async fn ask(
     mut queries: Vec<Query>,
 ) -> Result<(), String> {
     random.shuffle(&mut queries);
-    let is_at_once = |query: &Query| matches!(query.kind, Kind::Page | Kind::Member(_));
-    let (at_once, by_one): (Vec<Query>, Vec<Query>) = match random.below(4) {
+    let (at_once, by_one) = match random.below(4) {
         0 => (Vec::new(), queries),
-        _ => queries.into_iter().partition(is_at_once),
+        _ => {
+            let by_one = queries.split_off(queries.len().saturating_sub(3));
+            (queries, by_one)
+        }
     };
     let chosen = random.below(world.instances.len());
     let is_for_all = random.below(5) == 0;
@@ -222,7 +260,7 @@ pub async fn ask(
 
 async fn ask_by_one(instance: &Instance, queries: &[Query]) -> Result<(), String> {
     let gets = queries.iter().map(async |query| {
-        let answer = instance.client.get(&query.path()).await;
+        let answer = query.send(&instance.client).await;
         query.compare(answer.status.as_u16(), &exact(&answer.text))
     });
     join_all(gets).await.into_iter().collect()
@@ -238,17 +276,18 @@ async fn ask_at_once(instance: &Instance, queries: &[Query]) -> Result<(), Strin
     let results = answered["results"].as_array().ok_or(&answer.text)?;
     expect_equal("the number of results", &results.len(), &queries.len())?;
     for (query, result) in queries.iter().zip(results) {
-        let name = if matches!(query.kind, Kind::Page) {
-            "page"
-        } else {
-            "member"
-        };
+        let mut result = result.clone();
+        let kind = result.as_object_mut().unwrap().remove("type").unwrap();
         match result.get("problem") {
             Some(problem) => {
                 let status = problem["status"].as_str().unwrap().parse().unwrap();
+                expect_equal("the type", &kind, &json!("problem"))?;
                 query.compare(status, problem)?;
             }
-            None => query.compare(200, &result[name])?,
+            None => {
+                expect_equal("the type", &kind, &json!(query.kind.name()))?;
+                query.compare(200, &result)?;
+            }
         }
     }
     Ok(())
