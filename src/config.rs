@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::error::Error as _;
 use std::ffi::{OsStr, OsString};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::{env, fmt};
 
@@ -16,8 +16,11 @@ use crate::cli::check::CheckArgs;
 use crate::cli::import::ImportArgs;
 use crate::cli::reshard::ReshardArgs;
 use crate::env_file::Variables;
+use crate::http::Options;
 use crate::http::auth::ApiKeys;
 use crate::http::cors::CorsOrigins;
+use crate::http::players::PlayerKeys;
+use crate::http::proxies::TrustedProxies;
 use crate::store::embedded::EmbeddedConfig;
 use crate::timeouts::TimeoutFactor;
 
@@ -104,8 +107,8 @@ pub struct ServeArgs {
     /// seconds.
     #[arg(long, env = "STANDINGS_REQUEST_MEMORY_MB", default_value_t = 256, value_parser = clap::value_parser!(u16).range(64..))]
     pub request_memory_mb: u16,
-    /// API keys, as `role:key,role:key`, with the roles read < write < admin. Without keys everybody may do everything,
-    /// and the service serves only on a loopback address.
+    /// API keys, as `role:key,role:key`. A key with the role read reads standings, one with write sends events too, and one with
+    /// admin may do everything. Without keys everybody may do everything, and the service serves only on a loopback address.
     #[arg(
         long,
         env = "STANDINGS_API_KEYS",
@@ -119,6 +122,18 @@ pub struct ServeArgs {
     /// The origins that browsers may call from, separated by commas, as `https://a.example`; or `*` for all.
     #[arg(long, env = "STANDINGS_CORS_ORIGINS", default_value = "")]
     pub cors_origins: CorsOrigins,
+    /// A file with the keys that players' tokens are signed with (RFC 7517): secrets for HS256, public keys for EdDSA or ES256.
+    #[arg(long, env = "STANDINGS_JWT_KEYS")]
+    pub jwt_keys: Option<PathBuf>,
+    /// A single key for tokens without `kid`: a secret of 32 bytes or more, or a key as in such a file.
+    #[arg(long, env = "STANDINGS_JWT_KEY", hide_env_values = true)]
+    pub jwt_key: Option<Secret>,
+    /// The `aud` that players' tokens must have.
+    #[arg(long, env = "STANDINGS_JWT_AUDIENCE", default_value = "standings")]
+    pub jwt_audience: String,
+    /// The networks of the proxies whose `X-Forwarded-For` tells the client's address, separated by commas: `10.0.0.0/8`.
+    #[arg(long, env = "STANDINGS_TRUSTED_PROXIES", default_value = "")]
+    pub trusted_proxies: TrustedProxies,
     /// Whether this instance does background work, such as preparing rolling windows and unlinking deleted boards.
     #[arg(long, env = "STANDINGS_BACKGROUND", default_value_t = true, action = clap::ArgAction::Set)]
     pub background: bool,
@@ -304,19 +319,44 @@ pub enum ConfigError {
     /// There is no server to work on.
     #[error("a worker shares the Redis server of the serving instances: set STANDINGS_REDIS_URL")]
     NoRedis,
+    /// The keys of players' tokens can't be taken.
+    #[error(
+        "the keys of players' tokens (STANDINGS_JWT_KEYS, STANDINGS_JWT_KEY) can't be taken: {0}"
+    )]
+    PlayerKeys(String),
     /// The private server has no replicas.
     #[error("the private server has no replicas: {0} goes with STANDINGS_REDIS_URL")]
     NoReplicas(&'static str),
 }
 
 impl ServeArgs {
+    /// How HTTP is set up. Reads the file of keys.
+    pub fn options(&self) -> Result<Options, ConfigError> {
+        let read = |path: &PathBuf| {
+            let text = std::fs::read_to_string(path);
+            text.map_err(|error| ConfigError::PlayerKeys(format!("{}: {error}", path.display())))
+        };
+        let path = self.jwt_keys.as_ref();
+        let set = path.filter(|path| !path.as_os_str().is_empty()).map(read);
+        let single = self.jwt_key.as_ref().map(|key| key.0.as_str());
+        let players = PlayerKeys::read(
+            set.transpose()?.as_deref(),
+            single.filter(|key| !key.is_empty()),
+            &self.jwt_audience,
+        );
+        Ok(Options {
+            keys: self.api_keys.clone(),
+            cors_origins: self.cors_origins.clone(),
+            players: players.map_err(ConfigError::PlayerKeys)?,
+            proxies: self.trusted_proxies.clone(),
+            is_local: self.listen.ip().is_loopback(),
+        })
+    }
+
     /// Checks what depends on several settings.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let is_loopback = match self.listen.ip() {
-            IpAddr::V4(ip) => ip.is_loopback(),
-            IpAddr::V6(ip) => ip.is_loopback(),
-        };
-        if self.api_keys.is_open() && !is_loopback && !self.allow_open {
+        let options = self.options()?;
+        if options.is_open() && !options.is_local && !self.allow_open {
             return Err(ConfigError::OpenToTheNetwork(self.listen));
         }
         let needs_replicas = [
@@ -357,6 +397,20 @@ mod tests {
             parse(&["--listen", "0.0.0.0:1", "--api-keys", "admin:CHANGE-ME"]).check(),
             Ok(())
         );
+    }
+
+    #[test]
+    fn the_keys_of_players_are_keys_and_are_read_at_the_start() {
+        let secret = "a secret that is long enough, by far";
+        let closed = ["--listen", "0.0.0.0:1", "--jwt-key", secret];
+        assert_eq!(parse(&closed).check(), Ok(()));
+        for (wrong, said) in [
+            (&["--jwt-key", "hush"][..], "32 bytes"),
+            (&["--jwt-keys", "/nowhere/keys.json"], "/nowhere/keys.json"),
+        ] {
+            let error = parse(wrong).check().unwrap_err().to_string();
+            assert!(error.contains(said) && !error.contains("hush"), "{error}");
+        }
     }
 
     #[test]
@@ -425,7 +479,7 @@ mod tests {
             assert_eq!(serve.drain_seconds, 2);
             assert!(serve.allow_open);
             assert!(matches!(&serve.cors_origins, CorsOrigins::Listed(two) if two.len() == 2));
-            assert!(!serve.api_keys.is_open());
+            assert!(!serve.api_keys.is_empty());
         }
         let cli = read(&["healthcheck"], &file).unwrap();
         assert!(matches!(cli.command, Some(Command::Healthcheck { url }) if url == "http://h"));

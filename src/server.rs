@@ -19,7 +19,7 @@ use crate::engine::jobs::JobKind;
 use crate::http::connection::Times;
 use crate::http::listener::{self, Limits, Routers};
 use crate::http::memory::Memory;
-use crate::http::{App, Options, reserve, router};
+use crate::http::{App, reserve, router};
 use crate::service::Service;
 use crate::store::embedded::{EmbeddedError, EmbeddedServer, ServerState};
 use crate::store::{Address, Store, StoreError};
@@ -123,17 +123,14 @@ async fn serve_on(
     let bound = listener.local_addr().unwrap_or(args.listen);
     tracing::info!("serving on http://{bound}; try it at http://{bound}/docs");
     let (stopping, closing) = (CancellationToken::new(), CancellationToken::new());
+    let options = args.options()?;
     let app = Arc::new(App {
         service,
         metrics: Some(metrics),
-        is_open: args.api_keys.is_open(),
+        is_open: options.is_open(),
         memory: Memory::new(usize::from(args.request_memory_mb) << 20),
         shutdown: stopping.clone(),
     });
-    let options = Options {
-        keys: args.api_keys.clone(),
-        cors_origins: args.cors_origins.clone(),
-    };
     let routers = Routers {
         reserve: reserve(Arc::clone(&app)),
         all: router(app, &options),

@@ -25,9 +25,9 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// How long the loop sleeps between two runs.
 fn interval(kind: JobKind) -> Duration {
     match kind {
-        JobKind::Definition => Duration::from_millis(250),
+        JobKind::Definition | JobKind::ApiKeys => Duration::from_millis(250),
         JobKind::Rollover => Duration::from_millis(500),
-        JobKind::Warnings => Duration::from_secs(10),
+        JobKind::Warnings | JobKind::ApiKeyUses => Duration::from_secs(10),
         JobKind::Clock
         | JobKind::Reshard
         | JobKind::Purge
@@ -38,11 +38,22 @@ fn interval(kind: JobKind) -> Duration {
     }
 }
 
+/// The longest pause after failures.
+fn pause_max(kind: JobKind) -> Duration {
+    match kind {
+        // Keys that can't be confirmed open nothing.
+        JobKind::ApiKeys => Duration::from_millis(500),
+        _ => PAUSE_MAX,
+    }
+}
+
 /// Does all that is due once.
 pub async fn run(kind: JobKind, engine: &Engine) -> Result<(), Error> {
     match kind {
         JobKind::Clock => follow_clock(engine).await,
         JobKind::Definition => engine.refresh_boards().await,
+        JobKind::ApiKeys => engine.refresh_api_keys().await,
+        JobKind::ApiKeyUses => engine.note_api_key_uses().await,
         JobKind::Warnings => engine.warn().await,
         JobKind::Rollover => engine.run(&Rollover).await,
         JobKind::Reshard => engine.run(&Moves).await,
@@ -66,7 +77,7 @@ pub async fn repeat(kind: JobKind, service: Arc<Service>, cancelled: Cancellatio
                 throttle::say(&format!("background job: {error}"), |more| {
                     tracing::warn!(%error, job, more, "a background job failed; it will be tried again");
                 });
-                pause = (pause * 2).min(PAUSE_MAX);
+                pause = (pause * 2).min(pause_max(kind));
             }
         }
         let slept = cancelled

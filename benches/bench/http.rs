@@ -111,14 +111,14 @@ fn parse(received: &[u8]) -> Result<Option<Head>> {
 
 /// The bytes of a request without a body; each of `headers` ends with a line break.
 pub fn get(path: &str, headers: &str) -> String {
-    format!("GET {path} HTTP/1.1\r\nHost: bench\r\n{headers}\r\n")
+    format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n")
 }
 
 /// The bytes of a request with a JSON body.
 pub fn with_json(method: &str, path: &str, body: &str) -> String {
     let length = body.len();
     format!(
-        "{method} {path} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n\
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
          Content-Length: {length}\r\n\r\n{body}"
     )
 }

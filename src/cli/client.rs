@@ -40,10 +40,10 @@ pub(super) enum ClientError {
     Setting(String),
     /// The service wants a key, or another one.
     #[error(
-        "{url} does not accept the API key (401): give one with the role {role} in --key or STANDINGS_API_KEY"
+        "{url} does not accept the API key (401): give one that has {scopes} in --key or STANDINGS_API_KEY"
     )]
-    Unauthenticated { url: String, role: &'static str },
-    /// The role of the key is too low.
+    Unauthenticated { url: String, scopes: &'static str },
+    /// The key lacks a scope.
     #[error("the API key may not {act} (403): {detail}")]
     Forbidden { act: &'static str, detail: String },
     /// The board does not exist.
@@ -103,11 +103,11 @@ impl Default for Patience {
     }
 }
 
-/// What a command does with a board, and the role that it needs for that.
+/// What a command does with a board, and the scopes that it needs for that.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Purpose {
     pub(super) act: &'static str,
-    pub(super) role: &'static str,
+    pub(super) scopes: &'static str,
 }
 
 /// Sends requests to one service, for one board.
@@ -209,9 +209,9 @@ impl Client {
                 is_certain: status == StatusCode::TOO_MANY_REQUESTS,
             }));
         }
-        let (url, Purpose { act, role }) = (self.url.clone(), self.purpose);
+        let (url, Purpose { act, scopes }) = (self.url.clone(), self.purpose);
         Err(match status {
-            StatusCode::UNAUTHORIZED => Fault::Final(ClientError::Unauthenticated { url, role }),
+            StatusCode::UNAUTHORIZED => Fault::Final(ClientError::Unauthenticated { url, scopes }),
             StatusCode::FORBIDDEN => {
                 let detail = shortened(&problem.detail);
                 Fault::Final(ClientError::Forbidden { act, detail })

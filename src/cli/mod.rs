@@ -31,7 +31,7 @@ pub struct ServiceArgs {
     /// The service's address.
     #[arg(long, env = "STANDINGS_URL", default_value = "http://127.0.0.1:8080")]
     pub url: String,
-    /// An API key. `import` needs the role write, `reshard` the role admin.
+    /// An API key. `import` needs the scopes `read` and `write`, `reshard` needs `configure`.
     #[arg(long, env = "STANDINGS_API_KEY", hide_env_values = true)]
     pub key: Option<Secret>,
 }

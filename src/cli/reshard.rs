@@ -20,10 +20,10 @@ use crate::domain::shard::SHARDS_MAX;
 const INTERVAL: Duration = Duration::from_millis(500);
 /// How long the command goes on while the service does not answer.
 const OUTAGE_MAX: Duration = Duration::from_mins(1);
-/// What the command does, and the role that it needs.
+/// What the command does, and the scopes that it needs.
 const PURPOSE: Purpose = Purpose {
     act: "change boards",
-    role: "admin",
+    scopes: "`configure`",
 };
 
 /// Spread a board over another number of shards while events and reads go on.

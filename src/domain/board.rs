@@ -172,6 +172,9 @@ pub struct Definition {
     #[serde(default)]
     #[schema(max_length = 256, example = "Run heroes")]
     pub title: String,
+    /// Whether anybody may read its standings and its summary, also where API keys are configured.
+    #[serde(default)]
+    pub public: bool,
     /// What a score does to a standing.
     #[serde(default)]
     pub update: Update,
@@ -734,7 +737,7 @@ mod tests {
     fn defaults_are_what_the_contract_says() {
         let shown = serde_json::to_value(definition(r#"{"windows": ["day"]}"#)).unwrap();
         let expected = serde_json::json!({
-            "title": "", "update": "sum", "order": "desc", "decimals": 0, "ties": "first",
+            "title": "", "public": false, "update": "sum", "order": "desc", "decimals": 0, "ties": "first",
             "ranking": "ordinal", "timezone": "UTC", "week_start": "monday", "windows": ["day"],
             "season": null, "carryover": {}, "accept_late": "48h", "idempotency": "1h",
             "retention": {}, "quotas": [], "max_attempts": {}, "score_min": null, "score_max": null,

@@ -19,6 +19,11 @@ pub enum IdError {
         "a board id has 1 to 64 of the characters A-Z a-z 0-9 . _ - and begins with a letter or a digit"
     )]
     Board,
+    /// The name of an API key breaks its pattern.
+    #[error(
+        "the name of a key has 1 to 64 of the characters A-Z a-z 0-9 . _ - and begins with a letter or a digit"
+    )]
+    Key,
     /// A member or event id is empty or too long.
     #[error("an id has 1 to 128 bytes of UTF-8, not {0}")]
     Length(usize),
@@ -125,6 +130,24 @@ name! {
     EventId
 }
 
+/// Stands between a player and the id that the player has given. No id that is sent has it, since it is a control
+/// character: so the ids of players are apart from those of others.
+const PLAYER_SEPARATOR: char = '\u{1f}';
+
+impl EventId {
+    /// The id of an event that a player has sent under this one.
+    #[must_use]
+    pub fn of_player(player: &MemberId, sent: &Self) -> Self {
+        Self(format!("{player}{PLAYER_SEPARATOR}{sent}").into())
+    }
+
+    /// The id as it was sent.
+    pub fn as_sent(&self) -> &str {
+        let sent = self.0.rsplit(PLAYER_SEPARATOR).next();
+        sent.unwrap_or(&self.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,6 +173,20 @@ mod tests {
         ] {
             assert_eq!(BoardId::parse(bad), Err(IdError::Board), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn the_ids_of_players_are_apart_from_all_others() {
+        let player = |text| MemberId::parse(text).unwrap();
+        let id = |text| EventId::parse(text).unwrap();
+        let of_player = EventId::of_player(&player("a"), &id("b/c"));
+        assert_eq!(of_player.as_sent(), "b/c");
+        assert_eq!(id("b/c").as_sent(), "b/c");
+        assert_ne!(of_player, EventId::of_player(&player("a/b"), &id("c")));
+        assert!(
+            EventId::parse(of_player.as_str()).is_err(),
+            "nobody sends it"
+        );
     }
 
     #[test]

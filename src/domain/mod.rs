@@ -3,6 +3,7 @@
 //! Nothing here is asynchronous, knows Redis or HTTP, or reads a clock: time is an argument. A reader
 //! starts at [`plan`]: it says which standings an event belongs to, and with what amount.
 
+pub mod access;
 pub mod board;
 pub mod document;
 pub mod draft;
@@ -14,6 +15,7 @@ pub mod plan;
 pub mod preview;
 pub mod quota;
 pub mod score;
+pub mod secret;
 pub mod series;
 pub mod shard;
 pub mod ties;

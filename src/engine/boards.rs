@@ -3,7 +3,7 @@
 //! What an instance holds is a copy. Redis refuses a call that goes by an old copy as stale; then the instance reads the
 //! board again.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,11 +14,13 @@ use tokio::sync::Mutex;
 use super::jobs::JobKind;
 use super::jobs::faults::Subject;
 use super::live::LiveBoard;
+use super::news::Heard;
 use super::{Engine, Error};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::store::StoreError;
-use crate::store::boards::{Defined, News, StoredBoard};
+use crate::store::boards::{Defined, StoredBoard};
+use crate::store::keys;
 use crate::store::reshard::RETIRED;
 
 /// How many definitions are read side by side.
@@ -47,31 +49,13 @@ struct Held {
 /// What an instance has heard of changes.
 #[derive(Debug, Default)]
 struct Known {
-    /// Which history of data each server was at.
-    histories: BTreeMap<String, String>,
-    epoch: Option<String>,
-    /// The last change.
-    sequence: u64,
+    heard: Heard,
     /// Whether all boards are to be read.
     is_list_unread: bool,
     /// The boards that have changed since they were read.
     unread: BTreeSet<BoardId>,
     /// Boards that were held, and were gone from the list when a server had gone back.
     unlisted: BTreeSet<BoardId>,
-}
-
-impl Known {
-    /// Takes note of where the servers are; returns whether one of them may have gone back to older data, or to none.
-    fn has_gone_back(&mut self, histories: BTreeMap<String, String>, news: &News) -> bool {
-        let is_same = |(server, history)| self.histories.get(server) == Some(history);
-        let is_known = histories.iter().all(is_same)
-            && self.epoch.as_ref() == Some(&news.epoch)
-            && self.sequence <= news.sequence;
-        self.histories.extend(histories);
-        self.epoch = Some(news.epoch.clone());
-        self.sequence = news.sequence;
-        !is_known
-    }
 }
 
 impl Boards {
@@ -259,8 +243,9 @@ impl Engine {
         let mut known = self.boards.known.lock().await;
         // First: what is read after that is no older.
         let histories = self.store.histories().await;
-        let news = self.store.news(known.sequence).await?;
-        if known.has_gone_back(histories, &news) {
+        let news = self.store.news(keys::OF_BOARDS, known.heard.sequence);
+        let news = news.await?;
+        if known.heard.has_gone_back(histories, &news) {
             let dropped = self.boards.drop_all();
             for id in &dropped {
                 self.plan_work(id);
@@ -269,7 +254,10 @@ impl Engine {
             known.unread.extend(dropped);
             known.is_list_unread = true;
         }
-        known.unread.extend(news.changed);
+        let changed = news.changed.iter();
+        known
+            .unread
+            .extend(changed.flat_map(|id| BoardId::parse(id)));
         if known.is_list_unread {
             let listed = self.store.all_board_ids().await?;
             known.unlisted.retain(|id| !listed.contains(id));

@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use crate::domain::access::KeyName;
 use crate::domain::board::{Board, FieldError};
 use crate::domain::event::Rejection;
 use crate::domain::ids::BoardId;
@@ -10,6 +11,7 @@ use crate::domain::score::{Bound, ScoreError};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::store::StoreError;
+use crate::store::api_keys::API_KEYS_MAX;
 use crate::store::boards::Unreadable;
 
 /// Why a request was not carried out.
@@ -18,6 +20,15 @@ pub enum Error {
     /// There is no such board.
     #[error("there is no board {0}")]
     BoardNotFound(BoardId),
+    /// There is no such API key.
+    #[error("there is no API key {0}")]
+    KeyNotFound(KeyName),
+    /// There is such an API key already.
+    #[error("there is an API key {0} already")]
+    KeyExists(KeyName),
+    /// There are as many API keys as there may be.
+    #[error("there are {API_KEYS_MAX} API keys already; delete one")]
+    TooManyKeys,
     /// The member isn't listed in the standing.
     #[error(
         "{member:?} is not in the standing {} of board {board}",
@@ -246,7 +257,7 @@ impl Error {
     /// The call was begun anew too often.
     pub(crate) fn busy() -> Self {
         Self::Store(StoreError::Unavailable(
-            "the board changes too quickly".into(),
+            "what is to be changed changes too quickly".into(),
         ))
     }
 }

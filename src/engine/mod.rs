@@ -12,10 +12,12 @@ pub mod boards;
 pub mod error;
 pub mod events;
 pub mod jobs;
+pub mod keyring;
 pub mod left_behind;
 pub mod live;
 pub mod merge;
 pub mod moves;
+mod news;
 pub mod purge;
 pub mod reader;
 mod recall;
@@ -47,6 +49,8 @@ pub struct Engine {
     pub clock: Clock,
     /// What the background work fails at.
     pub faults: Faults,
+    /// The API keys.
+    pub keyring: keyring::Keyring,
     pub(crate) boards: boards::Boards,
     completing: rollover::Completing,
     left_behind: left_behind::Homes,
@@ -60,6 +64,7 @@ impl Engine {
             store: Arc::new(store),
             clock,
             faults: Faults::default(),
+            keyring: keyring::Keyring::default(),
             boards: boards::Boards::default(),
             completing: rollover::Completing::default(),
             left_behind: left_behind::Homes::default(),

@@ -1,47 +1,44 @@
-//! API keys and roles.
+//! Who calls, and whether they may.
+//!
+//! Each route of the table says what it needs ([`Access`]). The [`Gate`] finds out who calls, and the guard before the
+//! route lets in who may. What a route can't know before it has read the body, its handler asks the [`Caller`].
 
+use std::convert::Infallible;
 use std::fmt;
+use std::net::IpAddr;
+use std::pin::Pin;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use axum::body::Body;
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Request, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use subtle::ConstantTimeEq;
-use tower_http::validate_request::ValidateRequest;
+use tower::{Layer, Service};
 
-use super::problem::{FORBIDDEN, INTERNAL, Problem, UNAUTHENTICATED};
+use super::players::Player;
+use super::problem::{
+    FORBIDDEN, INTERNAL, Problem, RATE_LIMITED, STORE_UNAVAILABLE, UNAUTHENTICATED,
+};
+use super::{App, Options, local, ratelimit};
+use crate::domain::access::{Boards, Grant, Rate, Scope, Scopes};
+use crate::domain::ids::BoardId;
+use crate::domain::secret::Digest;
 use crate::domain::series::Track;
+use crate::engine::keyring::{Spent, Unfit};
+use crate::service::Error;
+use crate::service::api_keys::SECRET_PREFIX;
+use crate::service::events::Incoming;
 
-/// The shortest key, in bytes. A key that is this short has to be random at least.
+/// The shortest key of the configuration, in bytes. A key that is this short has to be random at least.
 const KEY_BYTES_MIN: usize = 8;
+/// What is answered to who may do more than read is for nobody else.
+const NOT_STORED: HeaderValue = HeaderValue::from_static("private, no-store");
 
-/// What a key allows; each role includes those before it.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub enum Role {
-    /// Reading standings and definitions.
-    Read,
-    /// Sending events.
-    Write,
-    /// Defining and deleting boards.
-    Admin,
-}
-
-impl Role {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Admin => "admin",
-        }
-    }
-}
-
-/// The keys that the service accepts: `role:key,role:key`. Without any it is open.
+/// The keys of the configuration: `role:key,role:key`.
 #[derive(Clone, Default)]
-pub struct ApiKeys(Arc<[(Role, String)]>);
+pub struct ApiKeys(Arc<[(Scopes, Digest)]>);
 
 impl fmt::Debug for ApiKeys {
     /// Keys are never written anywhere.
@@ -57,31 +54,8 @@ impl FromStr for ApiKeys {
         if text.trim().is_empty() {
             return Ok(Self::default());
         }
-        let keys = text
-            .split(',')
-            .map(str::trim)
-            .filter(|part| !part.is_empty())
-            .map(|part| {
-                let (role, key) = part.split_once(':').unwrap_or((part, ""));
-                let role = match role {
-                    "read" => Role::Read,
-                    "write" => Role::Write,
-                    "admin" => Role::Admin,
-                    // The text may be a key without a role: it isn't repeated.
-                    _ => {
-                        return Err(
-                            "each API key is `role:key`, with the role read, write or admin"
-                                .to_owned(),
-                        );
-                    }
-                };
-                let is_sound =
-                    key.len() >= KEY_BYTES_MIN && key.bytes().all(|byte| byte.is_ascii_graphic());
-                let sound = is_sound.then(|| (role, key.to_owned()));
-                sound.ok_or_else(|| {
-                    format!("an API key has visible ASCII characters, at least {KEY_BYTES_MIN}")
-                })
-            });
+        let parts = text.split(',').map(str::trim);
+        let keys = parts.filter(|part| !part.is_empty()).map(configured_key);
         let keys = keys.collect::<Result<Vec<_>, _>>()?;
         if keys.is_empty() {
             return Err("there is no key in it".to_owned());
@@ -90,97 +64,412 @@ impl FromStr for ApiKeys {
     }
 }
 
+fn configured_key(part: &str) -> Result<(Scopes, Digest), String> {
+    let (role, key) = part.split_once(':').unwrap_or((part, ""));
+    let scopes = match role {
+        "read" => Scopes::from_iter([Scope::Read]),
+        "write" => Scopes::from_iter([Scope::Read, Scope::Write]),
+        "admin" => Scopes::ALL,
+        // The text may be a key without a role: it isn't repeated.
+        _ => {
+            let detail = "each API key is `role:key`, with the role read, write or admin";
+            return Err(detail.to_owned());
+        }
+    };
+    let is_sound = key.len() >= KEY_BYTES_MIN && key.bytes().all(|byte| byte.is_ascii_graphic());
+    is_sound
+        .then(|| (scopes, Digest::of(key)))
+        .ok_or_else(|| format!("an API key has visible ASCII characters, at least {KEY_BYTES_MIN}"))
+}
+
 impl ApiKeys {
-    /// Whether anybody may do anything.
-    pub fn is_open(&self) -> bool {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The guard of routes that need this role.
-    pub fn guard(&self, needed: Role) -> Guard {
-        Guard {
-            keys: self.clone(),
-            needed,
+    /// What the key with this digest allows. Takes the same time for every wrong key.
+    fn scopes_of(&self, sent: &Digest) -> Option<Scopes> {
+        let same = self.0.iter().filter(|(_, digest)| digest == sent);
+        same.map(|(scopes, _)| *scopes).reduce(Scopes::and)
+    }
+}
+
+/// What a route needs.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Access {
+    /// One of these scopes; without one anybody may.
+    pub scope: Option<Scope>,
+    /// For which boards.
+    pub boards: For,
+    /// Whether anybody may on public boards.
+    pub is_public: bool,
+    /// Whether players may who send events. What theirs may say the handler checks.
+    pub is_for_players: bool,
+}
+
+/// Which boards a key has to be for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum For {
+    /// The one of the path.
+    Path,
+    /// Each item of the body is for a board of its own; the handler checks them.
+    Each,
+    /// All boards.
+    All,
+}
+
+impl Access {
+    /// Anybody may.
+    pub const OPEN: Self = Self {
+        scope: None,
+        boards: For::All,
+        is_public: false,
+        is_for_players: false,
+    };
+
+    /// This scope on the board of the path.
+    pub const fn board(scope: Scope) -> Self {
+        Self {
+            scope: Some(scope),
+            boards: For::Path,
+            is_public: false,
+            is_for_players: false,
         }
     }
 
-    /// Checks that a request may do what needs this role; returns the one it has. Takes the same time for every
-    /// wrong key.
-    fn check(&self, headers: &HeaderMap, needed: Role) -> Result<Role, Problem> {
-        if self.is_open() {
-            return Ok(Role::Admin);
+    /// `read` on the board of the path, unless that is public.
+    pub const fn public() -> Self {
+        Self {
+            is_public: true,
+            ..Self::board(Scope::Read)
         }
-        let sent = headers
-            .get(header::AUTHORIZATION)
-            .and_then(|value| value.to_str().ok())
-            .and_then(|value| value.split_once(' '))
-            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
-            .map_or("", |(_, key)| key.trim());
-        let mut role = None;
-        for (granted, key) in self.0.iter() {
-            if bool::from(key.as_bytes().ct_eq(sent.as_bytes())) {
-                role = role.max(Some(*granted));
-            }
+    }
+
+    /// This scope on the board of each item of the body.
+    pub const fn each(scope: Scope) -> Self {
+        Self {
+            boards: For::Each,
+            ..Self::board(scope)
         }
-        match role {
-            Some(role) if role >= needed => Ok(role),
-            Some(role) => Err(too_low(role, needed)),
-            None => Err(Problem::new(
-                UNAUTHENTICATED,
-                "send a valid API key: `Authorization: Bearer <key>`",
-            )),
+    }
+
+    /// This scope on all boards.
+    pub const fn all(scope: Scope) -> Self {
+        Self {
+            boards: For::All,
+            ..Self::board(scope)
         }
     }
 }
 
-fn too_low(role: Role, needed: Role) -> Problem {
-    let detail = format!(
-        "this needs the role {}; the key has {}",
-        needed.name(),
-        role.name()
-    );
-    Problem::new(FORBIDDEN, detail)
-}
-
-/// The role that a request has, for what needs more than its route.
-#[derive(Clone, Copy, Debug)]
-pub struct Granted(Role);
-
-impl Granted {
-    /// The track that is asked for: the raw one is for those who may write.
-    pub fn track(self, is_raw: bool) -> Result<Track, Problem> {
-        match (is_raw, self.0 >= Role::Write) {
-            (false, _) => Ok(Track::Shown),
-            (true, true) => Ok(Track::Raw),
-            (true, false) => Err(too_low(self.0, Role::Write)),
+impl Access {
+    /// The same for players too who send events.
+    #[must_use]
+    pub const fn for_players(self) -> Self {
+        Self {
+            is_for_players: true,
+            ..self
         }
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Granted {
+/// Who calls.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    scopes: Scopes,
+    boards: Boards,
+    /// The player, if it is one, and where it calls from.
+    player: Option<(Arc<Player>, Option<IpAddr>)>,
+}
+
+impl Caller {
+    /// Anybody, where there are no keys.
+    fn anybody() -> Self {
+        Self::with(Scopes::ALL, Boards::all())
+    }
+
+    fn with(scopes: Scopes, boards: Boards) -> Self {
+        Self {
+            scopes,
+            boards,
+            player: None,
+        }
+    }
+
+    /// The player, if it is one, and where it calls from.
+    pub(super) fn player(&self) -> Option<(&Player, Option<IpAddr>)> {
+        let (player, ip) = self.player.as_ref()?;
+        Some((player, *ip))
+    }
+
+    /// An event as the caller may send it.
+    pub(super) fn send(&self, event: Incoming) -> Result<Incoming, Problem> {
+        match self.player() {
+            Some((player, ip)) => player.send(event, ip),
+            None => Ok(event),
+        }
+    }
+
+    /// Checks that the caller has a scope.
+    pub fn require(&self, scope: Scope) -> Result<(), Problem> {
+        if self.scopes.has(scope) {
+            return Ok(());
+        }
+        let (scope, scopes) = (scope.name(), self.scopes);
+        let detail = format!("this needs the scope `{scope}`; the key has: {scopes}");
+        Err(Problem::new(FORBIDDEN, detail))
+    }
+
+    /// Checks that the caller may go to a board. Whether that is there makes no difference.
+    pub fn require_board(&self, board: Option<&BoardId>) -> Result<(), Problem> {
+        if self.boards.are_all() || board.is_some_and(|board| self.boards.has(board)) {
+            return Ok(());
+        }
+        Err(Problem::new(FORBIDDEN, "the key is for other boards"))
+    }
+
+    /// The track that is asked for: the raw one is for those who configure.
+    pub fn track(&self, is_raw: bool) -> Result<Track, Problem> {
+        if !is_raw {
+            return Ok(Track::Shown);
+        }
+        self.require(Scope::Configure)?;
+        Ok(Track::Raw)
+    }
+
+    /// Checks what a route needs.
+    async fn check(&self, access: Access, parts: &mut Parts) -> Result<(), Problem> {
+        let player = self.player().filter(|_| access.is_for_players);
+        if let Some(scope) = access.scope
+            && !player.is_some_and(|(player, _)| player.sends())
+        {
+            self.require(scope)?;
+        }
+        if self.boards.are_all() {
+            return Ok(());
+        }
+        match access.boards {
+            For::Each => Ok(()),
+            For::Path => self.require_board(board_of(parts).await.as_ref()),
+            For::All => Err(Problem::new(FORBIDDEN, "this needs a key for all boards")),
+        }
+    }
+}
+
+/// The board of a request's path.
+async fn board_of(parts: &mut Parts) -> Option<BoardId> {
+    let params = RawPathParams::from_request_parts(parts, &()).await.ok()?;
+    let (_, board) = params.iter().find(|(name, _)| *name == "board")?;
+    BoardId::parse(board).ok()
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let granted = parts.extensions.get::<Self>().copied();
-        granted.ok_or_else(|| Problem::new(INTERNAL, "a route without its guard"))
+        let caller = parts.extensions.get::<Self>().cloned();
+        caller.ok_or_else(|| Problem::new(INTERNAL, "a route without its guard"))
     }
 }
 
-/// What stands before routes that need a role.
-#[derive(Clone)]
-pub struct Guard {
-    keys: ApiKeys,
-    needed: Role,
+/// Tells who calls.
+pub struct Gate {
+    app: Arc<App>,
+    options: Options,
 }
 
-impl<B> ValidateRequest<B> for Guard {
-    type ResponseBody = Body;
+impl Gate {
+    /// A gate that knows the keys of these options.
+    pub fn new(app: Arc<App>, options: Options) -> Self {
+        Self { app, options }
+    }
 
-    fn validate(&mut self, request: &mut Request<B>) -> Result<(), Response> {
-        let checked = self.keys.check(request.headers(), self.needed);
-        let role = checked.map_err(Problem::into_response)?;
-        request.extensions_mut().insert(Granted(role));
-        Ok(())
+    /// What stands before a route.
+    pub(super) fn guard(self: &Arc<Self>, access: Access) -> Guard {
+        Guard {
+            gate: Arc::clone(self),
+            access,
+        }
+    }
+
+    /// Who sends a request, and what it leaves of the rate of its key.
+    fn identify(&self, access: Access, parts: &Parts) -> Result<(Caller, Option<Spent>), Problem> {
+        let Options {
+            keys,
+            players,
+            proxies,
+            ..
+        } = &self.options;
+        if self.app.is_open {
+            if self.options.is_local && access.scope != Some(Scope::Read) {
+                local::check(parts, &self.options.cors_origins)?;
+            }
+            return Ok((Caller::anybody(), None));
+        }
+        let unknown = "send a valid API key: `Authorization: Bearer <key>`";
+        let unknown = Problem::new(UNAUTHENTICATED, unknown);
+        let Some(sent) = bearer(&parts.headers) else {
+            return Err(unknown);
+        };
+        if let Some(scopes) = keys.scopes_of(&Digest::of(sent)) {
+            return Ok((Caller::with(scopes, Boards::all()), None));
+        }
+        let engine = &self.app.service.engine;
+        if !players.is_empty() && sent.split('.').count() == 3 {
+            let token = players.verify(sent, engine.clock.now())?;
+            let ip = proxies.client(&parts.headers, &parts.extensions);
+            let caller = Caller {
+                player: Some((Arc::new(token.player), ip)),
+                ..Caller::with(token.scopes, token.boards)
+            };
+            return Ok((caller, None));
+        }
+        if !sent.starts_with(SECRET_PREFIX) {
+            return Err(unknown);
+        }
+        let key = engine.keyring.find(sent, engine.clock.now());
+        let key = key.map_err(|unfit| match unfit {
+            Unfit::Unknown => unknown,
+            Unfit::Expired => Problem::new(UNAUTHENTICATED, "the API key has expired"),
+            // The key may be right: to call it wrong would have clients throw it away.
+            Unfit::Unconfirmed => Problem::new(
+                STORE_UNAVAILABLE,
+                "the API key can't be confirmed, since Redis has not answered for 5 seconds; try again",
+            ),
+        })?;
+        let Grant { scopes, boards, .. } = key.grant().clone();
+        Ok((Caller::with(scopes, boards), key.spend()))
+    }
+}
+
+impl Gate {
+    /// Lets a request in, or says why not. Returns what it leaves of the rate of its key.
+    async fn admit(
+        &self,
+        access: Access,
+        parts: &mut Parts,
+    ) -> (Option<Spent>, Result<(), Problem>) {
+        let is_nobody = !parts.headers.contains_key(header::AUTHORIZATION);
+        let (caller, spent) = match self.identify(access, parts) {
+            Ok((caller, spent)) => (Ok(caller), spent),
+            Err(problem) => (Err(problem), None),
+        };
+        if let Some(Spent {
+            rate, left: None, ..
+        }) = spent
+        {
+            return (spent, Err(too_fast(rate)));
+        }
+        let checked = match caller {
+            Ok(caller) => caller.check(access, parts).await.map(|()| caller),
+            Err(problem) => Err(problem),
+        };
+        let admitted = match checked {
+            // Who sends a key that is wrong is told so.
+            Err(problem) if access.is_public && (is_nobody || problem.kind == FORBIDDEN) => self
+                .visitor(parts)
+                .await
+                .and_then(|visitor| visitor.ok_or(problem)),
+            checked => checked,
+        };
+        (
+            spent,
+            admitted.map(|caller| drop(parts.extensions.insert(caller))),
+        )
+    }
+
+    /// Anybody, where the board of the path is public.
+    async fn visitor(&self, parts: &mut Parts) -> Result<Option<Caller>, Problem> {
+        let Some(id) = board_of(parts).await else {
+            return Ok(None);
+        };
+        let live = match self.app.service.engine.live_board(&id).await {
+            Ok(live) => live,
+            Err(Error::BoardNotFound(_)) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let read = Scopes::from_iter([Scope::Read]);
+        let visitor = || Caller::with(read, Boards::one(&id));
+        Ok(live.board.definition.public.then(visitor))
+    }
+}
+
+fn too_fast(rate: Rate) -> Problem {
+    let detail = format!("the API key may send {rate} to each instance");
+    Problem::new(RATE_LIMITED, detail)
+}
+
+/// What a request has sent to be known by.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let sent = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, sent) = sent.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| sent.trim())
+}
+
+/// Puts a guard before a route.
+#[derive(Clone)]
+pub(super) struct Guard {
+    gate: Arc<Gate>,
+    access: Access,
+}
+
+impl<S> Layer<S> for Guard {
+    type Service = Guarded<S>;
+
+    fn layer(&self, inner: S) -> Guarded<S> {
+        Guarded {
+            inner,
+            guard: self.clone(),
+        }
+    }
+}
+
+/// A route behind its guard.
+#[derive(Clone)]
+pub(super) struct Guarded<S> {
+    inner: S,
+    guard: Guard,
+}
+
+impl<S> Service<Request> for Guarded<S>
+where
+    S: Service<Request, Response = Response, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let Guard { gate, access } = self.guard.clone();
+        let waiting = self.inner.clone();
+        let mut inner = std::mem::replace(&mut self.inner, waiting);
+        Box::pin(async move {
+            let (mut parts, body) = request.into_parts();
+            let (spent, admitted) = gate.admit(access, &mut parts).await;
+            let mut response = match admitted {
+                Ok(()) => inner.call(Request::from_parts(parts, body)).await?,
+                Err(problem) => problem.into_response(),
+            };
+            let headers = response.headers_mut();
+            if access.scope > Some(Scope::Read) {
+                headers.insert(header::CACHE_CONTROL, NOT_STORED);
+            }
+            let rule = headers.get(header::CACHE_CONTROL);
+            let is_public = rule.is_some_and(|rule| rule.as_bytes().starts_with(b"public"));
+            if !is_public && !gate.app.is_open {
+                headers.append(header::VARY, HeaderValue::from_static("authorization"));
+            }
+            if let Some(spent) = &spent {
+                ratelimit::of_key(spent, headers);
+            }
+            Ok(response)
+        })
     }
 }
 
@@ -189,26 +478,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn roles_are_ordered_and_keys_are_exact() {
-        let keys: ApiKeys = "read:reader-1, admin:a:1:2345,".parse().unwrap();
-        let check = |value: &str, role| {
-            let mut headers = HeaderMap::new();
-            headers.insert(header::AUTHORIZATION, value.parse().unwrap());
-            keys.check(&headers, role)
-                .map_err(|problem| problem.kind.name)
+    fn the_keys_of_the_configuration_are_exact_and_have_scopes_by_the_old_names() {
+        let keys: ApiKeys = "read:reader-1, write:writer-1, admin:a:1:2345,"
+            .parse()
+            .unwrap();
+        let scopes = |key: &str| {
+            let scopes = keys.scopes_of(&Digest::of(key));
+            scopes.map(|scopes| scopes.to_string())
         };
-        assert_eq!(check("Bearer reader-1", Role::Read), Ok(Role::Read));
-        assert_eq!(check("bearer reader-1", Role::Read), Ok(Role::Read));
-        assert_eq!(check("Bearer reader-1", Role::Write), Err("forbidden"));
-        assert_eq!(check("Bearer a:1:2345", Role::Read), Ok(Role::Admin));
-        for wrong in [
-            "Bearer r",
-            "Bearer reader-11",
-            "Bearer ",
-            "Basic reader-1",
-            "reader-1",
-        ] {
-            assert_eq!(check(wrong, Role::Read), Err("unauthenticated"), "{wrong}");
+        assert_eq!(scopes("reader-1").as_deref(), Some("read"));
+        assert_eq!(scopes("writer-1").as_deref(), Some("read, write"));
+        assert_eq!(scopes("a:1:2345").as_deref(), Some("admin"));
+        for wrong in ["r", "reader-11", "", "a"] {
+            assert_eq!(scopes(wrong), None, "{wrong}");
         }
         assert!(!format!("{keys:?}").contains("reader-1"));
         for wrong in [
@@ -224,6 +506,20 @@ mod tests {
         ] {
             assert!(wrong.parse::<ApiKeys>().is_err(), "{wrong}");
         }
-        assert!(" ".parse::<ApiKeys>().unwrap().is_open());
+        assert!(" ".parse::<ApiKeys>().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_key_is_sent_as_a_bearer_token() {
+        let sent = |value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::AUTHORIZATION, value.parse().unwrap());
+            bearer(&headers).map(ToOwned::to_owned)
+        };
+        assert_eq!(sent("Bearer reader-1").as_deref(), Some("reader-1"));
+        assert_eq!(sent("bearer  reader-1 ").as_deref(), Some("reader-1"));
+        assert_eq!(sent("Basic reader-1"), None);
+        assert_eq!(sent("reader-1"), None);
+        assert_eq!(bearer(&HeaderMap::new()), None);
     }
 }

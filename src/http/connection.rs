@@ -31,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 use tower::Service;
 
 use super::observe::refusal;
+use super::proxies::Peer;
 
 /// The longest head of a request, in bytes; beyond it the answer is 431, and 414 where the address is that long.
 const HEAD_BYTES_MAX: usize = 128 << 10;
@@ -183,7 +184,11 @@ pub(super) async fn drive(
     stop: CancellationToken,
 ) {
     let shared = Arc::clone(&activity);
-    let service = service_fn(move |request: Request<Incoming>| {
+    let peer = stream.peer_addr().ok().map(|peer| Peer(peer.ip()));
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        if let Some(peer) = peer {
+            request.extensions_mut().insert(peer);
+        }
         let flight = Flight::begin(&shared, request.version());
         let mut router = router.clone();
         async move {

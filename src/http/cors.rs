@@ -1,6 +1,7 @@
 //! The origins that browsers may call from.
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use axum::http::{HeaderName, HeaderValue, Method, header};
 use thiserror::Error;
@@ -8,6 +9,9 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 use url::Url;
 
 use super::{freshness, observe, ratelimit};
+
+/// For how long a browser may keep what a preflight was answered. None keeps it for longer than two hours.
+const PREFLIGHT_TIME_MAX: Duration = Duration::from_hours(2);
 
 /// Origins, separated by commas; or `*` for all. API keys travel in a header that pages set themselves, and never in what a
 /// browser sends along by itself (cookies): so a page of another origin can do only what it has a key for.
@@ -79,6 +83,15 @@ fn origin(text: &str) -> Result<HeaderValue, OriginError> {
 }
 
 impl CorsOrigins {
+    /// Whether this one is among them.
+    pub(super) fn has(&self, origin: &HeaderValue) -> bool {
+        match self {
+            Self::None => false,
+            Self::Listed(origins) => origins.contains(origin),
+            Self::All => true,
+        }
+    }
+
     /// What lets browsers call from them; `None` where there are none.
     pub(super) fn layer(&self) -> Option<CorsLayer> {
         let origins = match self {
@@ -88,7 +101,13 @@ impl CorsOrigins {
         };
         let layer = CorsLayer::new()
             .allow_origin(origins)
-            .allow_methods([Method::GET, Method::POST, Method::PUT, Method::DELETE])
+            .allow_methods([
+                Method::GET,
+                Method::POST,
+                Method::PUT,
+                Method::PATCH,
+                Method::DELETE,
+            ])
             .allow_headers([
                 header::AUTHORIZATION,
                 header::CACHE_CONTROL,
@@ -98,8 +117,10 @@ impl CorsOrigins {
                 HeaderName::from_static("idempotency-key"),
                 observe::REQUEST_ID,
             ])
+            .max_age(PREFLIGHT_TIME_MAX)
             .expose_headers([
                 header::ETAG,
+                header::LINK,
                 header::RETRY_AFTER,
                 freshness::MAX_STALENESS_MS,
                 ratelimit::RATE_LIMIT,

@@ -13,6 +13,7 @@ use utoipa::openapi::{Object, RefOr, Schema};
 use utoipa::{IntoParams, PartialSchema, ToSchema};
 
 use super::App;
+use super::auth::Caller;
 use super::extract::{JsonBytes, Path, Query, board_id, parse_json};
 use super::memory::Written;
 use super::problem::{INTERNAL, INVALID_PARAMETER, Problem, ProblemBody, VALIDATION_FAILED};
@@ -382,7 +383,7 @@ impl EventResult {
             Status::Unchanged => EventStatus::Unchanged,
         };
         Self {
-            id: incoming.id.as_ref().map(ToString::to_string),
+            id: incoming.id.as_ref().map(|id| id.as_sent().to_owned()),
             board: Some(board.id.to_string()),
             member: Some(incoming.member.to_string()),
             status,
@@ -442,6 +443,7 @@ pub async fn post_one(
     State(app): State<Arc<App>>,
     Path(board): Path<String>,
     Query(params): Query<SubmitParams>,
+    caller: Caller,
     headers: HeaderMap,
     body: JsonBytes,
 ) -> Result<(HeaderMap, JsonResponse<EventResult>), Problem> {
@@ -451,7 +453,7 @@ pub async fn post_one(
         let is_batch = problem.kind == VALIDATION_FAILED && body.is_array();
         if is_batch { one_event_only() } else { problem }
     })?;
-    let incoming = event.check(Some(&board), key)?;
+    let incoming = caller.send(event.check(Some(&board), key)?)?;
     let events = Arc::from([incoming]);
     let report = Report {
         detail: params.detail()?,
@@ -490,6 +492,7 @@ pub async fn post_one(
 pub async fn post_many(
     State(app): State<Arc<App>>,
     Query(params): Query<SubmitParams>,
+    caller: Caller,
     headers: HeaderMap,
     body: JsonBytes,
 ) -> Result<Written, Problem> {
@@ -507,7 +510,9 @@ pub async fn post_many(
             let event = parse_json::<EventBody<'_>>(raw.get().as_bytes())?;
             let key = key.filter(|_| event.id.is_none());
             let id = key.map(|key| format!("{key}/{index}"));
-            sound.push(event.check(None, id.as_deref())?);
+            let event = event.check(None, id.as_deref())?;
+            caller.require_board(Some(&event.board))?;
+            sound.push(caller.send(event)?);
             Ok(sound.len() - 1)
         })
         .collect();

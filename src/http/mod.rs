@@ -1,7 +1,9 @@
 //! HTTP: one table of routes, from which the `OpenAPI` document comes too, and the layers around it.
 
+pub mod api_keys;
 pub mod auth;
 pub mod boards;
+mod caching;
 pub mod connection;
 pub mod cors;
 pub mod events;
@@ -10,13 +12,19 @@ pub mod freshness;
 pub mod health;
 pub mod initial;
 pub mod listener;
+mod local;
 pub mod memory;
 pub mod observe;
+pub mod players;
 pub mod problem;
+pub mod proxies;
 pub mod quotas;
 pub mod ratelimit;
+pub mod rendered;
 pub mod shards;
 pub mod standings;
+pub mod summary;
+pub mod table;
 
 use std::sync::Arc;
 
@@ -27,20 +35,20 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceBuilder;
 use tower_http::compression::CompressionLayer;
-use tower_http::validate_request::ValidateRequestHeaderLayer;
 use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, ResponseBuilder};
 use utoipa::{Modify, OpenApi as _};
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
-use self::auth::{ApiKeys, Role};
+use self::auth::{ApiKeys, Gate};
 use self::cors::CorsOrigins;
 use self::memory::Memory;
 use self::observe::Observed;
+use self::players::PlayerKeys;
 use self::problem::{OVERLOADED, Problem};
+use self::proxies::TrustedProxies;
 use self::standings::queries::QuerySchemas;
 use crate::service::Service;
 
@@ -61,10 +69,23 @@ pub struct App {
 /// How the outer layers are set.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Who may do what.
+    /// The keys of the configuration.
     pub keys: ApiKeys,
     /// The origins that browsers may call from.
     pub cors_origins: CorsOrigins,
+    /// The keys of players' tokens.
+    pub players: PlayerKeys,
+    /// The proxies that tell the addresses of clients.
+    pub proxies: TrustedProxies,
+    /// Whether the service is for its own machine: on a loopback address.
+    pub is_local: bool,
+}
+
+impl Options {
+    /// Whether there are no keys, so that everybody may do everything.
+    pub fn is_open(&self) -> bool {
+        self.keys.is_empty() && self.players.is_empty()
+    }
 }
 
 #[derive(utoipa::OpenApi)]
@@ -78,8 +99,9 @@ pub struct Options {
         (name = "define", description = "First a board is defined"),
         (name = "events", description = "Scores come in"),
         (name = "standings", description = "Ranks go out"),
+        (name = "keys", description = "API keys are made, and get new secrets"),
         (name = "operations", description = "Is it there, can it work, what has it done"),
-        (name = "boards", description = "The boards that are there: list, read, delete"),
+        (name = "boards", description = "The boards and API keys that are there: list, read, delete"),
     ),
     security((), ("api_key" = [])),
     modifiers(&ApiKeyScheme),
@@ -93,7 +115,7 @@ impl Modify for ApiKeyScheme {
         let scheme = HttpBuilder::new()
             .scheme(HttpAuthScheme::Bearer)
             .description(Some(
-                "An API key, where any are configured. Roles: read < write < admin.",
+                "An API key, where any are configured, or the token of a player. Each operation names the scope that it needs; the scope `admin` stands for all.",
             ));
         if let Some(components) = document.components.as_mut() {
             components.add_security_scheme("api_key", SecurityScheme::Http(scheme.build()));
@@ -159,18 +181,10 @@ impl Modify for CommonProblems {
             ),
         ];
         for (path, item) in &mut document.paths.paths {
-            let operations = [
-                &mut item.get,
-                &mut item.put,
-                &mut item.post,
-                &mut item.patch,
-                &mut item.delete,
-            ];
-            for operation in operations
-                .into_iter()
-                .flatten()
-                .filter(|_| path.starts_with("/v1"))
-            {
+            if !path.starts_with("/v1") {
+                continue;
+            }
+            for (_, operation) in table::operations(item) {
                 for (status, description) in COMMON {
                     let problem = ContentBuilder::new()
                         .schema(Some(Ref::from_schema_name("Problem")))
@@ -189,46 +203,10 @@ impl Modify for CommonProblems {
     }
 }
 
-/// The table of routes. `keys` guard what needs a role.
-fn routes(keys: &ApiKeys) -> OpenApiRouter<Arc<App>> {
-    let read = OpenApiRouter::new()
-        .routes(routes!(boards::list))
-        .routes(routes!(boards::get))
-        .routes(routes!(shards::get))
-        .routes(routes!(quotas::get))
-        .routes(routes!(initial::get))
-        .routes(routes!(standings::page))
-        .routes(routes!(standings::subset))
-        .routes(routes!(standings::query_subset))
-        .routes(routes!(standings::member))
-        .routes(routes!(standings::stats))
-        .routes(routes!(standings::queries::query));
-    let write = OpenApiRouter::new()
-        .routes(routes!(events::post_one))
-        .routes(routes!(events::post_many));
-    let admin = OpenApiRouter::new()
-        .routes(routes!(boards::put))
-        .routes(routes!(boards::patch))
-        .routes(routes!(shards::put))
-        .routes(routes!(boards::delete))
-        .routes(routes!(initial::patch));
-    let open = OpenApiRouter::new()
-        .routes(routes!(health::livez))
-        .routes(routes!(health::readyz))
-        .routes(routes!(health::metrics));
-    let guard = |router: OpenApiRouter<Arc<App>>, role| {
-        router.route_layer(ValidateRequestHeaderLayer::custom(keys.guard(role)))
-    };
-    OpenApiRouter::with_openapi(Document::openapi())
-        .merge(guard(admin, Role::Admin))
-        .merge(guard(write, Role::Write))
-        .merge(guard(read, Role::Read))
-        .merge(open)
-}
-
 /// The OpenAPI document.
 pub fn document() -> OpenApi {
-    let mut document = routes(&ApiKeys::default()).into_openapi();
+    let described = table::router(OpenApiRouter::with_openapi(Document::openapi()), None);
+    let mut document = described.into_openapi();
     ApiKeyScheme.modify(&mut document);
     BoardSchemas.modify(&mut document);
     QuerySchemas.modify(&mut document);
@@ -252,7 +230,8 @@ pub fn reserve(app: Arc<App>) -> Router {
 
 /// The whole service over HTTP.
 pub fn router(app: Arc<App>, options: &Options) -> Router {
-    let (table, _) = routes(&options.keys).split_for_parts();
+    let gate = Arc::new(Gate::new(Arc::clone(&app), options.clone()));
+    let (table, _) = table::router(OpenApiRouter::new(), Some(&gate)).split_for_parts();
     let document = Arc::new(document());
     let timeouts = app.service.engine.store.timeouts;
     let swagger = SwaggerUi::new("/docs").config(Config::from("/openapi.json"));

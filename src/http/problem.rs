@@ -56,11 +56,21 @@ kinds! {
     MALFORMED_REQUEST = BAD_REQUEST, "malformed-request", "Malformed request",
         "The head of the request is not HTTP. Nothing was done.";
     UNAUTHENTICATED = UNAUTHORIZED, "unauthenticated", "API key needed",
-        "Send an API key: `Authorization: Bearer <key>`.";
-    FORBIDDEN = FORBIDDEN, "forbidden", "Role too low",
-        "The API key is valid, but its role is too low: read < write < admin.";
+        "Send a valid API key: `Authorization: Bearer <key>`. `detail` says what is wrong with one that was sent.";
+    FORBIDDEN = FORBIDDEN, "forbidden", "Not allowed",
+        "The API key is valid, but does not allow this: `detail` names the scope that it lacks, or says that it is for other boards. Whether such a board is there makes no difference. Nothing was done.";
+    FOREIGN_ORIGIN = FORBIDDEN, "foreign-origin", "Foreign host or origin",
+        "The service has no API keys, and so takes writes only from its own machine: the request names a host that is not this machine, or comes from a page of another origin. Nothing was done.";
     BOARD_NOT_FOUND = NOT_FOUND, "board-not-found", "Board not found",
         "There is no board of that name. `PUT /v1/boards/{board}` makes one.";
+    KEY_NOT_FOUND = NOT_FOUND, "key-not-found", "API key not found",
+        "There is no API key of that name. `PUT /v1/keys/{name}` makes one.";
+    KEY_EXISTS = CONFLICT, "key-exists", "API key exists",
+        "There is an API key of that name already, and its secret is shown to nobody again. `POST /v1/keys/{name}/rotate` gives it another one. Nothing was done.";
+    TOO_MANY_KEYS = CONFLICT, "too-many-keys", "Too many API keys",
+        "There are as many API keys as there may be. Delete one that nobody uses: `GET /v1/keys` tells when each was last used. Nothing was done.";
+    RATE_LIMITED = TOO_MANY_REQUESTS, "rate-limited", "Too many requests",
+        "The API key has sent more requests than its rate allows. Nothing was done: send it again after `Retry-After` seconds.";
     MEMBER_NOT_FOUND = NOT_FOUND, "member-not-found", "Member not found",
         "The member is not in this standing: it had no event in the period.";
     NOT_FOUND = NOT_FOUND, "not-found", "Not found",
@@ -327,6 +337,9 @@ impl From<Error> for Problem {
             Error::Store(StoreError::Unusable(_)) => STORE_UNAVAILABLE,
             Error::Store(_) => return Self::internal(detail),
             Error::BoardNotFound(_) => BOARD_NOT_FOUND,
+            Error::KeyNotFound(_) => KEY_NOT_FOUND,
+            Error::KeyExists(_) => KEY_EXISTS,
+            Error::TooManyKeys => TOO_MANY_KEYS,
             Error::MemberNotFound { .. } => MEMBER_NOT_FOUND,
             Error::UnknownWindow { .. } => UNKNOWN_WINDOW,
             Error::InvalidParameter { .. } => INVALID_PARAMETER,

@@ -8,8 +8,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::App;
+use super::auth::Caller;
 use super::extract::{Path, Query, board_id, member_id};
 use super::problem::{INVALID_PARAMETER, Problem, ProblemBody};
+use crate::domain::access::Scope;
 use crate::domain::board::Board;
 use crate::domain::event::Origin;
 use crate::domain::ids::{IdError, Label};
@@ -112,7 +114,8 @@ impl QuotaState {
 /// Read what is left of a board's quotas.
 ///
 /// What an event of this voter, for this member, … would find now. Those quotas are left out that go by something
-/// which the request does not name.
+/// which the request does not name. To name a voter, a member, a device or an address takes the scope `configure`. A player finds
+/// what is left for itself.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/quotas", tag = "events", operation_id = "get_quotas",
     params(
@@ -128,6 +131,7 @@ pub async fn get(
     State(app): State<Arc<App>>,
     Path(board): Path<String>,
     Query(params): Query<QuotasParams>,
+    caller: Caller,
 ) -> Result<JsonResponse<QuotaStates>, Problem> {
     let QuotasParams {
         voter,
@@ -137,14 +141,27 @@ pub async fn get(
         ip,
     } = params;
     let label = |name, text: &Option<String>| parsed(name, text.as_deref(), Label::parse);
+    let mut origin = Origin {
+        voter: label("voter", &voter)?,
+        channel: label("channel", &channel)?,
+        device: label("device", &device)?,
+        ip: parsed("ip", ip.as_deref(), Network::parse)?,
+    };
+    let player = caller.player();
+    let is_other = |name: &String| player.is_none_or(|(player, _)| player.is_other(name));
+    let names_others = voter.iter().chain(&member).any(is_other);
+    if names_others || device.is_some() || ip.is_some() {
+        caller.require(Scope::Configure)?;
+    }
+    if let Some((player, ip)) = player {
+        origin = Origin {
+            channel: origin.channel,
+            ..player.origin(ip)
+        };
+    }
     let request = QuotasRequest {
         board: board_id(&board)?,
-        origin: Origin {
-            voter: label("voter", &voter)?,
-            channel: label("channel", &channel)?,
-            device: label("device", &device)?,
-            ip: parsed("ip", ip.as_deref(), Network::parse)?,
-        },
+        origin,
         member: member.as_deref().map(member_id).transpose()?,
     };
     let FoundQuotas { live, now, counts } = app.service.quotas(&request).await?;

@@ -1,9 +1,10 @@
 //! The headers of draft-ietf-httpapi-ratelimit-headers: `RateLimit-Policy` says what quotas allow, `RateLimit` what is
-//! left of them.
+//! left of them. An API key with a rate has one too.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use crate::engine::error::UsedUp;
+use crate::engine::keyring::Spent;
 use crate::service::events::RemainingQuota;
 
 /// What is left of quotas.
@@ -24,6 +25,19 @@ pub fn of_quotas(quotas: &[RemainingQuota]) -> HeaderMap {
         add(&mut headers, policies.collect(), limits.collect());
     }
     headers
+}
+
+/// What a request leaves of the rate of its API key; with `Retry-After` where that is too little.
+pub fn of_key(spent: &Spent, headers: &mut HeaderMap) {
+    const NAME: &str = "api-key";
+    let Spent { rate, left, wait } = spent;
+    let wait_s = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+    if left.is_none() {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(wait_s.max(1)));
+    }
+    let policy = policy(NAME, rate.count.get().into(), Some(rate.seconds.into()));
+    let limit = limit(NAME, left.unwrap_or(0).into(), Some(wait_s));
+    add(headers, vec![policy], vec![limit]);
 }
 
 /// That a quota is used up; with `Retry-After`.
@@ -50,7 +64,7 @@ fn parameter(key: &str, seconds: Option<u64>) -> String {
 fn add(headers: &mut HeaderMap, policies: Vec<String>, limits: Vec<String>) {
     for (name, items) in [(RATE_LIMIT_POLICY, policies), (RATE_LIMIT, limits)] {
         if let Ok(value) = HeaderValue::try_from(items.join(", ")) {
-            headers.insert(name, value);
+            headers.append(name, value);
         }
     }
 }

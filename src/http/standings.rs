@@ -4,7 +4,6 @@ pub mod answers;
 pub mod links;
 pub mod params;
 pub mod queries;
-pub mod rendered;
 
 use std::sync::Arc;
 
@@ -20,19 +19,31 @@ use self::params::{
     StandingPath, SubsetParams, entries_of_member, entries_of_page, member_view, page_view,
     standing_request, subset_view,
 };
-use self::rendered::Rendered;
 use super::App;
-use super::auth::Granted;
+use super::auth::Caller;
+use super::caching::Caching;
 use super::extract::{Json, Path, Query, member_id};
 use super::freshness;
 use super::memory::Taken;
 use super::problem::{INVALID_PARAMETER, Problem, ProblemBody};
+use super::rendered::Rendered;
 use crate::domain::board::FieldError;
 use crate::domain::ids::MemberId;
+use crate::domain::series::Track;
 use crate::service::page::FoundPage;
+use crate::service::period::Choice;
 use crate::service::standing::{FoundIn, StandingRequest, View};
 use crate::service::stats::StatsView;
 use crate::store::{Dated, Freshness};
+
+/// What caches may do with a read. Its address may mean another period tomorrow, and a replica may lack the last of its
+/// events.
+fn caching<T>(app: &App, request: &StandingRequest, found: &FoundIn<T>) -> Caching {
+    let names_period = matches!(request.choice, Choice::Key(_) | Choice::At(_));
+    Caching::of(app, &found.live.board)
+        .fixed_if(found.target.is_final && found.as_of.is_none() && names_period)
+        .restricted_if(request.track == Track::Raw)
+}
 
 /// Answers a read of so many entries at the most. `render` writes what was found out, into the memory that was taken.
 async fn show<V: View, P>(
@@ -52,8 +63,10 @@ async fn show<V: View, P>(
         let taken = app.memory.for_read(entries).await?;
         let found = app.service.read(&request, view).await?;
         let rendered = render(&found, taken)?;
-        let dated = (&found.target, found.as_of);
-        Ok(rendered.answer(app, headers, &request.choice, dated))
+        Ok(Dated {
+            value: rendered.answer(headers, caching(app, &request, &found)),
+            as_of: found.as_of,
+        })
     };
     freshness::answer(app, request.freshness, read).await
 }
@@ -164,13 +177,13 @@ pub async fn query_subset(
     State(app): State<Arc<App>>,
     Path(StandingPath { board, window }): Path<StandingPath>,
     Query(params): Query<PeriodParams>,
-    granted: Granted,
+    caller: Caller,
     freshness: Freshness,
     Json(SubsetIdsBody { ids }, _): Json<SubsetIdsBody>,
 ) -> Result<Response, Problem> {
     let wrong = |detail| Problem::invalid(vec![FieldError::new("/ids", detail)]);
     let view = &subset_view(&ids).map_err(wrong)?;
-    let request = &standing_request(&board, window, params.which(), (granted, freshness))?;
+    let request = &standing_request(&board, window, params.which(), (&caller, freshness))?;
     let app = &*app;
     let answer = async |freshness| {
         let request = StandingRequest {

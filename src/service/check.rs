@@ -33,7 +33,7 @@ use crate::store::{Store, StoreError, keys};
 /// The time between two looks at what is no single step for the service: within it, such a thing is done.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(3);
 /// What all boards share, and its types.
-const SHARED: [(&str, &str); 10] = [
+const SHARED: [(&str, &str); 16] = [
     (keys::LIVE, "zset"),
     (keys::CHANGES, "zset"),
     (keys::MOVING, "set"),
@@ -44,6 +44,12 @@ const SHARED: [(&str, &str); 10] = [
     (keys::BEGUN, "zset"),
     (keys::DELETED, "set"),
     (keys::LEASES, "hash"),
+    (keys::API_KEYS, "hash"),
+    (keys::API_KEY_USES, "hash"),
+    (keys::OF_API_KEYS[0], "zset"),
+    (keys::OF_API_KEYS[1], "zset"),
+    (keys::OF_API_KEYS[2], "string"),
+    (keys::OF_API_KEYS[3], "string"),
 ];
 
 impl Service {

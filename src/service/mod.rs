@@ -1,5 +1,6 @@
 //! The use cases: one file and one public verb each. They know no HTTP; the machinery under them is [`crate::engine`].
 
+pub mod api_keys;
 pub mod boards;
 pub mod check;
 pub mod events;
@@ -12,6 +13,7 @@ pub mod shards;
 pub mod standing;
 pub mod stats;
 pub mod subset;
+pub mod summary;
 
 use std::sync::Arc;
 

@@ -57,8 +57,8 @@ pub struct News {
     pub epoch: String,
     /// The number of the last change.
     pub sequence: u64,
-    /// The boards that have changed.
-    pub changed: Vec<BoardId>,
+    /// The ids of what has changed.
+    pub changed: Vec<String>,
 }
 
 /// The change of a board that was begun, and not announced.
@@ -199,14 +199,8 @@ impl Store {
         is_live: bool,
         stamp: Option<u64>,
     ) -> Result<(), StoreError> {
-        let keys = [
-            keys::LIVE,
-            keys::CHANGES,
-            keys::SEQUENCE,
-            keys::EPOCH,
-            keys::BEGUN,
-        ];
-        let keys = keys.map(str::to_owned).to_vec();
+        let keys = keys::OF_BOARDS.into_iter().chain([keys::BEGUN]);
+        let keys = keys.map(str::to_owned).collect();
         let is_live = if is_live { "1" } else { "0" };
         let stamp = stamp.map(|stamp| stamp.to_string()).unwrap_or_default();
         let args = vec![id.as_str().into(), is_live.into(), stamp.into()];
@@ -215,16 +209,16 @@ impl Store {
             .map(drop)
     }
 
-    /// What has changed after the change with that number.
-    pub async fn news(&self, known: u64) -> Result<News, StoreError> {
-        let keys = [keys::CHANGES, keys::SEQUENCE, keys::EPOCH];
+    /// What was announced of a kind of thing after the change with that number.
+    pub async fn news(&self, of: keys::Channel, known: u64) -> Result<News, StoreError> {
+        let [_, keys @ ..] = of;
         let keys = keys.map(str::to_owned).to_vec();
         let args = vec![known.to_string().into()];
         let mut reply = Reply::new(self.read(&script::NEWS, keys, args).await?)?;
         let (epoch, sequence) = (reply.text()?, reply.count()?);
         let (mut ids, mut changed) = (reply.list()?, Vec::new());
         while !ids.is_empty() {
-            changed.extend(BoardId::parse(&ids.text()?));
+            changed.push(ids.text()?);
         }
         Ok(News {
             epoch,
@@ -239,24 +233,23 @@ impl Store {
         after: Option<&BoardId>,
         count: usize,
     ) -> Result<Vec<BoardId>, StoreError> {
+        let ids = self.listed(keys::OF_BOARDS, after.map(BoardId::as_str), count);
+        let ids = ids.await?.into_iter();
+        Ok(ids.filter_map(|id| BoardId::parse(&id).ok()).collect())
+    }
+
+    /// Up to `count` ids of a kind of thing that is announced, in the order of their bytes, behind `after`.
+    pub(super) async fn listed(
+        &self,
+        [live, ..]: keys::Channel,
+        after: Option<&str>,
+        count: usize,
+    ) -> Result<Vec<String>, StoreError> {
         let from = after.map_or_else(|| "-".to_owned(), |id| format!("({id}"));
         let count = count.to_string();
-        let range = [
-            keys::LIVE,
-            from.as_str(),
-            "+",
-            "BYLEX",
-            "LIMIT",
-            "0",
-            count.as_str(),
-        ];
-        let ids: Vec<String> = self
-            .command("ZRANGE", range.iter().map(ToString::to_string).collect())
-            .await?;
-        Ok(ids
-            .iter()
-            .filter_map(|id| BoardId::parse(id).ok())
-            .collect())
+        let range = [live, &from, "+", "BYLEX", "LIMIT", "0", &count];
+        self.command("ZRANGE", range.map(str::to_owned).to_vec())
+            .await
     }
 
     /// The ids of all boards.

@@ -37,6 +37,9 @@
 //! | `st:{boards}:moving` | set | the ids of boards that move to other shards, and perhaps of some that have moved |
 //! | `st:{boards}:deleted` | set | `generation board` of deleted boards whose remembered events are to be unlinked |
 //! | `st:{boards}:leases` | hash | the leases of work for all boards (`scripts/lease.lua`) |
+//! | `st:{boards}:api-keys` | hash | API keys by name, JSON (`scripts/api_key.lua`) |
+//! | `st:{boards}:api-key-uses` | hash | when each was last used, in milliseconds since the epoch |
+//! | `st:{boards}:api-key-names`, … | | what `live`, `changes`, `sequence` and `epoch` are for boards |
 //! | `st:{boards}:unneeded` | set | `generation board sharding` of data that is to be unlinked once nothing needs it |
 //!
 //! A window that was removed from a board and added again has its epoch behind its name: `day@5`.
@@ -72,6 +75,22 @@ pub const EPOCH: &str = "st:{boards}:epoch";
 pub const STAMP: &str = "st:{boards}:stamp";
 /// The changes that were begun.
 pub const BEGUN: &str = "st:{boards}:begun";
+/// The API keys.
+pub const API_KEYS: &str = "st:{boards}:api-keys";
+/// When the API keys were last used.
+pub const API_KEY_USES: &str = "st:{boards}:api-key-uses";
+/// The keys by which a kind of thing is announced (`scripts/lib/announce.lua`): the ids of all, the changes, the sequence,
+/// and the epoch.
+pub type Channel = [&'static str; 4];
+/// Where boards are announced.
+pub const OF_BOARDS: Channel = [LIVE, CHANGES, SEQUENCE, EPOCH];
+/// Where API keys are announced.
+pub const OF_API_KEYS: Channel = [
+    "st:{boards}:api-key-names",
+    "st:{boards}:api-key-changes",
+    "st:{boards}:api-key-sequence",
+    "st:{boards}:api-key-epoch",
+];
 /// The tag of the keys that all boards share; a board may have the same.
 const SHARED_TAG: &str = "boards";
 
@@ -551,6 +570,11 @@ mod tests {
             ]
             .map(|name| format!("st:{{boards}}:{name}"))
         );
+        let of_api_keys = [API_KEYS, API_KEY_USES].into_iter().chain(OF_API_KEYS);
+        for key in of_api_keys {
+            assert!(key.starts_with("st:{boards}:api-key"), "{key}");
+            assert_eq!(take_apart(key), None, "it is no board's");
+        }
     }
 
     /// Keys of each kind of a shard.

@@ -117,8 +117,12 @@ scripts! {
     /// Begins a change of a board.
     BEGIN = "begin", "#!lua flags=allow-oom", [];
     /// Tells all instances that a definition has changed.
-    ANNOUNCE = "announce", "#!lua flags=allow-oom", [];
-    /// Reads which definitions have changed.
+    ANNOUNCE = "announce", "#!lua flags=allow-oom", ["announce"];
+    /// Makes, changes or deletes an API key.
+    API_KEY = "api_key", "#!lua flags=allow-oom", ["announce"];
+    /// Notes when API keys were last used.
+    API_KEY_USES = "api_key_uses", "#!lua", [];
+    /// Reads what has changed.
     NEWS = "news", "#!lua flags=no-writes", [];
     /// Marks data that is to be unlinked.
     UNNEEDED = "unneeded", "#!lua flags=allow-oom", [];

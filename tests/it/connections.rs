@@ -129,7 +129,7 @@ async fn an_idle_connection_is_closed_in_its_own_time_and_half_a_head_on_it_in_l
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_comes_too_slowly_is_a_408() {
     let (_redis, instance) = instance(10, PATIENT).await;
-    let head = b"POST /v1/events HTTP/1.1\r\nHost: slow\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{";
+    let head = b"POST /v1/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{";
     let mut stream = send(&instance.client, head).await;
     let answer = read_answer(&mut stream).await;
     assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");

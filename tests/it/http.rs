@@ -1,5 +1,7 @@
-//! The HTTP contract: every error by a request that causes it, caching, roles, and the shapes of answers.
+//! The HTTP contract: every error by a request that causes it, caching, who may do what, and the shapes of answers.
 
+mod access;
+mod api_keys;
 mod boards;
 mod budget;
 mod caching;
@@ -9,10 +11,11 @@ mod errors;
 mod events;
 mod expiry;
 mod history;
+mod players;
 mod quotas;
 mod reads;
 mod reservations;
 mod resharding;
-mod roles;
+
 mod shards;
 mod votes;

@@ -161,7 +161,7 @@ async fn a_copy_of_the_example_starts_and_its_api_keys_are_taken_as_they_are() {
         .expect_problem(401, "unauthenticated");
     for (key, status) in [
         ("a$HOMEa${x}\\n", 200),
-        ("b'c\"d#e#", 200),
+        ("b'c\"d#e#", 403),
         ("a", 401),
         ("a${x}\\n", 401),
     ] {
@@ -397,12 +397,12 @@ async fn a_health_check_and_the_other_clients_say_in_a_line_what_a_service_answe
     };
     let refused = said(&["reshard", "b", "--shards", "2"]);
     assert!(
-        refused.contains("(401): give one with the role admin"),
+        refused.contains("(401): give one that has `configure`"),
         "{refused}"
     );
     let refused = said(&["import", "a.csv", "--board", "b"]);
     assert!(
-        refused.contains("(401): give one with the role write"),
+        refused.contains("(401): give one that has `read` and `write`"),
         "{refused}"
     );
     let refused = said(&["import", "a.csv", "--board", "b", "--key", "administers"]);

@@ -122,8 +122,8 @@ async fn every_script_begins_with_its_shebang_and_those_that_read_can_not_write(
             _ if checks => "#!lua flags=no-writes",
             "read" | "quotas" | "reserved" | "scan" | "news" | "refused" => "#!lua flags=no-writes",
             "sweep" => "#!lua flags=allow-oom,allow-cross-slot-keys",
-            "delete" | "begin" | "announce" | "unneeded" | "purge" | "lease" | "settle"
-            | "shard" | "voters" | "export_voters" | "union" => "#!lua flags=allow-oom",
+            "delete" | "begin" | "announce" | "api_key" | "unneeded" | "purge" | "lease"
+            | "settle" | "shard" | "voters" | "export_voters" | "union" => "#!lua flags=allow-oom",
             _ => "#!lua",
         };
         assert_eq!(first, expected, "{}", script.name);
@@ -1011,4 +1011,48 @@ async fn a_user_is_told_which_commands_it_may_not_use() {
         refused(&of_key(b"other")).await,
         Reply::texts(&["GET", "ZADD", "PFCOUNT", "NOTHING"])
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_api_key_changes_if_it_is_what_was_seen_and_is_announced_in_the_same_step() {
+    let redis = RedisServer::start().await;
+    let parts = ["names", "changes", "sequence", "epoch"].map(|part| format!("api-key-{part}"));
+    let others = ["api-keys", "api-key-uses"].map(str::to_owned);
+    let keys = parts.into_iter().chain(others);
+    let keys: Vec<String> = keys.map(|name| format!("st:{{boards}}:{name}")).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let change = async |name: &str, seen: &str, new: &str| {
+        let args = [name, seen, new, "2"].map(str::as_bytes);
+        let reply = run(&redis, &script::API_KEY, &keys, &args).await;
+        reply.list()[0].text()
+    };
+    assert_eq!(change("a", "", "{1}").await, "OK");
+    assert_eq!(change("a", "", "{2}").await, "CHANGED", "there is one");
+    assert_eq!(change("a", "{2}", "{3}").await, "CHANGED");
+    assert_eq!(change("a", "{1}", "{2}").await, "OK");
+    assert_eq!(change("b", "", "{1}").await, "OK");
+    assert_eq!(change("c", "", "{1}").await, "FULL");
+    let news = run(&redis, &script::NEWS, &keys[1..4], &[b"0"]).await;
+    assert_eq!(news.list()[1].text(), "3");
+    assert_eq!(news.list()[2], Reply::texts(&["a", "b"]));
+    let note = async |uses: &[&str]| {
+        let args: Vec<&[u8]> = uses.iter().map(|text| text.as_bytes()).collect();
+        run(&redis, &script::API_KEY_USES, &keys[4..], &args).await;
+        let mut command = vec![&b"HMGET"[..], keys[5].as_bytes()];
+        command.extend([&b"a"[..], b"b", b"c"]);
+        let noted = redis.run(&command).await;
+        let text = |noted: &Reply| match noted {
+            Reply::Nil => String::new(),
+            noted => noted.text(),
+        };
+        noted.list().iter().map(text).collect::<Vec<_>>()
+    };
+    assert_eq!(note(&["a", "10", "c", "10"]).await, ["10", "", ""]);
+    assert_eq!(note(&["a", "9", "b", "11"]).await, ["10", "11", ""]);
+    assert_eq!(change("a", "{2}", "").await, "OK");
+    assert_eq!(note(&["b", "1"]).await, ["", "11", ""]);
+    let names = redis
+        .run(&[b"ZRANGE", keys[0].as_bytes(), b"0", b"-1"])
+        .await;
+    assert_eq!(names, Reply::texts(&["b"]));
 }

@@ -79,10 +79,10 @@ const QUEUE_BATCHES: usize = 2;
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(10);
 /// The exit status of an import that failed.
 const STATUS_FAILED: u8 = 1;
-/// What the command does, and the role that it needs.
+/// What the command does, and the scopes that it needs.
 const PURPOSE: Purpose = Purpose {
     act: "send events",
-    role: "write",
+    scopes: "`read` and `write`",
 };
 
 /// The text below the options in the help.

@@ -26,7 +26,7 @@ const PASSING_PROBLEMS: [&str; 4] = [
 const EVENTS_PATH: &str = "/v1/events?standings=false";
 
 /// The facts about the board that the import needs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
 pub(super) struct BoardFacts {
     /// For how long it remembers ids, at least.
     pub(super) idempotency: Span,
@@ -52,16 +52,13 @@ impl Sender {
     /// Reads the board: whether the service can be reached, the key is right and the board is there shows
     /// before anything is sent.
     pub(super) async fn board(&self) -> Result<BoardFacts, ClientError> {
-        let request = || self.client.board_request(Method::GET, "");
+        let request = || self.client.board_request(Method::GET, "/summary");
         let patience = self.client.patience.first_contact_max;
         let asked = self
             .client
             .ask(request, "the question for the board", patience);
-        let (BoardAnswer { idempotency }, version) = asked.await?;
-        Ok(BoardFacts {
-            idempotency,
-            version,
-        })
+        let (facts, _) = asked.await?;
+        Ok(facts)
     }
 
     /// Whether any event may have been taken.
@@ -178,11 +175,6 @@ impl Sender {
         }
         Ok((tally, rejections))
     }
-}
-
-#[derive(Deserialize)]
-struct BoardAnswer {
-    idempotency: Span,
 }
 
 #[derive(Deserialize)]

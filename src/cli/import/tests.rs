@@ -121,7 +121,7 @@ impl Scene {
             hangs: Notify::new(),
         });
         let router = Router::new()
-            .route("/v1/boards/b", get(board))
+            .route("/v1/boards/b/summary", get(board))
             .route("/v1/events", post(events))
             .fallback(async || problem(404, "board-not-found"))
             .with_state(Arc::clone(&fake));
@@ -262,9 +262,9 @@ impl Scene {
 }
 
 async fn board(State(fake): State<Arc<Fake>>) -> Response {
-    let tag = format!("\"{}\"", fake.version.lock());
-    let body = json!({"board": "b", "title": "", "idempotency": *fake.idempotency.lock()});
-    ([(header::ETAG, tag)], axum::Json(body)).into_response()
+    let (idempotency, version) = (*fake.idempotency.lock(), *fake.version.lock());
+    let body = json!({"board": "b", "title": "", "idempotency": idempotency, "version": version});
+    axum::Json(body).into_response()
 }
 
 async fn events(

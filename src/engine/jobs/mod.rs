@@ -68,6 +68,10 @@ pub enum JobKind {
     Clock,
     /// Holding the definitions of boards in memory as they are stored.
     Definition,
+    /// Holding the API keys in memory as they are stored.
+    ApiKeys,
+    /// Noting when API keys were used.
+    ApiKeyUses,
     /// Telling in the log what of Redis somebody should look after.
     Warnings,
     /// Completing derived standings ahead of time.
@@ -86,7 +90,13 @@ pub enum JobKind {
 
 impl JobKind {
     /// What every instance does, to keep its memory and its clock right, and its operator informed.
-    pub const OF_EVERY_INSTANCE: [Self; 3] = [Self::Clock, Self::Definition, Self::Warnings];
+    pub const OF_EVERY_INSTANCE: [Self; 5] = [
+        Self::Clock,
+        Self::ApiKeys,
+        Self::Definition,
+        Self::Warnings,
+        Self::ApiKeyUses,
+    ];
     /// What one instance is enough for.
     pub const IN_BACKGROUND: [Self; 6] = [
         Self::Rollover,
@@ -102,6 +112,8 @@ impl JobKind {
         match self {
             Self::Clock => "clock",
             Self::Definition => "definition",
+            Self::ApiKeys => "api-keys",
+            Self::ApiKeyUses => "api-key-uses",
             Self::Warnings => "warnings",
             Self::Rollover => "rollover",
             Self::Reshard => "reshard",

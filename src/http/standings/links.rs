@@ -20,7 +20,7 @@ pub fn links(uri: &Uri, page: u64, size: u64, listed: u64) -> Option<HeaderValue
 /// The same address with another page.
 fn address(uri: &Uri, page: u64) -> String {
     let sent = form_urlencoded::parse(uri.query().unwrap_or("").as_bytes());
-    let mut query = form_urlencoded::Serializer::new("?".to_owned());
+    let mut query = form_urlencoded::Serializer::for_suffix("?".to_owned(), 1);
     query
         .extend_pairs(sent.filter(|(name, _)| name != "page"))
         .append_pair("page", &page.to_string());

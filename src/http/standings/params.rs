@@ -13,7 +13,7 @@ use utoipa::IntoParams;
 use crate::domain::ids::MemberId;
 use crate::engine::reader::Size;
 use crate::http::App;
-use crate::http::auth::Granted;
+use crate::http::auth::Caller;
 use crate::http::extract::{Path, Query, board_id, bounded, choice, member_id};
 use crate::http::problem::Problem;
 use crate::service::member::{AROUND_MAX, MemberView};
@@ -40,10 +40,10 @@ impl<P: ReadParams> FromRequestParts<Arc<App>> for Read<P> {
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
         let Path(StandingPath { board, window }) = Path::from_request_parts(parts, app).await?;
         let Query(params) = Query::<P>::from_request_parts(parts, app).await?;
-        let granted = Granted::from_request_parts(parts, app).await?;
+        let caller = Caller::from_request_parts(parts, app).await?;
         let Ok(freshness) = Freshness::from_request_parts(parts, app).await;
         Ok(Self {
-            request: standing_request(&board, window, params.which(), (granted, freshness))?,
+            request: standing_request(&board, window, params.which(), (&caller, freshness))?,
             params,
             headers: std::mem::take(&mut parts.headers),
             uri: std::mem::take(&mut parts.uri),
@@ -109,7 +109,7 @@ macro_rules! read_params {
             /// The period that holds this instant; not together with `key`.
             #[param(format = DateTime)]
             at: Option<String>,
-            /// `true`: the true count, without weights and initial scores; needs the role `write`.
+            /// `true`: the true count, without weights and initial scores; needs the scope `configure`.
             #[serde(default)]
             #[param(default = false)]
             raw: bool,
@@ -166,13 +166,13 @@ pub(super) fn standing_request(
     board: &str,
     window: String,
     (key, at, is_raw): Which<'_>,
-    (granted, freshness): (Granted, Freshness),
+    (caller, freshness): (&Caller, Freshness),
 ) -> Result<StandingRequest, Problem> {
     Ok(StandingRequest {
         board: board_id(board)?,
         window,
         choice: choice(key, at)?,
-        track: granted.track(is_raw)?,
+        track: caller.track(is_raw)?,
         freshness,
         size: Size::Small,
     })

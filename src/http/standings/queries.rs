@@ -18,9 +18,10 @@ use super::params::{
     entries_of_member, entries_of_page, member_view, page_view, standing_request, subset_view,
 };
 use crate::domain::board::FieldError;
+use crate::domain::ids::BoardId;
 use crate::engine::reader::Size;
 use crate::http::App;
-use crate::http::auth::Granted;
+use crate::http::auth::Caller;
 use crate::http::extract::{Json, member_id};
 use crate::http::freshness;
 use crate::http::memory::SMALL_ENTRIES_MAX;
@@ -30,7 +31,7 @@ use crate::service::stats::StatsView;
 use crate::store::{Dated, Freshness};
 
 /// Who asks, and how fresh the answers have to be.
-type How = (Granted, Freshness);
+type How<'a> = (&'a Caller, Freshness);
 /// The answer to one query, and as of when it is.
 type Answered = Result<(QueryResult, Option<Instant>), Problem>;
 
@@ -59,16 +60,17 @@ macro_rules! queries {
             #[serde(default)]
             #[schema(format = DateTime)]
             at: Option<String>,
-            /// `true`: the true count, without weights and initial scores; needs the role `write`.
+            /// `true`: the true count, without weights and initial scores; needs the scope `configure`.
             #[serde(default)]
             raw: bool,
             $($fields)*
         }
 
         impl $name {
-            fn request(&self, (granted, freshness): How, size: Size) -> Result<StandingRequest, Problem> {
+            fn request(&self, (caller, freshness): How<'_>, size: Size) -> Result<StandingRequest, Problem> {
+                caller.require_board(BoardId::parse(&self.board).ok().as_ref())?;
                 let which = (self.key.as_deref(), self.at.as_deref(), self.raw);
-                let request = standing_request(&self.board, self.window.clone(), which, (granted, freshness))?;
+                let request = standing_request(&self.board, self.window.clone(), which, (caller, freshness))?;
                 Ok(StandingRequest { size, ..request })
             }
         }
@@ -200,7 +202,7 @@ impl QueryBody {
 )]
 pub async fn query(
     State(app): State<Arc<App>>,
-    granted: Granted,
+    caller: Caller,
     freshness: Freshness,
     Json(Queries { queries }, _): Json<Queries>,
 ) -> Result<Response, Problem> {
@@ -219,7 +221,7 @@ pub async fn query(
         return Err(Problem::invalid(vec![FieldError::new("/queries", detail)]));
     }
     let (app, queries) = (&*app, &queries);
-    let read = async |freshness| answers(app, queries, entries, (granted, freshness)).await;
+    let read = async |freshness| answers(app, queries, entries, (&caller, freshness)).await;
     freshness::answer(app, freshness, read).await
 }
 
@@ -228,7 +230,7 @@ async fn answers(
     app: &App,
     queries: &[QueryBody],
     entries: usize,
-    how: How,
+    how: How<'_>,
 ) -> Result<Dated<Response>, Problem> {
     let size = if entries <= SMALL_ENTRIES_MAX {
         Size::Small
@@ -258,7 +260,7 @@ async fn answers(
 }
 
 /// The answer to one query, and as of when it is.
-async fn answer(app: &App, query: &QueryBody, how: How, size: Size) -> Answered {
+async fn answer(app: &App, query: &QueryBody, how: How<'_>, size: Size) -> Answered {
     match query {
         QueryBody::Page(query) => {
             let view = page_view(query.page, query.size, query.member.as_deref())?;

@@ -21,7 +21,7 @@ use std::task::Poll;
 
 use standings::clock::Clock;
 use standings::domain::time::Timestamp;
-use standings::http::auth::ApiKeys;
+use standings::engine::jobs::JobKind;
 use standings::http::connection::Times;
 use standings::http::listener::{self, Limits, Routers};
 use standings::http::memory::Memory;
@@ -29,6 +29,7 @@ use standings::http::{App, Options, reserve, router};
 use standings::service::Service;
 use standings::store::{Address, Store};
 use standings::timeouts::TimeoutFactor;
+use standings::worker;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -111,6 +112,23 @@ impl Instance {
         clock: Clock,
         keys: &str,
     ) -> Self {
+        let options = Options {
+            keys: keys.parse().unwrap(),
+            cors_origins: "https://allowed.example".parse().unwrap(),
+            is_local: true,
+            ..Options::default()
+        };
+        Self::start_set_up(limits, memory_mb, store, clock, options).await
+    }
+
+    /// The same, with HTTP that is set up like this.
+    pub async fn start_set_up(
+        limits: Limits,
+        memory_mb: usize,
+        store: Store,
+        clock: Clock,
+        options: Options,
+    ) -> Self {
         client::install_tls_provider();
         // A failing test shows what was logged.
         let _ = tracing_subscriber::fmt()
@@ -123,18 +141,13 @@ impl Instance {
                 && service.engine.store.check().await.is_ok()
         })
         .await;
-        let keys: ApiKeys = keys.parse().unwrap();
         let app = Arc::new(App {
             service: Arc::clone(&service),
             metrics: None,
-            is_open: keys.is_open(),
+            is_open: options.is_open(),
             memory: Memory::new(memory_mb << 20),
             shutdown: CancellationToken::new(),
         });
-        let options = Options {
-            keys,
-            cors_origins: "https://allowed.example".parse().unwrap(),
-        };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = Client::new(&format!("http://{}", listener.local_addr().unwrap()));
         let routers = Routers {
@@ -148,6 +161,18 @@ impl Instance {
             client,
             _serving: AbortOnDropHandle::new(serving),
         }
+    }
+}
+
+impl Instance {
+    /// Has it follow the API keys, as every instance does, until the value is dropped.
+    pub fn follow_api_keys(&self) -> AbortOnDropHandle<()> {
+        let (service, stop) = (Arc::clone(&self.service), CancellationToken::new());
+        AbortOnDropHandle::new(tokio::spawn(worker::repeat(
+            JobKind::ApiKeys,
+            service,
+            stop,
+        )))
     }
 }
 

@@ -523,8 +523,8 @@ async fn a_dry_run_says_what_would_change_and_changes_nothing() {
     let world = World::start(NOW).await;
     let client = world.client();
     let definition = json!({"windows": ["day", "all"], "timezone": "Asia/Kolkata"});
-    let path = "/v1/boards/b?dry_run=true";
-    let preview = client.put(path, definition.clone()).await.expect(200);
+    let url = "/v1/boards/b?dry_run=true";
+    let preview = client.put(url, definition.clone()).await.expect(200);
     assert_eq!(
         (
             &preview["dry_run"],
@@ -546,13 +546,13 @@ async fn a_dry_run_says_what_would_change_and_changes_nothing() {
     let event = json!({"member": "a", "score": 1});
     client.post("/v1/boards/b/events", event).await.expect(200);
     let before = client.get("/v1/boards/b").await;
-    let unchanged = client.patch(path, json!({})).await.expect(200);
+    let unchanged = client.patch(url, json!({})).await.expect(200);
     assert_eq!(
         (&unchanged["created"], &unchanged["changes"]),
         (&json!(false), &json!([]))
     );
     let patch = json!({"score_max": 5, "windows": ["day", "all", "last-7-days", "week"]});
-    let preview = client.patch(path, patch).await.expect(200);
+    let preview = client.patch(url, patch).await.expect(200);
     let changes = preview["changes"].as_array().unwrap();
     assert_eq!(
         (&changes[0]["field"], &changes[0]["from"], &changes[0]["to"]),
@@ -564,7 +564,7 @@ async fn a_dry_run_says_what_would_change_and_changes_nothing() {
     );
     let dropped = json!({"windows": ["all"]});
     let preview = client
-        .patch(&format!("{path}&drop_windows=day"), dropped)
+        .patch(&format!("{url}&drop_windows=day"), dropped)
         .await
         .expect(200);
     assert_eq!(

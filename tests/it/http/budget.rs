@@ -85,7 +85,7 @@ async fn one_request_asks_for_ten_thousand_entries_at_the_most() {
     let query = async |body: Value| client.post("/v1/standings/query", body).await;
     let entries = |answer: Value| {
         let results = answer["results"].as_array().unwrap().clone();
-        let of = |result: &Value| result["page"]["entries"].as_array().unwrap().len();
+        let of = |result: &Value| result["entries"].as_array().unwrap().len();
         results.iter().map(of).sum::<usize>()
     };
     assert_eq!(entries(query(pages(10, 1_000)).await.expect(200)), 30);

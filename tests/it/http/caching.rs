@@ -90,6 +90,8 @@ async fn answers_are_compressed_and_other_origins_are_let_in_by_name_only() {
             .send()
             .await
             .unwrap();
+        let max_age = &answer.headers()["access-control-max-age"];
+        assert_eq!(max_age, "7200", "browsers ask once");
         answer.headers().contains_key("access-control-allow-origin")
     };
     assert!(preflight("https://allowed.example").await);

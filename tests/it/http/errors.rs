@@ -370,7 +370,7 @@ async fn methods_types_and_sizes_are_checked() {
     let client = world.client();
     for (method, path) in [
         (Method::POST, "/v1/boards"),
-        (Method::PATCH, "/v1/boards/b"),
+        (Method::POST, "/v1/boards/b"),
         (Method::GET, "/v1/events"),
     ] {
         let answer = Client::send(client.builder(method, path)).await;
@@ -560,4 +560,34 @@ async fn every_type_of_problem_explains_itself() {
         assert_eq!(answer.status, 200);
         assert!(answer.text.contains(kind.explanation));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_open_service_takes_writes_from_its_own_machine_only() {
+    let world = World::start("2026-11-21T12:00:00Z").await;
+    let client = world.client();
+    client.define("b", json!({"windows": ["day"]})).await;
+    let (page, events) = ("/v1/boards/b/standings/day", "/v1/boards/b/events");
+    let with = async |method: Method, path: &str, name: &str, value: &str| {
+        let request = client.builder(method, path).header(name, value);
+        Client::send(request.json(&json!({"member": "a", "score": 1}))).await
+    };
+    // A name that leads here (DNS rebinding), and a page of somebody else's (a form, a script).
+    for (name, value) in [
+        ("host", "evil.example"),
+        ("origin", "https://evil.example"),
+        ("origin", "null"),
+    ] {
+        let refused = with(Method::POST, events, name, value).await;
+        refused.expect_problem(403, "foreign-origin");
+        let refused = with(Method::DELETE, "/v1/boards/b", name, value).await;
+        refused.expect_problem(403, "foreign-origin");
+        with(Method::GET, page, name, value).await.expect(200);
+    }
+    let own = client.base.clone();
+    for origin in [own.as_str(), "https://allowed.example"] {
+        let taken = with(Method::POST, events, "origin", origin).await;
+        taken.expect(200);
+    }
+    assert_eq!(client.get(page).await.expect(200)["entries"][0]["score"], 2);
 }

@@ -440,7 +440,7 @@ async fn begin_move(world: &World, board: &str, members: usize) {
         let body = json!({"events": events});
         world.client().post_until_taken("/v1/events", &body).await;
     }
-    define(world, board, &definition, 2).await;
+    world.client().spread(board, 2).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,19 +1,14 @@
 //! A document as it is sent, and what caches need to know of it.
 
-use std::time::Instant;
-
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde::Serialize;
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::answers::PageBody;
-use crate::http::App;
-use crate::http::memory::{Taken, Written};
-use crate::http::problem::{INTERNAL, Problem};
-use crate::service::period::{Choice, Target};
-use crate::store::Dated;
+use super::caching::Caching;
+use super::memory::{Taken, Written};
+use super::problem::{INTERNAL, Problem};
 use crate::store::standings::Page;
 
 /// A document as it is sent. Its copies share their memory.
@@ -41,9 +36,9 @@ impl Rendered {
     }
 
     /// The same for a page, which is written once for all who share it.
-    pub fn of_page(
+    pub fn of_page<T: Serialize>(
         page: &Page,
-        body: impl FnOnce() -> PageBody,
+        body: impl FnOnce() -> T,
         taken: Taken,
     ) -> Result<Self, Problem> {
         if let Some(rendered) = page.memo.get::<Self>() {
@@ -57,41 +52,25 @@ impl Rendered {
         Self { links, ..self }
     }
 
-    /// The answer to a request with these headers: the document, or that the client has it. `choice` says whether the same
-    /// address means the same period tomorrow.
-    pub fn answer(
-        self,
-        app: &App,
-        headers: &HeaderMap,
-        choice: &Choice,
-        (target, as_of): (&Target, Option<Instant>),
-    ) -> Dated<Response> {
-        // Not for long, since a board can still be deleted. A replica may lack the last of its events.
-        let is_fixed =
-            target.is_final && as_of.is_none() && matches!(choice, Choice::Key(_) | Choice::At(_));
-        let cache_control = match (app.is_open, is_fixed) {
-            (true, true) => "public, max-age=300",
-            (true, false) => "public, no-cache",
-            (false, true) => "private, max-age=300",
-            (false, false) => "private, no-cache",
-        };
+    /// The answer to a request with these headers: the document, or that the client has it.
+    pub fn answer(self, headers: &HeaderMap, caching: Caching) -> Response {
         let is_known = self.is_known(headers);
         let validators = [
             (header::ETAG, self.tag),
             (
                 header::CACHE_CONTROL,
-                HeaderValue::from_static(cache_control),
+                HeaderValue::from_static(caching.rule()),
             ),
         ];
-        let mut value = if is_known {
+        let mut answer = if is_known {
             (StatusCode::NOT_MODIFIED, validators).into_response()
         } else {
             (validators, Written(self.body)).into_response()
         };
         if let Some(links) = self.links {
-            value.headers_mut().insert(header::LINK, links);
+            answer.headers_mut().insert(header::LINK, links);
         }
-        Dated { value, as_of }
+        answer
     }
 
     /// Whether the client has it already.

@@ -1,0 +1,388 @@
+//! Who may do what: scopes, the boards that they are for, and how fast.
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::board::FieldError;
+use super::ids::{BOARD_ID_BYTES_MAX, BoardId, IdError};
+use super::time::Timestamp;
+
+/// The most patterns of boards of one key.
+pub const PATTERNS_MAX: usize = 100;
+/// The greatest count of a rate.
+pub const RATE_MAX: u32 = 1_000_000;
+
+/// What a caller may do. A route needs one of them.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Scope {
+    /// Reading standings.
+    Read,
+    /// Sending events.
+    Write,
+    /// Hiding and erasing members.
+    Moderate,
+    /// Definitions, weights, initial scores, true counts, and what others have taken of quotas.
+    Configure,
+    /// Everything, and API keys.
+    Admin,
+}
+
+impl Scope {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Read,
+        Self::Write,
+        Self::Moderate,
+        Self::Configure,
+        Self::Admin,
+    ];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Moderate => "moderate",
+            Self::Configure => "configure",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+/// A set of scopes.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Scopes(u8);
+
+impl Scopes {
+    /// All of them.
+    pub const ALL: Self = Self(1 << Scope::Admin as u8);
+
+    /// Whether this scope is among them. `admin` stands for all.
+    pub const fn has(self, scope: Scope) -> bool {
+        let bits = 1 << scope as u8 | 1 << Scope::Admin as u8;
+        self.0 & bits != 0
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Those of both.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// As they were named.
+    fn named(self) -> impl Iterator<Item = Scope> {
+        let scopes = Scope::ALL.into_iter();
+        scopes.filter(move |scope| self.0 & 1 << *scope as u8 != 0)
+    }
+}
+
+impl FromIterator<Scope> for Scopes {
+    fn from_iter<T: IntoIterator<Item = Scope>>(scopes: T) -> Self {
+        Self(
+            scopes
+                .into_iter()
+                .fold(0, |bits, scope| bits | 1 << scope as u8),
+        )
+    }
+}
+
+impl fmt::Display for Scopes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.named().map(Scope::name).collect();
+        f.write_str(&names.join(", "))
+    }
+}
+
+impl Serialize for Scopes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.named().map(Scope::name))
+    }
+}
+
+impl<'de> Deserialize<'de> for Scopes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let names = Vec::<String>::deserialize(deserializer)?;
+        let scopes = names.iter().map(|name| {
+            let scope = Scope::ALL.into_iter().find(|scope| scope.name() == name);
+            let known = Scopes::from_iter(Scope::ALL);
+            scope.ok_or_else(|| serde::de::Error::custom(format!("a scope is one of {known}")))
+        });
+        scopes.collect()
+    }
+}
+
+/// The ids of boards, where `*` stands for any characters: `vote-*`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct BoardPattern(String);
+
+impl BoardPattern {
+    /// Checks a text: characters of board ids, and `*`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let is_of_pattern = |byte: u8| byte.is_ascii_alphanumeric() || b"._-*".contains(&byte);
+        if (1..=BOARD_ID_BYTES_MAX).contains(&text.len()) && text.bytes().all(is_of_pattern) {
+            return Ok(Self(text.to_owned()));
+        }
+        Err(format!(
+            "a pattern has 1 to {BOARD_ID_BYTES_MAX} of the characters of board ids, and * for any of them"
+        ))
+    }
+
+    /// Whether this board is meant.
+    pub fn matches(&self, board: &BoardId) -> bool {
+        let mut rest = board.as_str();
+        let mut parts = self.0.split('*');
+        let first = parts.next().unwrap_or_default();
+        let Some(last) = parts.next_back() else {
+            return rest == first;
+        };
+        let Some(behind) = rest.strip_prefix(first) else {
+            return false;
+        };
+        rest = behind;
+        for part in parts {
+            match rest.split_once(part) {
+                Some((_, behind)) => rest = behind,
+                None => return false,
+            }
+        }
+        rest.ends_with(last)
+    }
+}
+
+/// Which boards a caller may go to.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Boards(Arc<[BoardPattern]>);
+
+impl Boards {
+    /// All of them.
+    pub fn all() -> Self {
+        Self([BoardPattern("*".to_owned())].into())
+    }
+
+    /// This one.
+    pub fn one(board: &BoardId) -> Self {
+        Self([BoardPattern(board.to_string())].into())
+    }
+
+    /// Those that a list of patterns names, 1 to 100 of them.
+    pub fn parse(patterns: &[String]) -> Result<Self, String> {
+        if !(1..=PATTERNS_MAX).contains(&patterns.len()) {
+            return Err(format!("must be 1 to {PATTERNS_MAX} patterns"));
+        }
+        let parsed = patterns.iter().map(|pattern| BoardPattern::parse(pattern));
+        Ok(Self(parsed.collect::<Result<_, _>>()?))
+    }
+
+    /// Whether this board is among them.
+    pub fn has(&self, board: &BoardId) -> bool {
+        self.0.iter().any(|pattern| pattern.matches(board))
+    }
+
+    /// Whether all boards are, those too that are not there yet.
+    pub fn are_all(&self) -> bool {
+        let is_all = |pattern: &BoardPattern| pattern.0.bytes().all(|byte| byte == b'*');
+        self.0.iter().any(is_all)
+    }
+}
+
+impl Serialize for Boards {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(|pattern| &pattern.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Boards {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let patterns = Vec::<String>::deserialize(deserializer)?;
+        Self::parse(&patterns).map_err(serde::de::Error::custom)
+    }
+}
+
+/// How many requests in a stretch of time: `50/s`, `600/m`, `10000/h`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Rate {
+    /// How many, which may also come at once.
+    pub count: NonZeroU32,
+    /// In how many seconds: 1, 60 or 3,600.
+    pub seconds: u32,
+}
+
+impl FromStr for Rate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parsed = text.split_once('/').and_then(|(count, unit)| {
+            let seconds = match unit {
+                "s" => 1,
+                "m" => 60,
+                "h" => 3_600,
+                _ => return None,
+            };
+            let count: NonZeroU32 = count.parse().ok()?;
+            (count.get() <= RATE_MAX).then_some(Self { count, seconds })
+        });
+        parsed.ok_or_else(|| {
+            format!("a rate is a count from 1 to {RATE_MAX} and a unit: 50/s, 600/m, 10000/h")
+        })
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unit = match self.seconds {
+            1 => "s",
+            60 => "m",
+            _ => "h",
+        };
+        write!(f, "{}/{unit}", self.count)
+    }
+}
+
+impl Serialize for Rate {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Rate {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// The name of an API key: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`, as that of a board.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct KeyName(Arc<str>);
+
+impl KeyName {
+    /// Checks a text against the pattern.
+    pub fn parse(text: &str) -> Result<Self, IdError> {
+        let checked = BoardId::parse(text).map_err(|_| IdError::Key)?;
+        Ok(Self(checked.as_str().into()))
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for KeyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What an API key allows.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Grant {
+    /// What its bearer may do,
+    pub scopes: Scopes,
+    /// with which boards,
+    pub boards: Boards,
+    /// how fast; as fast as can be without one,
+    #[serde(default)]
+    pub rate: Option<Rate>,
+    /// and until when; for ever without one.
+    #[serde(default)]
+    pub expires_at: Option<Timestamp>,
+}
+
+impl Grant {
+    /// Everything that is wrong with it; empty if nothing is.
+    pub fn check(&self, now: Timestamp) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        if self.scopes.is_empty() {
+            errors.push(FieldError::new("/scopes", "must be one scope at least"));
+        }
+        if self.has_expired(now) {
+            errors.push(FieldError::new("/expires_at", "has passed already"));
+        }
+        errors
+    }
+
+    /// Whether it has come to its end.
+    pub fn has_expired(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|at| at <= now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn admin_stands_for_all_scopes_and_no_other_for_another() {
+        for scope in Scope::ALL {
+            assert!(Scopes::ALL.has(scope));
+            let alone = Scopes::from_iter([scope]);
+            for other in Scope::ALL {
+                let is_in = scope == other || scope == Scope::Admin;
+                assert_eq!(alone.has(other), is_in, "{scope:?} {other:?}");
+            }
+        }
+        let some: Scopes = serde_json::from_str(r#"["write", "read", "read"]"#).unwrap();
+        assert_eq!(serde_json::to_string(&some).unwrap(), r#"["read","write"]"#);
+        assert_eq!(some.to_string(), "read, write");
+        assert!(serde_json::from_str::<Scopes>(r#"["play"]"#).is_err());
+        assert!(Scopes::default().is_empty());
+    }
+
+    #[test]
+    fn patterns_match_whole_ids() {
+        let id = |text| BoardId::parse(text).unwrap();
+        for (pattern, matching, others) in [
+            ("a", &["a"][..], &["b", "aa"][..]),
+            (
+                "vote-*",
+                &["vote-", "vote-1", "vote-a.b"],
+                &["vote", "a-vote-1"],
+            ),
+            ("*-eu", &["a-eu", "0-eu"], &["a-eu1", "eu"]),
+            ("a*b*c", &["abc", "a1b2c", "abbc"], &["ac", "acb", "abcd"]),
+            ("a*a", &["aa", "aba"], &["a", "ab"]),
+            ("**", &["a", "x.y"], &[]),
+        ] {
+            let parsed = BoardPattern::parse(pattern).unwrap();
+            for board in matching {
+                assert!(parsed.matches(&id(board)), "{pattern} {board}");
+            }
+            for board in others {
+                assert!(!parsed.matches(&id(board)), "{pattern} {board}");
+            }
+        }
+        for wrong in ["", "a b", "a?", "[ab]", &"a".repeat(65)] {
+            assert!(BoardPattern::parse(wrong).is_err(), "{wrong}");
+        }
+        let boards = |patterns: &[&str]| {
+            let patterns: Vec<_> = patterns.iter().map(ToString::to_string).collect();
+            Boards::parse(&patterns)
+        };
+        assert!(boards(&["a", "*"]).unwrap().are_all());
+        assert!(!boards(&["a*"]).unwrap().are_all());
+        assert!(boards(&[]).is_err());
+        assert!(boards(&["a"; 101]).is_err());
+        assert!(Boards::one(&id("a.b")).has(&id("a.b")));
+    }
+
+    #[test]
+    fn rates_are_counts_in_a_second_a_minute_or_an_hour() {
+        for text in ["50/s", "600/m", "1000000/h"] {
+            assert_eq!(text.parse::<Rate>().unwrap().to_string(), text);
+        }
+        for wrong in ["", "5", "0/s", "1000001/s", "-1/s", "5/d", "5/ s", "5 /s"] {
+            assert!(wrong.parse::<Rate>().is_err(), "{wrong}");
+        }
+    }
+}

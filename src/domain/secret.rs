@@ -1,0 +1,89 @@
+//! Secrets, of which only digests are kept.
+
+use std::fmt;
+
+use ring::digest::{SHA256, digest};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use subtle::ConstantTimeEq;
+
+/// The SHA-256 of a secret.
+#[derive(Clone, Copy)]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    /// That of this secret.
+    pub fn of(secret: &str) -> Self {
+        let mut bytes = [0; 32];
+        bytes.copy_from_slice(digest(&SHA256, secret.as_bytes()).as_ref());
+        Self(bytes)
+    }
+
+    /// Its first half, by which it can be looked up. How long that takes tells nothing of the secret.
+    pub fn half(&self) -> u128 {
+        let half: [u8; 16] = std::array::from_fn(|index| self.0[index]);
+        u128::from_be_bytes(half)
+    }
+}
+
+/// In constant time.
+impl PartialEq for Digest {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+impl Eq for Digest {}
+
+/// As text it is hexadecimal.
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let digits = self.0.iter().map(|byte| format!("{byte:02x}"));
+        serializer.serialize_str(&digits.collect::<String>())
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let byte = |index: usize| u8::from_str_radix(text.get(2 * index..2 * index + 2)?, 16).ok();
+        let bytes: Option<Vec<u8>> = (0..32).map(byte).collect();
+        let bytes = bytes.filter(|_| text.len() == 64);
+        let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
+        let digest = bytes.map(Self);
+        digest.ok_or_else(|| serde::de::Error::custom("a digest has 64 hexadecimal digits"))
+    }
+}
+
+/// Not even this is written anywhere.
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Digest(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_is_the_sha_256_and_comes_back_from_its_text() {
+        let digest = Digest::of("abc");
+        let text = serde_json::to_string(&digest).unwrap();
+        let of_abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(text, format!("\"{of_abc}\""));
+        assert_eq!(serde_json::from_str::<Digest>(&text).unwrap(), digest);
+        assert_ne!(Digest::of("abd"), digest);
+        assert_eq!(format!("{digest:?}"), "Digest(…)");
+        for wrong in [
+            "",
+            &of_abc[1..],
+            &of_abc.replace('b', "g"),
+            &format!("{of_abc}0"),
+        ] {
+            assert!(
+                serde_json::from_value::<Digest>(wrong.into()).is_err(),
+                "{wrong}"
+            );
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! API keys: making them, listing them, giving them new secrets, deleting them.
+
+use std::sync::Arc;
+
+use axum::Json as JsonResponse;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::App;
+use super::extract::{Json, Path, Query, bounded};
+use super::problem::{INVALID_PARAMETER, Problem, ProblemBody};
+use crate::domain::access::{Boards, Grant, KeyName, Rate, Scopes};
+use crate::domain::board::FieldError;
+use crate::domain::time::{Span, Timestamp};
+use crate::service::api_keys::FoundKey;
+
+/// The most API keys of one list.
+const LIST_MAX: u64 = 1_000;
+/// The API keys of one list unless another number is asked for.
+const LIST_DEFAULT: u64 = 100;
+/// The longest time for which a secret that was replaced counts.
+const GRACE_MAX: Span = Span::days(30);
+
+/// A scope.
+#[derive(ToSchema)]
+#[schema(as = Scope, rename_all = "lowercase")]
+pub enum ScopeSchema {
+    /// Standings.
+    Read,
+    /// Events.
+    Write,
+    /// Hiding and erasing members.
+    Moderate,
+    /// Definitions, weights, initial scores, true counts, and what others have taken of quotas.
+    Configure,
+    /// Everything, and API keys.
+    Admin,
+}
+
+/// What an API key allows.
+#[derive(ToSchema)]
+#[schema(as = Grant)]
+#[expect(dead_code, reason = "describes `Grant` to the OpenAPI document")]
+pub struct GrantSchema {
+    /// What its bearer may do; `admin` stands for all.
+    #[schema(min_items = 1)]
+    scopes: Vec<ScopeSchema>,
+    /// With which boards: patterns of their ids, where `*` stands for any characters.
+    #[schema(min_items = 1, max_items = 100, example = json!(["vote-*"]))]
+    boards: Vec<String>,
+    /// How many requests it may send in a second (`s`), a minute (`m`) or an hour (`h`), to each instance of the service. A
+    /// batch is one request.
+    #[schema(
+        pattern = "^[1-9][0-9]{0,6}/[smh]$",
+        example = "50/s",
+        required = false
+    )]
+    rate: Option<String>,
+    /// From when on it does not count any more.
+    #[schema(format = DateTime, required = false)]
+    expires_at: Option<String>,
+}
+
+/// An API key.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Key)]
+pub struct KeyBody {
+    /// Its name.
+    #[schema(value_type = String, example = "site")]
+    pub name: String,
+    /// What its bearer may do.
+    #[schema(value_type = Vec<ScopeSchema>)]
+    pub scopes: Scopes,
+    /// With which boards.
+    #[schema(value_type = Vec<String>, example = json!(["vote-*"]))]
+    pub boards: Boards,
+    /// How fast; null for as fast as can be.
+    #[schema(value_type = Option<String>, required = true, example = "50/s")]
+    pub rate: Option<Rate>,
+    /// From when on it does not count any more; null for never.
+    #[schema(value_type = Option<String>, required = true, format = DateTime)]
+    pub expires_at: Option<Timestamp>,
+    /// When it was made.
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+    /// When it was last used, by the clock of the service; of other instances as of some seconds ago. Null for never.
+    #[schema(value_type = Option<String>, required = true, format = DateTime)]
+    pub last_used: Option<Timestamp>,
+    /// Until when the secret counts that was replaced last; null if none does.
+    #[schema(value_type = Option<String>, required = true, format = DateTime)]
+    pub previous_until: Option<Timestamp>,
+}
+
+/// An API key with its secret.
+#[derive(Serialize, ToSchema)]
+pub struct KeyWithSecret {
+    /// The key.
+    #[serde(flatten)]
+    pub key: KeyBody,
+    /// What clients send as `Authorization: Bearer SECRET`. It is shown this once; only its SHA-256 is kept.
+    #[schema(pattern = "^st_[0-9a-f]{64}$")]
+    pub secret: String,
+}
+
+/// A part of the list of API keys.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct KeyList {
+    /// The keys, in the order of their names.
+    pub keys: Vec<KeyBody>,
+    /// What to send as `after` for the next part; null at the end.
+    #[schema(required = true)]
+    pub next: Option<String>,
+}
+
+/// How an API key gets another secret.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rotation {
+    #[serde(default)]
+    grace: Option<Span>,
+}
+
+/// How an API key gets another secret.
+#[derive(ToSchema)]
+#[schema(as = Rotation)]
+#[expect(dead_code, reason = "describes `Rotation` to the OpenAPI document")]
+pub struct RotationSchema {
+    /// For how long the secret before it counts too: a duration up to `30d`. Without it, that one ends at once.
+    #[schema(pattern = "^[0-9]{1,9}[smhd]$", example = "1h", required = false)]
+    grace: Option<String>,
+}
+
+/// Which part of the list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct KeyListParams {
+    /// API keys behind this name.
+    after: Option<String>,
+    /// How many.
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    limit: Option<u64>,
+}
+
+impl From<FoundKey> for KeyBody {
+    fn from(found: FoundKey) -> Self {
+        let FoundKey {
+            name,
+            key,
+            last_used,
+        } = found;
+        let Grant {
+            scopes,
+            boards,
+            rate,
+            expires_at,
+        } = key.grant;
+        Self {
+            name: name.to_string(),
+            scopes,
+            boards,
+            rate,
+            expires_at,
+            created_at: key.created_at,
+            last_used,
+            previous_until: key.previous.map(|previous| previous.until),
+        }
+    }
+}
+
+fn key_name(text: &str) -> Result<KeyName, Problem> {
+    KeyName::parse(text).map_err(|error| Problem::new(INVALID_PARAMETER, format!("name: {error}")))
+}
+
+fn with_secret((key, secret): (FoundKey, String)) -> JsonResponse<KeyWithSecret> {
+    let key = key.into();
+    JsonResponse(KeyWithSecret { key, secret })
+}
+
+/// Make an API key.
+///
+/// The answer has its secret, which is shown this once. If the answer is lost, delete the key and make it anew. The key
+/// counts on all instances within a second. A service without configured keys is open, and takes no notice of any.
+#[utoipa::path(
+    put, path = "/v1/keys/{name}", tag = "keys", operation_id = "put_key",
+    params(("name" = String, Path, description = "The key's name", example = "site", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")),
+    request_body(content = GrantSchema, example = json!({
+        "scopes": ["read", "write"], "boards": ["run_*"], "rate": "50/s", "expires_at": null})),
+    responses(
+        (status = 201, description = "Made", body = KeyWithSecret),
+        (status = 409, description = "`key-exists`, `too-many-keys`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "`validation-failed`", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub async fn put(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+    Json(grant, _): Json<Grant>,
+) -> Result<(StatusCode, JsonResponse<KeyWithSecret>), Problem> {
+    let made = app.service.create_api_key(&key_name(&name)?, grant).await?;
+    Ok((StatusCode::CREATED, with_secret(made)))
+}
+
+/// Give an API key another secret.
+///
+/// The answer has it, and it is shown this once. With `grace` the secret before it goes on counting for a while, so that
+/// clients can change over; one that was replaced still earlier ends at once.
+#[utoipa::path(
+    post, path = "/v1/keys/{name}/rotate", tag = "keys", operation_id = "rotate_key",
+    params(("name" = String, Path, description = "The key's name", example = "site", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")),
+    request_body(content = RotationSchema, example = json!({"grace": "1h"})),
+    responses(
+        (status = 200, description = "It has another secret", body = KeyWithSecret),
+        (status = 404, description = "`key-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "`validation-failed`", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub async fn rotate(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+    Json(Rotation { grace }, _): Json<Rotation>,
+) -> Result<JsonResponse<KeyWithSecret>, Problem> {
+    let grace = grace.unwrap_or(Span::seconds(0));
+    if grace > GRACE_MAX {
+        let errors = vec![FieldError::new("/grace", "must be at most 30d")];
+        return Err(Problem::invalid(errors));
+    }
+    let rotated = app.service.rotate_api_key(&key_name(&name)?, grace).await?;
+    Ok(with_secret(rotated))
+}
+
+/// List API keys.
+#[utoipa::path(
+    get, path = "/v1/keys", tag = "boards", operation_id = "list_keys",
+    params(KeyListParams),
+    responses((status = 200, description = "The keys in the order of their names, without secrets", body = KeyList))
+)]
+pub async fn list(
+    State(app): State<Arc<App>>,
+    Query(params): Query<KeyListParams>,
+) -> Result<JsonResponse<KeyList>, Problem> {
+    let limit = bounded("limit", params.limit, LIST_DEFAULT, 1, LIST_MAX)?;
+    let count = usize::try_from(limit).unwrap_or(usize::MAX);
+    let after = params.after.as_deref().map(key_name).transpose()?;
+    let listed = app.service.list_api_keys(after.as_ref(), count).await?;
+    Ok(JsonResponse(KeyList {
+        keys: listed.keys.into_iter().map(KeyBody::from).collect(),
+        next: listed.next.map(|name| name.to_string()),
+    }))
+}
+
+/// Read what an API key allows.
+#[utoipa::path(
+    get, path = "/v1/keys/{name}", tag = "boards", operation_id = "get_key",
+    params(("name" = String, Path, description = "The key's name", example = "site", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")),
+    responses(
+        (status = 200, description = "The key, without its secret", body = KeyBody),
+        (status = 404, description = "`key-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub async fn get(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+) -> Result<JsonResponse<KeyBody>, Problem> {
+    let key = app.service.api_key(&key_name(&name)?).await?;
+    Ok(JsonResponse(key.into()))
+}
+
+/// Delete an API key.
+///
+/// It does not count any more on any instance within a second.
+#[utoipa::path(
+    delete, path = "/v1/keys/{name}", tag = "boards", operation_id = "delete_key",
+    params(("name" = String, Path, description = "The key's name", example = "site", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")),
+    responses(
+        (status = 204, description = "Deleted"),
+        (status = 404, description = "`key-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub async fn delete(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+) -> Result<StatusCode, Problem> {
+    app.service.delete_api_key(&key_name(&name)?).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

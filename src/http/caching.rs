@@ -1,0 +1,67 @@
+//! What caches may do with an answer.
+
+use super::App;
+use crate::domain::board::Board;
+
+/// Who may keep an answer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Audience {
+    /// Nobody: it shows more than readers may see.
+    Nobody,
+    /// Who has asked.
+    Caller,
+    /// Everybody, since there are no keys.
+    Anybody,
+    /// Everybody, without asking each time: the board is public.
+    Public,
+}
+
+/// What caches may do with an answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Caching {
+    audience: Audience,
+    is_fixed: bool,
+}
+
+impl Caching {
+    /// Of an answer about a board that may change at any time.
+    pub(super) fn of(app: &App, board: &Board) -> Self {
+        let audience = match (board.definition.public, app.is_open) {
+            (true, _) => Audience::Public,
+            (false, true) => Audience::Anybody,
+            (false, false) => Audience::Caller,
+        };
+        Self {
+            audience,
+            is_fixed: false,
+        }
+    }
+
+    /// Of one that shows more than readers may see, if it does.
+    pub(super) fn restricted_if(self, is_restricted: bool) -> Self {
+        let audience = if is_restricted {
+            Audience::Nobody
+        } else {
+            self.audience
+        };
+        Self { audience, ..self }
+    }
+
+    /// Of one that no event can change any more, if that is so.
+    pub(super) fn fixed_if(self, is_fixed: bool) -> Self {
+        Self { is_fixed, ..self }
+    }
+
+    /// Never for long, since a board can still be deleted.
+    pub(super) fn rule(self) -> &'static str {
+        match (self.audience, self.is_fixed) {
+            (Audience::Nobody, _) => "private, no-store",
+            (Audience::Caller, false) => "private, no-cache",
+            (Audience::Caller, true) => "private, max-age=300",
+            (Audience::Anybody, false) => "public, no-cache",
+            (Audience::Anybody, true) => "public, max-age=300",
+            (Audience::Public, false) => "public, max-age=1, stale-while-revalidate=5",
+            (Audience::Public, true) => "public, max-age=60, stale-while-revalidate=300",
+        }
+    }
+}

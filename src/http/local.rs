@@ -1,0 +1,96 @@
+//! What an open service on a loopback address takes writes from: its own machine, and no page of somebody else's.
+//!
+//! A browser on that machine reaches the service too. A page may have a form sent to it, and, once the name of the page's
+//! own host leads to a loopback address, anything else (DNS rebinding). So a write has to name a host of this machine, and
+//! an origin, if it names one, that is the service's own or is allowed.
+
+use std::net::IpAddr;
+
+use axum::http::request::Parts;
+use axum::http::{Method, header, uri::Authority};
+
+use super::cors::CorsOrigins;
+use super::problem::{FOREIGN_ORIGIN, Problem};
+
+/// Checks the host and the origin of a request that is more than a read.
+pub(super) fn check(parts: &Parts, allowed: &CorsOrigins) -> Result<(), Problem> {
+    if matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS) {
+        return Ok(());
+    }
+    let named = parts.headers.get(header::HOST);
+    let named = named.and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());
+    // HTTP/2 has it in the address.
+    let host = parts.uri.authority().cloned().or(named);
+    let Some(host) = host.filter(is_of_this_machine) else {
+        let detail = "without API keys writes are taken for `localhost`, 127.0.0.1 or [::1] as the host only";
+        return Err(Problem::new(FOREIGN_ORIGIN, detail));
+    };
+    let Some(origin) = parts.headers.get(header::ORIGIN) else {
+        return Ok(());
+    };
+    let own = format!("http://{host}");
+    if origin.as_bytes().eq_ignore_ascii_case(own.as_bytes()) || allowed.has(origin) {
+        return Ok(());
+    }
+    let detail = "without API keys writes are not taken from pages of other origins; STANDINGS_CORS_ORIGINS allows some";
+    Err(Problem::new(FOREIGN_ORIGIN, detail))
+}
+
+fn is_of_this_machine(host: &Authority) -> bool {
+    let name = host.host().to_ascii_lowercase();
+    let address = name.trim_start_matches('[').trim_end_matches(']');
+    let is_loopback = address.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+    is_loopback || name == "localhost" || name.ends_with(".localhost")
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::Request;
+
+    use super::*;
+
+    #[test]
+    fn writes_name_a_host_of_this_machine_and_no_foreign_origin() {
+        let allowed: CorsOrigins = "https://app.example".parse().unwrap();
+        let is_taken = |method: Method, host: &str, origin: Option<&str>| {
+            let mut request = Request::builder().method(method).uri("/v1/events");
+            request = request.header(header::HOST, host);
+            if let Some(origin) = origin {
+                request = request.header(header::ORIGIN, origin);
+            }
+            let (parts, ()) = request.body(()).unwrap().into_parts();
+            check(&parts, &allowed).is_ok()
+        };
+        for host in [
+            "localhost:8080",
+            "127.0.0.1:8080",
+            "[::1]:8080",
+            "a.localhost",
+            "127.1.2.3",
+        ] {
+            assert!(is_taken(Method::POST, host, None), "{host}");
+            let own = format!("http://{host}");
+            assert!(is_taken(Method::PUT, host, Some(&own)), "{host}");
+        }
+        for host in [
+            "evil.example",
+            "localhost.evil.example",
+            "10.0.0.1",
+            "127.0.0.1.evil.example",
+            "",
+        ] {
+            assert!(!is_taken(Method::POST, host, None), "{host}");
+            assert!(is_taken(Method::GET, host, None), "reads are not checked");
+        }
+        let host = "localhost:8080";
+        assert!(is_taken(Method::DELETE, host, Some("https://app.example")));
+        for origin in [
+            "http://evil.example",
+            "null",
+            "http://localhost:81",
+            "https://localhost:8080",
+        ] {
+            assert!(!is_taken(Method::DELETE, host, Some(origin)), "{origin}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The address of a client, which may be behind proxies.
+
+use std::net::IpAddr;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use axum::http::{Extensions, HeaderMap, HeaderName};
+
+/// The header in which each proxy adds at the end whom it has heard. (`Forwarded` is not read: a proxy that does not know a
+/// header passes on what its client has written there.)
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// Who is at the other end of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Peer(pub(super) IpAddr);
+
+/// The networks of the proxies that are believed: `10.0.0.0/8,192.168.1.7`.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct TrustedProxies(Arc<[Block]>);
+
+/// A network: its address, and how many bits of that count.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Block {
+    address: IpAddr,
+    bits: u32,
+}
+
+impl FromStr for TrustedProxies {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let blocks = text.split(',').map(str::trim);
+        let blocks = blocks.filter(|block| !block.is_empty()).map(|block| {
+            let parsed = Block::parse(block);
+            parsed.ok_or_else(|| format!("{block:?} is no network, as 10.0.0.0/8 or 2001:db8::/32"))
+        });
+        Ok(Self(blocks.collect::<Result<_, _>>()?))
+    }
+}
+
+impl Block {
+    fn parse(text: &str) -> Option<Self> {
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().ok()?;
+        let bits_max = if address.is_ipv4() { 32 } else { 128 };
+        let bits = bits.map_or(Ok(bits_max), str::parse).ok()?;
+        (bits <= bits_max).then_some(Self { address, bits })
+    }
+
+    fn has(&self, address: IpAddr) -> bool {
+        let is_same = |differing: u32| differing >= self.bits;
+        match (self.address, address) {
+            (IpAddr::V4(one), IpAddr::V4(other)) => {
+                is_same((one.to_bits() ^ other.to_bits()).leading_zeros())
+            }
+            (IpAddr::V6(one), IpAddr::V6(other)) => {
+                is_same((one.to_bits() ^ other.to_bits()).leading_zeros())
+            }
+            _ => false,
+        }
+    }
+}
+
+impl TrustedProxies {
+    fn has(&self, address: IpAddr) -> bool {
+        self.0.iter().any(|block| block.has(address))
+    }
+
+    /// The address of who has sent a request: the last one that no trusted proxy has. What stands before it the client may
+    /// have made up.
+    pub(super) fn client(&self, headers: &HeaderMap, extensions: &Extensions) -> Option<IpAddr> {
+        let Peer(peer) = extensions.get()?;
+        let mut client = peer.to_canonical();
+        let lines = headers.get_all(FORWARDED_FOR).iter().rev();
+        let named = lines.flat_map(|line| line.to_str().unwrap_or_default().rsplit(','));
+        for name in named {
+            if !self.has(client) {
+                break;
+            }
+            // What is no address ends what can be believed.
+            let Some(address) = address_of(name.trim()) else {
+                break;
+            };
+            client = address;
+        }
+        Some(client)
+    }
+}
+
+/// An address, with a port behind it or without.
+fn address_of(text: &str) -> Option<IpAddr> {
+    let address = text.parse().ok().or_else(|| {
+        let with_port: std::net::SocketAddr = text.parse().ok()?;
+        Some(with_port.ip())
+    });
+    address.map(|address: IpAddr| address.to_canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_is_the_last_address_that_no_trusted_proxy_has() {
+        let client = |trusted: &str, peer: &str, forwarded: &[&str]| {
+            let trusted: TrustedProxies = trusted.parse().unwrap();
+            let (mut headers, mut extensions) = (HeaderMap::new(), Extensions::new());
+            extensions.insert(Peer(peer.parse().unwrap()));
+            for line in forwarded {
+                headers.append(FORWARDED_FOR, line.parse().unwrap());
+            }
+            trusted.client(&headers, &extensions).unwrap().to_string()
+        };
+        let made_up = &["1.1.1.1, 203.0.113.7"][..];
+        assert_eq!(client("", "10.0.0.1", made_up), "10.0.0.1");
+        assert_eq!(client("10.0.0.0/8", "11.0.0.1", made_up), "11.0.0.1");
+        assert_eq!(client("10.0.0.0/8", "10.9.0.1", made_up), "203.0.113.7");
+        assert_eq!(
+            client("10.0.0.0/8", "::ffff:10.9.0.1", made_up),
+            "203.0.113.7"
+        );
+        let two = &["1.1.1.1", "203.0.113.7:4711 , 10.0.0.2"][..];
+        assert_eq!(
+            client("10.0.0.1, 10.0.0.2/32", "10.0.0.1", two),
+            "203.0.113.7"
+        );
+        assert_eq!(client("0.0.0.0/0", "10.0.0.1", two), "1.1.1.1");
+        assert_eq!(
+            client("10.0.0.0/8", "10.0.0.1", &["203.0.113.7, unknown"]),
+            "10.0.0.1"
+        );
+        assert_eq!(client("10.0.0.0/8", "10.0.0.1", &[]), "10.0.0.1");
+        let six = &["2001:db8:1::7, [2001:db8:ffff::1]:80"][..];
+        assert_eq!(
+            client("2001:db8:ffff::/48,::1", "::1", six),
+            "2001:db8:1::7"
+        );
+        for wrong in ["10.0.0.0/33", "10.0.0/8", "a", "::/129", "10.0.0.0/-1"] {
+            assert!(wrong.parse::<TrustedProxies>().is_err(), "{wrong}");
+        }
+    }
+}

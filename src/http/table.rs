@@ -1,0 +1,146 @@
+//! The table of routes: what each is answered by, and what it needs. The `OpenAPI` document and the router come from it.
+
+use std::sync::Arc;
+
+use axum::http::Method;
+use utoipa::openapi::path::PathItem;
+use utoipa::openapi::security::SecurityRequirement;
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter, UtoipaMethodRouterExt};
+use utoipa_axum::routes;
+
+use super::auth::{Access, Gate};
+use super::{App, api_keys, boards, events, health, initial, quotas, shards, standings, summary};
+use crate::domain::access::Scope;
+
+/// A row of the table. There is no route without its access.
+struct Row {
+    access: Access,
+    route: UtoipaMethodRouter<Arc<App>>,
+}
+
+/// What a route needs, and where it is.
+#[derive(Clone, Debug)]
+pub struct Route {
+    /// The method.
+    pub method: Method,
+    /// The path, with its parameters in braces.
+    pub path: String,
+    /// What it needs.
+    pub access: Access,
+}
+
+fn rows() -> Vec<Row> {
+    use {Access as A, Scope as S};
+    let row = |access, route| Row { access, route };
+    vec![
+        row(A::board(S::Configure), routes!(boards::put)),
+        row(A::board(S::Configure), routes!(boards::patch)),
+        row(A::board(S::Configure), routes!(boards::delete)),
+        row(A::board(S::Configure), routes!(shards::put)),
+        row(A::board(S::Configure), routes!(initial::patch)),
+        row(A::board(S::Write).for_players(), routes!(events::post_one)),
+        row(A::each(S::Write).for_players(), routes!(events::post_many)),
+        row(A::all(S::Configure), routes!(boards::list)),
+        row(A::board(S::Configure), routes!(boards::get)),
+        row(A::board(S::Configure), routes!(shards::get)),
+        row(A::board(S::Read), routes!(quotas::get)),
+        row(A::board(S::Configure), routes!(initial::get)),
+        row(A::public(), routes!(summary::get)),
+        row(A::public(), routes!(standings::page)),
+        row(A::public(), routes!(standings::subset)),
+        row(A::board(S::Read), routes!(standings::query_subset)),
+        row(A::public(), routes!(standings::member)),
+        row(A::public(), routes!(standings::stats)),
+        row(A::each(S::Read), routes!(standings::queries::query)),
+        row(A::all(S::Admin), routes!(api_keys::put)),
+        row(A::all(S::Admin), routes!(api_keys::rotate)),
+        row(A::all(S::Admin), routes!(api_keys::list)),
+        row(A::all(S::Admin), routes!(api_keys::get)),
+        row(A::all(S::Admin), routes!(api_keys::delete)),
+        row(A::OPEN, routes!(health::livez)),
+        row(A::OPEN, routes!(health::readyz)),
+        row(A::OPEN, routes!(health::metrics)),
+    ]
+}
+
+/// All routes.
+pub fn routes() -> Vec<Route> {
+    let of_row = |mut row: Row| {
+        let mut found = Vec::new();
+        for (path, item) in &mut row.route.1.paths {
+            let methods = operations(item).into_iter();
+            found.extend(methods.map(|(method, _)| Route {
+                method,
+                path: path.clone(),
+                access: row.access,
+            }));
+        }
+        found
+    };
+    rows().into_iter().flat_map(of_row).collect()
+}
+
+/// The operations of a path.
+pub(super) fn operations(
+    item: &mut PathItem,
+) -> Vec<(Method, &mut utoipa::openapi::path::Operation)> {
+    let operations = [
+        (Method::GET, &mut item.get),
+        (Method::PUT, &mut item.put),
+        (Method::POST, &mut item.post),
+        (Method::PATCH, &mut item.patch),
+        (Method::DELETE, &mut item.delete),
+    ];
+    let is_there = operations.into_iter();
+    is_there
+        .filter_map(|(method, operation)| Some((method, operation.as_mut()?)))
+        .collect()
+}
+
+/// The routes in a router, each behind its guard; without a gate they are there to be described only.
+pub(super) fn router(
+    router: OpenApiRouter<Arc<App>>,
+    gate: Option<&Arc<Gate>>,
+) -> OpenApiRouter<Arc<App>> {
+    rows().into_iter().fold(router, |router, row| {
+        let Row { access, mut route } = row;
+        let Some(scope) = access.scope else {
+            return router.routes(route);
+        };
+        for item in route.1.paths.values_mut() {
+            for (_, operation) in operations(item) {
+                operation.security = Some(vec![
+                    SecurityRequirement::default(),
+                    SecurityRequirement::new("api_key", [scope.name()]),
+                ]);
+            }
+        }
+        router.routes(match gate {
+            Some(gate) => route.map(|methods| methods.route_layer(gate.guard(access))),
+            None => route,
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::auth::For;
+
+    #[test]
+    fn a_route_is_for_the_board_of_its_path_if_it_has_one() {
+        for Route {
+            method,
+            path,
+            access,
+        } in routes()
+        {
+            let is_open = access.scope.is_none();
+            assert_eq!(is_open, !path.starts_with("/v1/"), "{path}");
+            let is_read = method == Method::GET && access.scope == Some(Scope::Read);
+            assert!(is_read || !access.is_public, "{path}");
+            let is_for_board = access.boards == For::Path;
+            assert_eq!(is_for_board, path.contains("{board}"), "{path}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Making, listing, renewing and deleting API keys.
+
+use std::fmt::Write;
+
+use ring::rand::{SecureRandom, SystemRandom};
+
+use super::{Error, Service};
+use crate::domain::access::{Grant, KeyName};
+use crate::domain::secret::Digest;
+use crate::domain::time::{Span, Timestamp};
+use crate::engine::ATTEMPTS_MAX;
+use crate::store::StoreError;
+use crate::store::api_keys::{ApiKey, Changed, Previous, StoredKey};
+
+/// What the secret of every API key begins with.
+pub const SECRET_PREFIX: &str = "st_";
+/// How many random bytes follow, each as two hexadecimal digits.
+const SECRET_BYTES: usize = 32;
+
+/// An API key, and what is known of its use.
+#[derive(Clone, Debug)]
+pub struct FoundKey {
+    /// Its name.
+    pub name: KeyName,
+    /// What is stored of it.
+    pub key: ApiKey,
+    /// When it was last used, as far as that was noted.
+    pub last_used: Option<Timestamp>,
+}
+
+/// A part of the list of API keys.
+#[derive(Clone, Debug, Default)]
+pub struct ListedKeys {
+    /// The keys, in the order of their names.
+    pub keys: Vec<FoundKey>,
+    /// Behind which name the next part begins; `None`: this was the last.
+    pub next: Option<KeyName>,
+}
+
+impl Service {
+    /// Makes an API key; returns its secret, which nobody can be told again.
+    pub async fn create_api_key(
+        &self,
+        name: &KeyName,
+        grant: Grant,
+    ) -> Result<(FoundKey, String), Error> {
+        let now = self.engine.clock.now();
+        let errors = grant.check(now);
+        if !errors.is_empty() {
+            return Err(Error::Invalid(errors));
+        }
+        let secret = new_secret()?;
+        let key = ApiKey {
+            digest: Digest::of(&secret),
+            previous: None,
+            grant,
+            created_at: now,
+        };
+        if !self.change_api_key(name, None, Some(&key)).await? {
+            return Err(Error::KeyExists(name.clone()));
+        }
+        let found = FoundKey {
+            name: name.clone(),
+            key,
+            last_used: None,
+        };
+        Ok((found, secret))
+    }
+
+    /// Gives an API key another secret, and returns it. The one before counts for as long as `grace` says.
+    pub async fn rotate_api_key(
+        &self,
+        name: &KeyName,
+        grace: Span,
+    ) -> Result<(FoundKey, String), Error> {
+        let secret = new_secret()?;
+        for _ in 0..ATTEMPTS_MAX {
+            let stored = self.stored_api_key(name).await?;
+            let before = stored.read()?;
+            let until = self.engine.clock.now().saturating_add(grace);
+            let key = ApiKey {
+                digest: Digest::of(&secret),
+                previous: (grace.ms() > 0).then_some(Previous {
+                    digest: before.digest,
+                    until,
+                }),
+                ..before
+            };
+            if self.change_api_key(name, Some(&stored), Some(&key)).await? {
+                let found = self.with_uses(vec![(name.clone(), key)]).await?;
+                let found = found.into_iter().next();
+                return Ok((found.ok_or_else(Error::busy)?, secret));
+            }
+        }
+        Err(Error::busy())
+    }
+
+    /// Deletes an API key. No instance takes it any more, within a second.
+    pub async fn delete_api_key(&self, name: &KeyName) -> Result<(), Error> {
+        for _ in 0..ATTEMPTS_MAX {
+            let stored = self.stored_api_key(name).await?;
+            if self.change_api_key(name, Some(&stored), None).await? {
+                return Ok(());
+            }
+        }
+        Err(Error::busy())
+    }
+
+    /// An API key.
+    pub async fn api_key(&self, name: &KeyName) -> Result<FoundKey, Error> {
+        let key = self.stored_api_key(name).await?.read()?;
+        let found = self.with_uses(vec![(name.clone(), key)]).await?;
+        found.into_iter().next().ok_or_else(Error::busy)
+    }
+
+    /// Up to `count` API keys in the order of their names, behind `after`. One that can't be read is left out; the log
+    /// names it.
+    pub async fn list_api_keys(
+        &self,
+        after: Option<&KeyName>,
+        count: usize,
+    ) -> Result<ListedKeys, Error> {
+        // One more than wanted tells whether there is a next part.
+        let mut names = self.engine.store.api_key_names(after, count + 1).await?;
+        let is_more = names.len() > count;
+        names.truncate(count);
+        let next = names.last().filter(|_| is_more).cloned();
+        let stored = self.engine.store.load_api_keys(&names).await?;
+        let keys = names.into_iter().zip(stored);
+        let keys = keys.filter_map(|(name, stored)| Some((name, stored?.read().ok()?)));
+        let keys = self.with_uses(keys.collect()).await?;
+        Ok(ListedKeys { keys, next })
+    }
+
+    async fn stored_api_key(&self, name: &KeyName) -> Result<StoredKey, Error> {
+        let names = std::slice::from_ref(name);
+        let stored = self.engine.store.load_api_keys(names).await?.pop();
+        stored
+            .flatten()
+            .ok_or_else(|| Error::KeyNotFound(name.clone()))
+    }
+
+    /// Adds when keys were last used.
+    async fn with_uses(&self, keys: Vec<(KeyName, ApiKey)>) -> Result<Vec<FoundKey>, Error> {
+        let names: Vec<_> = keys.iter().map(|(name, _)| name.clone()).collect();
+        let noted = self.engine.store.api_key_uses(&names).await?;
+        let keys = keys.into_iter().zip(noted).map(|((name, key), noted)| {
+            let here = self.engine.keyring.get(&name);
+            let here = here.and_then(|key| key.last_used());
+            FoundKey {
+                last_used: here.max(noted),
+                name,
+                key,
+            }
+        });
+        Ok(keys.collect())
+    }
+
+    /// Changes an API key if it is still what was seen, and returns whether it was. On this instance that is in force at
+    /// once, on the others within a second.
+    async fn change_api_key(
+        &self,
+        name: &KeyName,
+        seen: Option<&StoredKey>,
+        new: Option<&ApiKey>,
+    ) -> Result<bool, Error> {
+        match self.engine.store.change_api_key(name, seen, new).await? {
+            Changed::Done => {}
+            Changed::Not => return Ok(false),
+            Changed::Full => return Err(Error::TooManyKeys),
+        }
+        self.engine.refresh_api_keys().await?;
+        Ok(true)
+    }
+}
+
+fn new_secret() -> Result<String, Error> {
+    let mut bytes = [0; SECRET_BYTES];
+    let filled = SystemRandom::new().fill(&mut bytes);
+    filled.map_err(|_| StoreError::Unexpected("no random bytes from the system".to_owned()))?;
+    let mut secret = SECRET_PREFIX.to_owned();
+    for byte in bytes {
+        // Writing to a string can't fail.
+        let _ = write!(secret, "{byte:02x}");
+    }
+    Ok(secret)
+}

@@ -1,0 +1,73 @@
+//! Reading what a frontend needs to know of a board: what it is called, and where its windows stand.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures::future::try_join_all;
+
+use super::page::PageView;
+use super::period::{Choice, Target};
+use super::standing::StandingRequest;
+use super::{Error, Service};
+use crate::domain::ids::BoardId;
+use crate::domain::series::Track;
+use crate::engine::reader::Size;
+use crate::engine::{ATTEMPTS_MAX, LiveBoard};
+use crate::store::Freshness;
+
+/// What a frontend needs to know of a board.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// The board.
+    pub live: Arc<LiveBoard>,
+    /// The running standing of each of its windows, and how many members it has.
+    pub windows: Vec<(Target, u64)>,
+    /// All that was acknowledged by then is in it; `None`: all that was before the request.
+    pub as_of: Option<Instant>,
+}
+
+impl Service {
+    /// Sums up a board. Each window is read by itself: they are no snapshot.
+    pub async fn summarize(&self, id: &BoardId, freshness: Freshness) -> Result<Summary, Error> {
+        let view = PageView {
+            page: 1,
+            size: 1,
+            member: None,
+        };
+        for _ in 0..ATTEMPTS_MAX {
+            let live = self.engine.live_board(id).await?;
+            let windows = live.board.definition.windows.iter();
+            let requests = windows.map(|window| StandingRequest {
+                board: id.clone(),
+                window: window.to_string(),
+                choice: Choice::Current,
+                track: Track::default(),
+                freshness,
+                size: Size::Small,
+            });
+            let requests: Vec<StandingRequest> = requests.collect();
+            let read = requests.iter().map(|request| self.read(request, &view));
+            let found = match try_join_all(read).await {
+                Ok(found) => found,
+                // The definition has changed meanwhile.
+                Err(Error::UnknownWindow { .. }) => continue,
+                Err(error) => return Err(error),
+            };
+            let Some(live) = found.last().map(|last| Arc::clone(&last.live)) else {
+                continue;
+            };
+            if found.iter().any(|one| one.live.board != live.board) {
+                continue;
+            }
+            let as_of = found.iter().filter_map(|one| one.as_of).min();
+            let windows = found.into_iter();
+            let windows = windows.map(|one| (one.target, one.found.page.total));
+            return Ok(Summary {
+                live,
+                windows: windows.collect(),
+                as_of,
+            });
+        }
+        Err(Error::busy())
+    }
+}

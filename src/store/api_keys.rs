@@ -1,0 +1,172 @@
+//! API keys: stored in one hash, and announced to all instances as boards are.
+
+use fred::types::Value;
+use serde::{Deserialize, Serialize};
+
+use super::boards::News;
+use super::dispatch::Store;
+use super::reply::{Reply, unknown_code};
+use super::{StoreError, keys, script};
+use crate::domain::access::{Grant, KeyName};
+use crate::domain::secret::Digest;
+use crate::domain::time::Timestamp;
+
+/// The most API keys.
+pub const API_KEYS_MAX: usize = 100_000;
+/// How many names or API keys one call reads where all are wanted.
+const CALL_KEYS_MAX: usize = 1_000;
+
+/// An API key as it is stored.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ApiKey {
+    /// The digest of its secret.
+    pub digest: Digest,
+    /// The secret that it had before, while that still counts.
+    #[serde(default)]
+    pub previous: Option<Previous>,
+    /// What it allows.
+    pub grant: Grant,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+/// A secret that was replaced.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Previous {
+    /// Its digest.
+    pub digest: Digest,
+    /// Until when it counts.
+    pub until: Timestamp,
+}
+
+/// What is stored of an API key: its JSON. A newer release may have written it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct StoredKey(String);
+
+impl StoredKey {
+    /// Reads it.
+    pub fn read(&self) -> Result<ApiKey, StoreError> {
+        let read = serde_json::from_str(&self.0);
+        read.map_err(|error| StoreError::Unexpected(format!("an API key that is stored: {error}")))
+    }
+}
+
+/// How a change of an API key ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Changed {
+    /// It is done, and announced.
+    Done,
+    /// The key is not what the caller saw.
+    Not,
+    /// There are as many keys as there may be.
+    Full,
+}
+
+impl Store {
+    /// The API keys with these names.
+    pub async fn load_api_keys(
+        &self,
+        names: &[KeyName],
+    ) -> Result<Vec<Option<StoredKey>>, StoreError> {
+        let stored: Vec<Option<String>> = self.fields(keys::API_KEYS, names).await?;
+        Ok(stored.into_iter().map(|json| json.map(StoredKey)).collect())
+    }
+
+    /// When the API keys with these names were last used, by any instance.
+    pub async fn api_key_uses(
+        &self,
+        names: &[KeyName],
+    ) -> Result<Vec<Option<Timestamp>>, StoreError> {
+        let used: Vec<Option<i64>> = self.fields(keys::API_KEY_USES, names).await?;
+        let at = |ms: Option<i64>| ms.map(Timestamp::from_ms_clamped);
+        Ok(used.into_iter().map(at).collect())
+    }
+
+    async fn fields<T: fred::types::FromValue>(
+        &self,
+        key: &str,
+        names: &[KeyName],
+    ) -> Result<Vec<T>, StoreError> {
+        let mut fields = Vec::with_capacity(names.len());
+        for names in names.chunks(CALL_KEYS_MAX) {
+            let names = names.iter().map(ToString::to_string);
+            let args = [key.to_owned()].into_iter().chain(names).collect();
+            fields.extend(self.command::<Vec<T>>("HMGET", args).await?);
+        }
+        Ok(fields)
+    }
+
+    /// Up to `count` names of API keys in the order of their bytes, behind `after`.
+    pub async fn api_key_names(
+        &self,
+        after: Option<&KeyName>,
+        count: usize,
+    ) -> Result<Vec<KeyName>, StoreError> {
+        let names = self.listed(keys::OF_API_KEYS, after.map(KeyName::as_str), count);
+        let names = names.await?.into_iter();
+        Ok(names
+            .filter_map(|name| KeyName::parse(&name).ok())
+            .collect())
+    }
+
+    /// The names of all API keys.
+    pub async fn all_api_key_names(&self) -> Result<Vec<KeyName>, StoreError> {
+        let mut all = Vec::new();
+        loop {
+            let names = self.api_key_names(all.last(), CALL_KEYS_MAX).await?;
+            let is_last = names.len() < CALL_KEYS_MAX;
+            all.extend(names);
+            if is_last {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// What was announced of API keys after the change with that number.
+    pub async fn api_key_news(&self, known: u64) -> Result<News, StoreError> {
+        self.news(keys::OF_API_KEYS, known).await
+    }
+
+    /// Makes, changes or, without a new one, deletes an API key, if what is stored is what the caller saw; and announces
+    /// it.
+    pub async fn change_api_key(
+        &self,
+        name: &KeyName,
+        seen: Option<&StoredKey>,
+        new: Option<&ApiKey>,
+    ) -> Result<Changed, StoreError> {
+        let new = new.map(serde_json::to_string).transpose();
+        let new = new.map_err(|error| StoreError::Unexpected(error.to_string()))?;
+        let args: Vec<Value> = vec![
+            name.as_str().into(),
+            seen.map_or("", |seen| &seen.0).into(),
+            new.unwrap_or_default().into(),
+            API_KEYS_MAX.to_string().into(),
+        ];
+        let of = keys::OF_API_KEYS.into_iter();
+        let keys = of.chain([keys::API_KEYS, keys::API_KEY_USES]);
+        let keys = keys.map(str::to_owned).collect();
+        let reply = self.write_at(keys::API_KEYS, &script::API_KEY, keys, args);
+        match Reply::new(reply.await?)?.text()?.as_str() {
+            "OK" => Ok(Changed::Done),
+            "CHANGED" => Ok(Changed::Not),
+            "FULL" => Ok(Changed::Full),
+            other => unknown_code(other),
+        }
+    }
+
+    /// Notes when API keys were used.
+    pub async fn note_api_key_uses(&self, uses: &[(KeyName, Timestamp)]) -> Result<(), StoreError> {
+        for uses in uses.chunks(CALL_KEYS_MAX) {
+            let pairs = uses.iter();
+            let pairs = pairs.flat_map(|(name, at)| [name.to_string(), at.ms().to_string()]);
+            let keys = [keys::API_KEYS, keys::API_KEY_USES].map(str::to_owned);
+            let args = pairs.map(Value::from).collect();
+            let noted = self.write_at(keys::API_KEYS, &script::API_KEY_USES, keys.to_vec(), args);
+            noted.await?;
+        }
+        Ok(())
+    }
+}
