@@ -3,7 +3,7 @@
 use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -165,7 +165,9 @@ pub struct Boards(Arc<[BoardPattern]>);
 impl Boards {
     /// All of them.
     pub fn all() -> Self {
-        Self([BoardPattern("*".to_owned())].into())
+        static ALL: LazyLock<Boards> =
+            LazyLock::new(|| Boards([BoardPattern("*".to_owned())].into()));
+        ALL.clone()
     }
 
     /// This one.

@@ -95,8 +95,8 @@ pub enum Rejection {
     Missing(Dimension),
     /// A quota is used up.
     Quota {
-        /// Which one, by its place in the definition.
-        place: usize,
+        /// Which one, by its index in the definition.
+        quota: usize,
         /// When a sliding window would take it, if not sooner, in milliseconds since the epoch; 0: not told.
         frees_at_ms: i64,
     },

@@ -5,8 +5,9 @@
 //! 2. The event is applied where its member lies, in one step as ever. What is remembered of it names the reservation.
 //! 3. What was reserved is kept if the event was taken, and else given back.
 //!
-//! Whatever breaks off in between leaves notes. The job [`LeftBehind`](super::left_behind::LeftBehind) finds out what became of their events,
-//! and sees to it that one that was not applied by then never is, however late its call comes in.
+//! If something breaks off in between, the notes stay. The job [`LeftBehind`](super::left_behind::LeftBehind) finds out what
+//! became of their events. If an event was not applied by then, the job makes sure that it never is, however late its call
+//! comes in.
 //!
 //! An event is refused for what was taken alone. Where that depends on reservations that are still open, it waits, and
 //! so do those behind it in its request that may take from the same: `wait_behind_others` sees to that between the calls
@@ -263,8 +264,8 @@ impl Reservation {
             _ if !is_in_time && !self.held.is_empty() => {
                 self.submission.block(Obstacle::VoidReservation);
             }
-            Some((place, Some(frees_at_ms))) => {
-                ready.plan.rejection = Some(Rejection::Quota { place, frees_at_ms });
+            Some((quota, Some(frees_at_ms))) => {
+                ready.plan.rejection = Some(Rejection::Quota { quota, frees_at_ms });
             }
             None if ready.plan.rejection.is_none() => ready.token = Some(self.token),
             None => {}
@@ -276,7 +277,7 @@ impl Reservation {
         self.is_kept = match &mut reply {
             Ok(Versioned::Current(Answer::Taken(_, remaining))) => {
                 self.remaining.sort_unstable();
-                *remaining = self.remaining.iter().map(|(_, left)| *left).collect();
+                *remaining = self.remaining.iter().map(|(_, amount)| *amount).collect();
                 Some(true)
             }
             Err(_) if self.refusal.is_none() => None,

@@ -9,11 +9,14 @@
 //!     └───────────── Blocked ◀───────────┘                 │ any step: it fails
 //! ```
 //!
-//! The events of a request that are of one board go through these states together. An attempt plans them, looks for those that
-//! are remembered in former shards (`recall.rs`), reserves what they take of quotas that are counted in other slots
-//! (`reservations.rs`), and sends them to the shards of their members (`applier.rs`). What is blocked has changed nothing:
-//! the obstacle is removed, and the next attempt plans the event anew. Every event has its own result: when one fails, the
-//! others go on.
+//! The events of a request that are for one board go through these states together. An attempt
+//! - plans them (`domain/plan.rs`);
+//! - looks for events that a former shard remembers (`recall.rs`);
+//! - reserves what they take of quotas that are counted in other slots (`reservations.rs`);
+//! - sends them to the shards of their members (`applier.rs`), and hears what became of them.
+//!
+//! An event that is blocked has changed nothing. The attempt removes the obstacle, and the next attempt plans the event again.
+//! Each event has its own result. If one event fails, the others go on.
 
 use std::mem;
 use std::sync::Arc;
