@@ -48,6 +48,7 @@ impl Rendered {
     }
 
     /// The same with links.
+    #[must_use]
     pub fn linked(self, links: Option<HeaderValue>) -> Self {
         Self { links, ..self }
     }

@@ -114,8 +114,8 @@ impl Service {
             };
             let is_more = entries.len() > count;
             entries.truncate(count);
-            let last = entries.last().filter(|_| is_more);
-            let next = last.map(|last| cursor(&live.board, last));
+            let next = entries.last().filter(|_| is_more);
+            let next = next.map(|entry| cursor(&live.board, entry));
             return Ok(FoundInitial {
                 live,
                 total,
