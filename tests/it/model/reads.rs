@@ -238,13 +238,9 @@ pub async fn ask(
     mut queries: Vec<Query>,
 ) -> Result<(), String> {
     random.shuffle(&mut queries);
-    let (at_once, by_one) = match random.below(4) {
-        0 => (Vec::new(), queries),
-        _ => {
-            let by_one = queries.split_off(queries.len().saturating_sub(3));
-            (queries, by_one)
-        }
-    };
+    let few = if random.below(4) == 0 { queries.len() } else { 3 };
+    let by_one = queries.split_off(queries.len().saturating_sub(few));
+    let at_once = queries;
     let chosen = random.below(world.instances.len());
     let is_for_all = random.below(5) == 0;
     for (index, instance) in world.instances.iter().enumerate() {
@@ -278,16 +274,13 @@ async fn ask_at_once(instance: &Instance, queries: &[Query]) -> Result<(), Strin
     for (query, result) in queries.iter().zip(results) {
         let mut result = result.clone();
         let kind = result.as_object_mut().unwrap().remove("type").unwrap();
-        match result.get("problem") {
-            Some(problem) => {
-                let status = problem["status"].as_str().unwrap().parse().unwrap();
-                expect_equal("the type", &kind, &json!("problem"))?;
-                query.compare(status, problem)?;
-            }
-            None => {
-                expect_equal("the type", &kind, &json!(query.kind.name()))?;
-                query.compare(200, &result)?;
-            }
+        if let Some(problem) = result.get("problem") {
+            let status = problem["status"].as_str().unwrap().parse().unwrap();
+            expect_equal("the type", &kind, &json!("problem"))?;
+            query.compare(status, problem)?;
+        } else {
+            expect_equal("the type", &kind, &json!(query.kind.name()))?;
+            query.compare(200, &result)?;
         }
     }
     Ok(())
