@@ -22,6 +22,10 @@ use super::window::Window;
 pub const WINDOWS_MAX: usize = 16;
 /// The longest list of a board with `keep_top`.
 pub const KEEP_TOP_MAX: u32 = 100_000;
+/// The most tags of a board.
+const TAGS_MAX: usize = 16;
+/// The longest tag, in bytes.
+const TAG_BYTES_MAX: usize = 64;
 /// The longest title, in bytes.
 pub const TITLE_BYTES_MAX: usize = 256;
 /// The shortest time for which event ids are remembered, in milliseconds.
@@ -172,6 +176,10 @@ pub struct Definition {
     #[serde(default)]
     #[schema(max_length = 256, example = "Run heroes")]
     pub title: String,
+    /// Words by which `GET /v1/boards?tag=` finds it: up to 16, each of up to 64 bytes.
+    #[serde(default)]
+    #[schema(max_items = 16, example = json!(["season-1", "eu"]))]
+    pub tags: BTreeSet<String>,
     /// Whether anybody may read its standings and its summary, also where API keys are configured.
     #[serde(default)]
     pub public: bool,
@@ -355,6 +363,14 @@ impl Definition {
                 "/title".into(),
                 "a title has up to 256 bytes and no control characters",
             );
+        }
+        let is_tag = |tag: &String| {
+            (1..=TAG_BYTES_MAX).contains(&tag.len()) && !tag.chars().any(char::is_control)
+        };
+        if self.tags.len() > TAGS_MAX || !self.tags.iter().all(is_tag) {
+            let detail =
+                "a board has up to 16 tags, each of 1 to 64 bytes without control characters";
+            refuse("/tags".into(), detail);
         }
         if self.windows.is_empty() || self.windows.len() > WINDOWS_MAX {
             refuse("/windows".into(), "a board has 1 to 16 windows");
@@ -737,7 +753,7 @@ mod tests {
     fn defaults_are_what_the_contract_says() {
         let shown = serde_json::to_value(definition(r#"{"windows": ["day"]}"#)).unwrap();
         let expected = serde_json::json!({
-            "title": "", "public": false, "update": "sum", "order": "desc", "decimals": 0, "ties": "first",
+            "title": "", "tags": [], "public": false, "update": "sum", "order": "desc", "decimals": 0, "ties": "first",
             "ranking": "ordinal", "timezone": "UTC", "week_start": "monday", "windows": ["day"],
             "season": null, "carryover": {}, "accept_late": "48h", "idempotency": "1h",
             "retention": {}, "quotas": [], "max_attempts": {}, "score_min": null, "score_max": null,

@@ -53,7 +53,7 @@ fn object(definition: &impl Serialize) -> Map<String, Value> {
 fn effect(field: &str, before: &Definition, after: &Definition) -> String {
     let effect = match field {
         "windows" => return effect_on_windows(before, after),
-        "title" => "No data changes.",
+        "title" | "tags" | "public" => "No data changes.",
         "ranking" => "Reads count ranks like this from now on. No score changes.",
         "score_min" | "score_max" | "accept_late" | "opens_at" | "closes_at" => {
             "Events from now on are measured by it. Events that were taken stay."

@@ -96,6 +96,8 @@ impl ChangeParams {
 pub struct ListParams {
     /// What `next` of the part before says, or any id: boards behind it.
     after: Option<String>,
+    /// Only boards with this tag. A part then has those among the next `limit` boards: maybe none, though more follow.
+    tag: Option<String>,
     /// How many.
     #[param(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<u64>,
@@ -342,7 +344,10 @@ pub async fn list(
 ) -> Result<JsonResponse<BoardList>, Problem> {
     let count = list_limit(params.limit)?;
     let after = params.after.as_deref().map(board_id).transpose()?;
-    let listed = app.service.list_boards(after.as_ref(), count).await?;
+    let listed = app
+        .service
+        .list_boards(after.as_ref(), count, params.tag.as_deref())
+        .await?;
     let unreadable = listed.unreadable.into_iter();
     Ok(JsonResponse(BoardList {
         boards: listed.boards.into_iter().map(BoardBody::from).collect(),

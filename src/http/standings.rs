@@ -1,5 +1,6 @@
 //! Standings: pages, members, subsets, and many of them at once.
 
+pub mod across;
 pub mod answers;
 pub mod links;
 pub mod params;

@@ -52,6 +52,7 @@ fn rows() -> Vec<Row> {
         row(A::public(), routes!(standings::member)),
         row(A::public(), routes!(standings::stats)),
         row(A::each(S::Read), routes!(standings::queries::query)),
+        row(A::each(S::Read), routes!(standings::across::standings_of)),
         row(A::all(S::Admin), routes!(api_keys::put)),
         row(A::all(S::Admin), routes!(api_keys::rotate)),
         row(A::all(S::Admin), routes!(api_keys::list)),

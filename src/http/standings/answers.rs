@@ -204,7 +204,7 @@ impl EntryBody {
 }
 
 impl StandingBody {
-    fn new(board: &str, target: &Target) -> Self {
+    pub(super) fn new(board: &str, target: &Target) -> Self {
         Self {
             board: board.to_owned(),
             window: target.window.to_string(),

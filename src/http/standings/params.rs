@@ -161,6 +161,18 @@ read_params! {
     PeriodParams {}
 }
 
+read_params! {
+    /// Which boards, and which of their standings.
+    AcrossParams {
+        /// 1 to 100 boards, separated by commas.
+        #[param(example = "run_hero")]
+        pub(super) boards: String,
+        /// The window.
+        #[param(example = "day")]
+        pub(super) window: String,
+    }
+}
+
 /// Which standing a request names.
 pub(super) fn standing_request(
     board: &str,

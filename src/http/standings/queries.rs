@@ -298,7 +298,7 @@ async fn read<V: View>(
     Ok((body(&found), found.as_of))
 }
 
-/// Shows the two unions as their discriminator tells them apart: each of their kinds has a schema of its own, with its `type`.
+/// Shows the unions as their discriminator tells them apart: each of their kinds has a schema of its own, with its `type`.
 pub struct QuerySchemas;
 
 impl Modify for QuerySchemas {
@@ -308,7 +308,11 @@ impl Modify for QuerySchemas {
         };
         let queries = ["page", "member", "subset", "stats"];
         let results = ["page", "member", "subset", "stats", "problem"];
-        let unions = [("Query", &queries[..]), ("QueryResult", &results)];
+        let unions = [
+            ("Query", &queries[..]),
+            ("QueryResult", &results),
+            ("BoardStanding", &["entry", "problem"]),
+        ];
         for (union, kinds) in unions {
             let mut refs = OneOfBuilder::new();
             let mut discriminator = Discriminator::new("type");

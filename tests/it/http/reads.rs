@@ -314,3 +314,62 @@ async fn pages_link_to_those_that_are_there() {
     }
     assert_eq!(members, ["a", "b", "c"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_is_found_on_many_boards() {
+    let world = world(
+        json!({"windows": ["day"], "decimals": 1}),
+        &[
+            ("a", 3, "2026-11-21T01:00:00Z"),
+            ("b", 9, "2026-11-20T01:00:00Z"),
+        ],
+    )
+    .await;
+    let client = world.client();
+    client.define("weeks", json!({"windows": ["week"]})).await;
+    let ask = async |query: &str| {
+        let path = format!("/v1/members/a/standings?{query}");
+        client.get(&path).await
+    };
+    let found = ask("boards=b,none,weeks,b&window=day").await.expect(200);
+    assert_eq!(found["member"], "a");
+    let one = client.get("/v1/boards/b/standings/day/members?ids=a").await;
+    let mut entry = one.expect(200)["entries"][0].clone();
+    entry.as_object_mut().unwrap().remove("position");
+    let standing = json!({"type": "entry", "board": "b", "window": "day", "key": "2026-11-21", "total": 1,
+        "starts_at": "2026-11-21T00:00:00Z", "ends_at": "2026-11-22T00:00:00Z", "entry": entry});
+    assert_eq!(found["standings"][0], standing);
+    assert_eq!(found["standings"][3], standing);
+    for (index, board, status, code) in [
+        (1, "none", 404, "board-not-found"),
+        (2, "weeks", 422, "unknown-window"),
+    ] {
+        let result = &found["standings"][index];
+        assert_eq!(
+            (&result["type"], &result["board"]),
+            (&json!("problem"), &json!(board))
+        );
+        let problem = &result["problem"];
+        assert_eq!(
+            (&problem["status"], &problem["code"]),
+            (&json!(status), &json!(code))
+        );
+    }
+    let before = ask("boards=b&window=day&key=previous").await.expect(200);
+    let before = &before["standings"][0];
+    assert_eq!(
+        (&before["total"], &before["entry"]),
+        (&json!(1), &Value::Null)
+    );
+    let many = ["b"; 101].join(",");
+    for wrong in [
+        &format!("boards={many}&window=day"),
+        "boards=b",
+        "window=day",
+    ] {
+        ask(wrong).await.expect_problem(400, "invalid-parameter");
+    }
+    ask(&format!("boards={}&window=day", &many[2..]))
+        .await
+        .expect(200);
+}

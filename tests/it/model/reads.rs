@@ -238,7 +238,11 @@ pub async fn ask(
     mut queries: Vec<Query>,
 ) -> Result<(), String> {
     random.shuffle(&mut queries);
-    let few = if random.below(4) == 0 { queries.len() } else { 3 };
+    let few = if random.below(4) == 0 {
+        queries.len()
+    } else {
+        3
+    };
     let by_one = queries.split_off(queries.len().saturating_sub(few));
     let at_once = queries;
     let chosen = random.below(world.instances.len());
