@@ -353,25 +353,28 @@ impl FieldError {
 }
 
 impl Definition {
-    /// Everything that is wrong with it where fields depend on each other; empty if nothing is.
-    pub fn check(&self) -> Vec<FieldError> {
+    /// What is wrong with its title and its tags.
+    fn check_words(&self) -> Vec<FieldError> {
+        let is_word = |text: &str| !text.chars().any(char::is_control);
         let mut errors = Vec::new();
-        let mut refuse =
-            |pointer: String, detail: &str| errors.push(FieldError::new(pointer, detail));
-        if self.title.len() > TITLE_BYTES_MAX || self.title.chars().any(char::is_control) {
-            refuse(
-                "/title".into(),
-                "a title has up to 256 bytes and no control characters",
-            );
+        if self.title.len() > TITLE_BYTES_MAX || !is_word(&self.title) {
+            let detail = "a title has up to 256 bytes and no control characters";
+            errors.push(FieldError::new("/title", detail));
         }
-        let is_tag = |tag: &String| {
-            (1..=TAG_BYTES_MAX).contains(&tag.len()) && !tag.chars().any(char::is_control)
-        };
+        let is_tag = |tag: &String| (1..=TAG_BYTES_MAX).contains(&tag.len()) && is_word(tag);
         if self.tags.len() > TAGS_MAX || !self.tags.iter().all(is_tag) {
             let detail =
                 "a board has up to 16 tags, each of 1 to 64 bytes without control characters";
-            refuse("/tags".into(), detail);
+            errors.push(FieldError::new("/tags", detail));
         }
+        errors
+    }
+
+    /// Everything that is wrong with it where fields depend on each other; empty if nothing is.
+    pub fn check(&self) -> Vec<FieldError> {
+        let mut errors = self.check_words();
+        let mut refuse =
+            |pointer: String, detail: &str| errors.push(FieldError::new(pointer, detail));
         if self.windows.is_empty() || self.windows.len() > WINDOWS_MAX {
             refuse("/windows".into(), "a board has 1 to 16 windows");
         }

@@ -19,7 +19,7 @@ use crate::domain::board::Ranking;
 use crate::domain::ids::MemberId;
 use crate::domain::series::Standing;
 use crate::store::standings::{
-    Answer, Entry, Mark, Neighbourhood, Page, Query, Slice, Spread, Subset,
+    Answer, Entry, Mark, Neighbourhood, Page, Query, Selection, Slice, Spread, Subset,
 };
 
 /// How many entries each shard shows in a round of the search for a page's beginning.
@@ -45,6 +45,17 @@ struct Part {
     to: u64,
 }
 
+/// Where a selection lies, by positions.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    /// Its first entry.
+    offset: u64,
+    /// Where it ends at the latest.
+    stop: u64,
+    /// How many entries the list has that it is a part of, if that is not the whole standing.
+    listed: Option<u64>,
+}
+
 /// A sample: where it stands, in which shard and at which position there.
 type Sample = (Mark, usize, u64);
 
@@ -60,13 +71,19 @@ impl<'a> Merged<'a> {
         }
     }
 
-    /// `count` entries behind the first `offset`, and the entry of `member`.
+    /// `count` entries of a selection, and the entry of `member`.
     pub(crate) async fn page(
         &self,
-        offset: u64,
+        selection: Selection,
         count: u64,
         member: Option<&MemberId>,
     ) -> Result<Page, ReadError> {
+        let Found {
+            offset,
+            stop,
+            listed,
+        } = self.find_selection(selection).await?;
+        let count = count.min(stop.saturating_sub(offset));
         let (total, entries) = self.list(offset, count).await?;
         let me = match member {
             Some(member) => self.own(member).await?,
@@ -74,11 +91,52 @@ impl<'a> Merged<'a> {
         };
         Ok(Page {
             total,
-            listed: self.live.board.listed(total),
+            listed: listed.unwrap_or(self.live.board.listed(total)),
             entries,
             me,
             ..Page::default()
         })
+    }
+
+    /// Where a selection lies, by positions.
+    async fn find_selection(&self, selection: Selection) -> Result<Found, ReadError> {
+        let everything = |offset| Found {
+            offset,
+            stop: u64::MAX,
+            listed: None,
+        };
+        match selection {
+            Selection::Behind(offset) => Ok(everything(offset)),
+            Selection::Around { score, ahead } => {
+                let positions = self.positions(vec![Mark::of(score)]).await?;
+                let position = positions[0].min(self.listed_behind(0));
+                Ok(everything(position.saturating_sub(ahead)))
+            }
+            Selection::Between {
+                first,
+                last,
+                offset,
+            } => {
+                let start = first.map_or(Mark::FIRST, Mark::of);
+                let stop = last.map_or(Mark::LAST, |last| Mark::of(last + 1));
+                let positions = self.positions(vec![start, stop]).await?;
+                let cut = |position: u64| position.min(self.listed_behind(0));
+                let (start, stop) = (cut(positions[0]), cut(positions[1]));
+                Ok(Found {
+                    offset: start + offset,
+                    stop,
+                    listed: Some(stop.saturating_sub(start)),
+                })
+            }
+            Selection::Percentile(thousandths) => {
+                let slices = self.slices(&Mark::FIRST, |_| (0, 0)).await?;
+                let total: u64 = slices.iter().map(|slice| slice.total).sum();
+                let others = total.saturating_sub(1);
+                Ok(everything(
+                    others - (thousandths * others).div_ceil(100_000),
+                ))
+            }
+        }
     }
 
     /// A member, up to `around` neighbours on each side, and where it stood in `previous`.

@@ -13,12 +13,12 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use self::answers::{MemberBody, PageBody, StatsBody, SubsetBody};
+use self::answers::{MemberBody, PageBody, PercentileBody, StatsBody, SubsetBody};
 use self::links::links;
 use self::params::{
-    MemberParams, MemberPath, PageParams, PeriodParams, Read, ReadHeaders, ReadParams,
-    StandingPath, SubsetParams, entries_of_member, entries_of_page, member_view, page_view,
-    standing_request, subset_view,
+    MemberParams, MemberPath, PageParams, PercentilePath, PeriodParams, Read, ReadHeaders,
+    ReadParams, StandingPath, SubsetParams, entries_of_member, entries_of_page, member_view,
+    percentile_view, standing_request, subset_view,
 };
 use super::App;
 use super::auth::Caller;
@@ -88,17 +88,39 @@ pub async fn page(
     State(app): State<Arc<App>>,
     read: Read<PageParams>,
 ) -> Result<Response, Problem> {
-    let PageParams {
-        page, size, member, ..
-    } = &read.params;
+    let PageParams { size, member, .. } = &read.params;
     let entries = entries_of_page(*size, member.as_deref());
-    let view = page_view(*page, *size, member.as_deref())?;
+    let view = read.params.view()?;
     let render = |found: &FoundIn<FoundPage>, taken| {
         let page = &found.found.page;
         let rendered = Rendered::of_page(page, || PageBody::new(&view, found), taken)?;
-        Ok(rendered.linked(links(&read.uri, view.page, view.size, page.listed)))
+        let links = |number| links(&read.uri, number, view.size, page.listed);
+        Ok(rendered.linked(view.number().and_then(links)))
     };
     show(&app, &read, (&view, entries), render).await
+}
+
+/// Read the entry at a percentile of a standing.
+///
+/// The last entry that is ahead of so many percent of the other members: at 90 the last of the best tenth, at 100 the first,
+/// at 0 the last.
+#[utoipa::path(
+    get, path = "/v1/boards/{board}/standings/{window}/at-percentile/{percentile}", tag = "standings", operation_id = "get_at_percentile",
+    params(StandingPath, PercentilePath, PeriodParams, ReadHeaders),
+    responses(
+        (status = 200, description = "The entry", body = PercentileBody, headers(("ETag" = String, description = "Of this content"), ("Cache-Control" = String, description = "`no-cache` while the standing can change"), ("Max-Staleness-Ms" = u64, description = "From a replica: how many milliseconds old it is at the most"))),
+        (status = 304, description = "Nothing has changed"),
+        (status = 404, description = "`board-not-found`, `unknown-window`", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub async fn at_percentile(
+    State(app): State<Arc<App>>,
+    Path(PercentilePath { percentile }): Path<PercentilePath>,
+    read: Read<PeriodParams>,
+) -> Result<Response, Problem> {
+    let (view, shown) = percentile_view(&percentile)?;
+    let render = |found: &_, taken| Rendered::new(&PercentileBody::new(shown, found), taken);
+    show(&app, &read, (&view, 1), render).await
 }
 
 /// Read one member of a standing.

@@ -51,6 +51,7 @@ fn rows() -> Vec<Row> {
         row(A::board(S::Read), routes!(standings::query_subset)),
         row(A::public(), routes!(standings::member)),
         row(A::public(), routes!(standings::stats)),
+        row(A::public(), routes!(standings::at_percentile)),
         row(A::each(S::Read), routes!(standings::queries::query)),
         row(A::each(S::Read), routes!(standings::across::standings_of)),
         row(A::all(S::Admin), routes!(api_keys::put)),

@@ -11,16 +11,21 @@ use serde::de::DeserializeOwned;
 use utoipa::IntoParams;
 
 use crate::domain::ids::MemberId;
+use crate::domain::score::{Decimals, Score, ShownScore};
 use crate::engine::reader::Size;
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::extract::{Path, Query, board_id, bounded, choice, member_id};
-use crate::http::problem::Problem;
+use crate::http::problem::{INVALID_PARAMETER, Problem};
 use crate::service::member::{AROUND_MAX, MemberView};
-use crate::service::page::{PAGE_MAX, PAGE_SIZE, PAGE_SIZE_MAX, PageView};
+use crate::service::page::{Entries, PAGE_MAX, PAGE_SIZE, PAGE_SIZE_MAX, PageView};
+use crate::service::percentile::PercentileView;
 use crate::service::standing::StandingRequest;
 use crate::service::subset::{SUBSET_MAX, SubsetView};
 use crate::store::Freshness;
+
+/// How many decimals a percentile may have.
+const PERCENTILE_DECIMALS: u64 = 3;
 
 /// A read of one standing, taken apart.
 pub struct Read<P> {
@@ -70,6 +75,15 @@ pub struct MemberPath {
     /// The member's id
     #[param(example = "999")]
     pub(super) member: String,
+}
+
+/// The percentile that a path names.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub struct PercentilePath {
+    /// From 0, the last entry, to 100, the first; with up to 3 decimals
+    #[param(value_type = f64, minimum = 0, maximum = 100, example = 90)]
+    pub(super) percentile: String,
 }
 
 /// The headers of a read.
@@ -135,6 +149,16 @@ read_params! {
         /// A member whose own entry comes along as `me`.
         #[param(max_length = 128)]
         pub(super) member: Option<String>,
+        /// Only entries with this score or a greater one. The pages are then made of these.
+        #[param(value_type = Option<f64>)]
+        pub(super) from_score: Option<String>,
+        /// Only entries with this score or a smaller one.
+        #[param(value_type = Option<f64>)]
+        pub(super) to_score: Option<String>,
+        /// The entries around this score: half of `size` ahead of it, and the others from it on. Not together with `page`,
+        /// `from_score` and `to_score`.
+        #[param(value_type = Option<f64>)]
+        pub(super) around_score: Option<String>,
     }
 }
 
@@ -196,9 +220,44 @@ pub(super) fn page_view(
     member: Option<&str>,
 ) -> Result<PageView, Problem> {
     Ok(PageView {
+        entries: Entries::All,
         page: bounded("page", page, 1, 1, PAGE_MAX)?,
         size: bounded("size", size, PAGE_SIZE, 1, PAGE_SIZE_MAX)?,
         member: member.map(member_id).transpose()?,
+    })
+}
+
+impl PageParams {
+    pub(super) fn view(&self) -> Result<PageView, Problem> {
+        let view = page_view(self.page, self.size, self.member.as_deref())?;
+        let between = [self.from_score.clone(), self.to_score.clone()];
+        let is_bounded = between.iter().any(Option::is_some);
+        let entries = match &self.around_score {
+            Some(_) if is_bounded || self.page.is_some() => {
+                let detail =
+                    "around_score: can't be combined with `page`, `from_score` or `to_score`";
+                return Err(Problem::new(INVALID_PARAMETER, detail));
+            }
+            Some(score) => Entries::Around(score.clone()),
+            None if is_bounded => Entries::Between(between),
+            None => Entries::All,
+        };
+        Ok(PageView { entries, ..view })
+    }
+}
+
+/// The percentile of a path, and how it is shown.
+pub(super) fn percentile_view(text: &str) -> Result<(PercentileView, ShownScore), Problem> {
+    let read = || {
+        let decimals = Decimals::try_from(PERCENTILE_DECIMALS).ok()?;
+        let percentile = Score::parse(text, decimals).ok()?;
+        let thousandths = u64::try_from(percentile.scaled()).ok()?;
+        let view = (thousandths <= 100_000).then_some(PercentileView { thousandths });
+        Some((view?, percentile.shown(decimals)))
+    };
+    read().ok_or_else(|| {
+        let detail = "percentile: must be from 0 to 100, with up to 3 decimals";
+        Problem::new(INVALID_PARAMETER, detail)
     })
 }
 

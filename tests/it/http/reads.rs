@@ -373,3 +373,147 @@ async fn a_member_is_found_on_many_boards() {
         .await
         .expect(200);
 }
+
+/// What is found in a standing: members with their ranks, and two numbers.
+fn shown(found: &Value, numbers: [&str; 2]) -> Value {
+    let entries = found["entries"].as_array().unwrap().iter();
+    let entries: Vec<Value> = entries
+        .map(|entry| json!([entry["rank"], entry["member"]]))
+        .collect();
+    json!([entries, found[numbers[0]], found[numbers[1]]])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn entries_are_found_by_their_scores() {
+    let events = [
+        ("a", 9, "2026-11-21T00:00:00Z"),
+        ("b", 5, "2026-11-21T00:00:00Z"),
+        ("c", 5, "2026-11-21T01:00:00Z"),
+        ("d", 5, "2026-11-21T02:00:00Z"),
+        ("e", 2, "2026-11-21T00:00:00Z"),
+    ];
+    let best_first = json!({"windows": ["day"], "ranking": "dense"});
+    let world_of_best = world(best_first, &events).await;
+    let definition =
+        json!({"windows": ["day"], "order": "asc", "ranking": "competition", "shards": 3});
+    let world_of_least = world(definition, &events).await;
+    let read = async |world: &World, query: &str| {
+        let path = format!("/v1/boards/b/standings/day?{query}");
+        world.client().get(&path).await
+    };
+    let best = async |query: &str| {
+        shown(
+            &read(&world_of_best, query).await.expect(200),
+            ["listed", "page"],
+        )
+    };
+    let least = async |query: &str| {
+        shown(
+            &read(&world_of_least, query).await.expect(200),
+            ["listed", "page"],
+        )
+    };
+
+    let five = json!([[[2, "b"], [2, "c"], [2, "d"]], 3, 1]);
+    assert_eq!(best("from_score=5&to_score=5").await, five);
+    assert_eq!(best("from_score=3&to_score=8.00").await, five);
+    assert_eq!(
+        best("to_score=5&size=2&page=2").await,
+        json!([[[2, "d"], [3, "e"]], 4, 2])
+    );
+    assert_eq!(best("from_score=6").await, json!([[[1, "a"]], 1, 1]));
+    assert_eq!(best("from_score=10").await, json!([[], 0, 1]));
+    assert_eq!(best("from_score=6&page=2&size=1").await, json!([[], 1, 2]));
+    assert_eq!(
+        least("from_score=5&size=2&page=2").await,
+        json!([[[2, "d"], [5, "a"]], 4, 2])
+    );
+    assert_eq!(least("to_score=1").await, json!([[], 0, 1]));
+    let page = read(&world_of_best, "from_score=5&size=2&member=e&page=2").await;
+    let links = "<?from_score=5&size=2&member=e&page=1>; rel=\"prev\"";
+    assert_eq!(page.headers["link"], links);
+    assert_eq!(
+        page.expect(200)["me"]["rank"],
+        3,
+        "also of who is not among them"
+    );
+
+    assert_eq!(
+        best("around_score=5&size=3").await,
+        json!([[[1, "a"], [2, "b"], [2, "c"]], 5, null])
+    );
+    assert_eq!(
+        best("around_score=4&size=2").await,
+        json!([[[2, "d"], [3, "e"]], 5, null])
+    );
+    assert_eq!(
+        best("around_score=100&size=2").await,
+        json!([[[1, "a"], [2, "b"]], 5, null])
+    );
+    assert_eq!(
+        best("around_score=-1&size=4").await,
+        json!([[[2, "d"], [3, "e"]], 5, null])
+    );
+    assert_eq!(
+        least("around_score=5&size=3").await,
+        json!([[[1, "e"], [2, "b"], [2, "c"]], 5, null])
+    );
+    for wrong in [
+        "from_score=6&to_score=5",
+        "from_score=0.5",
+        "to_score=many",
+        "around_score=",
+        "around_score=1&page=1",
+        "around_score=1&to_score=2",
+        "around_score=9007199254740992",
+    ] {
+        read(&world_of_best, wrong)
+            .await
+            .expect_problem(400, "invalid-parameter");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_entry_at_a_percentile_is_ahead_of_so_many_of_the_others() {
+    let events: Vec<(String, i64)> = (1..=11)
+        .map(|number| (format!("m{number}"), number))
+        .collect();
+    let events: Vec<(&str, i64, &str)> = events
+        .iter()
+        .map(|(member, score)| (member.as_str(), *score, "2026-11-21T00:00:00Z"))
+        .collect();
+    for shards in [1, 4] {
+        let definition =
+            json!({"windows": ["day"], "shards": shards, "keep_top": 8, "score_min": 1});
+        let world = world(definition, &events).await;
+        let read = async |what: &str| {
+            let path = format!("/v1/boards/b/standings/day/at-percentile/{what}");
+            world.client().get(&path).await
+        };
+        for (percentile, member) in [
+            ("100", json!("m11")),
+            ("99.9", json!("m11")),
+            ("90", json!("m10")),
+            ("89.999", json!("m10")),
+            ("50", json!("m6")),
+            ("30", json!("m4")),
+            ("29", json!("m4")),
+            ("20", Value::Null),
+            ("0", Value::Null),
+        ] {
+            let found = read(percentile).await.expect(200);
+            assert_eq!(found["entry"]["member"], member, "{percentile}");
+            assert_eq!(found["total"], 11);
+            let shown = percentile.parse::<f64>().unwrap();
+            assert_eq!(found["percentile"].as_f64(), Some(shown));
+        }
+        let empty = read("50?key=previous").await.expect(200);
+        assert_eq!(
+            (&empty["total"], &empty["entry"]),
+            (&json!(0), &Value::Null)
+        );
+        for wrong in ["101", "-1", "x", "0.0001"] {
+            read(wrong).await.expect_problem(400, "invalid-parameter");
+        }
+    }
+}

@@ -126,6 +126,17 @@ pub async fn compare_all_of(
             read_of(world, boards, random, &what).await;
         }
     }
+    for score in [-1, 0, 1, 2, 3, 5, 40] {
+        let size = [1, 7, 50][random.below(3)];
+        let what = format!("{window}?around_score={score}&size={size}");
+        read_of(world, boards, random, &what).await;
+        let page = 1 + random.below(3);
+        let to = score + i64::try_from(random.below(3)).unwrap();
+        let what = format!("{window}?from_score={score}&to_score={to}&size={size}&page={page}");
+        read_of(world, boards, random, &what).await;
+        let what = format!("{window}/at-percentile/{}", random.below(101));
+        read_of(world, boards, random, &what).await;
+    }
     let ids: Vec<String> = (0..20)
         .map(|_| format!("m{}", random.below(members + 5)))
         .collect();

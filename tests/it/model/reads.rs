@@ -4,7 +4,7 @@ use futures::future::join_all;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 
-use super::answers::{View, exact, time_text, window_name};
+use super::answers::{View, exact, score_text, time_text, window_name};
 use super::cases::MEMBERS;
 use super::naive::{Board, Model, Window};
 use super::player::expect_equal;
@@ -26,6 +26,10 @@ pub struct Query {
 
 enum Kind {
     Page,
+    /// A page of some scores.
+    Selected,
+    /// The entry at a percentile.
+    Percentile(String),
     Member(&'static str),
     /// The ids are in the address, or in a body.
     Subset(Vec<&'static str>, Named),
@@ -118,7 +122,55 @@ pub fn queries(
     let expected = Some(view.subset(&members));
     queries.push(query(Kind::Subset(members, named), json!({}), expected));
     queries.push(query(Kind::Stats, json!({}), Some(view.stats())));
+    for (kind, parameters, expected) in selections(random, &view) {
+        queries.push(query(kind, parameters, Some(expected)));
+    }
     queries
+}
+
+/// Reads by scores and percentiles: at scores that are there, and beside them.
+fn selections(random: &mut Random, view: &View) -> Vec<(Kind, Value, Value)> {
+    let bound = view.bound();
+    let scores = view.scores();
+    let score = |random: &mut Random| {
+        let near = i64::try_from(random.below(3)).unwrap() - 1;
+        let score = scores.get(random.below(scores.len() + 1));
+        score.map_or(0, |score| (score + near).clamp(-bound, bound))
+    };
+    let text = |score: i64| score_text(score, view.decimals());
+    let mut selections = Vec::new();
+    let size = [1, 2, 3, 5, 50][random.below(5)];
+    let me = (random.below(2) == 0).then(|| MEMBERS[random.below(MEMBERS.len())]);
+    let with_me = |mut parameters: Value| {
+        if let Some(me) = me {
+            parameters["member"] = json!(me);
+        }
+        parameters["size"] = json!(size);
+        parameters
+    };
+    let around = score(random);
+    let parameters = with_me(json!({"around_score": text(around)}));
+    selections.push((Kind::Selected, parameters, view.around(size, me, around)));
+    let (one, other) = (score(random), score(random));
+    let bounds = [one.min(other), one.max(other)];
+    let open = random.below(3);
+    let bounds = [0, 1].map(|end| (open != end).then_some(bounds[end]));
+    for page in 1..=2 {
+        let mut parameters = with_me(json!({"page": page}));
+        for (name, bound) in ["from_score", "to_score"].into_iter().zip(bounds) {
+            if let Some(bound) = bound {
+                parameters[name] = json!(text(bound));
+            }
+        }
+        let expected = view.page_between(page, size, me, bounds);
+        selections.push((Kind::Selected, parameters, expected));
+    }
+    let thousandths = [0, 1, 33_333, 50_000, 99_999, 100_000, random.below(100_001)];
+    let thousandths = thousandths[random.below(thousandths.len())];
+    let percentile = score_text(thousandths.try_into().unwrap(), 3);
+    let expected = view.at_percentile(thousandths);
+    selections.push((Kind::Percentile(percentile), json!({}), expected));
+    selections
 }
 
 /// One of the ways to say which period is meant.
@@ -158,6 +210,8 @@ impl Kind {
     fn name(&self) -> &'static str {
         match self {
             Self::Page => "page",
+            Self::Selected => "selected",
+            Self::Percentile(_) => "percentile",
             Self::Member(_) => "member",
             Self::Subset(..) => "subset",
             Self::Stats => "stats",
@@ -181,7 +235,8 @@ impl Query {
         let parameters = parameters.collect::<Vec<_>>().join("&");
         let Self { board, window, .. } = self;
         let what = match &self.kind {
-            Kind::Page => String::new(),
+            Kind::Page | Kind::Selected => String::new(),
+            Kind::Percentile(percentile) => format!("/at-percentile/{percentile}"),
             Kind::Member(member) => format!("/members/{}", encode(member)),
             Kind::Subset(_, Named::InAddress) => "/members".to_owned(),
             Kind::Subset(_, Named::InBody) => "/members/query".to_owned(),
@@ -199,7 +254,7 @@ impl Query {
         match &self.kind {
             Kind::Member(member) => line.insert("member".to_owned(), json!(member)),
             Kind::Subset(ids, _) => line.insert("ids".to_owned(), json!(ids)),
-            Kind::Page | Kind::Stats => None,
+            _ => None,
         };
         Value::Object(line)
     }
@@ -238,13 +293,10 @@ pub async fn ask(
     mut queries: Vec<Query>,
 ) -> Result<(), String> {
     random.shuffle(&mut queries);
-    let few = if random.below(4) == 0 {
-        queries.len()
-    } else {
-        3
-    };
-    let by_one = queries.split_off(queries.len().saturating_sub(few));
-    let at_once = queries;
+    let is_alone = random.below(4) == 0;
+    let (by_one, at_once): (Vec<Query>, Vec<Query>) = queries
+        .into_iter()
+        .partition(|query| is_alone || matches!(query.kind, Kind::Selected | Kind::Percentile(_)));
     let chosen = random.below(world.instances.len());
     let is_for_all = random.below(5) == 0;
     for (index, instance) in world.instances.iter().enumerate() {
