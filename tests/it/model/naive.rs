@@ -467,6 +467,24 @@ impl Model {
         self.initial_scores.len()
     }
 
+    /// The initial scores that are listed, best first.
+    pub fn initial_scores(&self) -> Vec<(&str, i64)> {
+        let scores = self.initial_scores.iter();
+        let mut scores: Vec<(&str, i64)> = scores
+            .map(|(member, score)| (member.as_str(), *score))
+            .collect();
+        scores.sort_by_key(|(member, score)| {
+            let stored = if self.board.descending {
+                -score
+            } else {
+                *score
+            };
+            (stored, *member)
+        });
+        scores.truncate(self.board.keep_top.unwrap_or(usize::MAX));
+        scores
+    }
+
     /// What has to become of an event that comes in now; if it is to be taken, it is.
     pub fn take(&mut self, event: &Event, now: i64) -> Verdict {
         let Some(score) = event.score else {
