@@ -34,7 +34,7 @@ struct Held {
     by_name: HashMap<KeyName, Arc<LiveKey>>,
     /// By the first half of each digest that counts.
     by_digest: HashMap<u128, Secret>,
-    /// As of when it is what is stored.
+    /// When the keys in memory were last known to be those that are stored.
     confirmed_at: Option<Instant>,
 }
 

@@ -32,7 +32,7 @@ use crate::store::events::Answer;
 use crate::store::reservations::{Reserved, Token, Wanted};
 use crate::store::{Store, StoreError, Versioned};
 
-/// How old it may be when its event is applied.
+/// How old a reservation may be when its event is applied.
 const APPLIED_WITHIN: Duration = Duration::from_secs(5);
 /// The most uses of quotas that one call reserves: each takes Redis some ten microseconds.
 const CALL_USES_MAX: usize = 100;
@@ -202,7 +202,7 @@ impl Reservation {
         matches!(self.refusal, Some((_, None)))
     }
 
-    /// What it may take of quotas, as far as that is open; nothing of one that is refused already.
+    /// The uses that are to be reserved; none if the event is refused already.
     fn uses(&self) -> &[QuotaUse] {
         match self.submission.planned() {
             Some(ready) if ready.plan.rejection.is_none() => &ready.plan.quotas,
@@ -361,7 +361,7 @@ async fn reserve(
     }
 }
 
-/// Lets those wait that may take from the same as an event ahead of them that waits.
+/// Has events wait that may take from the same count as an event before them that waits.
 fn wait_behind_others(reservations: &mut [Reservation]) {
     let mut blocked: HashSet<&str> = HashSet::new();
     let mut waiting = Vec::new();

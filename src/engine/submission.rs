@@ -47,7 +47,7 @@ pub(crate) struct Submission {
     request: Arc<[Incoming]>,
     /// Which event of the request it is.
     index: usize,
-    /// Whether the history of its rolling windows goes along: a standing was missing without.
+    /// Whether the history of its rolling windows is sent with it, because a standing was missing without that.
     with_history: bool,
     state: State,
 }
@@ -215,8 +215,8 @@ impl Submission {
     }
 }
 
-/// How often events are sent again. Those that wait for others on their way are so for as long as some get on, and then
-/// a little longer.
+/// How often events are sent again. Events that wait for others are sent again for as long as some of them get on, and
+/// then a little longer.
 #[derive(Default)]
 struct Attempts {
     count: usize,

@@ -173,8 +173,8 @@ pub struct Boundaries {
     #[schema(example = "day")]
     pub window: String,
     /// The next three instants at which one period ends and another begins; none for `all`.
-    #[schema(value_type = Vec<String>, example = json!(["2026-11-22T00:00:00Z", "2026-11-23T00:00:00Z", "2026-11-24T00:00:00Z"]))]
-    pub starts_at: Vec<Timestamp>,
+    #[schema(example = json!(["2026-11-22T00:00:00Z", "2026-11-23T00:00:00Z", "2026-11-24T00:00:00Z"]))]
+    pub starts_at: Vec<String>,
 }
 
 impl From<Preview> for BoardPreview {
@@ -188,7 +188,10 @@ impl From<Preview> for BoardPreview {
         let boundaries = preview.boundaries.into_iter();
         let boundaries = boundaries.map(|(window, starts_at)| Boundaries {
             window: window.to_string(),
-            starts_at,
+            starts_at: starts_at
+                .into_iter()
+                .map(Timestamp::to_rfc3339_seconds)
+                .collect(),
         });
         Self {
             dry_run: true,
