@@ -217,6 +217,17 @@ pub fn bounded(
     }
 }
 
+/// The most items of one part of a list.
+const LIST_MAX: u64 = 1_000;
+/// The items of one part of a list unless another number is asked for.
+const LIST_DEFAULT: u64 = 100;
+
+/// How many items of a list a request wants at once: its `limit`.
+pub fn list_limit(limit: Option<u64>) -> Result<usize, Problem> {
+    let limit = bounded("limit", limit, LIST_DEFAULT, 1, LIST_MAX)?;
+    Ok(usize::try_from(limit).unwrap_or(usize::MAX))
+}
+
 /// The period that `key` and `at` name.
 pub fn choice(key: Option<&str>, at: Option<&str>) -> Result<Choice, Problem> {
     match (key, at) {

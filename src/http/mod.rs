@@ -49,6 +49,7 @@ use self::observe::Observed;
 use self::players::PlayerKeys;
 use self::problem::{OVERLOADED, Problem};
 use self::proxies::TrustedProxies;
+use self::standings::queries::QuerySchemas;
 use crate::service::Service;
 
 /// What handlers work with.
@@ -208,6 +209,7 @@ pub fn document() -> OpenApi {
     let mut document = described.into_openapi();
     ApiKeyScheme.modify(&mut document);
     BoardSchemas.modify(&mut document);
+    QuerySchemas.modify(&mut document);
     CommonProblems.modify(&mut document);
     document
 }

@@ -5,6 +5,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
 
 use super::ratelimit;
 use crate::domain::board::FieldError;
@@ -106,8 +107,8 @@ kinds! {
         "A quota of the board has too little left for the event. `quota` names it. `frees_at` says when more will be left, if no other event comes in; it is missing if the quota never frees. The event was not taken, and used up nothing.";
     EVENT_ID_REUSED = UNPROCESSABLE_ENTITY, "event-id-reused", "Event id reused",
         "An event with this id and another content was taken before. This event was not taken.";
-    UNKNOWN_WINDOW = UNPROCESSABLE_ENTITY, "unknown-window", "Unknown window",
-        "The board does not have this window; `detail` names the windows that it has.";
+    UNKNOWN_WINDOW = NOT_FOUND, "unknown-window", "Unknown window",
+        "The board does not have this window; `detail` names the windows that it has. The status is 404 where the path names the window, and 422 where a body or a parameter does.";
     INTERNAL = INTERNAL_SERVER_ERROR, "internal", "Internal error",
         "The service or the stored data has a fault. The log has the cause.";
     STORE_UNAVAILABLE = SERVICE_UNAVAILABLE, "store-unavailable", "Store unavailable",
@@ -146,6 +147,9 @@ pub struct ProblemBody {
     #[serde(rename = "type")]
     #[schema(example = "/problems/score-out-of-range")]
     pub kind: String,
+    /// The same for programs: it stays as it is in later releases.
+    #[schema(schema_with = codes)]
+    pub code: String,
     /// The same for people.
     #[schema(example = "Score out of range")]
     pub title: String,
@@ -169,6 +173,18 @@ pub struct ProblemBody {
     /// The request's id, as in the header `X-Request-Id`; not in the problem of one item of a batch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
+}
+
+/// All codes.
+fn codes() -> Object {
+    let codes = KINDS.iter().map(|kind| kind.name);
+    ObjectBuilder::new()
+        .schema_type(Type::String)
+        .description(Some(
+            "The same for programs: it stays as it is in later releases.",
+        ))
+        .enum_values(Some(codes))
+        .build()
 }
 
 impl Problem {
@@ -208,6 +224,15 @@ impl Problem {
         }
     }
 
+    /// The same where a body or a parameter names the window, not the path.
+    #[must_use]
+    pub fn beyond_path(mut self) -> Self {
+        if self.kind == UNKNOWN_WINDOW {
+            self.kind.status = StatusCode::UNPROCESSABLE_ENTITY;
+        }
+        self
+    }
+
     /// What the log says of it.
     pub fn cause(&self) -> &str {
         self.cause.as_ref().map_or(&self.detail, |cause| &cause.0)
@@ -229,6 +254,7 @@ impl Problem {
     pub fn body(&self, request_id: Option<&str>) -> ProblemBody {
         ProblemBody {
             kind: format!("/problems/{}", self.kind.name),
+            code: self.kind.name.to_owned(),
             title: self.kind.title.to_owned(),
             status: self.kind.status.as_u16(),
             detail: self.detail.clone(),
