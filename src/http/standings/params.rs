@@ -145,7 +145,7 @@ read_params! {
     /// Which members, and in which period.
     SubsetParams {
         /// 1 to 500 member ids, separated by commas. (A member whose id contains a comma can be read alone.)
-        #[param(example = "999,alice")]
+        #[param(value_type = Vec<String>, style = Form, explode = false, min_items = 1, max_items = 500, example = json!(["999", "alice"]))]
         pub(super) ids: String,
     }
 }
