@@ -1,6 +1,7 @@
 //! `standings reshard`: spreads a board over another number of shards.
 //!
-//! The service does the work (`engine/moves.rs`). This command asks for it, and then asks how far it has come. So it can be interrupted, and given again, at any time.
+//! The service does the work (`engine/moves.rs`). This command asks for it, and then asks how far the service is until it is
+//! done. So the command can be interrupted and repeated at any time.
 
 use std::io::{self, Write};
 use std::process::ExitCode;

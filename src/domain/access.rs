@@ -3,7 +3,7 @@
 use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -72,13 +72,13 @@ impl Scopes {
         self.0 == 0
     }
 
-    /// Those of both.
+    /// The scopes that are in one of the two sets, or in both.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// As they were named.
+    /// The scopes of the set, without those that `admin` stands for.
     fn named(self) -> impl Iterator<Item = Scope> {
         let scopes = Scope::ALL.into_iter();
         scopes.filter(move |scope| self.0 & 1 << *scope as u8 != 0)
@@ -165,7 +165,9 @@ pub struct Boards(Arc<[BoardPattern]>);
 impl Boards {
     /// All of them.
     pub fn all() -> Self {
-        Self([BoardPattern("*".to_owned())].into())
+        static ALL: LazyLock<Boards> =
+            LazyLock::new(|| Boards([BoardPattern("*".to_owned())].into()));
+        ALL.clone()
     }
 
     /// This one.
@@ -187,7 +189,7 @@ impl Boards {
         self.0.iter().any(|pattern| pattern.matches(board))
     }
 
-    /// Whether all boards are, those too that are not there yet.
+    /// Whether all boards are among them, also those that will be made later.
     pub fn are_all(&self) -> bool {
         let is_all = |pattern: &BoardPattern| pattern.0.bytes().all(|byte| byte == b'*');
         self.0.iter().any(is_all)
@@ -210,7 +212,7 @@ impl<'de> Deserialize<'de> for Boards {
 /// How many requests in a stretch of time: `50/s`, `600/m`, `10000/h`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Rate {
-    /// How many, which may also come at once.
+    /// How many requests. All of them may come at once.
     pub count: NonZeroU32,
     /// In how many seconds: 1, 60 or 3,600.
     pub seconds: u32,
@@ -287,14 +289,14 @@ impl fmt::Display for KeyName {
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Grant {
-    /// What its bearer may do,
+    /// The scopes of whoever has the key.
     pub scopes: Scopes,
-    /// with which boards,
+    /// The boards that the key is for.
     pub boards: Boards,
-    /// how fast; as fast as can be without one,
+    /// How fast it may send requests; `None`: as fast as it likes.
     #[serde(default)]
     pub rate: Option<Rate>,
-    /// and until when; for ever without one.
+    /// When the key expires; `None`: never.
     #[serde(default)]
     pub expires_at: Option<Timestamp>,
 }

@@ -499,7 +499,7 @@ impl Definition {
         count.into_iter().chain(ranking).collect()
     }
 
-    /// Why the board can't keep the first alone: where a member could fall, one of those that are not listed would
+    /// Why the board can't list only its best members. If the score of a listed member could fall, another member would
     /// have to take its place, and nobody knows which.
     fn check_keep_top(&self, keep_top: u32) -> Vec<&'static str> {
         let is_rolling = |window: &Window| matches!(window, Window::Rolling { .. });
@@ -611,7 +611,7 @@ pub struct Board {
     pub epochs: BTreeMap<Window, u64>,
     /// The boundaries of its periods.
     pub calendar: Calendar,
-    /// Its quotas, and those that its `max_attempts` are.
+    /// Its quotas, and those that `max_attempts` is short for.
     pub quotas: Vec<Quota>,
     /// Where its data lies.
     pub placement: Placement,
@@ -648,8 +648,8 @@ impl Board {
         stamp.max(self.revision + 1)
     }
 
-    /// The next revision of this board with another definition, at a stamp: windows that it begins to record get
-    /// the new revision as their epoch, and to another number of shards it sets out.
+    /// The next revision of this board, with another definition, at a stamp. Windows that it begins to record get the
+    /// new revision as their epoch. If the number of shards is another one, a move begins.
     #[must_use]
     pub fn replaced(&self, definition: Definition, stamp: u64) -> Self {
         let revision = self.revision_at(stamp);
@@ -684,14 +684,14 @@ impl Board {
         }
     }
 
-    /// What changes with every change of the definition, and has never named another one.
+    /// The name of this definition. Each change of the definition gives another name, and no name is given twice.
     pub fn version(&self) -> String {
         format!("{}-{}", self.generation, self.revision)
     }
 
-    /// The windows that another definition leaves out, though what they hold could not be made again from what is
-    /// left: a period that would not be recorded any more; and a rolling window whose periods would not be kept for
-    /// long enough, or not without what is carried over.
+    /// The windows that another definition leaves out, and whose data could not be made again from what stays. A unit
+    /// is lost if it is not recorded any more. A rolling window is lost if its periods would not be kept for long
+    /// enough, or only with what is carried over.
     pub fn windows_lost(&self, definition: &Definition) -> Vec<Window> {
         let recorded = recorded(definition);
         let is_lost = |window: &Window| match window {

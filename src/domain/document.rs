@@ -17,20 +17,20 @@ pub enum DocumentError {
 /// Reads a JSON object.
 pub fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, DocumentError> {
     let malformed = |error: serde_json::Error| DocumentError::Malformed(error.to_string());
-    // What is read by names would otherwise be read by places too.
+    // serde would also read an array, and take its items for the fields in their order.
     if text.trim_ascii_start().starts_with('[') {
         serde_json::from_str::<IgnoredAny>(text).map_err(malformed)?;
         let detail = "must be an object, not an array";
         return Err(DocumentError::Unexpected(FieldError::new("", detail)));
     }
-    // To keep track of where an error lies takes time: it is done once there is one.
+    // Keeping track of where an error lies takes time, so it is done only if there is an error.
     if let Ok(parsed) = serde_json::from_str(text) {
         return Ok(parsed);
     }
     let mut json = serde_json::Deserializer::from_str(text);
     let parsed: T = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let pointer = pointer(error.path());
-        // What is wrong is found first; whether all of it is JSON comes before.
+        // serde may find a wrong field before it finds that the text is no JSON. The latter is told first.
         match serde_json::from_str::<IgnoredAny>(text) {
             Ok(_) => {
                 let detail = without_place(error.inner());

@@ -66,7 +66,7 @@ impl Event {
         hash.update(self.member.as_str().as_bytes());
         for dimension in Dimension::OF_ORIGIN {
             if let Some(value) = self.origin.value(dimension, None) {
-                // No text has control characters, so that none of two parts can be read as another two.
+                // No text has control characters, so two different lists of texts never give the same bytes.
                 hash.update(b"\x1f");
                 hash.update(dimension.name().as_bytes());
                 hash.update(b"=");
@@ -95,8 +95,8 @@ pub enum Rejection {
     Missing(Dimension),
     /// A quota is used up.
     Quota {
-        /// Which one, by its place in the definition.
-        place: usize,
+        /// Which one, by its index in the definition.
+        quota: usize,
         /// When a sliding window would take it, if not sooner, in milliseconds since the epoch; 0: not told.
         frees_at_ms: i64,
     },

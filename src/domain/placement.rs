@@ -60,7 +60,7 @@ impl Placement {
         self.next.is_some_and(|next| next.is_closing)
     }
 
-    /// The same, on its way to so many shards.
+    /// The placement when a move to so many shards has begun; the same if the board has so many, or is moving there.
     #[must_use]
     pub fn towards(&self, shards: u16) -> Self {
         let mut placement = self.clone();
@@ -74,7 +74,7 @@ impl Placement {
         placement
     }
 
-    /// The same with what is left being moved while events and reads wait.
+    /// The placement in the last part of a move, while events and reads wait.
     #[must_use]
     pub fn closing(&self) -> Self {
         let next = self.next.map(|next| Resharding {
@@ -87,7 +87,7 @@ impl Placement {
         }
     }
 
-    /// The same after the move. `ids_until_ms`: until when the ids of events that came in before are remembered.
+    /// The placement after a move. `ids_until_ms`: until when the ids of events that came in before are remembered.
     #[must_use]
     pub fn moved(&self, ids_until_ms: i64) -> Self {
         let Some(Resharding { to, .. }) = self.next else {

@@ -54,7 +54,7 @@ pub struct Route {
     pub sums: Vec<Arc<Sum>>,
     /// The periods in which the event and its voter are counted, and when that may be dropped.
     pub turnouts: Vec<(Period, Option<i64>)>,
-    /// What outcomes call the standings that they report.
+    /// The names of the standings in which outcomes report changes.
     names: Vec<(Window, StandingName)>,
 }
 
@@ -122,12 +122,13 @@ pub struct Sum {
     pub amount: Amount,
     /// Whether the outcome reports the standing that ends with that period.
     pub is_reported: bool,
-    /// The periods after the event's up to the one after the running one, newest first: where a member
-    /// whose sum is zero has its latest time.
+    /// The periods after the event's, up to the next period, newest first. If a standing does not list the member,
+    /// because its sum is zero, the time of its score comes from the newest of these in which the member is listed.
     pub later: Vec<Period>,
-    /// The periods of that standing, newest first: what it is the sum of while it is not there itself.
+    /// The periods of the standing that ends with the event's period, newest first. If that standing is not stored, the
+    /// outcome is computed from these.
     pub history: Vec<Period>,
-    /// Whether that standing is likely not there, so that the history should be sent at once.
+    /// Whether that standing is probably not stored, so that `history` should be sent at once.
     pub is_past: bool,
     /// When the oldest of the history may be dropped; past that the standing is not reported.
     pub expires_at_ms: Option<i64>,
@@ -314,7 +315,7 @@ impl Route {
         route
     }
 
-    /// What the standing of a window is called that an event of this board is reported in.
+    /// The name of the standing of a window in which an event of this instant is reported.
     pub fn name(&self, board: &Board, window: Window, at: Timestamp) -> StandingName {
         let known = self.names.iter().find(|(known, _)| *known == window);
         match known.filter(|_| self.at_ms.contains(&at.ms())) {

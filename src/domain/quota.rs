@@ -338,7 +338,7 @@ impl Dimension {
     }
 }
 
-/// The quotas of a definition, and those that its `max_attempts` are.
+/// The quotas of a definition, and those that its `max_attempts` is short for.
 pub fn all(definition: &Definition) -> Vec<Quota> {
     let attempts = definition.max_attempts.iter().map(|(unit, max)| Quota {
         name: format!("{ATTEMPTS}{unit}"),

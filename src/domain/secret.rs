@@ -54,7 +54,7 @@ impl<'de> Deserialize<'de> for Digest {
     }
 }
 
-/// Not even this is written anywhere.
+/// Digests are not written to the log either.
 impl fmt::Debug for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Digest(…)")

@@ -103,11 +103,11 @@ pub struct Derived {
     pub series: Series,
     /// The window that shows it.
     pub window: Window,
-    /// What it is the sum of: standings of this series,
+    /// The series whose standings are added up.
     pub base: Series,
-    /// so many, the newest of them that of its own period,
+    /// How many of its standings are added up: that of the same period, and those before it.
     pub periods: u16,
-    /// and the initial scores.
+    /// Whether the initial scores are added too.
     pub has_initial: bool,
 }
 
@@ -215,8 +215,8 @@ impl Board {
     pub fn layout(&self) -> Layout {
         let definition = &self.definition;
         let prefixed = definition.ties != Ties::Member;
-        // Which of two events is the last one can't be told without the time of the first; and who is not listed
-        // has its score in the hash alone.
+        // `update: last` needs the time of the event that is stored. With `keep_top`, the hash alone has the members
+        // that are not listed.
         let hashed = prefixed || definition.update == Update::Last || definition.keep_top.is_some();
         Layout {
             prefixed,

@@ -10,7 +10,7 @@ use crate::store::boards::Begun;
 /// Announces the changes that were begun so long ago that the instance which made them is gone, or has failed.
 #[derive(Clone, Copy, Debug)]
 pub struct Announcements {
-    /// How old a change is when that is believed of it.
+    /// How old a change is when its maker is believed to be gone.
     pub older_than: Duration,
 }
 

@@ -99,7 +99,7 @@ pub(crate) struct Groups<'a> {
 }
 
 impl<'a> Groups<'a> {
-    /// None yet, of events that are planned at `now`.
+    /// No groups yet. Their events are planned at `now`.
     pub(crate) fn new(live: &'a LiveBoard, now: Timestamp) -> Self {
         Self {
             live,
@@ -155,7 +155,7 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// What a call says, shared out among the jobs that it was made of, of which each has so many answers.
+/// Splits the answers of a call among its jobs; `lengths` says how many answers each job gets.
 pub(crate) fn share_out<T: Clone>(reply: Reply<Vec<T>>, lengths: &[usize]) -> Vec<Reply<Vec<T>>> {
     match reply {
         Ok(Versioned::Current(answers)) => {
@@ -171,7 +171,7 @@ pub(crate) fn share_out<T: Clone>(reply: Reply<Vec<T>>, lengths: &[usize]) -> Ve
     }
 }
 
-/// What a call says of each of so many events; `None`: it broke off by a fault of this program.
+/// The answer to each of so many events. A reply of `None` says that the call broke off by a fault of this program.
 pub(crate) fn one_each<T: Clone>(reply: Option<Reply<Vec<T>>>, count: usize) -> Vec<Reply<T>> {
     let fault = || StoreError::Unexpected("events without their results".into());
     match reply.ok_or_else(fault).flatten() {

@@ -35,8 +35,8 @@ use tokio::sync::oneshot;
 
 use crate::supervise::restarted;
 
-/// The cost of a job, in microseconds of Redis, up to which whoever submits it may carry out its call: to take the answers
-/// of a larger one apart would hold up what else the task has to do.
+/// The greatest cost of a call, in microseconds of Redis, that the task of a submitter carries out itself. Reading the
+/// answers of a larger call would hold up what else that task has to do.
 pub const SMALL_COST_US_MAX: usize = 100;
 /// Calls that a batcher has under way at one time, at the most.
 const CALLS_MAX: usize = 2;
@@ -159,7 +159,8 @@ impl<W: Work> Batcher<W> {
         }
     }
 
-    /// Carries out the next call; returns whether there was one. If not, the one who asks has ended with that.
+    /// Carries out the next call; returns whether there was one. If there was none, the caller counts no more as one
+    /// who carries out calls, and has to stop.
     async fn carry_out_next(&self) -> bool {
         match self.next_call() {
             Some(call) => {
@@ -170,7 +171,8 @@ impl<W: Work> Batcher<W> {
         }
     }
 
-    /// Takes jobs, and makes their call; `None` if there are too few, and the one who asks has ended with that.
+    /// Takes jobs, and makes their call. `None` if there are too few: then the caller counts no more as one who carries
+    /// out calls.
     fn next_call(&self) -> Option<impl Future<Output = ()> + Send> {
         let _order = self.calling.lock();
         let (jobs, senders) = self.take_jobs()?;

@@ -64,7 +64,8 @@ impl Boards {
         self.held.read().boards.get(id).cloned()
     }
 
-    /// Held by whoever plans background work by what is held: so whoever plans last has seen what is held last.
+    /// Held while background work is planned from the boards in memory. So the last plan is made from the latest
+    /// boards.
     pub(super) fn planning(&self) -> MutexGuard<'_, ()> {
         self.planning.lock()
     }
@@ -127,7 +128,7 @@ impl Engine {
         read.ok_or_else(|| Error::BoardNotFound(id.clone()))
     }
 
-    /// The stored board, once it is not just going to other shards.
+    /// The stored board. While it is closed for a move, this waits.
     pub(crate) async fn load_placed(&self, id: &BoardId) -> Result<Option<StoredBoard>, Error> {
         let begun = Instant::now();
         loop {
@@ -191,7 +192,8 @@ impl Engine {
             return Ok(Some(live));
         }
         let newer = match self.store.open_shards(board).await {
-            // As a rule they know it, and can be read. One that does not refuses what goes by it.
+            // As a rule the shards know the version already, and reads go on. A shard that does not know it refuses
+            // calls.
             Err(StoreError::Full(_)) => return Ok(Some(live)),
             told => told?,
         };

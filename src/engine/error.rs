@@ -201,8 +201,8 @@ impl Error {
                 let detail = format!("is missing, and a quota of board {id} counts by it");
                 return Self::Invalid(vec![FieldError::new(format!("/{name}"), detail)]);
             }
-            Rejection::Quota { place, frees_at_ms } => {
-                return Self::quota_exceeded(board, place, frees_at_ms, at, now);
+            Rejection::Quota { quota, frees_at_ms } => {
+                return Self::quota_exceeded(board, quota, frees_at_ms, at, now);
             }
             Rejection::IdReused => "another event with other content had this id".to_owned(),
         };
@@ -211,12 +211,12 @@ impl Error {
 
     fn quota_exceeded(
         board: &Board,
-        place: usize,
+        index: usize,
         frees_at_ms: i64,
         at: Timestamp,
         now: Timestamp,
     ) -> Self {
-        let Some(quota) = board.quotas.get(place) else {
+        let Some(quota) = board.quotas.get(index) else {
             return StoreError::Unexpected("a quota that is not there".into()).into();
         };
         let frees_at = match quota.window {

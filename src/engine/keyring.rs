@@ -34,7 +34,7 @@ struct Held {
     by_name: HashMap<KeyName, Arc<LiveKey>>,
     /// By the first half of each digest that counts.
     by_digest: HashMap<u128, Secret>,
-    /// As of when it is what is stored.
+    /// When the keys in memory were last known to be those that are stored.
     confirmed_at: Option<Instant>,
 }
 
@@ -78,7 +78,7 @@ pub struct Spent {
     /// The rate.
     pub rate: Rate,
     /// How many more requests may come at once; `None`: this one may not.
-    pub left: Option<u32>,
+    pub remaining: Option<u32>,
     /// How long until all of it is there again; of a request that may not come, until it may.
     pub wait: Duration,
 }
@@ -127,15 +127,19 @@ impl LiveKey {
         let (rate, limiter) = (self.stored.grant.rate?, self.limiter.as_ref()?);
         Some(match limiter.check() {
             Ok(state) => {
-                let left = state.remaining_burst_capacity();
-                let used = rate.count.get().saturating_sub(left);
+                let remaining = state.remaining_burst_capacity();
+                let used = rate.count.get().saturating_sub(remaining);
                 let wait = state.quota().replenish_interval().saturating_mul(used);
-                let left = Some(left);
-                Spent { rate, left, wait }
+                let remaining = Some(remaining);
+                Spent {
+                    rate,
+                    remaining,
+                    wait,
+                }
             }
             Err(over) => Spent {
                 rate,
-                left: None,
+                remaining: None,
                 wait: over.wait_time_from(DefaultClock::default().now()),
             },
         })
@@ -348,8 +352,11 @@ mod tests {
         let ring = ring(&[("a", stored("secret", Some("2/h")))]);
         let spend = || ring.find("secret", at(5)).unwrap().spend().unwrap();
         let first = spend();
-        assert_eq!((first.left, first.wait), (Some(1), Duration::from_mins(30)));
-        assert_eq!(spend().left, Some(0));
+        assert_eq!(
+            (first.remaining, first.wait),
+            (Some(1), Duration::from_mins(30))
+        );
+        assert_eq!(spend().remaining, Some(0));
         let name = KeyName::parse("a").unwrap();
         let renewed = ApiKey {
             created_at: at(1),
@@ -357,12 +364,12 @@ mod tests {
         };
         ring.held.write().put(&name, Some(renewed));
         let over = spend();
-        assert_eq!(over.left, None);
+        assert_eq!(over.remaining, None);
         assert!(over.wait > Duration::from_mins(29) && over.wait <= Duration::from_mins(30));
         ring.held
             .write()
             .put(&name, Some(stored("secret", Some("3/h"))));
-        assert_eq!(spend().left, Some(2), "another rate begins anew");
+        assert_eq!(spend().remaining, Some(2), "another rate begins anew");
         ring.held.write().put(&name, Some(stored("secret", None)));
         assert_eq!(ring.find("secret", at(5)).unwrap().spend(), None);
     }

@@ -129,7 +129,8 @@ impl Engine {
     ) -> Result<Option<Settlement>, Error> {
         let token = open.token;
         if open.age_ms > VOID_MS {
-            // What was remembered of its event may be gone: rather a vote too few than one too many.
+            // The record of its event may have expired, so that nobody can tell any more. One vote too few is better
+            // than one too many.
             return Ok(Some(Settlement {
                 token,
                 is_kept: true,

@@ -24,7 +24,7 @@ use crate::store::standings::{
 
 /// How many entries each shard shows in a round of the search for a page's beginning.
 const SAMPLES: u64 = 16;
-/// A search ends when a page begins no further behind what was found; that much is read in vain.
+/// A search ends with an entry that is at most so many ahead of the page. The entries between are read in vain.
 const SKIP_MAX: u64 = 64;
 /// The most rounds of a search; each leaves about a tenth.
 const ROUNDS_MAX: usize = 24;

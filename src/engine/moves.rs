@@ -186,7 +186,7 @@ impl Mover {
     async fn begin(&mut self) -> Result<(), Stop> {
         let (board, copier) = (&self.board, &self.copier);
         copier.store.announce_shards(board, copier.to).await?;
-        // From now on what an earlier holder of the lease has under way is refused.
+        // From now on the new shards refuse calls that an earlier holder of the lease has under way.
         copier.hold().await?;
         if board.placement.is_closing() {
             // Whoever has closed it had copied nearly all, unless something has gone since.
@@ -248,7 +248,7 @@ impl Mover {
         let closed = Arc::new(board.placed(board.placement.closing(), stamp));
         store.mark_unneeded(board, board.placement.current).await?;
         let defined = store.define_board(&closed, Some(board), None).await?;
-        // Who meets that it is closed waits: there is nothing to announce.
+        // Callers that find the board closed wait. So there is nothing to announce.
         store.end_change(&board.id, stamp).await?;
         if defined != Defined::Stored {
             // The definition has changed meanwhile: the next move closes that one.

@@ -40,7 +40,7 @@ impl From<StoreError> for ReadError {
     }
 }
 
-/// How much a request reads in all. Small requests pass large ones: each kind has lines of its own.
+/// How much a request reads in all. Each size has batchers of its own, so that small requests pass large ones.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Size {
     /// A page, at the most.
@@ -151,7 +151,8 @@ impl<'a> Reader<'a> {
         *self.as_of.lock() = None;
     }
 
-    /// Asks a shard one query. Where there is no answer yet, it does what it takes to have one at the next attempt.
+    /// Asks a shard one query. If a standing is not complete, this completes it; if the board in memory is stale, this
+    /// reads the board. Then the caller has to begin anew.
     pub(crate) async fn ask<T: TryFrom<Answer>>(
         &self,
         shard: &LiveShard,

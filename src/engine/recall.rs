@@ -33,8 +33,8 @@ impl FormerShards {
 }
 
 impl Engine {
-    /// Ends the events that are planned and remembered in former shards. Nothing is taken in there any more: whatever is
-    /// not remembered now never will be.
+    /// Ends the planned events that former shards remember. Former shards take no more events: an id that is unknown
+    /// there now will never be known there.
     pub(crate) async fn recall(
         &self,
         live: &Arc<LiveBoard>,

@@ -5,8 +5,9 @@
 //! 2. The event is applied where its member lies, in one step as ever. What is remembered of it names the reservation.
 //! 3. What was reserved is kept if the event was taken, and else given back.
 //!
-//! Whatever breaks off in between leaves notes. The job [`LeftBehind`](super::left_behind::LeftBehind) finds out what became of their events,
-//! and sees to it that one that was not applied by then never is, however late its call comes in.
+//! If something breaks off in between, the notes stay. The job [`LeftBehind`](super::left_behind::LeftBehind) finds out what
+//! became of their events. If an event was not applied by then, the job makes sure that it never is, however late its call
+//! comes in.
 //!
 //! An event is refused for what was taken alone. Where that depends on reservations that are still open, it waits, and
 //! so do those behind it in its request that may take from the same: `wait_behind_others` sees to that between the calls
@@ -31,7 +32,7 @@ use crate::store::events::Answer;
 use crate::store::reservations::{Reserved, Token, Wanted};
 use crate::store::{Store, StoreError, Versioned};
 
-/// How old it may be when its event is applied.
+/// How old a reservation may be when its event is applied.
 const APPLIED_WITHIN: Duration = Duration::from_secs(5);
 /// The most uses of quotas that one call reserves: each takes Redis some ten microseconds.
 const CALL_USES_MAX: usize = 100;
@@ -201,7 +202,7 @@ impl Reservation {
         matches!(self.refusal, Some((_, None)))
     }
 
-    /// What it may take of quotas, as far as that is open; nothing of one that is refused already.
+    /// The uses that are to be reserved; none if the event is refused already.
     fn uses(&self) -> &[QuotaUse] {
         match self.submission.planned() {
             Some(ready) if ready.plan.rejection.is_none() => &ready.plan.quotas,
@@ -263,8 +264,8 @@ impl Reservation {
             _ if !is_in_time && !self.held.is_empty() => {
                 self.submission.block(Obstacle::VoidReservation);
             }
-            Some((place, Some(frees_at_ms))) => {
-                ready.plan.rejection = Some(Rejection::Quota { place, frees_at_ms });
+            Some((quota, Some(frees_at_ms))) => {
+                ready.plan.rejection = Some(Rejection::Quota { quota, frees_at_ms });
             }
             None if ready.plan.rejection.is_none() => ready.token = Some(self.token),
             None => {}
@@ -276,7 +277,7 @@ impl Reservation {
         self.is_kept = match &mut reply {
             Ok(Versioned::Current(Answer::Taken(_, remaining))) => {
                 self.remaining.sort_unstable();
-                *remaining = self.remaining.iter().map(|(_, left)| *left).collect();
+                *remaining = self.remaining.iter().map(|(_, amount)| *amount).collect();
                 Some(true)
             }
             Err(_) if self.refusal.is_none() => None,
@@ -360,7 +361,7 @@ async fn reserve(
     }
 }
 
-/// Lets those wait that may take from the same as an event ahead of them that waits.
+/// Has events wait that may take from the same count as an event before them that waits.
 fn wait_behind_others(reservations: &mut [Reservation]) {
     let mut blocked: HashSet<&str> = HashSet::new();
     let mut waiting = Vec::new();

@@ -132,7 +132,7 @@ impl Engine {
         let begun = Instant::now();
         let time_max = self.store.timeouts.times(COMPLETE_TIME_MAX);
         while begun.elapsed() < time_max {
-            // Of another definition it is no more to be had: whoever needs it asks anew.
+            // `Stale`: the definition has changed. Whoever needs the standing begins anew with the new definition.
             if self.advance(shard, derived, period).await? != Versioned::Current(false) {
                 return Ok(());
             }
@@ -295,7 +295,7 @@ fn upcoming(board: &Board, derived: &Derived, now: Timestamp) -> impl Iterator<I
     std::iter::once(running).chain(next)
 }
 
-/// When there will be another one among these, in milliseconds since the epoch.
+/// When `upcoming` will name another period, in milliseconds since the epoch.
 fn changes_at_ms(board: &Board, derived: &Derived, now: Timestamp) -> i64 {
     let running = running(board, derived, now);
     let near_ms = near_ms(&running);

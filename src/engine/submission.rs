@@ -9,11 +9,14 @@
 //!     └───────────── Blocked ◀───────────┘                 │ any step: it fails
 //! ```
 //!
-//! The events of a request that are of one board go through these states together. An attempt plans them, looks for those that
-//! are remembered in former shards (`recall.rs`), reserves what they take of quotas that are counted in other slots
-//! (`reservations.rs`), and sends them to the shards of their members (`applier.rs`). What is blocked has changed nothing:
-//! the obstacle is removed, and the next attempt plans the event anew. Every event has its own result: when one fails, the
-//! others go on.
+//! The events of a request that are for one board go through these states together. An attempt
+//! - plans them (`domain/plan.rs`);
+//! - looks for events that a former shard remembers (`recall.rs`);
+//! - reserves what they take of quotas that are counted in other slots (`reservations.rs`);
+//! - sends them to the shards of their members (`applier.rs`), and hears what became of them.
+//!
+//! An event that is blocked has changed nothing. The attempt removes the obstacle, and the next attempt plans the event again.
+//! Each event has its own result. If one event fails, the others go on.
 
 use std::mem;
 use std::sync::Arc;
@@ -44,7 +47,7 @@ pub(crate) struct Submission {
     request: Arc<[Incoming]>,
     /// Which event of the request it is.
     index: usize,
-    /// Whether the history of its rolling windows goes along: a standing was missing without.
+    /// Whether the history of its rolling windows is sent with it, because a standing was missing without that.
     with_history: bool,
     state: State,
 }
@@ -212,8 +215,8 @@ impl Submission {
     }
 }
 
-/// How often events are sent again. Those that wait for others on their way are so for as long as some get on, and then
-/// a little longer.
+/// How often events are sent again. Events that wait for others are sent again for as long as some of them get on, and
+/// then a little longer.
 #[derive(Default)]
 struct Attempts {
     count: usize,

@@ -15,6 +15,7 @@ use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use futures::FutureExt;
 use tower::{Layer, Service};
 
 use super::players::Player;
@@ -239,7 +240,7 @@ impl Caller {
     }
 
     /// Checks what a route needs.
-    async fn check(&self, access: Access, parts: &mut Parts) -> Result<(), Problem> {
+    fn check(&self, access: Access, parts: &mut Parts) -> Result<(), Problem> {
         let player = self.player().filter(|_| access.is_for_players);
         if let Some(scope) = access.scope
             && !player.is_some_and(|(player, _)| player.sends())
@@ -251,15 +252,17 @@ impl Caller {
         }
         match access.boards {
             For::Each => Ok(()),
-            For::Path => self.require_board(board_of(parts).await.as_ref()),
+            For::Path => self.require_board(board_of(parts).as_ref()),
             For::All => Err(Problem::new(FORBIDDEN, "this needs a key for all boards")),
         }
     }
 }
 
 /// The board of a request's path.
-async fn board_of(parts: &mut Parts) -> Option<BoardId> {
-    let params = RawPathParams::from_request_parts(parts, &()).await.ok()?;
+fn board_of(parts: &mut Parts) -> Option<BoardId> {
+    let params = RawPathParams::from_request_parts(parts, &());
+    // The router has put them there: there is nothing to wait for.
+    let params = params.now_or_never()?.ok()?;
     let (_, board) = params.iter().find(|(name, _)| *name == "board")?;
     BoardId::parse(board).ok()
 }
@@ -343,55 +346,74 @@ impl Gate {
     }
 }
 
+/// What the gate says of a request.
+enum Decision {
+    /// The caller may go on.
+    Admitted(Caller),
+    /// Anybody may go on if the board of the path is public; otherwise this is the answer.
+    IfPublic(Problem),
+    /// The answer.
+    Refused(Problem),
+}
+
 impl Gate {
-    /// Lets a request in, or says why not. Returns what it leaves of the rate of its key.
-    async fn admit(
-        &self,
-        access: Access,
-        parts: &mut Parts,
-    ) -> (Option<Spent>, Result<(), Problem>) {
+    /// Finds out whether a request may go on, and what it leaves of the rate of its key.
+    fn decide(&self, access: Access, parts: &mut Parts) -> (Option<Spent>, Decision) {
         let is_nobody = !parts.headers.contains_key(header::AUTHORIZATION);
         let (caller, spent) = match self.identify(access, parts) {
             Ok((caller, spent)) => (Ok(caller), spent),
             Err(problem) => (Err(problem), None),
         };
         if let Some(Spent {
-            rate, left: None, ..
+            rate,
+            remaining: None,
+            ..
         }) = spent
         {
-            return (spent, Err(too_fast(rate)));
+            return (spent, Decision::Refused(too_fast(rate)));
         }
-        let checked = match caller {
-            Ok(caller) => caller.check(access, parts).await.map(|()| caller),
-            Err(problem) => Err(problem),
+        let checked = caller.and_then(|caller| caller.check(access, parts).map(|()| caller));
+        let decision = match checked {
+            Ok(caller) => Decision::Admitted(caller),
+            // Whoever sends a key that is wrong is told so.
+            Err(problem) if access.is_public && (is_nobody || problem.kind == FORBIDDEN) => {
+                Decision::IfPublic(problem)
+            }
+            Err(problem) => Decision::Refused(problem),
         };
-        let admitted = match checked {
-            // Who sends a key that is wrong is told so.
-            Err(problem) if access.is_public && (is_nobody || problem.kind == FORBIDDEN) => self
-                .visitor(parts)
-                .await
-                .and_then(|visitor| visitor.ok_or(problem)),
-            checked => checked,
-        };
-        (
-            spent,
-            admitted.map(|caller| drop(parts.extensions.insert(caller))),
-        )
+        (spent, decision)
     }
 
-    /// Anybody, where the board of the path is public.
-    async fn visitor(&self, parts: &mut Parts) -> Result<Option<Caller>, Problem> {
-        let Some(id) = board_of(parts).await else {
-            return Ok(None);
+    /// Anybody, if the board of the path is public; otherwise the problem.
+    async fn visitor(&self, parts: &mut Parts, problem: Problem) -> Result<Caller, Problem> {
+        let Some(id) = board_of(parts) else {
+            return Err(problem);
         };
-        let live = match self.app.service.engine.live_board(&id).await {
-            Ok(live) => live,
-            Err(Error::BoardNotFound(_)) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
-        let read = Scopes::from_iter([Scope::Read]);
-        let visitor = || Caller::with(read, Boards::one(&id));
-        Ok(live.board.definition.public.then(visitor))
+        match self.app.service.engine.live_board(&id).await {
+            Ok(live) if live.board.definition.public => {
+                let read = Scopes::from_iter([Scope::Read]);
+                Ok(Caller::with(read, Boards::one(&id)))
+            }
+            Ok(_) | Err(Error::BoardNotFound(_)) => Err(problem),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Says in the headers of an answer who may keep it, and what is left of the rate of the key.
+    fn finish(&self, access: Access, spent: Option<&Spent>, mut response: Response) -> Response {
+        let headers = response.headers_mut();
+        if access.scope > Some(Scope::Read) {
+            headers.insert(header::CACHE_CONTROL, NOT_STORED);
+        }
+        let rule = headers.get(header::CACHE_CONTROL);
+        let is_public = rule.is_some_and(|rule| rule.as_bytes().starts_with(b"public"));
+        if !is_public && !self.app.is_open {
+            headers.append(header::VARY, HeaderValue::from_static("authorization"));
+        }
+        if let Some(spent) = spent {
+            ratelimit::of_key(spent, headers);
+        }
+        response
     }
 }
 
@@ -447,29 +469,34 @@ where
 
     fn call(&mut self, request: Request) -> Self::Future {
         let Guard { gate, access } = self.guard.clone();
-        let waiting = self.inner.clone();
-        let mut inner = std::mem::replace(&mut self.inner, waiting);
-        Box::pin(async move {
-            let (mut parts, body) = request.into_parts();
-            let (spent, admitted) = gate.admit(access, &mut parts).await;
-            let mut response = match admitted {
-                Ok(()) => inner.call(Request::from_parts(parts, body)).await?,
-                Err(problem) => problem.into_response(),
-            };
-            let headers = response.headers_mut();
-            if access.scope > Some(Scope::Read) {
-                headers.insert(header::CACHE_CONTROL, NOT_STORED);
+        let (mut parts, body) = request.into_parts();
+        let (spent, decision) = gate.decide(access, &mut parts);
+        match decision {
+            // The route is called without a copy of it.
+            Decision::Admitted(caller) => {
+                parts.extensions.insert(caller);
+                let answer = self.inner.call(Request::from_parts(parts, body));
+                Box::pin(async move { Ok(gate.finish(access, spent.as_ref(), answer.await?)) })
             }
-            let rule = headers.get(header::CACHE_CONTROL);
-            let is_public = rule.is_some_and(|rule| rule.as_bytes().starts_with(b"public"));
-            if !is_public && !gate.app.is_open {
-                headers.append(header::VARY, HeaderValue::from_static("authorization"));
+            Decision::IfPublic(problem) => {
+                let waiting = self.inner.clone();
+                let mut route = std::mem::replace(&mut self.inner, waiting);
+                Box::pin(async move {
+                    let response = match gate.visitor(&mut parts, problem).await {
+                        Ok(visitor) => {
+                            parts.extensions.insert(visitor);
+                            route.call(Request::from_parts(parts, body)).await?
+                        }
+                        Err(problem) => problem.into_response(),
+                    };
+                    Ok(gate.finish(access, spent.as_ref(), response))
+                })
             }
-            if let Some(spent) = &spent {
-                ratelimit::of_key(spent, headers);
+            Decision::Refused(problem) => {
+                let response = gate.finish(access, spent.as_ref(), problem.into_response());
+                Box::pin(std::future::ready(Ok(response)))
             }
-            Ok(response)
-        })
+        }
     }
 }
 

@@ -175,8 +175,8 @@ pub struct Boundaries {
     #[schema(example = "day")]
     pub window: String,
     /// The next three instants at which one period ends and another begins; none for `all`.
-    #[schema(value_type = Vec<String>, example = json!(["2026-11-22T00:00:00Z", "2026-11-23T00:00:00Z", "2026-11-24T00:00:00Z"]))]
-    pub starts_at: Vec<Timestamp>,
+    #[schema(example = json!(["2026-11-22T00:00:00Z", "2026-11-23T00:00:00Z", "2026-11-24T00:00:00Z"]))]
+    pub starts_at: Vec<String>,
 }
 
 /// A board after a change.
@@ -202,7 +202,10 @@ impl From<Preview> for ChangedBoard {
         let boundaries = preview.boundaries.into_iter();
         let boundaries = boundaries.map(|(window, starts_at)| Boundaries {
             window: window.to_string(),
-            starts_at,
+            starts_at: starts_at
+                .into_iter()
+                .map(Timestamp::to_rfc3339_seconds)
+                .collect(),
         });
         Self {
             board: Arc::new(preview.board).into(),

@@ -30,13 +30,17 @@ pub fn of_quotas(quotas: &[RemainingQuota]) -> HeaderMap {
 /// What a request leaves of the rate of its API key; with `Retry-After` where that is too little.
 pub fn of_key(spent: &Spent, headers: &mut HeaderMap) {
     const NAME: &str = "api-key";
-    let Spent { rate, left, wait } = spent;
+    let Spent {
+        rate,
+        remaining,
+        wait,
+    } = spent;
     let wait_s = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-    if left.is_none() {
+    if remaining.is_none() {
         headers.insert(header::RETRY_AFTER, HeaderValue::from(wait_s.max(1)));
     }
     let policy = policy(NAME, rate.count.get().into(), Some(rate.seconds.into()));
-    let limit = limit(NAME, left.unwrap_or(0).into(), Some(wait_s));
+    let limit = limit(NAME, remaining.unwrap_or(0).into(), Some(wait_s));
     add(headers, vec![policy], vec![limit]);
 }
 

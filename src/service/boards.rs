@@ -109,7 +109,8 @@ impl Service {
         Ok(listed)
     }
 
-    /// Creates or changes a board; returns it and whether it was created. A definition that is stored already stays as it is.
+    /// Creates or changes a board. Returns it, and whether it was created. A definition that is stored already stays as it
+    /// is.
     pub async fn define_board(
         &self,
         id: &BoardId,

@@ -179,7 +179,7 @@ impl Store {
         self.command("ZREM", args).await
     }
 
-    /// Some of the changes that were begun before that long a time, and not announced.
+    /// Some of the changes that were begun at least `age_ms` ago, and not announced.
     pub async fn unfinished_changes(&self, age_ms: i64) -> Result<Vec<Begun>, StoreError> {
         let begun_by_ms = self.server_time_ms().await? - age_ms;
         let before = (begun_by_ms - STAMPS_BEGIN_MS).saturating_mul(1_000);
@@ -285,8 +285,8 @@ impl Store {
         Ok(of_shards.max(newer))
     }
 
-    /// The same for shards of another sharding, or another revision. Of a board that was deleted meanwhile the shards may
-    /// have been unlinked before they were told: so all are marked once more.
+    /// The same for shards of another sharding, or another revision. If the board was deleted meanwhile, its shards may
+    /// have been unlinked before they were told, and exist again. So all of them are marked as not needed once more.
     pub(super) async fn tell_version(
         &self,
         board: &Arc<Board>,

@@ -206,7 +206,7 @@ impl Drop for Connection {
             return;
         };
         let client = self.client.clone();
-        // What is left of it goes, in its own time.
+        // The client closes its connection in the background.
         runtime.spawn(async move { client.quit().await });
     }
 }

@@ -159,7 +159,7 @@ pub struct Name {
     pub kind: Option<Kind>,
 }
 
-/// Whose a key is; `None` for those that all boards share, and those of others.
+/// Takes a key apart. `None` for keys that all boards share, and for keys of others.
 pub fn take_apart(key: &str) -> Option<Name> {
     let (tag, rest) = key.strip_prefix("st:{")?.split_once('}')?;
     let (id, shard) = ShardId::of_tag(tag)?;

@@ -98,7 +98,7 @@ macro_rules! kinds {
             /// All of them.
             pub const ALL: &[Self] = &[$(Self::$kind),*];
 
-            /// By what keys, captured changes and scripts tell the kind.
+            /// The text that stands for the kind in keys, in captured changes and in scripts.
             pub const fn code(self) -> &'static str {
                 match self {
                     $(Self::$kind => $code,)*

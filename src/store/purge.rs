@@ -87,7 +87,7 @@ impl Store {
         } = unneeded;
         let board = match self.load_board(id).await?.transpose() {
             Ok(board) => board.filter(|board| board.generation == *generation),
-            // What it needs is not known.
+            // Its placement can't be read, so nobody knows what it needs.
             Err(unreadable) if unreadable.board.generation == *generation => return Ok(false),
             Err(_) => None,
         };

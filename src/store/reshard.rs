@@ -296,7 +296,7 @@ impl Store {
         self.tell_version(board, to, NOT_OPEN).await.map(drop)
     }
 
-    /// Has shards take nothing in and show nothing any more, for ever.
+    /// Makes shards refuse all calls, for ever.
     pub async fn retire_shards(
         &self,
         board: &Arc<Board>,

@@ -134,7 +134,7 @@ impl Faults {
 /// Forgets what is over, and tells how many are left.
 fn report(all: &mut BTreeMap<(JobKind, Subject), Fault>) {
     all.retain(|_, fault| fault.retry_at.elapsed() < FORGOTTEN_AFTER);
-    // Nothing else goes board by board.
+    // Only these kinds of background work are done board by board.
     for job in [JobKind::Definition]
         .into_iter()
         .chain(JobKind::IN_BACKGROUND)

@@ -57,7 +57,7 @@ pub trait Job: fmt::Debug + Send + Sync {
 pub enum Progress {
     /// There is more to do for the item now.
     More,
-    /// There is not, for this instance.
+    /// There is nothing more that this instance can do for it now.
     Done,
 }
 
@@ -130,7 +130,7 @@ impl Engine {
     pub async fn run<J: Job>(&self, job: &J) -> Result<(), Error> {
         let (mut waiting, mut in_hand) = (VecDeque::new(), BTreeSet::new());
         let (mut running, mut failed) = (FuturesUnordered::new(), None);
-        // How many turns are left before it is looked again for what is due, and whether that is worth while.
+        // How many turns are left until the job is asked again what is due, and whether any item had more to do.
         let (mut turns, mut is_more) = (0, true);
         loop {
             if turns == 0 && is_more {

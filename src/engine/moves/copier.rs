@@ -76,7 +76,7 @@ impl Copier {
         Ok(next)
     }
 
-    /// Copies what has changed in a shard, but for so much, a bounded part of it; returns whether no more is left.
+    /// Copies a bounded part of what has changed in a shard. Returns whether at most `remaining` changes are left.
     pub(super) async fn copy_changes(&self, old: &Shard, remaining: u64) -> Result<bool, Stop> {
         let (mut calls, mut done) = (0, Vec::new());
         loop {
@@ -98,7 +98,7 @@ impl Copier {
         }
     }
 
-    /// Notes something of a shard, and returns how much has changed there, and so much of it.
+    /// Notes something in a shard, and returns how many changes there are, and up to `count` of them.
     pub(super) async fn changes(
         &self,
         old: &Shard,
@@ -144,7 +144,7 @@ impl Copier {
             .collect()
     }
 
-    /// Has the new shards take data over, those for which there is something or all, and keeps the lease.
+    /// Sends copies to the new shards, and renews the lease. `all`: also those with nothing in them.
     pub(super) async fn copy_in_all(&self, copies: Vec<CopyIn<'_>>, all: bool) -> Result<(), Stop> {
         let entries: usize = copies.iter().map(CopyIn::entries).sum();
         let copies = copies.into_iter().filter(|copy| all || copy.entries() > 0);

@@ -12,8 +12,8 @@ use crate::store::kinds::Kind;
 use crate::store::reshard::{CopyIn, DerivedEntry};
 
 impl Copier {
-    /// Makes the derived standings known in the new shards that are complete in all old ones; what there is of others
-    /// goes.
+    /// Makes the derived standings that are complete in all old shards known in the new ones. Drops what was copied of
+    /// others.
     pub(super) async fn hand_over_derived(&self, board: &Board, old: &[Shard]) -> Result<(), Stop> {
         let mut of_new: Vec<(CopyIn<'_>, HashSet<String>)> = self
             .copies()

@@ -27,7 +27,7 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// Begins it, from these cursors of standings on that were copied in part.
+    /// Begins a walk. Standings that were copied in part go on from these cursors.
     pub(super) async fn begin(
         store: &Store,
         old: Shard,

@@ -37,7 +37,7 @@ pub(super) fn answer(board: &Board, plan: &Plan, result: Value) -> Result<Answer
         results::NO_HISTORY => Answer::NeedsHistory,
         results::NO_STANDING => Answer::NeedsStanding(window(&mut reply)?),
         results::NO_QUOTA => Answer::Rejected(Rejection::Quota {
-            place: reply.index()?,
+            quota: reply.index()?,
             frees_at_ms: reply.integer()?,
         }),
         results::TAKEN => Answer::Taken(outcome(reply.bytes()?)?, reply.integers()?),

@@ -531,7 +531,7 @@ async fn a_dry_run_says_what_would_change_and_changes_nothing() {
     );
     let preview = &preview["preview"];
     let boundaries = json!([
-        {"window": "day", "starts_at": ["2026-11-21T18:30:00.000Z", "2026-11-22T18:30:00.000Z", "2026-11-23T18:30:00.000Z"]},
+        {"window": "day", "starts_at": ["2026-11-21T18:30:00Z", "2026-11-22T18:30:00Z", "2026-11-23T18:30:00Z"]},
         {"window": "all", "starts_at": []}]);
     assert_eq!(preview["boundaries"], boundaries);
     client
