@@ -354,7 +354,7 @@ fn flat(schema: &RefOr<Schema>, schemas: &Schemas) -> Option<Object> {
             return Some(part);
         }
         RefOr::T(Schema::AllOf(all)) => all,
-        schema => return object(schema).cloned(),
+        schema @ RefOr::T(_) => return object(schema).cloned(),
     };
     let mut whole = ObjectBuilder::new().schema_type(Type::Object).build();
     whole.description.clone_from(&all.description);
