@@ -1,5 +1,6 @@
 //! The OpenAPI document: committed, complete, true, and shown by a page that needs no internet.
 
+mod compatible;
 mod schemas;
 
 use std::collections::BTreeMap;
@@ -7,6 +8,7 @@ use std::collections::BTreeMap;
 use reqwest::{Method, RequestBuilder, Url};
 use serde_json::{Value, json};
 
+use self::compatible::{breaks, says_so};
 use self::schemas::Document;
 use crate::harness::client::Client;
 use crate::harness::program::Program;
@@ -79,6 +81,109 @@ fn the_schemas_keep_the_rules_that_clients_are_generated_by() {
     assert!(codes.unwrap().iter().eq(kinds.map(|kind| kind.name)));
 }
 
+fn version(document: &Document) -> &str {
+    document.0["info"]["version"].as_str().unwrap()
+}
+
+/// `openapi/released.json` is the document of the last release.
+#[test]
+fn clients_of_the_last_release_do_not_break_unless_the_version_says_so() {
+    let released = repository().join("openapi/released.json");
+    let released = std::fs::read_to_string(released).unwrap();
+    let released = Document(serde_json::from_str(&released).unwrap());
+    let document = Document::of_code();
+    if !says_so(version(&released), version(&document)) {
+        let breaks = breaks(&released, &document);
+        assert!(
+            breaks.is_empty(),
+            "clients break, and the version in Cargo.toml does not say so: {breaks:#?}"
+        );
+    }
+}
+
+#[test]
+fn versions_say_whether_clients_break() {
+    for (old, new, is_said) in [
+        ("0.1.0", "0.1.1", false),
+        ("0.1.0", "0.2.0", true),
+        ("0.1.0", "1.0.0", true),
+        ("1.2.3", "1.3.0", false),
+        ("1.2.3", "2.0.0", true),
+    ] {
+        assert_eq!(says_so(old, new), is_said, "{old} {new}");
+    }
+}
+
+#[test]
+fn what_breaks_clients_is_found() {
+    let document = Document::of_code();
+    let changed = |pointer: &str, change: Option<Value>| {
+        let (parent, name) = pointer.rsplit_once('/').unwrap();
+        let mut changed = Document(document.0.clone());
+        let parent = changed.0.pointer_mut(parent).unwrap();
+        match (parent, change) {
+            (Value::Object(fields), Some(value)) => drop(fields.insert(name.to_owned(), value)),
+            (Value::Object(fields), None) => drop(fields.remove(name)),
+            (Value::Array(items), Some(value)) => items.push(value),
+            (Value::Array(items), None) => drop(items.remove(name.parse().unwrap())),
+            (other, _) => panic!("{pointer}: {other}"),
+        }
+        breaks(&document, &changed)
+    };
+    assert_eq!(breaks(&document, &document), Vec::<String>::new());
+    let (text, number) = (json!({"type": "string"}), json!({"type": "integer"}));
+    let page = "/paths/~1v1~1boards~1{board}~1standings~1{window}/get";
+    let parameter = json!({"name": "x", "in": "query", "required": true, "schema": text});
+    let schema = |rest: &str| format!("/components/schemas/{rest}");
+    for (pointer, change) in [
+        (page.to_owned(), None),
+        (format!("{page}/parameters/0"), None),
+        (format!("{page}/parameters/-"), Some(parameter)),
+        (format!("{page}/responses/304"), None),
+        (schema("Event/properties/voter"), None),
+        (schema("Event/required/-"), Some(json!("voter"))),
+        (schema("Event/properties/voter"), Some(number.clone())),
+        (schema("Event/properties/voter/maxLength"), Some(json!(64))),
+        (schema("Update/enum/3"), None),
+        (schema("Definition/properties/windows"), Some(text.clone())),
+        (schema("Page/properties/total"), None),
+        (schema("Page/required/0"), None),
+        (
+            schema("Page/properties/total/type"),
+            Some(json!(["integer", "null"])),
+        ),
+        (schema("Entry/properties/member"), Some(number.clone())),
+        (
+            schema("TakenEvent/properties/status/enum/-"),
+            Some(json!("late")),
+        ),
+        (
+            schema("EventResult/discriminator/mapping/late"),
+            Some(json!("#/components/schemas/TakenEvent")),
+        ),
+        (schema("Problem/properties/code"), None),
+    ] {
+        assert!(!changed(&pointer, change).is_empty(), "{pointer}");
+    }
+    for (pointer, change) in [
+        (schema("Event/properties/note"), Some(text.clone())),
+        (schema("Event/properties/voter/maxLength"), Some(json!(256))),
+        (
+            schema("Event/properties/voter/description"),
+            Some(json!("another")),
+        ),
+        (schema("Page/properties/more"), Some(text)),
+        (
+            schema("QuotaDefinition/properties/measure/description"),
+            None,
+        ),
+        (schema("Dimension/description"), None),
+        ("/paths/~1v1~1new".to_owned(), Some(json!({}))),
+    ] {
+        assert_eq!(changed(&pointer, change), Vec::<String>::new(), "{pointer}");
+    }
+}
+
 /// An answer without what differs from session to session.
 fn settled(mut answer: Value) -> Value {
     match &mut answer {
@@ -114,7 +219,7 @@ async fn every_answer_is_as_its_schema_says_and_every_request_has_to_be() {
         let body = &described["requestBody"]["content"];
         let damaged = document.damaged(&json_of(body), &body["application/json"]["example"]);
         for damaged in damaged.iter().filter(|_| body.is_object()) {
-            let answer = Client::send(request(&client, &operation).json(damaged)).await;
+            let answer = Client::send(request(client, &operation).json(damaged)).await;
             let code = match &answer.json["results"] {
                 Value::Array(results) => {
                     let codes = results.iter().map(|result| &result["problem"]["code"]);
@@ -128,7 +233,7 @@ async fn every_answer_is_as_its_schema_says_and_every_request_has_to_be() {
                 answer.text
             );
         }
-        let answer = Client::send(request(&client, &operation)).await;
+        let answer = Client::send(request(client, &operation)).await;
         if *path == "/metrics" {
             continue;
         }

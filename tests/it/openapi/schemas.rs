@@ -22,14 +22,14 @@ fn has_fields(schema: &Value) -> bool {
     schema["properties"].is_object()
 }
 
-fn is_nullable(schema: &Value) -> bool {
+pub fn is_nullable(schema: &Value) -> bool {
     let types = schema["type"].as_array();
     let items = schema["oneOf"].as_array();
     types.is_some_and(|types| types.contains(&json!("null")))
         || items.is_some_and(|items| items.iter().any(|item| item["type"] == "null"))
 }
 
-fn is_required(schema: &Value, field: &str) -> bool {
+pub fn is_required(schema: &Value, field: &str) -> bool {
     let required = schema["required"].as_array();
     required.is_some_and(|required| required.contains(&json!(field)))
 }
@@ -210,7 +210,7 @@ impl Document {
             let place = format!("{place}/{name}");
             match known {
                 Some(known) if known.is_object() => {
-                    errors.extend(self.errors(known, value, &place))
+                    errors.extend(self.errors(known, value, &place));
                 }
                 _ => errors.push(format!("{place} is not known")),
             }
@@ -297,7 +297,7 @@ fn check_request(place: &str, schema: &Value, is_patch: bool) {
         }
     }
     inner(schema, |name, schema| {
-        check_request(&format!("{place}/{name}"), schema, is_patch)
+        check_request(&format!("{place}/{name}"), schema, is_patch);
     });
 }
 
@@ -314,7 +314,7 @@ fn check_answer(place: &str, schema: &Value) {
         }
     }
     inner(schema, |name, schema| {
-        check_answer(&format!("{place}/{name}"), schema)
+        check_answer(&format!("{place}/{name}"), schema);
     });
 }
 
