@@ -551,17 +551,46 @@ impl Definition {
                 changes.push(FieldError::new(format!("/{field}"), detail));
             }
         };
-        compare("update", self.update == other.update);
-        compare("order", self.order == other.order);
-        compare("decimals", self.decimals == other.decimals);
-        compare("ties", self.ties == other.ties);
-        compare("timezone", self.timezone == other.timezone);
-        compare("week_start", self.week_start == other.week_start);
-        compare("season", self.season == other.season);
-        compare("weight", self.weight == other.weight);
-        compare("initial", self.initial == other.initial);
-        compare("uniques", self.uniques == other.uniques);
-        compare("keep_top", self.keep_top == other.keep_top);
+        // A field that is added has to be put to one side.
+        let Self {
+            update,
+            order,
+            decimals,
+            ties,
+            timezone,
+            week_start,
+            season,
+            weight,
+            initial,
+            uniques,
+            keep_top,
+            ranking: _,
+            carryover: _,
+            title: _,
+            public: _,
+            score_min: _,
+            score_max: _,
+            windows: _,
+            accept_late: _,
+            idempotency: _,
+            retention: _,
+            quotas: _,
+            max_attempts: _,
+            shards: _,
+            opens_at: _,
+            closes_at: _,
+        } = self;
+        compare("update", *update == other.update);
+        compare("order", *order == other.order);
+        compare("decimals", *decimals == other.decimals);
+        compare("ties", *ties == other.ties);
+        compare("timezone", *timezone == other.timezone);
+        compare("week_start", *week_start == other.week_start);
+        compare("season", *season == other.season);
+        compare("weight", *weight == other.weight);
+        compare("initial", *initial == other.initial);
+        compare("uniques", *uniques == other.uniques);
+        compare("keep_top", *keep_top == other.keep_top);
         let dense = |definition: &Self| definition.ranking == Ranking::Dense;
         compare("ranking", dense(self) == dense(other));
         for unit in Unit::ALL {

@@ -31,7 +31,8 @@ pub fn changes(before: Option<&Definition>, after: &Definition) -> Vec<FieldChan
         let effect = match before {
             _ if from == to => return None,
             None => "The board is new.".to_owned(),
-            Some(before) => effect(&field, before, after),
+            Some(before) if field == "windows" => effect_on_windows(before, after),
+            Some(_) => effect(&field).to_owned(),
         };
         Some(FieldChange {
             field,
@@ -50,10 +51,11 @@ fn object(definition: &impl Serialize) -> Map<String, Value> {
     }
 }
 
-fn effect(field: &str, before: &Definition, after: &Definition) -> String {
-    let effect = match field {
-        "windows" => return effect_on_windows(before, after),
+/// What a change of a field does, other than of the windows.
+fn effect(field: &str) -> &'static str {
+    match field {
         "title" => "No data changes.",
+        "public" => "It holds for reads from now on. No data changes.",
         "ranking" => "Reads count ranks like this from now on. No score changes.",
         "score_min" | "score_max" | "accept_late" | "opens_at" | "closes_at" => {
             "Events from now on are measured by it. Events that were taken stay."
@@ -66,9 +68,13 @@ fn effect(field: &str, before: &Definition, after: &Definition) -> String {
             "A standing that gets its first event from now on is kept for so long. Other standings keep the time that they have."
         }
         "carryover" => "Events from now on carry this share over. What was carried over stays.",
-        _ => "This can change only as long as the board has no events. No data changes.",
-    };
-    effect.to_owned()
+        "shards" => "The data moves to so many shards in the background.",
+        "update" | "order" | "decimals" | "ties" | "timezone" | "week_start" | "season"
+        | "weight" | "initial" | "uniques" | "keep_top" => {
+            "This can change only as long as the board has no events. No data changes."
+        }
+        field => panic!("the effect of a change of {field} is not told"),
+    }
 }
 
 fn effect_on_windows(before: &Definition, after: &Definition) -> String {
@@ -108,4 +114,20 @@ pub fn boundaries(board: &Board, now: Timestamp) -> Vec<(Window, Vec<Timestamp>)
         (*window, starts.take(BOUNDARIES).collect())
     });
     windows.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_effect_of_each_field_is_told() {
+        let definition: Definition = serde_json::from_str(r#"{"windows": ["day"]}"#).unwrap();
+        for field in object(&definition)
+            .keys()
+            .filter(|field| *field != "windows")
+        {
+            assert!(effect(field).ends_with('.'), "{field}");
+        }
+    }
 }

@@ -170,14 +170,13 @@ impl Error {
                 )
             }
             Rejection::Closed => {
-                let show = |time: Option<Timestamp>| {
-                    time.map_or_else(|| "ever".to_owned(), |time| time.to_string())
-                };
                 let (opens, closes) = (board.definition.opens_at, board.definition.closes_at);
+                let from = opens.map(|opens| format!(" from {opens}"));
+                let until = closes.map(|closes| format!(" until {closes}"));
                 format!(
-                    "board {id} takes events from {} up to {}, not at {at}",
-                    show(opens),
-                    show(closes)
+                    "board {id} takes events{}{}, not at {at}",
+                    from.unwrap_or_default(),
+                    until.unwrap_or_default()
                 )
             }
             Rejection::ScoreBounds => {

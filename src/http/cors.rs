@@ -83,13 +83,9 @@ fn origin(text: &str) -> Result<HeaderValue, OriginError> {
 }
 
 impl CorsOrigins {
-    /// Whether this one is among them.
-    pub(super) fn has(&self, origin: &HeaderValue) -> bool {
-        match self {
-            Self::None => false,
-            Self::Listed(origins) => origins.contains(origin),
-            Self::All => true,
-        }
+    /// Whether this origin is named. `*` names none.
+    pub(super) fn lists(&self, origin: &HeaderValue) -> bool {
+        matches!(self, Self::Listed(origins) if origins.contains(origin))
     }
 
     /// What lets browsers call from them; `None` where there are none.

@@ -29,7 +29,7 @@ pub(super) fn check(parts: &Parts, allowed: &CorsOrigins) -> Result<(), Problem>
         return Ok(());
     };
     let own = format!("http://{host}");
-    if origin.as_bytes().eq_ignore_ascii_case(own.as_bytes()) || allowed.has(origin) {
+    if origin.as_bytes().eq_ignore_ascii_case(own.as_bytes()) || allowed.lists(origin) {
         return Ok(());
     }
     let detail = "without API keys writes are not taken from pages of other origins; STANDINGS_CORS_ORIGINS allows some";
@@ -52,14 +52,18 @@ mod tests {
     #[test]
     fn writes_name_a_host_of_this_machine_and_no_foreign_origin() {
         let allowed: CorsOrigins = "https://app.example".parse().unwrap();
+        let is_taken_with =
+            |allowed: &CorsOrigins, method: Method, host: &str, origin: Option<&str>| {
+                let mut request = Request::builder().method(method).uri("/v1/events");
+                request = request.header(header::HOST, host);
+                if let Some(origin) = origin {
+                    request = request.header(header::ORIGIN, origin);
+                }
+                let (parts, ()) = request.body(()).unwrap().into_parts();
+                check(&parts, allowed).is_ok()
+            };
         let is_taken = |method: Method, host: &str, origin: Option<&str>| {
-            let mut request = Request::builder().method(method).uri("/v1/events");
-            request = request.header(header::HOST, host);
-            if let Some(origin) = origin {
-                request = request.header(header::ORIGIN, origin);
-            }
-            let (parts, ()) = request.body(()).unwrap().into_parts();
-            check(&parts, &allowed).is_ok()
+            is_taken_with(&allowed, method, host, origin)
         };
         for host in [
             "localhost:8080",
@@ -91,6 +95,12 @@ mod tests {
             "https://localhost:8080",
         ] {
             assert!(!is_taken(Method::DELETE, host, Some(origin)), "{origin}");
+            // What any page may read not any page may write.
+            let all = CorsOrigins::All;
+            assert!(
+                !is_taken_with(&all, Method::DELETE, host, Some(origin)),
+                "{origin}"
+            );
         }
     }
 }

@@ -147,9 +147,9 @@ kinds! {
         "Send less in one request.",
         "the body has more than 1048576 bytes";
     URI_TOO_LONG = URI_TOO_LONG, "uri-too-long", "The address is too long",
-        "The address has more than 64 KiB. The service did nothing.",
+        "The address has more than 65,534 bytes. The service did nothing.",
         "Ask for less in one request.",
-        "the address has more than 64 KiB";
+        "the address has more than 65534 bytes";
     HEAD_TOO_LARGE = REQUEST_HEADER_FIELDS_TOO_LARGE, "head-too-large", "The head of the request is too large",
         "The head of the request has more than 128 KiB or more than 100 headers. The service did nothing.",
         "Send fewer or shorter headers; cookies are of no use here.",
