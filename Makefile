@@ -3,11 +3,11 @@
 # The service that `make demo` works on.
 URL ?= http://127.0.0.1:8080
 
-.PHONY: help run test lint bench demo setup
+.PHONY: help run test clients lint bench demo setup
 .NOTPARALLEL:
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' Makefile
 
 run: ## Get what is missing, build, and serve on http://127.0.0.1:8080 with a private Redis server
 	@tools/setup run
@@ -15,9 +15,12 @@ run: ## Get what is missing, build, and serve on http://127.0.0.1:8080 with a pr
 
 # Without this the stack of the async runtime hides which test failed.
 test: export RUST_BACKTRACE = 0
-test: setup lint ## Do all that CI does: get what is missing, check format, lints and docs, run every test
+test: setup lint ## Get what is missing, check format, lints and docs, run every test
 	PATH="$(CURDIR)/.tools:$$PATH" cargo test --locked
 	PATH="$(CURDIR)/.tools:$$PATH" STANDINGS_TEST_CLUSTER=1 cargo test --locked --test it -- --test-threads 6
+
+clients: setup ## Generate clients from openapi/openapi.json and try them; needs Node.js and Python
+	@PATH="$(CURDIR)/.tools:$$PATH" tools/clients
 
 lint: ## Check the format, the lints and the documentation
 	cargo fmt --check

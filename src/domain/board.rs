@@ -226,7 +226,7 @@ pub struct Definition {
     /// For a period, the share of each score that the next period opens with: `{"week": 0.2}`.
     /// Above 0, up to 1, at most 6 decimals; only with `update: sum`.
     #[serde(default)]
-    #[schema(value_type = BTreeMap<String, f64>, example = json!({"week": 0.2}))]
+    #[schema(value_type = CarryoverSchema, example = json!({"week": 0.2}))]
     pub carryover: BTreeMap<Unit, Ratio>,
     /// How old an event may be: a duration (`90s`, `10m`, `48h`, `14d`), or `any`.
     #[serde(default = "accept_late")]
@@ -239,7 +239,7 @@ pub struct Definition {
     /// For how long a period's standing is kept after its end, by period; without one it is kept for ever.
     /// What a rolling window still needs stays for longer.
     #[serde(default)]
-    #[schema(value_type = BTreeMap<String, String>, example = json!({"hour": "7d", "day": "90d"}))]
+    #[schema(value_type = RetentionSchema, example = json!({"hour": "7d", "day": "90d"}))]
     pub retention: BTreeMap<Unit, Span>,
     /// How much the board takes from one voter, for one member, … in a stretch of time; up to 8.
     #[serde(default)]
@@ -248,7 +248,7 @@ pub struct Definition {
     /// For a period, how many events of one member are taken in it: `{"day": 3}`. The same as a quota by member,
     /// which is called `attempts-day`; `all` is for all time.
     #[serde(default)]
-    #[schema(value_type = BTreeMap<String, u64>, example = json!({"day": 3}))]
+    #[schema(value_type = MaxAttemptsSchema, example = json!({"day": 3}))]
     pub max_attempts: BTreeMap<Unit, u64>,
     /// How much one event counts in what is shown. The *raw* standings, without weights and initial scores, are
     /// kept beside them: `raw=true`. Only with `update: sum`.
@@ -258,7 +258,7 @@ pub struct Definition {
     /// The periods, of those among the windows, in which members have their initial scores from the beginning
     /// (`PATCH /v1/boards/{board}/initial-scores`). Only with `update: sum`; rolling windows don't count them.
     #[serde(default)]
-    #[schema(value_type = Vec<String>, example = json!(["day", "all"]))]
+    #[schema(value_type = Vec<PeriodSchema>, example = json!(["day", "all"]))]
     pub initial: BTreeSet<Unit>,
     /// Whether the distinct voters of each standing, or of each member in it too, are counted: estimates, with a
     /// standard error of 0.81 %. It is what `GET …/stats` needs.
@@ -292,6 +292,50 @@ pub struct Definition {
     pattern = r"^(minute|hour|day|week|month|year|all|season|last-([2-9]|[1-9][0-9]|[12][0-9][0-9]|3[0-5][0-9]|36[0-6])-(minutes|hours|days|weeks|months))$")]
 #[expect(dead_code, reason = "describes `Window` to the OpenAPI document")]
 pub struct WindowSchema(String);
+
+/// Describes a map whose keys are periods.
+macro_rules! by_period {
+    ($(#[$doc:meta])* $name:ident as $shown:ident { $($unit:ident)* }: $value:ty, $schema:tt) => {
+        $(#[$doc])*
+        #[derive(ToSchema)]
+        #[schema(as = $shown)]
+        #[expect(dead_code, reason = "describes a map by period to the OpenAPI document")]
+        pub struct $name {
+            $(#[schema $schema] $unit: $value,)*
+        }
+    };
+}
+
+by_period! {
+    /// By period, the share of each score that the next period opens with: above 0, up to 1, at most 6 decimals.
+    CarryoverSchema as Carryover { minute hour day week month year season }:
+        f64, (required = false, exclusive_minimum = 0, maximum = 1)
+}
+by_period! {
+    /// By period, for how long the service keeps a standing after the end of its period: a duration.
+    RetentionSchema as Retention { minute hour day week month year season }:
+        String, (required = false, pattern = r"^[0-9]{1,9}[smhd]$")
+}
+by_period! {
+    /// By period, how many events of one member the board takes in it.
+    MaxAttemptsSchema as MaxAttempts { minute hour day week month year all season }:
+        u64, (required = false, minimum = 1, maximum = 1_000_000_000)
+}
+
+/// A period.
+#[derive(ToSchema)]
+#[schema(as = Period, rename_all = "lowercase")]
+#[expect(missing_docs, reason = "describes `Unit` to the OpenAPI document")]
+pub enum PeriodSchema {
+    Minute,
+    Hour,
+    Day,
+    Week,
+    Month,
+    Year,
+    All,
+    Season,
+}
 
 /// The seasons of a board.
 #[derive(ToSchema)]
@@ -555,6 +599,7 @@ impl Definition {
             shards: _,
             opens_at: _,
             closes_at: _,
+            tags: _,
         } = self;
         compare("update", *update == other.update);
         compare("order", *order == other.order);

@@ -52,10 +52,11 @@ pub struct Quota {
     pub max: u64,
     /// What is counted.
     #[serde(default)]
+    #[schema(default = "events")]
     pub measure: Measure,
     /// Allowances on top for some channels, used when `max` is reached.
     #[serde(default)]
-    #[schema(max_items = 4)]
+    #[schema(max_items = 4, default = json!([]))]
     pub extra: Vec<Extra>,
 }
 

@@ -23,7 +23,8 @@ const LIST_DEFAULT: u64 = 100;
 /// The longest time for which a secret that was replaced counts.
 const GRACE_MAX: Span = Span::days(30);
 
-/// A scope.
+/// What an API key allows: `read` standings; `write` events; `moderate`: hide and erase members; `configure` definitions,
+/// weights, initial scores, true counts, and what others have taken of quotas; `admin`: everything, and API keys.
 #[derive(ToSchema)]
 #[schema(as = Scope, rename_all = "lowercase")]
 pub enum ScopeSchema {
@@ -44,21 +45,21 @@ pub enum ScopeSchema {
 #[schema(as = Grant)]
 #[expect(dead_code, reason = "describes `Grant` to the OpenAPI document")]
 pub struct GrantSchema {
-    /// What its bearer may do; `admin` stands for all.
+    /// What its bearer may do; `admin` includes all other scopes.
     #[schema(min_items = 1)]
     scopes: Vec<ScopeSchema>,
-    /// With which boards: patterns of their ids, where `*` stands for any characters.
+    /// Which boards it is for: patterns of their ids, where `*` stands for any characters.
     #[schema(min_items = 1, max_items = 100, example = json!(["vote-*"]))]
     boards: Vec<String>,
     /// How many requests it may send in a second (`s`), a minute (`m`) or an hour (`h`), to each instance of the service. A
-    /// batch is one request.
+    /// batch is one request. Left out: as many as the service can answer.
     #[schema(
         pattern = "^[1-9][0-9]{0,6}/[smh]$",
         example = "50/s",
         required = false
     )]
     rate: Option<String>,
-    /// From when on it does not count any more.
+    /// The time from which on the service refuses it. Left out: it never expires.
     #[schema(format = DateTime, required = false)]
     expires_at: Option<String>,
 }
@@ -73,22 +74,23 @@ pub struct KeyBody {
     /// What its bearer may do.
     #[schema(value_type = Vec<ScopeSchema>)]
     pub scopes: Scopes,
-    /// With which boards.
+    /// Which boards it is for.
     #[schema(value_type = Vec<String>, example = json!(["vote-*"]))]
     pub boards: Boards,
-    /// How fast; null for as fast as can be.
+    /// How many requests it may send; null for as many as the service can answer.
     #[schema(value_type = Option<String>, required = true, example = "50/s")]
     pub rate: Option<Rate>,
-    /// From when on it does not count any more; null for never.
+    /// The time from which on the service refuses it; null if it never expires.
     #[schema(value_type = Option<String>, required = true, format = DateTime)]
     pub expires_at: Option<Timestamp>,
-    /// When it was made.
+    /// When it was created.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
-    /// When it was last used, by the clock of the service; of other instances as of some seconds ago. Null for never.
+    /// When it was last used, by the clock of the service; null if it never was. A use on another instance shows here some
+    /// seconds later.
     #[schema(value_type = Option<String>, required = true, format = DateTime)]
     pub last_used: Option<Timestamp>,
-    /// Until when the secret counts that was replaced last; null if none does.
+    /// Until when the service also accepts the secret before the present one; null if it does not.
     #[schema(value_type = Option<String>, required = true, format = DateTime)]
     pub previous_until: Option<Timestamp>,
 }
@@ -99,7 +101,7 @@ pub struct KeyWithSecret {
     /// The key.
     #[serde(flatten)]
     pub key: KeyBody,
-    /// What clients send as `Authorization: Bearer SECRET`. It is shown this once; only its SHA-256 is kept.
+    /// What clients send as `Authorization: Bearer SECRET`. The service shows it this once, and keeps only its SHA-256.
     #[schema(pattern = "^st_[0-9a-f]{64}$")]
     pub secret: String,
 }
@@ -109,7 +111,7 @@ pub struct KeyWithSecret {
 pub struct KeyList {
     /// The keys, in the order of their names.
     pub keys: Vec<KeyBody>,
-    /// What to send as `after` for the next part; null at the end.
+    /// What to send as `after` for the next part; null in the last part.
     #[schema(required = true)]
     pub next: Option<String>,
 }
@@ -127,19 +129,19 @@ pub struct Rotation {
 #[schema(as = Rotation)]
 #[expect(dead_code, reason = "describes `Rotation` to the OpenAPI document")]
 pub struct RotationSchema {
-    /// For how long the secret before it counts too: a duration up to `30d`. Without it, that one ends at once.
+    /// For how long the service also accepts the secret before: a duration up to `30d`. Left out: not any more.
     #[schema(pattern = "^[0-9]{1,9}[smhd]$", example = "1h", required = false)]
     grace: Option<String>,
 }
 
-/// Which part of the list.
+/// Which part of the list the answer has.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct KeyListParams {
-    /// API keys behind this name.
+    /// The list begins behind this name: `next` of the part before, or any name.
     after: Option<String>,
-    /// How many.
+    /// How many API keys the answer has at the most.
     #[param(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<u64>,
 }
@@ -179,17 +181,18 @@ fn with_secret((key, secret): (FoundKey, String)) -> JsonResponse<KeyWithSecret>
     JsonResponse(KeyWithSecret { key, secret })
 }
 
-/// Make an API key.
+/// Create an API key.
 ///
-/// The answer has its secret, which is shown this once. If the answer is lost, delete the key and make it anew. The key
-/// counts on all instances within a second. A service without configured keys is open, and takes no notice of any.
+/// The answer has the secret of the key, and the service shows it this once. If the answer is lost, delete the key and create
+/// it anew. All instances accept the key within a second. A service without keys in its configuration is open: it lets
+/// everybody do everything, with or without a key.
 #[utoipa::path(
     put, path = "/v1/keys/{name}", tag = "keys", operation_id = "put_key",
     params(("name" = String, Path, description = "The key's name", example = "site", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")),
     request_body(content = GrantSchema, example = json!({
         "scopes": ["read", "write"], "boards": ["run_*"], "rate": "50/s", "expires_at": null})),
     responses(
-        (status = 201, description = "Made", body = KeyWithSecret),
+        (status = 201, description = "The service has created the API key", body = KeyWithSecret),
         (status = 409, description = "`key-exists`, `too-many-keys`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
@@ -207,14 +210,14 @@ pub async fn put(
 
 /// Give an API key another secret.
 ///
-/// The answer has it, and it is shown this once. With `grace` the secret before it goes on counting for a while, so that
-/// clients can change over; one that was replaced still earlier ends at once.
+/// The answer has the new secret, and the service shows it this once. With `grace` the service accepts the secret before for a
+/// while too, so that clients can change over. It does not accept one that was replaced still earlier.
 #[utoipa::path(
     post, path = "/v1/keys/{name}/rotate", tag = "keys", operation_id = "rotate_key",
     params(("name" = String, Path, description = "The key's name", example = "site", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")),
     request_body(content = RotationSchema, example = json!({"grace": "1h"})),
     responses(
-        (status = 200, description = "It has another secret", body = KeyWithSecret),
+        (status = 200, description = "The API key has another secret", body = KeyWithSecret),
         (status = 404, description = "`key-not-found`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
@@ -239,7 +242,7 @@ pub async fn rotate(
 #[utoipa::path(
     get, path = "/v1/keys", tag = "boards", operation_id = "list_keys",
     params(KeyListParams),
-    responses((status = 200, description = "The keys in the order of their names, without secrets", body = KeyList))
+    responses((status = 200, description = "The API keys in the order of their names, without their secrets", body = KeyList))
 )]
 pub async fn list(
     State(app): State<Arc<App>>,
@@ -260,7 +263,7 @@ pub async fn list(
     get, path = "/v1/keys/{name}", tag = "boards", operation_id = "get_key",
     params(("name" = String, Path, description = "The key's name", example = "site", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")),
     responses(
-        (status = 200, description = "The key, without its secret", body = KeyBody),
+        (status = 200, description = "The API key, without its secret", body = KeyBody),
         (status = 404, description = "`key-not-found`", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
@@ -274,12 +277,12 @@ pub async fn get(
 
 /// Delete an API key.
 ///
-/// It does not count any more on any instance within a second.
+/// No instance accepts it any more within a second.
 #[utoipa::path(
     delete, path = "/v1/keys/{name}", tag = "boards", operation_id = "delete_key",
     params(("name" = String, Path, description = "The key's name", example = "site", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")),
     responses(
-        (status = 204, description = "Deleted"),
+        (status = 204, description = "The service has deleted the API key"),
         (status = 404, description = "`key-not-found`", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]

@@ -45,13 +45,14 @@ impl From<Arc<Board>> for BoardBody {
 pub struct BoardList {
     /// The boards, in the order of their ids.
     pub boards: Vec<BoardBody>,
-    /// Those among them whose stored definition can't be read: a newer release may have written it.
+    /// The boards of this part whose stored definition the service can't read: a newer release may have written it.
     pub unreadable: Vec<UnreadableBoard>,
-    /// What to send as `after` for the next part; null at the end.
+    /// What to send as `after` for the next part; null in the last part.
     pub next: Option<String>,
 }
 
-/// A board whose stored definition can't be read. It takes no events and answers no reads; it can be replaced and deleted.
+/// A board whose stored definition the service can't read. The board takes no events and answers no reads. It can be
+/// replaced and deleted.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct UnreadableBoard {
     /// Its id.
@@ -64,15 +65,17 @@ pub struct UnreadableBoard {
     pub detail: String,
 }
 
-/// How a definition changes.
+/// How the service changes a definition.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeParams {
-    /// The windows to give up with all that they hold, separated by commas: those that the new definition leaves out
-    /// although they have data that could not be made again: `week,month`.
+    /// The windows to delete with all that they hold, separated by commas: `week,month`. The service deletes a window that
+    /// has data which it can't build again only if it is named here.
+    #[param(value_type = Vec<String>, required = false, style = Form, explode = false)]
     drop_windows: Option<String>,
-    /// `true`: nothing is changed, and the answer says what would be (`BoardPreview`).
+    /// With `true` the service changes nothing. The answer has the board as it would be, and in `preview` what the change
+    /// would do.
     #[param(default = false)]
     dry_run: Option<bool>,
 }
@@ -89,16 +92,16 @@ impl ChangeParams {
     }
 }
 
-/// Which part of the list.
+/// Which part of the list the answer has.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct ListParams {
-    /// What `next` of the part before says, or any id: boards behind it.
+    /// The list begins behind this id: `next` of the part before, or any id.
     after: Option<String>,
     /// Only boards with this tag. A part then has those among the next `limit` boards: maybe none, though more follow.
     tag: Option<String>,
-    /// How many.
+    /// How many boards the answer has at the most.
     #[param(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<u64>,
 }
@@ -138,12 +141,8 @@ fn precondition(headers: &HeaderMap) -> Result<Precondition, Problem> {
 /// What a change of a definition would do.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct BoardPreview {
-    /// Always true: nothing was changed.
-    pub dry_run: bool,
-    /// Whether the board would be created.
+    /// Whether the service would create the board.
     pub created: bool,
-    /// The board as it would be.
-    pub board: BoardBody,
     /// The fields that would change, in the order of their names.
     pub changes: Vec<FieldChangeBody>,
     /// For each window, when its next periods begin.
@@ -157,11 +156,11 @@ pub struct FieldChangeBody {
     /// Its name.
     #[schema(example = "score_max")]
     pub field: String,
-    /// What it is; null if the board is new.
+    /// The value that it has; null if the board is new.
     pub from: Value,
-    /// What it would be.
+    /// The value that it would have.
     pub to: Value,
-    /// What that does to the data.
+    /// What the change would do to the data.
     #[schema(example = "Events from now on are measured by it. Events that were taken stay.")]
     pub effect: String,
 }
@@ -177,7 +176,19 @@ pub struct Boundaries {
     pub starts_at: Vec<String>,
 }
 
-impl From<Preview> for BoardPreview {
+/// A board after a change.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ChangedBoard {
+    /// The board.
+    #[serde(flatten)]
+    pub board: BoardBody,
+    /// With `dry_run`: what the change would do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = BoardPreview, required = false)]
+    pub preview: Option<BoardPreview>,
+}
+
+impl From<Preview> for ChangedBoard {
     fn from(preview: Preview) -> Self {
         let changes = preview.changes.into_iter().map(|change| FieldChangeBody {
             field: change.field,
@@ -194,53 +205,42 @@ impl From<Preview> for BoardPreview {
                 .collect(),
         });
         Self {
-            dry_run: true,
-            created: preview.is_new,
             board: Arc::new(preview.board).into(),
-            changes: changes.collect(),
-            boundaries: boundaries.collect(),
+            preview: Some(BoardPreview {
+                created: preview.is_new,
+                changes: changes.collect(),
+                boundaries: boundaries.collect(),
+            }),
         }
     }
 }
 
-/// A merge patch of a definition.
+/// What changes in a definition: a merge patch (RFC 7396). A field that it leaves out stays; null gives a field its default.
+// The document puts its fields together from those of `Definition`.
 #[derive(ToSchema)]
-#[schema(as = DefinitionPatch, value_type = Object)]
-#[expect(
-    dead_code,
-    reason = "its place in the document is filled by `BoardSchemas`"
-)]
-pub struct DefinitionPatchSchema(Value);
-
-/// The board, or with `dry_run` what would become of it.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(untagged)]
-pub enum BoardOrPreview {
-    /// The board.
-    Board(BoardBody),
-    /// What would become of it.
-    Preview(BoardPreview),
-}
+#[schema(as = DefinitionPatch)]
+pub struct DefinitionPatchSchema {}
 
 /// Create or replace a board.
 ///
 /// The body is the whole definition. A field that it leaves out gets its default; `shards` stays as it is. A definition moves
-/// no data: a `PUT` with another number of shards is refused. What would change stored data can't change while the board has
-/// events. A window that has data is left out only if `drop_windows` names it. What `GET` answers can be sent back.
+/// no data: the service refuses a `PUT` with another number of shards. A field that would change stored data can't change
+/// while the board has events. The service deletes a window that has data only if `drop_windows` names it. What `GET` answers
+/// can be sent back.
 #[utoipa::path(
     put, path = "/v1/boards/{board}", tag = "define", operation_id = "put_board",
     params(
         ("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
-        ("If-Match" = Option<String>, Header, description = "Replace only this version: the `ETag` of the definition"),
-        ("If-None-Match" = Option<String>, Header, description = "`*`: create only"),
+        ("If-Match" = Option<String>, Header, description = "The `ETag` of a definition: the service replaces only this version"),
+        ("If-None-Match" = Option<String>, Header, description = "`*`: the service creates the board, and never replaces one"),
         ChangeParams,
     ),
     request_body(content = Definition, example = json!({
         "title": "Run heroes", "timezone": "Asia/Shanghai", "windows": ["day", "week", "all", "last-7-days"],
         "initial": ["all"], "uniques": "board"})),
     responses(
-        (status = 201, description = "Created", body = BoardBody, headers(("ETag" = String, description = "The definition's version"))),
-        (status = 200, description = "Replaced, or with `dry_run` what would be", body = BoardOrPreview, headers(("ETag" = String, description = "The definition's version"))),
+        (status = 201, description = "The service has created the board", body = BoardBody, headers(("ETag" = String, description = "The definition's version"))),
+        (status = 200, description = "The service has replaced the definition, or would have, with `dry_run`", body = ChangedBoard, headers(("ETag" = String, description = "The definition's version"))),
         (status = 409, description = "`board-in-use`, `windows-in-use`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 412, description = "`precondition-failed`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
@@ -266,12 +266,12 @@ pub async fn put(
     patch, path = "/v1/boards/{board}", tag = "define", operation_id = "patch_board",
     params(
         ("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
-        ("If-Match" = Option<String>, Header, description = "Change only this version: the `ETag` of the definition"),
+        ("If-Match" = Option<String>, Header, description = "The `ETag` of a definition: the service changes only this version"),
         ChangeParams,
     ),
     request_body(content = DefinitionPatchSchema, example = json!({"title": "Run heroes of the year"})),
     responses(
-        (status = 200, description = "Changed, or with `dry_run` what would be", body = BoardOrPreview, headers(("ETag" = String, description = "The definition's version"))),
+        (status = 200, description = "The service has changed the definition, or would have, with `dry_run`", body = ChangedBoard, headers(("ETag" = String, description = "The definition's version"))),
         (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 409, description = "`board-in-use`, `windows-in-use`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 412, description = "`precondition-failed`", body = ProblemBody, content_type = "application/problem+json"),
@@ -304,8 +304,7 @@ async fn change(
     };
     if params.dry_run == Some(true) {
         let preview = app.service.preview_board(&id, &draft, &terms).await?;
-        let answer = BoardOrPreview::Preview(preview.into());
-        return Ok(JsonResponse(answer).into_response());
+        return Ok(JsonResponse(ChangedBoard::from(preview)).into_response());
     }
     let (board, is_new) = app.service.define_board(&id, &draft, &terms).await?;
     let status = if is_new {
@@ -314,8 +313,7 @@ async fn change(
         StatusCode::OK
     };
     let etag = etag(&board);
-    let answer = BoardOrPreview::Board(board.into());
-    Ok((status, etag, JsonResponse(answer)).into_response())
+    Ok((status, etag, JsonResponse(BoardBody::from(board))).into_response())
 }
 
 /// Read a board's definition.
@@ -369,10 +367,10 @@ pub async fn list(
     delete, path = "/v1/boards/{board}", tag = "boards", operation_id = "delete_board",
     params(
         ("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
-        ("If-Match" = Option<String>, Header, description = "Delete only this version: the `ETag` of the definition"),
+        ("If-Match" = Option<String>, Header, description = "The `ETag` of a definition: the service deletes the board only in this version"),
     ),
     responses(
-        (status = 204, description = "Deleted; its data is unlinked in the background"),
+        (status = 204, description = "The service has deleted the board; it unlinks the data in the background"),
         (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 412, description = "`precondition-failed`", body = ProblemBody, content_type = "application/problem+json"),
     )

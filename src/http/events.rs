@@ -56,37 +56,37 @@ with_field_names! {
         #[serde(borrow, default)]
         #[schema(value_type = String, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", required = true)]
         board: Option<Cow<'a, str>>,
-        /// Unique in its board: the same event sent again is answered with the first outcome and counts once,
-        /// for as long as the board's `idempotency` says. Without an id a retry counts again.
+        /// Unique in its board. The service takes an event with the same id once, for as long as the board's `idempotency`
+        /// says, and answers a retry with the first outcome. Without an id a retry counts again.
         #[serde(borrow, default)]
         #[schema(value_type = Option<String>, min_length = 1, max_length = 128, required = false)]
         id: Option<Cow<'a, str>>,
-        /// Whose score: 1 to 128 bytes of UTF-8 without control characters.
+        /// The member whose score changes: 1 to 128 bytes of UTF-8 without control characters.
         #[serde(borrow)]
         #[schema(value_type = String, min_length = 1, max_length = 128)]
         member: Cow<'a, str>,
-        /// With at most the board's `decimals` behind the point.
+        /// The score, with at most as many digits behind the point as the board's `decimals` says.
         #[serde(borrow)]
         #[schema(value_type = f64)]
         score: &'a RawValue,
-        /// When it happened; now, if it is left out. At most 60 seconds ahead, and not older than the board's
-        /// `accept_late`.
+        /// When the event happened: at most 60 seconds ahead of the service's clock, and not older than the board's
+        /// `accept_late`. Left out, it is the time at which the service reads the event.
         #[serde(borrow, default)]
         #[schema(value_type = Option<String>, format = DateTime, required = false)]
         at: Option<Cow<'a, str>>,
-        /// Who has sent it: quotas count by it.
+        /// Who sent the event. Quotas count by it.
         #[serde(borrow, default)]
         #[schema(value_type = Option<String>, min_length = 1, max_length = 128, required = false)]
         voter: Option<Cow<'a, str>>,
-        /// Which way it came.
+        /// Through which channel the event came. Quotas count by it.
         #[serde(borrow, default)]
         #[schema(value_type = Option<String>, min_length = 1, max_length = 128, required = false)]
         channel: Option<Cow<'a, str>>,
-        /// From which device.
+        /// From which device the event came. Quotas count by it.
         #[serde(borrow, default)]
         #[schema(value_type = Option<String>, min_length = 1, max_length = 128, required = false)]
         device: Option<Cow<'a, str>>,
-        /// From which address, IPv4 or IPv6; of IPv6 the network of 64 bits counts.
+        /// From which address the event came, IPv4 or IPv6. Quotas count by it; of IPv6 the network of 64 bits counts.
         #[serde(borrow, default)]
         #[schema(value_type = Option<String>, required = false, example = "203.0.113.7")]
         ip: Option<Cow<'a, str>>,
@@ -142,20 +142,17 @@ impl PartialSchema for BatchEventSchema {
 
 fn event_schema() -> Object {
     match EventBody::schema() {
-        RefOr::T(Schema::Object(mut event)) => {
-            event.additional_properties = None;
-            event
-        }
+        RefOr::T(Schema::Object(event)) => event,
         _ => unreachable!("an event is described as an object"),
     }
 }
 
-/// Many events, of any boards.
+/// Events of any boards.
 #[derive(ToSchema)]
 #[schema(as = Batch)]
 #[expect(dead_code, reason = "describes the body to the OpenAPI document")]
 pub struct BatchSchema {
-    /// The events. Each is taken or refused by itself.
+    /// The events. The service takes or rejects each by itself.
     #[schema(min_items = 1, max_items = 1000)]
     events: Vec<BatchEventSchema>,
 }
@@ -167,16 +164,16 @@ struct BatchBody<'a> {
     events: Vec<&'a RawValue>,
 }
 
-/// What the outcome names.
+/// What the answer tells of each event.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct SubmitParams {
-    /// Whether the outcome names the member's rank before and after.
+    /// Whether the answer tells the member's rank before and after the event.
     #[param(default = false)]
     ranks: Option<bool>,
-    /// Whether the outcome names what the event did to each standing. `false` is cheaper, for bulk loads;
-    /// a repeated event is then answered with its status alone too.
+    /// Whether the answer tells what the event did to each standing. `false` is cheaper, for bulk loads. It holds for
+    /// duplicates too.
     #[param(default = true)]
     standings: Option<bool>,
 }
@@ -195,37 +192,79 @@ impl SubmitParams {
     }
 }
 
-/// What became of an event.
+/// What became of one event of a batch. `status` says whether the service took it.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct EventResult {
-    /// The event's id; null if it had none.
-    pub id: Option<String>,
-    /// The board; null if the event names none.
-    pub board: Option<String>,
-    /// The member; null if the event names none.
-    pub member: Option<String>,
-    /// How it ended.
-    pub status: EventStatus,
-    /// What it did to each standing that it belongs to, in the order of the board's windows: of a duplicate
-    /// what it did the first time. Not there if it was rejected.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub standings: Option<Vec<StandingChange>>,
-    /// Why it was rejected.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub problem: Option<ProblemBody>,
+#[serde(untagged)]
+#[schema(discriminator(property_name = "status", mapping(
+    ("applied" = "#/components/schemas/TakenEvent"),
+    ("unchanged" = "#/components/schemas/TakenEvent"),
+    ("duplicate" = "#/components/schemas/TakenEvent"),
+    ("rejected" = "#/components/schemas/RejectedEvent"),
+)))]
+pub enum EventResult {
+    /// The service took it, now or before.
+    Taken(TakenEvent),
+    /// The service did not take it.
+    Rejected(Box<RejectedEvent>),
 }
 
-/// How an event ended.
+/// An event that the service took, now or before.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct TakenEvent {
+    /// The event's id; null if the event had none.
+    #[schema(example = "run-88231")]
+    pub id: Option<String>,
+    /// The board.
+    #[schema(example = "run_hero")]
+    pub board: String,
+    /// The member.
+    #[schema(example = "999")]
+    pub member: String,
+    /// How the event ended: `applied` if it changed a standing, `unchanged` if it changed none (a `max` that did not
+    /// improve), `duplicate` if the service had taken it before.
+    #[schema(inline)]
+    pub status: TakenStatus,
+    /// What the event did to each standing that it belongs to, in the order of the board's windows. For a duplicate:
+    /// what the event did the first time. With `standings=false` the list is empty.
+    pub standings: Vec<StandingChange>,
+}
+
+/// How an event ended that was taken.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum EventStatus {
-    /// It was taken and changed a standing.
+pub enum TakenStatus {
+    /// It changed a standing.
     Applied,
-    /// It was taken and changed none: a `max` that did not improve.
+    /// It changed none: a `max` that did not improve.
     Unchanged,
     /// It had been taken before.
     Duplicate,
-    /// It was not taken; in a batch only.
+}
+
+/// An event of a batch that the service did not take.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct RejectedEvent {
+    /// The event's id; null if the service can read none in the event.
+    #[schema(example = "run-88231")]
+    pub id: Option<String>,
+    /// The board; null if the service can read none in the event.
+    #[schema(example = "run_hero")]
+    pub board: Option<String>,
+    /// The member; null if the service can read none in the event.
+    #[schema(example = "999")]
+    pub member: Option<String>,
+    /// Always `rejected`.
+    #[schema(inline)]
+    pub status: RejectedStatus,
+    /// Why the service did not take the event.
+    pub problem: ProblemBody,
+}
+
+/// How an event ended that was not taken.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RejectedStatus {
+    /// It was not taken.
     Rejected,
 }
 
@@ -235,16 +274,16 @@ pub struct StandingChange {
     /// The window.
     #[schema(value_type = String, example = "last-7-days")]
     pub window: Arc<str>,
-    /// The period, by its key.
+    /// The key of the period.
     #[schema(value_type = String, example = "2026-11-21")]
     pub key: Arc<str>,
-    /// The member's score now.
+    /// The member's score after the event.
     #[schema(value_type = f64, example = 71)]
     pub score: ShownScore,
-    /// Its score before; null if it was not listed.
+    /// The member's score before the event; null if the member was not listed.
     #[schema(value_type = Option<f64>, example = 61)]
     pub previous_score: Option<ShownScore>,
-    /// With `ranks=true`: its ranks.
+    /// The member's ranks, with `ranks=true`.
     #[serde(flatten)]
     pub ranks: Option<RankChange>,
 }
@@ -252,10 +291,10 @@ pub struct StandingChange {
 /// What an event did to its member's rank.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RankChange {
-    /// Its rank now; null if it is not listed.
+    /// With `ranks=true`: the member's rank after the event; null if the member is not listed.
     #[schema(example = 3)]
     pub rank: Option<u64>,
-    /// Its rank before; null if it was not listed.
+    /// With `ranks=true`: the member's rank before the event; null if the member was not listed.
     #[schema(example = 4)]
     pub previous_rank: Option<u64>,
 }
@@ -263,7 +302,7 @@ pub struct RankChange {
 /// What became of the events of a batch.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct BatchResult {
-    /// One result for each event, in their order.
+    /// A result for each event, in the order of the events.
     pub results: Vec<EventResult>,
 }
 
@@ -354,8 +393,8 @@ impl EventBody<'_> {
     }
 }
 
-impl EventResult {
-    fn taken(incoming: &Incoming, submitted: &Submitted) -> Self {
+impl TakenEvent {
+    fn new(incoming: &Incoming, submitted: &Submitted) -> Self {
         let Submitted {
             live,
             outcome,
@@ -378,21 +417,22 @@ impl EventResult {
             }
         });
         let status = match outcome.status {
-            _ if *is_duplicate => EventStatus::Duplicate,
-            Status::Applied => EventStatus::Applied,
-            Status::Unchanged => EventStatus::Unchanged,
+            _ if *is_duplicate => TakenStatus::Duplicate,
+            Status::Applied => TakenStatus::Applied,
+            Status::Unchanged => TakenStatus::Unchanged,
         };
         Self {
             id: incoming.id.as_ref().map(|id| id.as_sent().to_owned()),
-            board: Some(board.id.to_string()),
-            member: Some(incoming.member.to_string()),
+            board: board.id.to_string(),
+            member: incoming.member.to_string(),
             status,
-            standings: Some(standings.collect()),
-            problem: None,
+            standings: standings.collect(),
         }
     }
+}
 
-    fn rejected(raw: &RawValue, problem: &Problem) -> Self {
+impl RejectedEvent {
+    fn new(raw: &RawValue, problem: &Problem) -> Self {
         // What can be read of the event tells the client which one it was.
         let value: serde_json::Value = serde_json::from_str(raw.get()).unwrap_or_default();
         let text = |name: &str| {
@@ -405,32 +445,28 @@ impl EventResult {
             id: text("id"),
             board: text("board"),
             member: text("member"),
-            status: EventStatus::Rejected,
-            standings: None,
-            problem: Some(problem.item()),
+            status: RejectedStatus::Rejected,
+            problem: problem.item(),
         }
     }
 }
 
 /// Send one event.
 ///
-/// Everything that it changes is changed in one atomic step, and the answer comes after it. If the answer
+/// The service changes all standings that the event belongs to in one atomic step, and answers after it. If the answer
 /// is lost, send the same event with the same `id` again.
 #[utoipa::path(
     post, path = "/v1/boards/{board}/events", tag = "events", operation_id = "post_event",
     params(
         ("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
         SubmitParams,
-        ("Idempotency-Key" = Option<String>, Header, description = "Serves as the event's `id`"),
+        ("Idempotency-Key" = Option<String>, Header, description = "An id for the event, where the body has none"),
     ),
     request_body(content = EventSchema, example = json!({"id": "run-88231", "member": "999", "score": 10, "voter": "v-1"})),
     responses(
-        (status = 200, description = "Taken, now or before", body = EventResult, headers(
-            ("RateLimit" = Option<String>, description = "On boards with quotas, unless it had been taken before: what is left of each, as in draft-ietf-httpapi-ratelimit-headers"),
-            ("RateLimit-Policy" = Option<String>, description = "What each allows")), example = json!({
-            "id": "run-88231", "board": "run_hero", "member": "999", "status": "applied", "standings": [
-                {"window": "day", "key": "2026-11-21", "score": 30, "previous_score": 20, "rank": 1, "previous_rank": 4},
-                {"window": "last-7-days", "key": "2026-11-21", "score": 71, "previous_score": 61, "rank": 3, "previous_rank": 3}]})),
+        (status = 200, description = "The service took the event, now or before", body = TakenEvent, headers(
+            ("RateLimit" = Option<String>, description = "On boards with quotas, unless the event is a duplicate: what is left of each quota, as in draft-ietf-httpapi-ratelimit-headers"),
+            ("RateLimit-Policy" = Option<String>, description = "What each quota allows"))),
         (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 409, description = "`board-closed`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
@@ -446,7 +482,7 @@ pub async fn post_one(
     caller: Caller,
     headers: HeaderMap,
     body: JsonBytes,
-) -> Result<(HeaderMap, JsonResponse<EventResult>), Problem> {
+) -> Result<(HeaderMap, JsonResponse<TakenEvent>), Problem> {
     let board = board_id(&board)?;
     let key = idempotency_key(&headers)?;
     let event = body.parse::<EventBody<'_>>().map_err(|problem| {
@@ -461,15 +497,16 @@ pub async fn post_one(
     };
     let mut results = app.service.submit(&events, report).await;
     let result = results.pop().unwrap_or(Err(Error::BoardNotFound(board)))?;
-    let answer = JsonResponse(EventResult::taken(&events[0], &result));
+    let answer = JsonResponse(TakenEvent::new(&events[0], &result));
     Ok((ratelimit::of_quotas(&result.quotas), answer))
 }
 
 /// Send many events.
 ///
-/// 1 to 1,000 events of any boards. Each is taken or refused by itself, and has its own result, also where the data of a
-/// board is damaged (`internal`); a batch as a whole is refused only if it isn't JSON of this form, or if the store does
-/// not answer: then some of it may have been taken, and the same batch can be sent again if its events have ids.
+/// A batch has 1 to 1,000 events of any boards. The service takes or rejects each event by itself, and tells the result of
+/// each, also where the data of a board is damaged (`internal`). It refuses a batch as a whole only if the batch isn't JSON
+/// of this form, or if Redis does not answer. In the second case it may have taken some of the events: send the same batch
+/// again if its events have ids.
 ///
 /// With the header `Idempotency-Key: KEY` the first event has the id `KEY/0`, the second `KEY/1`, and so on. An event that has
 /// an id of its own keeps it. So the same batch with the same key counts once.
@@ -483,7 +520,7 @@ pub async fn post_one(
         {"board": "run_hero", "id": "run-88232", "member": "999", "score": 10, "voter": "v-1"},
         {"board": "run_hero", "id": "run-88233", "member": "alice", "score": 25, "voter": "v-2"}]})),
     responses(
-        (status = 200, description = "What became of each", body = BatchResult),
+        (status = 200, description = "What became of each event", body = BatchResult),
         (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 422, description = "`validation-failed`", body = ProblemBody, content_type = "application/problem+json"),
@@ -530,7 +567,7 @@ pub async fn post_many(
     for (raw, checked) in events.iter().zip(checked) {
         let result = match checked {
             Ok(index) => results.next().map(|result| {
-                let taken = |one| EventResult::taken(&sound[index], &one);
+                let taken = |one| EventResult::Taken(TakenEvent::new(&sound[index], &one));
                 result.map(taken).map_err(|error| match error {
                     Error::Store(_) => {
                         let fault = faults.entry(error.to_string());
@@ -547,7 +584,9 @@ pub async fn post_many(
             Some(Err(problem)) if problem.kind.status == StatusCode::SERVICE_UNAVAILABLE => {
                 return Err(problem);
             }
-            Some(Err(problem)) => EventResult::rejected(raw, &problem),
+            Some(Err(problem)) => {
+                EventResult::Rejected(Box::new(RejectedEvent::new(raw, &problem)))
+            }
             None => return Err(Problem::of_status(INTERNAL.status)),
         });
     }

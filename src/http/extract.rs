@@ -1,15 +1,17 @@
 //! Parses requests, so that every error becomes a problem.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, Uri, header};
 use bytes::BytesMut;
 use futures::StreamExt;
 use serde::de::DeserializeOwned;
+use url::form_urlencoded::{self, Serializer};
 
 use super::App;
 use super::memory::{Memory, Taken};
@@ -146,6 +148,28 @@ fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
+/// The parameters that are lists. Clients send one as `ids=a,b`, and some generated ones as `ids=a&ids=b`.
+const LISTS: [&str; 2] = ["ids", "drop_windows"];
+
+/// A query whose lists are each one parameter; `None` if they are already.
+fn with_joined_lists(query: &str) -> Option<Uri> {
+    let is_repeated = |name: &&str| query.matches(name).count() > 1;
+    if !LISTS.iter().any(is_repeated) {
+        return None;
+    }
+    let (mut lists, mut joined) = (BTreeMap::new(), Serializer::new("/?".to_owned()));
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        if LISTS.contains(&&*name) {
+            let list: &mut Vec<_> = lists.entry(name).or_default();
+            list.push(value);
+        } else {
+            joined.append_pair(&name, &value);
+        }
+    }
+    joined.extend_pairs(lists.into_iter().map(|(name, list)| (name, list.join(","))));
+    joined.finish().parse().ok()
+}
+
 /// The parameters of a query.
 pub struct Query<T>(pub T);
 
@@ -153,7 +177,8 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        axum::extract::Query::try_from_uri(&parts.uri)
+        let joined = parts.uri.query().and_then(with_joined_lists);
+        axum::extract::Query::try_from_uri(joined.as_ref().unwrap_or(&parts.uri))
             .map(|axum::extract::Query(query)| Self(query))
             .map_err(|rejection| {
                 let text = rejection.body_text();

@@ -19,43 +19,43 @@ use crate::supervise;
 /// The most faults that readiness names.
 const FAULTS_SHOWN_MAX: usize = 20;
 
-/// That the process is there.
+/// The process lives.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Alive {
     /// `ok`.
     status: &'static str,
 }
 
-/// What readiness was found to be.
+/// The service can work.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Ready {
     /// `ok`.
     status: &'static str,
-    /// Whether the running standing of every rolling window has been completed ahead. While it isn't, reads
-    /// are right all the same, but the first one may wait.
+    /// Whether the service has completed the running standing of every rolling window ahead. Until then reads are right all
+    /// the same, but the first one may wait.
     windows_complete: bool,
-    /// What somebody should look after: that Redis takes no writes just now (reads go on), or is set up so that it may
-    /// lose data.
+    /// What somebody should see to: Redis takes no writes just now (reads go on), or Redis is set up so that it may lose
+    /// data.
     warnings: Vec<String>,
-    /// What the background work of this instance fails at; the service works in spite of it. The first 20.
+    /// The first 20 faults of the background work of this instance. The service works in spite of them.
     faults: Vec<FaultBody>,
-    /// How many there are.
+    /// How many faults there are.
     fault_count: usize,
 }
 
-/// A fault of one board, which is tried again until it is over.
+/// A fault of one board. The service tries the job again until it succeeds.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Fault)]
 pub struct FaultBody {
     /// The board.
     #[schema(example = "run_hero")]
     board: String,
-    /// What fails: `definition`, `rollover`, `reshard`, `purge`, `reservations`, `announcement` or `sweep`.
+    /// The job that fails: `definition`, `rollover`, `reshard`, `purge`, `reservations`, `announcement` or `sweep`.
     #[schema(example = "rollover")]
     job: &'static str,
     /// Why.
     error: String,
-    /// Since when.
+    /// When it was first seen.
     #[schema(value_type = String, format = DateTime)]
     since: Timestamp,
 }
@@ -71,11 +71,11 @@ impl From<Fault> for FaultBody {
     }
 }
 
-/// The process is there, and its background tasks live.
+/// See whether the process and its background tasks live.
 #[utoipa::path(
     get, path = "/livez", tag = "operations", operation_id = "livez", security(()),
     responses(
-        (status = 200, description = "It is", body = Alive),
+        (status = 200, description = "They live", body = Alive),
         (status = 500, description = "`internal`: a background task fails again and again; start the service anew", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
@@ -89,12 +89,14 @@ pub async fn livez() -> Result<Json<Alive>, Problem> {
     Err(Problem::new(INTERNAL, detail))
 }
 
-/// The service can work: it isn't shutting down, and Redis answers and knows the scripts. It is ready also while Redis
-/// takes no writes, since reads go on; `warnings` says so then.
+/// See whether the service can work.
+///
+/// It can if it isn't shutting down, and Redis answers and knows the scripts. It is ready also while Redis takes no writes,
+/// because reads go on; then `warnings` says so.
 #[utoipa::path(
     get, path = "/readyz", tag = "operations", operation_id = "readyz", security(()),
     responses(
-        (status = 200, description = "It can", body = Ready),
+        (status = 200, description = "The service can work", body = Ready),
         (status = 503, description = "`store-unavailable`", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
@@ -121,10 +123,10 @@ pub async fn readyz(State(app): State<Arc<App>>) -> Result<Json<Ready>, Problem>
     }))
 }
 
-/// Counters, for Prometheus.
+/// Read the metrics, for Prometheus.
 #[utoipa::path(
     get, path = "/metrics", tag = "operations", operation_id = "metrics", security(()),
-    responses((status = 200, description = "In the text format of Prometheus", body = String, content_type = "text/plain"))
+    responses((status = 200, description = "The metrics in the text format of Prometheus", body = String, content_type = "text/plain", example = json!("# TYPE standings_events_total counter\nstandings_events_total{status=\"applied\"} 3\n")))
 )]
 pub async fn metrics(State(app): State<Arc<App>>) -> Response {
     match &app.metrics {

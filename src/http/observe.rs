@@ -175,7 +175,9 @@ fn new_request_id() -> HeaderValue {
 /// A whole answer to a head that is no request, for which the HTTP library has a status only.
 pub(super) fn refusal(status: StatusCode) -> Vec<u8> {
     let problem = match status {
-        StatusCode::BAD_REQUEST => Problem::new(MALFORMED_REQUEST, MALFORMED_REQUEST.explanation),
+        StatusCode::BAD_REQUEST => {
+            Problem::new(MALFORMED_REQUEST, MALFORMED_REQUEST.page.explanation)
+        }
         status => Problem::of_status(status),
     };
     let id = new_request_id();

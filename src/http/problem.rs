@@ -1,5 +1,7 @@
 //! Errors as clients see them: `application/problem+json` (RFC 9457), and the page behind each type.
 
+use std::fmt::Write as _;
+
 use axum::extract::Path;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -28,19 +30,34 @@ pub struct Kind {
     pub title: &'static str,
     /// The status that goes with it.
     pub status: StatusCode,
-    /// What it means and what to do.
+    /// What its page says.
+    pub page: &'static Page,
+}
+
+/// What the page of a problem says.
+#[derive(Debug, Eq, PartialEq)]
+pub struct Page {
+    /// What the problem means.
     pub explanation: &'static str,
+    /// What to do about it.
+    pub remedy: &'static str,
+    /// A `detail` of such a problem.
+    pub example: &'static str,
 }
 
 macro_rules! kinds {
-    ($($ident:ident = $status:ident, $name:literal, $title:literal, $explanation:literal;)*) => {
+    ($($ident:ident = $status:ident, $name:literal, $title:literal, $explanation:literal, $remedy:literal, $example:literal;)*) => {
         $(
             #[doc = $explanation]
             pub const $ident: Kind = Kind {
                 name: $name,
                 title: $title,
                 status: StatusCode::$status,
-                explanation: $explanation,
+                page: &Page {
+                    explanation: $explanation,
+                    remedy: $remedy,
+                    example: $example,
+                },
             };
         )*
         /// All of them.
@@ -49,74 +66,142 @@ macro_rules! kinds {
 }
 
 kinds! {
-    MALFORMED_JSON = BAD_REQUEST, "malformed-json", "Malformed JSON",
-        "The body is not JSON, or not UTF-8. Nothing was done.";
-    INVALID_PARAMETER = BAD_REQUEST, "invalid-parameter", "Invalid parameter",
-        "A part of the path, the query or a header does not make sense; `detail` says which. Nothing was done.";
-    MALFORMED_REQUEST = BAD_REQUEST, "malformed-request", "Malformed request",
-        "The head of the request is not HTTP. Nothing was done.";
-    UNAUTHENTICATED = UNAUTHORIZED, "unauthenticated", "API key needed",
-        "Send a valid API key: `Authorization: Bearer <key>`. `detail` says what is wrong with one that was sent.";
-    FORBIDDEN = FORBIDDEN, "forbidden", "Not allowed",
-        "The API key is valid, but does not allow this: `detail` names the scope that it lacks, or says that it is for other boards. Whether such a board is there makes no difference. Nothing was done.";
-    FOREIGN_ORIGIN = FORBIDDEN, "foreign-origin", "Foreign host or origin",
-        "The service has no API keys, and so takes writes only from its own machine: the request names a host that is not this machine, or comes from a page of another origin. Nothing was done.";
-    BOARD_NOT_FOUND = NOT_FOUND, "board-not-found", "Board not found",
-        "There is no board of that name. `PUT /v1/boards/{board}` makes one.";
-    KEY_NOT_FOUND = NOT_FOUND, "key-not-found", "API key not found",
-        "There is no API key of that name. `PUT /v1/keys/{name}` makes one.";
-    KEY_EXISTS = CONFLICT, "key-exists", "API key exists",
-        "There is an API key of that name already, and its secret is shown to nobody again. `POST /v1/keys/{name}/rotate` gives it another one. Nothing was done.";
-    TOO_MANY_KEYS = CONFLICT, "too-many-keys", "Too many API keys",
-        "There are as many API keys as there may be. Delete one that nobody uses: `GET /v1/keys` tells when each was last used. Nothing was done.";
-    RATE_LIMITED = TOO_MANY_REQUESTS, "rate-limited", "Too many requests",
-        "The API key has sent more requests than its rate allows. Nothing was done: send it again after `Retry-After` seconds.";
-    MEMBER_NOT_FOUND = NOT_FOUND, "member-not-found", "Member not found",
-        "The member is not in this standing: it had no event in the period.";
-    NOT_FOUND = NOT_FOUND, "not-found", "Not found",
-        "There is nothing at this address. `/docs` shows what there is.";
-    METHOD_NOT_ALLOWED = METHOD_NOT_ALLOWED, "method-not-allowed", "Method not allowed",
-        "The address does not take this method; the header `Allow` names those that it takes.";
-    REQUEST_TIMEOUT = REQUEST_TIMEOUT, "request-timeout", "Request timeout",
-        "The body did not arrive in time. Nothing was done.";
-    BOARD_IN_USE = CONFLICT, "board-in-use", "Board in use",
-        "The change would alter data that is stored already, or the board is moving to another number of shards. `errors` names the fields that can't change now and says why. Nothing was done.";
-    WINDOWS_IN_USE = CONFLICT, "windows-in-use", "Windows in use",
-        "The change would delete windows whose standings can't be built again. To delete them for good, name them: `?drop_windows=week,month`. Nothing was done.";
-    BOARD_CLOSED = CONFLICT, "board-closed", "Board closed",
-        "The event's `at` is before the board's `opens_at`, or not before its `closes_at`. The event was not taken.";
-    PRECONDITION_FAILED = PRECONDITION_FAILED, "precondition-failed", "Precondition failed",
-        "The board's definition is not the one that `If-Match` or `If-None-Match` demands. Read it again. Nothing was done.";
-    PAYLOAD_TOO_LARGE = PAYLOAD_TOO_LARGE, "payload-too-large", "Payload too large",
-        "The body has more than 1 MiB. Nothing was done.";
-    URI_TOO_LONG = URI_TOO_LONG, "uri-too-long", "Address too long",
-        "The address has more than 65,534 bytes. Nothing was done.";
-    HEAD_TOO_LARGE = REQUEST_HEADER_FIELDS_TOO_LARGE, "head-too-large", "Head too large",
-        "The head of the request has more than 128 KiB or more than 100 headers. Nothing was done.";
-    UNSUPPORTED_MEDIA_TYPE = UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", "Unsupported media type",
-        "The body must be `Content-Type: application/json`, without a content encoding. Nothing was done.";
-    VALIDATION_FAILED = UNPROCESSABLE_ENTITY, "validation-failed", "Validation failed",
-        "The body is JSON, but does not have the expected form; `errors` says where and why. Nothing was done.";
-    SCORE_OUT_OF_RANGE = UNPROCESSABLE_ENTITY, "score-out-of-range", "Score out of range",
-        "The score has more decimals than the board keeps, or is not within its `score_min` and `score_max`, or the score or a sum with it is beyond what every JSON client holds exactly: ±(2^53 − 1) for whole numbers, 15 digits where the board has decimals. The event was not taken.";
-    EVENT_IN_FUTURE = UNPROCESSABLE_ENTITY, "event-in-future", "Event in the future",
-        "The event's `at` is more than 60 seconds ahead of the service's clock. The event was not taken.";
-    EVENT_TOO_LATE = UNPROCESSABLE_ENTITY, "event-too-late", "Event too late",
-        "The event's `at` is older than the board's `accept_late`. The event was not taken.";
-    QUOTA_EXCEEDED = TOO_MANY_REQUESTS, "quota-exceeded", "Quota exceeded",
-        "A quota of the board has too little left for the event. `quota` names it. `frees_at` says when more will be left, if no other event comes in; it is missing if the quota never frees. The event was not taken, and used up nothing.";
-    EVENT_ID_REUSED = UNPROCESSABLE_ENTITY, "event-id-reused", "Event id reused",
-        "An event with this id and another content was taken before. This event was not taken.";
-    UNKNOWN_WINDOW = NOT_FOUND, "unknown-window", "Unknown window",
-        "The board does not have this window; `detail` names the windows that it has. The status is 404 where the path names the window, and 422 where a body or a parameter does.";
-    INTERNAL = INTERNAL_SERVER_ERROR, "internal", "Internal error",
-        "The service or the stored data has a fault. The log has the cause.";
-    STORE_UNAVAILABLE = SERVICE_UNAVAILABLE, "store-unavailable", "Store unavailable",
-        "Redis did not answer in time. The event may have been taken: send it again with the same id after `Retry-After` seconds, and it counts once.";
-    STORE_FULL = SERVICE_UNAVAILABLE, "store-full", "Store full",
-        "Redis refuses to write, because its memory is full or it can't write to its disk; `detail` says which. Reads go on. If the memory is full, boards can be deleted. Send the event again with the same id when there is room, and it counts once.";
-    OVERLOADED = SERVICE_UNAVAILABLE, "overloaded", "Overloaded",
-        "The service has as many connections as it may have, or requests take as much memory as they may. Nothing was done: send the request again after `Retry-After` seconds.";
+    MALFORMED_JSON = BAD_REQUEST, "malformed-json", "The body is not JSON",
+        "The body is not JSON, or not UTF-8. The service did nothing.",
+        "Send a body that a JSON parser accepts. `detail` says where it ends to be JSON.",
+        "expected `,` or `}` at line 1 column 15";
+    INVALID_PARAMETER = BAD_REQUEST, "invalid-parameter", "A parameter is invalid",
+        "The service does not understand a part of the path, the query or a header. The service did nothing.",
+        "Correct what `detail` names.",
+        "size: must be from 1 to 1000, not 5000";
+    MALFORMED_REQUEST = BAD_REQUEST, "malformed-request", "The request is not HTTP",
+        "The head of the request is not HTTP. The service did nothing.",
+        "Use an HTTP client. If you do, look for a proxy that changes requests, or for a client that speaks TLS to a service without TLS.",
+        "the head of the request is not HTTP";
+    UNAUTHENTICATED = UNAUTHORIZED, "unauthenticated", "A valid API key is needed",
+        "The request has no valid API key, and no valid token of a player. The service did nothing.",
+        "Send a valid key: `Authorization: Bearer KEY`. `detail` says what is wrong with the one that was sent.",
+        "an API key is needed: `Authorization: Bearer KEY`";
+    FORBIDDEN = FORBIDDEN, "forbidden", "The API key does not allow this",
+        "The API key is valid, but does not allow this: `detail` names the scope that the key lacks, or says that the key is for other boards. The answer is the same whether the board exists or not. The service did nothing.",
+        "Use a key with this scope and for this board. Whoever has the scope `admin` creates one with `PUT /v1/keys/{name}`.",
+        "the scope `write` is needed";
+    FOREIGN_ORIGIN = FORBIDDEN, "foreign-origin", "The host or the origin is foreign",
+        "The service has no API keys, and so it takes writes only from its own machine. The request names a host that is not this machine, or comes from a page of another origin. The service did nothing.",
+        "Call the service as `localhost` or `127.0.0.1`, or configure API keys (`STANDINGS_API_KEYS`) and origins (`STANDINGS_CORS_ORIGINS`).",
+        "the origin https://example.com may not write here";
+    BOARD_NOT_FOUND = NOT_FOUND, "board-not-found", "The board does not exist",
+        "There is no board with this id.",
+        "Check the id. `PUT /v1/boards/{board}` creates a board.",
+        "there is no board run_hero";
+    KEY_NOT_FOUND = NOT_FOUND, "key-not-found", "The API key does not exist",
+        "There is no API key with this name.",
+        "Check the name. `GET /v1/keys` lists the API keys, and `PUT /v1/keys/{name}` creates one.",
+        "there is no API key site";
+    KEY_EXISTS = CONFLICT, "key-exists", "The API key exists already",
+        "There is an API key with this name already, and the service shows its secret to nobody again. The service did nothing.",
+        "Choose another name, or give the key a new secret: `POST /v1/keys/{name}/rotate`.",
+        "there is an API key site already";
+    TOO_MANY_KEYS = CONFLICT, "too-many-keys", "There are too many API keys",
+        "There are as many API keys as there may be. The service did nothing.",
+        "Delete keys that nobody uses: `GET /v1/keys` tells when each was last used.",
+        "there are as many API keys as there may be";
+    RATE_LIMITED = TOO_MANY_REQUESTS, "rate-limited", "The API key is used too fast",
+        "The API key has sent more requests than its rate allows. The service did nothing.",
+        "Wait for as many seconds as the header `Retry-After` says, and send the request again.",
+        "the API key may send 50 requests a second";
+    MEMBER_NOT_FOUND = NOT_FOUND, "member-not-found", "The member is not in the standing",
+        "The standing does not list this member, because the member had no event in the period.",
+        "Show the member without a rank. It appears with its next event.",
+        "member 999 is not in this standing";
+    NOT_FOUND = NOT_FOUND, "not-found", "There is nothing at this address",
+        "There is nothing at this address.",
+        "Check the address. `/docs` shows all operations.",
+        "there is nothing at this address";
+    METHOD_NOT_ALLOWED = METHOD_NOT_ALLOWED, "method-not-allowed", "The address does not take this method",
+        "The address exists, but does not take this method.",
+        "Use a method that the header `Allow` names.",
+        "the address does not take this method";
+    REQUEST_TIMEOUT = REQUEST_TIMEOUT, "request-timeout", "The body did not arrive in time",
+        "The body did not arrive in time. The service did nothing.",
+        "Send the request again.",
+        "the body did not arrive in time";
+    BOARD_IN_USE = CONFLICT, "board-in-use", "The board is in use",
+        "The change would alter data that the board has stored already, or the board is moving to another number of shards. The service did nothing.",
+        "Leave the fields as they are that `errors` names, or define a new board. If the board is moving, wait until the move is over.",
+        "the board has events, so that some fields can't change";
+    WINDOWS_IN_USE = CONFLICT, "windows-in-use", "The windows are in use",
+        "The change would delete windows whose standings the service can't build again. The service did nothing.",
+        "Keep the windows in the definition. To delete them for good, name them: `?drop_windows=week,month`.",
+        "week, month would be deleted with all that they hold";
+    BOARD_CLOSED = CONFLICT, "board-closed", "The board does not take events of this time",
+        "The event's `at` is before the board's `opens_at`, or not before its `closes_at`. The service did not take the event.",
+        "Do not send the event again: the answer stays the same. `GET /v1/boards/{board}/summary` tells when the board is open.",
+        "the board run_hero takes events from 2026-11-01T00:00:00.000Z to 2026-12-01T00:00:00.000Z";
+    PRECONDITION_FAILED = PRECONDITION_FAILED, "precondition-failed", "The definition is another one",
+        "The board's definition is not the one that `If-Match` or `If-None-Match` demands. The service did nothing.",
+        "Read the definition again, repeat your change on it, and send it with its new `ETag`.",
+        "the definition is not the one that the request demands";
+    PAYLOAD_TOO_LARGE = PAYLOAD_TOO_LARGE, "payload-too-large", "The body is too large",
+        "The body has more than 1 MiB. The service did nothing.",
+        "Send less in one request.",
+        "the body has more than 1048576 bytes";
+    URI_TOO_LONG = URI_TOO_LONG, "uri-too-long", "The address is too long",
+        "The address has more than 65,534 bytes. The service did nothing.",
+        "Ask for less in one request.",
+        "the address has more than 65534 bytes";
+    HEAD_TOO_LARGE = REQUEST_HEADER_FIELDS_TOO_LARGE, "head-too-large", "The head of the request is too large",
+        "The head of the request has more than 128 KiB or more than 100 headers. The service did nothing.",
+        "Send fewer or shorter headers; cookies are of no use here.",
+        "the head of the request has more than 128 KiB";
+    UNSUPPORTED_MEDIA_TYPE = UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", "The body has the wrong type",
+        "The body is not sent as JSON, or has a content encoding. The service did nothing.",
+        "Send the header `Content-Type: application/json`, and no `Content-Encoding`.",
+        "the body must be application/json";
+    VALIDATION_FAILED = UNPROCESSABLE_ENTITY, "validation-failed", "The body does not have the expected form",
+        "The body is JSON, but does not have the expected form. The service did nothing.",
+        "Correct what `errors` names: `pointer` says where in the body it is, and `detail` says what is wrong there.",
+        "/windows/0: `daily` is no window";
+    SCORE_OUT_OF_RANGE = UNPROCESSABLE_ENTITY, "score-out-of-range", "The score is out of range",
+        "The score has more decimals than the board keeps, or is not within the board's `score_min` and `score_max`. Or the score, or a sum with it, is beyond what every JSON client holds exactly: ±(2^53 − 1) for whole numbers, 15 digits where the board has decimals. The service did not take the event.",
+        "Do not send the event again. Check the score, and the board's `decimals`, `score_min` and `score_max`.",
+        "score 12.345 has more digits behind the point (3) than are kept (0)";
+    EVENT_IN_FUTURE = UNPROCESSABLE_ENTITY, "event-in-future", "The event is in the future",
+        "The event's `at` is more than 60 seconds ahead of the service's clock. The service did not take the event.",
+        "Set the clock of the machine that sends the event, or leave out `at`.",
+        "the event is more than 60 s ahead of the service's clock";
+    EVENT_TOO_LATE = UNPROCESSABLE_ENTITY, "event-too-late", "The event is too old",
+        "The event's `at` is older than the board's `accept_late` allows. The service did not take the event.",
+        "Do not send the event again. To import older events, set the board's `accept_late` to `any`.",
+        "the event is older than 48h";
+    QUOTA_EXCEEDED = TOO_MANY_REQUESTS, "quota-exceeded", "A quota is used up",
+        "A quota of the board has too little left for the event. `quota` names it. `frees_at` says when more will be left, if no other event comes in; it is missing if the quota never frees. The service did not take the event, and the event used up nothing.",
+        "Wait until `frees_at`. If it is missing, do not send the event again.",
+        "the quota voter-minute is used up";
+    EVENT_ID_REUSED = UNPROCESSABLE_ENTITY, "event-id-reused", "The event id belongs to another event",
+        "The service took another event with this id before. The service did not take this one.",
+        "Give each event an id of its own. Send an event again exactly as it was.",
+        "the event id run-88231 was used for another event";
+    UNKNOWN_WINDOW = UNPROCESSABLE_ENTITY, "unknown-window", "The board does not have this window",
+        "The board does not have this window; `detail` names the windows that it has.",
+        "Read another window, or add this one to the board's definition.",
+        "the board run_hero has no window month; it has day, week, all, last-7-days";
+    INTERNAL = INTERNAL_SERVER_ERROR, "internal", "The service has a fault",
+        "The service or the stored data has a fault.",
+        "Tell the operator the `request_id`: the service's log has the cause under it. The event may have been taken: send it again with the same id, and it counts once.",
+        "a fault of the service; its log tells more";
+    STORE_UNAVAILABLE = SERVICE_UNAVAILABLE, "store-unavailable", "The store does not answer",
+        "Redis did not answer in time. The service may have taken the event.",
+        "Send the request again after as many seconds as the header `Retry-After` says. With the same id an event counts once.",
+        "the store did not answer in time; try again";
+    STORE_FULL = SERVICE_UNAVAILABLE, "store-full", "The store is full",
+        "Redis refuses to write, because its memory is full or it can't write to its disk; `detail` says which. Reads go on.",
+        "Send the event again with the same id when there is room, and it counts once. If the memory is full, the operator can delete boards or give Redis more memory.",
+        "Redis has no memory left";
+    OVERLOADED = SERVICE_UNAVAILABLE, "overloaded", "The service is overloaded",
+        "The service has as many connections as it may have, or requests take as much memory as they may. The service did nothing.",
+        "Send the request again after as many seconds as the header `Retry-After` says.",
+        "there are too many connections; try again";
 }
 
 /// An error on its way to a client. As a response it has no body yet: the layer that knows the request's
@@ -156,22 +241,23 @@ pub struct ProblemBody {
     /// The HTTP status.
     #[schema(example = 422, minimum = 400, maximum = 599)]
     pub status: u16,
-    /// What exactly.
+    /// What exactly is wrong.
     #[schema(example = "score 12.345 has more digits behind the point (3) than are kept (0)")]
     pub detail: String,
-    /// Where in the body, if it lies there.
+    /// Where in the body it is wrong, if it is there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<FieldError>,
-    /// The quota that is used up.
+    /// The name of the quota that is used up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(example = "voter-minute")]
+    #[schema(value_type = String, required = false, example = "voter-minute")]
     pub quota: Option<String>,
-    /// When that quota frees; not there for never.
+    /// When more of that quota will be left; missing if that is never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(value_type = String, required = false, format = DateTime)]
     pub frees_at: Option<Timestamp>,
-    /// The request's id, as in the header `X-Request-Id`; not in the problem of one item of a batch.
+    /// The request's id, as in the header `X-Request-Id`; missing in the problem of one item of a batch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
     pub request_id: Option<String>,
 }
 
@@ -279,7 +365,7 @@ impl Problem {
             status if status.is_server_error() => INTERNAL,
             _ => INVALID_PARAMETER,
         };
-        Self::new(kind, kind.explanation)
+        Self::new(kind, kind.page.explanation)
     }
 }
 
@@ -358,10 +444,63 @@ impl From<Error> for Problem {
     }
 }
 
+/// The page that lists all problems.
+pub async fn list() -> Response {
+    let mut text = String::from(
+        "The problems that the service answers with. Each has a page of its own: /problems/{code}.\n",
+    );
+    for kind in KINDS {
+        let Kind { name, title, .. } = kind;
+        let _ = write!(text, "\n{:3} {name}: {title}", kind.status.as_u16());
+    }
+    plain(text + "\n")
+}
+
 /// The page behind a problem's `type`.
 pub async fn explain(Path(name): Path<String>) -> Result<Response, Problem> {
     let kind = KINDS.iter().find(|kind| kind.name == name);
     let kind = kind.ok_or_else(|| Problem::new(NOT_FOUND, "there is no problem of that name"))?;
-    let text = format!("{} ({})\n\n{}\n", kind.title, kind.status, kind.explanation);
-    Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response())
+    let Kind {
+        title,
+        status,
+        page: Page {
+            explanation,
+            remedy,
+            ..
+        },
+        ..
+    } = kind;
+    let example = serde_json::to_string_pretty(&kind.example()).unwrap_or_default();
+    Ok(plain(format!(
+        "{title} ({status})\n\n{explanation}\n\nWhat to do: {remedy}\n\nAn example:\n\n{example}\n\nAll problems: /problems\n"
+    )))
+}
+
+fn plain(text: String) -> Response {
+    ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
+}
+
+impl Kind {
+    /// A problem of this kind.
+    fn example(&self) -> ProblemBody {
+        let pointer = match self.name {
+            "validation-failed" => Some("/windows/0"),
+            "score-out-of-range" => Some("/score"),
+            "board-in-use" => Some("/timezone"),
+            _ => None,
+        };
+        let detail = self.page.example;
+        let detail_there = detail.split_once(": ").map_or(detail, |(_, there)| there);
+        let errors = pointer.map(|pointer| FieldError::new(pointer, detail_there));
+        let problem = Problem {
+            errors: errors.into_iter().collect(),
+            ..Problem::new(*self, detail)
+        };
+        let mut body = problem.body(Some("0f3b1c9a-27"));
+        if *self == QUOTA_EXCEEDED {
+            body.quota = Some("voter-minute".to_owned());
+            body.frees_at = Timestamp::parse("2026-11-21T12:01:00Z").ok();
+        }
+        body
+    }
 }

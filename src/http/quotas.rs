@@ -21,37 +21,37 @@ use crate::domain::time::Timestamp;
 use crate::service::quotas::{FoundQuotas, QuotasRequest};
 use crate::store::quotas::Taken;
 
-/// What an event would tell of where it comes from.
+/// What an event would say of where it comes from.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct QuotasParams {
-    /// Who would send it.
+    /// Who would send the event.
     #[param(max_length = 128, example = "v-1")]
     voter: Option<String>,
-    /// For whom it would be.
+    /// The member whose score would change.
     #[param(max_length = 128)]
     member: Option<String>,
-    /// Which way it would come.
+    /// Through which channel the event would come.
     #[param(max_length = 128)]
     channel: Option<String>,
-    /// From which device.
+    /// From which device the event would come.
     #[param(max_length = 128)]
     device: Option<String>,
-    /// From which address.
+    /// From which address the event would come.
     ip: Option<String>,
 }
 
-/// What is left of an allowance.
+/// How much of an allowance is used.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Allowance {
-    /// How much at the most.
+    /// How much the board takes at the most.
     #[schema(value_type = f64, example = 5)]
     pub max: ShownScore,
-    /// How much is taken.
+    /// How much of it is used.
     #[schema(value_type = f64, example = 2)]
     pub used: ShownScore,
-    /// How much is left.
+    /// How much of it is left.
     #[schema(value_type = f64, minimum = 0, example = 3)]
     pub left: ShownScore,
 }
@@ -59,19 +59,19 @@ pub struct Allowance {
 /// What is left of a quota.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct QuotaState {
-    /// Its name.
+    /// The quota's name.
     #[schema(example = "voter-minute")]
     pub name: String,
-    /// Its window.
+    /// The quota's window.
     #[schema(example = "1m")]
     pub window: String,
-    /// Without what is on top.
+    /// The allowance for all channels.
     #[serde(flatten)]
     pub base: Allowance,
-    /// What the event's channel has on top.
+    /// The allowances on top that the event's channel has.
     pub extra: Vec<Allowance>,
-    /// When more will be left: a period's end; of a sliding window that is used up, when an event of 1 would be
-    /// taken. Null for never, and where all is left.
+    /// When more will be left: the end of the period; for a sliding window that is used up, the time at which the board would
+    /// take an event of 1. Null if all is left, or if the quota never frees.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub frees_at: Option<Timestamp>,
 }
@@ -79,7 +79,7 @@ pub struct QuotaState {
 /// What is left of a board's quotas.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct QuotaStates {
-    /// Those that go by nothing else than the request names, in the order of the definition.
+    /// The quotas that count by nothing else than what the request names, in the order of the definition.
     pub quotas: Vec<QuotaState>,
 }
 
@@ -113,9 +113,9 @@ impl QuotaState {
 
 /// Read what is left of a board's quotas.
 ///
-/// What an event of this voter, for this member, … would find now. Those quotas are left out that go by something
-/// which the request does not name. To name a voter, a member, a device or an address takes the scope `configure`. A player finds
-/// what is left for itself.
+/// The answer tells what an event of this voter, for this member, … would find now. It leaves out the quotas that count by
+/// something which the request does not name. Who names a voter, a member, a device or an address needs the scope
+/// `configure`. A player reads what is left for itself.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/quotas", tag = "events", operation_id = "get_quotas",
     params(
@@ -123,7 +123,7 @@ impl QuotaState {
         QuotasParams,
     ),
     responses(
-        (status = 200, description = "What is left", body = QuotaStates),
+        (status = 200, description = "What is left of each quota", body = QuotaStates),
         (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]

@@ -13,16 +13,16 @@ use super::extract::{Json, Path, board_id};
 use super::problem::{Problem, ProblemBody};
 use crate::service::shards::Progress;
 
-/// How a board is spread over slots of a cluster.
+/// How a board is spread over the slots of a cluster.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Spread {
-    /// Over how many shards.
+    /// Over how many shards it is spread.
     #[schema(minimum = 1, maximum = 64, example = 1)]
     pub shards: u16,
-    /// Over how many it is going to be; null if it is not on the way.
+    /// Over how many shards it will be spread when the move is over; null if no move is under way.
     #[schema(minimum = 1, maximum = 64, example = 16)]
     pub moving_to: Option<u16>,
-    /// How many entries have been copied on that way; those that change meanwhile are copied again.
+    /// How many entries the move has copied. An entry that changes meanwhile is copied again, and counted again.
     #[schema(example = 120_000)]
     pub copied: u64,
 }
@@ -40,6 +40,7 @@ impl From<Progress> for Spread {
 /// Over how many shards a board is to be spread.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = ShardCount)]
 pub struct SpreadBody {
     /// How many shards.
     #[schema(minimum = 1, maximum = 64, example = 16)]
@@ -48,16 +49,16 @@ pub struct SpreadBody {
 
 /// Spread a board over another number of shards.
 ///
-/// The data moves in the background, while events and reads go on. The same request again changes nothing.
+/// The service moves the data in the background, while events and reads go on. The same request again changes nothing.
 #[utoipa::path(
     put, path = "/v1/boards/{board}/shards", tag = "operations", operation_id = "put_shards",
     params(("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")),
     request_body(content = SpreadBody, example = json!({"count": 1})),
     responses(
-        (status = 200, description = "The board is spread so", body = Spread),
-        (status = 202, description = "The board is on its way", body = Spread),
+        (status = 200, description = "The board is spread over this number of shards", body = Spread),
+        (status = 202, description = "A move to this number of shards is under way", body = Spread),
         (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 409, description = "`board-in-use`: it is on its way to another number of shards", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`board-in-use`: a move to another number of shards is under way", body = ProblemBody, content_type = "application/problem+json"),
         (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 422, description = "`validation-failed`", body = ProblemBody, content_type = "application/problem+json"),

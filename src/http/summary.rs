@@ -26,16 +26,16 @@ pub struct WindowSummary {
     /// The window.
     #[schema(value_type = String, example = "day")]
     pub window: Window,
-    /// The running period, by its key.
+    /// The key of the running period.
     #[schema(example = "2026-11-21")]
     pub key: String,
-    /// Where the standing begins; null for `all`.
+    /// When the standing begins; null for `all`.
     #[schema(required = true, format = DateTime, example = "2026-11-20T16:00:00Z")]
     pub starts_at: Option<String>,
-    /// Where it ends; null for `all`.
+    /// When the standing ends; null for `all`.
     #[schema(required = true, format = DateTime, example = "2026-11-21T16:00:00Z")]
     pub ends_at: Option<String>,
-    /// How many members it has.
+    /// How many members the standing has.
     #[schema(example = 1234)]
     pub total: u64,
 }
@@ -47,7 +47,7 @@ pub struct SummaryBody {
     /// The board.
     #[schema(example = "run_hero")]
     pub board: String,
-    /// Its name for people; may be empty.
+    /// A name for people; it may be empty.
     #[schema(example = "Run heroes")]
     pub title: String,
     /// Which end is rank 1.
@@ -60,19 +60,19 @@ pub struct SummaryBody {
     /// The IANA time zone in which periods begin and end.
     #[schema(value_type = String, example = "Asia/Shanghai")]
     pub timezone: Zone,
-    /// From when on it takes events; null for ever.
+    /// From when on the board takes events; null if it always did.
     #[schema(value_type = Option<String>, required = true, format = DateTime)]
     pub opens_at: Option<Timestamp>,
-    /// Until when it takes events; null for ever.
+    /// Until when the board takes events; null if it always will.
     #[schema(value_type = Option<String>, required = true, format = DateTime)]
     pub closes_at: Option<Timestamp>,
-    /// For how long it remembers the ids of events: within that, an event can be sent again and counts once.
+    /// For how long the board remembers the ids of events. Within this time an event that is sent again counts once.
     #[schema(value_type = String, example = "1h")]
     pub idempotency: Span,
-    /// Changes with every change of its definition.
+    /// A text that changes with every change of the definition.
     #[schema(example = "28080000123456-1")]
     pub version: String,
-    /// Its windows, in the order of the definition.
+    /// The board's windows, in the order of the definition.
     pub windows: Vec<WindowSummary>,
 }
 
@@ -104,10 +104,10 @@ impl From<&Summary> for SummaryBody {
     }
 }
 
-/// Read what a board is, and where its windows stand.
+/// Read what a frontend needs to know of a board.
 ///
-/// What a frontend needs: how to show scores and times, and of each window the running period and how many members it has.
-/// The windows are not one snapshot.
+/// The answer tells how to show scores and times, and for each window the running period and how many members it has. The
+/// windows are not one snapshot.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/summary", tag = "standings", operation_id = "get_summary",
     params(
@@ -116,7 +116,7 @@ impl From<&Summary> for SummaryBody {
         ("Cache-Control" = Option<String>, Header, description = "`no-cache`: not from a replica"),
     ),
     responses(
-        (status = 200, description = "What it is", body = SummaryBody, headers(("ETag" = String, description = "Of this content"), ("Cache-Control" = String, description = "How long caches may keep it"), ("Max-Staleness-Ms" = u64, description = "From a replica: how many milliseconds old it is at the most"))),
+        (status = 200, description = "The summary", body = SummaryBody, headers(("ETag" = String, description = "Of this content"), ("Cache-Control" = String, description = "How long caches may keep it"), ("Max-Staleness-Ms" = u64, description = "From a replica: how many milliseconds old it is at the most"))),
         (status = 304, description = "Nothing has changed"),
         (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
     )

@@ -1,41 +1,67 @@
-//! The OpenAPI document: committed, complete, and shown by a page that needs no internet.
+//! The OpenAPI document: committed, complete, true, and shown by a page that needs no internet.
+
+mod compatible;
+mod schemas;
+
+use std::collections::BTreeMap;
 
 use reqwest::{Method, RequestBuilder, Url};
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use self::compatible::{breaks, says_so};
+use self::schemas::Document;
 use crate::harness::client::Client;
 use crate::harness::program::Program;
 use crate::harness::{World, repository};
 
-#[test]
-fn the_committed_document_is_the_one_of_the_code() {
-    let path = repository().join("openapi/openapi.json");
-    let document = standings::http::document().to_pretty_json().unwrap() + "\n";
-    if std::env::var_os("STANDINGS_WRITE_OPENAPI").is_some() {
-        std::fs::write(&path, &document).unwrap();
+/// The settings under which the tests write the committed files anew.
+fn may_write() -> bool {
+    std::env::var_os("STANDINGS_WRITE_OPENAPI").is_some()
+}
+
+/// Checks that a committed file is what it has to be.
+fn assert_committed(file: &str, expected: &str) {
+    let path = repository().join(file);
+    if may_write() {
+        std::fs::write(&path, expected).unwrap();
     }
     let committed = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
-        committed == document,
-        "openapi/openapi.json has drifted; write it again: STANDINGS_WRITE_OPENAPI=1 cargo test openapi"
+        committed == expected,
+        "{file} has drifted; write it again, twice if the examples have changed: STANDINGS_WRITE_OPENAPI=1 cargo test openapi"
     );
 }
 
 #[test]
+fn the_committed_document_is_the_one_of_the_code() {
+    let document = standings::http::document().to_pretty_json().unwrap() + "\n";
+    assert_committed("openapi/openapi.json", &document);
+}
+
+#[test]
 fn every_operation_is_described_and_every_error_is_a_problem() {
-    let document = serde_json::to_value(standings::http::document()).unwrap();
-    assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
+    let document = Document::of_code();
+    assert!(document.0["openapi"].as_str().unwrap().starts_with("3.1"));
     let mut ids = Vec::new();
-    for (path, operations) in document["paths"].as_object().unwrap() {
-        for (method, operation) in operations.as_object().unwrap() {
-            let name = format!("{method} {path}");
-            assert!(operation["summary"].is_string(), "{name} has no summary");
-            ids.push(operation["operationId"].as_str().unwrap().to_owned());
-            for (status, response) in operation["responses"].as_object().unwrap() {
-                if status.starts_with(['4', '5']) {
-                    let schema = &response["content"]["application/problem+json"]["schema"]["$ref"];
-                    assert_eq!(schema, "#/components/schemas/Problem", "{name} {status}");
-                }
+    for (name, operation) in document.operations() {
+        let summary = operation["summary"].as_str().unwrap_or_default();
+        assert!(
+            summary.ends_with('.') && summary.len() < 80,
+            "{name}: {summary}"
+        );
+        ids.push(operation["operationId"].as_str().unwrap().to_owned());
+        let body = &operation["requestBody"]["content"]["application/json"];
+        let has_example = body.is_null() || body["example"].is_object();
+        assert!(has_example, "{name} has no example of a request");
+        for (status, response) in operation["responses"].as_object().unwrap() {
+            let content = response["content"].as_object();
+            if status.starts_with(['4', '5']) {
+                let schema = &response["content"]["application/problem+json"]["schema"]["$ref"];
+                assert_eq!(schema, "#/components/schemas/Problem", "{name} {status}");
+            } else if let Some(content) = content {
+                let mut content = content.values();
+                let has_example = content.all(|content| !content["example"].is_null());
+                assert!(has_example, "{name} {status} has no example");
             }
         }
     }
@@ -43,29 +69,185 @@ fn every_operation_is_described_and_every_error_is_a_problem() {
     ids.sort_unstable();
     ids.dedup();
     assert_eq!(ids.len(), count, "operation ids are unique");
-    check_references(&document, &document);
 }
 
-/// Every `$ref` leads somewhere.
-fn check_references(document: &Value, value: &Value) {
-    match value {
+#[test]
+fn the_schemas_keep_the_rules_that_clients_are_generated_by() {
+    let document = Document::of_code();
+    document.check_rules();
+    let schemas = &document.0["components"]["schemas"];
+    let codes = schemas["Problem"]["properties"]["code"]["enum"].as_array();
+    let kinds = standings::http::problem::KINDS.iter();
+    assert!(codes.unwrap().iter().eq(kinds.map(|kind| kind.name)));
+}
+
+fn version(document: &Document) -> &str {
+    document.0["info"]["version"].as_str().unwrap()
+}
+
+/// `openapi/released.json` is the document of the last release.
+#[test]
+fn clients_of_the_last_release_do_not_break_unless_the_version_says_so() {
+    let released = repository().join("openapi/released.json");
+    let released = std::fs::read_to_string(released).unwrap();
+    let released = Document(serde_json::from_str(&released).unwrap());
+    let document = Document::of_code();
+    if !says_so(version(&released), version(&document)) {
+        let breaks = breaks(&released, &document);
+        assert!(
+            breaks.is_empty(),
+            "clients break, and the version in Cargo.toml does not say so: {breaks:#?}"
+        );
+    }
+}
+
+#[test]
+fn versions_say_whether_clients_break() {
+    for (old, new, is_said) in [
+        ("0.1.0", "0.1.1", false),
+        ("0.1.0", "0.2.0", true),
+        ("0.1.0", "1.0.0", true),
+        ("1.2.3", "1.3.0", false),
+        ("1.2.3", "2.0.0", true),
+    ] {
+        assert_eq!(says_so(old, new), is_said, "{old} {new}");
+    }
+}
+
+#[test]
+fn what_breaks_clients_is_found() {
+    let document = Document::of_code();
+    let changed = |pointer: &str, change: Option<Value>| {
+        let (parent, name) = pointer.rsplit_once('/').unwrap();
+        let mut changed = Document(document.0.clone());
+        let parent = changed.0.pointer_mut(parent).unwrap();
+        match (parent, change) {
+            (Value::Object(fields), Some(value)) => drop(fields.insert(name.to_owned(), value)),
+            (Value::Object(fields), None) => drop(fields.remove(name)),
+            (Value::Array(items), Some(value)) => items.push(value),
+            (Value::Array(items), None) => drop(items.remove(name.parse().unwrap())),
+            (other, _) => panic!("{pointer}: {other}"),
+        }
+        breaks(&document, &changed)
+    };
+    assert_eq!(breaks(&document, &document), Vec::<String>::new());
+    let (text, number) = (json!({"type": "string"}), json!({"type": "integer"}));
+    let page = "/paths/~1v1~1boards~1{board}~1standings~1{window}/get";
+    let parameter = json!({"name": "x", "in": "query", "required": true, "schema": text});
+    let schema = |rest: &str| format!("/components/schemas/{rest}");
+    for (pointer, change) in [
+        (page.to_owned(), None),
+        (format!("{page}/parameters/0"), None),
+        (format!("{page}/parameters/-"), Some(parameter)),
+        (format!("{page}/responses/304"), None),
+        (schema("Event/properties/voter"), None),
+        (schema("Event/required/-"), Some(json!("voter"))),
+        (schema("Event/properties/voter"), Some(number.clone())),
+        (schema("Event/properties/voter/maxLength"), Some(json!(64))),
+        (schema("Update/enum/3"), None),
+        (schema("Definition/properties/windows"), Some(text.clone())),
+        (schema("Page/properties/total"), None),
+        (schema("Page/required/0"), None),
+        (
+            schema("Page/properties/total/type"),
+            Some(json!(["integer", "null"])),
+        ),
+        (schema("Entry/properties/member"), Some(number.clone())),
+        (
+            schema("TakenEvent/properties/status/enum/-"),
+            Some(json!("late")),
+        ),
+        (
+            schema("EventResult/discriminator/mapping/late"),
+            Some(json!("#/components/schemas/TakenEvent")),
+        ),
+        (schema("Problem/properties/code"), None),
+    ] {
+        assert!(!changed(&pointer, change).is_empty(), "{pointer}");
+    }
+    for (pointer, change) in [
+        (schema("Event/properties/note"), Some(text.clone())),
+        (schema("Event/properties/voter/maxLength"), Some(json!(256))),
+        (
+            schema("Event/properties/voter/description"),
+            Some(json!("another")),
+        ),
+        (schema("Page/properties/more"), Some(text)),
+        (
+            schema("QuotaDefinition/properties/measure/description"),
+            None,
+        ),
+        (schema("Dimension/description"), None),
+        ("/paths/~1v1~1new".to_owned(), Some(json!({}))),
+    ] {
+        assert_eq!(changed(&pointer, change), Vec::<String>::new(), "{pointer}");
+    }
+}
+
+/// An answer without what differs from session to session.
+fn settled(mut answer: Value) -> Value {
+    match &mut answer {
         Value::Object(fields) => {
-            if let Some(Value::String(reference)) = fields.get("$ref") {
-                let pointer = reference.strip_prefix('#').unwrap();
-                assert!(
-                    document.pointer(pointer).is_some(),
-                    "{reference} leads nowhere"
-                );
+            for (name, value) in fields {
+                *value = match (name.as_str(), value.take()) {
+                    ("secret", _) => json!(format!("st_{}", "0123456789abcdef".repeat(4))),
+                    ("version", _) => json!("28080000123456-1"),
+                    ("warnings", _) => json!([]),
+                    (_, value) => settled(value),
+                };
             }
-            fields
-                .values()
-                .for_each(|field| check_references(document, field));
         }
         Value::Array(items) => items
-            .iter()
-            .for_each(|item| check_references(document, item)),
+            .iter_mut()
+            .for_each(|item| *item = settled(item.take())),
         _ => {}
     }
+    answer
+}
+
+/// The examples of answers come from a session: the examples of requests, from the top to the bottom of the page.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_answer_is_as_its_schema_says_and_every_request_has_to_be() {
+    let world = World::start("2026-11-21T12:00:00Z").await;
+    let client = world.client();
+    let document = Document::of_code();
+    let mut examples = BTreeMap::new();
+    for operation in as_shown(&document.0) {
+        let (method, path, described) = &operation;
+        let name = format!("{method} {path}");
+        let json_of = |content: &Value| content["application/json"]["schema"].clone();
+        let body = &described["requestBody"]["content"];
+        let damaged = document.damaged(&json_of(body), &body["application/json"]["example"]);
+        for damaged in damaged.iter().filter(|_| body.is_object()) {
+            let answer = Client::send(request(client, &operation).json(damaged)).await;
+            let code = match &answer.json["results"] {
+                Value::Array(results) => {
+                    let codes = results.iter().map(|result| &result["problem"]["code"]);
+                    codes.max_by_key(|code| code.is_string()).unwrap().clone()
+                }
+                _ => answer.json["code"].clone(),
+            };
+            assert_eq!(
+                code, "validation-failed",
+                "{name} {damaged}: {}",
+                answer.text
+            );
+        }
+        let answer = Client::send(request(client, &operation)).await;
+        if *path == "/metrics" {
+            continue;
+        }
+        assert!(answer.status.is_success(), "{name}: {}", answer.text);
+        let content = &described["responses"][answer.status.as_str()]["content"];
+        let errors = document.errors(&json_of(content), &answer.json, &name);
+        assert!(errors.is_empty(), "{errors:#?}");
+        if content.is_object() {
+            let id = described["operationId"].as_str().unwrap().to_owned();
+            examples.insert(id, settled(answer.json));
+        }
+    }
+    let examples = serde_json::to_string_pretty(&examples).unwrap() + "\n";
+    assert_committed("openapi/examples.json", &examples);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -93,6 +275,10 @@ async fn the_page_is_served_from_the_binary_alone() {
     }
     let start = client.get("/docs/swagger-initializer.js").await;
     assert!(start.text.contains("/openapi.json"), "{}", start.text);
+    let keeps_key = start.text.contains("\"persistAuthorization\": true");
+    assert!(keeps_key, "{}", start.text);
+    let title = "<title>standings: HTTP interface</title>";
+    assert!(page.text.contains(title), "{}", page.text);
     assert_eq!(
         client.get("/openapi.json").await.expect(200)["info"]["title"],
         "standings"
@@ -141,12 +327,16 @@ fn prefilled(parameter: &Value) -> Option<String> {
         &schema["example"],
         &schema["default"],
     ];
-    let value = values.into_iter().find(|value| !value.is_null())?;
-    Some(
+    let text = |value: &Value| {
         value
             .as_str()
-            .map_or_else(|| value.to_string(), str::to_owned),
-    )
+            .map_or_else(|| value.to_string(), str::to_owned)
+    };
+    let value = values.into_iter().find(|value| !value.is_null())?;
+    Some(match value {
+        Value::Array(items) => items.iter().map(text).collect::<Vec<_>>().join(","),
+        value => text(value),
+    })
 }
 
 fn request(client: &Client, (method, path, operation): &(Method, &str, &Value)) -> RequestBuilder {

@@ -30,17 +30,18 @@ pub struct EntryBody {
     pub score: ShownScore,
     /// When that score was reached; not there on boards with `ties: member`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime, example = "2026-11-21T00:30:00.000Z")]
+    #[schema(value_type = String, required = false, format = DateTime, example = "2026-11-21T00:30:00.000Z")]
     pub reached_at: Option<Timestamp>,
     /// About how many distinct voters its events in this standing came from; only on boards with
     /// `uniques: member`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(example = 12)]
+    #[schema(value_type = u64, required = false, example = 12)]
     pub voters: Option<u64>,
 }
 
 /// Which standing an answer is about.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Standing)]
 pub struct StandingBody {
     /// The board.
     #[schema(example = "run_hero")]
@@ -87,6 +88,7 @@ pub struct PageBody {
 
 /// A neighbour, and how far away it is.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Neighbour)]
 pub struct NeighbourBody {
     /// Its rank.
     pub rank: Option<u64>,
@@ -103,6 +105,7 @@ pub struct NeighbourBody {
 
 /// Where a member stood the period before.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Previous)]
 pub struct PreviousBody {
     /// The period, by its key.
     pub key: String,
@@ -141,6 +144,7 @@ pub struct MemberBody {
     pub behind: Option<NeighbourBody>,
     /// With `around`: up to so many before it, itself, and up to so many after it.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Vec<EntryBody>, required = false)]
     pub around: Option<Vec<EntryBody>>,
     /// Where it stood the period before; null if it was not listed.
     pub previous: Option<PreviousBody>,
@@ -148,6 +152,7 @@ pub struct MemberBody {
 
 /// A line of a subset.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = SubsetEntry)]
 pub struct SubsetEntryBody {
     /// The place in the set, from 1.
     pub position: usize,

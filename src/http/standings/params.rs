@@ -175,7 +175,7 @@ read_params! {
     /// Which members, and in which period.
     SubsetParams {
         /// 1 to 500 member ids, separated by commas. `POST …/members/query` takes ids that contain commas.
-        #[param(example = "999,alice")]
+        #[param(value_type = Vec<String>, style = Form, explode = false, min_items = 1, max_items = 500, example = json!(["999", "alice"]))]
         pub(super) ids: String,
     }
 }
@@ -189,7 +189,7 @@ read_params! {
     /// Which boards, and which of their standings.
     AcrossParams {
         /// 1 to 100 boards, separated by commas.
-        #[param(example = "run_hero")]
+        #[param(value_type = Vec<String>, style = Form, explode = false, min_items = 1, max_items = 100, example = json!(["run_hero"]))]
         pub(super) boards: String,
         /// The window.
         #[param(example = "day")]

@@ -526,13 +526,10 @@ async fn a_dry_run_says_what_would_change_and_changes_nothing() {
     let url = "/v1/boards/b?dry_run=true";
     let preview = client.put(url, definition.clone()).await.expect(200);
     assert_eq!(
-        (
-            &preview["dry_run"],
-            &preview["created"],
-            &preview["board"]["board"]
-        ),
-        (&json!(true), &json!(true), &json!("b"))
+        (&preview["board"], &preview["preview"]["created"]),
+        (&json!("b"), &json!(true))
     );
+    let preview = &preview["preview"];
     let boundaries = json!([
         {"window": "day", "starts_at": ["2026-11-21T18:30:00Z", "2026-11-22T18:30:00Z", "2026-11-23T18:30:00Z"]},
         {"window": "all", "starts_at": []}]);
@@ -548,12 +545,12 @@ async fn a_dry_run_says_what_would_change_and_changes_nothing() {
     let before = client.get("/v1/boards/b").await;
     let unchanged = client.patch(url, json!({})).await.expect(200);
     assert_eq!(
-        (&unchanged["created"], &unchanged["changes"]),
-        (&json!(false), &json!([]))
+        &unchanged["preview"],
+        &json!({"created": false, "changes": [], "boundaries": boundaries})
     );
     let patch = json!({"score_max": 5, "windows": ["day", "all", "last-7-days", "week"]});
     let preview = client.patch(url, patch).await.expect(200);
-    let changes = preview["changes"].as_array().unwrap();
+    let changes = preview["preview"]["changes"].as_array().unwrap();
     assert_eq!(
         (&changes[0]["field"], &changes[0]["from"], &changes[0]["to"]),
         (&json!("score_max"), &Value::Null, &json!(5))
@@ -568,7 +565,7 @@ async fn a_dry_run_says_what_would_change_and_changes_nothing() {
         .await
         .expect(200);
     assert_eq!(
-        preview["changes"][0]["effect"],
+        preview["preview"]["changes"][0]["effect"],
         "day can't be read any more."
     );
     let after = client.get("/v1/boards/b").await;

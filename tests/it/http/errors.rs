@@ -552,13 +552,18 @@ async fn a_store_that_is_gone_is_503_with_retry_after() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_type_of_problem_explains_itself() {
     let world = world().await;
+    let client = world.client();
+    let list = client.get("/problems").await;
     for kind in standings::http::problem::KINDS {
-        let answer = world
-            .client()
-            .get(&format!("/problems/{}", kind.name))
-            .await;
+        let answer = client.get(&format!("/problems/{}", kind.name)).await;
         assert_eq!(answer.status, 200);
-        assert!(answer.text.contains(kind.explanation));
+        for part in [kind.title, kind.page.explanation, kind.page.remedy] {
+            assert!(answer.text.contains(part), "{}", answer.text);
+        }
+        let code = format!("\"code\": \"{}\"", kind.name);
+        assert!(answer.text.contains(&code), "{}", answer.text);
+        let line = format!("{}: {}", kind.name, kind.title);
+        assert!(list.text.contains(&line), "{}", list.text);
     }
 }
 

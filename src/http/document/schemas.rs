@@ -1,0 +1,413 @@
+//! The forms of the schemas.
+//!
+//! What the service takes differs from what it sends, also where one type stands for both:
+//!
+//! - A request may leave out what has a default or may be null. So these fields are not required, and the schema tells nobody
+//!   to send null. It has no `default` either, because generated clients would send it: the description tells it. The
+//!   service refuses unknown fields.
+//! - An answer always has what has a default or may be null. So these fields are required. An answer may have new fields in a
+//!   later release.
+//!
+//! A schema that has both forms is there twice: `Quota` is sent, `QuotaDefinition` is taken.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::openapi::path::Parameter;
+use utoipa::openapi::schema::{
+    AdditionalProperties, AllOf, AnyOf, Array, ArrayItems, Object, ObjectBuilder, OneOf,
+    OneOfBuilder, Schema, SchemaType, Type,
+};
+use utoipa::openapi::{OpenApi, Ref, RefOr};
+
+use crate::http::table;
+
+type Schemas = BTreeMap<String, RefOr<Schema>>;
+
+/// How a reference to a schema begins.
+const HERE: &str = "#/components/schemas/";
+
+/// Brings all schemas into their forms.
+pub(super) fn settle(document: &mut OpenApi) {
+    let components = document.components.as_mut();
+    let mut schemas = std::mem::take(&mut components.expect("there are schemas").schemas);
+    add_board(&mut schemas);
+    let (taken, sent) = roots(document);
+    let taken = reachable(&schemas, &taken);
+    let sent = reachable(&schemas, &sent);
+
+    let forms = |names: &BTreeSet<String>, form: fn(&mut RefOr<Schema>)| -> Schemas {
+        let of_name = |name: &String| {
+            let mut schema = schemas[name].clone();
+            each(&mut schema, &mut |schema| {
+                unwrap(schema);
+                form(schema);
+            });
+            (name.clone(), schema)
+        };
+        names.iter().map(of_name).collect()
+    };
+    let (mut taken, sent) = (forms(&taken, as_taken), forms(&sent, as_sent));
+    let split: BTreeSet<String> = taken
+        .iter()
+        .filter(|(name, form)| {
+            let is_required =
+                |form: &RefOr<Schema>| object(form).map(|object| object.required.clone());
+            sent.get(*name)
+                .is_some_and(|sent| is_required(sent) != is_required(form))
+        })
+        .map(|(name, _)| name.clone())
+        .collect();
+    for schema in taken.values_mut() {
+        each(schema, &mut |schema| lead_to_definitions(schema, &split));
+    }
+    let mut settled = sent.clone();
+    for (name, schema) in &sent {
+        if let RefOr::T(Schema::AllOf(_)) = schema
+            && let Some(whole) = flat(schema, &sent)
+        {
+            settled.insert(name.clone(), Schema::Object(whole).into());
+        }
+    }
+    for (name, schema) in taken {
+        let name = if split.contains(&name) {
+            definition(&name)
+        } else {
+            name
+        };
+        settled.insert(name, schema);
+    }
+    let mut patch = patch(&settled["Definition"], &settled);
+    if let (Some(patch), Some(before)) = (object_mut(&mut patch), settled.get("DefinitionPatch"))
+        && let RefOr::T(Schema::Object(before)) = before
+    {
+        patch.description.clone_from(&before.description);
+    }
+    settled.insert("DefinitionPatch".to_owned(), patch);
+    let (taken, sent) = roots(document);
+    let used = reachable(&settled, &[taken, sent].concat());
+    settled.retain(|name, _| used.contains(name));
+    let components = document.components.as_mut();
+    components.expect("there are schemas").schemas = settled;
+    settle_parameters(document);
+}
+
+/// A board is shown as its definition with its id. The definition allows no other field, so that the two can't be composed
+/// in the document: the schema is put together here.
+fn add_board(schemas: &mut Schemas) {
+    let definition = object(&schemas["Definition"]).expect("a definition is an object");
+    let mut board = definition.clone();
+    let id = ObjectBuilder::new()
+        .schema_type(Type::String)
+        .description(Some("The board's id."))
+        .pattern(Some("^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"));
+    board.description = Some("A board: its id and its definition, with all defaults.".into());
+    board.properties.insert("board".into(), id.into());
+    board.required = board.properties.keys().cloned().collect();
+    schemas.insert("Board".into(), Schema::Object(board).into());
+}
+
+/// The schemas that requests and answers begin with.
+fn roots(document: &mut OpenApi) -> (Vec<String>, Vec<String>) {
+    let (mut taken, mut sent) = (Vec::new(), Vec::new());
+    for item in document.paths.paths.values_mut() {
+        for (_, operation) in table::operations(item) {
+            taken.extend(references(&operation.request_body));
+            sent.extend(references(&operation.responses));
+        }
+    }
+    (taken, sent)
+}
+
+/// The names of the schemas that something refers to.
+fn references(of: &impl Serialize) -> Vec<String> {
+    fn walk(value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Object(fields) => {
+                let reference = fields.get("$ref").and_then(Value::as_str);
+                found.extend(reference.and_then(name_of).map(ToOwned::to_owned));
+                fields.values().for_each(|field| walk(field, found));
+            }
+            Value::Array(items) => items.iter().for_each(|item| walk(item, found)),
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    let value = serde_json::to_value(of).expect("the document is JSON");
+    walk(&value, &mut found);
+    found
+}
+
+fn name_of(reference: &str) -> Option<&str> {
+    reference.strip_prefix(HERE)
+}
+
+/// The schemas that can be reached from these.
+fn reachable(schemas: &Schemas, roots: &[String]) -> BTreeSet<String> {
+    let mut open = roots.to_vec();
+    let mut reached = BTreeSet::new();
+    while let Some(name) = open.pop() {
+        let schema = schemas.get(&name);
+        let schema = schema.unwrap_or_else(|| panic!("invariant: there is a schema {name}"));
+        if reached.insert(name) {
+            open.extend(references(schema));
+        }
+    }
+    reached
+}
+
+/// Calls `change` for a schema and all schemas in it.
+fn each(schema: &mut RefOr<Schema>, change: &mut dyn FnMut(&mut RefOr<Schema>)) {
+    change(schema);
+    match schema {
+        RefOr::T(Schema::Object(object)) => {
+            for property in object.properties.values_mut() {
+                each(property, change);
+            }
+            if let Some(AdditionalProperties::RefOr(value)) =
+                object.additional_properties.as_deref_mut()
+            {
+                each(value, change);
+            }
+        }
+        RefOr::T(Schema::Array(array)) => {
+            if let ArrayItems::RefOrSchema(items) = &mut array.items {
+                each(items, change);
+            }
+        }
+        RefOr::T(
+            Schema::OneOf(OneOf { items, .. })
+            | Schema::AllOf(AllOf { items, .. })
+            | Schema::AnyOf(AnyOf { items, .. }),
+        ) => items.iter_mut().for_each(|item| each(item, change)),
+        RefOr::T(_) | RefOr::Ref(_) => {}
+    }
+}
+
+/// Makes of an inline schema with a description beside it the schema with this description.
+fn unwrap(schema: &mut RefOr<Schema>) {
+    if let RefOr::T(Schema::AllOf(all)) = schema
+        && let [
+            RefOr::T(Schema::Object(inline)),
+            RefOr::T(Schema::Object(beside)),
+        ] = all.items.as_mut_slice()
+        && beside.properties.is_empty()
+    {
+        inline.description = beside.description.take();
+        *schema = all.items.remove(0);
+    }
+}
+
+/// An object with fields that are known by name.
+fn object(schema: &RefOr<Schema>) -> Option<&Object> {
+    match schema {
+        RefOr::T(Schema::Object(object)) if !object.properties.is_empty() => Some(object),
+        _ => None,
+    }
+}
+
+fn object_mut(schema: &mut RefOr<Schema>) -> Option<&mut Object> {
+    match schema {
+        RefOr::T(Schema::Object(object)) if !object.properties.is_empty() => Some(object),
+        _ => None,
+    }
+}
+
+/// The form in which the service takes an object.
+fn as_taken(schema: &mut RefOr<Schema>) {
+    let Some(object) = object_mut(schema) else {
+        return;
+    };
+    object.additional_properties = Some(Box::new(AdditionalProperties::FreeForm(false)));
+    for (name, property) in &mut object.properties {
+        if !object.required.contains(name) {
+            drop_null(property);
+        }
+        if let Some(default) = take_default(property) {
+            let text = default.as_str().map(ToOwned::to_owned);
+            let text = text.unwrap_or_else(|| default.to_string());
+            describe(property, &format!("Default: `{text}`."));
+        }
+    }
+}
+
+/// The form in which the service sends an object.
+fn as_sent(schema: &mut RefOr<Schema>) {
+    let Some(object) = object_mut(schema) else {
+        return;
+    };
+    if let Some(AdditionalProperties::FreeForm(_)) = object.additional_properties.as_deref() {
+        object.additional_properties = None;
+    }
+    let mut required = Vec::new();
+    for (name, property) in &mut object.properties {
+        let has_default = take_default(property).is_some();
+        if has_default || is_nullable(property) || object.required.contains(name) {
+            required.push(name.clone());
+        }
+    }
+    object.required = required;
+}
+
+fn take_default(schema: &mut RefOr<Schema>) -> Option<Value> {
+    match schema {
+        RefOr::Ref(reference) => reference.default.take(),
+        RefOr::T(Schema::Object(object)) => object.default.take(),
+        RefOr::T(Schema::Array(array)) => array.default.take(),
+        RefOr::T(_) => None,
+    }
+}
+
+/// Adds a sentence to a description.
+fn describe(schema: &mut RefOr<Schema>, sentence: &str) {
+    let with = |before: &str| format!("{before} {sentence}").trim().to_owned();
+    match schema {
+        RefOr::Ref(reference) => reference.description = with(&reference.description),
+        RefOr::T(
+            Schema::Object(Object { description, .. }) | Schema::Array(Array { description, .. }),
+        ) => {
+            *description = Some(with(description.as_deref().unwrap_or_default()));
+        }
+        RefOr::T(_) => {}
+    }
+}
+
+fn is_null(schema: &RefOr<Schema>) -> bool {
+    matches!(schema, RefOr::T(Schema::Object(object)) if object.schema_type == SchemaType::Type(Type::Null))
+}
+
+fn is_nullable(schema: &RefOr<Schema>) -> bool {
+    match schema {
+        RefOr::T(
+            Schema::Object(Object { schema_type, .. }) | Schema::Array(Array { schema_type, .. }),
+        ) => matches!(schema_type, SchemaType::Array(types) if types.contains(&Type::Null)),
+        RefOr::T(Schema::OneOf(one)) => one.items.iter().any(is_null),
+        RefOr::T(_) | RefOr::Ref(_) => false,
+    }
+}
+
+/// Makes of `T or null` the schema of `T`.
+fn drop_null(schema: &mut RefOr<Schema>) {
+    match schema {
+        RefOr::T(
+            Schema::Object(Object { schema_type, .. }) | Schema::Array(Array { schema_type, .. }),
+        ) => {
+            if let SchemaType::Array(types) = schema_type {
+                types.retain(|one| *one != Type::Null);
+                if let [one] = types.as_slice() {
+                    *schema_type = SchemaType::Type(one.clone());
+                }
+            }
+        }
+        RefOr::T(Schema::OneOf(one)) => {
+            one.items.retain(|item| !is_null(item));
+            if one.items.len() == 1 {
+                let description = one.description.take();
+                *schema = one.items.remove(0);
+                describe(schema, description.as_deref().unwrap_or_default());
+            }
+        }
+        RefOr::T(_) | RefOr::Ref(_) => {}
+    }
+}
+
+/// Makes of `T` the schema of `T or null`.
+fn with_null(mut schema: RefOr<Schema>) -> RefOr<Schema> {
+    match &mut schema {
+        RefOr::T(
+            Schema::Object(Object { schema_type, .. }) | Schema::Array(Array { schema_type, .. }),
+        ) => {
+            if let SchemaType::Type(one) = schema_type {
+                *schema_type = SchemaType::Array(vec![one.clone(), Type::Null]);
+            }
+            schema
+        }
+        RefOr::T(_) | RefOr::Ref(_) => {
+            let null = ObjectBuilder::new().schema_type(Type::Null);
+            OneOfBuilder::new().item(schema).item(null).into()
+        }
+    }
+}
+
+/// The name of the form in which a schema is taken that has another form in answers.
+fn definition(name: &str) -> String {
+    format!("{name}Definition")
+}
+
+/// Lets a reference to one of these schemas lead to the form in which it is taken.
+fn lead_to_definitions(schema: &mut RefOr<Schema>, split: &BTreeSet<String>) {
+    if let RefOr::Ref(Ref { ref_location, .. }) = schema
+        && let Some(name) = name_of(ref_location).filter(|name| split.contains(*name))
+    {
+        *ref_location = format!("{HERE}{}", definition(name));
+    }
+}
+
+/// What several schemas say of one object, as one schema. The fields of a part that may be missing may be missing too.
+fn flat(schema: &RefOr<Schema>, schemas: &Schemas) -> Option<Object> {
+    let all = match schema {
+        RefOr::Ref(reference) => return flat(&schemas[name_of(&reference.ref_location)?], schemas),
+        RefOr::T(Schema::OneOf(one)) => {
+            let mut part = one.items.iter().find_map(|item| flat(item, schemas))?;
+            part.required.clear();
+            return Some(part);
+        }
+        RefOr::T(Schema::AllOf(all)) => all,
+        schema @ RefOr::T(_) => return object(schema).cloned(),
+    };
+    let mut whole = ObjectBuilder::new().schema_type(Type::Object).build();
+    whole.description.clone_from(&all.description);
+    let (optional, parts): (Vec<_>, Vec<_>) = all.items.iter().partition(|part| is_nullable(part));
+    for part in parts.into_iter().chain(optional) {
+        let part = flat(part, schemas)?;
+        whole.properties.extend(part.properties);
+        whole.required.extend(part.required);
+    }
+    Some(whole)
+}
+
+/// A merge patch of an object: each field may be left out, and may be null. Fields of inner objects are merged too.
+fn patch(schema: &RefOr<Schema>, schemas: &Schemas) -> RefOr<Schema> {
+    let target = match schema {
+        RefOr::Ref(reference) => {
+            name_of(&reference.ref_location).and_then(|name| schemas.get(name))
+        }
+        RefOr::T(_) => None,
+    };
+    let RefOr::T(Schema::Object(target)) = target.unwrap_or(schema) else {
+        return schema.clone();
+    };
+    let mut patched = target.clone();
+    if let Some(AdditionalProperties::RefOr(value)) = patched.additional_properties.as_deref_mut() {
+        *value = with_null(value.clone());
+    } else if target.properties.is_empty() {
+        return schema.clone();
+    }
+    patched.required.clear();
+    for property in patched.properties.values_mut() {
+        *property = with_null(patch(property, schemas));
+    }
+    let mut patched = Schema::Object(patched).into();
+    if let RefOr::Ref(Ref { description, .. }) = schema {
+        describe(&mut patched, description);
+    }
+    patched
+}
+
+/// A parameter is there or is not; it is never null.
+fn settle_parameters(document: &mut OpenApi) {
+    for item in document.paths.paths.values_mut() {
+        for (_, operation) in table::operations(item) {
+            for parameter in operation.parameters.iter_mut().flatten() {
+                if let RefOr::T(Parameter {
+                    schema: Some(schema),
+                    ..
+                }) = parameter
+                {
+                    drop_null(schema);
+                }
+            }
+        }
+    }
+}
