@@ -599,7 +599,6 @@ impl Definition {
             shards: _,
             opens_at: _,
             closes_at: _,
-            tags: _,
         } = self;
         compare("update", *update == other.update);
         compare("order", *order == other.order);
