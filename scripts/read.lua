@@ -11,6 +11,11 @@
 --   standings   list of {standing, state (0 if it isn't derived), start (ms, of its newest period)}
 --   queries     list of
 --     {PAGE, index in `standings`, offset, count, member (id, or false)}               a page
+--     {BETWEEN, index in `standings`, first, last (scores, or false), offset, count, member (id, or false)}
+--                                 a page of the entries from one score to another
+--     {AROUND, index in `standings`, score, ahead, count, member (id, or false)}
+--                                 a page that begins `ahead` entries ahead of all that have this score or a worse one
+--     {PERCENTILE, index in `standings`, p}   the page of one entry: the last that is ahead of p / 1000 % of the others
 --     {MEMBER, index in `standings`, member, around (1 or more), index of the one before (0: none)}   a member
 --     {SUBSET, index in `standings`, list of members}                                    a subset
 --     {AMOUNTS, index in `standings`, list of numbers of events}                          what a standing amounts to
@@ -27,6 +32,7 @@
 -- query}:
 --   {INCOMPLETE, start}   a standing that the query needs is not complete
 --   page     {total, rank of the first entry, entries, {} (no member) or {rank, score, sorted-set member}}
+--   between, around, percentile   the same, and {…, position of the first entry, number of entries in the range}
 --   member   {total} (no member), or
 --            {total, position, position of the first entry, its rank, entries, {} or {rank, score} before}, and if it
 --            is behind the last that is listed, with position -1 and the last entries: score, sorted-set member
@@ -117,6 +123,34 @@ answers[PAGE] = function(standing, offset, count, id)
     if score then own = {rank_at(standing, position, score), score, member} end
   end
   return {total_of(standing), first_rank, entries, own}
+end
+
+-- A page that begins at this position and ends before `stop` at the latest; of a list of so many entries.
+local function selected(standing, offset, stop, count, id, listed)
+  count = math.min(count, stop - offset)
+  if count < 1 then offset, count = call('ZCARD', standing.zset), 1 end
+  local page = answers[PAGE](standing, offset, count, id)
+  page[5], page[6] = offset, listed
+  return page
+end
+
+answers[BETWEEN] = function(standing, first, last, offset, count, id)
+  local start = first and call('ZCOUNT', standing.zset, '-inf', '(' .. number_text(first)) or 0
+  local stop = last and call('ZCOUNT', standing.zset, '-inf', number_text(last)) or call('ZCARD', standing.zset)
+  return selected(standing, start + offset, stop, count, id, math.max(0, stop - start))
+end
+
+answers[AROUND] = function(standing, score, ahead, count, id)
+  local position = call('ZCOUNT', standing.zset, '-inf', '(' .. number_text(score))
+  local listed = call('ZCARD', standing.zset)
+  return selected(standing, math.max(0, position - ahead), listed, count, id, listed)
+end
+
+answers[PERCENTILE] = function(standing, thousandths)
+  local others = math.max(0, total_of(standing) - 1)
+  local offset = others - math.ceil(thousandths * others / 100000)
+  local listed = call('ZCARD', standing.zset)
+  return selected(standing, offset, listed, 1, false, listed)
 end
 
 answers[MEMBER] = function(standing, id, around, before)

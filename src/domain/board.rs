@@ -22,6 +22,10 @@ use super::window::Window;
 pub const WINDOWS_MAX: usize = 16;
 /// The longest list of a board with `keep_top`.
 pub const KEEP_TOP_MAX: u32 = 100_000;
+/// The most tags of a board.
+const TAGS_MAX: usize = 16;
+/// The longest tag, in bytes.
+const TAG_BYTES_MAX: usize = 64;
 /// The longest title, in bytes.
 pub const TITLE_BYTES_MAX: usize = 256;
 /// The shortest time for which event ids are remembered, in milliseconds.
@@ -172,6 +176,10 @@ pub struct Definition {
     #[serde(default)]
     #[schema(max_length = 256, example = "Run heroes")]
     pub title: String,
+    /// Words by which `GET /v1/boards?tag=` finds it: up to 16, each of up to 64 bytes.
+    #[serde(default)]
+    #[schema(max_items = 16, example = json!(["season-1", "eu"]))]
+    pub tags: BTreeSet<String>,
     /// Whether anybody may read its standings and its summary, also where API keys are configured.
     #[serde(default)]
     pub public: bool,
@@ -242,13 +250,13 @@ pub struct Definition {
     #[serde(default)]
     #[schema(value_type = MaxAttemptsSchema, example = json!({"day": 3}))]
     pub max_attempts: BTreeMap<Unit, u64>,
-    /// How much one event counts in what is shown. The *real* standings, without weights and initial scores, are
+    /// How much one event counts in what is shown. The *raw* standings, without weights and initial scores, are
     /// kept beside them: `raw=true`. Only with `update: sum`.
     #[serde(default)]
     #[schema(value_type = Option<Weights>)]
     pub weight: Option<Weights>,
     /// The periods, of those among the windows, in which members have their initial scores from the beginning
-    /// (`/v1/boards/{board}/initial`). Only with `update: sum`; rolling windows don't count them.
+    /// (`PATCH /v1/boards/{board}/initial-scores`). Only with `update: sum`; rolling windows don't count them.
     #[serde(default)]
     #[schema(value_type = Vec<PeriodSchema>, example = json!(["day", "all"]))]
     pub initial: BTreeSet<Unit>,
@@ -389,17 +397,28 @@ impl FieldError {
 }
 
 impl Definition {
+    /// What is wrong with its title and its tags.
+    fn check_words(&self) -> Vec<FieldError> {
+        let is_word = |text: &str| !text.chars().any(char::is_control);
+        let mut errors = Vec::new();
+        if self.title.len() > TITLE_BYTES_MAX || !is_word(&self.title) {
+            let detail = "a title has up to 256 bytes and no control characters";
+            errors.push(FieldError::new("/title", detail));
+        }
+        let is_tag = |tag: &String| (1..=TAG_BYTES_MAX).contains(&tag.len()) && is_word(tag);
+        if self.tags.len() > TAGS_MAX || !self.tags.iter().all(is_tag) {
+            let detail =
+                "a board has up to 16 tags, each of 1 to 64 bytes without control characters";
+            errors.push(FieldError::new("/tags", detail));
+        }
+        errors
+    }
+
     /// Everything that is wrong with it where fields depend on each other; empty if nothing is.
     pub fn check(&self) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+        let mut errors = self.check_words();
         let mut refuse =
             |pointer: String, detail: &str| errors.push(FieldError::new(pointer, detail));
-        if self.title.len() > TITLE_BYTES_MAX || self.title.chars().any(char::is_control) {
-            refuse(
-                "/title".into(),
-                "a title has up to 256 bytes and no control characters",
-            );
-        }
         if self.windows.is_empty() || self.windows.len() > WINDOWS_MAX {
             refuse("/windows".into(), "a board has 1 to 16 windows");
         }
@@ -579,6 +598,7 @@ impl Definition {
             shards: _,
             opens_at: _,
             closes_at: _,
+            tags: _,
         } = self;
         compare("update", *update == other.update);
         compare("order", *order == other.order);
@@ -810,7 +830,7 @@ mod tests {
     fn defaults_are_what_the_contract_says() {
         let shown = serde_json::to_value(definition(r#"{"windows": ["day"]}"#)).unwrap();
         let expected = serde_json::json!({
-            "title": "", "public": false, "update": "sum", "order": "desc", "decimals": 0, "ties": "first",
+            "title": "", "tags": [], "public": false, "update": "sum", "order": "desc", "decimals": 0, "ties": "first",
             "ranking": "ordinal", "timezone": "UTC", "week_start": "monday", "windows": ["day"],
             "season": null, "carryover": {}, "accept_late": "48h", "idempotency": "1h",
             "retention": {}, "quotas": [], "max_attempts": {}, "score_min": null, "score_max": null,

@@ -105,7 +105,7 @@ impl Amount {
         let of_track = 1 + board.definition.carryover.len();
         let first = match self.track {
             Track::Shown => 0,
-            Track::Real => of_track,
+            Track::Raw => of_track,
         };
         first + self.carried.map_or(0, |index| index + 1)
     }
@@ -500,12 +500,12 @@ mod tests {
         let amounts: Vec<_> = plan.amounts.iter().map(|score| score.scaled()).collect();
         assert_eq!(amounts, [15, 7, 5, 2]);
         let writes = plan.route.writes.iter();
-        let real: Vec<_> = writes
-            .filter(|write| write.standing.series.track == Track::Real)
+        let raw: Vec<_> = writes
+            .filter(|write| write.standing.series.track == Track::Raw)
             .map(|write| (write.standing.series.list, write.amount.column(&board)))
             .collect();
         let (day, base) = (List::Period(Unit::Day), List::Base(Unit::Day));
-        assert_eq!(real, [(day, 2), (day, 3), (base, 2)]);
+        assert_eq!(raw, [(day, 2), (day, 3), (base, 2)]);
         assert!(
             plan.route
                 .writes
@@ -528,7 +528,7 @@ mod tests {
             .collect();
         let initial = Series::shown(List::Initial(Unit::Day));
         let rolling = List::Rolling("last-2-days".parse().unwrap());
-        let track = Track::Real;
+        let track = Track::Raw;
         assert_eq!(
             sums,
             [

@@ -54,7 +54,7 @@ fn object(definition: &impl Serialize) -> Map<String, Value> {
 /// What a change of a field does, other than of the windows.
 fn effect(field: &str) -> &'static str {
     match field {
-        "title" => "No data changes.",
+        "title" | "tags" => "No data changes.",
         "public" => "It holds for reads from now on. No data changes.",
         "ranking" => "Reads count ranks like this from now on. No score changes.",
         "score_min" | "score_max" | "accept_late" | "opens_at" | "closes_at" => {

@@ -10,36 +10,19 @@
 //!
 //! A board with weights stores them on two tracks. What a window shows follows from that: see [`Board::series`].
 
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
-
 use super::board::{Board, Ranking, Update};
 use super::period::{Period, Unit};
 use super::ties::Ties;
 use super::window::Window;
 
 /// Which count of its events a standing shows.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    Deserialize,
-    Eq,
-    Hash,
-    Ord,
-    PartialEq,
-    PartialOrd,
-    Serialize,
-    ToSchema,
-)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Track {
     /// Scores by the board's weights, with initial scores.
     #[default]
     Shown,
     /// The true count: as if the board had neither weights nor initial scores.
-    Real,
+    Raw,
 }
 
 /// One kind of list, of which there is a standing for each period.
@@ -134,10 +117,16 @@ impl Board {
     /// The tracks that differ.
     pub fn tracks(&self) -> &'static [Track] {
         if self.definition.weight.is_some() {
-            &[Track::Shown, Track::Real]
+            &[Track::Shown, Track::Raw]
         } else {
             &[Track::Shown]
         }
+    }
+
+    /// How many members of a standing are listed, if it has so many.
+    pub fn listed(&self, total: u64) -> u64 {
+        let keep_top = self.definition.keep_top.map_or(u64::MAX, u64::from);
+        total.min(keep_top)
     }
 
     /// The series that a window shows on a track.

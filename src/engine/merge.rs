@@ -19,7 +19,7 @@ use crate::domain::board::Ranking;
 use crate::domain::ids::MemberId;
 use crate::domain::series::Standing;
 use crate::store::standings::{
-    Answer, Entry, Mark, Neighbourhood, Page, Query, Slice, Spread, Subset,
+    Answer, Entry, Mark, Neighbourhood, Page, Query, Selection, Slice, Spread, Subset,
 };
 
 /// How many entries each shard shows in a round of the search for a page's beginning.
@@ -45,6 +45,17 @@ struct Part {
     to: u64,
 }
 
+/// Where a selection lies, by positions.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    /// Its first entry.
+    offset: u64,
+    /// Where it ends at the latest.
+    stop: u64,
+    /// How many entries the list has that it is a part of, if that is not the whole standing.
+    listed: Option<u64>,
+}
+
 /// A sample: where it stands, in which shard and at which position there.
 type Sample = (Mark, usize, u64);
 
@@ -60,13 +71,19 @@ impl<'a> Merged<'a> {
         }
     }
 
-    /// `count` entries behind the first `offset`, and the entry of `member`.
+    /// `count` entries of a selection, and the entry of `member`.
     pub(crate) async fn page(
         &self,
-        offset: u64,
+        selection: Selection,
         count: u64,
         member: Option<&MemberId>,
     ) -> Result<Page, ReadError> {
+        let Found {
+            offset,
+            stop,
+            listed,
+        } = self.find_selection(selection).await?;
+        let count = count.min(stop.saturating_sub(offset));
         let (total, entries) = self.list(offset, count).await?;
         let me = match member {
             Some(member) => self.own(member).await?,
@@ -74,10 +91,52 @@ impl<'a> Merged<'a> {
         };
         Ok(Page {
             total,
+            listed: listed.unwrap_or(self.live.board.listed(total)),
             entries,
             me,
             ..Page::default()
         })
+    }
+
+    /// Where a selection lies, by positions.
+    async fn find_selection(&self, selection: Selection) -> Result<Found, ReadError> {
+        let everything = |offset| Found {
+            offset,
+            stop: u64::MAX,
+            listed: None,
+        };
+        match selection {
+            Selection::Behind(offset) => Ok(everything(offset)),
+            Selection::Around { score, ahead } => {
+                let positions = self.positions(vec![Mark::of(score)]).await?;
+                let position = positions[0].min(self.listed_behind(0));
+                Ok(everything(position.saturating_sub(ahead)))
+            }
+            Selection::Between {
+                first,
+                last,
+                offset,
+            } => {
+                let start = first.map_or(Mark::FIRST, Mark::of);
+                let stop = last.map_or(Mark::LAST, |last| Mark::of(last + 1));
+                let positions = self.positions(vec![start, stop]).await?;
+                let cut = |position: u64| position.min(self.listed_behind(0));
+                let (start, stop) = (cut(positions[0]), cut(positions[1]));
+                Ok(Found {
+                    offset: start + offset,
+                    stop,
+                    listed: Some(stop.saturating_sub(start)),
+                })
+            }
+            Selection::Percentile(thousandths) => {
+                let slices = self.slices(&Mark::FIRST, |_| (0, 0)).await?;
+                let total: u64 = slices.iter().map(|slice| slice.total).sum();
+                let others = total.saturating_sub(1);
+                Ok(everything(
+                    others - (thousandths * others).div_ceil(100_000),
+                ))
+            }
+        }
     }
 
     /// A member, up to `around` neighbours on each side, and where it stood in `previous`.
@@ -115,10 +174,7 @@ impl<'a> Merged<'a> {
         behind.sort_unstable();
         let around = usize::try_from(around).unwrap_or(usize::MAX);
         let ahead = &ahead[ahead.len().saturating_sub(around)..];
-        let listed = self
-            .keep_top
-            .map_or(u64::MAX, |keep_top| keep_top - position);
-        let listed = usize::try_from(listed).unwrap_or(usize::MAX);
+        let listed = usize::try_from(self.listed_behind(position)).unwrap_or(usize::MAX);
         behind.truncate(around.saturating_add(1).min(listed));
         if behind.first() != Some(&&mark) {
             // It has moved in between.
@@ -211,24 +267,42 @@ impl<'a> Merged<'a> {
 
     /// How many members there are, and `count` entries behind the first `offset`.
     async fn list(&self, offset: u64, count: u64) -> Result<(u64, Vec<Entry>), ReadError> {
-        let count = match self.keep_top {
-            Some(keep_top) => count.min(keep_top.saturating_sub(offset)),
-            None => count,
-        };
         let begin = self.begin_of(offset).await?;
+        self.gather(&begin, Some(offset), count).await
+    }
+
+    /// How many members there are, and `count` entries from a mark on.
+    pub(crate) async fn list_from(
+        &self,
+        begin: &Mark,
+        count: u64,
+    ) -> Result<(u64, Vec<Entry>), ReadError> {
+        self.gather(begin, None, count).await
+    }
+
+    /// How many members there are, and `count` entries from a mark on, or from a position that is not far behind it.
+    async fn gather(
+        &self,
+        begin: &Mark,
+        offset: Option<u64>,
+        count: u64,
+    ) -> Result<(u64, Vec<Entry>), ReadError> {
+        let count = count.min(self.listed_behind(offset.unwrap_or(0)));
         let shards = self.live.shards.len();
         // At first each shard is asked for its share and some more.
-        let share = (SKIP_MAX.min(offset) + count).div_ceil(shards as u64);
+        let share = (SKIP_MAX.min(offset.unwrap_or(0)) + count).div_ceil(shards as u64);
         let mut wanted = vec![share + share / 4 + 4; shards];
         loop {
-            let slices = self.slices(&begin, |shard| (0, wanted[shard])).await?;
+            let slices = self.slices(begin, |shard| (0, wanted[shard])).await?;
             let has_more = |shard: &usize| slices[*shard].entries.len() as u64 >= wanted[*shard];
             let total = slices.iter().map(|slice| slice.total).sum();
             let position: u64 = slices.iter().map(|slice| slice.position).sum();
-            let Some(skip) = offset.checked_sub(position) else {
+            let from = offset.unwrap_or(position);
+            let Some(skip) = from.checked_sub(position) else {
                 // So many have moved ahead in between that the search has to begin anew.
                 return Err(ReadError::Retry);
             };
+            let count = count.min(self.listed_behind(from));
             // Behind the last entry of a shard that has more there may be others.
             let known_to = (0..shards)
                 .filter(has_more)
@@ -244,7 +318,7 @@ impl<'a> Merged<'a> {
                 let skip = usize::try_from(skip).unwrap_or(usize::MAX);
                 let count = usize::try_from(count).unwrap_or(usize::MAX);
                 let page = marks.into_iter().skip(skip).take(count);
-                let entries = self.ranked(offset, page).await?;
+                let entries = self.ranked(from, page).await?;
                 return Ok((total, entries));
             }
             let short: Vec<usize> = (0..shards)
@@ -255,6 +329,12 @@ impl<'a> Merged<'a> {
                 wanted[shard] = (wanted[shard] * 2).min(skip + count);
             }
         }
+    }
+
+    /// How many entries can be listed behind a position.
+    fn listed_behind(&self, position: u64) -> u64 {
+        let keep_top = self.keep_top.unwrap_or(u64::MAX);
+        keep_top.saturating_sub(position)
     }
 
     /// A mark that lies no further than [`SKIP_MAX`] ahead of the position `offset`.

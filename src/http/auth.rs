@@ -230,13 +230,13 @@ impl Caller {
         Err(Problem::new(FORBIDDEN, "the key is for other boards"))
     }
 
-    /// The track that is asked for: the real one is for those who configure.
-    pub fn track(&self, track: Option<Track>) -> Result<Track, Problem> {
-        let track = track.unwrap_or_default();
-        if track == Track::Real {
-            self.require(Scope::Configure)?;
+    /// The track that is asked for: the raw one is for those who configure.
+    pub fn track(&self, is_raw: bool) -> Result<Track, Problem> {
+        if !is_raw {
+            return Ok(Track::Shown);
         }
-        Ok(track)
+        self.require(Scope::Configure)?;
+        Ok(Track::Raw)
     }
 
     /// Checks what a route needs.

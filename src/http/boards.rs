@@ -11,18 +11,13 @@ use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use super::App;
-use super::extract::{Json, Path, Query, board_id, bounded};
+use super::extract::{Json, Path, Query, board_id, list_limit};
 use super::problem::{INVALID_PARAMETER, Problem, ProblemBody};
 use crate::domain::board::{Board, Definition};
 use crate::domain::draft::{Draft, Fields};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::service::boards::{Precondition, Preview, Terms};
-
-/// The most boards of one list.
-const LIST_MAX: u64 = 1_000;
-/// The boards of one list unless another number is asked for.
-const LIST_DEFAULT: u64 = 100;
 
 /// A board as it is defined.
 #[derive(Debug, Serialize, ToSchema)]
@@ -104,6 +99,8 @@ impl ChangeParams {
 pub struct ListParams {
     /// The list begins behind this id: `next` of the part before, or any id.
     after: Option<String>,
+    /// Only boards with this tag. A part then has those among the next `limit` boards: maybe none, though more follow.
+    tag: Option<String>,
     /// How many boards the answer has at the most.
     #[param(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<u64>,
@@ -346,10 +343,12 @@ pub async fn list(
     State(app): State<Arc<App>>,
     Query(params): Query<ListParams>,
 ) -> Result<JsonResponse<BoardList>, Problem> {
-    let limit = bounded("limit", params.limit, LIST_DEFAULT, 1, LIST_MAX)?;
-    let count = usize::try_from(limit).unwrap_or(usize::MAX);
+    let count = list_limit(params.limit)?;
     let after = params.after.as_deref().map(board_id).transpose()?;
-    let listed = app.service.list_boards(after.as_ref(), count).await?;
+    let listed = app
+        .service
+        .list_boards(after.as_ref(), count, params.tag.as_deref())
+        .await?;
     let unreadable = listed.unreadable.into_iter();
     Ok(JsonResponse(BoardList {
         boards: listed.boards.into_iter().map(BoardBody::from).collect(),

@@ -116,6 +116,7 @@ impl CorsOrigins {
             .max_age(PREFLIGHT_TIME_MAX)
             .expose_headers([
                 header::ETAG,
+                header::LINK,
                 header::RETRY_AFTER,
                 freshness::MAX_STALENESS_MS,
                 ratelimit::RATE_LIMIT,

@@ -149,7 +149,7 @@ fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
 }
 
 /// The parameters that are lists. Clients send one as `ids=a,b`, and some generated ones as `ids=a&ids=b`.
-const LISTS: [&str; 2] = ["ids", "drop_windows"];
+const LISTS: [&str; 3] = ["ids", "boards", "drop_windows"];
 
 /// A query whose lists are each one parameter; `None` if they are already.
 fn with_joined_lists(query: &str) -> Option<Uri> {
@@ -240,6 +240,17 @@ pub fn bounded(
             format!("must be from {min} to {max}, not {value}"),
         ))
     }
+}
+
+/// The most items of one part of a list.
+const LIST_MAX: u64 = 1_000;
+/// The items of one part of a list unless another number is asked for.
+const LIST_DEFAULT: u64 = 100;
+
+/// How many items of a list a request wants at once: its `limit`.
+pub fn list_limit(limit: Option<u64>) -> Result<usize, Problem> {
+    let limit = bounded("limit", limit, LIST_DEFAULT, 1, LIST_MAX)?;
+    Ok(usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
 /// The period that `key` and `at` name.

@@ -10,13 +10,12 @@ use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
 use super::App;
-use super::extract::{Json, Path, Query, board_id, bounded};
+use super::extract::{Json, Path, Query, board_id, list_limit};
 use super::problem::{Problem, ProblemBody};
 use crate::domain::board::FieldError;
 use crate::domain::ids::MemberId;
 use crate::domain::score::ShownScore;
 use crate::service::initial::INITIAL_MAX;
-use crate::service::page::{PAGE_MAX, PAGE_SIZE, PAGE_SIZE_MAX};
 
 /// Initial scores as they are sent.
 #[derive(Deserialize)]
@@ -27,7 +26,7 @@ pub struct InitialBody {
 
 /// Initial scores.
 #[derive(ToSchema)]
-#[schema(as = Initial)]
+#[schema(as = InitialScores)]
 #[expect(dead_code, reason = "describes `InitialBody` to the OpenAPI document")]
 pub struct InitialSchema {
     /// 1 to 10,000 scores by the ids of their members; null takes one away. Who is not named keeps its own.
@@ -37,6 +36,7 @@ pub struct InitialSchema {
 
 /// How many members have an initial score.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = InitialScoreCount)]
 pub struct InitialCount {
     /// How many.
     #[schema(example = 2)]
@@ -45,6 +45,7 @@ pub struct InitialCount {
 
 /// A member's initial score.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = InitialScore)]
 pub struct InitialEntry {
     /// Who.
     #[schema(value_type = String, example = "alice")]
@@ -54,43 +55,42 @@ pub struct InitialEntry {
     pub score: ShownScore,
 }
 
-/// A page of a board's initial scores.
+/// A part of a board's initial scores.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct InitialPage {
+#[schema(as = InitialScoreList)]
+pub struct InitialList {
     /// The board.
     #[schema(example = "run_hero")]
     pub board: String,
     /// How many members have one.
     #[schema(example = 2)]
     pub total: u64,
-    /// The page, from 1.
-    pub page: u64,
-    /// Entries per page.
-    pub size: u64,
-    /// The entries, best first.
+    /// The scores, best first.
     pub entries: Vec<InitialEntry>,
+    /// What to send as `after` for the next part; null at the end.
+    #[schema(example = "120:alice")]
+    pub next: Option<String>,
 }
 
-/// Which page.
+/// Which part of the list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct InitialParams {
-    /// The page, from 1.
-    #[param(minimum = 1, maximum = 1_000_000_000_u64, default = 1)]
-    page: Option<u64>,
-    /// Entries per page.
-    #[param(minimum = 1, maximum = 1000, default = 50)]
-    size: Option<u64>,
+    /// What `next` of the part before says.
+    after: Option<String>,
+    /// How many.
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    limit: Option<u64>,
 }
 
 /// Set initial scores.
 ///
-/// With them members stand in every period of the board's `initial` windows, past, running and to come, from its
+/// A member that the request does not name keeps its own. With them members stand in every period of the board's `initial` windows, past, running and to come, from its
 /// beginning; what they get there is added. If one of the scores is wrong, nothing is done. All others are set one after
 /// the other, each at once in all standings; a request that failed half-way can be sent again.
 #[utoipa::path(
-    put, path = "/v1/boards/{board}/initial", tag = "define", operation_id = "put_initial",
+    patch, path = "/v1/boards/{board}/initial-scores", tag = "define", operation_id = "patch_initial_scores",
     params(("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")),
     request_body(content = InitialSchema, example = json!({"scores": {"999": 20, "alice": 30}})),
     responses(
@@ -101,7 +101,7 @@ pub struct InitialParams {
         (status = 422, description = "`validation-failed`: also where the board has no `initial` windows", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
-pub async fn put(
+pub async fn patch(
     State(app): State<Arc<App>>,
     Path(board): Path<String>,
     Json(InitialBody { scores }, _): Json<InitialBody>,
@@ -121,15 +121,17 @@ pub async fn put(
     Ok(JsonResponse(InitialCount { members }))
 }
 
-/// Read initial scores.
+/// List initial scores.
+///
+/// On boards with `keep_top` only the best are listed.
 #[utoipa::path(
-    get, path = "/v1/boards/{board}/initial", tag = "define", operation_id = "get_initial",
+    get, path = "/v1/boards/{board}/initial-scores", tag = "define", operation_id = "list_initial_scores",
     params(
         ("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
         InitialParams,
     ),
     responses(
-        (status = 200, description = "The initial scores", body = InitialPage),
+        (status = 200, description = "The initial scores", body = InitialList),
         (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
@@ -137,25 +139,21 @@ pub async fn get(
     State(app): State<Arc<App>>,
     Path(board): Path<String>,
     Query(params): Query<InitialParams>,
-) -> Result<JsonResponse<InitialPage>, Problem> {
-    let page = bounded("page", params.page, 1, 1, PAGE_MAX)?;
-    let size = bounded("size", params.size, PAGE_SIZE, 1, PAGE_SIZE_MAX)?;
+) -> Result<JsonResponse<InitialList>, Problem> {
+    let limit = list_limit(params.limit)?;
     let id = board_id(&board)?;
-    let found = app
-        .service
-        .initial_scores(&id, (page - 1) * size, size)
-        .await?;
+    let after = params.after.as_deref();
+    let found = app.service.initial_scores(&id, after, limit).await?;
     let decimals = found.live.board.definition.decimals;
-    let entries = found.page.entries.iter();
+    let entries = found.entries.iter();
     let entries = entries.map(|entry| InitialEntry {
         member: Arc::clone(&entry.member),
         score: entry.score.shown(decimals),
     });
-    Ok(JsonResponse(InitialPage {
+    Ok(JsonResponse(InitialList {
         board,
-        total: found.page.total,
-        page,
-        size,
+        total: found.total,
         entries: entries.collect(),
+        next: found.next,
     }))
 }

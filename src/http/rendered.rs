@@ -17,6 +17,8 @@ pub struct Rendered {
     body: Bytes,
     /// Tells it from others: its `ETag`.
     tag: HeaderValue,
+    /// What comes before and after it: its `Link`.
+    links: Option<HeaderValue>,
 }
 
 impl Rendered {
@@ -28,6 +30,7 @@ impl Rendered {
         let no_header = |_| Problem::new(INTERNAL, "an entity tag that is no header");
         Ok(Self {
             tag: HeaderValue::try_from(tag).map_err(no_header)?,
+            links: None,
             body,
         })
     }
@@ -44,6 +47,12 @@ impl Rendered {
         Ok(page.memo.keep(Self::new(&body(), taken)?).clone())
     }
 
+    /// The same with links.
+    #[must_use]
+    pub fn linked(self, links: Option<HeaderValue>) -> Self {
+        Self { links, ..self }
+    }
+
     /// The answer to a request with these headers: the document, or that the client has it.
     pub fn answer(self, headers: &HeaderMap, caching: Caching) -> Response {
         let is_known = self.is_known(headers);
@@ -54,11 +63,15 @@ impl Rendered {
                 HeaderValue::from_static(caching.rule()),
             ),
         ];
-        if is_known {
+        let mut answer = if is_known {
             (StatusCode::NOT_MODIFIED, validators).into_response()
         } else {
             (validators, Written(self.body)).into_response()
+        };
+        if let Some(links) = self.links {
+            answer.headers_mut().insert(header::LINK, links);
         }
+        answer
     }
 
     /// Whether the client has it already.

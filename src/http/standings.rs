@@ -1,34 +1,41 @@
 //! Standings: pages, members, subsets, and many of them at once.
 
+pub mod across;
 pub mod answers;
+pub mod links;
 pub mod params;
 pub mod queries;
 
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use utoipa::ToSchema;
 
-use self::answers::{MemberBody, PageBody, StatsBody, SubsetBody};
+use self::answers::{MemberBody, PageBody, PercentileBody, StatsBody, SubsetBody};
+use self::links::links;
 use self::params::{
-    MemberParams, MemberPath, PageParams, Read, ReadHeaders, StandingPath, StatsParams,
-    SubsetParams, entries_of_member, entries_of_page, member_view, page_view,
+    MemberParams, MemberPath, PageParams, PercentilePath, PeriodParams, Read, ReadHeaders,
+    ReadParams, StandingPath, SubsetParams, entries_of_member, entries_of_page, member_view,
+    percentile_view, standing_request, subset_view,
 };
 use super::App;
+use super::auth::Caller;
 use super::caching::Caching;
-use super::extract::{Path, member_id};
+use super::extract::{Json, Path, Query, member_id};
 use super::freshness;
 use super::memory::Taken;
 use super::problem::{INVALID_PARAMETER, Problem, ProblemBody};
 use super::rendered::Rendered;
+use crate::domain::board::FieldError;
 use crate::domain::ids::MemberId;
 use crate::domain::series::Track;
 use crate::service::page::FoundPage;
 use crate::service::period::Choice;
 use crate::service::standing::{FoundIn, StandingRequest, View};
 use crate::service::stats::StatsView;
-use crate::service::subset::{SUBSET_MAX, SubsetView};
-use crate::store::Dated;
+use crate::store::{Dated, Freshness};
 
 /// What caches may do with a read. Its address may mean another period tomorrow, and a replica may lack the last of its
 /// events.
@@ -36,7 +43,7 @@ fn caching<T>(app: &App, request: &StandingRequest, found: &FoundIn<T>) -> Cachi
     let names_period = matches!(request.choice, Choice::Key(_) | Choice::At(_));
     Caching::of(app, &found.live.board)
         .fixed_if(found.target.is_final && found.as_of.is_none() && names_period)
-        .restricted_if(request.track == Track::Real)
+        .restricted_if(request.track == Track::Raw)
 }
 
 /// Answers a read of so many entries at the most. `render` writes what was found out, into the memory that was taken.
@@ -72,25 +79,48 @@ async fn show<V: View, P>(
     get, path = "/v1/boards/{board}/standings/{window}", tag = "standings", operation_id = "get_page",
     params(StandingPath, PageParams, ReadHeaders),
     responses(
-        (status = 200, description = "The page", body = PageBody, headers(("ETag" = String, description = "Of this content"), ("Cache-Control" = String, description = "`no-cache` while the standing can change"), ("Max-Staleness-Ms" = u64, description = "From a replica: how many milliseconds old it is at the most"))),
+        (status = 200, description = "The page", body = PageBody, headers(("ETag" = String, description = "Of this content"), ("Cache-Control" = String, description = "`no-cache` while the standing can change"), ("Link" = String, description = "Where the pages before and after it are, as far as there are any: `rel=\"prev\"`, `rel=\"next\"`"), ("Max-Staleness-Ms" = u64, description = "From a replica: how many milliseconds old it is at the most"))),
         (status = 304, description = "Nothing has changed"),
-        (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 422, description = "`unknown-window`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`board-not-found`, `unknown-window`", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
 pub async fn page(
     State(app): State<Arc<App>>,
     read: Read<PageParams>,
 ) -> Result<Response, Problem> {
-    let PageParams {
-        page, size, member, ..
-    } = &read.params;
+    let PageParams { size, member, .. } = &read.params;
     let entries = entries_of_page(*size, member.as_deref());
-    let view = page_view(*page, *size, member.as_deref())?;
+    let view = read.params.view()?;
     let render = |found: &FoundIn<FoundPage>, taken| {
-        Rendered::of_page(&found.found.page, || PageBody::new(&view, found), taken)
+        let page = &found.found.page;
+        let rendered = Rendered::of_page(page, || PageBody::new(&view, found), taken)?;
+        let links = |number| links(&read.uri, number, view.size, page.listed);
+        Ok(rendered.linked(view.number().and_then(links)))
     };
     show(&app, &read, (&view, entries), render).await
+}
+
+/// Read the entry at a percentile of a standing.
+///
+/// The last entry that is ahead of so many percent of the other members: at 90 the last of the best tenth, at 100 the first,
+/// at 0 the last.
+#[utoipa::path(
+    get, path = "/v1/boards/{board}/standings/{window}/at-percentile/{percentile}", tag = "standings", operation_id = "get_at_percentile",
+    params(StandingPath, PercentilePath, PeriodParams, ReadHeaders),
+    responses(
+        (status = 200, description = "The entry", body = PercentileBody, headers(("ETag" = String, description = "Of this content"), ("Cache-Control" = String, description = "`no-cache` while the standing can change"), ("Max-Staleness-Ms" = u64, description = "From a replica: how many milliseconds old it is at the most"))),
+        (status = 304, description = "Nothing has changed"),
+        (status = 404, description = "`board-not-found`, `unknown-window`", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub async fn at_percentile(
+    State(app): State<Arc<App>>,
+    Path(PercentilePath { percentile }): Path<PercentilePath>,
+    read: Read<PeriodParams>,
+) -> Result<Response, Problem> {
+    let (view, shown) = percentile_view(&percentile)?;
+    let render = |found: &_, taken| Rendered::new(&PercentileBody::new(shown, found), taken);
+    show(&app, &read, (&view, 1), render).await
 }
 
 /// Read one member of a standing.
@@ -102,8 +132,7 @@ pub async fn page(
     responses(
         (status = 200, description = "The member", body = MemberBody, headers(("ETag" = String, description = "Of this content"), ("Cache-Control" = String, description = "`no-cache` while the standing can change"), ("Max-Staleness-Ms" = u64, description = "From a replica: how many milliseconds old it is at the most"))),
         (status = 304, description = "Nothing has changed"),
-        (status = 404, description = "`board-not-found`, `member-not-found`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 422, description = "`unknown-window`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`board-not-found`, `unknown-window`, `member-not-found`", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
 pub async fn member(
@@ -126,31 +155,72 @@ pub async fn member(
     responses(
         (status = 200, description = "The members", body = SubsetBody, headers(("ETag" = String, description = "Of this content"), ("Cache-Control" = String, description = "`no-cache` while the standing can change"), ("Max-Staleness-Ms" = u64, description = "From a replica: how many milliseconds old it is at the most"))),
         (status = 304, description = "Nothing has changed"),
-        (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 422, description = "`unknown-window`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`board-not-found`, `unknown-window`", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
 pub async fn subset(
     State(app): State<Arc<App>>,
     read: Read<SubsetParams>,
 ) -> Result<Response, Problem> {
-    let mut members: Vec<MemberId> = Vec::new();
-    for id in read.params.ids.split(',') {
-        let member = member_id(id)?;
-        if !members.contains(&member) {
-            members.push(member);
-        }
-    }
-    if members.len() > SUBSET_MAX {
-        return Err(Problem::new(
-            INVALID_PARAMETER,
-            format!("ids: must be at most {SUBSET_MAX} members"),
-        ));
-    }
-    let view = SubsetView { members };
+    let members: Result<Vec<MemberId>, Problem> =
+        read.params.ids.split(',').map(member_id).collect();
+    let wrong = |detail| Problem::new(INVALID_PARAMETER, format!("ids: {detail}"));
+    let view = subset_view(&members?).map_err(wrong)?;
     let render = |found: &_, taken| Rendered::new(&SubsetBody::new(found), taken);
     let entries = view.members.len();
     show(&app, &read, (&view, entries), render).await
+}
+
+/// The members of a subset.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = SubsetIds)]
+pub struct SubsetIdsBody {
+    /// 1 to 500 ids.
+    #[schema(value_type = Vec<String>, min_items = 1, max_items = 500, example = json!(["999", "alice"]))]
+    ids: Vec<MemberId>,
+}
+
+/// Read some members of a standing, named in the body.
+///
+/// The same as with `?ids=`, for long lists and for ids that contain commas.
+#[utoipa::path(
+    post, path = "/v1/boards/{board}/standings/{window}/members/query", tag = "standings", operation_id = "query_subset",
+    params(StandingPath, PeriodParams, ("Cache-Control" = Option<String>, Header, description = "`no-cache`: not from a replica")),
+    request_body(content = SubsetIdsBody, example = json!({"ids": ["999", "alice"]})),
+    responses(
+        (status = 200, description = "The members", body = SubsetBody, headers(("Max-Staleness-Ms" = u64, description = "From a replica: how many milliseconds old it is at the most"))),
+        (status = 404, description = "`board-not-found`, `unknown-window`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "`validation-failed`", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub async fn query_subset(
+    State(app): State<Arc<App>>,
+    Path(StandingPath { board, window }): Path<StandingPath>,
+    Query(params): Query<PeriodParams>,
+    caller: Caller,
+    freshness: Freshness,
+    Json(SubsetIdsBody { ids }, _): Json<SubsetIdsBody>,
+) -> Result<Response, Problem> {
+    let wrong = |detail| Problem::invalid(vec![FieldError::new("/ids", detail)]);
+    let view = &subset_view(&ids).map_err(wrong)?;
+    let request = &standing_request(&board, window, params.which(), (&caller, freshness))?;
+    let app = &*app;
+    let answer = async |freshness| {
+        let request = StandingRequest {
+            freshness,
+            ..request.clone()
+        };
+        let taken = app.memory.for_read(view.members.len()).await?;
+        let found = app.service.read(&request, view).await?;
+        Ok(Dated {
+            value: taken.write(&SubsetBody::new(&found))?.into_response(),
+            as_of: found.as_of,
+        })
+    };
+    freshness::answer(app, freshness, answer).await
 }
 
 /// Read what a standing amounts to.
@@ -159,17 +229,16 @@ pub async fn subset(
 /// estimate, which is read right after the rest.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/stats", tag = "standings", operation_id = "get_stats",
-    params(StandingPath, StatsParams, ReadHeaders),
+    params(StandingPath, PeriodParams, ReadHeaders),
     responses(
         (status = 200, description = "What it amounts to", body = StatsBody, headers(("ETag" = String, description = "Of this content"), ("Cache-Control" = String, description = "`no-cache` while the standing can change"), ("Max-Staleness-Ms" = u64, description = "From a replica: how many milliseconds old it is at the most"))),
         (status = 304, description = "Nothing has changed"),
-        (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 422, description = "`unknown-window`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`board-not-found`, `unknown-window`", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
 pub async fn stats(
     State(app): State<Arc<App>>,
-    read: Read<StatsParams>,
+    read: Read<PeriodParams>,
 ) -> Result<Response, Problem> {
     let render = |found: &_, taken| Rendered::new(&StatsBody::new(found), taken);
     show(&app, &read, (&StatsView, 0), render).await

@@ -75,11 +75,12 @@ impl Precondition {
 }
 
 impl Service {
-    /// Up to `count` boards in the order of their ids, behind `after`.
+    /// The boards with this tag, if one is given, among the next `count` in the order of their ids, behind `after`.
     pub async fn list_boards(
         &self,
         after: Option<&BoardId>,
         count: usize,
+        tag: Option<&str>,
     ) -> Result<Listed, Error> {
         // One more than wanted tells whether there is a next part.
         let mut ids = self.engine.store.board_ids(after, count + 1).await?;
@@ -97,8 +98,10 @@ impl Service {
             .buffered(LOADS_MAX)
             .collect()
             .await;
+        let has_tag = |board: &Board| tag.is_none_or(|tag| board.definition.tags.contains(tag));
         for (id, board) in read {
             match board {
+                Ok(board) if !has_tag(&board) => {}
                 Ok(board) => listed.boards.push(board),
                 // It was deleted just now.
                 Err(Error::BoardNotFound(_)) => {}

@@ -10,10 +10,12 @@ use crate::domain::board::{Board, FieldError};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::score::Score;
 use crate::domain::shard::Shard;
+use crate::domain::time::Timestamp;
+use crate::engine::merge::Merged;
 use crate::engine::reader::{ReadError, Reader};
 use crate::engine::{ATTEMPTS_MAX, LiveBoard};
 use crate::store::initial::{CALL_MEMBERS_MAX, Initialized};
-use crate::store::standings::Page;
+use crate::store::standings::{Entry, Mark};
 use crate::store::{Freshness, Versioned};
 
 /// The most members of one request.
@@ -24,8 +26,12 @@ pub const INITIAL_MAX: usize = 10_000;
 pub struct FoundInitial {
     /// The board.
     pub live: Arc<LiveBoard>,
-    /// The scores, best first.
-    pub page: Arc<Page>,
+    /// How many members have one.
+    pub total: u64,
+    /// Some of them, best first.
+    pub entries: Vec<Entry>,
+    /// Where the next part begins; `None`: this was the last.
+    pub next: Option<String>,
 }
 
 impl Service {
@@ -84,25 +90,60 @@ impl Service {
         Ok(Some(count))
     }
 
-    /// Reads initial scores: `size` of them, behind the first `offset`.
+    /// Reads initial scores: up to `count` of them, from where the part before ended (`next`).
     pub async fn initial_scores(
         &self,
         id: &BoardId,
-        offset: u64,
-        size: u64,
+        after: Option<&str>,
+        count: usize,
     ) -> Result<FoundInitial, Error> {
         for _ in 0..ATTEMPTS_MAX {
             let live = self.engine.live_board(id).await?;
-            let standing = live.board.initial_scores();
+            let begin = match after {
+                Some(cursor) => behind(&live.board, cursor)?,
+                None => Mark::FIRST,
+            };
             let reader = Reader::new(&self.engine, &live, Freshness::Current);
-            match reader.page(standing, offset, size, None).await {
-                Ok(page) => return Ok(FoundInitial { live, page }),
-                Err(ReadError::Retry) => {}
+            let list = Merged::new(&reader, live.board.initial_scores());
+            // One more than wanted tells whether there is a next part.
+            let read = Box::pin(list.list_from(&begin, count as u64 + 1)).await;
+            let (total, mut entries) = match read {
+                Ok(read) => read,
+                Err(ReadError::Retry) => continue,
                 Err(ReadError::Failed(error)) => return Err(error),
-            }
+            };
+            let is_more = entries.len() > count;
+            entries.truncate(count);
+            let next = entries.last().filter(|_| is_more);
+            let next = next.map(|entry| cursor(&live.board, entry));
+            return Ok(FoundInitial {
+                live,
+                total,
+                entries,
+                next,
+            });
         }
         Err(Error::busy())
     }
+}
+
+/// Where the list goes on behind an entry, as clients send it back.
+fn cursor(board: &Board, entry: &Entry) -> String {
+    let score = entry.score.shown(board.definition.decimals);
+    format!("{score}:{}", entry.member)
+}
+
+/// The place that a [`cursor`] names: the entry need not be there any more.
+fn behind(board: &Board, cursor: &str) -> Result<Mark, Error> {
+    let parsed = cursor.split_once(':').and_then(|(score, member)| {
+        let score = Score::parse(score, board.definition.decimals).ok()?;
+        let member = MemberId::parse(member).ok()?;
+        Some(Mark::behind(board, score, Timestamp::MIN, &member))
+    });
+    parsed.ok_or_else(|| Error::InvalidParameter {
+        name: "after",
+        detail: "is not what `next` of the part before says".to_owned(),
+    })
 }
 
 /// What a call sets.

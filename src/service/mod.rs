@@ -7,6 +7,7 @@ pub mod events;
 pub mod initial;
 pub mod member;
 pub mod page;
+pub mod percentile;
 pub mod period;
 pub mod quotas;
 pub mod shards;

@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use super::Error;
 use super::standing::{Attempt, View};
+use crate::domain::board::Board;
 use crate::domain::ids::MemberId;
+use crate::domain::score::Score;
 use crate::domain::series::Standing;
 use crate::engine::merge::Merged;
 use crate::engine::reader::{ReadError, Reader};
-use crate::store::standings::{Page, Query};
+use crate::store::standings::{Page, Query, Selection};
 use crate::store::voters::Voters;
 
 /// The most entries of a page.
@@ -20,12 +23,26 @@ pub const PAGE_MAX: u64 = 1_000_000_000;
 /// Which page.
 #[derive(Clone, Debug)]
 pub struct PageView {
+    /// Of which entries.
+    pub entries: Entries,
     /// From 1.
     pub page: u64,
     /// Entries per page.
     pub size: u64,
     /// Whose own entry comes along.
     pub member: Option<MemberId>,
+}
+
+/// Which entries pages are made of. Scores are texts of JSON numbers, since only the board knows its decimals.
+#[derive(Clone, Debug, Default)]
+pub enum Entries {
+    /// All.
+    #[default]
+    All,
+    /// Those from the smallest score to the greatest, both included.
+    Between([Option<String>; 2]),
+    /// Half of them ahead of a score, the others from it on; there is one such page.
+    Around(String),
 }
 
 /// A page.
@@ -44,32 +61,76 @@ impl View for PageView {
         if attempt.target.is_expired {
             return Ok(FoundPage::default());
         }
-        let offset = (self.page - 1) * self.size;
+        let selection = self.selection(&attempt.live.board)?;
         let member = self.member.as_ref();
         let (reader, standing) = (&attempt.reader, attempt.target.standing);
-        let page = reader.page(standing, offset, self.size, member).await?;
+        let page = reader.page(standing, selection, self.size, member).await?;
         let voters = attempt.voters_of_page(&page).await?;
         Ok(FoundPage { page, voters })
     }
 }
 
+impl PageView {
+    /// Its number among the pages of its entries, if there are several.
+    pub fn number(&self) -> Option<u64> {
+        match self.entries {
+            Entries::All | Entries::Between(_) => Some(self.page),
+            Entries::Around(_) => None,
+        }
+    }
+
+    fn selection(&self, board: &Board) -> Result<Selection, Error> {
+        let offset = (self.page - 1) * self.size;
+        match &self.entries {
+            Entries::All => Ok(Selection::Behind(offset)),
+            Entries::Around(score) => {
+                let score = score_of(board, "around_score", score)?;
+                Ok(Selection::around(board, score, self.size / 2))
+            }
+            Entries::Between([from, to]) => {
+                let from = from
+                    .as_ref()
+                    .map(|from| score_of(board, "from_score", from));
+                let to = to.as_ref().map(|to| score_of(board, "to_score", to));
+                let (from, to) = (from.transpose()?, to.transpose()?);
+                if from.zip(to).is_some_and(|(from, to)| from > to) {
+                    return Err(Error::InvalidParameter {
+                        name: "to_score",
+                        detail: "is less than `from_score`".to_owned(),
+                    });
+                }
+                Ok(Selection::between(board, [from, to], offset))
+            }
+        }
+    }
+}
+
+/// The score that a parameter names.
+fn score_of(board: &Board, name: &'static str, text: &str) -> Result<Score, Error> {
+    let score = Score::parse(text, board.definition.decimals);
+    score.map_err(|error| Error::InvalidParameter {
+        name,
+        detail: error.to_string(),
+    })
+}
+
 impl Reader<'_> {
-    /// Reads `count` entries of a standing behind the first `offset`, and the entry of `member`.
+    /// Reads `count` entries of a standing, and the entry of `member`.
     pub(super) async fn page(
         &self,
         standing: Standing,
-        offset: u64,
+        selection: Selection,
         count: u64,
         member: Option<&MemberId>,
     ) -> Result<Arc<Page>, ReadError> {
         let [shard] = &self.live.shards[..] else {
             let merged = Merged::new(self, standing);
-            let page = Box::pin(merged.page(offset, count, member)).await?;
+            let page = Box::pin(merged.page(selection, count, member)).await?;
             return Ok(Arc::new(page));
         };
         let query = Query::Page {
             standing,
-            offset,
+            selection,
             count,
             member: member.cloned(),
         };

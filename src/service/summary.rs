@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use futures::future::try_join_all;
 
-use super::page::PageView;
+use super::page::{Entries, PageView};
 use super::period::{Choice, Target};
 use super::standing::StandingRequest;
 use super::{Error, Service};
@@ -30,6 +30,7 @@ impl Service {
     /// Sums up a board. Each window is read by itself: they are no snapshot.
     pub async fn summarize(&self, id: &BoardId, freshness: Freshness) -> Result<Summary, Error> {
         let view = PageView {
+            entries: Entries::All,
             page: 1,
             size: 1,
             member: None,

@@ -14,7 +14,7 @@
 //! | `st:{b}:1:s:base-day:2026-11-21` | the same without what was carried over, for rolling windows |
 //! | `st:{b}:1:d:last-7-days:2026-11-21`, `st:{b}:1:d:initial-day:2026-11-21` | [`Kind::Derived`] |
 //! | `st:{b}:1:i:initial-scores:all` | [`Kind::InitialScores`] |
-//! | `st:{b}:1:s:real-day:2026-11-21`, … | the same as without `real-`, without weights |
+//! | `st:{b}:1:s:raw-day:2026-11-21`, … | the same as without `raw-`, without weights |
 //! | …`:members`, …`:scores`, …`:total` | [`Kind::Members`], [`Kind::Distinct`], [`Kind::Total`] of a standing |
 //! | `st:{b}:1:state:last-7-days` | [`Kind::State`] of a derived series |
 //! | `st:{b}:1:turnout:day:2026-11-21` | [`Kind::Turnout`] |
@@ -191,7 +191,7 @@ pub fn take_apart(key: &str) -> Option<Name> {
 fn list_of(series: &str) -> Option<List> {
     let (series, epoch) = series.split_once('@').unwrap_or((series, "0"));
     let _: u64 = epoch.parse().ok()?;
-    let list = series.strip_prefix("real-").unwrap_or(series);
+    let list = series.strip_prefix("raw-").unwrap_or(series);
     let unit = |prefix| list.strip_prefix(prefix)?.parse().ok();
     if list == "initial-scores" {
         return Some(List::InitialScores);
@@ -214,8 +214,8 @@ pub fn standing_of(shard: &Shard, zset: &str) -> Option<Standing> {
     let (_code, name) = name_in(shard, zset)?.split_once(':')?;
     let (series, key) = name.split_once(':')?;
     let list = list_of(series)?;
-    let track = if series.starts_with("real-") {
-        Track::Real
+    let track = if series.starts_with("raw-") {
+        Track::Raw
     } else {
         Track::Shown
     };
@@ -360,7 +360,7 @@ pub fn state(shard: &Shard, series: Series) -> String {
 fn series_name(shard: &Shard, series: Series) -> String {
     let track = match series.track {
         Track::Shown => "",
-        Track::Real => "real-",
+        Track::Raw => "raw-",
     };
     let window = series.window();
     match series.list {
@@ -527,10 +527,10 @@ mod tests {
         assert_eq!(
             keys(
                 &vote,
-                vote.series(Window::Period(Unit::Day), Track::Real),
+                vote.series(Window::Period(Unit::Day), Track::Raw),
                 at
             )[0],
-            "st:{run_hero}:7:s:real-day@2:2026-11-21"
+            "st:{run_hero}:7:s:raw-day@2:2026-11-21"
         );
         assert_eq!(
             standing(&vote, &vote.initial_scores()).next().unwrap(),
@@ -771,7 +771,7 @@ mod tests {
             List::Rolling(rolling),
             List::Initial(Unit::Day),
         ] {
-            for track in [Track::Shown, Track::Real] {
+            for track in [Track::Shown, Track::Raw] {
                 let series = Series { list, track };
                 let unit = series.window().unwrap().unit();
                 let period = vote.calendar.containing(unit, at);

@@ -103,6 +103,12 @@ groups! {
         SLICE: u8 = 6;
         /// How many entries are ahead of marks.
         POSITIONS: u8 = 7;
+        /// Entries with scores in a range.
+        BETWEEN: u8 = 8;
+        /// The entries around a score.
+        AROUND: u8 = 9;
+        /// The entry at a percentile.
+        PERCENTILE: u8 = 10;
         /// What an answer begins with where a standing is not complete. Otherwise: the number of members.
         INCOMPLETE: i64 = -1;
     }

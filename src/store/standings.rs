@@ -10,7 +10,7 @@ use fred::types::Value;
 use serde::Serialize;
 use tokio::sync::OnceCell;
 
-use super::args::{LayoutArgs, pack, ranking_name, shown_score};
+use super::args::{LayoutArgs, pack, ranking_name, shown_score, stored_score};
 use super::dispatch::{Freshness, Store};
 use super::protocol::queries;
 use super::reply::{Reply, require};
@@ -19,10 +19,10 @@ use super::{Dated, StoreError, Versioned, keys, script};
 use crate::domain::board::{Board, Order, Ranking};
 use crate::domain::ids::MemberId;
 use crate::domain::period::Period;
-use crate::domain::score::{SCORE_MAX, Score};
+use crate::domain::score::Score;
 use crate::domain::series::Standing;
 use crate::domain::shard::Shard;
-use crate::domain::ties::TieKey;
+use crate::domain::ties::{TIE_KEY_BYTES, TieKey};
 use crate::domain::time::Timestamp;
 
 /// One line of a standing.
@@ -43,6 +43,8 @@ pub struct Entry {
 pub struct Page {
     /// How many members the standing has.
     pub total: u64,
+    /// How many entries the list has that it is a part of.
+    pub listed: u64,
     /// The part.
     pub entries: Vec<Entry>,
     /// The entry of the member that was asked for, if it is one.
@@ -107,16 +109,42 @@ pub struct Mark {
 impl Mark {
     /// Ahead of all.
     pub const FIRST: Self = Self {
-        score: -SCORE_MAX - 1,
+        score: -(1 << 62),
         member: Bytes::new(),
     };
+    /// Behind all. A script holds these two exactly, and no sum of scores is beyond them.
+    pub const LAST: Self = Self {
+        score: 1 << 62,
+        member: Bytes::new(),
+    };
+
+    /// Ahead of all that have this stored score.
+    pub fn of(score: i64) -> Self {
+        Self {
+            score,
+            member: Bytes::new(),
+        }
+    }
 
     /// Ahead of all that have the same score.
     #[must_use]
     pub fn of_score(&self) -> Self {
+        Self::of(self.score)
+    }
+
+    /// Right behind a member that has reached this score then.
+    pub fn behind(board: &Board, score: Score, reached_at: Timestamp, member: &MemberId) -> Self {
+        let time = TieKey::new(board.definition.ties, reached_at).number();
+        let tie_key = if board.layout().prefixed {
+            &time.to_be_bytes()[size_of::<u64>() - TIE_KEY_BYTES..]
+        } else {
+            &[]
+        };
+        // No id has a zero byte: between a member and this mark there is none.
+        let member = [tie_key, member.as_str().as_bytes(), b"\0"].concat();
         Self {
-            score: self.score,
-            member: Bytes::new(),
+            score: stored_score(board, score),
+            member: member.into(),
         }
     }
 
@@ -141,7 +169,7 @@ impl Mark {
 pub struct Spread {
     /// How many members the standing has.
     pub total: u64,
-    /// How many of them are listed.
+    /// How many entries the list has that it is a part of.
     pub listed: u64,
     /// Positions, and what stands there.
     pub entries: Vec<(u64, Mark)>,
@@ -181,15 +209,62 @@ impl Sum for Amounts {
     }
 }
 
+/// Where in a standing a part of it lies. Scores are as they are stored, so that they grow with the rank.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Selection {
+    /// Behind the first so many entries.
+    Behind(u64),
+    /// Of the entries from one score to another, both included, behind the first so many.
+    Between {
+        /// The best score; `None`: without a bound.
+        first: Option<i64>,
+        /// The worst score.
+        last: Option<i64>,
+        /// How many are left out.
+        offset: u64,
+    },
+    /// From so many entries ahead of a score on.
+    Around {
+        /// The score.
+        score: i64,
+        /// How many entries that are better.
+        ahead: u64,
+    },
+    /// At the last entry that is ahead of this share of the others, in thousandths of a percent.
+    Percentile(u64),
+}
+
+impl Selection {
+    /// From the smallest score to the greatest, both included, behind the first `offset`.
+    pub fn between(board: &Board, scores: [Option<Score>; 2], offset: u64) -> Self {
+        let [from, to] = scores.map(|score| score.map(|score| stored_score(board, score)));
+        let (first, last) = match board.definition.order {
+            Order::Asc => (from, to),
+            Order::Desc => (to, from),
+        };
+        Self::Between {
+            first,
+            last,
+            offset,
+        }
+    }
+
+    /// From so many entries ahead of a score on.
+    pub fn around(board: &Board, score: Score, ahead: u64) -> Self {
+        let score = stored_score(board, score);
+        Self::Around { score, ahead }
+    }
+}
+
 /// What is asked of a board's standings.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Query {
-    /// `count` entries behind the first `offset`, and the entry of `member`.
+    /// `count` entries, and the entry of `member`.
     Page {
         /// Of this standing.
         standing: Standing,
-        /// How many entries are left out.
-        offset: u64,
+        /// Which.
+        selection: Selection,
         /// How many entries are wanted.
         count: u64,
         /// Whose own entry comes along.
@@ -328,6 +403,9 @@ struct ReadArgs<'a> {
 #[serde(untagged)]
 enum QueryArgs<'a> {
     Page(u8, usize, u64, u64, MemberArg<'a>),
+    Between(u8, usize, ScoreArg, ScoreArg, u64, u64, MemberArg<'a>),
+    Around(u8, usize, i64, u64, u64, MemberArg<'a>),
+    Percentile(u8, usize, u64),
     Member(u8, usize, &'a str, u64, usize),
     Subset(u8, usize, Vec<&'a str>),
     Amounts(u8, usize, Vec<usize>),
@@ -338,6 +416,19 @@ enum QueryArgs<'a> {
 
 /// A mark: score, tie key and id of the member.
 type MarkArgs<'a> = (i64, u64, &'a str);
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ScoreArg {
+    Bound(i64),
+    None(bool),
+}
+
+impl From<Option<i64>> for ScoreArg {
+    fn from(bound: Option<i64>) -> Self {
+        bound.map_or(Self::None(false), Self::Bound)
+    }
+}
 
 #[derive(Serialize)]
 #[serde(untagged)]
@@ -376,7 +467,7 @@ impl Encoder<'_> {
         match query {
             Query::Page {
                 standing,
-                offset,
+                selection,
                 count,
                 member,
             } => {
@@ -384,13 +475,7 @@ impl Encoder<'_> {
                     Some(member) => MemberArg::Named(member.as_str()),
                     None => MemberArg::None(false),
                 };
-                QueryArgs::Page(
-                    queries::PAGE,
-                    self.standing(standing),
-                    *offset,
-                    *count,
-                    member,
-                )
+                page_args(self.standing(standing), *selection, *count, member)
             }
             Query::Member {
                 standing,
@@ -437,6 +522,34 @@ impl Encoder<'_> {
                 let marks = marks.iter().map(|mark| mark.args(self.shard)).collect();
                 QueryArgs::Positions(queries::POSITIONS, self.standing(standing), marks)
             }
+        }
+    }
+}
+
+fn page_args(
+    standing: usize,
+    selection: Selection,
+    count: u64,
+    member: MemberArg<'_>,
+) -> QueryArgs<'_> {
+    match selection {
+        Selection::Behind(offset) => {
+            QueryArgs::Page(queries::PAGE, standing, offset, count, member)
+        }
+        Selection::Between {
+            first,
+            last,
+            offset,
+        } => {
+            let (first, last) = (first.into(), last.into());
+            let between = queries::BETWEEN;
+            QueryArgs::Between(between, standing, first, last, offset, count, member)
+        }
+        Selection::Around { score, ahead } => {
+            QueryArgs::Around(queries::AROUND, standing, score, ahead, count, member)
+        }
+        Selection::Percentile(thousandths) => {
+            QueryArgs::Percentile(queries::PERCENTILE, standing, thousandths)
         }
     }
 }
@@ -513,7 +626,9 @@ fn answer(board: &Board, query: &Query, reply: &mut Reply) -> Result<Answer, Sto
     }
     let total = require(u64::try_from(total).ok(), "a total is not negative")?;
     Ok(match query {
-        Query::Page { offset, .. } => Answer::Page(page(board, total, *offset, reply)?.into()),
+        Query::Page { selection, .. } => {
+            Answer::Page(page(board, total, *selection, reply)?.into())
+        }
         Query::Member { .. } if reply.is_empty() => Answer::Member(None),
         Query::Member { .. } => Answer::Member(Some(neighbourhood(board, total, reply)?.into())),
         Query::Subset { .. } => Answer::Subset(subset(board, total, reply)?.into()),
@@ -580,10 +695,19 @@ fn rank(reply: &mut Reply) -> Result<Option<u64>, StoreError> {
     Ok(Some(reply.count()?).filter(|rank| *rank > 0))
 }
 
-fn page(board: &Board, total: u64, offset: u64, reply: &mut Reply) -> Result<Page, StoreError> {
+fn page(
+    board: &Board,
+    total: u64,
+    selection: Selection,
+    reply: &mut Reply,
+) -> Result<Page, StoreError> {
     let first_rank = reply.count()?;
-    let entries = entries(board, offset, first_rank, &mut reply.list()?)?;
-    let mut me = reply.list()?;
+    let (mut flat, mut me) = (reply.list()?, reply.list()?);
+    let (offset, listed) = match selection {
+        Selection::Behind(offset) => (offset, board.listed(total)),
+        _ => (reply.count()?, reply.count()?),
+    };
+    let entries = entries(board, offset, first_rank, &mut flat)?;
     let me = if me.is_empty() {
         None
     } else {
@@ -592,6 +716,7 @@ fn page(board: &Board, total: u64, offset: u64, reply: &mut Reply) -> Result<Pag
     };
     Ok(Page {
         total,
+        listed,
         entries,
         me,
         ..Page::default()

@@ -37,8 +37,8 @@ async fn fill(world: &World, board: &str, definition: &Value) {
     world.client().define(board, definition.clone()).await;
     if definition.get("initial").is_some() {
         let scores = json!({"scores": {"ann": 5, "eve": 2}});
-        let path = format!("/v1/boards/{board}/initial");
-        world.client().put(&path, scores).await.expect(200);
+        let path = format!("/v1/boards/{board}/initial-scores");
+        world.client().patch(&path, scores).await.expect(200);
     }
     for (index, (member, today, yesterday)) in MEMBERS.into_iter().enumerate() {
         for (score, day) in [(today, 21), (yesterday, 20)] {
@@ -457,10 +457,10 @@ async fn nothing_is_found_amid_writes_and_large_standings_are_looked_at_part_by_
         let scores: BTreeMap<String, usize> =
             (0..900).map(|m| (format!("m{}", m * 2), m)).collect();
         for board in ["all", "short"] {
-            let path = format!("/v1/boards/{board}/initial");
+            let path = format!("/v1/boards/{board}/initial-scores");
             world
                 .client()
-                .put(&path, json!({"scores": scores}))
+                .patch(&path, json!({"scores": scores}))
                 .await
                 .expect(200);
         }
@@ -477,7 +477,7 @@ async fn nothing_is_found_amid_writes_and_large_standings_are_looked_at_part_by_
                     let score =
                         json!({"scores": {format!("m{}", random.below(1_700)): random.below(90)}});
                     client
-                        .put("/v1/boards/all/initial", score)
+                        .patch("/v1/boards/all/initial-scores", score)
                         .await
                         .expect(200);
                 }

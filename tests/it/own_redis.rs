@@ -390,7 +390,7 @@ async fn the_permissions_in_the_guide_are_enough() {
         take_one(client, board).await;
         let initial = json!({"scores": {"two": 5}});
         let put = client
-            .put(&format!("/v1/boards/{board}/initial"), initial)
+            .patch(&format!("/v1/boards/{board}/initial-scores"), initial)
             .await;
         assert!(put.status.is_success(), "{}", put.text);
         for path in ["all", "last-2-days", "all/members/one", "all/stats"] {

@@ -405,6 +405,41 @@ async fn reads_are_one_snapshot_and_name_their_version() {
     let found = Reply::List(vec![Reply::List(cid.to_vec()), none]);
     assert_eq!(subset.list(), [integer(3), found]);
 
+    // Two scores, a score, a percentile: rank of the first entry, entries, position of the first, entries in the range.
+    for (query, first_rank, entries, position, listed) in [
+        (
+            json!([8, 1, -9, -5, 1, 9, false]),
+            2,
+            &["ann", "-5"][..],
+            1,
+            2,
+        ),
+        (
+            json!([8, 1, false, -6, 0, 9, false]),
+            1,
+            &["bob", "-9"],
+            0,
+            1,
+        ),
+        (json!([8, 1, -8, -6, 0, 9, false]), 0, &[], 3, 0),
+        (
+            json!([9, 1, -5, 1, 2, false]),
+            1,
+            &["bob", "-9", "ann", "-5"],
+            0,
+            3,
+        ),
+        (json!([9, 1, 0, 1, 2, false]), 3, &["cid", "-4"], 2, 3),
+        (json!([10, 1, 50_000]), 2, &["ann", "-5"], 1, 3),
+        (json!([10, 1, 50_001]), 1, &["bob", "-9"], 0, 3),
+    ] {
+        let selected = ask(query.clone()).await;
+        let (entries, none) = (Reply::texts(entries), Reply::List(Vec::new()));
+        let [first_rank, position, listed] = [first_rank, position, listed].map(integer);
+        let expected = [integer(3), first_rank, entries, none, position, listed];
+        assert_eq!(selected.list(), expected, "{query}");
+    }
+
     redis.run(&[b"HSET", b"st:{b}", b"version", b"1-2"]).await;
     assert_eq!(ask(json!([1, 1, 0, 10, false])).await.text(), "STALE");
 }

@@ -70,8 +70,14 @@ pub struct PageBody {
     /// How many members it has, also those that `keep_top` does not list.
     #[schema(example = 1234)]
     pub total: u64,
-    /// The page, from 1.
-    pub page: u64,
+    /// How many entries all pages have together: as many as `total`, unless `keep_top` cuts the list, or `from_score` and
+    /// `to_score` do.
+    #[schema(example = 1000)]
+    pub listed: u64,
+    /// The page, from 1; not there with `around_score`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub page: Option<u64>,
     /// Entries per page.
     pub size: u64,
     /// The entries, in order; none behind the last page.
@@ -155,6 +161,24 @@ pub struct SubsetEntryBody {
     pub entry: EntryBody,
 }
 
+/// The entry at a percentile of a standing.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = AtPercentile)]
+pub struct PercentileBody {
+    /// Which standing.
+    #[serde(flatten)]
+    pub standing: StandingBody,
+    /// How many members the standing has, also those that `keep_top` does not list.
+    #[schema(example = 1234)]
+    pub total: u64,
+    /// What was asked for.
+    #[schema(value_type = f64, minimum = 0, maximum = 100, example = 90)]
+    pub percentile: ShownScore,
+    /// The last entry that is ahead of so many percent of the others; null if nobody is there, or nobody who is listed.
+    #[schema(required = true)]
+    pub entry: Option<EntryBody>,
+}
+
 /// Some members of a standing.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Subset)]
@@ -206,7 +230,7 @@ impl EntryBody {
 }
 
 impl StandingBody {
-    fn new(board: &str, target: &Target) -> Self {
+    pub(super) fn new(board: &str, target: &Target) -> Self {
         Self {
             board: board.to_owned(),
             window: target.window.to_string(),
@@ -229,7 +253,8 @@ impl PageBody {
         Self {
             standing: StandingBody::new(board.id.as_str(), &found.target),
             total: page.total,
-            page: view.page,
+            listed: page.listed,
+            page: view.number(),
             size: view.size,
             entries,
             me: lines.next().map(line),
@@ -296,6 +321,21 @@ impl MemberBody {
             behind: behind.map(neighbour),
             around: listed,
             previous,
+        }
+    }
+}
+
+impl PercentileBody {
+    pub(super) fn new(percentile: ShownScore, found: &FoundIn<FoundPage>) -> Self {
+        let board = &found.live.board;
+        let FoundPage { page, voters } = &found.found;
+        let decimals = board.definition.decimals;
+        let entry = page.entries.first();
+        Self {
+            standing: StandingBody::new(board.id.as_str(), &found.target),
+            total: page.total,
+            percentile,
+            entry: entry.map(|entry| EntryBody::new(entry, decimals, voters.of(0))),
         }
     }
 }

@@ -1,24 +1,31 @@
 //! What a read of a standing asks for: its path, its query and its headers.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
-use axum::http::HeaderMap;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, Uri};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use utoipa::IntoParams;
 
-use crate::domain::series::Track;
+use crate::domain::ids::MemberId;
+use crate::domain::score::{Decimals, Score, ShownScore};
 use crate::engine::reader::Size;
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::extract::{Path, Query, board_id, bounded, choice, member_id};
-use crate::http::problem::Problem;
+use crate::http::problem::{INVALID_PARAMETER, Problem};
 use crate::service::member::{AROUND_MAX, MemberView};
-use crate::service::page::{PAGE_MAX, PAGE_SIZE, PAGE_SIZE_MAX, PageView};
+use crate::service::page::{Entries, PAGE_MAX, PAGE_SIZE, PAGE_SIZE_MAX, PageView};
+use crate::service::percentile::PercentileView;
 use crate::service::standing::StandingRequest;
+use crate::service::subset::{SUBSET_MAX, SubsetView};
 use crate::store::Freshness;
+
+/// How many decimals a percentile may have.
+const PERCENTILE_DECIMALS: u64 = 3;
 
 /// A read of one standing, taken apart.
 pub struct Read<P> {
@@ -28,6 +35,8 @@ pub struct Read<P> {
     pub params: P,
     /// The headers.
     pub headers: HeaderMap,
+    /// The address.
+    pub uri: Uri,
 }
 
 impl<P: ReadParams> FromRequestParts<Arc<App>> for Read<P> {
@@ -42,6 +51,7 @@ impl<P: ReadParams> FromRequestParts<Arc<App>> for Read<P> {
             request: standing_request(&board, window, params.which(), (&caller, freshness))?,
             params,
             headers: std::mem::take(&mut parts.headers),
+            uri: std::mem::take(&mut parts.uri),
         })
     }
 }
@@ -52,10 +62,10 @@ impl<P: ReadParams> FromRequestParts<Arc<App>> for Read<P> {
 pub struct StandingPath {
     /// The board's id
     #[param(example = "run_hero")]
-    board: String,
+    pub(super) board: String,
     /// One of the board's windows
     #[param(example = "day")]
-    window: String,
+    pub(super) window: String,
 }
 
 /// The member that a path names.
@@ -65,6 +75,15 @@ pub struct MemberPath {
     /// The member's id
     #[param(example = "999")]
     pub(super) member: String,
+}
+
+/// The percentile that a path names.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub struct PercentilePath {
+    /// From 0, the last entry, to 100, the first; with up to 3 decimals
+    #[param(value_type = f64, minimum = 0, maximum = 100, example = 90)]
+    pub(super) percentile: String,
 }
 
 /// The headers of a read.
@@ -80,8 +99,8 @@ pub struct ReadHeaders {
     cache_control: Option<String>,
 }
 
-/// Which of a window's standings: `key`, `at` and `track`.
-pub(super) type Which<'a> = (Option<&'a str>, Option<&'a str>, Option<Track>);
+/// Which of a window's standings: `key`, `at` and `raw`.
+pub(super) type Which<'a> = (Option<&'a str>, Option<&'a str>, bool);
 
 /// The parameters of a read.
 pub trait ReadParams: DeserializeOwned + Send + Sync {
@@ -104,14 +123,15 @@ macro_rules! read_params {
             /// The period that holds this instant; not together with `key`.
             #[param(format = DateTime)]
             at: Option<String>,
-            /// `real`: without weights and initial scores; needs the scope `configure`.
-            #[param(inline)]
-            track: Option<Track>,
+            /// `true`: the true count, without weights and initial scores; needs the scope `configure`.
+            #[serde(default)]
+            #[param(default = false)]
+            raw: bool,
         }
 
         impl ReadParams for $name {
             fn which(&self) -> Which<'_> {
-                (self.key.as_deref(), self.at.as_deref(), self.track)
+                (self.key.as_deref(), self.at.as_deref(), self.raw)
             }
         }
     };
@@ -129,6 +149,16 @@ read_params! {
         /// A member whose own entry comes along as `me`.
         #[param(max_length = 128)]
         pub(super) member: Option<String>,
+        /// Only entries with this score or a greater one. The pages are then made of these.
+        #[param(value_type = Option<f64>)]
+        pub(super) from_score: Option<String>,
+        /// Only entries with this score or a smaller one.
+        #[param(value_type = Option<f64>)]
+        pub(super) to_score: Option<String>,
+        /// The entries around this score: half of `size` ahead of it, and the others from it on. Not together with `page`,
+        /// `from_score` and `to_score`.
+        #[param(value_type = Option<f64>)]
+        pub(super) around_score: Option<String>,
     }
 }
 
@@ -144,7 +174,7 @@ read_params! {
 read_params! {
     /// Which members, and in which period.
     SubsetParams {
-        /// 1 to 500 member ids, separated by commas. (A member whose id contains a comma can be read alone.)
+        /// 1 to 500 member ids, separated by commas. `POST …/members/query` takes ids that contain commas.
         #[param(value_type = Vec<String>, style = Form, explode = false, min_items = 1, max_items = 500, example = json!(["999", "alice"]))]
         pub(super) ids: String,
     }
@@ -152,21 +182,33 @@ read_params! {
 
 read_params! {
     /// Which period.
-    StatsParams {}
+    PeriodParams {}
+}
+
+read_params! {
+    /// Which boards, and which of their standings.
+    AcrossParams {
+        /// 1 to 100 boards, separated by commas.
+        #[param(value_type = Vec<String>, style = Form, explode = false, min_items = 1, max_items = 100, example = json!(["run_hero"]))]
+        pub(super) boards: String,
+        /// The window.
+        #[param(example = "day")]
+        pub(super) window: String,
+    }
 }
 
 /// Which standing a request names.
 pub(super) fn standing_request(
     board: &str,
     window: String,
-    (key, at, track): Which<'_>,
+    (key, at, is_raw): Which<'_>,
     (caller, freshness): (&Caller, Freshness),
 ) -> Result<StandingRequest, Problem> {
     Ok(StandingRequest {
         board: board_id(board)?,
         window,
         choice: choice(key, at)?,
-        track: caller.track(track)?,
+        track: caller.track(is_raw)?,
         freshness,
         size: Size::Small,
     })
@@ -178,9 +220,44 @@ pub(super) fn page_view(
     member: Option<&str>,
 ) -> Result<PageView, Problem> {
     Ok(PageView {
+        entries: Entries::All,
         page: bounded("page", page, 1, 1, PAGE_MAX)?,
         size: bounded("size", size, PAGE_SIZE, 1, PAGE_SIZE_MAX)?,
         member: member.map(member_id).transpose()?,
+    })
+}
+
+impl PageParams {
+    pub(super) fn view(&self) -> Result<PageView, Problem> {
+        let view = page_view(self.page, self.size, self.member.as_deref())?;
+        let between = [self.from_score.clone(), self.to_score.clone()];
+        let is_bounded = between.iter().any(Option::is_some);
+        let entries = match &self.around_score {
+            Some(_) if is_bounded || self.page.is_some() => {
+                let detail =
+                    "around_score: can't be combined with `page`, `from_score` or `to_score`";
+                return Err(Problem::new(INVALID_PARAMETER, detail));
+            }
+            Some(score) => Entries::Around(score.clone()),
+            None if is_bounded => Entries::Between(between),
+            None => Entries::All,
+        };
+        Ok(PageView { entries, ..view })
+    }
+}
+
+/// The percentile of a path, and how it is shown.
+pub(super) fn percentile_view(text: &str) -> Result<(PercentileView, ShownScore), Problem> {
+    let read = || {
+        let decimals = Decimals::try_from(PERCENTILE_DECIMALS).ok()?;
+        let percentile = Score::parse(text, decimals).ok()?;
+        let thousandths = u64::try_from(percentile.scaled()).ok()?;
+        let view = (thousandths <= 100_000).then_some(PercentileView { thousandths });
+        Some((view?, percentile.shown(decimals)))
+    };
+    read().ok_or_else(|| {
+        let detail = "percentile: must be from 0 to 100, with up to 3 decimals";
+        Problem::new(INVALID_PARAMETER, detail)
     })
 }
 
@@ -190,6 +267,18 @@ pub(super) fn member_view(member: &str, around: Option<u64>) -> Result<MemberVie
         member: member_id(member)?,
         around: around.transpose()?,
     })
+}
+
+/// Some members, each once; the error is what is wrong with how many there are.
+pub(super) fn subset_view(members: &[MemberId]) -> Result<SubsetView, String> {
+    let mut named = HashSet::new();
+    let distinct = members.iter().filter(|member| named.insert(*member));
+    let members: Vec<MemberId> = distinct.cloned().collect();
+    if (1..=SUBSET_MAX).contains(&members.len()) {
+        Ok(SubsetView { members })
+    } else {
+        Err(format!("must be 1 to {SUBSET_MAX} members"))
+    }
 }
 
 /// How many entries a page has at the most.

@@ -1,4 +1,4 @@
-//! Many pages and members in one request.
+//! Many standings in one request.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -7,86 +7,126 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::openapi::schema::{
+    Components, Discriminator, ObjectBuilder, OneOfBuilder, Schema, Type,
+};
+use utoipa::openapi::{OpenApi, Ref, RefOr};
+use utoipa::{Modify, ToSchema};
 
-use super::answers::{MemberBody, PageBody};
-use super::params::{entries_of_member, entries_of_page, member_view, page_view, standing_request};
+use super::answers::{MemberBody, PageBody, StatsBody, SubsetBody};
+use super::params::{
+    entries_of_member, entries_of_page, member_view, page_view, standing_request, subset_view,
+};
 use crate::domain::board::FieldError;
 use crate::domain::ids::BoardId;
-use crate::domain::series::Track;
 use crate::engine::reader::Size;
 use crate::http::App;
 use crate::http::auth::Caller;
-use crate::http::extract::Json;
+use crate::http::extract::{Json, member_id};
 use crate::http::freshness;
 use crate::http::memory::SMALL_ENTRIES_MAX;
-use crate::http::problem::{Problem, ProblemBody};
-use crate::service::standing::StandingRequest;
+use crate::http::problem::{INVALID_PARAMETER, Problem, ProblemBody};
+use crate::service::standing::{FoundIn, StandingRequest, View};
+use crate::service::stats::StatsView;
 use crate::store::{Dated, Freshness};
+
+/// Who asks, and how fresh the answers have to be.
+type How<'a> = (&'a Caller, Freshness);
+/// The answer to one query, and as of when it is.
+type Answered = Result<(QueryResult, Option<Instant>), Problem>;
 
 /// The most queries of one request.
 const QUERIES_MAX: usize = 100;
 /// The most entries that the queries of one request ask for, all together.
 const QUERY_ENTRIES_MAX: usize = 10_000;
 
-/// One query: a page, or with `type: member` one member.
-#[derive(Clone, Debug, Deserialize, ToSchema)]
-#[serde(tag = "type", rename_all = "lowercase", deny_unknown_fields)]
-#[schema(as = Query)]
-pub enum QueryBody {
+/// Queries, each with what names the standing.
+macro_rules! queries {
+    ($($(#[$doc:meta])* $name:ident { $($fields:tt)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug, Deserialize, ToSchema)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            /// The board.
+            #[schema(example = "run_hero")]
+            board: String,
+            /// The window.
+            #[schema(example = "day")]
+            window: String,
+            /// The period, by its key; `current` or `previous`.
+            #[serde(default)]
+            key: Option<String>,
+            /// The period that holds this instant; not together with `key`.
+            #[serde(default)]
+            #[schema(format = DateTime)]
+            at: Option<String>,
+            /// `true`: the true count, without weights and initial scores; needs the scope `configure`.
+            #[serde(default)]
+            raw: bool,
+            $($fields)*
+        }
+
+        impl $name {
+            fn request(&self, (caller, freshness): How<'_>, size: Size) -> Result<StandingRequest, Problem> {
+                caller.require_board(BoardId::parse(&self.board).ok().as_ref())?;
+                let which = (self.key.as_deref(), self.at.as_deref(), self.raw);
+                let request = standing_request(&self.board, self.window.clone(), which, (caller, freshness))?;
+                Ok(StandingRequest { size, ..request })
+            }
+        }
+    )*};
+}
+
+queries! {
     /// A page of a standing.
-    Page {
-        /// The board.
-        #[schema(example = "run_hero")]
-        board: String,
-        /// The window.
-        #[schema(example = "day")]
-        window: String,
-        /// As in the route of a page.
+    PageQuery {
+        /// The page, from 1.
         #[serde(default)]
-        key: Option<String>,
-        /// As in the route of a page.
-        #[serde(default)]
-        at: Option<String>,
-        /// As in the route of a page.
-        #[serde(default)]
-        track: Option<Track>,
-        /// As in the route of a page.
-        #[serde(default)]
-        #[schema(minimum = 1, maximum = 1_000_000_000_u64)]
+        #[schema(minimum = 1, maximum = 1_000_000_000_u64, default = 1)]
         page: Option<u64>,
-        /// As in the route of a page.
+        /// Entries per page.
         #[serde(default)]
-        #[schema(minimum = 1, maximum = 1000)]
+        #[schema(minimum = 1, maximum = 1000, default = 50)]
         size: Option<u64>,
-        /// As in the route of a page.
+        /// A member whose own entry comes along as `me`.
         #[serde(default)]
         member: Option<String>,
-    },
+    }
+
     /// One member of a standing.
-    Member {
-        /// The board.
-        #[schema(example = "run_hero")]
-        board: String,
-        /// The window.
-        #[schema(example = "day")]
-        window: String,
-        /// As in the route of a member.
-        #[serde(default)]
-        key: Option<String>,
-        /// As in the route of a member.
-        #[serde(default)]
-        at: Option<String>,
-        /// As in the route of a member.
-        #[serde(default)]
-        track: Option<Track>,
+    MemberQuery {
         /// Who.
         member: String,
-        /// As in the route of a member.
+        /// How many neighbours on each side come along.
         #[serde(default)]
         #[schema(minimum = 0, maximum = 100)]
         around: Option<u64>,
-    },
+    }
+
+    /// Some members of a standing.
+    SubsetQuery {
+        /// 1 to 500 ids.
+        #[schema(min_items = 1, max_items = 500)]
+        ids: Vec<String>,
+    }
+
+    /// What a standing amounts to.
+    StatsQuery {}
+}
+
+/// One query.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(tag = "type", rename_all = "lowercase")]
+#[schema(as = Query)]
+pub enum QueryBody {
+    /// A page.
+    Page(PageQuery),
+    /// One member.
+    Member(MemberQuery),
+    /// Some members.
+    Subset(SubsetQuery),
+    /// What it amounts to.
+    Stats(StatsQuery),
 }
 
 /// Many queries.
@@ -95,21 +135,32 @@ pub enum QueryBody {
 pub struct Queries {
     /// The queries; each is answered by itself, and they are not one snapshot. Together they ask for 10,000 entries at the
     /// most: a page for its `size`, and one more with `member`; a member for one and twice its `around`, which counts as 1
-    /// at least.
+    /// at least; a subset for each of its `ids`.
     #[schema(min_items = 1, max_items = 100)]
     pub queries: Vec<QueryBody>,
 }
 
-/// The answer to one query.
+/// The answer to one query, with the query's `type`; or `problem`.
 #[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
+#[serde(tag = "type", rename_all = "lowercase")]
 pub enum QueryResult {
     /// To a query of type `page`.
     Page(Box<PageBody>),
     /// To a query of type `member`.
     Member(Box<MemberBody>),
-    /// Why there is no answer.
-    Problem(ProblemBody),
+    /// To a query of type `subset`.
+    Subset(SubsetBody),
+    /// To a query of type `stats`.
+    Stats(StatsBody),
+    /// There is no answer.
+    Problem(NoAnswer),
+}
+
+/// Why a query has no answer.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct NoAnswer {
+    /// Why.
+    pub problem: ProblemBody,
 }
 
 /// The answers, in the order of the queries.
@@ -123,21 +174,25 @@ impl QueryBody {
     /// How many entries are read for it at the most.
     fn entries(&self) -> usize {
         match self {
-            Self::Page { size, member, .. } => entries_of_page(*size, member.as_deref()),
-            Self::Member { around, .. } => entries_of_member(*around),
+            Self::Page(query) => entries_of_page(query.size, query.member.as_deref()),
+            Self::Member(query) => entries_of_member(query.around),
+            Self::Subset(query) => query.ids.len(),
+            Self::Stats(_) => 0,
         }
     }
 }
 
-/// Read many pages and members of any boards.
+/// Read many standings of any boards.
 ///
-/// Their entries are 10,000 at the most, all together.
+/// Pages, members, subsets and what standings amount to. Their entries are 10,000 at the most, all together.
 #[utoipa::path(
     post, path = "/v1/standings/query", tag = "standings", operation_id = "query_standings",
     params(("Cache-Control" = Option<String>, Header, description = "`no-cache`: not from a replica")),
     request_body(content = Queries, example = json!({"queries": [
         {"type": "page", "board": "run_hero", "window": "day", "size": 3},
-        {"type": "member", "board": "run_hero", "window": "week", "member": "999", "around": 2}]})),
+        {"type": "member", "board": "run_hero", "window": "week", "member": "999", "around": 2},
+        {"type": "subset", "board": "run_hero", "window": "week", "ids": ["999", "alice"]},
+        {"type": "stats", "board": "run_hero", "window": "all"}]})),
     responses(
         (status = 200, description = "An answer to each, in their order", body = QueryResults, headers(("Max-Staleness-Ms" = u64, description = "From a replica: how many milliseconds old the oldest answer is at the most"))),
         (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
@@ -175,7 +230,7 @@ async fn answers(
     app: &App,
     queries: &[QueryBody],
     entries: usize,
-    how: (&Caller, Freshness),
+    how: How<'_>,
 ) -> Result<Dated<Response>, Problem> {
     let size = if entries <= SMALL_ENTRIES_MAX {
         Size::Small
@@ -193,7 +248,9 @@ async fn answers(
                 oldest = oldest.into_iter().chain(as_of).min();
                 result
             }
-            Err(problem) => QueryResult::Problem(problem.item()),
+            Err(problem) => QueryResult::Problem(NoAnswer {
+                problem: problem.item(),
+            }),
         });
     }
     Ok(Dated {
@@ -203,48 +260,97 @@ async fn answers(
 }
 
 /// The answer to one query, and as of when it is.
-async fn answer(
-    app: &App,
-    query: &QueryBody,
-    how: (&Caller, Freshness),
-    size_in_all: Size,
-) -> Result<(QueryResult, Option<Instant>), Problem> {
-    let (QueryBody::Page {
-        board,
-        window,
-        key,
-        at,
-        track,
-        ..
-    }
-    | QueryBody::Member {
-        board,
-        window,
-        key,
-        at,
-        track,
-        ..
-    }) = query;
-    how.0.require_board(BoardId::parse(board).ok().as_ref())?;
-    let which = (key.as_deref(), at.as_deref(), *track);
-    let request = StandingRequest {
-        size: size_in_all,
-        ..standing_request(board, window.clone(), which, how)?
-    };
+async fn answer(app: &App, query: &QueryBody, how: How<'_>, size: Size) -> Answered {
     match query {
-        QueryBody::Page {
-            page, size, member, ..
-        } => {
-            let view = page_view(*page, *size, member.as_deref())?;
-            let found = app.service.read(&request, &view).await?;
-            let body = Box::new(PageBody::new(&view, &found));
-            Ok((QueryResult::Page(body), found.as_of))
+        QueryBody::Page(query) => {
+            let view = page_view(query.page, query.size, query.member.as_deref())?;
+            let body = |found: &_| QueryResult::Page(Box::new(PageBody::new(&view, found)));
+            read(app, &query.request(how, size)?, &view, body).await
         }
-        QueryBody::Member { member, around, .. } => {
-            let view = member_view(member, *around)?;
-            let found = app.service.read(&request, &view).await?;
-            let body = Box::new(MemberBody::new(&view, &found));
-            Ok((QueryResult::Member(body), found.as_of))
+        QueryBody::Member(query) => {
+            let view = member_view(&query.member, query.around)?;
+            let body = |found: &_| QueryResult::Member(Box::new(MemberBody::new(&view, found)));
+            read(app, &query.request(how, size)?, &view, body).await
+        }
+        QueryBody::Subset(query) => {
+            let ids: Result<Vec<_>, Problem> = query.ids.iter().map(|id| member_id(id)).collect();
+            let wrong = |detail| Problem::new(INVALID_PARAMETER, format!("ids: {detail}"));
+            let view = subset_view(&ids?).map_err(wrong)?;
+            let body = |found: &_| QueryResult::Subset(SubsetBody::new(found));
+            read(app, &query.request(how, size)?, &view, body).await
+        }
+        QueryBody::Stats(query) => {
+            let body = |found: &_| QueryResult::Stats(StatsBody::new(found));
+            read(app, &query.request(how, size)?, &StatsView, body).await
         }
     }
+}
+
+/// Reads a standing for one query, and makes its answer.
+async fn read<V: View>(
+    app: &App,
+    request: &StandingRequest,
+    view: &V,
+    body: impl Fn(&FoundIn<V::Found>) -> QueryResult,
+) -> Answered {
+    let found = app.service.read(request, view).await;
+    let found = found.map_err(|error| Problem::from(error).beyond_path())?;
+    Ok((body(&found), found.as_of))
+}
+
+/// Shows the unions as their discriminator tells them apart: each of their kinds has a schema of its own, with its `type`.
+pub struct QuerySchemas;
+
+impl Modify for QuerySchemas {
+    fn modify(&self, document: &mut OpenApi) {
+        let Some(components) = document.components.as_mut() else {
+            return;
+        };
+        let queries = ["page", "member", "subset", "stats"];
+        let results = ["page", "member", "subset", "stats", "problem"];
+        let unions = [
+            ("Query", &queries[..]),
+            ("QueryResult", &results),
+            ("BoardStanding", &["entry", "problem"]),
+        ];
+        for (union, kinds) in unions {
+            let mut refs = OneOfBuilder::new();
+            let mut discriminator = Discriminator::new("type");
+            let before = components.schemas.remove(union);
+            let Some(RefOr::T(Schema::OneOf(before))) = before else {
+                panic!("invariant: {union} is a union")
+            };
+            for (kind, variant) in kinds.iter().zip(before.items) {
+                let name = format!("{}{}{union}", kind[..1].to_uppercase(), &kind[1..]);
+                let schema = named(components, &name, kind, variant);
+                components.schemas.insert(name.clone(), schema);
+                let reference = Ref::from_schema_name(&name);
+                let mapping = &mut discriminator.mapping;
+                mapping.insert((*kind).to_owned(), reference.ref_location.clone());
+                refs = refs.item(reference);
+            }
+            let refs = refs
+                .description(before.description)
+                .discriminator(Some(discriminator));
+            components.schemas.insert(union.to_owned(), refs.into());
+        }
+    }
+}
+
+/// The schema of one kind of a union: where it has one of its own, this with `type`.
+fn named(
+    components: &mut Components,
+    name: &str,
+    kind: &str,
+    variant: RefOr<Schema>,
+) -> RefOr<Schema> {
+    let Some(RefOr::T(Schema::Object(mut own))) = components.schemas.remove(name) else {
+        return variant;
+    };
+    let tag = ObjectBuilder::new()
+        .schema_type(Type::String)
+        .enum_values(Some([kind]));
+    own.properties.insert("type".to_owned(), tag.into());
+    own.required.push("type".to_owned());
+    RefOr::T(Schema::Object(own))
 }

@@ -220,12 +220,8 @@ impl Answer {
                 self.json["request_id"],
                 self.headers["x-request-id"].to_str().unwrap()
             );
-            assert!(
-                self.json["type"]
-                    .as_str()
-                    .unwrap()
-                    .starts_with("/problems/")
-            );
+            let code = self.json["code"].as_str().unwrap();
+            assert_eq!(self.json["type"], format!("/problems/{code}"));
         }
     }
 

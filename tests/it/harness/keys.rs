@@ -55,7 +55,7 @@ fn unit_of(key: &str) -> String {
     let series = own.split(':').nth(2).unwrap();
     let (series, _) = series.split_once('@').unwrap_or((series, ""));
     let mut unit = series;
-    for prefix in ["real-", "base-"] {
+    for prefix in ["raw-", "base-"] {
         unit = unit.strip_prefix(prefix).unwrap_or(unit);
     }
     unit.to_owned()

@@ -156,7 +156,7 @@ async fn other_instances_hear_of_changes_without_being_asked() {
         .client
         .get("/v1/boards/b/standings/week")
         .await
-        .expect_problem(422, "unknown-window");
+        .expect_problem(404, "unknown-window");
     other.service.engine.refresh_boards().await.unwrap();
     other
         .client
@@ -438,7 +438,7 @@ async fn a_change_whose_maker_dies_before_it_is_announced_is_announced_by_anothe
         .client
         .get(week)
         .await
-        .expect_problem(422, "unknown-window");
+        .expect_problem(404, "unknown-window");
     finish().await;
     other.client.get(week).await.expect(200);
 
@@ -572,4 +572,46 @@ async fn a_dry_run_says_what_would_change_and_changes_nothing() {
     assert_eq!(after.json, before.json);
     assert_eq!(after.headers["etag"], before.headers["etag"]);
     client.get("/v1/boards/b/standings/day").await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn boards_are_found_by_their_tags() {
+    let world = World::start("2026-11-21T12:00:00Z").await;
+    let client = world.client();
+    for (board, tags) in [
+        ("a", json!(["red", "big"])),
+        ("b", json!([])),
+        ("c", json!(["red", "red", "große Preise"])),
+        ("d", json!(["big"])),
+    ] {
+        let definition = json!({"windows": ["day"], "tags": tags});
+        client.define(board, definition).await;
+    }
+    let list = async |query: &str| {
+        let path = format!("/v1/boards?{query}");
+        let list = client.get(&path).await.expect(200);
+        let boards = list["boards"].as_array().unwrap().iter();
+        let boards: Vec<&str> = boards
+            .map(|board| board["board"].as_str().unwrap())
+            .collect();
+        json!([boards, list["next"]])
+    };
+    assert_eq!(list("tag=red").await, json!([["a", "c"], null]));
+    assert_eq!(list("tag=gro%C3%9Fe%20Preise").await, json!([["c"], null]));
+    assert_eq!(list("tag=none").await, json!([[], null]));
+    assert_eq!(list("tag=red&limit=2").await, json!([["a"], "b"]));
+    assert_eq!(list("tag=big&limit=2&after=b").await, json!([["d"], null]));
+    let changed = json!({"tags": ["red"]});
+    client.patch("/v1/boards/b", changed).await.expect(200);
+    assert_eq!(list("tag=red&limit=3").await, json!([["a", "b", "c"], "c"]));
+    let many: Vec<String> = (0..17).map(|number| number.to_string()).collect();
+    for wrong in [
+        json!(many),
+        json!([""]),
+        json!(["a\n"]),
+        json!(["a".repeat(65)]),
+    ] {
+        let answer = client.patch("/v1/boards/b", json!({"tags": wrong})).await;
+        answer.expect_problem(422, "validation-failed");
+    }
 }

@@ -336,11 +336,11 @@ async fn what_is_not_there_is_not_found() {
     client
         .get("/v1/boards/b/standings/week")
         .await
-        .expect_problem(422, "unknown-window");
+        .expect_problem(404, "unknown-window");
     client
         .get("/v1/boards/b/standings/nonsense")
         .await
-        .expect_problem(422, "unknown-window");
+        .expect_problem(404, "unknown-window");
     for path in [
         "/",
         "/v1",

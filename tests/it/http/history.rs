@@ -250,7 +250,7 @@ async fn boards_are_listed_again_if_the_server_of_the_list_alone_has_gone_back()
     one.client
         .get("/v1/boards/c/standings/day")
         .await
-        .expect_problem(422, "unknown-window");
+        .expect_problem(404, "unknown-window");
     one.service.engine.refresh_boards().await.unwrap();
     one.client
         .get("/v1/boards/c/standings/day")

@@ -208,9 +208,13 @@ async fn many_standings_are_read_at_once() {
     let queries = json!({"queries": [
         {"type": "page", "board": "b", "window": "day", "size": 1, "member": "a"},
         {"type": "member", "board": "b", "window": "day", "member": "a"},
+        {"type": "subset", "board": "b", "window": "day", "ids": ["nobody", "a", "a"]},
+        {"type": "stats", "board": "b", "window": "day", "raw": true},
         {"type": "member", "board": "b", "window": "day", "member": "nobody"},
         {"type": "page", "board": "b", "window": "day", "size": 0},
-        {"type": "page", "board": "none", "window": "day"}
+        {"type": "page", "board": "none", "window": "day"},
+        {"type": "stats", "board": "b", "window": "week"},
+        {"type": "subset", "board": "b", "window": "day", "ids": []}
     ]});
     let client = world.client();
     let answer = client
@@ -218,28 +222,298 @@ async fn many_standings_are_read_at_once() {
         .await
         .expect(200);
     let results = answer["results"].as_array().unwrap();
-    let page = client
-        .get("/v1/boards/b/standings/day?size=1&member=a")
-        .await
-        .expect(200);
-    let member = client
-        .get("/v1/boards/b/standings/day/members/a")
-        .await
-        .expect(200);
-    assert_eq!(
-        (&results[0]["page"], &results[1]["member"]),
-        (&page, &member)
-    );
-    let kinds: Vec<&Value> = results[2..]
-        .iter()
-        .map(|result| &result["problem"]["type"])
+    for (result, (kind, path)) in results.iter().zip([
+        ("page", "day?size=1&member=a"),
+        ("member", "day/members/a"),
+        ("subset", "day/members?ids=nobody,a"),
+        ("stats", "day/stats"),
+    ]) {
+        let path = format!("/v1/boards/b/standings/{path}");
+        let mut alone = client.get(&path).await.expect(200);
+        alone["type"] = json!(kind);
+        assert_eq!(*result, alone);
+    }
+    let problems = results[4..].iter();
+    let problems: Vec<Value> = problems
+        .map(|result| {
+            json!([
+                result["type"],
+                result["problem"]["status"],
+                result["problem"]["code"]
+            ])
+        })
         .collect();
     assert_eq!(
-        kinds,
-        [
-            "/problems/member-not-found",
-            "/problems/invalid-parameter",
-            "/problems/board-not-found"
-        ]
+        json!(problems),
+        json!([
+            ["problem", 404, "member-not-found"],
+            ["problem", 400, "invalid-parameter"],
+            ["problem", 404, "board-not-found"],
+            ["problem", 422, "unknown-window"],
+            ["problem", 400, "invalid-parameter"],
+        ])
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_whose_ids_contain_commas_are_named_in_a_body() {
+    let events = [
+        ("a,b", 3, "2026-11-21T01:00:00Z"),
+        ("a", 2, "2026-11-21T01:00:00Z"),
+    ];
+    let world = world(json!({"windows": ["day"]}), &events).await;
+    let client = world.client();
+    let ask = async |period: &str, ids: Value| {
+        let path = format!("/v1/boards/b/standings/day/members/query{period}");
+        client.post(&path, json!({"ids": ids})).await
+    };
+    let found = ask("", json!(["b", "a", "a,b", "b"])).await.expect(200);
+    assert_eq!(found["entries"][0]["member"], "a,b");
+    assert_eq!(found["entries"][1]["rank"], 2);
+    assert_eq!(found["not_found"], json!(["b"]));
+    let before = ask("?key=previous", json!(["a"])).await.expect(200);
+    assert_eq!(before["not_found"], json!(["a"]));
+    let many = (0..500).map(|member| format!("m{member}"));
+    let mut many: Vec<String> = many.collect();
+    ask("", json!(many)).await.expect(200);
+    many.push("one more".to_owned());
+    for wrong in [json!(many), json!([]), json!([""]), json!("a")] {
+        ask("", wrong)
+            .await
+            .expect_problem(422, "validation-failed");
+    }
+    let path = "/v1/boards/b/standings/week/members/query";
+    let unknown = client.post(path, json!({"ids": ["a"]})).await;
+    unknown.expect_problem(404, "unknown-window");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_link_to_those_that_are_there() {
+    let events = ["a", "b", "c", "d", "e"].map(|member| (member, 1, "2026-11-21T01:00:00Z"));
+    let world = world(
+        json!({"windows": ["day"], "keep_top": 3, "score_min": 1}),
+        &events,
+    )
+    .await;
+    let client = world.client();
+    let mut path = "/v1/boards/b/standings/day?size=2&key=current".to_owned();
+    let mut members = Vec::new();
+    loop {
+        let answer = client.get(&path).await;
+        let links = answer.headers["link"].to_str().unwrap().to_owned();
+        let page = answer.expect(200);
+        assert_eq!((&page["total"], &page["listed"]), (&json!(5), &json!(3)));
+        let entries = page["entries"].as_array().unwrap();
+        members.extend(entries.iter().map(|entry| entry["member"].clone()));
+        let next = links.strip_suffix(">; rel=\"next\"");
+        let Some(next) = next.and_then(|links| links.strip_prefix('<')) else {
+            assert_eq!(links, "<?size=2&key=current&page=1>; rel=\"prev\"");
+            break;
+        };
+        path = format!("/v1/boards/b/standings/day{next}");
+    }
+    assert_eq!(members, ["a", "b", "c"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_is_found_on_many_boards() {
+    let world = world(
+        json!({"windows": ["day"], "decimals": 1}),
+        &[
+            ("a", 3, "2026-11-21T01:00:00Z"),
+            ("b", 9, "2026-11-20T01:00:00Z"),
+        ],
+    )
+    .await;
+    let client = world.client();
+    client.define("weeks", json!({"windows": ["week"]})).await;
+    let ask = async |query: &str| {
+        let path = format!("/v1/members/a/standings?{query}");
+        client.get(&path).await
+    };
+    let found = ask("boards=b,none,weeks,b&window=day").await.expect(200);
+    assert_eq!(found["member"], "a");
+    let one = client.get("/v1/boards/b/standings/day/members?ids=a").await;
+    let mut entry = one.expect(200)["entries"][0].clone();
+    entry.as_object_mut().unwrap().remove("position");
+    let standing = json!({"type": "entry", "board": "b", "window": "day", "key": "2026-11-21", "total": 1,
+        "starts_at": "2026-11-21T00:00:00Z", "ends_at": "2026-11-22T00:00:00Z", "entry": entry});
+    assert_eq!(found["standings"][0], standing);
+    assert_eq!(found["standings"][3], standing);
+    for (index, board, status, code) in [
+        (1, "none", 404, "board-not-found"),
+        (2, "weeks", 422, "unknown-window"),
+    ] {
+        let result = &found["standings"][index];
+        assert_eq!(
+            (&result["type"], &result["board"]),
+            (&json!("problem"), &json!(board))
+        );
+        let problem = &result["problem"];
+        assert_eq!(
+            (&problem["status"], &problem["code"]),
+            (&json!(status), &json!(code))
+        );
+    }
+    let before = ask("boards=b&window=day&key=previous").await.expect(200);
+    let before = &before["standings"][0];
+    assert_eq!(
+        (&before["total"], &before["entry"]),
+        (&json!(1), &Value::Null)
+    );
+    let many = ["b"; 101].join(",");
+    for wrong in [
+        &format!("boards={many}&window=day"),
+        "boards=b",
+        "window=day",
+    ] {
+        ask(wrong).await.expect_problem(400, "invalid-parameter");
+    }
+    ask(&format!("boards={}&window=day", &many[2..]))
+        .await
+        .expect(200);
+}
+
+/// What is found in a standing: members with their ranks, and two numbers.
+fn shown(found: &Value, numbers: [&str; 2]) -> Value {
+    let entries = found["entries"].as_array().unwrap().iter();
+    let entries: Vec<Value> = entries
+        .map(|entry| json!([entry["rank"], entry["member"]]))
+        .collect();
+    json!([entries, found[numbers[0]], found[numbers[1]]])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn entries_are_found_by_their_scores() {
+    let events = [
+        ("a", 9, "2026-11-21T00:00:00Z"),
+        ("b", 5, "2026-11-21T00:00:00Z"),
+        ("c", 5, "2026-11-21T01:00:00Z"),
+        ("d", 5, "2026-11-21T02:00:00Z"),
+        ("e", 2, "2026-11-21T00:00:00Z"),
+    ];
+    let best_first = json!({"windows": ["day"], "ranking": "dense"});
+    let world_of_best = world(best_first, &events).await;
+    let definition =
+        json!({"windows": ["day"], "order": "asc", "ranking": "competition", "shards": 3});
+    let world_of_least = world(definition, &events).await;
+    let read = async |world: &World, query: &str| {
+        let path = format!("/v1/boards/b/standings/day?{query}");
+        world.client().get(&path).await
+    };
+    let best = async |query: &str| {
+        shown(
+            &read(&world_of_best, query).await.expect(200),
+            ["listed", "page"],
+        )
+    };
+    let least = async |query: &str| {
+        shown(
+            &read(&world_of_least, query).await.expect(200),
+            ["listed", "page"],
+        )
+    };
+
+    let five = json!([[[2, "b"], [2, "c"], [2, "d"]], 3, 1]);
+    assert_eq!(best("from_score=5&to_score=5").await, five);
+    assert_eq!(best("from_score=3&to_score=8.00").await, five);
+    assert_eq!(
+        best("to_score=5&size=2&page=2").await,
+        json!([[[2, "d"], [3, "e"]], 4, 2])
+    );
+    assert_eq!(best("from_score=6").await, json!([[[1, "a"]], 1, 1]));
+    assert_eq!(best("from_score=10").await, json!([[], 0, 1]));
+    assert_eq!(best("from_score=6&page=2&size=1").await, json!([[], 1, 2]));
+    assert_eq!(
+        least("from_score=5&size=2&page=2").await,
+        json!([[[2, "d"], [5, "a"]], 4, 2])
+    );
+    assert_eq!(least("to_score=1").await, json!([[], 0, 1]));
+    let page = read(&world_of_best, "from_score=5&size=2&member=e&page=2").await;
+    let links = "<?from_score=5&size=2&member=e&page=1>; rel=\"prev\"";
+    assert_eq!(page.headers["link"], links);
+    assert_eq!(
+        page.expect(200)["me"]["rank"],
+        3,
+        "also of who is not among them"
+    );
+
+    assert_eq!(
+        best("around_score=5&size=3").await,
+        json!([[[1, "a"], [2, "b"], [2, "c"]], 5, null])
+    );
+    assert_eq!(
+        best("around_score=4&size=2").await,
+        json!([[[2, "d"], [3, "e"]], 5, null])
+    );
+    assert_eq!(
+        best("around_score=100&size=2").await,
+        json!([[[1, "a"], [2, "b"]], 5, null])
+    );
+    assert_eq!(
+        best("around_score=-1&size=4").await,
+        json!([[[2, "d"], [3, "e"]], 5, null])
+    );
+    assert_eq!(
+        least("around_score=5&size=3").await,
+        json!([[[1, "e"], [2, "b"], [2, "c"]], 5, null])
+    );
+    for wrong in [
+        "from_score=6&to_score=5",
+        "from_score=0.5",
+        "to_score=many",
+        "around_score=",
+        "around_score=1&page=1",
+        "around_score=1&to_score=2",
+        "around_score=9007199254740992",
+    ] {
+        read(&world_of_best, wrong)
+            .await
+            .expect_problem(400, "invalid-parameter");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_entry_at_a_percentile_is_ahead_of_so_many_of_the_others() {
+    let events: Vec<(String, i64)> = (1..=11)
+        .map(|number| (format!("m{number}"), number))
+        .collect();
+    let events: Vec<(&str, i64, &str)> = events
+        .iter()
+        .map(|(member, score)| (member.as_str(), *score, "2026-11-21T00:00:00Z"))
+        .collect();
+    for shards in [1, 4] {
+        let definition =
+            json!({"windows": ["day"], "shards": shards, "keep_top": 8, "score_min": 1});
+        let world = world(definition, &events).await;
+        let read = async |what: &str| {
+            let path = format!("/v1/boards/b/standings/day/at-percentile/{what}");
+            world.client().get(&path).await
+        };
+        for (percentile, member) in [
+            ("100", json!("m11")),
+            ("99.9", json!("m11")),
+            ("90", json!("m10")),
+            ("89.999", json!("m10")),
+            ("50", json!("m6")),
+            ("30", json!("m4")),
+            ("29", json!("m4")),
+            ("20", Value::Null),
+            ("0", Value::Null),
+        ] {
+            let found = read(percentile).await.expect(200);
+            assert_eq!(found["entry"]["member"], member, "{percentile}");
+            assert_eq!(found["total"], 11);
+            let shown = percentile.parse::<f64>().unwrap();
+            assert_eq!(found["percentile"].as_f64(), Some(shown));
+        }
+        let empty = read("50?key=previous").await.expect(200);
+        assert_eq!(
+            (&empty["total"], &empty["entry"]),
+            (&json!(0), &Value::Null)
+        );
+        for wrong in ["101", "-1", "x", "0.0001"] {
+            read(wrong).await.expect_problem(400, "invalid-parameter");
+        }
+    }
 }

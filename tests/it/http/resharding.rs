@@ -88,8 +88,12 @@ async fn a_board_that_moves_again_and_again_shows_what_one_that_stays_does() {
         if definition.get("initial").is_some() {
             let scores = json!({"scores": {"m1": 7, "m2": 2, "nobody": 5}});
             for board in BOARDS {
-                let path = format!("/v1/boards/{board}/initial");
-                world.client().put(&path, scores.clone()).await.expect(200);
+                let path = format!("/v1/boards/{board}/initial-scores");
+                world
+                    .client()
+                    .patch(&path, scores.clone())
+                    .await
+                    .expect(200);
             }
         }
         let mut sent: Vec<Value> = Vec::new();

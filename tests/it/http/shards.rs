@@ -126,6 +126,17 @@ pub async fn compare_all_of(
             read_of(world, boards, random, &what).await;
         }
     }
+    for score in [-1, 0, 1, 2, 3, 5, 40] {
+        let size = [1, 7, 50][random.below(3)];
+        let what = format!("{window}?around_score={score}&size={size}");
+        read_of(world, boards, random, &what).await;
+        let page = 1 + random.below(3);
+        let to = score + i64::try_from(random.below(3)).unwrap();
+        let what = format!("{window}?from_score={score}&to_score={to}&size={size}&page={page}");
+        read_of(world, boards, random, &what).await;
+        let what = format!("{window}/at-percentile/{}", random.below(101));
+        read_of(world, boards, random, &what).await;
+    }
     let ids: Vec<String> = (0..20)
         .map(|_| format!("m{}", random.below(members + 5)))
         .collect();
@@ -181,6 +192,23 @@ async fn a_page_of_one_shard_alone_is_found_too() {
     }
 }
 
+/// All initial scores that are listed, in parts.
+async fn initial_scores(client: &Client, board: &str) -> Vec<Value> {
+    let path = format!("/v1/boards/{board}/initial-scores");
+    let mut list = client.get(&format!("{path}?limit=7")).await.expect(200);
+    let mut scores = Vec::new();
+    loop {
+        scores.extend(list["entries"].as_array().unwrap().clone());
+        let Some(next) = list["next"].as_str() else {
+            return scores;
+        };
+        list = client
+            .get(&format!("{path}?limit=30&after={next}"))
+            .await
+            .expect(200);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn weights_initial_scores_and_short_lists_are_those_of_one_list() {
     let mut random = Random::new(3);
@@ -196,25 +224,19 @@ async fn weights_initial_scores_and_short_lists_are_those_of_one_list() {
     for (board, _) in BOARDS {
         let answer = world
             .client()
-            .put(
-                &format!("/v1/boards/{board}/initial"),
+            .patch(
+                &format!("/v1/boards/{board}/initial-scores"),
                 json!({"scores": scores}),
             )
             .await;
         assert_eq!(answer.expect(200)["members"], 200);
-        let path = format!("/v1/boards/{board}/initial?page=2&size=30");
-        let initial = world.client().get(&path);
-        assert_eq!(
-            initial.await.expect(200)["entries"]
-                .as_array()
-                .unwrap()
-                .len(),
-            30
-        );
+        let initial = initial_scores(world.client(), board).await;
+        assert_eq!(initial.len(), 100, "as many as are listed");
+        assert_eq!(initial, initial_scores(world.client(), BOARDS[0].0).await);
     }
     for window in ["day", "all"] {
         compare_everything(&world, &mut random, 650, window).await;
-        read(&world, &mut random, &format!("{window}?track=real")).await;
+        read(&world, &mut random, &format!("{window}?raw=true")).await;
     }
     world.set_time("2026-11-22T12:00:00Z");
     compare_everything(&world, &mut random, 650, "day").await;

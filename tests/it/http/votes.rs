@@ -21,13 +21,13 @@ async fn vote(client: &Client, member: &str, event: Value) -> Value {
     client.post("/v1/boards/v/events", body).await.expect(200)
 }
 
-async fn put_initial(client: &Client, scores: Value) -> Value {
+async fn set_initial(client: &Client, scores: Value) -> Value {
     let body = json!({"scores": scores});
-    let answer = client.put("/v1/boards/v/initial", body).await;
+    let answer = client.patch("/v1/boards/v/initial-scores", body).await;
     answer.expect(200)["members"].clone()
 }
 
-/// Reads something of a window: `day`, `day/stats?track=real`.
+/// Reads something of a window: `day`, `day/stats?raw=true`.
 async fn read(client: &Client, what: &str) -> Value {
     let path = format!("/v1/boards/v/standings/{what}");
     client.get(&path).await.expect(200)
@@ -60,7 +60,7 @@ async fn expect_no_traces(world: &World) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_vote_counts_by_its_weight_and_the_real_track_counts_it_once() {
+async fn a_vote_counts_by_its_weight_and_the_raw_track_counts_it_once() {
     let world = world(json!({
         "windows": ["day", "week", "last-2-days"], "carryover": {"week": 0.5}, "decimals": 1,
         "weight": {"default": 2, "members": {"alice": 3}}}))
@@ -79,34 +79,33 @@ async fn a_vote_counts_by_its_weight_and_the_real_track_counts_it_once() {
     }
 
     let shown = expected(&[("alice", 6.3), ("bob", 6.0)]);
-    let real = expected(&[("bob", 3.0), ("alice", 2.1)]);
+    let raw = expected(&[("bob", 3.0), ("alice", 2.1)]);
     for window in ["day", "week", "last-2-days"] {
         assert_eq!(scores(&read(client, window).await), shown, "{window}");
-        let page = read(client, &format!("{window}?track=real")).await;
-        assert_eq!(scores(&page), real, "{window}");
+        let page = read(client, &format!("{window}?raw=true")).await;
+        assert_eq!(scores(&page), raw, "{window}");
     }
     let next = "week?key=2026-11-23";
     // floor(1.65) + floor(1.5), and floor(0.55) + floor(0.5).
     assert_eq!(read(client, next).await["entries"][0]["score"], 3.1);
-    let page = read(client, &format!("{next}&track=real")).await;
+    let page = read(client, &format!("{next}&raw=true")).await;
     assert_eq!(scores(&page), expected(&[("bob", 1.5), ("alice", 1.0)]));
 
-    let alice = read(client, "day/members/alice?track=real").await;
+    let alice = read(client, "day/members/alice?raw=true").await;
     assert_eq!(
         (&alice["rank"], &alice["ahead"]["gap"]),
         (&json!(2), &json!(0.9))
     );
-    let both = read(client, "day/members?ids=alice,bob&track=real").await;
+    let both = read(client, "day/members?ids=alice,bob&raw=true").await;
     assert_eq!(both["entries"][1]["score"], 2.1);
-    let query =
-        json!({"queries": [{"type": "page", "board": "v", "window": "day", "track": "real"}]});
+    let query = json!({"queries": [{"type": "page", "board": "v", "window": "day", "raw": true}]});
     let results = client.post("/v1/standings/query", query).await.expect(200);
     assert_eq!(
-        scores(&results["results"][0]["page"]),
+        scores(&results["results"][0]),
         expected(&[("bob", 3.0), ("alice", 2.1)])
     );
     client
-        .get("/v1/boards/v/standings/day?track=true")
+        .get("/v1/boards/v/standings/day?raw=real")
         .await
         .expect_problem(400, "invalid-parameter");
 
@@ -130,7 +129,7 @@ async fn a_vote_counts_by_its_weight_and_the_real_track_counts_it_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_real_track_is_for_those_who_configure() {
+async fn the_raw_track_is_for_those_who_configure() {
     let world = World::with_keys(1, NOW, "read:a-reader,write:a-writer,admin:an-admin").await;
     let (read, write, admin) = (
         world.client().with_key("a-reader"),
@@ -147,26 +146,24 @@ async fn the_real_track_is_for_those_who_configure() {
         } else {
             ""
         };
-        let path = |track: &str| format!("/v1/boards/v/standings/{what}?track={track}{ids}");
-        read.get(&path("shown")).await.expect(200);
-        read.get(&path("real"))
-            .await
-            .expect_problem(403, "forbidden");
-        let refused = write.get(&path("real")).await;
+        let path = |raw: bool| format!("/v1/boards/v/standings/{what}?raw={raw}{ids}");
+        read.get(&path(false)).await.expect(200);
+        read.get(&path(true)).await.expect_problem(403, "forbidden");
+        let refused = write.get(&path(true)).await;
         refused.expect_problem(403, "forbidden");
-        admin.get(&path("real")).await.expect(200);
+        admin.get(&path(true)).await.expect(200);
     }
     let query = json!({"queries": [
-        {"type": "page", "board": "v", "window": "day", "track": "real"},
+        {"type": "page", "board": "v", "window": "day", "raw": true},
         {"type": "member", "board": "v", "window": "day", "member": "alice"}]});
     let answer = read
         .post("/v1/standings/query", query.clone())
         .await
         .expect(200);
     assert_eq!(answer["results"][0]["problem"]["status"], 403);
-    assert_eq!(answer["results"][1]["member"]["score"], 2);
+    assert_eq!(answer["results"][1]["score"], 2);
     let answer = admin.post("/v1/standings/query", query).await.expect(200);
-    assert_eq!(answer["results"][0]["page"]["entries"][0]["score"], 1);
+    assert_eq!(answer["results"][0]["entries"][0]["score"], 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -177,7 +174,7 @@ async fn members_stand_with_their_initial_scores_from_the_beginning_of_every_per
     let [client, other] = [&world.instances[0].client, &world.instances[1].client];
     vote(client, "alice", json!({"score": 4})).await;
     assert_eq!(
-        put_initial(client, json!({"alice": 100, "bob": 0, "carol": -7})).await,
+        set_initial(client, json!({"alice": 100, "bob": 0, "carol": -7})).await,
         3
     );
     assert_eq!(
@@ -195,7 +192,7 @@ async fn members_stand_with_their_initial_scores_from_the_beginning_of_every_per
         "1900-01-01T00:00:00.000Z"
     );
     assert_eq!(
-        scores(&read(other, "day?track=real").await),
+        scores(&read(other, "day?raw=true").await),
         expected(&[("alice", 4.0)])
     );
     assert_eq!(
@@ -235,7 +232,7 @@ async fn members_stand_with_their_initial_scores_from_the_beginning_of_every_per
 
     // A change is there in all periods at once; null takes it away.
     assert_eq!(
-        put_initial(other, json!({"alice": null, "carol": 5, "dan": 9})).await,
+        set_initial(other, json!({"alice": null, "carol": 5, "dan": 9})).await,
         3
     );
     let today = expected(&[("dan", 9.0), ("carol", 5.0), ("bob", 3.0)]);
@@ -247,12 +244,32 @@ async fn members_stand_with_their_initial_scores_from_the_beginning_of_every_per
     );
     assert_eq!(page["me"]["rank"], 3);
 
-    let initial = client.get("/v1/boards/v/initial?size=2").await.expect(200);
+    let initial = async |query: &str| {
+        let path = format!("/v1/boards/v/initial-scores?{query}");
+        client.get(&path).await
+    };
     assert_eq!(
-        initial,
-        json!({"board": "v", "total": 3, "page": 1, "size": 2,
+        initial("limit=2").await.expect(200),
+        json!({"board": "v", "total": 3, "next": "5:carol",
                "entries": [{"member": "dan", "score": 9}, {"member": "carol", "score": 5}]})
     );
+    // The list goes on behind who was last, also when that one is gone.
+    set_initial(other, json!({"carol": null, "eve": 7, "finn": 2, "bob": 3})).await;
+    let rest = initial("limit=2&after=5:carol").await.expect(200);
+    assert_eq!(scores(&rest), expected(&[("bob", 3.0), ("finn", 2.0)]));
+    assert_eq!((&rest["total"], &rest["next"]), (&json!(4), &Value::Null));
+    for wrong in [
+        "after=carol",
+        "after=1.234:a",
+        "after=5:",
+        "limit=0",
+        "limit=1001",
+        "page=1",
+    ] {
+        initial(wrong)
+            .await
+            .expect_problem(400, "invalid-parameter");
+    }
     client
         .get("/v1/boards/v/standings/day?key=2026-11-25")
         .await
@@ -264,8 +281,8 @@ async fn wrong_initial_scores_are_refused_and_change_nothing() {
     let world = world(json!({"windows": ["day"], "initial": ["day"], "decimals": 2})).await;
     let client = world.client();
     let put = async |board: &str, body: Value| {
-        let path = format!("/v1/boards/{board}/initial");
-        client.put(&path, body).await
+        let path = format!("/v1/boards/{board}/initial-scores");
+        client.patch(&path, body).await
     };
     for (scores, pointer) in [
         (json!({"a": 1, "b/c": 1.234}), "/scores/b~1c"),
@@ -331,7 +348,7 @@ async fn ten_thousand_initial_scores_are_one_request_and_are_complete_by_the_nex
     let scores: serde_json::Map<String, Value> = (0..10_000)
         .map(|number| (format!("m{number}"), json!(number / 2)))
         .collect();
-    assert_eq!(put_initial(client, Value::Object(scores)).await, 10_000);
+    assert_eq!(set_initial(client, Value::Object(scores)).await, 10_000);
     world.set_time("2026-11-23T00:00:00Z");
     let page = read(other, "day?page=10000&size=1&member=m9998").await;
     assert_eq!(
@@ -613,23 +630,23 @@ async fn a_capped_board_with_initial_scores_stays_exact_when_they_fall() {
     let world =
         world(json!({"windows": ["day"], "keep_top": 2, "score_min": 1, "initial": ["day"]})).await;
     let client = world.client();
-    put_initial(client, json!({"a": 10, "b": 9, "c": 8})).await;
+    set_initial(client, json!({"a": 10, "b": 9, "c": 8})).await;
     vote(client, "c", json!({})).await;
     assert_eq!(
         scores(&read(client, "day").await),
         expected(&[("a", 10.0), ("b", 9.0)])
     );
-    put_initial(client, json!({"a": 1})).await;
+    set_initial(client, json!({"a": 1})).await;
     assert_eq!(
         scores(&read(client, "day").await),
         expected(&[("b", 9.0), ("c", 9.0)])
     );
-    put_initial(client, json!({"b": null})).await;
+    set_initial(client, json!({"b": null})).await;
     assert_eq!(
         scores(&read(client, "day").await),
         expected(&[("c", 9.0), ("a", 1.0)])
     );
-    let initial = client.get("/v1/boards/v/initial").await.expect(200);
+    let initial = client.get("/v1/boards/v/initial-scores").await.expect(200);
     assert_eq!(
         initial["entries"],
         json!([{"member": "c", "score": 8}, {"member": "a", "score": 1}])

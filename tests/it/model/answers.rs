@@ -263,6 +263,23 @@ impl<'a> View<'a> {
         self.entries.len()
     }
 
+    /// The greatest score that the board can have.
+    pub fn bound(&self) -> i64 {
+        match self.model.board.decimals {
+            0 => (1 << 53) - 1,
+            _ => 999_999_999_999_999,
+        }
+    }
+
+    pub fn decimals(&self) -> u32 {
+        self.model.board.decimals
+    }
+
+    /// The scores that are in it.
+    pub fn scores(&self) -> Vec<i64> {
+        self.entries.iter().map(|entry| entry.score.value).collect()
+    }
+
     fn score(&self, value: i64) -> String {
         score_text(value, self.model.board.decimals)
     }
@@ -286,6 +303,11 @@ impl<'a> View<'a> {
             json["voters"] = json!(self.voters(Some(&entry.member)));
         }
         json
+    }
+
+    /// Those that have a rank.
+    fn listed(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(|entry| entry.rank.is_some())
     }
 
     fn find(&self, member: &str) -> Option<&Entry> {
@@ -319,17 +341,63 @@ impl<'a> View<'a> {
 
     /// A page, from 1.
     pub fn page(&self, page: usize, size: usize, me: Option<&str>) -> Value {
-        let entries = self
-            .entries
-            .iter()
-            .filter(|entry| entry.rank.is_some())
-            .skip((page - 1) * size)
-            .take(size)
-            .map(|entry| self.entry(entry));
-        let mut json = self.head_with_total();
+        self.page_between(page, size, me, [None, None])
+    }
+
+    /// A page of the entries from one score to another.
+    pub fn page_between(
+        &self,
+        page: usize,
+        size: usize,
+        me: Option<&str>,
+        [from, to]: [Option<i64>; 2],
+    ) -> Value {
+        let is_within = |entry: &&Entry| {
+            let score = entry.score.value;
+            from.is_none_or(|from| from <= score) && to.is_none_or(|to| score <= to)
+        };
+        let list: Vec<&Entry> = self.listed().filter(is_within).collect();
+        let skipped = (page - 1) * size;
+        let mut json = self.part(&list, skipped, size, me);
         json["page"] = json!(page.to_string());
+        json
+    }
+
+    /// The page around a score.
+    pub fn around(&self, size: usize, me: Option<&str>, score: i64) -> Value {
+        let list: Vec<&Entry> = self.listed().collect();
+        let is_better = |entry: &&&Entry| {
+            let value = entry.score.value;
+            if self.model.board.descending {
+                value > score
+            } else {
+                value < score
+            }
+        };
+        let better = list.iter().filter(is_better).count();
+        self.part(&list, better.saturating_sub(size / 2), size, me)
+    }
+
+    /// The entry at a percentile, in thousandths of a percent: the last that is ahead of so many of the others.
+    pub fn at_percentile(&self, thousandths: usize) -> Value {
+        let total = self.total();
+        let is_ahead = |place: &usize| (total - place - 1) * 100_000 >= thousandths * (total - 1);
+        let place = (0..total).rev().find(is_ahead);
+        let entry = place.map(|place| &self.entries[place]);
+        let entry = entry.filter(|entry| entry.rank.is_some());
+        let mut json = self.head_with_total();
+        json["percentile"] = json!(score_text(thousandths.try_into().unwrap(), 3));
+        json["entry"] = json!(entry.map(|entry| self.entry(entry)));
+        json
+    }
+
+    /// Some entries of a list.
+    fn part(&self, list: &[&Entry], skipped: usize, size: usize, me: Option<&str>) -> Value {
+        let entries = list.iter().skip(skipped).take(size);
+        let mut json = self.head_with_total();
+        json["listed"] = json!(list.len().to_string());
         json["size"] = json!(size.to_string());
-        json["entries"] = entries.collect();
+        json["entries"] = entries.map(|entry| self.entry(entry)).collect();
         json["me"] = me
             .and_then(|me| self.find(me))
             .map_or(Value::Null, |entry| self.entry(entry));

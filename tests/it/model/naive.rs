@@ -322,12 +322,12 @@ impl Model {
         }
     }
 
-    /// The real track: the same events on the board without weights and initial scores.
-    pub fn real(&self) -> Self {
-        let mut real = self.clone();
-        real.board.weight = None;
-        real.board.initial.clear();
-        real
+    /// The raw track: the same events on the board without weights and initial scores.
+    pub fn raw(&self) -> Self {
+        let mut raw = self.clone();
+        raw.board.weight = None;
+        raw.board.initial.clear();
+        raw
     }
 
     /// The instants of all events that were taken.
@@ -465,6 +465,24 @@ impl Model {
             };
         }
         self.initial_scores.len()
+    }
+
+    /// The initial scores that are listed, best first.
+    pub fn initial_scores(&self) -> Vec<(&str, i64)> {
+        let scores = self.initial_scores.iter();
+        let mut scores: Vec<(&str, i64)> = scores
+            .map(|(member, score)| (member.as_str(), *score))
+            .collect();
+        scores.sort_by_key(|(member, score)| {
+            let stored = if self.board.descending {
+                -score
+            } else {
+                *score
+            };
+            (stored, *member)
+        });
+        scores.truncate(self.board.keep_top.unwrap_or(usize::MAX));
+        scores
     }
 
     /// What has to become of an event that comes in now; if it is to be taken, it is.

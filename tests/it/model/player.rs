@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use chrono::{FixedOffset, SecondsFormat};
 use futures::future::{join, join_all};
 use parking_lot::Mutex;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use standings::domain::ids::BoardId;
@@ -561,7 +562,7 @@ impl Game<'_> {
             .push(format!("instance {instance} sets scores of {id}: {fields}"));
         let request = self.world.instances[instance]
             .client
-            .builder(Method::PUT, &format!("/v1/boards/{id}/initial"))
+            .builder(Method::PATCH, &format!("/v1/boards/{id}/initial-scores"))
             .header("content-type", "application/json")
             .body(format!("{{\"scores\": {{{fields}}}}}"));
         let answer = Client::send(request).await;
@@ -572,7 +573,9 @@ impl Game<'_> {
         let has_initial = !model.board.initial.is_empty();
         if let (Ok(scores), true) = (scores.collect::<Result<_, String>>(), has_initial) {
             let members = model.set_initial_scores(scores).to_string();
-            expect_equal(&fields, &answered, &json!({"members": members}))
+            expect_equal(&fields, &answered, &json!({"members": members}))?;
+            let client = &self.world.instances[instance].client;
+            list_initial_scores(client, id, model).await
         } else {
             let problem = json!("/problems/validation-failed");
             expect_equal(&fields, &answered["type"], &problem)
@@ -1203,4 +1206,25 @@ async fn roll_over_partly(
         }
     }
     Ok(())
+}
+
+/// Compares a board's list of initial scores with the model's.
+async fn list_initial_scores(client: &Client, id: &str, model: &Model) -> Result<(), String> {
+    const LIMIT: usize = 3;
+    let mut after = String::new();
+    for expected in model.initial_scores().chunks(LIMIT) {
+        let path = format!("/v1/boards/{id}/initial-scores?limit={LIMIT}{after}");
+        let answered = exact(&client.get(&path).await.text);
+        let entries = expected.iter().map(|(member, score)| {
+            json!({"member": member, "score": score_text(*score, model.board.decimals)})
+        });
+        expect_equal(&path, &answered["entries"], &entries.collect())?;
+        let next = answered["next"].as_str().unwrap_or_default();
+        after = format!("&after={}", utf8_percent_encode(next, NON_ALPHANUMERIC));
+    }
+    expect_equal(
+        "where the list ends",
+        &after.trim_start_matches("&after="),
+        &"",
+    )
 }

@@ -4,12 +4,13 @@ use futures::future::join_all;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 
-use super::answers::{View, exact, time_text, window_name};
+use super::answers::{View, exact, score_text, time_text, window_name};
 use super::cases::MEMBERS;
 use super::naive::{Board, Model, Window};
 use super::player::expect_equal;
+use crate::harness::client::Answer;
 use crate::harness::random::Random;
-use crate::harness::{Instance, World};
+use crate::harness::{Client, Instance, World};
 
 /// As many queries as one request may have.
 const QUERIES_MAX: usize = 100;
@@ -25,9 +26,20 @@ pub struct Query {
 
 enum Kind {
     Page,
+    /// A page of some scores.
+    Selected,
+    /// The entry at a percentile.
+    Percentile(String),
     Member(&'static str),
-    Subset,
+    /// The ids are in the address, or in a body.
+    Subset(Vec<&'static str>, Named),
     Stats,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Named {
+    InAddress,
+    InBody,
 }
 
 enum Expected {
@@ -44,9 +56,9 @@ pub fn queries(
     period: i64,
     now: i64,
 ) -> Vec<Query> {
-    let track = [None, Some("shown"), Some("real")][random.below(3)];
-    let on_track = match track {
-        Some("real") => &model.real(),
+    let raw = [None, Some(false), Some(true)][random.below(3)];
+    let on_track = match raw {
+        Some(true) => &model.raw(),
         _ => model,
     };
     let view = View::new(on_track, id, window, period);
@@ -59,7 +71,7 @@ pub fn queries(
             unreachable!()
         };
         parameters.extend(choice.clone());
-        parameters.extend(track.map(|track| ("track".to_owned(), json!(track))));
+        parameters.extend(raw.map(|raw| ("raw".to_owned(), json!(raw))));
         let expected = match expected {
             _ if is_refused => Expected::Problem(400, "invalid-parameter"),
             Some(body) => Expected::Body(body),
@@ -99,17 +111,66 @@ pub fn queries(
             view.member(member, around),
         ));
     }
-    // A comma separates the members.
+    let named = [Named::InAddress, Named::InBody][random.below(2)];
+    // In an address a comma separates the members.
     let mut members: Vec<&str> = MEMBERS
         .into_iter()
-        .filter(|member| !member.contains(','))
+        .filter(|member| named == Named::InBody || !member.contains(','))
         .collect();
     random.shuffle(&mut members);
     members.truncate(1 + random.below(members.len()));
-    let parameters = json!({"ids": members.join(",")});
-    queries.push(query(Kind::Subset, parameters, Some(view.subset(&members))));
+    let expected = Some(view.subset(&members));
+    queries.push(query(Kind::Subset(members, named), json!({}), expected));
     queries.push(query(Kind::Stats, json!({}), Some(view.stats())));
+    for (kind, parameters, expected) in selections(random, &view) {
+        queries.push(query(kind, parameters, Some(expected)));
+    }
     queries
+}
+
+/// Reads by scores and percentiles: at scores that are there, and beside them.
+fn selections(random: &mut Random, view: &View) -> Vec<(Kind, Value, Value)> {
+    let bound = view.bound();
+    let scores = view.scores();
+    let score = |random: &mut Random| {
+        let near = i64::try_from(random.below(3)).unwrap() - 1;
+        let score = scores.get(random.below(scores.len() + 1));
+        score.map_or(0, |score| (score + near).clamp(-bound, bound))
+    };
+    let text = |score: i64| score_text(score, view.decimals());
+    let mut selections = Vec::new();
+    let size = [1, 2, 3, 5, 50][random.below(5)];
+    let me = (random.below(2) == 0).then(|| MEMBERS[random.below(MEMBERS.len())]);
+    let with_me = |mut parameters: Value| {
+        if let Some(me) = me {
+            parameters["member"] = json!(me);
+        }
+        parameters["size"] = json!(size);
+        parameters
+    };
+    let around = score(random);
+    let parameters = with_me(json!({"around_score": text(around)}));
+    selections.push((Kind::Selected, parameters, view.around(size, me, around)));
+    let (one, other) = (score(random), score(random));
+    let bounds = [one.min(other), one.max(other)];
+    let open = random.below(3);
+    let bounds = [0, 1].map(|end| (open != end).then_some(bounds[end]));
+    for page in 1..=2 {
+        let mut parameters = with_me(json!({"page": page}));
+        for (name, bound) in ["from_score", "to_score"].into_iter().zip(bounds) {
+            if let Some(bound) = bound {
+                parameters[name] = json!(text(bound));
+            }
+        }
+        let expected = view.page_between(page, size, me, bounds);
+        selections.push((Kind::Selected, parameters, expected));
+    }
+    let thousandths = [0, 1, 33_333, 50_000, 99_999, 100_000, random.below(100_001)];
+    let thousandths = thousandths[random.below(thousandths.len())];
+    let percentile = score_text(thousandths.try_into().unwrap(), 3);
+    let expected = view.at_percentile(thousandths);
+    selections.push((Kind::Percentile(percentile), json!({}), expected));
+    selections
 }
 
 /// One of the ways to say which period is meant.
@@ -144,10 +205,28 @@ impl Expected {
     }
 }
 
+impl Kind {
+    /// The `type` of such a query.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Page => "page",
+            Self::Selected => "selected",
+            Self::Percentile(_) => "percentile",
+            Self::Member(_) => "member",
+            Self::Subset(..) => "subset",
+            Self::Stats => "stats",
+        }
+    }
+}
+
 impl Query {
     fn path(&self) -> String {
         let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
-        let parameters = self.parameters.iter().map(|(name, value)| {
+        let mut parameters = self.parameters.clone();
+        if let Kind::Subset(ids, Named::InAddress) = &self.kind {
+            parameters.insert("ids".to_owned(), json!(ids.join(",")));
+        }
+        let parameters = parameters.iter().map(|(name, value)| {
             let text = value
                 .as_str()
                 .map_or_else(|| value.to_string(), ToOwned::to_owned);
@@ -155,10 +234,12 @@ impl Query {
         });
         let parameters = parameters.collect::<Vec<_>>().join("&");
         let Self { board, window, .. } = self;
-        let what = match self.kind {
-            Kind::Page => String::new(),
+        let what = match &self.kind {
+            Kind::Page | Kind::Selected => String::new(),
+            Kind::Percentile(percentile) => format!("/at-percentile/{percentile}"),
             Kind::Member(member) => format!("/members/{}", encode(member)),
-            Kind::Subset => "/members".to_owned(),
+            Kind::Subset(_, Named::InAddress) => "/members".to_owned(),
+            Kind::Subset(_, Named::InBody) => "/members/query".to_owned(),
             Kind::Stats => "/stats".to_owned(),
         };
         format!("/v1/boards/{board}/standings/{window}{what}?{parameters}")
@@ -169,12 +250,22 @@ impl Query {
         let mut line = self.parameters.clone();
         line.insert("board".to_owned(), json!(self.board));
         line.insert("window".to_owned(), json!(self.window));
-        line.insert("type".to_owned(), json!("page"));
-        if let Kind::Member(member) = self.kind {
-            line.insert("type".to_owned(), json!("member"));
-            line.insert("member".to_owned(), json!(member));
-        }
+        line.insert("type".to_owned(), json!(self.kind.name()));
+        match &self.kind {
+            Kind::Member(member) => line.insert("member".to_owned(), json!(member)),
+            Kind::Subset(ids, _) => line.insert("ids".to_owned(), json!(ids)),
+            _ => None,
+        };
         Value::Object(line)
+    }
+
+    async fn send(&self, client: &Client) -> Answer {
+        match &self.kind {
+            Kind::Subset(ids, Named::InBody) => {
+                client.post(&self.path(), json!({"ids": ids})).await
+            }
+            _ => client.get(&self.path()).await,
+        }
     }
 
     fn compare(&self, status: u16, answered: &Value) -> Result<(), String> {
@@ -202,11 +293,10 @@ pub async fn ask(
     mut queries: Vec<Query>,
 ) -> Result<(), String> {
     random.shuffle(&mut queries);
-    let is_at_once = |query: &Query| matches!(query.kind, Kind::Page | Kind::Member(_));
-    let (at_once, by_one): (Vec<Query>, Vec<Query>) = match random.below(4) {
-        0 => (Vec::new(), queries),
-        _ => queries.into_iter().partition(is_at_once),
-    };
+    let is_alone = random.below(4) == 0;
+    let (by_one, at_once): (Vec<Query>, Vec<Query>) = queries
+        .into_iter()
+        .partition(|query| is_alone || matches!(query.kind, Kind::Selected | Kind::Percentile(_)));
     let chosen = random.below(world.instances.len());
     let is_for_all = random.below(5) == 0;
     for (index, instance) in world.instances.iter().enumerate() {
@@ -222,7 +312,7 @@ pub async fn ask(
 
 async fn ask_by_one(instance: &Instance, queries: &[Query]) -> Result<(), String> {
     let gets = queries.iter().map(async |query| {
-        let answer = instance.client.get(&query.path()).await;
+        let answer = query.send(&instance.client).await;
         query.compare(answer.status.as_u16(), &exact(&answer.text))
     });
     join_all(gets).await.into_iter().collect()
@@ -238,17 +328,15 @@ async fn ask_at_once(instance: &Instance, queries: &[Query]) -> Result<(), Strin
     let results = answered["results"].as_array().ok_or(&answer.text)?;
     expect_equal("the number of results", &results.len(), &queries.len())?;
     for (query, result) in queries.iter().zip(results) {
-        let name = if matches!(query.kind, Kind::Page) {
-            "page"
+        let mut result = result.clone();
+        let kind = result.as_object_mut().unwrap().remove("type").unwrap();
+        if let Some(problem) = result.get("problem") {
+            let status = problem["status"].as_str().unwrap().parse().unwrap();
+            expect_equal("the type", &kind, &json!("problem"))?;
+            query.compare(status, problem)?;
         } else {
-            "member"
-        };
-        match result.get("problem") {
-            Some(problem) => {
-                let status = problem["status"].as_str().unwrap().parse().unwrap();
-                query.compare(status, problem)?;
-            }
-            None => query.compare(200, &result[name])?,
+            expect_equal("the type", &kind, &json!(query.kind.name()))?;
+            query.compare(200, &result)?;
         }
     }
     Ok(())

@@ -1,0 +1,157 @@
+//! One member in standings of many boards.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use futures::future::join_all;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::answers::{EntryBody, StandingBody};
+use super::params::{AcrossParams, MemberPath, ReadParams, standing_request};
+use crate::domain::ids::{BoardId, MemberId};
+use crate::http::App;
+use crate::http::auth::Caller;
+use crate::http::extract::{Path, Query, member_id};
+use crate::http::freshness;
+use crate::http::problem::{INVALID_PARAMETER, Problem, ProblemBody};
+use crate::service::standing::FoundIn;
+use crate::service::subset::{FoundSubset, SubsetView};
+use crate::store::{Dated, Freshness};
+
+/// The most boards of one request.
+const BOARDS_MAX: usize = 100;
+
+/// Where a member stands on many boards.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct MemberStandings {
+    /// Who.
+    #[schema(example = "999")]
+    pub member: String,
+    /// One for each board, in the order of the request. They are not one snapshot.
+    pub standings: Vec<BoardStanding>,
+}
+
+/// Where a member stands on a board, or why that is not known.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(tag = "type", rename_all = "lowercase")]
+pub enum BoardStanding {
+    /// Its entry.
+    Entry(BoardEntry),
+    /// There is no answer.
+    Problem(BoardProblem),
+}
+
+/// A member's entry on a board.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct BoardEntry {
+    /// Which standing.
+    #[serde(flatten)]
+    pub standing: StandingBody,
+    /// How many members the standing has, also those that `keep_top` does not list.
+    #[schema(example = 1234)]
+    pub total: u64,
+    /// The entry; null if the member is not in the standing.
+    #[schema(required = true)]
+    pub entry: Option<EntryBody>,
+}
+
+/// Why a board has no answer.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct BoardProblem {
+    /// The board.
+    #[schema(example = "run_hero")]
+    pub board: String,
+    /// Why.
+    pub problem: ProblemBody,
+}
+
+impl BoardEntry {
+    fn new(found: &FoundIn<FoundSubset>) -> Self {
+        let board = &found.live.board;
+        let FoundSubset {
+            total,
+            entries,
+            voters,
+            ..
+        } = &found.found;
+        let decimals = board.definition.decimals;
+        let entry = entries.first();
+        Self {
+            standing: StandingBody::new(board.id.as_str(), &found.target),
+            total: *total,
+            entry: entry.map(|entry| EntryBody::new(entry, decimals, voters.of(0))),
+        }
+    }
+}
+
+/// Read where a member stands on many boards.
+///
+/// Up to 100 boards, each in the same window. They are not one snapshot.
+#[utoipa::path(
+    get, path = "/v1/members/{member}/standings", tag = "standings", operation_id = "get_member_standings",
+    params(MemberPath, AcrossParams, ("Cache-Control" = Option<String>, Header, description = "`no-cache`: not from a replica")),
+    responses(
+        (status = 200, description = "An answer for each board, in their order", body = MemberStandings, headers(("Max-Staleness-Ms" = u64, description = "From a replica: how many milliseconds old the oldest answer is at the most"))),
+    )
+)]
+pub async fn standings_of(
+    State(app): State<Arc<App>>,
+    Path(MemberPath { member }): Path<MemberPath>,
+    Query(params): Query<AcrossParams>,
+    caller: Caller,
+    freshness: Freshness,
+) -> Result<Response, Problem> {
+    let boards: Vec<&str> = params.boards.split(',').collect();
+    if boards.len() > BOARDS_MAX {
+        let detail = format!("boards: must be at most {BOARDS_MAX}");
+        return Err(Problem::new(INVALID_PARAMETER, detail));
+    }
+    let (app, params, caller, boards) = (&*app, &params, &caller, &boards);
+    let member = &member_id(&member)?;
+    let read = async |freshness| {
+        let taken = app.memory.for_read(boards.len()).await?;
+        let found = boards
+            .iter()
+            .map(|board| find(app, board, member, params, (caller, freshness)));
+        let found = join_all(found).await.into_iter().zip(boards);
+        let mut oldest = None;
+        let standings = found.map(|(found, board)| match found {
+            Ok(found) => {
+                oldest = oldest.into_iter().chain(found.as_of).min();
+                BoardStanding::Entry(BoardEntry::new(&found))
+            }
+            Err(problem) => BoardStanding::Problem(BoardProblem {
+                board: (*board).to_owned(),
+                problem: problem.item(),
+            }),
+        });
+        let body = MemberStandings {
+            member: member.to_string(),
+            standings: standings.collect(),
+        };
+        Ok(Dated {
+            value: taken.write(&body)?.into_response(),
+            as_of: oldest,
+        })
+    };
+    freshness::answer(app, freshness, read).await
+}
+
+/// Finds the member on one board.
+async fn find(
+    app: &App,
+    board: &str,
+    member: &MemberId,
+    params: &AcrossParams,
+    how: (&Caller, Freshness),
+) -> Result<FoundIn<FoundSubset>, Problem> {
+    how.0.require_board(BoardId::parse(board).ok().as_ref())?;
+    let request = standing_request(board, params.window.clone(), params.which(), how)?;
+    let view = SubsetView {
+        members: vec![member.clone()],
+    };
+    let found = app.service.read(&request, &view).await;
+    found.map_err(|error| Problem::from(error).beyond_path())
+}

@@ -1,0 +1,29 @@
+//! Reads the entry at a percentile of a standing.
+
+use super::page::FoundPage;
+use super::standing::{Attempt, View};
+use crate::engine::reader::ReadError;
+use crate::store::standings::Selection;
+
+/// The last entry that is ahead of this share of the others.
+#[derive(Clone, Copy, Debug)]
+pub struct PercentileView {
+    /// How many of the others it is ahead of, in thousandths of a percent: 0 to 100,000.
+    pub thousandths: u64,
+}
+
+impl View for PercentileView {
+    /// A page with this entry alone; without one where nobody is listed there.
+    type Found = FoundPage;
+
+    async fn read(&self, attempt: &Attempt<'_>) -> Result<FoundPage, ReadError> {
+        if attempt.target.is_expired {
+            return Ok(FoundPage::default());
+        }
+        let selection = Selection::Percentile(self.thousandths);
+        let (reader, standing) = (&attempt.reader, attempt.target.standing);
+        let page = reader.page(standing, selection, 1, None).await?;
+        let voters = attempt.voters_of_page(&page).await?;
+        Ok(FoundPage { page, voters })
+    }
+}
