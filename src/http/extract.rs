@@ -265,3 +265,22 @@ pub fn choice(key: Option<&str>, at: Option<&str>) -> Result<Choice, Problem> {
             .map_err(|error| invalid("at", error)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_may_be_sent_in_parts() {
+        let joined = |query| with_joined_lists(query).map(|uri| uri.query().unwrap().to_owned());
+        assert_eq!(joined("ids=a,b&key=day"), None);
+        assert_eq!(
+            joined("member=kids&ids=a").as_deref(),
+            Some("member=kids&ids=a")
+        );
+        assert_eq!(
+            joined("ids=a&key=x&ids=b%2Cc").as_deref(),
+            Some("key=x&ids=a%2Cb%2Cc")
+        );
+    }
+}
