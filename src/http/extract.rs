@@ -157,7 +157,7 @@ fn with_joined_lists(query: &str) -> Option<Uri> {
     if !LISTS.iter().any(is_repeated) {
         return None;
     }
-    let (mut lists, mut joined) = (BTreeMap::new(), Serializer::new("/?".to_owned()));
+    let (mut lists, mut joined) = (BTreeMap::new(), Serializer::for_suffix("/?".to_owned(), 2));
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
         if LISTS.contains(&&*name) {
             let list: &mut Vec<_> = lists.entry(name).or_default();
