@@ -586,6 +586,7 @@ impl Definition {
             ranking: _,
             carryover: _,
             title: _,
+            tags: _,
             public: _,
             score_min: _,
             score_max: _,
