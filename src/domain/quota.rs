@@ -37,20 +37,20 @@ const SEPARATOR: char = '\u{1f}';
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Quota {
-    /// What it is called where it refuses: 1 to 64 of `a-z 0-9 -`.
+    /// The quota's name, which a problem tells: 1 to 64 of `a-z 0-9 -`.
     #[schema(pattern = "^[a-z0-9-]{1,64}$", example = "voter-minute")]
     pub name: String,
-    /// What is counted apart. An event has to have these fields.
+    /// By what the quota counts apart. An event has to have these fields.
     #[schema(min_items = 1, max_items = 5, example = json!(["voter"]))]
     pub by: Vec<Dimension>,
     /// In no stretch of this length (`90s`, `10m`) more than `max`; or in each period (`minute`, `hour`,
     /// `day`, `week`, `month`, `year`, `season`) of the board's time zone; or in `total`.
     #[schema(value_type = String, example = "1m")]
     pub window: QuotaWindow,
-    /// How much at the most.
+    /// How much the board takes at the most.
     #[schema(minimum = 1, maximum = 1_000_000_000, example = 5)]
     pub max: u64,
-    /// What is counted.
+    /// What the quota counts.
     #[serde(default)]
     #[schema(default = "events")]
     pub measure: Measure,
@@ -64,15 +64,15 @@ pub struct Quota {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Dimension {
-    /// Who has sent it.
+    /// Who sent the event.
     Voter,
-    /// For whom.
+    /// For which member the event is.
     Member,
-    /// Which way it came.
+    /// Through which channel the event came.
     Channel,
-    /// From which device.
+    /// From which device the event came.
     Device,
-    /// From which address; of IPv6 the network of 64 bits.
+    /// From which address the event came; of IPv6 the network of 64 bits.
     Ip,
 }
 
@@ -94,7 +94,7 @@ pub struct Extra {
     /// For events of these channels.
     #[schema(value_type = Vec<String>, min_items = 1, max_items = 32, example = json!(["partner-a"]))]
     pub channel: Vec<Label>,
-    /// How much at the most.
+    /// How much the board takes at the most.
     #[schema(minimum = 1, maximum = 1_000_000_000, example = 5)]
     pub max: u64,
 }

@@ -13,6 +13,7 @@ use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, ResponseBuilder};
 use utoipa::{Modify, OpenApi as _};
 use utoipa_axum::router::OpenApiRouter;
 
+use super::standings::queries::QuerySchemas;
 use super::{observe, table};
 
 /// The answers of a session, by the ids of their operations.
@@ -125,6 +126,7 @@ pub fn document() -> OpenApi {
     let mut document = described.into_openapi();
     ApiKeyScheme.modify(&mut document);
     CommonProblems.modify(&mut document);
+    QuerySchemas.modify(&mut document);
     schemas::settle(&mut document);
     Examples.modify(&mut document);
     document

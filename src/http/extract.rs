@@ -149,7 +149,7 @@ fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
 }
 
 /// The parameters that are lists. Clients send one as `ids=a,b`, and some generated ones as `ids=a&ids=b`.
-const LISTS: [&str; 2] = ["ids", "drop_windows"];
+const LISTS: [&str; 3] = ["ids", "boards", "drop_windows"];
 
 /// A query whose lists are each one parameter; `None` if they are already.
 fn with_joined_lists(query: &str) -> Option<Uri> {
@@ -157,7 +157,7 @@ fn with_joined_lists(query: &str) -> Option<Uri> {
     if !LISTS.iter().any(is_repeated) {
         return None;
     }
-    let (mut lists, mut joined) = (BTreeMap::new(), Serializer::new("/?".to_owned()));
+    let (mut lists, mut joined) = (BTreeMap::new(), Serializer::for_suffix("/?".to_owned(), 2));
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
         if LISTS.contains(&&*name) {
             let list: &mut Vec<_> = lists.entry(name).or_default();
@@ -263,5 +263,24 @@ pub fn choice(key: Option<&str>, at: Option<&str>) -> Result<Choice, Problem> {
         (None, Some(at)) => Timestamp::parse(at)
             .map(Choice::At)
             .map_err(|error| invalid("at", error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_may_be_sent_in_parts() {
+        let joined = |query| with_joined_lists(query).map(|uri| uri.query().unwrap().to_owned());
+        assert_eq!(joined("ids=a,b&key=day"), None);
+        assert_eq!(
+            joined("member=kids&ids=a").as_deref(),
+            Some("member=kids&ids=a")
+        );
+        assert_eq!(
+            joined("ids=a&key=x&ids=b%2Cc").as_deref(),
+            Some("key=x&ids=a%2Cb%2Cc")
+        );
     }
 }

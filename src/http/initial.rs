@@ -29,7 +29,7 @@ pub struct InitialBody {
 #[schema(as = InitialScores)]
 #[expect(dead_code, reason = "describes `InitialBody` to the OpenAPI document")]
 pub struct InitialSchema {
-    /// 1 to 10,000 scores by the ids of their members; null takes one away. Who is not named keeps its own.
+    /// 1 to 10,000 scores by the ids of their members; null takes one away. A member that is not named keeps its own.
     #[schema(example = json!({"alice": 120, "bob": null}))]
     scores: BTreeMap<String, Option<f64>>,
 }
@@ -38,7 +38,7 @@ pub struct InitialSchema {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = InitialScoreCount)]
 pub struct InitialCount {
-    /// How many.
+    /// How many members have an initial score.
     #[schema(example = 2)]
     pub members: u64,
 }
@@ -47,10 +47,10 @@ pub struct InitialCount {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = InitialScore)]
 pub struct InitialEntry {
-    /// Who.
+    /// The member.
     #[schema(value_type = String, example = "alice")]
     pub member: Arc<str>,
-    /// How much.
+    /// The member's initial score.
     #[schema(value_type = f64, example = 120)]
     pub score: ShownScore,
 }
@@ -62,12 +62,12 @@ pub struct InitialList {
     /// The board.
     #[schema(example = "run_hero")]
     pub board: String,
-    /// How many members have one.
+    /// How many members have an initial score.
     #[schema(example = 2)]
     pub total: u64,
     /// The scores, best first.
     pub entries: Vec<InitialEntry>,
-    /// What to send as `after` for the next part; null at the end.
+    /// What to send as `after` for the next part; null in the last part.
     #[schema(example = "120:alice")]
     pub next: Option<String>,
 }
@@ -94,7 +94,7 @@ pub struct InitialParams {
     params(("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")),
     request_body(content = InitialSchema, example = json!({"scores": {"999": 20, "alice": 30}})),
     responses(
-        (status = 200, description = "Done", body = InitialCount),
+        (status = 200, description = "The service has set the initial scores", body = InitialCount),
         (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),

@@ -182,8 +182,8 @@ kinds! {
         "The service took another event with this id before. The service did not take this one.",
         "Give each event an id of its own. Send an event again exactly as it was.",
         "the event id run-88231 was used for another event";
-    UNKNOWN_WINDOW = UNPROCESSABLE_ENTITY, "unknown-window", "The board does not have this window",
-        "The board does not have this window; `detail` names the windows that it has.",
+    UNKNOWN_WINDOW = NOT_FOUND, "unknown-window", "The board does not have this window",
+        "The board does not have this window; `detail` names the windows that it has. The status is 404 where the path names the window, and 422 where a body or a parameter does.",
         "Read another window, or add this one to the board's definition.",
         "the board run_hero has no window month; it has day, week, all, last-7-days";
     INTERNAL = INTERNAL_SERVER_ERROR, "internal", "The service has a fault",

@@ -186,7 +186,7 @@ pub struct SubsetIdsBody {
 /// The same as with `?ids=`, for long lists and for ids that contain commas.
 #[utoipa::path(
     post, path = "/v1/boards/{board}/standings/{window}/members/query", tag = "standings", operation_id = "query_subset",
-    params(StandingPath, PeriodParams, ("Cache-Control" = Option<String>, Header, description = "`no-cache`: not from a replica")),
+    params(StandingPath, PeriodParams, ("Cache-Control" = Option<String>, Header, description = "With `no-cache` the service does not read from a replica")),
     request_body(content = SubsetIdsBody, example = json!({"ids": ["999", "alice"]})),
     responses(
         (status = 200, description = "The members", body = SubsetBody, headers(("Max-Staleness-Ms" = u64, description = "From a replica: how many milliseconds old it is at the most"))),

@@ -112,8 +112,8 @@ impl From<&Summary> for SummaryBody {
     get, path = "/v1/boards/{board}/summary", tag = "standings", operation_id = "get_summary",
     params(
         ("board" = String, Path, description = "The board's id", example = "run_hero"),
-        ("If-None-Match" = Option<String>, Header, description = "An `ETag`: 304 if nothing has changed"),
-        ("Cache-Control" = Option<String>, Header, description = "`no-cache`: not from a replica"),
+        ("If-None-Match" = Option<String>, Header, description = "The `ETag` of an answer: if nothing has changed since, the service answers 304"),
+        ("Cache-Control" = Option<String>, Header, description = "With `no-cache` the service does not read from a replica"),
     ),
     responses(
         (status = 200, description = "The summary", body = SummaryBody, headers(("ETag" = String, description = "Of this content"), ("Cache-Control" = String, description = "How long caches may keep it"), ("Max-Staleness-Ms" = u64, description = "From a replica: how many milliseconds old it is at the most"))),

@@ -26,10 +26,10 @@ const BOARDS_MAX: usize = 100;
 /// Where a member stands on many boards.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct MemberStandings {
-    /// Who.
+    /// The member.
     #[schema(example = "999")]
     pub member: String,
-    /// One for each board, in the order of the request. They are not one snapshot.
+    /// An answer for each board, in the order of the request. They are not one snapshot.
     pub standings: Vec<BoardStanding>,
 }
 
@@ -37,7 +37,7 @@ pub struct MemberStandings {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum BoardStanding {
-    /// Its entry.
+    /// The member's entry.
     Entry(BoardEntry),
     /// There is no answer.
     Problem(BoardProblem),
@@ -63,7 +63,7 @@ pub struct BoardProblem {
     /// The board.
     #[schema(example = "run_hero")]
     pub board: String,
-    /// Why.
+    /// Why the board has no answer.
     pub problem: ProblemBody,
 }
 
@@ -91,7 +91,7 @@ impl BoardEntry {
 /// Up to 100 boards, each in the same window. They are not one snapshot.
 #[utoipa::path(
     get, path = "/v1/members/{member}/standings", tag = "standings", operation_id = "get_member_standings",
-    params(MemberPath, AcrossParams, ("Cache-Control" = Option<String>, Header, description = "`no-cache`: not from a replica")),
+    params(MemberPath, AcrossParams, ("Cache-Control" = Option<String>, Header, description = "With `no-cache` the service does not read from a replica")),
     responses(
         (status = 200, description = "An answer for each board, in their order", body = MemberStandings, headers(("Max-Staleness-Ms" = u64, description = "From a replica: how many milliseconds old the oldest answer is at the most"))),
     )

@@ -19,20 +19,20 @@ use crate::store::standings::Entry;
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Entry)]
 pub struct EntryBody {
-    /// From 1, as the board's `ranking` counts; null behind the last that the board's `keep_top` lists.
+    /// The rank, from 1, as the board's `ranking` counts; null for a member that `keep_top` does not list.
     #[schema(example = 1)]
     pub rank: Option<u64>,
-    /// Who.
+    /// The member.
     #[schema(value_type = String, example = "999")]
     pub member: Arc<str>,
-    /// How much.
+    /// The member's score.
     #[schema(value_type = f64, example = 30)]
     pub score: ShownScore,
-    /// When that score was reached; not there on boards with `ties: member`.
+    /// When the member reached this score; missing on boards with `ties: member`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false, format = DateTime, example = "2026-11-21T00:30:00.000Z")]
     pub reached_at: Option<Timestamp>,
-    /// About how many distinct voters its events in this standing came from; only on boards with
+    /// About how many distinct voters the member's events in this standing came from; only on boards with
     /// `uniques: member`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false, example = 12)]
@@ -49,13 +49,13 @@ pub struct StandingBody {
     /// The window.
     #[schema(example = "day")]
     pub window: String,
-    /// The period, by its key; of a rolling window the newest one in it.
+    /// The key of the period; for a rolling window the newest period in it.
     #[schema(example = "2026-11-21")]
     pub key: String,
-    /// Where the standing begins; null for `all`.
+    /// When the standing begins; null for `all`.
     #[schema(format = DateTime, example = "2026-11-20T16:00:00Z")]
     pub starts_at: Option<String>,
-    /// Where it ends; null for `all`.
+    /// When the standing ends; null for `all`.
     #[schema(format = DateTime, example = "2026-11-21T16:00:00Z")]
     pub ends_at: Option<String>,
 }
@@ -67,35 +67,35 @@ pub struct PageBody {
     /// Which standing.
     #[serde(flatten)]
     pub standing: StandingBody,
-    /// How many members it has, also those that `keep_top` does not list.
+    /// How many members the standing has, also those that `keep_top` does not list.
     #[schema(example = 1234)]
     pub total: u64,
     /// How many entries all pages have together: as many as `total`, unless `keep_top` cuts the list, or `from_score` and
     /// `to_score` do.
     #[schema(example = 1000)]
     pub listed: u64,
-    /// The page, from 1; not there with `around_score`.
+    /// The number of the page, from 1; missing with `around_score`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub page: Option<u64>,
-    /// Entries per page.
+    /// How many entries a page has at the most.
     pub size: u64,
-    /// The entries, in order; none behind the last page.
+    /// The entries in order. Behind the last page the list is empty.
     pub entries: Vec<EntryBody>,
-    /// The entry of the member that was named; null if none was or it is not in the standing.
+    /// The entry of the member that the request names; null if it names none, or if the member is not in the standing.
     pub me: Option<EntryBody>,
 }
 
-/// A neighbour, and how far away it is.
+/// A neighbour of a member, and the distance between their scores.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Neighbour)]
 pub struct NeighbourBody {
-    /// Its rank.
+    /// The neighbour's rank; null for a member that `keep_top` does not list.
     pub rank: Option<u64>,
-    /// Who.
+    /// The member.
     #[schema(value_type = String)]
     pub member: Arc<str>,
-    /// Its score.
+    /// The neighbour's score.
     #[schema(value_type = f64, example = 33)]
     pub score: ShownScore,
     /// The distance of the two scores; never negative.
@@ -107,16 +107,17 @@ pub struct NeighbourBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Previous)]
 pub struct PreviousBody {
-    /// The period, by its key.
+    /// The key of that period.
     pub key: String,
-    /// Its rank then; null behind the last that was listed.
+    /// The member's rank then; null if `keep_top` did not list it.
     pub rank: Option<u64>,
-    /// Its score then.
+    /// The member's score then.
     #[schema(value_type = f64, example = 18)]
     pub score: ShownScore,
-    /// How many ranks it has gained since; negative if it has lost, null if it has none now or had none then.
+    /// How many ranks the member has gained since then; negative if it has lost some, null if it has no rank now or had none
+    /// then.
     pub rank_change: Option<i64>,
-    /// How much its score differs from then.
+    /// How much the member's score has grown since then; negative if it has fallen.
     #[schema(value_type = f64, example = 12)]
     pub score_change: ShownScore,
 }
@@ -134,19 +135,19 @@ pub struct MemberBody {
     /// Its entry.
     #[serde(flatten)]
     pub entry: EntryBody,
-    /// How many of the others are behind it, in percent with one decimal; 100 for a member alone, null behind the last
-    /// that is listed.
+    /// How many of the other members are behind this one, in percent with one decimal; 100 for a member alone, null for a
+    /// member that `keep_top` does not list.
     #[schema(minimum = 0, maximum = 100, example = 99.5)]
     pub percentile: Option<f64>,
-    /// The next better; null for the first. Behind the last that is listed: that one.
+    /// The member next ahead; null for the first. For a member that `keep_top` does not list: the last that is listed.
     pub ahead: Option<NeighbourBody>,
-    /// The next worse; null for the last.
+    /// The member next behind; null for the last.
     pub behind: Option<NeighbourBody>,
-    /// With `around`: up to so many before it, itself, and up to so many after it.
+    /// With `around`: up to this many entries before the member's, its own, and up to this many after it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Vec<EntryBody>, required = false)]
     pub around: Option<Vec<EntryBody>>,
-    /// Where it stood the period before; null if it was not listed.
+    /// Where the member stood the period before; null if it was not in that standing.
     pub previous: Option<PreviousBody>,
 }
 
@@ -154,7 +155,7 @@ pub struct MemberBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = SubsetEntry)]
 pub struct SubsetEntryBody {
-    /// The place in the set, from 1.
+    /// The place among the members of the subset, from 1.
     pub position: usize,
     /// The entry on the board.
     #[serde(flatten)]
@@ -171,7 +172,7 @@ pub struct PercentileBody {
     /// How many members the standing has, also those that `keep_top` does not list.
     #[schema(example = 1234)]
     pub total: u64,
-    /// What was asked for.
+    /// The percentile of the request.
     #[schema(value_type = f64, minimum = 0, maximum = 100, example = 90)]
     pub percentile: ShownScore,
     /// The last entry that is ahead of so many percent of the others; null if nobody is there, or nobody who is listed.
@@ -189,9 +190,9 @@ pub struct SubsetBody {
     /// How many members the standing has, also those that `keep_top` does not list.
     #[schema(example = 1234)]
     pub total: u64,
-    /// Those who are in it, in order.
+    /// The entries of those who are in the standing, in order.
     pub entries: Vec<SubsetEntryBody>,
-    /// Those who are not.
+    /// The members that are not in the standing.
     pub not_found: Vec<String>,
 }
 
@@ -202,17 +203,17 @@ pub struct StatsBody {
     /// Which standing.
     #[serde(flatten)]
     pub standing: StandingBody,
-    /// How many members it has.
+    /// How many members the standing has.
     #[schema(example = 3)]
     pub members: u64,
-    /// About how many distinct voters its events came from, with a standard error of 0.81 %. This and what follows is
-    /// null on boards without `uniques`.
+    /// About how many distinct voters the events came from, with a standard error of 0.81 %; null on boards without
+    /// `uniques`.
     #[schema(example = 120)]
     pub voters: Option<u64>,
-    /// How many events were taken in its periods.
+    /// How many events the board took in the periods of the standing; null on boards without `uniques`.
     #[schema(example = 350)]
     pub events: Option<u64>,
-    /// The sum of the scores of all its members.
+    /// The sum of the scores of all members; null on boards without `uniques`.
     #[schema(value_type = Option<f64>, example = 350)]
     pub score_sum: Option<ShownScore>,
 }

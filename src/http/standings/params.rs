@@ -91,10 +91,10 @@ pub struct PercentilePath {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
 pub struct ReadHeaders {
-    /// An `ETag`: 304 if nothing has changed
+    /// The `ETag` of an answer: if nothing has changed since, the service answers 304
     #[param(rename = "If-None-Match", nullable)]
     if_none_match: Option<String>,
-    /// `no-cache`: not from a replica
+    /// With `no-cache` the service does not read from a replica
     #[param(rename = "Cache-Control", nullable)]
     cache_control: Option<String>,
 }
@@ -143,10 +143,10 @@ read_params! {
         /// The page, from 1.
         #[param(minimum = 1, maximum = 1_000_000_000_u64, default = 1)]
         pub(super) page: Option<u64>,
-        /// Entries per page.
+        /// How many entries a page has at the most.
         #[param(minimum = 1, maximum = 1000, default = 50)]
         pub(super) size: Option<u64>,
-        /// A member whose own entry comes along as `me`.
+        /// A member whose entry the answer has too, as `me`.
         #[param(max_length = 128)]
         pub(super) member: Option<String>,
         /// Only entries with this score or a greater one. The pages are then made of these.
@@ -165,7 +165,7 @@ read_params! {
 read_params! {
     /// Which member, and in which period.
     MemberParams {
-        /// How many neighbours on each side come along.
+        /// How many neighbours on each side the answer has.
         #[param(minimum = 0, maximum = 100, default = 0)]
         pub(super) around: Option<u64>,
     }

@@ -84,20 +84,20 @@ queries! {
         #[serde(default)]
         #[schema(minimum = 1, maximum = 1_000_000_000_u64, default = 1)]
         page: Option<u64>,
-        /// Entries per page.
+        /// How many entries a page has at the most.
         #[serde(default)]
         #[schema(minimum = 1, maximum = 1000, default = 50)]
         size: Option<u64>,
-        /// A member whose own entry comes along as `me`.
+        /// A member whose entry the answer has too, as `me`.
         #[serde(default)]
         member: Option<String>,
     }
 
     /// One member of a standing.
     MemberQuery {
-        /// Who.
+        /// The member.
         member: String,
-        /// How many neighbours on each side come along.
+        /// How many neighbours on each side the answer has.
         #[serde(default)]
         #[schema(minimum = 0, maximum = 100)]
         around: Option<u64>,
@@ -159,14 +159,14 @@ pub enum QueryResult {
 /// Why a query has no answer.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct NoAnswer {
-    /// Why.
+    /// Why the query has no answer.
     pub problem: ProblemBody,
 }
 
 /// The answers, in the order of the queries.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct QueryResults {
-    /// One for each query.
+    /// An answer for each query, in the order of the queries.
     pub results: Vec<QueryResult>,
 }
 
@@ -187,7 +187,7 @@ impl QueryBody {
 /// Pages, members, subsets and what standings amount to. Their entries are 10,000 at the most, all together.
 #[utoipa::path(
     post, path = "/v1/standings/query", tag = "standings", operation_id = "query_standings",
-    params(("Cache-Control" = Option<String>, Header, description = "`no-cache`: not from a replica")),
+    params(("Cache-Control" = Option<String>, Header, description = "With `no-cache` the service does not read from a replica")),
     request_body(content = Queries, example = json!({"queries": [
         {"type": "page", "board": "run_hero", "window": "day", "size": 3},
         {"type": "member", "board": "run_hero", "window": "week", "member": "999", "around": 2},

@@ -127,7 +127,6 @@ impl Document {
         );
         if let Some(items) = schema["oneOf"].as_array()
             && !is_nullable(schema)
-            && !name.starts_with("Query")
         {
             let field = schema["discriminator"]["propertyName"].as_str();
             let field = field.unwrap_or_else(|| panic!("{name} has no discriminator"));
