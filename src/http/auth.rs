@@ -162,9 +162,7 @@ impl Access {
             ..Self::board(scope)
         }
     }
-}
 
-impl Access {
     /// The same for players too who send events.
     #[must_use]
     pub const fn for_players(self) -> Self {
@@ -310,10 +308,12 @@ impl Gate {
             }
             return Ok((Caller::anybody(), None));
         }
-        let unknown = "send a valid API key: `Authorization: Bearer <key>`";
-        let unknown = Problem::new(UNAUTHENTICATED, unknown);
+        let unknown = || {
+            let detail = "send a valid API key: `Authorization: Bearer <key>`";
+            Problem::new(UNAUTHENTICATED, detail)
+        };
         let Some(sent) = bearer(&parts.headers) else {
-            return Err(unknown);
+            return Err(unknown());
         };
         if let Some(scopes) = keys.scopes_of(&Digest::of(sent)) {
             return Ok((Caller::with(scopes, Boards::all()), None));
@@ -329,11 +329,11 @@ impl Gate {
             return Ok((caller, None));
         }
         if !sent.starts_with(SECRET_PREFIX) {
-            return Err(unknown);
+            return Err(unknown());
         }
         let key = engine.keyring.find(sent, engine.clock.now());
         let key = key.map_err(|unfit| match unfit {
-            Unfit::Unknown => unknown,
+            Unfit::Unknown => unknown(),
             Unfit::Expired => Problem::new(UNAUTHENTICATED, "the API key has expired"),
             // The key may be right: to call it wrong would have clients throw it away.
             Unfit::Unconfirmed => Problem::new(
