@@ -15,6 +15,7 @@ use thiserror::Error;
 use crate::cli::check::CheckArgs;
 use crate::cli::import::ImportArgs;
 use crate::cli::reshard::ReshardArgs;
+use crate::domain::time::Span;
 use crate::env_file::Variables;
 use crate::http::Options;
 use crate::http::auth::ApiKeys;
@@ -134,6 +135,9 @@ pub struct ServeArgs {
     /// The networks of the proxies whose `X-Forwarded-For` tells the client's address, separated by commas: `10.0.0.0/8`.
     #[arg(long, env = "STANDINGS_TRUSTED_PROXIES", default_value = "")]
     pub trusted_proxies: TrustedProxies,
+    /// For how many days lines of the audit log are kept, at most 36,500; with 0 until the log is too large.
+    #[arg(long, env = "STANDINGS_AUDIT_DAYS", default_value_t = 365, value_parser = clap::value_parser!(u16).range(..=36_500))]
+    pub audit_days: u16,
     /// Whether this instance does background work, such as preparing rolling windows and unlinking deleted boards.
     #[arg(long, env = "STANDINGS_BACKGROUND", default_value_t = true, action = clap::ArgAction::Set)]
     pub background: bool,
@@ -351,6 +355,11 @@ impl ServeArgs {
             proxies: self.trusted_proxies.clone(),
             is_local: self.listen.ip().is_loopback(),
         })
+    }
+
+    /// For how long lines of the audit log are kept; `None`: until the log is too large.
+    pub fn audit_retention(&self) -> Option<Span> {
+        (self.audit_days > 0).then(|| Span::days(self.audit_days.into()))
     }
 
     /// Checks what depends on several settings.

@@ -35,6 +35,7 @@ fn interval(kind: JobKind) -> Duration {
         | JobKind::Reservations => Duration::from_secs(1),
         // One walk over all keys is for all boards that were deleted by then.
         JobKind::Sweep => Duration::from_mins(1),
+        JobKind::Audit => Duration::from_mins(1),
     }
 }
 
@@ -61,6 +62,7 @@ pub async fn run(kind: JobKind, engine: &Engine) -> Result<(), Error> {
         JobKind::Announcement => engine.run(&Announcements::default()).await,
         JobKind::Sweep => engine.run(&Sweep).await,
         JobKind::Reservations => engine.run(&LeftBehind::default()).await,
+        JobKind::Audit => engine.trim_audit().await,
     }
 }
 

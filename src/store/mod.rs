@@ -1,6 +1,6 @@
 //! What Redis holds, and the only place that names a key or the client library.
 //!
-//! [`kinds`] declares every kind of data, [`keys`] makes every key, [`script`] has the Lua scripts, and each of [`api_keys`], [`boards`],
+//! [`kinds`] declares every kind of data, [`keys`] makes every key, [`script`] has the Lua scripts, and each of [`api_keys`], [`audit`], [`boards`],
 //! [`events`], [`standings`], [`voters`], [`quotas`], [`reservations`], [`initial`], [`rollover`], [`reshard`], [`purge`],
 //! [`sweep`], [`leases`] and [`check`] one typed call per script. A call is one round trip; what must be atomic is one
 //! script. [`dispatch`] sends a call to the server of its keys, or to a replica of it. `topology.rs` and `replicas.rs` know
@@ -10,6 +10,7 @@
 mod address;
 pub mod api_keys;
 mod args;
+pub mod audit;
 pub mod boards;
 pub mod check;
 mod connection;

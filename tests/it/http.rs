@@ -2,6 +2,7 @@
 
 mod access;
 mod api_keys;
+mod audit;
 mod boards;
 mod budget;
 mod caching;
