@@ -34,8 +34,7 @@ fn interval(kind: JobKind) -> Duration {
         | JobKind::Announcement
         | JobKind::Reservations => Duration::from_secs(1),
         // One walk over all keys is for all boards that were deleted by then.
-        JobKind::Sweep => Duration::from_mins(1),
-        JobKind::Audit => Duration::from_mins(1),
+        JobKind::Sweep | JobKind::Audit => Duration::from_mins(1),
     }
 }
 

@@ -256,8 +256,8 @@ pub async fn rotate(
         let errors = vec![FieldError::new("/grace", "must be at most 30d")];
         return Err(Problem::invalid(errors));
     }
-    let rotated = app.service.rotate_api_key(&key_name(&name)?, grace);
-    let (before, after, secret) = rotated.await?;
+    let name = key_name(&name)?;
+    let (before, after, secret) = app.service.rotate_api_key(&name, grace).await?;
     audit.before(&AuditedKey::from(&before));
     audit.after(&AuditedKey::from(&after.key));
     Ok(with_secret(after, secret))

@@ -171,7 +171,7 @@ impl Auditor {
         } = Path::of(parts);
         let route = parts.extensions.get::<MatchedPath>();
         let query = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
-        let query = query.map(|(name, value)| (name.into_owned(), value.into_owned().into()));
+        let query = query.map(|(name, value)| (name.into_owned(), Value::from(value)));
         let id = parts.headers.get(REQUEST_ID);
         let address = self.proxies.client(&parts.headers, &parts.extensions);
         Ok(Request {

@@ -72,8 +72,8 @@ pub async fn put(
     audit: Audit,
     Json(SpreadBody { count }, _): Json<SpreadBody>,
 ) -> Result<(StatusCode, JsonResponse<Spread>), Problem> {
-    let spread = app.service.spread_board(&board_id(&board)?, count);
-    let (before, progress) = spread.await?;
+    let board = board_id(&board)?;
+    let (before, progress) = app.service.spread_board(&board, count).await?;
     audit.before(&json!({"shards": before}));
     audit.after(&json!({"shards": progress.moving_to.unwrap_or(progress.shards)}));
     let status = match progress.moving_to {

@@ -122,9 +122,10 @@ pub(super) fn router(
         }
         router.routes(match gate {
             Some(gate) => route.map(|methods| {
-                let methods = match access.is_audited {
-                    true => methods.route_layer(gate.audit()),
-                    false => methods,
+                let methods = if access.is_audited {
+                    methods.route_layer(gate.audit())
+                } else {
+                    methods
                 };
                 methods.route_layer(gate.guard(access))
             }),

@@ -15,7 +15,7 @@ use super::script::Script;
 use super::{StoreError, keys, script};
 use crate::domain::audit::{Intent, LEFT_OUT, Outcome};
 use crate::domain::ids::{BoardId, MemberId};
-use crate::domain::time::{Span, Timestamp};
+use crate::domain::time::Timestamp;
 
 /// The most bytes that the lines of the log take. Beyond that the oldest are dropped.
 pub const LOG_BYTES_MAX: u64 = 256 << 20;
@@ -95,15 +95,6 @@ pub struct Trimmed {
 }
 
 impl Store {
-    /// The same, where lines of the audit log are kept for so long; `None`: until the log is too large.
-    #[must_use]
-    pub fn with_audit_retention(self, audit_retention: Option<Span>) -> Self {
-        Self {
-            audit_retention,
-            ..self
-        }
-    }
-
     /// The pseudonyms of members in the audit log. A member that has none gets one.
     pub async fn audit_pseudonyms(&self, members: &[MemberId]) -> Result<Vec<String>, StoreError> {
         if members.is_empty() {

@@ -79,6 +79,15 @@ impl Store {
         }
     }
 
+    /// The same, where lines of the audit log are kept for so long; `None`: until the log is too large.
+    #[must_use]
+    pub fn with_audit_retention(self, audit_retention: Option<Span>) -> Self {
+        Self {
+            audit_retention,
+            ..self
+        }
+    }
+
     /// The same, where replicas that are at most so far behind answer reads for which that is fresh enough; not with a
     /// staleness of zero.
     #[must_use]

@@ -255,7 +255,10 @@ fn what_is_kept_about_people_is_told_of_every_kind_of_data() {
     // What all boards share has no kinds: the file of all keys has its names.
     let keys = read("src/store/keys.rs");
     let (code, _) = keys.split_once("#[cfg(test)]").unwrap();
-    let mut shared = code.split("\"st:{boards}:").skip(1).map(|rest| rest.split_once('"').unwrap().0);
+    let mut shared = code
+        .split("\"st:{boards}:")
+        .skip(1)
+        .map(|rest| rest.split_once('"').unwrap().0);
     assert!(shared.clone().count() > 20);
     shared.all(|name| told_of(&page, name).is_some() || panic!("{name} has no row"));
 }
