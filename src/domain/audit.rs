@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::ids::MemberId;
 use super::time::Timestamp;
@@ -147,12 +147,14 @@ fn rename_field(
         Value::Null => {}
         value if is_left_out => *value = LEFT_OUT.into(),
         Value::String(member) if name == "member" => *member = pseudonym(member),
-        value if OF_MEMBERS.contains(&name.as_str()) => rename_members(value, pseudonym),
+        value if OF_MEMBERS.contains(&name.as_str()) => {
+            rename_members(value, is_personal, pseudonym)
+        }
         value => rename(value, is_personal, pseudonym),
     }
 }
 
-fn rename_members(value: &mut Value, pseudonym: &mut dyn FnMut(&str) -> String) {
+fn rename_members(value: &mut Value, is_personal: bool, pseudonym: &mut dyn FnMut(&str) -> String) {
     let told = |count: usize| Value::from(format!("{LEFT_OUT} {count} members"));
     match value {
         Value::String(_) => *value = LEFT_OUT.into(),
@@ -162,13 +164,13 @@ fn rename_members(value: &mut Value, pseudonym: &mut dyn FnMut(&str) -> String) 
             for item in items {
                 match item {
                     Value::String(member) => *member = pseudonym(member),
-                    item => rename(item, false, pseudonym),
+                    item => rename(item, is_personal, pseudonym),
                 }
             }
         }
         Value::Object(fields) => {
             let renamed = std::mem::take(fields).into_iter().map(|(member, mut of)| {
-                rename(&mut of, false, pseudonym);
+                rename(&mut of, is_personal, pseudonym);
                 (pseudonym(&member), of)
             });
             *fields = renamed.collect::<Map<_, _>>();
@@ -183,13 +185,16 @@ fn bounded(value: Value) -> Value {
     if bytes <= VALUE_BYTES_MAX {
         return value;
     }
-    format!("{LEFT_OUT} {bytes} bytes").into()
+    let told = format!("{LEFT_OUT} {bytes} bytes");
+    match value {
+        // What was an object is one still, as who reads it expects.
+        Value::Object(_) => json!({ LEFT_OUT: told }),
+        _ => told.into(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn redacted(value: Value, is_about_person: bool) -> Value {
@@ -237,7 +242,10 @@ mod tests {
         let many = redacted(scores(MEMBERS_MAX + 1), false);
         assert_eq!(many, json!({"scores": "… 101 members"}));
         let text = "x".repeat(VALUE_BYTES_MAX);
-        assert_eq!(redacted(json!({"title": text}), false), "… 16396 bytes");
+        assert_eq!(
+            redacted(json!({"title": text}), false),
+            json!({"…": "… 16396 bytes"})
+        );
         // More members in other places are not told apart.
         let events: Vec<Value> = (0..200)
             .map(|member| json!({"member": member.to_string()}))

@@ -4,6 +4,7 @@
 //! tells by [`Audit`] what it has changed. A line names members by pseudonyms only, those of the path and those of the body
 //! (`domain/audit.rs`).
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -286,13 +287,12 @@ pub struct AuditLine {
     /// The members that it names, at most about a hundred.
     pub members: Vec<AuditedMember>,
     /// The other parameters of its path.
-    #[schema(value_type = Value)]
+    #[schema(value_type = BTreeMap<String, String>)]
     pub path: Value,
     /// The parameters of its query.
-    #[schema(value_type = Value)]
+    #[schema(value_type = BTreeMap<String, String>)]
     pub query: Value,
     /// Its body: members by their pseudonyms, without secrets. A body that is too large, or a list in it, is told by its size.
-    #[schema(value_type = Value)]
     pub body: Value,
     /// The address that it came from; null if that is not known.
     #[schema(required = true, example = "203.0.113.7")]
