@@ -148,7 +148,7 @@ fn rename_field(
         value if is_left_out => *value = LEFT_OUT.into(),
         Value::String(member) if name == "member" => *member = pseudonym(member),
         value if OF_MEMBERS.contains(&name.as_str()) => {
-            rename_members(value, is_personal, pseudonym)
+            rename_members(value, is_personal, pseudonym);
         }
         value => rename(value, is_personal, pseudonym),
     }

@@ -4,7 +4,6 @@
 //! tells by [`Audit`] what it has changed. A line names members by pseudonyms only, those of the path and those of the body
 //! (`domain/audit.rs`).
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;

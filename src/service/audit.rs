@@ -1,5 +1,7 @@
 //! Writes down what requests change, and reads it.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::{Error, Service};
@@ -89,13 +91,14 @@ impl Service {
             Some(player) => format!("player:{}", pseudonyms.of_members[player.as_str()]),
             None => request.by,
         };
-        let board = request.board.map(|board| board.to_string());
+        let mut boards: BTreeSet<String> = boards_of(&request.body).into_iter().collect();
+        boards.extend(request.board.map(|board| board.to_string()));
         let intent = Intent {
             at: Some(self.engine.clock.now()),
             by,
             method: request.method,
             route: request.route,
-            boards: board.into_iter().chain(boards_of(&request.body)).collect(),
+            boards: boards.into_iter().collect(),
             members: named,
             path: pseudonyms.redact(request.path),
             query: pseudonyms.redact(request.query),

@@ -1102,3 +1102,107 @@ async fn an_api_key_changes_if_it_is_what_was_seen_and_is_announced_in_the_same_
         .await;
     assert_eq!(names, Reply::texts(&["b"]));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_audit_log_that_is_too_large_drops_its_oldest_lines() {
+    let redis = RedisServer::start().await;
+    let [log, outcomes, size] = [
+        "st:{boards}:audit",
+        "st:{boards}:audit-outcomes",
+        "st:{boards}:audit-size",
+    ];
+    let write = async |args: &[&[u8]]| {
+        let reply = run(&redis, &script::AUDIT_WRITE, &[log, outcomes, size], args).await;
+        let parts = reply.list().iter().map(Reply::text);
+        parts.collect::<Vec<_>>()
+    };
+    let text = vec![b'x'; 1_000];
+    let intent: [&[u8]; 5] = [b"200000", &text, b"site", b"", b""];
+    let first = write(&intent).await[1].clone();
+    let outcome = async |id: &str| write(&[b"200000", &text, id.as_bytes()]).await;
+    assert_eq!(outcome(&first).await, ["OK", &first]);
+    assert_eq!(outcome(&first).await, ["GONE"], "it has one");
+    let count = async || redis.run(&[b"XLEN", log.as_bytes()]).await;
+    for _ in 0..150 {
+        write(&intent).await;
+    }
+    let length = count().await;
+    assert_eq!(length, Reply::Integer(151));
+    for _ in 0..20 {
+        write(&intent).await;
+    }
+    assert_eq!(
+        count().await,
+        Reply::Integer(71),
+        "a hundred are dropped at once"
+    );
+    assert_eq!(outcome(&first).await, ["GONE"]);
+    assert_eq!(
+        redis.run(&[b"HLEN", outcomes.as_bytes()]).await,
+        Reply::Integer(0)
+    );
+    let trim = async |before: &[u8]| {
+        let names = [
+            "st:{boards}:audit-pseudonyms",
+            "st:{boards}:audit-members",
+            "st:{boards}:audit-seen",
+        ];
+        let keys = [&[log, outcomes, size][..], &names].concat();
+        run(&redis, &script::AUDIT_TRIM, &keys, &[before, b"50"]).await
+    };
+    let trimmed = |lines, bytes| Reply::List([lines, 0, bytes].map(Reply::Integer).to_vec());
+    let far = b"9999999999999";
+    // Its text, who has sent it, and what else a line takes.
+    let of_line = 1_000 + 4 + 200;
+    assert_eq!(trim(b"1").await, trimmed(0, 71 * of_line));
+    assert_eq!(trim(far).await, trimmed(50, 21 * of_line));
+    assert_eq!(trim(far).await, trimmed(21, 0));
+    assert_eq!(trim(far).await, trimmed(0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_audit_log_knows_so_many_members_and_forgets_those_that_it_named_first() {
+    let redis = RedisServer::start().await;
+    let names = [
+        "st:{boards}:audit-pseudonyms",
+        "st:{boards}:audit-members",
+        "st:{boards}:audit-seen",
+    ];
+    let name = async |members: &[&str]| {
+        let pairs = members
+            .iter()
+            .flat_map(|member| [(*member).to_owned(), format!("m-{member}")]);
+        let args: Vec<String> = ["3".to_owned()].into_iter().chain(pairs).collect();
+        let args: Vec<&[u8]> = args.iter().map(String::as_bytes).collect();
+        run(&redis, &script::AUDIT_MEMBERS, &names, &args).await
+    };
+    assert_eq!(
+        name(&["a", "b", "c"]).await,
+        Reply::texts(&["m-a", "m-b", "m-c"])
+    );
+    // Those of one millisecond have the order of their names.
+    tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    assert_eq!(name(&["a", "d"]).await, Reply::texts(&["m-a", "m-d"]));
+    for key in names {
+        let count: &[u8] = if key.ends_with("seen") {
+            b"ZCARD"
+        } else {
+            b"HLEN"
+        };
+        assert_eq!(
+            redis.run(&[count, key.as_bytes()]).await,
+            Reply::Integer(3),
+            "{key}"
+        );
+    }
+    assert_eq!(
+        redis.run(&[b"HGET", names[1].as_bytes(), b"m-b"]).await,
+        Reply::Nil
+    );
+    let reply = run(&redis, &script::AUDIT_FORGET, &names, &[b"a"]).await;
+    assert_eq!(reply, Reply::texts(&["OK"]));
+    assert_eq!(
+        redis.run(&[b"HGET", names[0].as_bytes(), b"a"]).await,
+        Reply::Nil
+    );
+}
