@@ -24,7 +24,7 @@ const SPACES_FACTOR: usize = 4;
 pub const DEPTH_MAX: usize = 8;
 /// The longest reason of a review, in characters.
 pub const REASON_CHARS_MAX: usize = 500;
-/// How many of a member's names are remembered that were blocked.
+/// How many names of a member are remembered that were blocked.
 const BLOCKED_MAX: usize = 32;
 /// What stands for who has blocked a name that the list of patterns blocks.
 pub const BLOCKLIST: &str = "blocklist";

@@ -12,6 +12,7 @@ mod events;
 mod expiry;
 mod history;
 mod players;
+mod profiles;
 mod quotas;
 mod reads;
 mod reservations;
