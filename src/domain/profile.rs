@@ -39,7 +39,7 @@ pub struct Profile {
     #[schema(required = true, example = "https://img.example.com/ann.png")]
     pub avatar_url: Option<String>,
     /// What the operator's backend has added.
-    #[schema(value_type = Object, example = json!({"country": "NZ"}))]
+    #[schema(value_type = Map<String, Value>, example = json!({"country": "NZ"}))]
     pub attributes: Box<RawValue>,
 }
 
@@ -251,8 +251,8 @@ pub struct Review {
     /// Why.
     #[schema(required = true)]
     pub reason: Option<String>,
-    /// Who said so: the name of an API key, or the `sub` of a token; `blocklist` for the operator's list of patterns; null
-    /// as long as nobody has.
+    /// Who said so: the name of an API key; `configuration:` and the role of a key of the configuration; `anonymous` where
+    /// there are no keys; `blocklist` for the operator's list of patterns; null as long as nobody has.
     #[schema(required = true)]
     pub by: Option<String>,
     /// When that was said; of a name that nobody has reviewed, when it was written.
