@@ -285,6 +285,15 @@ impl Player {
         self.plays || self.votes
     }
 
+    /// Checks that the player may see and write the profile of a member: its own, with `play`.
+    pub(super) fn require_own(&self, member: &MemberId) -> Result<(), Problem> {
+        if self.plays && self.sub == *member {
+            return Ok(());
+        }
+        let detail = "a profile needs `play`, and the member is the `sub` of the token";
+        Err(Problem::new(FORBIDDEN, detail))
+    }
+
     /// Whether somebody of that name is somebody else.
     pub(super) fn is_other(&self, name: &str) -> bool {
         name != self.sub.as_str()

@@ -13,6 +13,7 @@ mod events;
 mod expiry;
 mod history;
 mod players;
+mod profiles;
 mod quotas;
 mod reads;
 mod reservations;
