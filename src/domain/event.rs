@@ -3,6 +3,7 @@
 use serde::Serialize;
 use xxhash_rust::xxh3::Xxh3;
 
+use super::data::EntryData;
 use super::ids::{EventId, Label, MemberId};
 use super::quota::{Dimension, Network};
 use super::score::Score;
@@ -25,6 +26,8 @@ pub struct Event {
     pub at: Option<Timestamp>,
     /// Where it comes from.
     pub origin: Origin,
+    /// What the entry shows whose score it gives.
+    pub data: Option<EntryData>,
 }
 
 /// Where an event comes from, as far as it tells. Quotas count by it.
@@ -72,6 +75,10 @@ impl Event {
                 hash.update(b"=");
                 hash.update(value.as_bytes());
             }
+        }
+        if let Some(data) = &self.data {
+            hash.update(b"\x1fdata=");
+            hash.update(data.as_str().as_bytes());
         }
         // Lua's numbers are exact up to 53 bits.
         hash.digest() >> 11

@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod board;
+pub mod data;
 pub mod document;
 pub mod draft;
 pub mod event;

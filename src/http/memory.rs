@@ -87,8 +87,13 @@ impl Memory {
         lane.take((entries + 1).saturating_mul(ENTRY_BYTES)).await
     }
 
-    /// Waits for the memory of a batch of so many events.
-    pub async fn for_batch(&self, events: usize, detail: Detail) -> Result<Taken, Problem> {
+    /// Waits for the memory of a batch of so many events, which bring so many bytes of data along.
+    pub async fn for_batch(
+        &self,
+        events: usize,
+        detail: Detail,
+        data: usize,
+    ) -> Result<Taken, Problem> {
         let lane = if events <= SMALL_EVENTS_MAX {
             &self.small_batches
         } else {
@@ -98,7 +103,8 @@ impl Memory {
             Detail::Status => EVENT_BYTES,
             Detail::Standings | Detail::Ranks => OUTCOME_BYTES,
         };
-        lane.take(events.saturating_mul(bytes)).await
+        // The data is held by the event, and once more by the call that carries it out.
+        lane.take(events.saturating_mul(bytes) + 2 * data).await
     }
 
     /// Takes what a body lacks of which so many bytes have come in. It does not wait: who is to give memory back may be

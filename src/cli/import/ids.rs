@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::rows::{AT, ID, MEMBER, Row};
+use super::rows::{AT, DATA, ID, MEMBER, Row};
 use crate::http::events::COLUMNS;
 
 /// What the ids of rows without one follow from.
@@ -85,7 +85,11 @@ impl RowIds {
 /// The hash of what the event says, whatever the format and the order of the columns.
 fn hash(row: &Row<'_>) -> u128 {
     let mut hash = Xxh3::new();
-    for field in &row[MEMBER..] {
+    for (index, field) in row.iter().enumerate().skip(MEMBER) {
+        // A row without data has the id that it had before there was such a field.
+        if index == DATA && field.is_none() {
+            continue;
+        }
         // With its length, so that no two rows are the same text.
         let length = field.as_ref().map_or(u64::MAX, |field| field.len() as u64);
         hash.update(&length.to_le_bytes());

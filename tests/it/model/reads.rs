@@ -61,7 +61,8 @@ pub fn queries(
         Some(true) => &model.raw(),
         _ => model,
     };
-    let view = View::new(on_track, id, window, period);
+    let includes_data = random.below(2) == 0;
+    let view = View::new(on_track, id, window, period).with_data(includes_data);
     let board = &on_track.board;
     let running = board.period(window.unit(), now);
     let is_refused = board.is_built(window) && period > running + 1;
@@ -72,6 +73,9 @@ pub fn queries(
         };
         parameters.extend(choice.clone());
         parameters.extend(raw.map(|raw| ("raw".to_owned(), json!(raw))));
+        if includes_data && !matches!(kind, Kind::Stats) {
+            parameters.insert("include".to_owned(), json!("data"));
+        }
         let expected = match expected {
             _ if is_refused => Expected::Problem(400, "invalid-parameter"),
             Some(body) => Expected::Body(body),
