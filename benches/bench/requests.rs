@@ -122,7 +122,8 @@ pub fn batch(board: &Board, query: &str, size: usize) -> String {
 pub fn filling(board: &Board, at: Option<&str>, size: usize) -> String {
     let (name, origin, data) = (board.name, origin(board), data(board));
     let at = at.map_or(String::new(), |at| format!(r#","at":"{at}""#));
-    let event = format!(r#"{{"board":"{name}","member":"{MEMBER}","score":{SCORE}{at}{origin}{data}}}"#);
+    let event =
+        format!(r#"{{"board":"{name}","member":"{MEMBER}","score":{SCORE}{at}{origin}{data}}}"#);
     batch_of(&event, "?standings=false", size)
 }
 

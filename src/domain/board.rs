@@ -945,6 +945,15 @@ mod tests {
     }
 
     #[test]
+    fn entries_have_data_only_where_they_have_the_time_of_an_event() {
+        let errors = |ties: &str| {
+            let json = format!(r#"{{"windows": ["day"], "entry_data": true, "ties": "{ties}"}}"#);
+            definition(&json).check().len()
+        };
+        assert_eq!(["first", "last", "member"].map(errors), [0, 0, 1]);
+    }
+
+    #[test]
     fn a_window_that_comes_back_begins_anew() {
         let id = BoardId::parse("b").unwrap();
         let first = Board::new(

@@ -193,23 +193,34 @@ mod tests {
         );
         assert_eq!(canonical(r#"{"z": -0.0, "y": -0}"#), r#"{"y":0,"z":0}"#);
         assert_eq!(
-            canonical(r#"{"a": 5e-324, "b": 1.7976931348623157e308, "c": 295147905179352830000.0}"#),
+            canonical(
+                r#"{"a": 5e-324, "b": 1.7976931348623157e308, "c": 295147905179352830000.0}"#
+            ),
             r#"{"a":5e-324,"b":1.7976931348623157e+308,"c":295147905179352830000}"#
         );
     }
 
     #[test]
     fn what_clients_could_understand_differently_is_refused() {
-        assert_eq!(canonical(r#"{"n": 9007199254740991}"#), r#"{"n":9007199254740991}"#);
+        assert_eq!(
+            canonical(r#"{"n": 9007199254740991}"#),
+            r#"{"n":9007199254740991}"#
+        );
         let message = error(r#"{"n": 9007199254740993}"#);
-        assert!(message.starts_with("the number 9007199254740993 is beyond"), "{message}");
+        assert!(
+            message.starts_with("the number 9007199254740993 is beyond"),
+            "{message}"
+        );
         assert!(error(r#"{"n": [-9007199254740992]}"#).contains("send it as a text"));
         assert_eq!(
             error(r#"{"a": {"b": 1, "\u0062": 2}}"#),
             "the name \"b\" comes twice in an object"
         );
         assert!(error(r#"{"a": 1e999}"#).contains("out of range"));
-        assert!(error(r#"{"a": "\ud800"}"#).contains("surrogate") || !error(r#"{"a": "\ud800"}"#).is_empty());
+        assert!(
+            error(r#"{"a": "\ud800"}"#).contains("surrogate")
+                || !error(r#"{"a": "\ud800"}"#).is_empty()
+        );
     }
 
     #[test]
@@ -218,7 +229,10 @@ mod tests {
             assert_eq!(error(text), "must be a JSON object");
         }
         for text in ["", "{", "{\"a\":}", "{} {}", "nul"] {
-            assert!(matches!(EntryData::parse(text), Err(DataError::Unsound(_))), "{text}");
+            assert!(
+                matches!(EntryData::parse(text), Err(DataError::Unsound(_))),
+                "{text}"
+            );
         }
         let of = |length: usize| format!("{{ \"a\": \"{}\" }}", "x".repeat(length - 8));
         assert_eq!(canonical(&of(DATA_BYTES_MAX)).len(), DATA_BYTES_MAX);

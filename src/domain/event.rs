@@ -183,3 +183,29 @@ pub struct Ranks {
     /// Before.
     pub previous_rank: Option<u64>,
 }
+
+#[cfg(test)]
+mod tests {
+    use xxhash_rust::xxh3::xxh3_64;
+
+    use super::*;
+
+    #[test]
+    fn an_event_without_data_has_the_fingerprint_that_earlier_releases_gave_it() {
+        let event = |data: Option<&str>| Event {
+            id: None,
+            member: MemberId::parse("ann").unwrap(),
+            score: Score::from_stored(5),
+            at: None,
+            origin: Origin::default(),
+            data: data.map(|data| EntryData::parse(data).unwrap()),
+        };
+        let none = event(None).fingerprint();
+        let content = [&5_i64.to_le_bytes()[..], b"-", b"ann"].concat();
+        assert_eq!(none, xxh3_64(&content) >> 11);
+        let data = event(Some(r#"{"a": 1}"#)).fingerprint();
+        assert_ne!(data, none);
+        assert_eq!(event(Some(r#"{"a":1.0}"#)).fingerprint(), data);
+        assert_ne!(event(Some("{}")).fingerprint(), data);
+    }
+}

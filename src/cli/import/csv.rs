@@ -11,8 +11,8 @@ use super::ids::Ids;
 use super::input::BUFFER_BYTES;
 use super::rejects::Text;
 use super::rows::{
-    AT, Batcher, DATA, ID, Ignored, MEMBER, ROW_BYTES_MAX, Row, SCORE, Stop, canonical_data, content,
-    is_number,
+    AT, Batcher, DATA, ID, Ignored, MEMBER, ROW_BYTES_MAX, Row, SCORE, Stop, canonical_data,
+    content, is_number,
 };
 use crate::cli::text::shortened;
 use crate::http::events::COLUMNS;

@@ -100,6 +100,8 @@ fn hash(row: &Row<'_>) -> u128 {
 
 #[cfg(test)]
 mod tests {
+    use xxhash_rust::xxh3::xxh3_128;
+
     use super::super::rows::SCORE;
     use super::*;
 
@@ -128,6 +130,22 @@ mod tests {
 
         let error = ids.of(&row(member, None), 1).unwrap_err();
         assert!(error.contains("--ids rows"), "{error}");
+    }
+
+    #[test]
+    fn a_row_without_data_has_the_id_that_earlier_releases_gave_it() {
+        let noon = Some("2026-11-21T12:00:00Z");
+        // Member, score and `at`, and no voter, channel, device and address.
+        let mut content = Vec::new();
+        for text in ["ann", "1", noon.unwrap_or_default()] {
+            content.extend((text.len() as u64).to_le_bytes());
+            content.extend(text.as_bytes());
+        }
+        content.extend([u64::MAX.to_le_bytes(); 4].as_flattened());
+        assert_eq!(hash(&row("ann", noon)), xxh3_128(&content));
+        let mut with_data = row("ann", noon);
+        with_data[DATA] = Some("{}".into());
+        assert_ne!(hash(&with_data), hash(&row("ann", noon)));
     }
 
     #[test]

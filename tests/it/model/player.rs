@@ -825,9 +825,7 @@ impl Game<'_> {
             _ => format!("e{}", self.ids),
         };
         let score = read_amount(new.score, &self.boards[board].1.board);
-        let data = new
-            .data
-            .filter(|_| self.boards[board].1.board.entry_data);
+        let data = new.data.filter(|_| self.boards[board].1.board.entry_data);
         let event = Event {
             id: new.has_id.then_some(id),
             member: MEMBERS[pick(new.member, self.members)].to_owned(),
