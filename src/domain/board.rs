@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
 
 use super::ids::BoardId;
+use super::include::{Include, Includes};
 use super::period::{Calendar, Period, Season, Unit};
 use super::placement::Placement;
 use super::quota::{self, Quota};
@@ -114,6 +115,17 @@ pub enum Uniques {
     Member,
 }
 
+/// Whose profiles a board shows: of those whose name was reviewed, or of others too.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Names {
+    /// Of all whose name is not blocked.
+    #[default]
+    Any,
+    /// Of those whose name is approved.
+    Approved,
+}
+
 /// How old an event may be when it comes in.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum AcceptLate {
@@ -183,6 +195,13 @@ pub struct Definition {
     /// Whether anybody may read its standings and its summary, also where API keys are configured.
     #[serde(default)]
     pub public: bool,
+    /// What anybody may read on a public board beside scores, with `include`. Whoever has a key may read all of it.
+    #[serde(default)]
+    #[schema(example = json!(["profile"]))]
+    pub public_includes: BTreeSet<Include>,
+    /// Whose names, pictures and attributes the board shows.
+    #[serde(default)]
+    pub names: Names,
     /// What a score does to a standing.
     #[serde(default)]
     pub update: Update,
@@ -559,6 +578,12 @@ impl Definition {
         broken.map(|(_, detail)| detail).collect()
     }
 
+    /// What anybody may read beside scores: nothing where the board is not public.
+    pub fn public_includes(&self) -> Includes {
+        let words = self.public_includes.iter().copied();
+        words.filter(|_| self.public).collect()
+    }
+
     /// Whether an event of this score is taken.
     pub fn takes_score(&self, score: Score) -> bool {
         let within = |bound: Option<Bound>, is_within: fn(&Score, &Score) -> bool| {
@@ -597,6 +622,8 @@ impl Definition {
             title: _,
             tags: _,
             public: _,
+            public_includes: _,
+            names: _,
             score_min: _,
             score_max: _,
             windows: _,
@@ -840,7 +867,7 @@ mod tests {
     fn defaults_are_what_the_contract_says() {
         let shown = serde_json::to_value(definition(r#"{"windows": ["day"]}"#)).unwrap();
         let expected = serde_json::json!({
-            "title": "", "tags": [], "public": false, "update": "sum", "order": "desc", "decimals": 0, "ties": "first",
+            "title": "", "tags": [], "public": false, "public_includes": [], "names": "any", "update": "sum", "order": "desc", "decimals": 0, "ties": "first",
             "ranking": "ordinal", "timezone": "UTC", "week_start": "monday", "windows": ["day"],
             "season": null, "carryover": {}, "accept_late": "48h", "idempotency": "1h",
             "retention": {}, "quotas": [], "max_attempts": {}, "score_min": null, "score_max": null,

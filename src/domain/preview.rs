@@ -55,7 +55,9 @@ fn object(definition: &impl Serialize) -> Map<String, Value> {
 fn effect(field: &str) -> &'static str {
     match field {
         "title" | "tags" => "No data changes.",
-        "public" => "It holds for reads from now on. No data changes.",
+        "public" | "public_includes" | "names" => {
+            "It holds for reads from now on. No data changes."
+        }
         "ranking" => "Reads count ranks like this from now on. No score changes.",
         "score_min" | "score_max" | "accept_late" | "opens_at" | "closes_at" => {
             "Events from now on are measured by it. Events that were taken stay."

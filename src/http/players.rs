@@ -275,9 +275,23 @@ impl Claims {
 }
 
 impl Player {
+    /// Who.
+    pub(super) fn sub(&self) -> &MemberId {
+        &self.sub
+    }
+
     /// Whether it may send events at all.
     pub(super) fn sends(&self) -> bool {
         self.plays || self.votes
+    }
+
+    /// Checks that the player may see and write the profile of a member: its own, with `play`.
+    pub(super) fn require_own(&self, member: &MemberId) -> Result<(), Problem> {
+        if self.plays && self.sub == *member {
+            return Ok(());
+        }
+        let detail = "a profile needs `play`, and the member is the `sub` of the token";
+        Err(Problem::new(FORBIDDEN, detail))
     }
 
     /// Whether somebody of that name is somebody else.

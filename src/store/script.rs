@@ -122,6 +122,10 @@ scripts! {
     API_KEY = "api_key", "#!lua flags=allow-oom", ["announce"];
     /// Notes when API keys were last used.
     API_KEY_USES = "api_key_uses", "#!lua", [];
+    /// Writes profiles.
+    PROFILES = "profiles", "#!lua", ["slot"];
+    /// Deletes profiles.
+    DELETE_PROFILES = "profiles", "#!lua flags=allow-oom", ["slot"];
     /// Reads what has changed.
     NEWS = "news", "#!lua flags=no-writes", [];
     /// Marks data that is to be unlinked.

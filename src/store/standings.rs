@@ -12,6 +12,7 @@ use tokio::sync::OnceCell;
 
 use super::args::{LayoutArgs, pack, ranking_name, shown_score, stored_score};
 use super::dispatch::{Freshness, Store};
+use super::profiles::Profiles;
 use super::protocol::queries;
 use super::reply::{Reply, require};
 use super::voters::Voters;
@@ -19,6 +20,7 @@ use super::{Dated, StoreError, Versioned, keys, script};
 use crate::domain::board::{Board, Order, Ranking};
 use crate::domain::data::EntryData;
 use crate::domain::ids::MemberId;
+use crate::domain::include::Includes;
 use crate::domain::period::Period;
 use crate::domain::score::Score;
 use crate::domain::series::Standing;
@@ -54,24 +56,28 @@ pub struct Page {
     pub me: Option<Entry>,
     /// The voters of its entries and of its `me`.
     pub voters: OnceCell<Voters>,
+    /// The profiles of its members.
+    pub profiles: OnceCell<Profiles>,
     /// What the page is sent as.
     pub memo: Memo,
 }
 
-/// What a layer above makes of an answer once, for all who share the answer: a value of a type that only this layer knows.
+/// What a layer above makes of an answer once, for all who share the answer and want the same beside scores: a value of a
+/// type that only this layer knows.
 #[derive(Debug, Default)]
-pub struct Memo(OnceLock<Box<dyn Any + Send + Sync>>);
+pub struct Memo([OnceLock<Box<dyn Any + Send + Sync>>; Includes::SETS]);
 
 impl Memo {
     /// What was made, if it was.
-    pub fn get<T: 'static>(&self) -> Option<&T> {
-        let made = self.0.get()?.downcast_ref();
+    pub fn get<T: 'static>(&self, includes: Includes) -> Option<&T> {
+        let made = self.0[includes.index()].get()?.downcast_ref();
         Some(made.expect("invariant: the memo of an answer has one type"))
     }
 
     /// Keeps what was made, unless another was first; returns what is kept.
-    pub fn keep<T: Any + Send + Sync>(&self, made: T) -> &T {
-        let kept = self.0.get_or_init(|| Box::new(made)).downcast_ref();
+    pub fn keep<T: Any + Send + Sync>(&self, includes: Includes, made: T) -> &T {
+        let kept = self.0[includes.index()].get_or_init(|| Box::new(made));
+        let kept = kept.downcast_ref();
         kept.expect("invariant: the memo of an answer has one type")
     }
 }
