@@ -217,10 +217,7 @@ mod tests {
             "the name \"b\" comes twice in an object"
         );
         assert!(error(r#"{"a": 1e999}"#).contains("out of range"));
-        assert!(
-            error(r#"{"a": "\ud800"}"#).contains("surrogate")
-                || !error(r#"{"a": "\ud800"}"#).is_empty()
-        );
+        assert!(EntryData::parse(r#"{"a": "\ud800"}"#).is_err());
     }
 
     #[test]

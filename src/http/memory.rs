@@ -14,6 +14,7 @@ use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::problem::{INTERNAL, OVERLOADED, Problem};
+use crate::domain::data::DATA_BYTES_MAX;
 use crate::domain::event::Detail;
 use crate::domain::include::{Include, Includes};
 use crate::domain::profile::PROFILE_BYTES_MAX;
@@ -22,6 +23,8 @@ use crate::domain::profile::PROFILE_BYTES_MAX;
 const ENTRY_BYTES: usize = 1 << 10;
 /// What one profile may take at the most, in bytes: Redis' reply, the profile, and its JSON.
 const PROFILE_BYTES: usize = 3 * PROFILE_BYTES_MAX;
+/// What the data of one entry may take at the most, in bytes: Redis' reply, the data, and its JSON.
+const DATA_BYTES: usize = 3 * DATA_BYTES_MAX;
 /// What one event of a batch may take at the most, in bytes.
 const EVENT_BYTES: usize = 1 << 10;
 /// The same with an outcome that names all standings of a board with 16 windows.
@@ -95,6 +98,7 @@ impl Memory {
         };
         let included = includes.words().map(|include| match include {
             Include::Profile => PROFILE_BYTES,
+            Include::Data => DATA_BYTES,
         });
         let bytes = ENTRY_BYTES + included.sum::<usize>();
         lane.take((entries + 1).saturating_mul(bytes)).await

@@ -5,13 +5,16 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 /// Fields of an answer that are there only if the request asks for them, and may be null then.
-const ON_DEMAND: [&str; 6] = [
+const ON_DEMAND: [&str; 9] = [
     "StandingChange/rank",
     "StandingChange/previous_rank",
     "Entry/profile",
     "Neighbour/profile",
     "Member/profile",
     "SubsetEntry/profile",
+    "Entry/data",
+    "Member/data",
+    "SubsetEntry/data",
 ];
 
 /// The document, and its schemas by their names.
