@@ -6,6 +6,7 @@ use std::time::Instant;
 use super::period::{Choice, Target};
 use super::{Error, Service};
 use crate::domain::board::Uniques;
+use crate::domain::data::EntryData;
 use crate::domain::ids::BoardId;
 use crate::domain::include::{Include, Includes};
 use crate::domain::period::Period;
@@ -122,6 +123,12 @@ impl<T> FoundIn<T> {
         let shown = || ShownProfile::of(self.profiles.of(member)?, names);
         self.includes.has(Include::Profile).then(shown)
     }
+
+    /// The data of one of its entries, if data was asked for.
+    pub fn data(&self, entry: &Entry) -> Option<Option<EntryData>> {
+        let data = || entry.data.clone();
+        self.includes.has(Include::Data).then(data)
+    }
 }
 
 impl Service {
@@ -153,7 +160,9 @@ impl Service {
                 live: &live,
                 target: &target,
                 now,
-                reader: Reader::new(&self.engine, &live, request.freshness).of_size(request.size),
+                reader: Reader::new(&self.engine, &live, request.freshness)
+                    .of_size(request.size)
+                    .with_data(request.includes.has(Include::Data)),
             };
             match view.read(&attempt).await {
                 Ok(found) => {

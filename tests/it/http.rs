@@ -7,6 +7,7 @@ mod boards;
 mod budget;
 mod caching;
 mod damage;
+mod data;
 mod deletion;
 mod errors;
 mod events;

@@ -901,7 +901,7 @@ async fn what_changes_while_a_shard_is_copied_is_noted_and_taken_over() {
         run(&redis, &script::CHANGES, &keys, &[&args]).await
     };
     let what = format!("s\u{1f}{DAY}\u{1f}ann");
-    let texts = Reply::texts(&[&what, "1", "0", "-5", "0"]);
+    let texts = Reply::texts(&[&what, "1", "0", "-5", "0", ""]);
     let ok = || Reply::text_of("OK");
     let noted = Reply::List(vec![ok(), Reply::Integer(1), texts]);
     assert_eq!(
@@ -927,7 +927,7 @@ async fn what_changes_while_a_shard_is_copied_is_noted_and_taken_over() {
         let keys = [head, "st:{b:2:0:1}:1:keys", "st:{b:2:0:1}:1:scratch", day];
         let args = pack(&json!({
             "generation": "1", "lease": lease, "layout": layout(), "turnouts": [], "voters": [], "states": [],
-            "dropped": [], "standings": [[4, 0, false, ["ann"], [score], [0]]]}));
+            "dropped": [], "standings": [[4, 0, false, ["ann"], [score], [0], []]]}));
         run(&redis, &script::COPY_IN, &keys, &[&args]).await
     };
     assert_eq!(

@@ -138,7 +138,7 @@ macro_rules! read_params {
             raw: bool,
             $(
                 /// What entries have beside their scores, separated by commas: `profile` is the member's name, picture and
-                /// attributes. On a public board a request without a key gets what the board's `public_includes` names.
+                /// attributes, `data` what the event brought along that gave the entry its `reached_at`. On a public board a request without a key gets what the board's `public_includes` names.
                 #[param(value_type = Option<Vec<Include>>, required = false, style = Form, explode = false, example = json!(["profile"]))]
                 $include: Option<String>,
             )?
