@@ -36,7 +36,7 @@ fn interval(kind: JobKind) -> Duration {
         | JobKind::Reservations
         | JobKind::HiddenLists => Duration::from_secs(1),
         // One walk over all keys is for all boards that were deleted by then.
-        JobKind::Sweep => Duration::from_mins(1),
+        JobKind::Sweep | JobKind::Audit => Duration::from_mins(1),
     }
 }
 
@@ -63,6 +63,7 @@ pub async fn run(kind: JobKind, engine: &Engine) -> Result<(), Error> {
         JobKind::Announcement => engine.run(&Announcements::default()).await,
         JobKind::Sweep => engine.run(&Sweep).await,
         JobKind::Reservations => engine.run(&LeftBehind::default()).await,
+        JobKind::Audit => engine.trim_audit().await,
         JobKind::HiddenLists => engine.run(&HiddenLists).await,
     }
 }

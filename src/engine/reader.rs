@@ -122,6 +122,7 @@ pub(crate) struct Reader<'a> {
     freshness: Mutex<Freshness>,
     size: Size,
     sight: Sight,
+    has_data: bool,
     as_of: Mutex<Option<Instant>>,
 }
 
@@ -133,6 +134,7 @@ impl<'a> Reader<'a> {
             freshness: Mutex::new(freshness),
             size: Size::default(),
             sight: Sight::default(),
+            has_data: false,
             as_of: Mutex::default(),
         }
     }
@@ -145,6 +147,14 @@ impl<'a> Reader<'a> {
     /// The same for a request that sees the entries of these members.
     pub(crate) fn with_sight(self, sight: Sight) -> Self {
         Self { sight, ..self }
+    }
+
+    /// The same that also reads the data of entries, if that is wanted and the board keeps data.
+    pub(crate) fn with_data(self, is_wanted: bool) -> Self {
+        Self {
+            has_data: is_wanted && self.live.board.definition.entry_data,
+            ..self
+        }
     }
 
     /// All that was acknowledged by then is in what was read; `None`: all that was before the request.
@@ -166,6 +176,11 @@ impl<'a> Reader<'a> {
         series: Series,
         query: Query,
     ) -> Result<T, ReadError> {
+        let query = if self.has_data {
+            query.with_data()
+        } else {
+            query
+        };
         let fault = || StoreError::Unexpected("a read without its answer".into());
         let Dated { value, as_of } = match self.sight {
             Sight::Visible => {

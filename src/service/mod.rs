@@ -1,6 +1,7 @@
 //! The use cases: one file and one public verb each. They know no HTTP; the machinery under them is [`crate::engine`].
 
 pub mod api_keys;
+pub mod audit;
 pub mod boards;
 pub mod check;
 pub mod events;
@@ -10,6 +11,7 @@ pub mod member;
 pub mod page;
 pub mod percentile;
 pub mod period;
+pub mod profiles;
 pub mod quotas;
 pub mod shards;
 pub mod standing;

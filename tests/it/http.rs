@@ -2,16 +2,19 @@
 
 mod access;
 mod api_keys;
+mod audit;
 mod boards;
 mod budget;
 mod caching;
 mod damage;
+mod data;
 mod deletion;
 mod errors;
 mod events;
 mod expiry;
 mod history;
 mod players;
+mod profiles;
 mod quotas;
 mod reads;
 mod reservations;

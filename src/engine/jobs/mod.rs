@@ -86,6 +86,8 @@ pub enum JobKind {
     Sweep,
     /// Settling reservations that are left behind.
     Reservations,
+    /// Dropping old lines of the audit log.
+    Audit,
     /// Finding more members for lists that are kept short and have many hidden members.
     HiddenLists,
 }
@@ -100,13 +102,14 @@ impl JobKind {
         Self::ApiKeyUses,
     ];
     /// What one instance is enough for.
-    pub const IN_BACKGROUND: [Self; 7] = [
+    pub const IN_BACKGROUND: [Self; 8] = [
         Self::Rollover,
         Self::Reshard,
         Self::Purge,
         Self::Announcement,
         Self::Sweep,
         Self::Reservations,
+        Self::Audit,
         Self::HiddenLists,
     ];
 
@@ -124,6 +127,7 @@ impl JobKind {
             Self::Announcement => "announcement",
             Self::Sweep => "sweep",
             Self::Reservations => "reservations",
+            Self::Audit => "audit",
             Self::HiddenLists => "hidden-lists",
         }
     }
