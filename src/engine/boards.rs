@@ -137,7 +137,8 @@ impl Engine {
                 return Ok(stored);
             }
             if begun.elapsed() > self.store.timeouts.times(CLOSED_TIME_MAX) {
-                let message = format!("board {id} is just moving to other shards, or is being created");
+                let message =
+                    format!("board {id} is just moving to other shards, or is being created");
                 return Err(StoreError::Unavailable(message).into());
             }
             tokio::time::sleep(CLOSED_LOOK_INTERVAL).await;

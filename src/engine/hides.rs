@@ -31,12 +31,7 @@ impl Engine {
     /// # Errors
     ///
     /// [`Error::TooManyHidden`] if as many members of the board are hidden as may be.
-    pub async fn hide(
-        &self,
-        id: &BoardId,
-        member: &MemberId,
-        hide: &Hide,
-    ) -> Result<Hide, Error> {
+    pub async fn hide(&self, id: &BoardId, member: &MemberId, hide: &Hide) -> Result<Hide, Error> {
         for _ in 0..ATTEMPTS_MAX {
             let live = self.live_board(id).await?;
             if let Some(hidden) = self.hide_on(&live.board, member, hide).await? {
@@ -120,7 +115,7 @@ impl Engine {
         for _ in 0..ATTEMPTS_MAX {
             let live = self.live_board(id).await?;
             // One more than wanted tells whether there is a next part.
-            let parts = (0..live.shards.len());
+            let parts = 0..live.shards.len();
             let parts = parts.map(|shard| self.part_of(&live, shard, after, count + 1));
             let parts = try_join_all(parts).await?;
             if let Some(parts) = parts.into_iter().collect::<Option<Vec<_>>>() {

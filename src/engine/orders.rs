@@ -57,11 +57,15 @@ impl Engine {
         }
         let now = self.clock.now();
         let lasting = |order: &&Order| order.hide.until.is_none_or(|until| now < until);
-        let hidden = stream::iter(orders.iter().filter(lasting))
-            .map(|order| self.hide_on(board, &order.member, &order.hide))
-            .buffer_unordered(HIDES_AT_ONCE);
-        hidden
-            .try_fold(true, async |is_same, hide| Ok(is_same && hide.is_some()))
-            .await
+        let lasting = orders.iter().filter(lasting);
+        let hides = lasting.map(|order| self.hide_on(board, &order.member, &order.hide));
+        let hides: Vec<_> = hides.collect();
+        let mut hides = stream::iter(hides).buffer_unordered(HIDES_AT_ONCE);
+        while let Some(hide) = hides.try_next().await? {
+            if hide.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }

@@ -46,7 +46,12 @@ impl Job for Tasks {
 
     async fn due(&self, engine: &Engine) -> Result<Vec<Doing>, Error> {
         let numbers = engine.store.open_tasks(TASKS_MAX).await?.into_iter();
-        Ok(numbers.map(|number| Doing { number, lease: None }).collect())
+        Ok(numbers
+            .map(|number| Doing {
+                number,
+                lease: None,
+            })
+            .collect())
     }
 
     async fn step(&self, engine: &Engine, doing: &mut Doing) -> Result<Progress, Error> {
@@ -111,7 +116,11 @@ impl Engine {
     async fn note_task(&self, seen: &StoredTask, task: &Task) -> Result<Progress, Error> {
         let is_noted = self.store.note_task(seen, task, self.clock.now()).await?;
         let is_done = is_noted && task.left.is_none();
-        Ok(if is_done { Progress::Done } else { Progress::More })
+        Ok(if is_done {
+            Progress::Done
+        } else {
+            Progress::More
+        })
     }
 
     /// Whether a later order for the same member has taken the place of a task's.
@@ -125,11 +134,11 @@ impl Engine {
     /// Does what a task is for on these boards, and tells at which it has failed. If a server does not answer, nothing is
     /// told: the same boards come again.
     async fn act_on(&self, action: &Action, boards: &[BoardId]) -> Result<Vec<Failed>, Error> {
-        let mut acts = stream::iter(boards)
-            .map(async |board| (board, self.act(action, board).await))
-            .buffered(BOARDS_AT_ONCE);
+        let acts: Vec<_> = boards.iter().map(|board| self.act(action, board)).collect();
+        let acts = stream::iter(acts).buffered(BOARDS_AT_ONCE);
+        let acts: Vec<Result<(), Error>> = acts.collect().await;
         let mut failed = Vec::new();
-        while let Some((board, acted)) = acts.next().await {
+        for (board, acted) in boards.iter().zip(acts) {
             let Err(error) = acted else {
                 continue;
             };

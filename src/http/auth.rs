@@ -369,8 +369,8 @@ impl Gate {
             ),
         })?;
         let Grant { scopes, boards, .. } = key.grant().clone();
-        let spent = key.spend();
-        Ok((Caller::with(Bearer::Key(key), scopes, boards), spent))
+        let left = key.spend();
+        Ok((Caller::with(Bearer::Key(key), scopes, boards), left))
     }
 }
 

@@ -77,7 +77,10 @@ mod tests {
             Audience::Anybody,
             Audience::Public,
         ];
-        for (audience, is_fixed) in audiences.into_iter().flat_map(|one| [(one, false), (one, true)]) {
+        for (audience, is_fixed) in audiences
+            .into_iter()
+            .flat_map(|one| [(one, false), (one, true)])
+        {
             let rule = Caching { audience, is_fixed }.rule();
             let seconds = rule.split(',').filter_map(|part| {
                 let (_, seconds) = part.split_once('=')?;

@@ -116,11 +116,7 @@ impl From<Failed> for FailedBoard {
 }
 
 /// What is answered when a job was begun.
-pub(super) type Begun = (
-    StatusCode,
-    [(HeaderName, String); 1],
-    JsonResponse<JobBody>,
-);
+pub(super) type Begun = (StatusCode, [(HeaderName, String); 1], JsonResponse<JobBody>);
 
 /// Answers a request with the job that it has begun.
 pub(super) async fn begun(app: &App, number: u64) -> Result<Begun, Problem> {

@@ -126,7 +126,10 @@ enum Boards {
 /// What is done with a member, and on which boards.
 #[derive(ToSchema)]
 #[schema(as = Moderation)]
-#[expect(dead_code, reason = "describes `ModerationBody` to the OpenAPI document")]
+#[expect(
+    dead_code,
+    reason = "describes `ModerationBody` to the OpenAPI document"
+)]
 pub struct ModerationSchema {
     /// What is done.
     #[schema(inline)]
@@ -305,7 +308,8 @@ impl ModerationBody {
             Boards::Text(text) if text == ALL_BOARDS => return Ok(None),
             Boards::List(list) if (1..=BOARDS_MAX).contains(&list.len()) => list,
             Boards::Text(_) | Boards::List(_) => {
-                let detail = format!("must be a list of 1 to {BOARDS_MAX} ids, or \"{ALL_BOARDS}\"");
+                let detail =
+                    format!("must be a list of 1 to {BOARDS_MAX} ids, or \"{ALL_BOARDS}\"");
                 return Err(wrong("/boards".to_owned(), detail));
             }
         };
@@ -442,13 +446,18 @@ pub async fn post(
     };
     let allowed = boards.iter().map(|board| caller.require_board(Some(board)));
     let allowed: Vec<Result<(), Problem>> = allowed.collect();
-    let own = boards.iter().zip(&allowed).filter(|(_, allowed)| allowed.is_ok());
+    let own = boards
+        .iter()
+        .zip(&allowed)
+        .filter(|(_, allowed)| allowed.is_ok());
     let own: Vec<BoardId> = own.map(|(board, _)| board.clone()).collect();
     let mut moderated = app.service.moderate(&own, &action).await?.into_iter();
     let mut results = Vec::with_capacity(boards.len());
     for (board, allowed) in boards.iter().zip(allowed) {
         let result = allowed.and_then(|()| {
-            let result = moderated.next().expect("invariant: a result for each board");
+            let result = moderated
+                .next()
+                .expect("invariant: a result for each board");
             result.map_err(Problem::from)
         });
         results.push(match result {

@@ -14,12 +14,7 @@ impl Service {
     /// # Errors
     ///
     /// [`Error::TooManyHidden`] if as many members of the board are hidden as may be.
-    pub async fn hide(
-        &self,
-        id: &BoardId,
-        member: &MemberId,
-        hide: &Hide,
-    ) -> Result<Hide, Error> {
+    pub async fn hide(&self, id: &BoardId, member: &MemberId, hide: &Hide) -> Result<Hide, Error> {
         let hidden = self.engine.hide(id, member, hide).await?;
         self.engine.wait_for_replicas(Instant::now()).await?;
         Ok(hidden)

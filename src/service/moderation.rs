@@ -31,8 +31,9 @@ impl Service {
         boards: &[BoardId],
         action: &Action,
     ) -> Result<Vec<Result<Option<Hide>, Error>>, Error> {
-        let results = stream::iter(boards)
-            .map(|board| self.moderate_one(board, action))
+        let moderated = boards.iter().map(|board| self.moderate_one(board, action));
+        let moderated: Vec<_> = moderated.collect();
+        let results = stream::iter(moderated)
             .buffered(BOARDS_AT_ONCE)
             .collect()
             .await;

@@ -91,7 +91,9 @@ impl Store {
 
     /// How this instance has registered that bound.
     pub(super) fn registration(&self) -> Option<&Registration> {
-        self.replicas.as_ref().map(|replicas| &replicas.registration)
+        self.replicas
+            .as_ref()
+            .map(|replicas| &replicas.registration)
     }
 
     /// Whether writes wait for replicas.

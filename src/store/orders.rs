@@ -60,9 +60,7 @@ impl Store {
 
     /// Whether there are standing orders.
     pub async fn has_orders(&self) -> Result<bool, StoreError> {
-        let count: u64 = self
-            .command("HLEN", vec![keys::ORDERS.to_owned()])
-            .await?;
+        let count: u64 = self.command("HLEN", vec![keys::ORDERS.to_owned()]).await?;
         Ok(count > 0)
     }
 

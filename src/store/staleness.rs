@@ -87,11 +87,7 @@ impl Store {
         self.ask_staleness("", Duration::ZERO).await
     }
 
-    async fn ask_staleness(
-        &self,
-        instance: &str,
-        bound: Duration,
-    ) -> Result<Duration, StoreError> {
+    async fn ask_staleness(&self, instance: &str, bound: Duration) -> Result<Duration, StoreError> {
         let args = vec![
             instance.into(),
             bound.as_millis().to_string().into(),
