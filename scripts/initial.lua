@@ -28,8 +28,9 @@ local layout, scores = args.layout, args.scores
 local names = args.names
 local standings = open_standings(layout, names)
 
-local board = call('HMGET', BOARD, 'version', 'moving')
+local board = call('HMGET', BOARD, 'version', 'moving', 'hides')
 if board[1] ~= args.version then return {'STALE'} end
+if board[3] then open_hides(board[3], REGISTRY) end
 if board[2] then start_capture(board[2]) end
 
 local members = {}

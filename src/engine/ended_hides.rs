@@ -4,7 +4,7 @@ use super::jobs::faults::Subject;
 use super::jobs::{Job, JobKind, Progress};
 use super::{Engine, Error};
 use crate::domain::ids::MemberId;
-use crate::store::hidden::HideEnd;
+use crate::store::hide_ends::HideEnd;
 
 /// How many hides one step looks at.
 const STEP_HIDES_MAX: usize = 500;

@@ -12,6 +12,7 @@ pub mod boards;
 pub mod ended_hides;
 pub mod error;
 pub mod events;
+pub mod hidden;
 pub mod hides;
 pub mod jobs;
 pub mod keyring;

@@ -1,65 +1,23 @@
 //! Hides members of a board, and reads who is hidden.
 
-use std::fmt;
-use std::str::FromStr;
-
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::args::pack;
+use super::args::{LayoutArgs, pack};
 use super::dispatch::Store;
 use super::reply::{Reply, unknown_code};
 use super::{StoreError, Versioned, keys, script};
 use crate::domain::hide::{HIDDEN_MAX, Hide, Reason};
-use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::ids::MemberId;
+use crate::domain::series::Standing;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 
 /// How many hides one call reads at the most.
 pub const HIDES_READ_MAX: usize = 1_000;
 
-/// How many ends of hides one call reads.
-const ENDS_READ_MAX: u32 = 100;
-/// Hides of a board that end within so many milliseconds are ended together, when the last of them ends.
-const ENDED_TOGETHER_MS: i64 = 2_000;
-
-/// An instant at which hides of a board end.
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct HideEnd {
-    /// When, in milliseconds since the epoch.
-    pub at_ms: i64,
-    /// The board.
-    pub board: BoardId,
-}
-
-impl HideEnd {
-    /// The end at which a hide is ended that ends at that instant.
-    fn of(board: &BoardId, until: Timestamp) -> Self {
-        let together = until.ms().div_euclid(ENDED_TOGETHER_MS) + 1;
-        Self {
-            at_ms: together * ENDED_TOGETHER_MS,
-            board: board.clone(),
-        }
-    }
-}
-
-impl fmt::Display for HideEnd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.at_ms, self.board)
-    }
-}
-
-impl FromStr for HideEnd {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let (at_ms, board) = text.split_once(' ').ok_or(())?;
-        Ok(Self {
-            at_ms: at_ms.parse().map_err(drop)?,
-            board: BoardId::parse(board).map_err(drop)?,
-        })
-    }
-}
+/// How many lines of the journal one call follows: about a millisecond of Redis.
+const LINES_MAX: u32 = 300;
 
 /// What became of a hide.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -99,6 +57,13 @@ struct HiddenArgs<'a> {
     members: Option<Vec<&'a str>>,
     after: &'a str,
     count: usize,
+}
+
+#[derive(Serialize)]
+struct ListArgs {
+    version: String,
+    layout: LayoutArgs,
+    lines: u32,
 }
 
 /// A hide as `scripts/lib/hides.lua` describes it.
@@ -197,37 +162,29 @@ impl Store {
         Reply::versioned(reply.await?)
     }
 
-    /// Notes that hides of a board end at that instant; see [`Self::ended_hides`].
-    pub async fn note_hide_end(&self, id: &BoardId, until: Timestamp) -> Result<(), StoreError> {
-        let end = HideEnd::of(id, until);
-        let keys = vec![keys::HIDES_END.to_owned()];
-        let args = vec![id.as_str().into(), end.at_ms.to_string().into()];
-        let noted = self.write_at(id.as_str(), &script::NOTE_END, keys, args);
-        noted.await.map(drop)
-    }
-
-    /// Where hides have ended by now, as far as that was noted; those first that ended first.
-    pub async fn ended_hides(&self, now: Timestamp) -> Result<Vec<HideEnd>, StoreError> {
-        let (now, count) = (now.ms().to_string(), ENDS_READ_MAX.to_string());
-        let range = [
-            keys::HIDES_END,
-            "-inf",
-            &now,
-            "BYSCORE",
-            "LIMIT",
-            "0",
-            &count,
-        ];
-        let ends: Vec<String> = self
-            .command("ZRANGE", range.map(str::to_owned).to_vec())
-            .await?;
-        Ok(ends.iter().filter_map(|end| end.parse().ok()).collect())
-    }
-
-    /// Forgets an end of hides: the hides that ended then are gone.
-    pub async fn forget_hide_end(&self, end: &HideEnd) -> Result<(), StoreError> {
-        let args = vec![keys::HIDES_END.to_owned(), end.to_string()];
-        self.command("ZREM", args).await
+    /// Makes the hidden list of a standing follow the hides by a bounded step. Returns the number of the hide that it follows
+    /// up to when it is up to date; `None` if more steps are needed.
+    pub async fn follow_hides(
+        &self,
+        shard: &Shard,
+        standing: &Standing,
+    ) -> Result<Versioned<Option<u64>>, StoreError> {
+        let args = ListArgs {
+            version: shard.version(),
+            layout: LayoutArgs::new(shard),
+            lines: LINES_MAX,
+        };
+        let mut keys = keys::head_and_registry(shard);
+        keys.extend(keys::standing(shard, standing));
+        let reply = self.derive(shard, &script::HIDDEN_LIST, keys, vec![pack(&args)?]);
+        let Versioned::Current((code, mut reply)) = Reply::versioned(reply.await?)? else {
+            return Ok(Versioned::Stale);
+        };
+        Ok(Versioned::Current(match code.as_str() {
+            "DONE" => Some(reply.count()?),
+            "MORE" => None,
+            other => return unknown_code(other),
+        }))
     }
 
     /// The hide of a member of this shard, if it is hidden.
