@@ -27,7 +27,7 @@ use crate::domain::access::{Boards, Grant, Rate, Scope, Scopes};
 use crate::domain::ids::BoardId;
 use crate::domain::secret::Digest;
 use crate::domain::series::Track;
-use crate::engine::keyring::{LiveKey, Spent, Unfit};
+use crate::engine::keyring::{Spent, Unfit};
 use crate::service::Error;
 use crate::service::api_keys::SECRET_PREFIX;
 use crate::service::events::Incoming;
@@ -180,45 +180,19 @@ pub struct Caller {
     boards: Boards,
     /// The player, if it is one, and where it calls from.
     player: Option<(Arc<Player>, Option<IpAddr>)>,
-    bearer: Bearer,
-}
-
-/// What a caller is known by.
-#[derive(Clone, Debug)]
-enum Bearer {
-    /// Nothing.
-    Nobody,
-    /// A key of the configuration.
-    Configuration,
-    /// A stored API key.
-    Key(Arc<LiveKey>),
-    /// The token of a player.
-    Token,
 }
 
 impl Caller {
     /// Anybody, where there are no keys.
     fn anybody() -> Self {
-        Self::with(Bearer::Nobody, Scopes::ALL, Boards::all())
+        Self::with(Scopes::ALL, Boards::all())
     }
 
-    fn with(bearer: Bearer, scopes: Scopes, boards: Boards) -> Self {
+    fn with(scopes: Scopes, boards: Boards) -> Self {
         Self {
             scopes,
             boards,
             player: None,
-            bearer,
-        }
-    }
-
-    /// What the caller is called: the name of its API key, the subject of its token, `configuration` for a key of the
-    /// configuration, `anonymous` for anybody.
-    pub fn name(&self) -> &str {
-        match (&self.bearer, &self.player) {
-            (Bearer::Key(key), _) => key.name.as_str(),
-            (Bearer::Configuration, _) => "configuration",
-            (Bearer::Token, Some((player, _))) => player.sub().as_str(),
-            (Bearer::Token | Bearer::Nobody, _) => "anonymous",
         }
     }
 
@@ -342,8 +316,7 @@ impl Gate {
             return Err(unknown());
         };
         if let Some(scopes) = keys.scopes_of(&Digest::of(sent)) {
-            let caller = Caller::with(Bearer::Configuration, scopes, Boards::all());
-            return Ok((caller, None));
+            return Ok((Caller::with(scopes, Boards::all()), None));
         }
         let engine = &self.app.service.engine;
         if !players.is_empty() && sent.split('.').count() == 3 {
@@ -351,7 +324,7 @@ impl Gate {
             let ip = proxies.client(&parts.headers, &parts.extensions);
             let caller = Caller {
                 player: Some((Arc::new(token.player), ip)),
-                ..Caller::with(Bearer::Token, token.scopes, token.boards)
+                ..Caller::with(token.scopes, token.boards)
             };
             return Ok((caller, None));
         }
@@ -369,8 +342,7 @@ impl Gate {
             ),
         })?;
         let Grant { scopes, boards, .. } = key.grant().clone();
-        let left = key.spend();
-        Ok((Caller::with(Bearer::Key(key), scopes, boards), left))
+        Ok((Caller::with(scopes, boards), key.spend()))
     }
 }
 
@@ -420,7 +392,7 @@ impl Gate {
         match self.app.service.engine.live_board(&id).await {
             Ok(live) if live.board.definition.public => {
                 let read = Scopes::from_iter([Scope::Read]);
-                Ok(Caller::with(Bearer::Nobody, read, Boards::one(&id)))
+                Ok(Caller::with(read, Boards::one(&id)))
             }
             Ok(_) | Err(Error::BoardNotFound(_)) => Err(problem),
             Err(error) => Err(error.into()),

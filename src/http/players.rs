@@ -275,11 +275,6 @@ impl Claims {
 }
 
 impl Player {
-    /// Who it is.
-    pub(super) fn sub(&self) -> &MemberId {
-        &self.sub
-    }
-
     /// Whether it may send events at all.
     pub(super) fn sends(&self) -> bool {
         self.plays || self.votes
