@@ -4,6 +4,7 @@
 //! journal when a read finds it behind. Those who find that at the same time share the calls.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use super::batcher::Work;
@@ -43,8 +44,8 @@ impl Work for Listing {
         let mut followed: HashMap<Standing, Self::Answer> = HashMap::new();
         let mut answers = Vec::with_capacity(standings.len());
         for standing in standings {
-            if !followed.contains_key(&standing) {
-                followed.insert(standing, self.follow(&standing).await);
+            if let Entry::Vacant(unknown) = followed.entry(standing) {
+                unknown.insert(self.follow(&standing).await);
             }
             answers.push(followed[&standing].clone());
         }

@@ -35,6 +35,7 @@ use crate::service::page::FoundPage;
 use crate::service::period::Choice;
 use crate::service::standing::{FoundIn, StandingRequest, View};
 use crate::service::stats::StatsView;
+use crate::store::standings::Sight;
 use crate::store::{Dated, Freshness};
 
 /// What caches may do with a read. Its address may mean another period tomorrow, and a replica may lack the last of its
@@ -43,7 +44,7 @@ fn caching<T>(app: &App, request: &StandingRequest, found: &FoundIn<T>) -> Cachi
     let names_period = matches!(request.choice, Choice::Key(_) | Choice::At(_));
     Caching::of(app, &found.live.board)
         .fixed_if(found.target.is_final && found.as_of.is_none() && names_period)
-        .restricted_if(request.track == Track::Raw)
+        .restricted_if(request.track == Track::Raw || request.sight == Sight::Everybody)
 }
 
 /// Answers a read of so many entries at the most. `render` writes what was found out, into the memory that was taken.
@@ -206,7 +207,10 @@ pub async fn query_subset(
 ) -> Result<Response, Problem> {
     let wrong = |detail| Problem::invalid(vec![FieldError::new("/ids", detail)]);
     let view = &subset_view(&ids).map_err(wrong)?;
-    let request = &standing_request(&board, window, params.which(), (&caller, freshness))?;
+    let request = &StandingRequest {
+        sight: caller.sight(params.hidden())?,
+        ..standing_request(&board, window, params.which(), (&caller, freshness))?
+    };
     let app = &*app;
     let answer = async |freshness| {
         let request = StandingRequest {

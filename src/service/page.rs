@@ -68,6 +68,18 @@ impl View for PageView {
         let voters = attempt.voters_of_page(&page).await?;
         Ok(FoundPage { page, voters })
     }
+
+    fn members(found: &FoundPage) -> Vec<Arc<str>> {
+        found.members()
+    }
+}
+
+impl FoundPage {
+    /// The members of its entries, and of its `me`.
+    pub(super) fn members(&self) -> Vec<Arc<str>> {
+        let entries = self.page.entries.iter().chain(&self.page.me);
+        entries.map(|entry| Arc::clone(&entry.member)).collect()
+    }
 }
 
 impl PageView {

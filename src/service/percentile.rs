@@ -1,5 +1,7 @@
 //! Reads the entry at a percentile of a standing.
 
+use std::sync::Arc;
+
 use super::page::FoundPage;
 use super::standing::{Attempt, View};
 use crate::engine::reader::ReadError;
@@ -25,5 +27,9 @@ impl View for PercentileView {
         let page = reader.page(standing, selection, 1, None).await?;
         let voters = attempt.voters_of_page(&page).await?;
         Ok(FoundPage { page, voters })
+    }
+
+    fn members(found: &FoundPage) -> Vec<Arc<str>> {
+        found.members()
     }
 }

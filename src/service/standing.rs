@@ -1,12 +1,13 @@
 //! Reads a standing: what all kinds of reads have in common.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::period::{Choice, Target};
 use super::{Error, Service};
 use crate::domain::board::Uniques;
-use crate::domain::ids::BoardId;
+use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::period::Period;
 use crate::domain::series::Track;
 use crate::domain::time::Timestamp;
@@ -38,13 +39,16 @@ pub struct StandingRequest {
 /// A kind of read: a page, a member, …
 pub trait View: Sync {
     /// What it finds.
-    type Found: Send;
+    type Found: Send + Sync + 'static;
 
     /// Reads a standing once.
     fn read(
         &self,
         attempt: &Attempt<'_>,
     ) -> impl Future<Output = Result<Self::Found, ReadError>> + Send;
+
+    /// The members of the entries that were found.
+    fn members(found: &Self::Found) -> Vec<Arc<str>>;
 }
 
 /// One attempt to read a standing.
@@ -93,8 +97,17 @@ pub struct FoundIn<T> {
     pub target: Target,
     /// What was found.
     pub found: T,
+    /// Those of its members who are hidden, where the request sees everybody.
+    pub hidden: HashSet<Arc<str>>,
     /// All that was acknowledged by then is in it; `None`: all that was before the request.
     pub as_of: Option<Instant>,
+}
+
+impl<T> FoundIn<T> {
+    /// Whether a member is hidden that the answer shows all the same.
+    pub fn is_hidden(&self, member: &str) -> bool {
+        self.hidden.contains(member)
+    }
 }
 
 impl Service {
@@ -119,10 +132,18 @@ impl Service {
             match view.read(&attempt).await {
                 Ok(found) => {
                     let as_of = attempt.reader.as_of();
+                    let hidden = match request.sight {
+                        Sight::Everybody => {
+                            let members = V::members(&found);
+                            self.hidden_of(&request.board, &members).await?
+                        }
+                        Sight::Visible | Sight::HiddenUpTo(_) => HashSet::new(),
+                    };
                     return Ok(FoundIn {
                         live,
                         target,
                         found,
+                        hidden,
                         as_of,
                     });
                 }
@@ -131,5 +152,17 @@ impl Service {
             }
         }
         Err(Error::busy())
+    }
+
+    /// Which of these members of a board are hidden.
+    async fn hidden_of(
+        &self,
+        board: &BoardId,
+        members: &[Arc<str>],
+    ) -> Result<HashSet<Arc<str>>, Error> {
+        let ids = members.iter().flat_map(|member| MemberId::parse(member));
+        let ids: Vec<MemberId> = ids.collect();
+        let hidden = self.engine.hidden_among(board, &ids).await?.into_iter();
+        Ok(hidden.map(|(member, _)| member.as_str().into()).collect())
     }
 }

@@ -10,6 +10,7 @@ mod deletion;
 mod errors;
 mod events;
 mod expiry;
+mod hiding;
 mod history;
 mod moderation;
 mod players;

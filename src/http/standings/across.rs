@@ -16,7 +16,7 @@ use crate::http::auth::Caller;
 use crate::http::extract::{Path, Query, member_id};
 use crate::http::freshness;
 use crate::http::problem::{INVALID_PARAMETER, Problem, ProblemBody};
-use crate::service::standing::FoundIn;
+use crate::service::standing::{FoundIn, StandingRequest};
 use crate::service::subset::{FoundSubset, SubsetView};
 use crate::store::{Dated, Freshness};
 
@@ -69,19 +69,18 @@ pub struct BoardProblem {
 
 impl BoardEntry {
     fn new(found: &FoundIn<FoundSubset>) -> Self {
-        let board = &found.live.board;
+        let board = &found.live.board.id;
         let FoundSubset {
             total,
             entries,
             voters,
             ..
         } = &found.found;
-        let decimals = board.definition.decimals;
         let entry = entries.first();
         Self {
-            standing: StandingBody::new(board.id.as_str(), &found.target),
+            standing: StandingBody::new(board.as_str(), &found.target),
             total: *total,
-            entry: entry.map(|entry| EntryBody::new(entry, decimals, voters.of(0))),
+            entry: entry.map(|entry| EntryBody::new(found, entry, voters.of(0))),
         }
     }
 }
@@ -148,7 +147,11 @@ async fn find(
     how: (&Caller, Freshness),
 ) -> Result<FoundIn<FoundSubset>, Problem> {
     how.0.require_board(BoardId::parse(board).ok().as_ref())?;
-    let request = standing_request(board, params.window.clone(), params.which(), how)?;
+    let sight = how.0.sight(params.hidden())?;
+    let request = StandingRequest {
+        sight,
+        ..standing_request(board, params.window.clone(), params.which(), how)?
+    };
     let view = SubsetView {
         members: vec![member.clone()],
     };

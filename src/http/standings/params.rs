@@ -8,7 +8,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use utoipa::IntoParams;
+use utoipa::{IntoParams, ToSchema};
 
 use crate::domain::ids::MemberId;
 use crate::domain::score::{Decimals, Score, ShownScore};
@@ -49,7 +49,10 @@ impl<P: ReadParams> FromRequestParts<Arc<App>> for Read<P> {
         let caller = Caller::from_request_parts(parts, app).await?;
         let Ok(freshness) = Freshness::from_request_parts(parts, app).await;
         Ok(Self {
-            request: standing_request(&board, window, params.which(), (&caller, freshness))?,
+            request: StandingRequest {
+                sight: caller.sight(params.hidden())?,
+                ..standing_request(&board, window, params.which(), (&caller, freshness))?
+            },
             params,
             headers: std::mem::take(&mut parts.headers),
             uri: std::mem::take(&mut parts.uri),
@@ -107,6 +110,16 @@ pub(super) type Which<'a> = (Option<&'a str>, Option<&'a str>, bool);
 pub trait ReadParams: DeserializeOwned + Send + Sync {
     /// Which standing they name.
     fn which(&self) -> Which<'_>;
+    /// What they say of hidden members.
+    fn hidden(&self) -> Option<HiddenChoice>;
+}
+
+/// What a read does with hidden members.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum HiddenChoice {
+    /// It shows them, too.
+    Include,
 }
 
 /// Parameters of a read: these, and those that name the standing.
@@ -128,11 +141,19 @@ macro_rules! read_params {
             #[serde(default)]
             #[param(default = false)]
             raw: bool,
+            /// `include`: hidden members are there, too, each with `"hidden": true`, and ranks and totals count them; needs the
+            /// scope `moderate`.
+            #[param(inline)]
+            hidden: Option<HiddenChoice>,
         }
 
         impl ReadParams for $name {
             fn which(&self) -> Which<'_> {
                 (self.key.as_deref(), self.at.as_deref(), self.raw)
+            }
+
+            fn hidden(&self) -> Option<HiddenChoice> {
+                self.hidden
             }
         }
     };

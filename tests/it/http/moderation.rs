@@ -16,11 +16,11 @@ use crate::harness::{Client, World, break_off};
 const NOW: &str = "2026-11-21T12:00:00Z";
 const KEYS: &str = "read:a-reader,admin:an-admin";
 
-fn hidden_path(board: &str, member: &str) -> String {
+pub fn hidden_path(board: &str, member: &str) -> String {
     format!("/v1/boards/{board}/hidden/{member}")
 }
 
-fn cheating() -> Value {
+pub fn cheating() -> Value {
     json!({"reason": "cheating"})
 }
 
@@ -254,7 +254,7 @@ async fn a_list_of_boards_has_a_result_each_and_all_boards_need_a_key_for_all() 
     admin.post("/v1/moderation", body).await.expect(202);
     // Who has hidden a member: the name of a key, never the key.
     let put = admin.put(&hidden_path("other", "bob"), cheating()).await;
-    assert_eq!(put.expect(200)["by"], "configuration");
+    assert_eq!(put.expect(200)["by"], "configuration:admin");
 }
 
 #[tokio::test(flavor = "multi_thread")]
