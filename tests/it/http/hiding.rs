@@ -285,7 +285,8 @@ async fn watch(client: Client, truth: Arc<Truth>, members: usize, stop: Arc<Atom
             }
             2 => {
                 let own = &all[reads / 4 % members];
-                let read = client.get(&format!("{window}/members/{own}?around=3"));
+                let path = format!("{window}/members/{own}?around=3");
+                let read = client.get(&path);
                 truth
                     .check(read, |answer, member| {
                         let is_own = member == own;
