@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::{Clock, Look};
 use crate::engine::announcements::Announcements;
 use crate::engine::ended_hides::EndedHides;
+use crate::engine::hidden::HiddenLists;
 use crate::engine::jobs::JobKind;
 use crate::engine::left_behind::LeftBehind;
 use crate::engine::moves::Moves;
@@ -35,6 +36,7 @@ fn interval(kind: JobKind) -> Duration {
         | JobKind::Purge
         | JobKind::Announcement
         | JobKind::Reservations
+        | JobKind::HiddenLists
         | JobKind::Staleness
         | JobKind::Hides
         | JobKind::Tasks => Duration::from_secs(1),
@@ -67,6 +69,7 @@ pub async fn run(kind: JobKind, engine: &Engine) -> Result<(), Error> {
         JobKind::Announcement => engine.run(&Announcements::default()).await,
         JobKind::Sweep => engine.run(&Sweep).await,
         JobKind::Reservations => engine.run(&LeftBehind::default()).await,
+        JobKind::HiddenLists => engine.run(&HiddenLists).await,
         JobKind::Hides => engine.run(&EndedHides).await,
         JobKind::Tasks => engine.run(&Tasks).await,
     }

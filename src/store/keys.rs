@@ -74,6 +74,8 @@ pub const LEASES: &str = "st:{boards}:leases";
 pub const LIVE: &str = "st:{boards}:live";
 /// The ids of boards on their way to other shards.
 pub const MOVING: &str = "st:{boards}:moving";
+/// The lists that are kept short and have many hidden members, by their sorted sets.
+pub const NARROW: &str = "st:{boards}:narrow";
 /// Board ids by the sequence number of their last change.
 pub const CHANGES: &str = "st:{boards}:changes";
 /// The last sequence number of a change.
@@ -594,11 +596,12 @@ mod tests {
     fn what_all_boards_share_has_keys_of_its_own() {
         assert_eq!(
             [
-                LIVE, CHANGES, SEQUENCE, EPOCH, STAMP, BEGUN, MOVING, UNNEEDED, DELETED, LEASES
+                LIVE, CHANGES, SEQUENCE, EPOCH, STAMP, BEGUN, MOVING, UNNEEDED, DELETED, LEASES,
+                NARROW
             ],
             [
                 "live", "changes", "sequence", "epoch", "stamp", "begun", "moving", "unneeded",
-                "deleted", "leases"
+                "deleted", "leases", "narrow"
             ]
             .map(|name| format!("st:{{boards}}:{name}"))
         );

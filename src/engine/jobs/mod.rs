@@ -88,6 +88,8 @@ pub enum JobKind {
     Sweep,
     /// Settling reservations that are left behind.
     Reservations,
+    /// Finding more members for lists that are kept short and have many hidden members.
+    HiddenLists,
     /// Ending hides whose end has come.
     Hides,
     /// Doing on all boards what somebody has ordered.
@@ -105,13 +107,14 @@ impl JobKind {
         Self::Staleness,
     ];
     /// What one instance is enough for.
-    pub const IN_BACKGROUND: [Self; 8] = [
+    pub const IN_BACKGROUND: [Self; 9] = [
         Self::Rollover,
         Self::Reshard,
         Self::Purge,
         Self::Announcement,
         Self::Sweep,
         Self::Reservations,
+        Self::HiddenLists,
         Self::Hides,
         Self::Tasks,
     ];
@@ -131,6 +134,7 @@ impl JobKind {
             Self::Announcement => "announcement",
             Self::Sweep => "sweep",
             Self::Reservations => "reservations",
+            Self::HiddenLists => "hidden-lists",
             Self::Hides => "hides",
             Self::Tasks => "tasks",
         }
