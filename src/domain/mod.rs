@@ -11,6 +11,7 @@ pub mod data;
 pub mod document;
 pub mod draft;
 pub mod event;
+pub mod hide;
 pub mod ids;
 pub mod include;
 pub mod name;

@@ -5,6 +5,7 @@ pub mod audit;
 pub mod boards;
 pub mod check;
 pub mod events;
+pub mod hidden;
 pub mod initial;
 pub mod member;
 pub mod page;

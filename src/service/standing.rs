@@ -17,7 +17,7 @@ use crate::engine::reader::{ReadError, Reader, Size};
 use crate::engine::{ATTEMPTS_MAX, LiveBoard};
 use crate::store::Freshness;
 use crate::store::profiles::Profiles;
-use crate::store::standings::{Entry, Page};
+use crate::store::standings::{Entry, Page, Sight};
 use crate::store::voters::Voters;
 
 /// Which standing is read, and how.
@@ -37,6 +37,8 @@ pub struct StandingRequest {
     pub freshness: Freshness,
     /// How much the request reads that this is a part of.
     pub size: Size,
+    /// Whose entries it sees.
+    pub sight: Sight,
 }
 
 /// A kind of read: a page, a member, …
@@ -162,7 +164,8 @@ impl Service {
                 now,
                 reader: Reader::new(&self.engine, &live, request.freshness)
                     .of_size(request.size)
-                    .with_data(request.includes.has(Include::Data)),
+                    .with_data(request.includes.has(Include::Data))
+                    .with_sight(request.sight),
             };
             match view.read(&attempt).await {
                 Ok(found) => {

@@ -2,7 +2,7 @@
 //!
 //! [`kinds`] declares every kind of data, [`keys`] makes every key, [`script`] has the Lua scripts, and each of
 //! [`api_keys`], [`audit`], [`boards`], [`events`], [`standings`], [`voters`], [`quotas`], [`reservations`], [`initial`],
-//! [`profiles`], [`rollover`], [`reshard`], [`purge`],
+//! [`profiles`], [`hidden`], [`rollover`], [`reshard`], [`purge`],
 //! [`sweep`], [`leases`] and [`check`] one typed call per script. A call is one round trip; what must be atomic is one
 //! script. [`dispatch`] sends a call to the server of its keys, or to a replica of it. `topology.rs` and `replicas.rs` know
 //! these servers, `node.rs` has the connections to each, and `writer.rs` keeps writes in order. `contact.rs` checks a server
@@ -20,6 +20,7 @@ pub mod dispatch;
 pub mod embedded;
 pub mod events;
 mod failure;
+pub mod hidden;
 pub mod initial;
 pub mod keys;
 pub mod kinds;

@@ -88,6 +88,8 @@ pub enum JobKind {
     Reservations,
     /// Dropping old lines of the audit log.
     Audit,
+    /// Finding more members for lists that are kept short and have many hidden members.
+    HiddenLists,
 }
 
 impl JobKind {
@@ -100,7 +102,7 @@ impl JobKind {
         Self::ApiKeyUses,
     ];
     /// What one instance is enough for.
-    pub const IN_BACKGROUND: [Self; 7] = [
+    pub const IN_BACKGROUND: [Self; 8] = [
         Self::Rollover,
         Self::Reshard,
         Self::Purge,
@@ -108,6 +110,7 @@ impl JobKind {
         Self::Sweep,
         Self::Reservations,
         Self::Audit,
+        Self::HiddenLists,
     ];
 
     /// Its name.
@@ -125,6 +128,7 @@ impl JobKind {
             Self::Sweep => "sweep",
             Self::Reservations => "reservations",
             Self::Audit => "audit",
+            Self::HiddenLists => "hidden-lists",
         }
     }
 }
