@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::page::FoundPage;
 use super::standing::{Attempt, View};
+use super::{Error, Service};
 use crate::engine::reader::ReadError;
+use crate::store::profiles::Profiles;
 use crate::store::standings::Selection;
 
 /// The last entry that is ahead of this share of the others.
@@ -31,5 +33,9 @@ impl View for PercentileView {
 
     fn members(found: &FoundPage) -> Vec<Arc<str>> {
         found.members()
+    }
+
+    async fn profiles(found: &FoundPage, service: &Service) -> Result<Profiles, Error> {
+        found.profiles(service).await
     }
 }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::domain::data::EntryData;
+use crate::domain::profile::{Profile, ShownProfile};
 use crate::domain::score::ShownScore;
 use crate::domain::time::Timestamp;
 use crate::service::member::{FoundMember, MemberView};
@@ -37,6 +39,16 @@ pub struct EntryBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false, example = 12)]
     pub voters: Option<u64>,
+    /// With `include=profile`: what people see of the member beside its score; null if the member has no profile, or if the
+    /// board does not show it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Profile>, required = false)]
+    pub profile: Option<Option<ShownProfile>>,
+    /// With `include=data`: the data of the event that gave the member this `reached_at`; null if it had none, or if the
+    /// board has no `entry_data`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>, required = false, example = json!({"car": "gt-3"}))]
+    pub data: Option<Option<EntryData>>,
     /// With `hidden=include`: `true` for a hidden member.
     #[serde(skip_serializing_if = "is_false")]
     #[schema(value_type = bool, required = false)]
@@ -105,6 +117,10 @@ pub struct NeighbourBody {
     /// The distance of the two scores; never negative.
     #[schema(value_type = f64, minimum = 0, example = 3)]
     pub gap: ShownScore,
+    /// The neighbour's profile, as in an entry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Profile>, required = false)]
+    pub profile: Option<Option<ShownProfile>>,
     /// With `hidden=include`: `true` for a hidden member.
     #[serde(skip_serializing_if = "is_false")]
     #[schema(value_type = bool, required = false)]
@@ -235,6 +251,8 @@ impl EntryBody {
             score: entry.score.shown(found.live.board.definition.decimals),
             reached_at: entry.reached_at,
             voters,
+            profile: found.profile(&entry.member),
+            data: found.data(entry),
             hidden: found.is_hidden(&entry.member),
         }
     }
@@ -289,6 +307,7 @@ impl MemberBody {
                 member: Arc::clone(&entry.member),
                 score: entry.score.shown(decimals),
                 gap: ShownScore::difference(greater, smaller, decimals),
+                profile: found.profile(&entry.member),
                 hidden: found.is_hidden(&entry.member),
             }
         };
