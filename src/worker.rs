@@ -41,7 +41,7 @@ fn interval(kind: JobKind) -> Duration {
         | JobKind::Hides
         | JobKind::Tasks => Duration::from_secs(1),
         // One walk over all keys is for all boards that were deleted by then.
-        JobKind::Sweep => Duration::from_mins(1),
+        JobKind::Sweep | JobKind::Audit => Duration::from_mins(1),
     }
 }
 
@@ -69,9 +69,10 @@ pub async fn run(kind: JobKind, engine: &Engine) -> Result<(), Error> {
         JobKind::Announcement => engine.run(&Announcements::default()).await,
         JobKind::Sweep => engine.run(&Sweep).await,
         JobKind::Reservations => engine.run(&LeftBehind::default()).await,
-        JobKind::HiddenLists => engine.run(&HiddenLists).await,
         JobKind::Hides => engine.run(&EndedHides).await,
         JobKind::Tasks => engine.run(&Tasks).await,
+        JobKind::Audit => engine.trim_audit().await,
+        JobKind::HiddenLists => engine.run(&HiddenLists).await,
     }
 }
 

@@ -88,6 +88,8 @@ pub enum JobKind {
     Sweep,
     /// Settling reservations that are left behind.
     Reservations,
+    /// Dropping old lines of the audit log.
+    Audit,
     /// Finding more members for lists that are kept short and have many hidden members.
     HiddenLists,
     /// Ending hides whose end has come.
@@ -107,13 +109,14 @@ impl JobKind {
         Self::Staleness,
     ];
     /// What one instance is enough for.
-    pub const IN_BACKGROUND: [Self; 9] = [
+    pub const IN_BACKGROUND: [Self; 10] = [
         Self::Rollover,
         Self::Reshard,
         Self::Purge,
         Self::Announcement,
         Self::Sweep,
         Self::Reservations,
+        Self::Audit,
         Self::HiddenLists,
         Self::Hides,
         Self::Tasks,
@@ -134,6 +137,7 @@ impl JobKind {
             Self::Announcement => "announcement",
             Self::Sweep => "sweep",
             Self::Reservations => "reservations",
+            Self::Audit => "audit",
             Self::HiddenLists => "hidden-lists",
             Self::Hides => "hides",
             Self::Tasks => "tasks",
