@@ -13,12 +13,13 @@
 --   scores     their stored scores, false for none
 --   time       a tie key, that of all initial scores
 --
--- Reply: {'STALE'} | {'OK', how many members have an initial score} | {'OUT_OF_RANGE', place in `names`}
+-- Reply: {'STALE'} | {'OUT_OF_RANGE', place in `names`}
+--   | {'OK', how many members have an initial score, the stored scores that they had before (MessagePack; false for none)}
 --
 -- Example: 120 points for ann on a board with `initial: ["day"]`, ties by member:
 --   KEYS  st:{b}  st:{b}:1:keys  st:{b}:1:i:initial-scores:all  st:{b}:1:state:initial-day
 --   ARGV  {version='1-1', …, names={'ann'}, scores={-120}, time=0}
---   reply {'OK', 1}
+--   reply {'OK', 1, pack({false})}
 
 if #KEYS < 4 or #ARGV ~= 1 then return redis.error_reply('ERR initial.lua: 4 keys or more, 1 argument') end
 local BOARD, REGISTRY, SCORES = KEYS[1], KEYS[2], 3
@@ -28,8 +29,9 @@ local layout, scores = args.layout, args.scores
 local names = args.names
 local standings = open_standings(layout, names)
 
-local board = call('HMGET', BOARD, 'version', 'moving')
+local board = call('HMGET', BOARD, 'version', 'moving', 'hides')
 if board[1] ~= args.version then return {'STALE'} end
+if board[3] then open_hides(board[3], REGISTRY) end
 if board[2] then start_capture(board[2]) end
 
 local members = {}
@@ -38,12 +40,14 @@ for m = 1, #names do members[m] = m end
 -- Their own standing lists all of them.
 local own_layout = {}
 for name, value in pairs(layout) do own_layout[name] = value end
-own_layout.keep = 0
+own_layout.keep, own_layout.shown = 0, 0
 local own = standing_at(open_standings(own_layout, names), SCORES)
 own.kind = KIND_INITIAL_SCORES
 load(own, members)
+local before = {}
+for m = 1, #names do before[m] = own.score[m] or false end
 
--- The changes to make: {standing, m, score, time}. If a score falls on a list that is kept short, the standing is dropped
+-- The changes to make: {entry, standing, m, score, time, data}. If a score falls on a list that is kept short, the standing is dropped
 -- and built anew when it is needed.
 local changes, states = {}, {}
 
@@ -59,7 +63,7 @@ local function look_up(entry)
     local old_score = standing.score[m]
     local falls = old_score and (not score or score > old_score)
     entry.is_dropped = entry.is_dropped or (falls and layout.keep > 0)
-    table.insert(changes, {entry, standing, m, score, events.time[m] or entry.floor})
+    table.insert(changes, {entry, standing, m, score, events.time[m] or entry.floor, events.data and events.data[m]})
   end
 end
 
@@ -73,8 +77,8 @@ for place = SCORES + layout.width, #KEYS do
 end
 
 for _, change in ipairs(changes) do
-  local entry, standing, m, score, time = unpack(change, 1, 5)
-  if not entry.is_dropped then set(standing, m, score, score and time or nil) end
+  local entry, standing, m, score, time, data = unpack(change, 1, 6)
+  if not entry.is_dropped then set(standing, m, score, score and time or nil, data) end
 end
 for state, entries in pairs(states) do
   local kept = {}
@@ -91,4 +95,4 @@ end
 for m = 1, #names do set(own, m, scores[m], scores[m] and layout.hashed and args.time or nil) end
 if flush(own) then call('SADD', REGISTRY, unpack(keys_of(own))) end
 call('HSET', BOARD, 'used', args.version)
-return {'OK', count_members(own)}
+return {'OK', count_members(own), cmsgpack.pack(before)}

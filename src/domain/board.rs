@@ -178,8 +178,8 @@ impl<'de> Deserialize<'de> for Zone {
 
 /// What an operator says of a board. Only `windows` is required.
 ///
-/// `update`, `order`, `decimals`, `ties`, `timezone`, `week_start`, `season`, `weight`, `initial`, `uniques` and
-/// `keep_top` can't change while the board has events; nor can `ranking` become or stop being `dense`, which is
+/// `update`, `order`, `decimals`, `ties`, `timezone`, `week_start`, `season`, `weight`, `initial`, `uniques`, `keep_top` and
+/// `entry_data` can't change while the board has events; nor can `ranking` become or stop being `dense`, which is
 /// stored with the scores, nor `carryover` begin or end for a unit that a rolling window counts.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -290,6 +290,10 @@ pub struct Definition {
     #[serde(default)]
     #[schema(minimum = 1, maximum = 100_000)]
     pub keep_top: Option<u32>,
+    /// Whether events bring `data` along: a JSON object of up to 512 bytes. An entry shows the data of the event that gave it
+    /// its `reached_at`: with `include=data`. Not with `ties: member`.
+    #[serde(default)]
+    pub entry_data: bool,
     /// Over how many slots of a Redis Cluster the members are spread, 1 to 64: for a board that is too much for one
     /// node. Reads and quotas stay exact. Not with `ranking: dense`.
     #[serde(default = "one")]
@@ -491,6 +495,10 @@ impl Definition {
                 refuse("/keep_top".into(), detail);
             }
         }
+        if self.entry_data && self.ties == Ties::Member {
+            let detail = "needs `ties: first` or `last`: with `member` nobody knows which event an entry's score is of";
+            refuse("/entry_data".into(), detail);
+        }
         for unit in self.carryover.keys() {
             let pointer = || format!("/carryover/{unit}");
             if self.update != Update::Sum {
@@ -608,6 +616,7 @@ impl Definition {
             initial,
             uniques,
             keep_top,
+            entry_data,
             ranking: _,
             carryover: _,
             title: _,
@@ -638,6 +647,7 @@ impl Definition {
         compare("initial", *initial == other.initial);
         compare("uniques", *uniques == other.uniques);
         compare("keep_top", *keep_top == other.keep_top);
+        compare("entry_data", *entry_data == other.entry_data);
         let dense = |definition: &Self| definition.ranking == Ranking::Dense;
         compare("ranking", dense(self) == dense(other));
         for unit in Unit::ALL {
@@ -861,7 +871,7 @@ mod tests {
             "ranking": "ordinal", "timezone": "UTC", "week_start": "monday", "windows": ["day"],
             "season": null, "carryover": {}, "accept_late": "48h", "idempotency": "1h",
             "retention": {}, "quotas": [], "max_attempts": {}, "score_min": null, "score_max": null,
-            "weight": null, "initial": [], "uniques": null, "keep_top": null, "shards": 1,
+            "weight": null, "initial": [], "uniques": null, "keep_top": null, "entry_data": false, "shards": 1,
             "opens_at": null, "closes_at": null
         });
         assert_eq!(shown, expected);
@@ -959,6 +969,15 @@ mod tests {
         }
         let rolling = r#"{"windows": ["last-7-days"], "score_min": 1, "keep_top": 3}"#;
         assert_eq!(definition(rolling).check()[0].pointer, "/keep_top");
+    }
+
+    #[test]
+    fn entries_have_data_only_where_they_have_the_time_of_an_event() {
+        let errors = |ties: &str| {
+            let json = format!(r#"{{"windows": ["day"], "entry_data": true, "ties": "{ties}"}}"#);
+            definition(&json).check().len()
+        };
+        assert_eq!(["first", "last", "member"].map(errors), [0, 0, 1]);
     }
 
     #[test]

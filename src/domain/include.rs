@@ -30,6 +30,8 @@ macro_rules! words {
 words! {
     /// The profile of the member: its name, its picture and its attributes.
     Profile = "profile";
+    /// The data of the event that gave the entry its time.
+    Data = "data";
 }
 
 /// A set of these.

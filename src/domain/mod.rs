@@ -4,11 +4,14 @@
 //! starts at [`plan`]: it says which standings an event belongs to, and with what amount.
 
 pub mod access;
+pub mod audit;
 pub mod blocklist;
 pub mod board;
+pub mod data;
 pub mod document;
 pub mod draft;
 pub mod event;
+pub mod hide;
 pub mod ids;
 pub mod include;
 pub mod name;

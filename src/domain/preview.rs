@@ -72,7 +72,7 @@ fn effect(field: &str) -> &'static str {
         "carryover" => "Events from now on carry this share over. What was carried over stays.",
         "shards" => "The data moves to so many shards in the background.",
         "update" | "order" | "decimals" | "ties" | "timezone" | "week_start" | "season"
-        | "weight" | "initial" | "uniques" | "keep_top" => {
+        | "weight" | "initial" | "uniques" | "keep_top" | "entry_data" => {
             "This can change only as long as the board has no events. No data changes."
         }
         field => panic!("the effect of a change of {field} is not told"),

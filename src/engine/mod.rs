@@ -7,10 +7,12 @@
 
 pub mod announcements;
 pub mod applier;
+pub mod audit;
 pub mod batcher;
 pub mod boards;
 pub mod error;
 pub mod events;
+pub mod hidden;
 pub mod jobs;
 pub mod keyring;
 pub mod left_behind;

@@ -6,6 +6,7 @@ use std::time::Instant;
 use super::period::{Choice, Target};
 use super::{Error, Service};
 use crate::domain::board::Uniques;
+use crate::domain::data::EntryData;
 use crate::domain::ids::BoardId;
 use crate::domain::include::{Include, Includes};
 use crate::domain::period::Period;
@@ -16,7 +17,7 @@ use crate::engine::reader::{ReadError, Reader, Size};
 use crate::engine::{ATTEMPTS_MAX, LiveBoard};
 use crate::store::Freshness;
 use crate::store::profiles::Profiles;
-use crate::store::standings::{Entry, Page};
+use crate::store::standings::{Entry, Page, Sight};
 use crate::store::voters::Voters;
 
 /// Which standing is read, and how.
@@ -36,6 +37,8 @@ pub struct StandingRequest {
     pub freshness: Freshness,
     /// How much the request reads that this is a part of.
     pub size: Size,
+    /// Whose entries it sees.
+    pub sight: Sight,
 }
 
 /// A kind of read: a page, a member, …
@@ -122,6 +125,12 @@ impl<T> FoundIn<T> {
         let shown = || ShownProfile::of(self.profiles.of(member)?, names);
         self.includes.has(Include::Profile).then(shown)
     }
+
+    /// The data of one of its entries, if data was asked for.
+    pub fn data(&self, entry: &Entry) -> Option<Option<EntryData>> {
+        let data = || entry.data.clone();
+        self.includes.has(Include::Data).then(data)
+    }
 }
 
 impl Service {
@@ -153,7 +162,10 @@ impl Service {
                 live: &live,
                 target: &target,
                 now,
-                reader: Reader::new(&self.engine, &live, request.freshness).of_size(request.size),
+                reader: Reader::new(&self.engine, &live, request.freshness)
+                    .of_size(request.size)
+                    .with_data(request.includes.has(Include::Data))
+                    .with_sight(request.sight),
             };
             match view.read(&attempt).await {
                 Ok(found) => {

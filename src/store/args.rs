@@ -1,12 +1,15 @@
 //! Arguments that several scripts share.
 
 use fred::types::Value;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{StoreError, keys};
 use crate::domain::board::{Board, Order, Ranking};
 use crate::domain::score::Score;
 use crate::domain::ties::Ties;
+
+/// How many members more than are shown a list keeps on boards with `keep_top`: so many of the best may be hidden.
+pub(super) const SPARE: u32 = 1_000;
 
 /// The score as it is stored: rank 1 has the smallest.
 pub(super) fn stored_score(board: &Board, score: Score) -> i64 {
@@ -22,7 +25,7 @@ pub(super) fn shown_score(board: &Board, stored: i64) -> Score {
 }
 
 /// A stored score, or `false` for none.
-#[derive(Serialize)]
+#[derive(Deserialize, Serialize)]
 #[serde(untagged)]
 pub(super) enum StoredScore {
     Some(i64),
@@ -32,6 +35,15 @@ pub(super) enum StoredScore {
 impl From<Option<i64>> for StoredScore {
     fn from(score: Option<i64>) -> Self {
         score.map_or(Self::None(false), Self::Some)
+    }
+}
+
+impl From<StoredScore> for Option<i64> {
+    fn from(score: StoredScore) -> Self {
+        match score {
+            StoredScore::Some(score) => Some(score),
+            StoredScore::None(_) => None,
+        }
     }
 }
 
@@ -52,9 +64,11 @@ pub(super) fn pack<T: Serialize>(args: &T) -> Result<Value, StoreError> {
 pub(super) struct LayoutArgs {
     prefixed: bool,
     hashed: bool,
+    data: bool,
     dense: bool,
     summed: bool,
     keep: u32,
+    shown: u32,
     later: i8,
     width: usize,
 }
@@ -65,9 +79,11 @@ impl LayoutArgs {
         Self {
             prefixed: layout.prefixed,
             hashed: layout.hashed,
+            data: layout.data,
             dense: layout.dense,
             summed: layout.summed,
-            keep: layout.keep_top.unwrap_or(0),
+            keep: layout.keep_top.map_or(0, |shown| shown + SPARE),
+            shown: layout.keep_top.unwrap_or(0),
             later: if board.definition.ties == Ties::Last {
                 -1
             } else {
@@ -79,7 +95,11 @@ impl LayoutArgs {
 
     /// The same of a standing that lists all members.
     pub(super) fn of_all(self) -> Self {
-        Self { keep: 0, ..self }
+        Self {
+            keep: 0,
+            shown: 0,
+            ..self
+        }
     }
 }
 

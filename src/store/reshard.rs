@@ -38,6 +38,8 @@ pub struct StoredMember {
     pub score: Option<i64>,
     /// Its tie key, 0 where the layout has none.
     pub time: u64,
+    /// Its data, empty for none.
+    pub data: String,
 }
 
 /// Something that has changed in a shard that is being copied.
@@ -60,6 +62,8 @@ pub struct Change {
 pub enum Changed {
     /// A member of a standing.
     Member(StoredMember),
+    /// The line of a member; `None` if it has none.
+    Line(String, Option<Bytes>),
     /// What was counted, by the tags of those who have.
     Counts(Vec<(String, i64)>),
     /// Voters, or those of this member; `None` if there are none.
@@ -139,13 +143,22 @@ pub struct CopyIn<'a> {
 }
 
 /// A standing and some of its members, as copy_in.lua takes them.
-type MembersArgs = (usize, i64, bool, Vec<String>, Vec<StoredScore>, Vec<u64>);
+type MembersArgs = (
+    usize,
+    i64,
+    bool,
+    Vec<String>,
+    Vec<StoredScore>,
+    Vec<u64>,
+    Vec<String>,
+);
 
 #[derive(Serialize)]
 struct CopyInArgs {
     generation: String,
     lease: u64,
     layout: LayoutArgs,
+    hides: Vec<(String, usize)>,
     standings: Vec<MembersArgs>,
     turnouts: Vec<(usize, i64, String, i64)>,
     voters: Vec<(usize, i64, usize)>,
@@ -165,6 +178,7 @@ impl<'a> CopyIn<'a> {
                 generation: shard.generation.to_string(),
                 lease,
                 layout: LayoutArgs::new(shard),
+                hides: Vec::new(),
                 standings: Vec::new(),
                 turnouts: Vec::new(),
                 voters: Vec::new(),
@@ -191,13 +205,20 @@ impl<'a> CopyIn<'a> {
         self.strings.len() + 1
     }
 
+    /// The hide of a member, as it is stored; `None` if it is not hidden.
+    pub fn hide(&mut self, member: String, hide: Option<Bytes>) {
+        let place = hide.map_or(0, |hide| self.string(hide));
+        self.entries += 1;
+        self.args.hides.push((member, place));
+    }
+
     /// Members of the standing of this kind with this sorted set.
     pub fn members(
         &mut self,
         kind: Kind,
         zset: String,
         expires_at_ms: i64,
-        members: Vec<StoredMember>,
+        mut members: Vec<StoredMember>,
     ) {
         let first = self.keys.len() + 1;
         for key in keys::of_sorted_set(zset, self.shard.layout()) {
@@ -207,9 +228,15 @@ impl<'a> CopyIn<'a> {
         let score = |member: &StoredMember| member.score.into();
         let scores = members.iter().map(score).collect();
         let times = members.iter().map(|member| member.time).collect();
+        let data = if self.shard.layout().data {
+            let data = members.iter_mut().map(|member| &mut member.data);
+            data.map(std::mem::take).collect()
+        } else {
+            Vec::new()
+        };
         let names = members.into_iter().map(|member| member.id).collect();
         let lists_all = kind.lists_all();
-        let standing = (first, expires_at_ms, lists_all, names, scores, times);
+        let standing = (first, expires_at_ms, lists_all, names, scores, times, data);
         self.args.standings.push(standing);
     }
 
@@ -240,7 +267,8 @@ impl<'a> CopyIn<'a> {
 
     /// A standing that is not to be there.
     pub fn drop_standing(&mut self, zset: String) {
-        for key in keys::of_sorted_set(zset, self.shard.layout()) {
+        let hidden = keys::hidden_parts(&zset);
+        for key in keys::of_sorted_set(zset, self.shard.layout()).chain(hidden) {
             let place = self.key(key);
             self.entries += 1;
             self.args.dropped.push(place);
@@ -394,6 +422,20 @@ impl Store {
         Ok((cursor, members))
     }
 
+    /// A part of the lines that a hash has of members, and the cursor of the next, `0` at the end.
+    pub async fn scan_lines(
+        &self,
+        key: String,
+        cursor: &str,
+    ) -> Result<(String, Vec<(String, Bytes)>), StoreError> {
+        let (cursor, mut flat) = self.scan("HSCAN", key, cursor).await?;
+        let mut lines = Vec::new();
+        while !flat.is_empty() {
+            lines.push((flat.text()?, flat.bytes()?));
+        }
+        Ok((cursor, lines))
+    }
+
     /// What has changed in a shard: how much in all, and how `count` of it, at the most [`CHANGES_MAX`], are now. Stale if
     /// nothing is noted there any more: the board was deleted, or its move has ended.
     pub async fn changes(
@@ -457,7 +499,7 @@ impl Store {
     }
 }
 
-/// A member as a standing's hash holds it: its tie key and its score.
+/// A member as a standing's hash holds it: its tie key, its score and its data.
 fn packed_member(id: String, stored: &Value) -> Option<StoredMember> {
     let mut packed = stored.as_bytes()?;
     let time = packed.try_get_uint(6).ok()?;
@@ -470,6 +512,7 @@ fn packed_member(id: String, stored: &Value) -> Option<StoredMember> {
         id,
         score: Some(score),
         time,
+        data: str::from_utf8(packed).ok()?.to_owned(),
     })
 }
 
@@ -479,6 +522,7 @@ fn plain_member(id: String, stored: &Value) -> Option<StoredMember> {
         id,
         score: Some(stored.as_i64()?),
         time: 0,
+        data: String::new(),
     })
 }
 
@@ -498,6 +542,7 @@ fn change(mut reply: Reply) -> Result<Change, StoreError> {
                 score => score.as_i64(),
             },
             time: reply.count()?,
+            data: reply.text()?,
         }),
         Copying::Whole => {
             let mut counts = Vec::new();
@@ -509,6 +554,10 @@ fn change(mut reply: Reply) -> Result<Change, StoreError> {
         Copying::Merged => {
             let voters = Some(reply.bytes()?).filter(|voters| !voters.is_empty());
             Changed::Voters(member, voters)
+        }
+        Copying::Lines => {
+            let line = Some(reply.bytes()?).filter(|line| !line.is_empty());
+            Changed::Line(member.ok_or_else(unexpected)?, line)
         }
         Copying::Rebuilt | Copying::Not => return Err(unexpected()),
     };

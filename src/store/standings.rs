@@ -18,6 +18,7 @@ use super::reply::{Reply, require};
 use super::voters::Voters;
 use super::{Dated, StoreError, Versioned, keys, script};
 use crate::domain::board::{Board, Order, Ranking};
+use crate::domain::data::EntryData;
 use crate::domain::ids::MemberId;
 use crate::domain::include::Includes;
 use crate::domain::period::Period;
@@ -38,6 +39,8 @@ pub struct Entry {
     pub score: Score,
     /// When that score was reached; `None` on boards with `ties: member`.
     pub reached_at: Option<Timestamp>,
+    /// The data of the event that gave it `reached_at`, where that was asked for.
+    pub data: Option<EntryData>,
 }
 
 /// A part of a standing, and what those who share it make of it once.
@@ -154,8 +157,8 @@ impl Mark {
         }
     }
 
-    /// The entry that stands there.
-    pub fn entry(&self, board: &Board, rank: Option<u64>) -> Result<Entry, StoreError> {
+    /// The entry that stands there, without its data.
+    fn entry(&self, board: &Board, rank: Option<u64>) -> Result<Entry, StoreError> {
         entry(board, rank, self.score, &self.member)
     }
 
@@ -167,6 +170,25 @@ impl Mark {
         };
         // What Redis has as the id of a member was text when it came in.
         (self.score, time, str::from_utf8(id).unwrap_or(""))
+    }
+}
+
+/// An entry of a shard: lines sort as their marks do.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Line {
+    /// Where it stands.
+    pub mark: Mark,
+    /// Its data, where that was asked for.
+    pub data: Option<EntryData>,
+}
+
+impl Line {
+    /// The entry with this rank.
+    pub fn entry(&self, board: &Board, rank: Option<u64>) -> Result<Entry, StoreError> {
+        Ok(Entry {
+            data: self.data.clone(),
+            ..self.mark.entry(board, rank)?
+        })
     }
 }
 
@@ -191,7 +213,7 @@ pub struct Slice {
     /// The position of the first of the entries.
     pub from: u64,
     /// The entries.
-    pub entries: Vec<Mark>,
+    pub entries: Vec<Line>,
 }
 
 /// What a standing amounts to.
@@ -330,9 +352,40 @@ pub enum Query {
         /// The marks.
         marks: Vec<Mark>,
     },
+    /// A page, a member, a subset or a slice, with the data of its entries. The answer is that to the query.
+    WithData(Box<Query>),
 }
 
 impl Query {
+    /// The same with the data of the entries of the answer, if the answer has entries.
+    #[must_use]
+    pub fn with_data(self) -> Self {
+        match self {
+            Self::Page { .. } | Self::Member { .. } | Self::Subset { .. } | Self::Slice { .. } => {
+                Self::WithData(Box::new(self))
+            }
+            Self::Amounts { .. }
+            | Self::Spread { .. }
+            | Self::Positions { .. }
+            | Self::WithData(_) => self,
+        }
+    }
+
+    /// Its standing, or that of the period before.
+    fn standing(&self, is_of_before: bool) -> Option<Standing> {
+        match self {
+            Self::Member { previous, .. } if is_of_before => *previous,
+            Self::Page { standing, .. }
+            | Self::Member { standing, .. }
+            | Self::Subset { standing, .. }
+            | Self::Amounts { standing, .. }
+            | Self::Spread { standing, .. }
+            | Self::Slice { standing, .. }
+            | Self::Positions { standing, .. } => Some(*standing),
+            Self::WithData(query) => query.standing(is_of_before),
+        }
+    }
+
     /// About how long it keeps Redis busy, in microseconds.
     pub fn cost_us(&self) -> usize {
         let count = match self {
@@ -343,9 +396,23 @@ impl Query {
             Self::Spread { count, .. } => 2 * count,
             Self::Slice { before, count, .. } => 10 + (before + count) / 2,
             Self::Positions { marks, .. } => 10 * marks.len() as u64,
+            // Each entry is read twice.
+            Self::WithData(query) => 2 * query.cost_us() as u64,
         };
         10 + usize::try_from(count).unwrap_or(usize::MAX / 2)
     }
+}
+
+/// Whose entries a read sees.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub enum Sight {
+    /// All but those of members who are hidden.
+    #[default]
+    Visible,
+    /// All but those of members who were hidden up to the line of the journal with this number, or later.
+    HiddenUpTo(u64),
+    /// Those of all members.
+    Everybody,
 }
 
 /// The answer to a [`Query`] of the same name. Its copies share what is large.
@@ -367,6 +434,10 @@ pub enum Answer {
     Positions(Arc<[u64]>),
     /// The derived standing whose newest period begins here, in milliseconds, has to be completed.
     Incomplete(i64),
+    /// Too many members of this standing are hidden for the list that it keeps: it has to be widened.
+    Short(Standing),
+    /// The hidden list of this standing, which this query needs, is behind.
+    Unlisted(Box<(Standing, Query)>),
 }
 
 /// Takes an [`Answer`] of one kind apart; the error is that it is of another kind.
@@ -401,9 +472,14 @@ struct ReadArgs<'a> {
     version: String,
     layout: LayoutArgs,
     ranking: &'static str,
-    standings: Vec<(usize, usize, i64)>,
+    standings: Vec<StandingArgs>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    followed: Option<u64>,
     queries: Vec<QueryArgs<'a>>,
 }
+
+/// A standing: the index of its first key, that of its state, where it begins, and 1 if it shows hidden members too.
+type StandingArgs = (usize, usize, i64, u8);
 
 #[derive(Serialize)]
 #[serde(untagged)]
@@ -418,6 +494,26 @@ enum QueryArgs<'a> {
     Spread(u8, usize, u64, u64, u64),
     Slice(u8, usize, MarkArgs<'a>, u64, u64),
     Positions(u8, usize, Vec<MarkArgs<'a>>),
+    WithData(u8, usize, Box<Self>),
+}
+
+impl QueryArgs<'_> {
+    /// The index of its standing.
+    fn standing(&self) -> usize {
+        match self {
+            Self::Page(_, standing, ..)
+            | Self::Between(_, standing, ..)
+            | Self::Around(_, standing, ..)
+            | Self::Percentile(_, standing, ..)
+            | Self::Member(_, standing, ..)
+            | Self::Subset(_, standing, ..)
+            | Self::Amounts(_, standing, ..)
+            | Self::Spread(_, standing, ..)
+            | Self::Slice(_, standing, ..)
+            | Self::Positions(_, standing, ..)
+            | Self::WithData(_, standing, ..) => *standing,
+        }
+    }
 }
 
 /// A mark: score, tie key and id of the member.
@@ -447,8 +543,9 @@ enum MemberArg<'a> {
 struct Encoder<'a> {
     shard: &'a Shard,
     keys: Vec<String>,
-    standings: Vec<(usize, usize, i64)>,
+    standings: Vec<StandingArgs>,
     indexes: HashMap<Standing, usize>,
+    sight: Sight,
 }
 
 impl Encoder<'_> {
@@ -464,7 +561,8 @@ impl Encoder<'_> {
         } else {
             (0, 0)
         };
-        self.standings.push((first, state, start));
+        let shows_hidden = u8::from(self.sight == Sight::Everybody);
+        self.standings.push((first, state, start, shows_hidden));
         self.indexes.insert(*standing, self.standings.len());
         self.standings.len()
     }
@@ -528,6 +626,10 @@ impl Encoder<'_> {
                 let marks = marks.iter().map(|mark| mark.args(self.shard)).collect();
                 QueryArgs::Positions(queries::POSITIONS, self.standing(standing), marks)
             }
+            Query::WithData(query) => {
+                let query = Box::new(self.query(query));
+                QueryArgs::WithData(queries::WITH_DATA, query.standing(), query)
+            }
         }
     }
 }
@@ -566,6 +668,7 @@ impl Store {
         &self,
         shard: &Shard,
         queries: &[Query],
+        sight: Sight,
         freshness: Freshness,
     ) -> Result<Dated<Versioned<Vec<Answer>>>, StoreError> {
         let mut encoder = Encoder {
@@ -573,6 +676,7 @@ impl Store {
             keys: vec![keys::head(shard.tag())],
             standings: Vec::new(),
             indexes: HashMap::new(),
+            sight,
         };
         let asked = queries.iter().map(|query| encoder.query(query)).collect();
         let args = ReadArgs {
@@ -580,6 +684,10 @@ impl Store {
             layout: LayoutArgs::new(shard),
             ranking: ranking_name(shard),
             standings: encoder.standings,
+            followed: match sight {
+                Sight::HiddenUpTo(number) => Some(number),
+                Sight::Visible | Sight::Everybody => None,
+            },
             queries: asked,
         };
         let (mut keys, args) = (encoder.keys, pack(&args)?);
@@ -618,7 +726,12 @@ fn answers(
 
 /// Whether these are answers to all of the queries, so that nothing has to be done first: a replica can't.
 fn is_complete(answers: &Versioned<Vec<Answer>>) -> bool {
-    let is_missing = |answer: &Answer| matches!(answer, Answer::Incomplete(_));
+    let is_missing = |answer: &Answer| {
+        matches!(
+            answer,
+            Answer::Incomplete(_) | Answer::Unlisted(_) | Answer::Short(_)
+        )
+    };
     match answers {
         Versioned::Current(answers) => !answers.iter().any(is_missing),
         Versioned::Stale => false,
@@ -629,6 +742,15 @@ fn answer(board: &Board, query: &Query, reply: &mut Reply) -> Result<Answer, Sto
     let total = reply.integer()?;
     if total == queries::INCOMPLETE {
         return Ok(Answer::Incomplete(reply.integer()?));
+    }
+    if total == queries::UNLISTED || total == queries::SHORT {
+        let is_of_before = reply.integer()? == 1;
+        let standing = query.standing(is_of_before);
+        let standing = require(standing, "a query has the standing that it needs")?;
+        if total == queries::SHORT {
+            return Ok(Answer::Short(standing));
+        }
+        return Ok(Answer::Unlisted(Box::new((standing, query.clone()))));
     }
     let total = require(u64::try_from(total).ok(), "a total is not negative")?;
     Ok(match query {
@@ -645,7 +767,7 @@ fn answer(board: &Board, query: &Query, reply: &mut Reply) -> Result<Answer, Sto
                 total,
                 position: reply.count()?,
                 from: reply.count()?,
-                entries: marks(&mut reply.list()?)?,
+                entries: lines(marks(&mut reply.list()?)?),
             };
             Answer::Slice(slice.into())
         }
@@ -657,7 +779,60 @@ fn answer(board: &Board, query: &Query, reply: &mut Reply) -> Result<Answer, Sto
             }
             Answer::Positions(positions.into())
         }
+        Query::WithData(query) => {
+            let mut answer = answer(board, query, &mut reply.list()?)?;
+            give_data(&mut answer, &mut reply.list()?)?;
+            answer
+        }
     })
+}
+
+/// Gives the entries of an answer their data, which come in the order of the entries.
+fn give_data(answer: &mut Answer, data: &mut Reply) -> Result<(), StoreError> {
+    let places: Vec<&mut Option<EntryData>> = match answer {
+        Answer::Page(page) => {
+            let Page { entries, me, .. } = own(page)?;
+            let entries = entries.iter_mut().chain(me);
+            entries.map(|entry| &mut entry.data).collect()
+        }
+        Answer::Member(None) => Vec::new(),
+        Answer::Member(Some(neighbourhood)) => {
+            let entries = own(neighbourhood)?.entries.iter_mut();
+            entries.map(|entry| &mut entry.data).collect()
+        }
+        Answer::Subset(subset) => {
+            let entries = own(subset)?.entries.iter_mut().flatten();
+            entries.map(|(_, entry)| &mut entry.data).collect()
+        }
+        Answer::Slice(slice) => {
+            let lines = own(slice)?.entries.iter_mut();
+            lines.map(|line| &mut line.data).collect()
+        }
+        Answer::Amounts(_)
+        | Answer::Spread(_)
+        | Answer::Positions(_)
+        | Answer::Incomplete(_)
+        | Answer::Unlisted(_)
+        | Answer::Short(_) => Vec::new(),
+    };
+    for place in places {
+        let stored = data.text()?;
+        if !stored.is_empty() {
+            let read = EntryData::from_stored(&stored);
+            *place = Some(require(read, "the data of an entry is a JSON object")?);
+        }
+    }
+    require(data.is_empty().then_some(()), "each entry has its data")
+}
+
+/// An answer that nobody shares yet.
+fn own<T>(answer: &mut Arc<T>) -> Result<&mut T, StoreError> {
+    require(Arc::get_mut(answer), "an answer is not shared yet")
+}
+
+fn lines(marks: Vec<Mark>) -> Vec<Line> {
+    let marks = marks.into_iter();
+    marks.map(|mark| Line { mark, data: None }).collect()
 }
 
 fn spread(total: u64, reply: &mut Reply) -> Result<Spread, StoreError> {
@@ -802,6 +977,7 @@ fn entry(
         member: std::str::from_utf8(id).map_err(|_| malformed())?.into(),
         score: shown_score(board, stored),
         reached_at: tie_key.and_then(|tie_key| tie_key.instant(board.definition.ties)),
+        data: None,
     })
 }
 

@@ -2,10 +2,12 @@
 
 mod access;
 mod api_keys;
+mod audit;
 mod boards;
 mod budget;
 mod caching;
 mod damage;
+mod data;
 mod deletion;
 mod errors;
 mod events;

@@ -86,6 +86,10 @@ pub enum JobKind {
     Sweep,
     /// Settling reservations that are left behind.
     Reservations,
+    /// Dropping old lines of the audit log.
+    Audit,
+    /// Finding more members for lists that are kept short and have many hidden members.
+    HiddenLists,
 }
 
 impl JobKind {
@@ -98,13 +102,15 @@ impl JobKind {
         Self::ApiKeyUses,
     ];
     /// What one instance is enough for.
-    pub const IN_BACKGROUND: [Self; 6] = [
+    pub const IN_BACKGROUND: [Self; 8] = [
         Self::Rollover,
         Self::Reshard,
         Self::Purge,
         Self::Announcement,
         Self::Sweep,
         Self::Reservations,
+        Self::Audit,
+        Self::HiddenLists,
     ];
 
     /// Its name.
@@ -121,6 +127,8 @@ impl JobKind {
             Self::Announcement => "announcement",
             Self::Sweep => "sweep",
             Self::Reservations => "reservations",
+            Self::Audit => "audit",
+            Self::HiddenLists => "hidden-lists",
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::domain::data::EntryData;
 use crate::domain::profile::{Profile, ShownProfile};
 use crate::domain::score::ShownScore;
 use crate::domain::time::Timestamp;
@@ -43,6 +44,11 @@ pub struct EntryBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Profile>, required = false)]
     pub profile: Option<Option<ShownProfile>>,
+    /// With `include=data`: the data of the event that gave the member this `reached_at`; null if it had none, or if the
+    /// board has no `entry_data`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>, required = false, example = json!({"car": "gt-3"}))]
+    pub data: Option<Option<EntryData>>,
 }
 
 /// Which standing an answer is about.
@@ -238,6 +244,7 @@ impl EntryBody {
             reached_at: entry.reached_at,
             voters,
             profile: found.profile(&entry.member),
+            data: found.data(entry),
         }
     }
 }

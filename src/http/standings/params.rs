@@ -24,6 +24,7 @@ use crate::service::percentile::PercentileView;
 use crate::service::standing::StandingRequest;
 use crate::service::subset::{SUBSET_MAX, SubsetView};
 use crate::store::Freshness;
+use crate::store::standings::Sight;
 
 /// How many decimals a percentile may have.
 const PERCENTILE_DECIMALS: u64 = 3;
@@ -138,7 +139,7 @@ macro_rules! read_params {
             raw: bool,
             $(
                 /// What entries have beside their scores, separated by commas: `profile` is the member's name, picture and
-                /// attributes. On a public board a request without a key gets what the board's `public_includes` names.
+                /// attributes, `data` what the event brought along that gave the entry its `reached_at`. On a public board a request without a key gets what the board's `public_includes` names.
                 #[param(value_type = Option<Vec<Include>>, required = false, style = Form, explode = false, example = json!(["profile"]))]
                 $include: Option<String>,
             )?
@@ -254,6 +255,7 @@ pub(super) fn standing_request(
         includes: Includes::default(),
         freshness,
         size: Size::Small,
+        sight: Sight::Visible,
     })
 }
 

@@ -147,7 +147,8 @@ pub enum QueryBody {
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct QueryParams {
-    /// What entries have beside their scores, separated by commas: `profile` is the member's name, picture and attributes.
+    /// What entries have beside their scores, separated by commas: `profile` is the member's name, picture and attributes,
+    /// `data` what the event brought along that gave the entry its `reached_at`.
     #[param(value_type = Option<Vec<Include>>, required = false, style = Form, explode = false, example = json!(["profile"]))]
     include: Option<String>,
 }

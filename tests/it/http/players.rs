@@ -364,6 +364,18 @@ async fn an_event_of_a_player_is_its_own_and_says_nothing_that_others_go_by() {
             .expect(200);
         assert_eq!(answer["results"][0]["problem"]["status"], 422, "{answer}");
     }
+    scene
+        .admin
+        .define("own-data", json!({"windows": ["day"], "entry_data": true}))
+        .await;
+    let with_data =
+        |member: &str| json!({"id": "d", "member": member, "score": 1, "data": {"car": "gt"}});
+    let path = "/v1/boards/own-data/events";
+    let sent = alice.post(path, with_data("alice")).await.expect(200);
+    assert_eq!(sent["status"], "applied");
+    let voter = scene.player("cid", &["vote"]);
+    let answer = voter.post(path, with_data("alice")).await.expect(422);
+    assert_eq!(answer["errors"][0]["pointer"], "/data", "{answer}");
     let of_board = |board: &str, member: &str| {
         let mut event = event(member, "4");
         event["board"] = board.into();
