@@ -44,6 +44,13 @@
 //! | `st:{boards}:api-key-names`, … | | what `live`, `changes`, `sequence` and `epoch` are for boards |
 //! | `st:{boards}:audit`, `st:{boards}:audit-outcomes`, `st:{boards}:audit-size` | stream, hash, integer | the lines of the audit log, their outcomes by their ids, their bytes (`scripts/lib/audit.lua`) |
 //! | `st:{boards}:audit-pseudonyms`, `st:{boards}:audit-members`, `st:{boards}:audit-seen` | hashes, sorted set | the pseudonyms of members in it, the members by pseudonyms, when each was last named (`scripts/audit_members.lua`) |
+//! | `st:{boards}:tasks` | hash | tasks for all boards by their numbers, JSON (`scripts/begin_task.lua`) |
+//! | `st:{boards}:open-tasks`, `st:{boards}:ended-tasks` | sorted set | the numbers of those that are not at their end, by themselves; of the others, by the instant at which they ended |
+//! | `st:{boards}:task-number` | integer | the number of the last task |
+//! | `st:{boards}:orders` | hash | standing orders by members: the number of the task, and the hide as JSON |
+//! | `st:{boards}:order-members`, `st:{boards}:orders-end` | sorted set | the members with a standing order, all under score 0; those whose order ends by itself, by that instant |
+//! | `st:{boards}:hides-end` | sorted set | `end board` by the instant at which hides of that board end |
+//! | `st:{boards}:stalenesses` | hash | instances that read from replicas: how far behind these may be, in milliseconds, and until when that counts (`scripts/staleness.lua`) |
 //! | `st:{boards}:unneeded` | set | `generation board sharding` of data that is to be unlinked once nothing needs it |
 //!
 //! Profiles lie under the tags `{profiles:00}` to `{profiles:15}`, by a hash of the member. No board has such a tag.
@@ -107,6 +114,24 @@ pub const AUDIT_NAMES: [&str; 3] = [
     "st:{boards}:audit-members",
     "st:{boards}:audit-seen",
 ];
+/// The tasks for all boards.
+pub const TASKS: &str = "st:{boards}:tasks";
+/// The numbers of tasks that are not at their end.
+pub const OPEN_TASKS: &str = "st:{boards}:open-tasks";
+/// The numbers of tasks that are.
+pub const ENDED_TASKS: &str = "st:{boards}:ended-tasks";
+/// The number of the last task.
+pub const TASK_NUMBER: &str = "st:{boards}:task-number";
+/// The standing orders.
+pub const ORDERS: &str = "st:{boards}:orders";
+/// The members with a standing order.
+pub const ORDER_MEMBERS: &str = "st:{boards}:order-members";
+/// The members whose standing order ends by itself.
+pub const ORDERS_END: &str = "st:{boards}:orders-end";
+/// When hides of boards end.
+pub const HIDES_END: &str = "st:{boards}:hides-end";
+/// How far behind the replicas may be that instances read from.
+pub const STALENESSES: &str = "st:{boards}:stalenesses";
 /// The keys by which a kind of thing is announced (`scripts/lib/announce.lua`): the ids of all, the changes, the sequence,
 /// and the epoch.
 pub type Channel = [&'static str; 4];

@@ -146,6 +146,16 @@ scripts! {
     PROFILES = "profiles", "#!lua", ["slot"];
     /// Deletes profiles.
     DELETE_PROFILES = "profiles", "#!lua flags=allow-oom", ["slot"];
+    /// Notes when hides of a board end.
+    NOTE_END = "note_end", "#!lua", [];
+    /// Begins a task for all boards.
+    BEGIN_TASK = "begin_task", "#!lua", [];
+    /// Notes how far a task for all boards has come.
+    NOTE_TASK = "note_task", "#!lua flags=allow-oom", [];
+    /// Ends standing orders whose time has come.
+    END_ORDERS = "end_orders", "#!lua flags=allow-oom", [];
+    /// Tells how far behind replicas may be.
+    STALENESS = "staleness", "#!lua flags=allow-oom", [];
     /// Reads what has changed.
     NEWS = "news", "#!lua flags=no-writes", [];
     /// Marks data that is to be unlinked.
