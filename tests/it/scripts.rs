@@ -147,23 +147,23 @@ async fn scripts_that_touch_other_keys_than_they_are_given_do_nothing_while_thei
         servers.run(&[b"SET", key.as_bytes(), b"x"]).await;
     }
     let careful = [
-        (&script::APPLY, 6, 1),
-        (&script::ADVANCE, 6, 1),
-        (&script::INITIAL, 6, 1),
-        (&script::HIDE, 2, 1),
-        (&script::SHARD, 1, 2),
-        (&script::PURGE, 2, 3),
-        (&script::PROFILES, 4, 4),
+        (&script::APPLY, 6, &["1"][..]),
+        (&script::ADVANCE, 6, &["1"]),
+        (&script::INITIAL, 6, &["1"]),
+        (&script::HIDE, 2, &["1"]),
+        (&script::SHARD, 1, &["1"; 2]),
+        (&script::PURGE, 2, &["1"; 3]),
+        (&script::PROFILES, 4, &["m", "*", "{}", "1"]),
     ];
     for is_moving in [false, true] {
         if is_moving {
             servers.mover(&[0, 1, 2]).await.begin(b"st:{b}").await;
         }
-        for (script, key_count, arg_count) in careful {
+        for (script, key_count, args) in careful {
             let count = key_count.to_string();
             let mut command = vec![&b"EVAL"[..], script.source.as_bytes(), count.as_bytes()];
             command.extend(keys[..key_count].iter().map(String::as_bytes));
-            command.extend(&[&b"1"[..]; 3][..arg_count]);
+            command.extend(args.iter().map(|arg| arg.as_bytes()));
             // The keys are of the wrong type, and one script after the other finds that out.
             let reply = servers.run(&command).await;
             let Reply::Error(text) = &reply else {
