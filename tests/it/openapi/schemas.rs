@@ -5,16 +5,13 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 /// Fields of an answer that are there only if the request asks for them, and may be null then.
-const ON_DEMAND: [&str; 9] = [
+const ON_DEMAND: [&str; 6] = [
     "StandingChange/rank",
     "StandingChange/previous_rank",
     "Entry/profile",
     "Neighbour/profile",
     "Member/profile",
     "SubsetEntry/profile",
-    "Entry/data",
-    "Member/data",
-    "SubsetEntry/data",
 ];
 
 /// The document, and its schemas by their names.
