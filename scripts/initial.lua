@@ -13,12 +13,13 @@
 --   scores     their stored scores, false for none
 --   time       a tie key, that of all initial scores
 --
--- Reply: {'STALE'} | {'OK', how many members have an initial score} | {'OUT_OF_RANGE', place in `names`}
+-- Reply: {'STALE'} | {'OUT_OF_RANGE', place in `names`}
+--   | {'OK', how many members have an initial score, the stored scores that they had before (MessagePack; false for none)}
 --
 -- Example: 120 points for ann on a board with `initial: ["day"]`, ties by member:
 --   KEYS  st:{b}  st:{b}:1:keys  st:{b}:1:i:initial-scores:all  st:{b}:1:state:initial-day
 --   ARGV  {version='1-1', …, names={'ann'}, scores={-120}, time=0}
---   reply {'OK', 1}
+--   reply {'OK', 1, pack({false})}
 
 if #KEYS < 4 or #ARGV ~= 1 then return redis.error_reply('ERR initial.lua: 4 keys or more, 1 argument') end
 local BOARD, REGISTRY, SCORES = KEYS[1], KEYS[2], 3
@@ -42,6 +43,8 @@ own_layout.keep = 0
 local own = standing_at(open_standings(own_layout, names), SCORES)
 own.kind = KIND_INITIAL_SCORES
 load(own, members)
+local before = {}
+for m = 1, #names do before[m] = own.score[m] or false end
 
 -- The changes to make: {entry, standing, m, score, time, data}. If a score falls on a list that is kept short, the standing is dropped
 -- and built anew when it is needed.
@@ -91,4 +94,4 @@ end
 for m = 1, #names do set(own, m, scores[m], scores[m] and layout.hashed and args.time or nil) end
 if flush(own) then call('SADD', REGISTRY, unpack(keys_of(own))) end
 call('HSET', BOARD, 'used', args.version)
-return {'OK', count_members(own)}
+return {'OK', count_members(own), cmsgpack.pack(before)}

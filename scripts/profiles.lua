@@ -3,8 +3,8 @@
 --
 -- KEYS[1] the members whose name is pending, all under score 0; KEYS[2] approved; KEYS[3] blocked
 -- KEYS[4…] profiles
--- ARGV[1…] four for each profile: the member; the JSON that the caller saw, '' for none, '*' for any; the new JSON, '' to
---          delete it; which of the three sets its name belongs to, 0 for none
+-- ARGV[1] the member; ARGV[2] the JSON that the caller saw, '' for none, '*' for any; ARGV[3] the new JSON, '' to delete it;
+-- ARGV[4] which of the three sets its name belongs to, 0 for none; and so on, four for each profile
 --
 -- Reply: for each profile 'OK' | 'NONE' there was nothing to delete | 'CHANGED' it is not what the caller saw | 'FAULT' the
 --        key has another type

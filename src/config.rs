@@ -17,6 +17,7 @@ use crate::cli::import::ImportArgs;
 use crate::cli::reshard::ReshardArgs;
 use crate::domain::blocklist::Blocklist;
 use crate::domain::profile::{Hosts, Rules};
+use crate::domain::time::Span;
 use crate::env_file::Variables;
 use crate::http::Options;
 use crate::http::auth::ApiKeys;
@@ -136,6 +137,9 @@ pub struct ServeArgs {
     /// The networks of the proxies whose `X-Forwarded-For` tells the client's address, separated by commas: `10.0.0.0/8`.
     #[arg(long, env = "STANDINGS_TRUSTED_PROXIES", default_value = "")]
     pub trusted_proxies: TrustedProxies,
+    /// For how many days lines of the audit log are kept, at most 36,500; with 0 until the log is too large.
+    #[arg(long, env = "STANDINGS_AUDIT_DAYS", default_value_t = 365, value_parser = clap::value_parser!(u16).range(..=36_500))]
+    pub audit_days: u16,
     /// The hosts that pictures of members may be on, separated by commas, as `img.example.com` or `*.example.com`. Without
     /// them pictures may be on any host.
     #[arg(long, env = "STANDINGS_AVATAR_HOSTS", default_value = "")]
@@ -364,6 +368,11 @@ impl ServeArgs {
             profile_rules: self.profile_rules()?,
             is_local: self.listen.ip().is_loopback(),
         })
+    }
+
+    /// For how long lines of the audit log are kept; `None`: until the log is too large.
+    pub fn audit_retention(&self) -> Option<Span> {
+        (self.audit_days > 0).then(|| Span::days(self.audit_days.into()))
     }
 
     /// What the operator says of profiles. Reads the file of patterns.

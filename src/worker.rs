@@ -34,7 +34,7 @@ fn interval(kind: JobKind) -> Duration {
         | JobKind::Announcement
         | JobKind::Reservations => Duration::from_secs(1),
         // One walk over all keys is for all boards that were deleted by then.
-        JobKind::Sweep => Duration::from_mins(1),
+        JobKind::Sweep | JobKind::Audit => Duration::from_mins(1),
     }
 }
 
@@ -61,6 +61,7 @@ pub async fn run(kind: JobKind, engine: &Engine) -> Result<(), Error> {
         JobKind::Announcement => engine.run(&Announcements::default()).await,
         JobKind::Sweep => engine.run(&Sweep).await,
         JobKind::Reservations => engine.run(&LeftBehind::default()).await,
+        JobKind::Audit => engine.trim_audit().await,
     }
 }
 

@@ -4,6 +4,7 @@
 //! starts at [`plan`]: it says which standings an event belongs to, and with what amount.
 
 pub mod access;
+pub mod audit;
 pub mod blocklist;
 pub mod board;
 pub mod data;

@@ -193,18 +193,19 @@ fn fold(text: &str) -> String {
 /// The same with the Latin letters and digits that others look like, and without marks.
 fn latin(text: &str) -> String {
     let decomposed = DecomposingNormalizerBorrowed::new_nfd().normalize(text);
+    let characters = decomposed.chars().filter(|one| !is_mark(*one));
     let mut latin = String::with_capacity(decomposed.len());
-    for character in decomposed.chars().filter(|character| !is_mark(*character)) {
-        let start = latin.len();
-        if !character.is_ascii() {
-            let mut bytes = [0; 4];
-            let alone = character.encode_utf8(&mut bytes);
-            latin.extend(unicode_security::skeleton(alone));
-        }
-        if latin.len() == start || !latin[start..].is_ascii() {
-            latin.truncate(start);
-            latin.push(character);
-        }
+    for character in characters {
+        let mut bytes = [0; 4];
+        let alone: &str = character.encode_utf8(&mut bytes);
+        let looks: String = unicode_security::skeleton(alone).collect();
+        latin.push_str(match &*looks {
+            _ if alone.is_ascii() => alone,
+            // All strokes have the small letter in common.
+            "l" if character.is_uppercase() => "I",
+            looks if !looks.is_empty() && looks.is_ascii() => looks,
+            _ => alone,
+        });
     }
     latin
 }

@@ -24,7 +24,7 @@ const SPACES_FACTOR: usize = 4;
 pub const DEPTH_MAX: usize = 8;
 /// The longest reason of a review, in characters.
 pub const REASON_CHARS_MAX: usize = 500;
-/// How many of a member's names are remembered that were blocked.
+/// How many names of a member are remembered that were blocked.
 const BLOCKED_MAX: usize = 32;
 /// What stands for who has blocked a name that the list of patterns blocks.
 pub const BLOCKLIST: &str = "blocklist";
@@ -39,7 +39,7 @@ pub struct Profile {
     #[schema(required = true, example = "https://img.example.com/ann.png")]
     pub avatar_url: Option<String>,
     /// What the operator's backend has added.
-    #[schema(value_type = Object, example = json!({"country": "NZ"}))]
+    #[schema(value_type = Map<String, Value>, example = json!({"country": "NZ"}))]
     pub attributes: Box<RawValue>,
 }
 
@@ -251,8 +251,8 @@ pub struct Review {
     /// Why.
     #[schema(required = true)]
     pub reason: Option<String>,
-    /// Who said so: the name of an API key, or the `sub` of a token; `blocklist` for the operator's list of patterns; null
-    /// as long as nobody has.
+    /// Who said so: the name of an API key; `configuration:` and the role of a key of the configuration; `anonymous` where
+    /// there are no keys; `blocklist` for the operator's list of patterns; null as long as nobody has.
     #[schema(required = true)]
     pub by: Option<String>,
     /// When that was said; of a name that nobody has reviewed, when it was written.

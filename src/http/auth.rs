@@ -18,6 +18,7 @@ use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use tower::{Layer, Service};
 
+use super::audit::Auditor;
 use super::players::Player;
 use super::problem::{
     FORBIDDEN, INTERNAL, Problem, RATE_LIMITED, STORE_UNAVAILABLE, UNAUTHENTICATED,
@@ -356,6 +357,11 @@ impl Gate {
             gate: Arc::clone(self),
             access,
         }
+    }
+
+    /// What writes down what a route changes.
+    pub(super) fn audit(&self) -> Auditor {
+        Auditor::new(Arc::clone(&self.app), self.options.proxies.clone())
     }
 
     /// Who sends a request, and what it leaves of the rate of its key.

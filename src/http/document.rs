@@ -34,7 +34,7 @@ const EXAMPLES: &str = include_str!("../../openapi/examples.json");
         (name = "standings", description = "Read ranked lists: pages, members, subsets and statistics, by themselves or many in one request."),
         (name = "keys", description = "Create API keys, and give them new secrets."),
         (name = "operations", description = "See whether the service works, read its metrics, and spread a board over a cluster."),
-        (name = "boards", description = "List, read and delete boards and API keys, and delete profiles."),
+        (name = "boards", description = "List, read and delete boards and API keys, and read and delete profiles."),
     ),
     security((), ("api_key" = [])),
     modifiers(&ApiKeyScheme),

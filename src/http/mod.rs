@@ -1,6 +1,7 @@
 //! HTTP: one table of routes, from which the `OpenAPI` document comes too, and the layers around it.
 
 pub mod api_keys;
+pub mod audit;
 pub mod auth;
 pub mod boards;
 mod caching;

@@ -38,11 +38,11 @@ pub struct ProfileBody {
     name: String,
     /// Where its picture is: an address that begins with `https://`.
     #[serde(default)]
-    #[schema(value_type = Option<String>, required = false, example = "https://img.example.com/ann.png")]
+    #[schema(value_type = Option<String>, required = false, pattern = "^https://", example = "https://img.example.com/ann.png")]
     avatar_url: Option<String>,
     /// Anything that an app shows of the member, nested up to 8 deep. Players can't send it.
     #[serde(default)]
-    #[schema(value_type = Option<Object>, required = false, example = json!({"country": "NZ"}))]
+    #[schema(value_type = Option<serde_json::Map<String, serde_json::Value>>, required = false, example = json!({"country": "NZ"}))]
     attributes: Option<Box<RawValue>>,
 }
 
@@ -63,7 +63,7 @@ pub struct MemberProfileBody {
     avatar_url: Option<String>,
     /// As in a single profile.
     #[serde(default)]
-    #[schema(value_type = Option<Object>, required = false)]
+    #[schema(value_type = Option<serde_json::Map<String, serde_json::Value>>, required = false)]
     attributes: Option<Box<RawValue>>,
 }
 
@@ -80,7 +80,7 @@ pub struct MemberProfile {
     #[schema(required = true)]
     pub avatar_url: Option<String>,
     /// What the operator's backend has added.
-    #[schema(value_type = Object)]
+    #[schema(value_type = serde_json::Map<String, serde_json::Value>)]
     pub attributes: Box<RawValue>,
     /// What was said of the name and the picture.
     pub review: Review,
@@ -393,7 +393,7 @@ fn rejected(raw: &RawValue, problem: &Problem) -> RejectedProfile {
 ///
 /// It has the name also where that is blocked, and what was said of it.
 #[utoipa::path(
-    get, path = "/v1/members/{member}/profile", tag = "profiles", operation_id = "get_profile",
+    get, path = "/v1/members/{member}/profile", tag = "boards", operation_id = "get_profile",
     params(MemberPath),
     responses(
         (status = 200, description = "The profile", body = MemberProfile),

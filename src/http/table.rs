@@ -10,7 +10,8 @@ use utoipa_axum::routes;
 
 use super::auth::{Access, Gate};
 use super::{
-    App, api_keys, boards, events, health, initial, profiles, quotas, shards, standings, summary,
+    App, api_keys, audit, boards, events, health, initial, profiles, quotas, shards, standings,
+    summary,
 };
 use crate::domain::access::Scope;
 
@@ -35,11 +36,11 @@ fn rows() -> Vec<Row> {
     use {Access as A, Scope as S};
     let row = |access, route| Row { access, route };
     vec![
-        row(A::board(S::Configure), routes!(boards::put)),
-        row(A::board(S::Configure), routes!(boards::patch)),
-        row(A::board(S::Configure), routes!(boards::delete)),
-        row(A::board(S::Configure), routes!(shards::put)),
-        row(A::board(S::Configure), routes!(initial::patch)),
+        row(A::board(S::Configure).audited(), routes!(boards::put)),
+        row(A::board(S::Configure).audited(), routes!(boards::patch)),
+        row(A::board(S::Configure).audited(), routes!(boards::delete)),
+        row(A::board(S::Configure).audited(), routes!(shards::put)),
+        row(A::board(S::Configure).audited(), routes!(initial::patch)),
         row(A::board(S::Write).for_players(), routes!(events::post_one)),
         row(A::each(S::Write).for_players(), routes!(events::post_many)),
         row(A::all(S::Write).for_players(), routes!(profiles::put)),
@@ -62,11 +63,12 @@ fn rows() -> Vec<Row> {
         row(A::public(), routes!(standings::at_percentile)),
         row(A::each(S::Read), routes!(standings::queries::query)),
         row(A::each(S::Read), routes!(standings::across::standings_of)),
-        row(A::all(S::Admin), routes!(api_keys::put)),
-        row(A::all(S::Admin), routes!(api_keys::rotate)),
+        row(A::all(S::Admin).audited(), routes!(api_keys::put)),
+        row(A::all(S::Admin).audited(), routes!(api_keys::rotate)),
         row(A::all(S::Admin), routes!(api_keys::list)),
         row(A::all(S::Admin), routes!(api_keys::get)),
-        row(A::all(S::Admin), routes!(api_keys::delete)),
+        row(A::all(S::Admin).audited(), routes!(api_keys::delete)),
+        row(A::all(S::Admin), routes!(audit::list)),
         row(A::OPEN, routes!(health::livez)),
         row(A::OPEN, routes!(health::readyz)),
         row(A::OPEN, routes!(health::metrics)),
@@ -126,7 +128,14 @@ pub(super) fn router(
             }
         }
         router.routes(match gate {
-            Some(gate) => route.map(|methods| methods.route_layer(gate.guard(access))),
+            Some(gate) => route.map(|methods| {
+                let methods = if access.is_audited {
+                    methods.route_layer(gate.audit())
+                } else {
+                    methods
+                };
+                methods.route_layer(gate.guard(access))
+            }),
             None => route,
         })
     })
@@ -151,6 +160,20 @@ mod tests {
             assert!(is_read || !access.is_public, "{path}");
             let is_for_board = access.boards == For::Path;
             assert_eq!(is_for_board, path.contains("{board}"), "{path}");
+        }
+    }
+
+    #[test]
+    fn each_request_that_moderates_or_configures_has_a_line_in_the_audit_log() {
+        for Route {
+            method,
+            path,
+            access,
+        } in routes()
+        {
+            let changes = method != Method::GET && access.scope > Some(Scope::Write);
+            assert!(access.is_audited || !changes, "{method} {path}");
+            assert!(!access.is_audited || method != Method::GET, "{path}");
         }
     }
 }

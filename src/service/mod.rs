@@ -1,6 +1,7 @@
 //! The use cases: one file and one public verb each. They know no HTTP; the machinery under them is [`crate::engine`].
 
 pub mod api_keys;
+pub mod audit;
 pub mod boards;
 pub mod check;
 pub mod events;

@@ -1,7 +1,7 @@
 //! Arguments that several scripts share.
 
 use fred::types::Value;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{StoreError, keys};
 use crate::domain::board::{Board, Order, Ranking};
@@ -22,7 +22,7 @@ pub(super) fn shown_score(board: &Board, stored: i64) -> Score {
 }
 
 /// A stored score, or `false` for none.
-#[derive(Serialize)]
+#[derive(Deserialize, Serialize)]
 #[serde(untagged)]
 pub(super) enum StoredScore {
     Some(i64),
@@ -32,6 +32,15 @@ pub(super) enum StoredScore {
 impl From<Option<i64>> for StoredScore {
     fn from(score: Option<i64>) -> Self {
         score.map_or(Self::None(false), Self::Some)
+    }
+}
+
+impl From<StoredScore> for Option<i64> {
+    fn from(score: StoredScore) -> Self {
+        match score {
+            StoredScore::Some(score) => Some(score),
+            StoredScore::None(_) => None,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::args::{LayoutArgs, StoredScore, pack, stored_score};
+use super::args::{LayoutArgs, StoredScore, pack, shown_score, stored_score};
 use super::dispatch::Store;
 use super::reply::{Reply, unknown_code};
 use super::{StoreError, Versioned, keys, script};
@@ -26,10 +26,15 @@ struct InitialArgs<'a> {
 }
 
 /// What became of a call.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Initialized {
-    /// It is done; so many members have an initial score now.
-    Done(u64),
+    /// It is done.
+    Done {
+        /// How many members have an initial score now.
+        members: u64,
+        /// The initial scores that the members of the call had before, in their order.
+        before: Vec<Option<Score>>,
+    },
     /// Nothing was changed: with this one of the members a standing would pass the bound of scores.
     OutOfRange(usize),
 }
@@ -65,7 +70,10 @@ impl Store {
         };
         let number = reply.count()?;
         Ok(Versioned::Current(match code.as_str() {
-            "OK" => Initialized::Done(number),
+            "OK" => Initialized::Done {
+                members: number,
+                before: read_scores(shard, &reply.bytes()?)?,
+            },
             "OUT_OF_RANGE" => {
                 let index = usize::try_from(number).unwrap_or(usize::MAX);
                 Initialized::OutOfRange(index.saturating_sub(1))
@@ -73,4 +81,13 @@ impl Store {
             other => return unknown_code(other),
         }))
     }
+}
+
+fn read_scores(shard: &Shard, packed: &[u8]) -> Result<Vec<Option<Score>>, StoreError> {
+    let stored: Vec<StoredScore> = rmp_serde::from_slice(packed)
+        .map_err(|error| StoreError::Unexpected(format!("initial scores: {error}")))?;
+    let stored = stored.into_iter().map(Option::<i64>::from);
+    Ok(stored
+        .map(|score| score.map(|score| shown_score(shard, score)))
+        .collect())
 }

@@ -40,6 +40,8 @@
 //! | `st:{boards}:api-keys` | hash | API keys by name, JSON (`scripts/api_key.lua`) |
 //! | `st:{boards}:api-key-uses` | hash | when each was last used, in milliseconds since the epoch |
 //! | `st:{boards}:api-key-names`, … | | what `live`, `changes`, `sequence` and `epoch` are for boards |
+//! | `st:{boards}:audit`, `st:{boards}:audit-outcomes`, `st:{boards}:audit-size` | stream, hash, integer | the lines of the audit log, their outcomes by their ids, their bytes (`scripts/lib/audit.lua`) |
+//! | `st:{boards}:audit-pseudonyms`, `st:{boards}:audit-members`, `st:{boards}:audit-seen` | hashes, sorted set | the pseudonyms of members in it, the members by pseudonyms, when each was last named (`scripts/audit_members.lua`) |
 //! | `st:{boards}:unneeded` | set | `generation board sharding` of data that is to be unlinked once nothing needs it |
 //!
 //! Profiles lie under the tags `{profiles:00}` to `{profiles:15}`, by a hash of the member. No board has such a tag.
@@ -89,6 +91,18 @@ pub const BEGUN: &str = "st:{boards}:begun";
 pub const API_KEYS: &str = "st:{boards}:api-keys";
 /// When the API keys were last used.
 pub const API_KEY_USES: &str = "st:{boards}:api-key-uses";
+/// The audit log: its lines, their outcomes, and how many bytes they take.
+pub const AUDIT_LINES: [&str; 3] = [
+    "st:{boards}:audit",
+    "st:{boards}:audit-outcomes",
+    "st:{boards}:audit-size",
+];
+/// Whom the audit log names: pseudonyms by members, members by pseudonyms, and when each was last named.
+pub const AUDIT_NAMES: [&str; 3] = [
+    "st:{boards}:audit-pseudonyms",
+    "st:{boards}:audit-members",
+    "st:{boards}:audit-seen",
+];
 /// The keys by which a kind of thing is announced (`scripts/lib/announce.lua`): the ids of all, the changes, the sequence,
 /// and the epoch.
 pub type Channel = [&'static str; 4];

@@ -82,6 +82,28 @@ pub enum Purging {
     Call,
 }
 
+/// What an erase does to what a kind has of a member. docs/privacy.md says the same to users.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Erasing {
+    /// It is removed.
+    Removed,
+    /// It stays until it expires, or as long as the board is there.
+    Stays,
+    /// There is nothing: it has no ids of members.
+    Nothing,
+}
+
+impl Erasing {
+    /// What docs/privacy.md says of it.
+    pub const fn told(self) -> &'static str {
+        match self {
+            Self::Removed => "removed",
+            Self::Stays => "stays",
+            Self::Nothing => "nothing",
+        }
+    }
+}
+
 /// What is declared of a kind.
 type Declared = (Form, Slot, Expiry, Copying, Purging);
 
@@ -203,6 +225,40 @@ impl Kind {
     /// How it is unlinked when nothing needs it any more.
     pub const fn purging(self) -> Purging {
         self.declared().4
+    }
+
+    /// What an erase does to what it has of a member.
+    pub const fn erasing(self) -> Erasing {
+        match self {
+            // A registry names the sketches of a member's voters.
+            Self::Registry
+            | Self::Standing
+            | Self::Derived
+            | Self::InitialScores
+            | Self::Members
+            | Self::Distinct
+            | Self::Total
+            | Self::MemberVoters => Erasing::Removed,
+            // A definition may give a member a weight, and the id of a player's event begins with the player. To remove counts of
+            // quotas would give votes back. What a move has noted goes with the move.
+            Self::Head
+            | Self::EventId
+            | Self::Quota
+            | Self::CountsRegistry
+            | Self::Reserved
+            | Self::Reserving
+            | Self::Changes
+            | Self::Copied => Erasing::Stays,
+            // Sketches and sums know nobody by name.
+            Self::CountsHead
+            | Self::State
+            | Self::Turnout
+            | Self::Voters
+            | Self::EventToken
+            | Self::Void
+            | Self::Scratch
+            | Self::Sketch => Erasing::Nothing,
+        }
     }
 
     /// Whether it is the sorted set of a standing, which [`Form::Part`]s may belong to.

@@ -1,7 +1,8 @@
 //! What Redis holds, and the only place that names a key or the client library.
 //!
-//! [`kinds`] declares every kind of data, [`keys`] makes every key, [`script`] has the Lua scripts, and each of [`api_keys`], [`boards`],
-//! [`events`], [`standings`], [`voters`], [`quotas`], [`reservations`], [`initial`], [`profiles`], [`rollover`], [`reshard`], [`purge`],
+//! [`kinds`] declares every kind of data, [`keys`] makes every key, [`script`] has the Lua scripts, and each of
+//! [`api_keys`], [`audit`], [`boards`], [`events`], [`standings`], [`voters`], [`quotas`], [`reservations`], [`initial`],
+//! [`profiles`], [`rollover`], [`reshard`], [`purge`],
 //! [`sweep`], [`leases`] and [`check`] one typed call per script. A call is one round trip; what must be atomic is one
 //! script. [`dispatch`] sends a call to the server of its keys, or to a replica of it. `topology.rs` and `replicas.rs` know
 //! these servers, `node.rs` has the connections to each, and `writer.rs` keeps writes in order. `contact.rs` checks a server
@@ -10,6 +11,7 @@
 mod address;
 pub mod api_keys;
 mod args;
+pub mod audit;
 pub mod boards;
 pub mod check;
 mod connection;

@@ -2,6 +2,7 @@
 
 mod access;
 mod api_keys;
+mod audit;
 mod boards;
 mod budget;
 mod caching;
@@ -13,6 +14,7 @@ mod events;
 mod expiry;
 mod history;
 mod players;
+mod profiles;
 mod quotas;
 mod reads;
 mod reservations;
