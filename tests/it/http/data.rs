@@ -500,6 +500,37 @@ async fn sums_show_the_data_of_their_newest_event() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_public_board_shows_data_without_a_key_only_if_it_says_so() {
+    let world = World::with_keys(1, NOW, "admin:an-admin").await;
+    let admin = world.client().with_key("an-admin");
+    let definition = json!({"windows": ["day"], "public": true, "entry_data": true});
+    admin.define("b", definition).await;
+    let sent = event("ann", &(1, 1, json!({"a": 1})));
+    admin.post("/v1/boards/b/events", sent).await.expect(200);
+    let path = "/v1/boards/b/standings/day?include=data";
+    let of_admin = admin.get(path).await;
+    assert!(
+        of_admin.headers["cache-control"]
+            .to_str()
+            .unwrap()
+            .contains("private")
+    );
+    assert_eq!(of_admin.expect(200)["entries"][0]["data"], json!({"a": 1}));
+    let refused = world.client().get(path).await;
+    refused.expect_problem(403, "forbidden");
+    let public = json!({"public_includes": ["data"]});
+    admin.patch("/v1/boards/b", public).await.expect(200);
+    let shown = world.client().get(path).await;
+    assert!(
+        shown.headers["cache-control"]
+            .to_str()
+            .unwrap()
+            .contains("public")
+    );
+    assert_eq!(shown.expect(200)["entries"][0]["data"], json!({"a": 1}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn data_goes_along_when_a_board_moves() {
     let definition = json!({"windows": ["day", "last-2-days"], "entry_data": true, "shards": 3});
     let world = world(definition.clone()).await;
