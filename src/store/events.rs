@@ -59,13 +59,18 @@ impl Ready {
                 0
             }
         };
+        // Each standing has the data of its own.
+        let data = self.plan.event.data.as_ref();
+        let data = data.map_or(0, |data| {
+            data.as_str().len() * (writes.len() + sums.len()) / 128
+        });
         let sums = sums.iter().map(|sum| 10 + history(sum)).sum::<usize>();
         let ranks = if self.detail == Detail::Ranks {
             20 * writes.len()
         } else {
             0
         };
-        6 + 6 * writes.len() + sums + ranks + 4 * turnouts.len() + 6 * self.plan.quotas.len()
+        6 + 6 * writes.len() + sums + data + ranks + 4 * turnouts.len() + 6 * self.plan.quotas.len()
     }
 
     fn sends_history(&self, sum: &Sum) -> bool {

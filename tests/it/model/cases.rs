@@ -343,7 +343,7 @@ fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
         option::weighted(theme.votes, uniques),
         option::weighted(theme.votes, 1..=5_usize),
         option::weighted(theme.shards, select(vec![2, 7, 16])),
-        prop::bool::weighted(0.4),
+        prop::bool::weighted(0.6),
     );
     let ending: Vec<Unit> = units
         .iter()
