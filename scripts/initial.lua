@@ -46,7 +46,7 @@ load(own, members)
 local before = {}
 for m = 1, #names do before[m] = own.score[m] or false end
 
--- The changes to make: {standing, m, score, time}. If a score falls on a list that is kept short, the standing is dropped
+-- The changes to make: {entry, standing, m, score, time, data}. If a score falls on a list that is kept short, the standing is dropped
 -- and built anew when it is needed.
 local changes, states = {}, {}
 
@@ -62,7 +62,7 @@ local function look_up(entry)
     local old_score = standing.score[m]
     local falls = old_score and (not score or score > old_score)
     entry.is_dropped = entry.is_dropped or (falls and layout.keep > 0)
-    table.insert(changes, {entry, standing, m, score, events.time[m] or entry.floor})
+    table.insert(changes, {entry, standing, m, score, events.time[m] or entry.floor, events.data and events.data[m]})
   end
 end
 
@@ -76,8 +76,8 @@ for place = SCORES + layout.width, #KEYS do
 end
 
 for _, change in ipairs(changes) do
-  local entry, standing, m, score, time = unpack(change, 1, 5)
-  if not entry.is_dropped then set(standing, m, score, score and time or nil) end
+  local entry, standing, m, score, time, data = unpack(change, 1, 6)
+  if not entry.is_dropped then set(standing, m, score, score and time or nil, data) end
 end
 for state, entries in pairs(states) do
   local kept = {}

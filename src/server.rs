@@ -129,6 +129,7 @@ async fn serve_on(
         service,
         metrics: Some(metrics),
         is_open: options.is_open(),
+        profile_rules: options.profile_rules.clone(),
         memory: Memory::new(usize::from(args.request_memory_mb) << 20),
         shutdown: stopping.clone(),
     });

@@ -5,15 +5,20 @@
 
 pub mod access;
 pub mod audit;
+pub mod blocklist;
 pub mod board;
+pub mod data;
 pub mod document;
 pub mod draft;
 pub mod event;
 pub mod ids;
+pub mod include;
+pub mod name;
 pub mod period;
 pub mod placement;
 pub mod plan;
 pub mod preview;
+pub mod profile;
 pub mod quota;
 pub mod score;
 pub mod secret;

@@ -121,6 +121,7 @@ pub(crate) struct Reader<'a> {
     pub(crate) live: &'a LiveBoard,
     freshness: Mutex<Freshness>,
     size: Size,
+    has_data: bool,
     as_of: Mutex<Option<Instant>>,
 }
 
@@ -131,6 +132,7 @@ impl<'a> Reader<'a> {
             live,
             freshness: Mutex::new(freshness),
             size: Size::default(),
+            has_data: false,
             as_of: Mutex::default(),
         }
     }
@@ -138,6 +140,14 @@ impl<'a> Reader<'a> {
     /// The same for a request that reads so much.
     pub(crate) fn of_size(self, size: Size) -> Self {
         Self { size, ..self }
+    }
+
+    /// The same that also reads the data of entries, if that is wanted and the board keeps data.
+    pub(crate) fn with_data(self, is_wanted: bool) -> Self {
+        Self {
+            has_data: is_wanted && self.live.board.definition.entry_data,
+            ..self
+        }
     }
 
     /// All that was acknowledged by then is in what was read; `None`: all that was before the request.
@@ -160,6 +170,11 @@ impl<'a> Reader<'a> {
         query: Query,
     ) -> Result<T, ReadError> {
         let freshness = *self.freshness.lock();
+        let query = if self.has_data {
+            query.with_data()
+        } else {
+            query
+        };
         let answer = shard.reading(freshness, self.size).submit(query).await;
         let fault = || StoreError::Unexpected("a read without its answer".into());
         let Dated { value, as_of } = answer.ok_or_else(fault)??;

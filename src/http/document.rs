@@ -29,10 +29,12 @@ const EXAMPLES: &str = include_str!("../../openapi/examples.json");
     tags(
         (name = "define", description = "Create and change boards, and set initial scores."),
         (name = "events", description = "Send scores, one or up to 1,000 in a request, and read what is left of quotas."),
+        (name = "profiles", description = "Give members names and pictures."),
+        (name = "names", description = "Review the names of members."),
         (name = "standings", description = "Read ranked lists: pages, members, subsets and statistics, by themselves or many in one request."),
         (name = "keys", description = "Create API keys, and give them new secrets."),
         (name = "operations", description = "See whether the service works, read its metrics, and spread a board over a cluster."),
-        (name = "boards", description = "List, read and delete boards and API keys."),
+        (name = "boards", description = "List, read and delete boards and API keys, and read and delete profiles."),
     ),
     security((), ("api_key" = [])),
     modifiers(&ApiKeyScheme),

@@ -155,7 +155,7 @@ fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
 }
 
 /// The parameters that are lists. Clients send one as `ids=a,b`, and some generated ones as `ids=a&ids=b`.
-const LISTS: [&str; 3] = ["ids", "boards", "drop_windows"];
+const LISTS: [&str; 4] = ["ids", "boards", "drop_windows", "include"];
 
 /// A query whose lists are each one parameter; `None` if they are already.
 fn with_joined_lists(query: &str) -> Option<Uri> {

@@ -20,6 +20,7 @@ pub mod memory;
 pub mod observe;
 pub mod players;
 pub mod problem;
+pub mod profiles;
 pub mod proxies;
 pub mod quotas;
 pub mod ratelimit;
@@ -48,6 +49,7 @@ use self::observe::Observed;
 use self::players::PlayerKeys;
 use self::problem::{OVERLOADED, Problem};
 use self::proxies::TrustedProxies;
+use crate::domain::profile::Rules;
 use crate::service::Service;
 
 pub use self::document::document;
@@ -60,6 +62,8 @@ pub struct App {
     pub metrics: Option<PrometheusHandle>,
     /// Whether no API keys are configured.
     pub is_open: bool,
+    /// What the operator says of profiles.
+    pub profile_rules: Rules,
     /// What requests may hold in memory.
     pub memory: Memory,
     /// Cancelled when the service begins to shut down.
@@ -77,6 +81,8 @@ pub struct Options {
     pub players: PlayerKeys,
     /// The proxies that tell the addresses of clients.
     pub proxies: TrustedProxies,
+    /// What the operator says of profiles.
+    pub profile_rules: Rules,
     /// Whether the service is for its own machine: on a loopback address.
     pub is_local: bool,
 }

@@ -10,7 +10,8 @@ use utoipa_axum::routes;
 
 use super::auth::{Access, Gate};
 use super::{
-    App, api_keys, audit, boards, events, health, initial, quotas, shards, standings, summary,
+    App, api_keys, audit, boards, events, health, initial, profiles, quotas, shards, standings,
+    summary,
 };
 use crate::domain::access::Scope;
 
@@ -42,6 +43,12 @@ fn rows() -> Vec<Row> {
         row(A::board(S::Configure).audited(), routes!(initial::patch)),
         row(A::board(S::Write).for_players(), routes!(events::post_one)),
         row(A::each(S::Write).for_players(), routes!(events::post_many)),
+        row(A::all(S::Write).for_players(), routes!(profiles::put)),
+        row(A::all(S::Write).for_players(), routes!(profiles::get)),
+        row(A::all(S::Write), routes!(profiles::delete)),
+        row(A::all(S::Write), routes!(profiles::post_many)),
+        row(A::all(S::Moderate), routes!(profiles::put_review)),
+        row(A::all(S::Moderate), routes!(profiles::list_reviews)),
         row(A::all(S::Configure), routes!(boards::list)),
         row(A::board(S::Configure), routes!(boards::get)),
         row(A::board(S::Configure), routes!(shards::get)),

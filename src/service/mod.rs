@@ -10,6 +10,7 @@ pub mod member;
 pub mod page;
 pub mod percentile;
 pub mod period;
+pub mod profiles;
 pub mod quotas;
 pub mod shards;
 pub mod standing;

@@ -61,6 +61,7 @@ pub(super) fn pack<T: Serialize>(args: &T) -> Result<Value, StoreError> {
 pub(super) struct LayoutArgs {
     prefixed: bool,
     hashed: bool,
+    data: bool,
     dense: bool,
     summed: bool,
     keep: u32,
@@ -74,6 +75,7 @@ impl LayoutArgs {
         Self {
             prefixed: layout.prefixed,
             hashed: layout.hashed,
+            data: layout.data,
             dense: layout.dense,
             summed: layout.summed,
             keep: layout.keep_top.unwrap_or(0),

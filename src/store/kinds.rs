@@ -159,7 +159,7 @@ kinds! {
     Derived as DERIVED = "d": (F::Named, S::Shard, E::Never, C::Members, P::Registry);
     /// The initial scores of a board's members, all of which it lists: sorted set.
     InitialScores as INITIAL_SCORES = "i": (F::Named, S::Shard, E::Never, C::Members, P::Registry);
-    /// The members of a standing, where its layout has them: hash.
+    /// The members of a standing, where its layout has them, with the data of their entries: hash.
     Members as MEMBERS = "members": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry);
     /// The distinct scores of a standing, where its layout has them: sorted set.
     Distinct = "scores": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry);

@@ -134,6 +134,10 @@ scripts! {
     AUDIT_TRIM = "audit_trim", "#!lua flags=allow-oom", ["audit", "pseudonyms"];
     /// Reads lines of the audit log.
     AUDIT_READ = "audit_read", "#!lua flags=no-writes", [];
+    /// Writes profiles.
+    PROFILES = "profiles", "#!lua", ["slot"];
+    /// Deletes profiles.
+    DELETE_PROFILES = "profiles", "#!lua flags=allow-oom", ["slot"];
     /// Reads what has changed.
     NEWS = "news", "#!lua flags=no-writes", [];
     /// Marks data that is to be unlinked.

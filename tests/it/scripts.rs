@@ -117,11 +117,14 @@ async fn every_script_begins_with_its_shebang_and_those_that_read_can_not_write(
             &script::CHECK_KEYS,
         ];
         let checks = checks.iter().any(|check| *check.sha == *script.sha);
+        // What is to be forgotten is, even where there is no memory left.
+        let deletes = *script.sha == *script::DELETE_PROFILES.sha;
         let first = script.source.lines().next().unwrap();
         let expected = match script.name {
             _ if checks => "#!lua flags=no-writes",
             // What is written in two forms, one of them for a Redis whose memory is full.
             _ if *script::AUDIT_BRIEF.sha == *script.sha => "#!lua flags=allow-oom",
+            _ if deletes => "#!lua flags=allow-oom",
             "read" | "audit_read" | "quotas" | "reserved" | "scan" | "news" | "refused" => {
                 "#!lua flags=no-writes"
             }
@@ -148,6 +151,7 @@ async fn scripts_that_touch_other_keys_than_they_are_given_do_nothing_while_thei
         (&script::INITIAL, 6, 1),
         (&script::SHARD, 1, 2),
         (&script::PURGE, 2, 3),
+        (&script::PROFILES, 4, 4),
     ];
     for is_moving in [false, true] {
         if is_moving {
@@ -897,7 +901,7 @@ async fn what_changes_while_a_shard_is_copied_is_noted_and_taken_over() {
         run(&redis, &script::CHANGES, &keys, &[&args]).await
     };
     let what = format!("s\u{1f}{DAY}\u{1f}ann");
-    let texts = Reply::texts(&[&what, "1", "0", "-5", "0"]);
+    let texts = Reply::texts(&[&what, "1", "0", "-5", "0", ""]);
     let ok = || Reply::text_of("OK");
     let noted = Reply::List(vec![ok(), Reply::Integer(1), texts]);
     assert_eq!(
@@ -923,7 +927,7 @@ async fn what_changes_while_a_shard_is_copied_is_noted_and_taken_over() {
         let keys = [head, "st:{b:2:0:1}:1:keys", "st:{b:2:0:1}:1:scratch", day];
         let args = pack(&json!({
             "generation": "1", "lease": lease, "layout": layout(), "turnouts": [], "voters": [], "states": [],
-            "dropped": [], "standings": [[4, 0, false, ["ann"], [score], [0]]]}));
+            "dropped": [], "standings": [[4, 0, false, ["ann"], [score], [0], []]]}));
         run(&redis, &script::COPY_IN, &keys, &[&args]).await
     };
     assert_eq!(
@@ -1205,4 +1209,43 @@ async fn the_audit_log_knows_so_many_members_and_forgets_those_that_it_named_fir
         redis.run(&[b"HGET", names[0].as_bytes(), b"a"]).await,
         Reply::Nil
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn profiles_are_written_if_they_are_what_was_seen() {
+    let redis = RedisServer::start().await;
+    let profile = |member: &str| format!("st:{{profiles:07}}:p:{member}");
+    let sets = ["pending", "approved", "blocked"].map(|set| format!("st:{{profiles:07}}:{set}"));
+    let write = async |writes: &[[&str; 4]]| {
+        let profiles = writes.iter().map(|[member, ..]| profile(member));
+        let keys: Vec<String> = sets.iter().cloned().chain(profiles).collect();
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        let args: Vec<&[u8]> = writes.iter().flatten().map(|arg| arg.as_bytes()).collect();
+        run(&redis, &script::PROFILES, &keys, &args).await
+    };
+    let members = async |set: &str| redis.command(&format!("ZRANGE {set} 0 -1")).await;
+    let first = [
+        ["ann", "", "{1}", "1"],
+        ["ann", "{1}", "{2}", "2"],
+        ["bob", "{0}", "{1}", "1"],
+    ];
+    assert_eq!(write(&first).await, Reply::texts(&["OK", "OK", "CHANGED"]));
+    assert_eq!(
+        redis.command(&format!("GET {}", profile("ann"))).await,
+        "$3\r\n{2}\r\n"
+    );
+    assert_eq!(members(&sets[0]).await, "*0\r\n");
+    assert_eq!(members(&sets[1]).await, "*1\r\n$3\r\nann\r\n");
+    redis.command(&format!("SADD {} x", profile("eve"))).await;
+    let next = [
+        ["eve", "", "{1}", "1"],
+        ["ann", "{2}", "", "0"],
+        ["ann", "*", "", "0"],
+        ["eve", "*", "", "0"],
+    ];
+    assert_eq!(
+        write(&next).await,
+        Reply::texts(&["FAULT", "OK", "NONE", "OK"])
+    );
+    assert_eq!(redis.command("DBSIZE").await, ":0\r\n");
 }
