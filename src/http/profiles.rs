@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
 use super::App;
+use super::audit::Audit;
 use super::auth::Caller;
 use super::events::RejectedStatus;
 use super::extract::{Json, JsonBytes, Path, Query, list_limit, member_id, parse_json};
@@ -451,12 +452,15 @@ pub async fn put_review(
     State(app): State<Arc<App>>,
     Path(MemberPath { member }): Path<MemberPath>,
     caller: Caller,
+    audit: Audit,
     Json(body, _): Json<ReviewBody>,
 ) -> Result<JsonResponse<MemberProfile>, Problem> {
     let member = member_id(&member)?;
     let (reviewer, by) = (identity(&app, &caller), caller.name());
     let (verdict, by) = (body.verdict()?, (&*reviewer, &*by));
-    let found = app.service.review_name(&member, &verdict, by).await?;
+    let (before, found) = app.service.review_name(&member, &verdict, by).await?;
+    audit.before(&before);
+    audit.after(&found.record.review);
     Ok(JsonResponse(found.into()))
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Error, Service};
 use crate::domain::ids::MemberId;
-use crate::domain::profile::{Draft, Record, ReviewStatus, Rules, Verdict};
+use crate::domain::profile::{Draft, Record, Review, ReviewStatus, Rules, Verdict};
 use crate::domain::time::Timestamp;
 use crate::engine::ATTEMPTS_MAX;
 use crate::store::profiles::{ProfileChange, ProfileWritten, Profiles, StoredProfile};
@@ -147,13 +147,13 @@ impl Service {
     }
 
     /// Says of the name of a member whether it may be shown. `reviewer` is who says so, and `by` how others call him; who
-    /// has written a name can't approve it.
+    /// has written a name can't approve it. Returns the review before, and the profile.
     pub async fn review_name(
         &self,
         member: &MemberId,
         verdict: &Verdict,
         (reviewer, by): (&str, &str),
-    ) -> Result<FoundProfile, Error> {
+    ) -> Result<(Review, FoundProfile), Error> {
         for _ in 0..ATTEMPTS_MAX {
             let (seen, before) = self.stored_profile(member).await?;
             if !before.is_judged_by(verdict) {
@@ -173,7 +173,7 @@ impl Service {
             let written = self.engine.store.write_profiles(&[change]).await.pop();
             if written.unwrap_or(Ok(ProfileWritten::Changed))? == ProfileWritten::Done {
                 let (member, record) = (member.clone(), Arc::new(record));
-                return Ok(FoundProfile { member, record });
+                return Ok((before.review, FoundProfile { member, record }));
             }
         }
         Err(Error::busy())
