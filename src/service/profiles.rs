@@ -173,7 +173,7 @@ impl Service {
             let written = self.engine.store.write_profiles(&[change]).await.pop();
             if written.unwrap_or(Ok(ProfileWritten::Changed))? == ProfileWritten::Done {
                 let (member, record) = (member.clone(), Arc::new(record));
-                return Ok((before.review, FoundProfile { member, record }));
+                return Ok((before.review.clone(), FoundProfile { member, record }));
             }
         }
         Err(Error::busy())
