@@ -47,8 +47,9 @@ local layout, names = args.layout, {}
 local standings = open_standings(layout, names)
 local PERIODS = TARGET + layout.width
 
-local board = call('HMGET', BOARD, 'version', 'moving')
+local board = call('HMGET', BOARD, 'version', 'moving', 'hides')
 if board[1] ~= args.version then return {'STALE'} end
+if board[3] then open_hides(board[3], REGISTRY) end
 -- This script writes only to standings that are not complete. Those are not copied, so nothing is captured.
 if board[2] then start_capture_of_drops(board[2]) end
 

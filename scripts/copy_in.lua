@@ -9,6 +9,7 @@
 -- ARGV[1]  MessagePack of a map:
 --   generation, lease   whose data it is, and under which lease it was read (lease.lua)
 --   layout      see lib/standing.lua
+--   hides       list of {member, place in ARGV of the hide as it is stored, 0: none}
 --   standings   list of {standing, expires, whether it lists all members whatever the layout says,
 --                names, scores (false: not listed), times (tie keys), data (empty unless the layout has it)}
 --   turnouts    list of {key, expires, tag of the shard that has counted, number}
@@ -23,7 +24,7 @@
 --
 -- Example: bob, with 3 points in a standing with ties by member; nothing else:
 --   KEYS st:{b:2:0:1} st:{b:2:0:1}:1:keys st:{b:2:0:1}:1:scratch st:{b:2:0:1}:1:s:day:2026-11-21
---   ARGV {generation='1', lease=1, …, standings={{4, 0, false, {'bob'}, {-3}, {0}, {}}}, turnouts={}, …}  reply {'OK'}
+--   ARGV {generation='1', lease=1, …, hides={}, standings={{4, 0, false, {'bob'}, {-3}, {0}, {}}}, turnouts={}, …}  reply {'OK'}
 
 if #KEYS < 3 or #ARGV < 1 then return redis.error_reply('ERR copy_in.lua: 3 keys or more, 1 argument or more') end
 local HEAD, REGISTRY, SCRATCH = KEYS[1], KEYS[2], KEYS[3]
@@ -44,7 +45,7 @@ end
 local function copy_standing(first, expires, lists_all, ids, scores, times, data)
   local layout = {}
   for name, value in pairs(args.layout) do layout[name] = value end
-  if lists_all then layout.keep = 0 end
+  if lists_all then layout.keep, layout.shown = 0, 0 end
   local names, members = {}, {}
   for _, id in ipairs(ids) do
     names[#names + 1] = id
@@ -68,6 +69,9 @@ local function merge_voters(key, expires, voters)
   keep_until(key, expires)
 end
 
+for _, hide in ipairs(args.hides) do set_hide(hides_of(HEAD, REGISTRY), hide[1], hide[2] > 0 and ARGV[hide[2]] or nil) end
+local number = call('HGET', HEAD, 'hides')
+if number then open_hides(number, REGISTRY) end
 for _, standing in ipairs(args.standings) do copy_standing(unpack(standing, 1, 7)) end
 for _, count in ipairs(args.turnouts) do
   local key, expires, tag, number = KEYS[count[1]], count[2], count[3], count[4]

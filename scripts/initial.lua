@@ -29,8 +29,9 @@ local layout, scores = args.layout, args.scores
 local names = args.names
 local standings = open_standings(layout, names)
 
-local board = call('HMGET', BOARD, 'version', 'moving')
+local board = call('HMGET', BOARD, 'version', 'moving', 'hides')
 if board[1] ~= args.version then return {'STALE'} end
+if board[3] then open_hides(board[3], REGISTRY) end
 if board[2] then start_capture(board[2]) end
 
 local members = {}
@@ -39,7 +40,7 @@ for m = 1, #names do members[m] = m end
 -- Their own standing lists all of them.
 local own_layout = {}
 for name, value in pairs(layout) do own_layout[name] = value end
-own_layout.keep = 0
+own_layout.keep, own_layout.shown = 0, 0
 local own = standing_at(open_standings(own_layout, names), SCORES)
 own.kind = KIND_INITIAL_SCORES
 load(own, members)

@@ -1,5 +1,5 @@
 -- lib/standing.lua: reading and changing the members of a standing, many at a time.
--- Uses: lib/capture.lua
+-- Uses: lib/keys.lua, lib/capture.lua
 --
 -- A standing is one to four keys, by the board's layout (src/domain/series.rs, `Layout`):
 --   zset   sorted set: score -> member. Scores are integers, negated on boards where the greatest is first,
@@ -12,9 +12,10 @@
 -- The keys exist together, and expire together. A key that loses its last entry is gone, and its time to live with it. So
 -- new entries are written before old ones are removed, and a total is written with the first member, even if it is zero.
 -- If `keep` is not 0, the sorted set lists that many of the best members, and the hash holds all members. That takes no
--- search, because no score falls on such boards: a member that is not listed can enter the list only by its own event.
+-- search, because no score falls on such boards: a member that is not listed can enter the list only by its own event. Reads
+-- show `shown` of them; the rest is a spare for hidden members (lib/hidden.lua).
 --
--- layout = {prefixed, hashed, data, dense, summed: booleans; keep; later: 1 where a greater tie key is a later time, else -1;
+-- layout = {prefixed, hashed, data, dense, summed: booleans; keep, shown; later: 1 where a greater tie key is a later time, else -1;
 --           width: how many keys a standing has}
 -- `time` is a tie key as a number below 2^48, nil where the layout is not hashed. Lua's `<` on strings
 -- follows the server's locale, so tie keys are never compared as strings.
@@ -32,11 +33,16 @@
 --   data[m]        where it is listed; the list itself is nil unless the layout has `data`
 --   old_score[m], old_time[m], old_data[m]   the same as they are stored
 --   touched        numbers of members that may have to be flushed
+--   hidden         its hidden list, once that was looked at (lib/hidden.lua)
 
 -- What the two parts of a total are split at: 2^32.
 local LOW = 4294967296
 
 local call = redis.call
+
+-- What a script knows of the shard's hides, and what keeps a standing's hidden list, and its list that is kept short, right
+-- when entries change (lib/follow.lua). No script looks further where nobody was ever hidden.
+local hides, follow_changes, bound_of, note_lost
 
 -- Breaks the script off with the name of the invariant, if it does not hold. What the script has written stays.
 local function invariant(holds, name)
@@ -83,13 +89,21 @@ local function standing_at(standings, first)
   return standing
 end
 
--- The keys of a standing, in a list.
+-- The keys of a standing, in a list; with those of its hidden list where members were hidden.
 local function keys_of(standing)
   local keys = {standing.zset}
   keys[#keys + 1] = standing.hash
   keys[#keys + 1] = standing.dense
   keys[#keys + 1] = standing.total
+  if hides then
+    for _, key in ipairs(hidden_keys_of(standing.zset)) do keys[#keys + 1] = key end
+  end
   return keys
+end
+
+local function unlink_standing(standing)
+  call('UNLINK', unpack(keys_of(standing)))
+  call('UNLINK', unpack(hidden_keys_of(standing.zset)))
 end
 
 -- A score as Redis reads it; the default conversion of Lua keeps 14 digits only.
@@ -203,7 +217,9 @@ end
 -- Removes the members behind the last that the list keeps.
 local function keep_best(standing)
   local layout = standing.layout
-  if layout.keep == 0 or call('ZREMRANGEBYRANK', standing.zset, layout.keep, -1) == 0 then return end
+  if layout.keep == 0 then return end
+  local bound = hides and bound_of(standing) or layout.keep
+  if call('ZREMRANGEBYRANK', standing.zset, bound, -1) == 0 then return end
   if layout.dense then
     local last = call('ZRANGE', standing.zset, -1, -1, 'WITHSCORES')
     call('ZREMRANGEBYSCORE', standing.dense, '(' .. last[2], '+inf')
@@ -226,9 +242,11 @@ local function flush(standing)
   local gone, scored, packed, gone_ids = {}, {}, {}, {}
   local distinct, unlisted, added = {}, {}, 0
   local high, low, count, pack_member = 0, 0, 0, struct.pack
+  local changes = hides and {}
   for _, m in ipairs(standing.touched) do
     local score, time, old_score, old_time = scores[m], times[m], old_scores[m], old_times[m]
     local is_changed = score ~= old_score or time ~= old_time or (data and data[m] ~= old_data[m])
+    if hides and old_score and not score and layout.keep > 0 then note_lost(standing, zmember(standing, m, old_time)) end
     if old_score and (not score or (prefixed and time ~= old_time)) then
       gone[#gone + 1] = zmember(standing, m, old_time)
     end
@@ -257,7 +275,10 @@ local function flush(standing)
       -- Each difference by itself is exact.
       low = low + ((score or 0) - new_high * LOW) - ((old_score or 0) - old_high * LOW)
     end
-    if is_changed then capture(standing.kind, standing.zset, names[m]) end
+    if is_changed then
+      capture(standing.kind, standing.zset, names[m])
+      if changes then changes[#changes + 1] = {m, old_score, old_time, score, time} end
+    end
     old_scores[m], old_times[m] = score, time
     if data then old_data[m] = data[m] end
   end
@@ -271,23 +292,6 @@ local function flush(standing)
   keep_best(standing)
   local is_new = added > 0 and count_members(standing) == added
   if high ~= 0 or low ~= 0 or (is_new and layout.summed) then add_to_total(standing, high, low) end
+  if changes then follow_changes(standing, changes, is_new) end
   return is_new
-end
-
--- How many entries, or distinct scores, are ahead of all that have this score. `ranking`: 'competition', 'dense'.
-local function count_ahead(standing, ranking, score_text)
-  local zset = ranking == 'dense' and standing.dense or standing.zset
-  return call('ZCOUNT', zset, '-inf', '(' .. score_text)
-end
-
--- The rank of a member that is stored with this score and time; 0 if it is behind the last that is listed.
-local function rank_of(standing, ranking, m, score, time)
-  local keep = standing.layout.keep
-  if ranking == 'ordinal' or keep > 0 then
-    local position = call('ZRANK', standing.zset, zmember(standing, m, time))
-    invariant(position or keep > 0, 'a listed member is in its sorted set')
-    if not position then return 0 end
-    if ranking == 'ordinal' then return position + 1 end
-  end
-  return count_ahead(standing, ranking, number_text(score)) + 1
 end

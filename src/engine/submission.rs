@@ -29,7 +29,7 @@ use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard, reservations};
 use crate::domain::event::Detail;
 use crate::domain::ids::BoardId;
 use crate::domain::plan::Route;
-use crate::domain::series::Track;
+use crate::domain::series::{Standing, Track};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::store::events::{Answer, Ready};
@@ -336,8 +336,14 @@ impl Engine {
         for obstacle in obstacles() {
             if let Obstacle::IncompleteStanding(window, at) = obstacle {
                 let series = live.board.series(window, Track::Shown);
+                let period = live.board.calendar.containing(window.unit(), at);
                 for shard in &live.shards {
                     self.complete_from(&shard.shard, series, at.ms()).await?;
+                    let standing = Standing { series, period };
+                    let followed = self.follow_hides(shard, standing).await?;
+                    if followed.is_some_and(|followed| followed.is_narrow) {
+                        self.widen(&shard.shard, &standing).await?;
+                    }
                 }
             }
         }

@@ -10,8 +10,8 @@ use utoipa_axum::routes;
 
 use super::auth::{Access, Gate};
 use super::{
-    App, api_keys, audit, boards, events, health, initial, profiles, quotas, shards, standings,
-    summary,
+    App, api_keys, audit, boards, events, health, initial, jobs, moderation, profiles, quotas,
+    shards, standings, summary,
 };
 use crate::domain::access::Scope;
 
@@ -63,6 +63,12 @@ fn rows() -> Vec<Row> {
         row(A::public(), routes!(standings::at_percentile)),
         row(A::each(S::Read), routes!(standings::queries::query)),
         row(A::each(S::Read), routes!(standings::across::standings_of)),
+        row(A::board(S::Moderate).audited(), routes!(moderation::put)),
+        row(A::each(S::Moderate).audited(), routes!(moderation::post)),
+        row(A::all(S::Moderate), routes!(jobs::get)),
+        row(A::board(S::Moderate), routes!(moderation::hidden)),
+        row(A::all(S::Moderate), routes!(moderation::orders)),
+        row(A::board(S::Moderate).audited(), routes!(moderation::delete)),
         row(A::all(S::Admin).audited(), routes!(api_keys::put)),
         row(A::all(S::Admin).audited(), routes!(api_keys::rotate)),
         row(A::all(S::Admin), routes!(api_keys::list)),

@@ -16,6 +16,8 @@
 //! | `st:{b}:1:i:initial-scores:all` | [`Kind::InitialScores`] |
 //! | `st:{b}:1:s:raw-day:2026-11-21`, … | the same as without `raw-`, without weights |
 //! | …`:members`, …`:scores`, …`:total` | [`Kind::Members`], [`Kind::Distinct`], [`Kind::Total`] of a standing |
+//! | …`:hidden-list`, …`:hidden-scores`, …`:hidden-state` | [`Kind::HiddenList`], [`Kind::HiddenScores`], [`Kind::HiddenState`] of a standing |
+//! | `st:{b}:1:hides`, `st:{b}:1:hidden`, `st:{b}:1:hide-journal` | [`Kind::Hides`], [`Kind::Hidden`], [`Kind::HideJournal`] |
 //! | `st:{b}:1:state:last-7-days` | [`Kind::State`] of a derived series |
 //! | `st:{b}:1:turnout:day:2026-11-21` | [`Kind::Turnout`] |
 //! | `st:{b}:1:voters:day:2026-11-21`, …`␟alice` | [`Kind::Voters`], [`Kind::MemberVoters`] |
@@ -42,6 +44,13 @@
 //! | `st:{boards}:api-key-names`, … | | what `live`, `changes`, `sequence` and `epoch` are for boards |
 //! | `st:{boards}:audit`, `st:{boards}:audit-outcomes`, `st:{boards}:audit-size` | stream, hash, integer | the lines of the audit log, their outcomes by their ids, their bytes (`scripts/lib/audit.lua`) |
 //! | `st:{boards}:audit-pseudonyms`, `st:{boards}:audit-members`, `st:{boards}:audit-seen` | hashes, sorted set | the pseudonyms of members in it, the members by pseudonyms, when each was last named (`scripts/audit_members.lua`) |
+//! | `st:{boards}:tasks` | hash | tasks for all boards by their numbers, JSON (`scripts/begin_task.lua`) |
+//! | `st:{boards}:open-tasks`, `st:{boards}:ended-tasks` | sorted set | the numbers of those that are not at their end, by themselves; of the others, by the instant at which they ended |
+//! | `st:{boards}:task-number` | integer | the number of the last task |
+//! | `st:{boards}:orders` | hash | standing orders by members: the number of the task, and the hide as JSON |
+//! | `st:{boards}:order-members`, `st:{boards}:orders-end` | sorted set | the members with a standing order, all under score 0; those whose order ends by itself, by that instant |
+//! | `st:{boards}:hides-end` | sorted set | `end board` by the instant at which hides of that board end |
+//! | `st:{boards}:stalenesses` | hash | instances that read from replicas: how far behind these may be, in milliseconds, and until when that counts (`scripts/staleness.lua`) |
 //! | `st:{boards}:unneeded` | set | `generation board sharding` of data that is to be unlinked once nothing needs it |
 //!
 //! Profiles lie under the tags `{profiles:00}` to `{profiles:15}`, by a hash of the member. No board has such a tag.
@@ -77,6 +86,8 @@ pub const LEASES: &str = "st:{boards}:leases";
 pub const LIVE: &str = "st:{boards}:live";
 /// The ids of boards on their way to other shards.
 pub const MOVING: &str = "st:{boards}:moving";
+/// The lists that are kept short and have many hidden members, by their sorted sets.
+pub const NARROW: &str = "st:{boards}:narrow";
 /// Board ids by the sequence number of their last change.
 pub const CHANGES: &str = "st:{boards}:changes";
 /// The last sequence number of a change.
@@ -103,6 +114,24 @@ pub const AUDIT_NAMES: [&str; 3] = [
     "st:{boards}:audit-members",
     "st:{boards}:audit-seen",
 ];
+/// The tasks for all boards.
+pub const TASKS: &str = "st:{boards}:tasks";
+/// The numbers of tasks that are not at their end.
+pub const OPEN_TASKS: &str = "st:{boards}:open-tasks";
+/// The numbers of tasks that are.
+pub const ENDED_TASKS: &str = "st:{boards}:ended-tasks";
+/// The number of the last task.
+pub const TASK_NUMBER: &str = "st:{boards}:task-number";
+/// The standing orders.
+pub const ORDERS: &str = "st:{boards}:orders";
+/// The members with a standing order.
+pub const ORDER_MEMBERS: &str = "st:{boards}:order-members";
+/// The members whose standing order ends by itself.
+pub const ORDERS_END: &str = "st:{boards}:orders-end";
+/// When hides of boards end.
+pub const HIDES_END: &str = "st:{boards}:hides-end";
+/// How far behind the replicas may be that instances read from.
+pub const STALENESSES: &str = "st:{boards}:stalenesses";
 /// The keys by which a kind of thing is announced (`scripts/lib/announce.lua`): the ids of all, the changes, the sequence,
 /// and the epoch.
 pub type Channel = [&'static str; 4];
@@ -349,6 +378,11 @@ pub fn part(zset: &str, kind: Kind) -> String {
     format!("{zset}:{}", kind.code())
 }
 
+/// The keys of the hidden list of the standing with this sorted set.
+pub fn hidden_parts(zset: &str) -> [String; 3] {
+    [Kind::HiddenList, Kind::HiddenScores, Kind::HiddenState].map(|kind| part(zset, kind))
+}
+
 /// A change that was captured in a shard, taken apart (`scripts/lib/capture.lua`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Captured<'a> {
@@ -369,7 +403,7 @@ impl<'a> Captured<'a> {
             Some((base, member)) => (base, Some(member)),
             None => (key, None),
         };
-        let key = if kind.is_standing() { base } else { key };
+        let key = if kind.is_by_member() { base } else { key };
         Some(Self {
             kind: *kind,
             key,
@@ -639,11 +673,12 @@ mod tests {
     fn what_all_boards_share_has_keys_of_its_own() {
         assert_eq!(
             [
-                LIVE, CHANGES, SEQUENCE, EPOCH, STAMP, BEGUN, MOVING, UNNEEDED, DELETED, LEASES
+                LIVE, CHANGES, SEQUENCE, EPOCH, STAMP, BEGUN, MOVING, UNNEEDED, DELETED, LEASES,
+                NARROW
             ],
             [
                 "live", "changes", "sequence", "epoch", "stamp", "begun", "moving", "unneeded",
-                "deleted", "leases"
+                "deleted", "leases", "narrow"
             ]
             .map(|name| format!("st:{{boards}}:{name}"))
         );
@@ -682,7 +717,12 @@ mod tests {
             Kind::Standing => recorded().to_vec(),
             Kind::Derived => derived().to_vec(),
             Kind::InitialScores => vec![initial()],
-            Kind::Members | Kind::Distinct | Kind::Total => {
+            Kind::Members
+            | Kind::Distinct
+            | Kind::Total
+            | Kind::HiddenList
+            | Kind::HiddenScores
+            | Kind::HiddenState => {
                 let zsets = recorded().into_iter().chain(derived()).chain([initial()]);
                 zsets.map(|zset| part(&zset, kind)).collect()
             }
@@ -705,9 +745,14 @@ mod tests {
                 },
             )],
             Kind::Sketch => vec![sketch(shard, 3)],
-            Kind::Reserved | Kind::Reserving | Kind::Changes | Kind::Copied | Kind::Scratch => {
-                vec![single(shard, kind)]
-            }
+            Kind::Reserved
+            | Kind::Reserving
+            | Kind::Changes
+            | Kind::Copied
+            | Kind::Scratch
+            | Kind::Hides
+            | Kind::Hidden
+            | Kind::HideJournal => vec![single(shard, kind)],
         }
     }
 

@@ -113,6 +113,10 @@ groups! {
         WITH_DATA: u8 = 11;
         /// What an answer begins with where a standing is not complete. Otherwise: the number of members.
         INCOMPLETE: i64 = -1;
+        /// What an answer begins with where the hidden list of a standing is behind. Then: whether that is the one before.
+        UNLISTED: i64 = -2;
+        /// What an answer begins with where too many members of a list that is kept short are hidden. Then: the same.
+        SHORT: i64 = -3;
     }
 
     /// What the result of a reservation begins with, in `reserve.lua`.

@@ -62,6 +62,8 @@ pub struct Change {
 pub enum Changed {
     /// A member of a standing.
     Member(StoredMember),
+    /// The line of a member; `None` if it has none.
+    Line(String, Option<Bytes>),
     /// What was counted, by the tags of those who have.
     Counts(Vec<(String, i64)>),
     /// Voters, or those of this member; `None` if there are none.
@@ -156,6 +158,7 @@ struct CopyInArgs {
     generation: String,
     lease: u64,
     layout: LayoutArgs,
+    hides: Vec<(String, usize)>,
     standings: Vec<MembersArgs>,
     turnouts: Vec<(usize, i64, String, i64)>,
     voters: Vec<(usize, i64, usize)>,
@@ -175,6 +178,7 @@ impl<'a> CopyIn<'a> {
                 generation: shard.generation.to_string(),
                 lease,
                 layout: LayoutArgs::new(shard),
+                hides: Vec::new(),
                 standings: Vec::new(),
                 turnouts: Vec::new(),
                 voters: Vec::new(),
@@ -199,6 +203,13 @@ impl<'a> CopyIn<'a> {
     fn string(&mut self, string: Bytes) -> usize {
         self.strings.push(string);
         self.strings.len() + 1
+    }
+
+    /// The hide of a member, as it is stored; `None` if it is not hidden.
+    pub fn hide(&mut self, member: String, hide: Option<Bytes>) {
+        let place = hide.map_or(0, |hide| self.string(hide));
+        self.entries += 1;
+        self.args.hides.push((member, place));
     }
 
     /// Members of the standing of this kind with this sorted set.
@@ -256,7 +267,8 @@ impl<'a> CopyIn<'a> {
 
     /// A standing that is not to be there.
     pub fn drop_standing(&mut self, zset: String) {
-        for key in keys::of_sorted_set(zset, self.shard.layout()) {
+        let hidden = keys::hidden_parts(&zset);
+        for key in keys::of_sorted_set(zset, self.shard.layout()).chain(hidden) {
             let place = self.key(key);
             self.entries += 1;
             self.args.dropped.push(place);
@@ -410,6 +422,20 @@ impl Store {
         Ok((cursor, members))
     }
 
+    /// A part of the lines that a hash has of members, and the cursor of the next, `0` at the end.
+    pub async fn scan_lines(
+        &self,
+        key: String,
+        cursor: &str,
+    ) -> Result<(String, Vec<(String, Bytes)>), StoreError> {
+        let (cursor, mut flat) = self.scan("HSCAN", key, cursor).await?;
+        let mut lines = Vec::new();
+        while !flat.is_empty() {
+            lines.push((flat.text()?, flat.bytes()?));
+        }
+        Ok((cursor, lines))
+    }
+
     /// What has changed in a shard: how much in all, and how `count` of it, at the most [`CHANGES_MAX`], are now. Stale if
     /// nothing is noted there any more: the board was deleted, or its move has ended.
     pub async fn changes(
@@ -528,6 +554,10 @@ fn change(mut reply: Reply) -> Result<Change, StoreError> {
         Copying::Merged => {
             let voters = Some(reply.bytes()?).filter(|voters| !voters.is_empty());
             Changed::Voters(member, voters)
+        }
+        Copying::Lines => {
+            let line = Some(reply.bytes()?).filter(|line| !line.is_empty());
+            Changed::Line(member.ok_or_else(unexpected)?, line)
         }
         Copying::Rebuilt | Copying::Not => return Err(unexpected()),
     };

@@ -371,6 +371,21 @@ impl Query {
         }
     }
 
+    /// Its standing, or that of the period before.
+    fn standing(&self, is_of_before: bool) -> Option<Standing> {
+        match self {
+            Self::Member { previous, .. } if is_of_before => *previous,
+            Self::Page { standing, .. }
+            | Self::Member { standing, .. }
+            | Self::Subset { standing, .. }
+            | Self::Amounts { standing, .. }
+            | Self::Spread { standing, .. }
+            | Self::Slice { standing, .. }
+            | Self::Positions { standing, .. } => Some(*standing),
+            Self::WithData(query) => query.standing(is_of_before),
+        }
+    }
+
     /// About how long it keeps Redis busy, in microseconds.
     pub fn cost_us(&self) -> usize {
         let count = match self {
@@ -386,6 +401,18 @@ impl Query {
         };
         10 + usize::try_from(count).unwrap_or(usize::MAX / 2)
     }
+}
+
+/// Whose entries a read sees.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub enum Sight {
+    /// All but those of members who are hidden.
+    #[default]
+    Visible,
+    /// All but those of members who were hidden up to the line of the journal with this number, or later.
+    HiddenUpTo(u64),
+    /// Those of all members.
+    Everybody,
 }
 
 /// The answer to a [`Query`] of the same name. Its copies share what is large.
@@ -407,6 +434,10 @@ pub enum Answer {
     Positions(Arc<[u64]>),
     /// The derived standing whose newest period begins here, in milliseconds, has to be completed.
     Incomplete(i64),
+    /// Too many members of this standing are hidden for the list that it keeps: it has to be widened.
+    Short(Standing),
+    /// The hidden list of this standing, which this query needs, is behind.
+    Unlisted(Box<(Standing, Query)>),
 }
 
 /// Takes an [`Answer`] of one kind apart; the error is that it is of another kind.
@@ -441,9 +472,14 @@ struct ReadArgs<'a> {
     version: String,
     layout: LayoutArgs,
     ranking: &'static str,
-    standings: Vec<(usize, usize, i64)>,
+    standings: Vec<StandingArgs>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    followed: Option<u64>,
     queries: Vec<QueryArgs<'a>>,
 }
+
+/// A standing: the index of its first key, that of its state, where it begins, and 1 if it shows hidden members too.
+type StandingArgs = (usize, usize, i64, u8);
 
 #[derive(Serialize)]
 #[serde(untagged)]
@@ -507,8 +543,9 @@ enum MemberArg<'a> {
 struct Encoder<'a> {
     shard: &'a Shard,
     keys: Vec<String>,
-    standings: Vec<(usize, usize, i64)>,
+    standings: Vec<StandingArgs>,
     indexes: HashMap<Standing, usize>,
+    sight: Sight,
 }
 
 impl Encoder<'_> {
@@ -524,7 +561,8 @@ impl Encoder<'_> {
         } else {
             (0, 0)
         };
-        self.standings.push((first, state, start));
+        let shows_hidden = u8::from(self.sight == Sight::Everybody);
+        self.standings.push((first, state, start, shows_hidden));
         self.indexes.insert(*standing, self.standings.len());
         self.standings.len()
     }
@@ -630,6 +668,7 @@ impl Store {
         &self,
         shard: &Shard,
         queries: &[Query],
+        sight: Sight,
         freshness: Freshness,
     ) -> Result<Dated<Versioned<Vec<Answer>>>, StoreError> {
         let mut encoder = Encoder {
@@ -637,6 +676,7 @@ impl Store {
             keys: vec![keys::head(shard.tag())],
             standings: Vec::new(),
             indexes: HashMap::new(),
+            sight,
         };
         let asked = queries.iter().map(|query| encoder.query(query)).collect();
         let args = ReadArgs {
@@ -644,6 +684,10 @@ impl Store {
             layout: LayoutArgs::new(shard),
             ranking: ranking_name(shard),
             standings: encoder.standings,
+            followed: match sight {
+                Sight::HiddenUpTo(number) => Some(number),
+                Sight::Visible | Sight::Everybody => None,
+            },
             queries: asked,
         };
         let (mut keys, args) = (encoder.keys, pack(&args)?);
@@ -682,7 +726,12 @@ fn answers(
 
 /// Whether these are answers to all of the queries, so that nothing has to be done first: a replica can't.
 fn is_complete(answers: &Versioned<Vec<Answer>>) -> bool {
-    let is_missing = |answer: &Answer| matches!(answer, Answer::Incomplete(_));
+    let is_missing = |answer: &Answer| {
+        matches!(
+            answer,
+            Answer::Incomplete(_) | Answer::Unlisted(_) | Answer::Short(_)
+        )
+    };
     match answers {
         Versioned::Current(answers) => !answers.iter().any(is_missing),
         Versioned::Stale => false,
@@ -693,6 +742,15 @@ fn answer(board: &Board, query: &Query, reply: &mut Reply) -> Result<Answer, Sto
     let total = reply.integer()?;
     if total == queries::INCOMPLETE {
         return Ok(Answer::Incomplete(reply.integer()?));
+    }
+    if total == queries::UNLISTED || total == queries::SHORT {
+        let is_of_before = reply.integer()? == 1;
+        let standing = query.standing(is_of_before);
+        let standing = require(standing, "a query has the standing that it needs")?;
+        if total == queries::SHORT {
+            return Ok(Answer::Short(standing));
+        }
+        return Ok(Answer::Unlisted(Box::new((standing, query.clone()))));
     }
     let total = require(u64::try_from(total).ok(), "a total is not negative")?;
     Ok(match query {
@@ -750,9 +808,12 @@ fn give_data(answer: &mut Answer, data: &mut Reply) -> Result<(), StoreError> {
             let lines = own(slice)?.entries.iter_mut();
             lines.map(|line| &mut line.data).collect()
         }
-        Answer::Amounts(_) | Answer::Spread(_) | Answer::Positions(_) | Answer::Incomplete(_) => {
-            Vec::new()
-        }
+        Answer::Amounts(_)
+        | Answer::Spread(_)
+        | Answer::Positions(_)
+        | Answer::Incomplete(_)
+        | Answer::Unlisted(_)
+        | Answer::Short(_) => Vec::new(),
     };
     for place in places {
         let stored = data.text()?;

@@ -50,7 +50,7 @@ impl Copier {
         self.copy_in_all(self.copies(), true).await
     }
 
-    /// Copies a part of a standing, and returns the cursor of the next, `0` at the end.
+    /// Copies a part of a standing, or of the hides, and returns the cursor of the next, `0` at the end.
     pub(super) async fn copy_part(
         &self,
         old: &Shard,
@@ -58,6 +58,9 @@ impl Copier {
         zset: &str,
         cursor: &str,
     ) -> Result<String, Stop> {
+        if kind == Kind::Hides {
+            return self.copy_hides(zset, cursor).await;
+        }
         let expires_at_ms = self.store.expires_at_ms(zset);
         let members = self.store.scan_members(old, zset, cursor);
         let (expires_at_ms, (next, members)) = try_join(expires_at_ms, members).await?;
@@ -71,6 +74,17 @@ impl Copier {
                 let zset = self.moved(zset, old, index)?;
                 copies[index].members(kind, zset, expires_at_ms, members);
             }
+        }
+        self.copy_in_all(copies, false).await?;
+        Ok(next)
+    }
+
+    /// Copies a part of the hides of a shard, and returns the cursor of the next, `0` at the end.
+    async fn copy_hides(&self, key: &str, cursor: &str) -> Result<String, Stop> {
+        let (next, lines) = self.store.scan_lines(key.to_owned(), cursor).await?;
+        let mut copies = self.copies();
+        for (member, hide) in lines {
+            copies[self.index_of(&member)?].hide(member, Some(hide));
         }
         self.copy_in_all(copies, false).await?;
         Ok(next)
@@ -117,15 +131,16 @@ impl Copier {
         change: &Change,
     ) -> Result<(), Stop> {
         let index = match &change.now {
-            Changed::Member(StoredMember { id, .. }) | Changed::Voters(Some(id), _) => {
-                self.index_of(id)?
-            }
+            Changed::Member(StoredMember { id, .. })
+            | Changed::Line(id, _)
+            | Changed::Voters(Some(id), _) => self.index_of(id)?,
             Changed::Counts(_) | Changed::Voters(None, _) => self.index_of_shard(old),
         };
         let (copy, at) = (&mut copies[index], change.expires_at_ms);
         let key = self.moved(&change.key, old, index)?;
         match &change.now {
             Changed::Member(member) => copy.members(change.kind, key, at, vec![member.clone()]),
+            Changed::Line(member, hide) => copy.hide(member.clone(), hide.clone()),
             Changed::Counts(counts) => {
                 for (tag, count) in counts {
                     copy.turnout(key.clone(), at, tag.clone(), *count);

@@ -20,7 +20,7 @@ pub(super) struct Walk {
     known: HashSet<String>,
     /// The sorted sets of the derived standings that were complete at its beginning.
     complete: HashSet<String>,
-    /// The standings of the last part of the registry that are still to be copied.
+    /// What is still to be copied part by part: the hides, and the standings of the last part of the registry.
     standings: Vec<(Kind, String)>,
     /// The cursor of the next part of the registry; `None` once there is none.
     registry: Option<String>,
@@ -44,13 +44,19 @@ impl Walk {
             let done = entries.iter().filter(|entry| entry.done);
             complete.extend(done.map(|entry| entry.zset().to_owned()));
         }
+        let hides = keys::single(&old, Kind::Hides);
+        let are_copied = known.contains_key(&hides);
         Ok(Self {
             old,
             cursors,
             is_fresh: false,
             known: known.into_keys().collect(),
             complete,
-            standings: Vec::new(),
+            // Hides come before entries.
+            standings: (!are_copied)
+                .then_some((Kind::Hides, hides))
+                .into_iter()
+                .collect(),
             registry: Some("0".to_owned()),
         })
     }
@@ -79,7 +85,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Copies a part of a standing, the next of its cursor.
+    /// Copies a part of a standing, or of the hides, the next of its cursor.
     async fn copy_part(&mut self, copier: &Copier, kind: Kind, zset: String) -> Result<(), Stop> {
         let cursor = self.cursors.get(&zset).map_or("0", String::as_str);
         let next = copier.copy_part(&self.old, kind, &zset, cursor).await?;
@@ -108,7 +114,7 @@ impl Walk {
             let is_copied = match kind.copying() {
                 Copying::Members => kind != Kind::Derived || self.complete.contains(&name),
                 Copying::Whole | Copying::Merged => true,
-                Copying::Rebuilt | Copying::Not => false,
+                Copying::Lines | Copying::Rebuilt | Copying::Not => false,
             };
             if !is_copied || !self.known.insert(name.clone()) {
                 continue;

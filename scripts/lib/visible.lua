@@ -1,0 +1,127 @@
+-- lib/visible.lua: a standing as it is seen: without its hidden members.
+-- Uses: lib/standing.lua, lib/hidden.lua
+--
+-- Everything that reads a standing counts in positions: how many visible entries are ahead. The rank of an entry in the
+-- sorted set is its position and the number of the hidden entries ahead of it. A standing whose hidden list was not looked at
+-- (`hidden` is nil) shows everybody.
+
+-- The hidden list of a standing, nil if it has no entries.
+local function hidden_entries(standing)
+  local hidden = standing.hidden
+  return hidden and hidden.count > 0 and hidden or nil
+end
+
+-- How many members a standing has, listed or not.
+local function visible_total(standing)
+  local hidden = standing.hidden
+  return count_members(standing) - (hidden and hidden.count or 0)
+end
+
+-- Whether the bytes of one text sort before those of another, as Redis sorts them.
+local function is_before(one, other)
+  for index = 1, math.min(#one, #other) do
+    local byte, other_byte = string.byte(one, index), string.byte(other, index)
+    if byte ~= other_byte then return byte < other_byte end
+  end
+  return #one < #other
+end
+
+-- How many entries of a sorted set are ahead of this one, which need not be in it; without a member, of all that have this
+-- score. Among equal scores a binary search finds that.
+local function count_before(key, score, member)
+  local low = call('ZCOUNT', key, '-inf', '(' .. score)
+  if not member then return low end
+  local own = call('ZRANK', key, member)
+  if own and own >= low then return own end
+  local high = low + call('ZCOUNT', key, score, score)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if is_before(call('ZRANGE', key, middle, middle)[1], member) then
+      low = middle + 1
+    else
+      high = middle
+    end
+  end
+  return low
+end
+
+-- The position of an entry that is not hidden, or would not be, and has this rank in the sorted set. Of a list that is kept
+-- short nothing is known behind the entries that are exact.
+local function position_at(standing, hidden, rank, score, member)
+  if standing.layout.keep == 0 then return rank - count_before(hidden.list, score, member) end
+  rank = math.min(rank, exact_of(standing, hidden))
+  return rank - hidden_before(standing, hidden, rank, true)
+end
+
+-- The position of an entry that need not be there; without a member, of the first that has this score or a worse one.
+local function position_of(standing, score, member)
+  local hidden, rank = hidden_entries(standing), count_before(standing.zset, score, member)
+  return hidden and position_at(standing, hidden, rank, score, member) or rank
+end
+
+-- How many entries, or distinct scores, are ahead of all that have this score. `ranking`: 'competition', 'dense'.
+local function count_ahead(standing, ranking, score)
+  if ranking ~= 'dense' then return position_of(standing, score) end
+  local hidden, up_to = hidden_entries(standing), '(' .. score
+  return call('ZCOUNT', standing.dense, '-inf', up_to) - (hidden and call('ZCOUNT', hidden.scores, '-inf', up_to) or 0)
+end
+
+-- How many entries a standing lists.
+local function listed_of(standing)
+  local shown, hidden = standing.layout.shown, standing.hidden
+  if shown == 0 then return call('ZCARD', standing.zset) - (hidden and hidden.count or 0) end
+  if not hidden then return math.min(shown, call('ZCARD', standing.zset)) end
+  return math.min(shown, visible_exact_of(standing, hidden))
+end
+
+-- Whether so many members are hidden that a standing whose list is kept short can't be shown.
+local function is_short(standing)
+  local hidden, layout = standing.hidden, standing.layout
+  if not hidden or layout.keep == 0 or hidden.exact - hidden.count >= layout.shown then return false end
+  return listed_of(standing) < math.min(layout.shown, visible_total(standing))
+end
+
+-- The entries from one position to another, both included, as ZRANGE tells them with scores.
+local function visible_entries(standing, hidden, from, to)
+  local found, shown, wanted, size = {}, 0, to - from + 1, 0
+  local rank = from + hidden_before(standing, hidden, from)
+  while shown < wanted do
+    size = math.max(math.min(2 * size, 1000), wanted - shown, 32)
+    local part = call('ZRANGE', standing.zset, rank, rank + size - 1, 'WITHSCORES')
+    if #part == 0 then break end
+    local members, shown_before = {}, shown
+    for index = 1, #part, 2 do members[(index + 1) / 2] = part[index] end
+    local is_hidden = call('ZMSCORE', hidden.list, unpack(members))
+    for index = 1, #part, 2 do
+      if not is_hidden[(index + 1) / 2] and shown < wanted then
+        shown = shown + 1
+        found[2 * shown - 1], found[2 * shown] = part[index], part[index + 1]
+      end
+    end
+    rank = rank + #part / 2
+    if shown == shown_before then
+      -- Hidden members may stand in long runs at the top.
+      rank = from + shown + hidden_before(standing, hidden, from + shown)
+    end
+  end
+  return found
+end
+
+-- The same for any standing.
+local function entries_of(standing, from, to)
+  local hidden, shown = hidden_entries(standing), standing.layout.shown
+  if shown > 0 then to = math.min(to, (hidden and listed_of(standing) or shown) - 1) end
+  if hidden then return from <= to and visible_entries(standing, hidden, from, to) or {} end
+  return call('ZRANGE', standing.zset, from, to, 'WITHSCORES')
+end
+
+-- The position of an entry that is stored with this score (text) and this member of the sorted set: -1 if it is behind the
+-- last that is listed, nil if it is hidden.
+local function position_of_entry(standing, score, member)
+  local position, hidden, shown = call('ZRANK', standing.zset, member), hidden_entries(standing), standing.layout.shown
+  if hidden then
+    if call('ZSCORE', hidden.list, member) then return nil end
+    position = position and position_at(standing, hidden, position, score, member)
+  end
+  return position and (shown == 0 or position < shown) and position or -1
+end

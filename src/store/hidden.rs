@@ -1,0 +1,327 @@
+//! Hides members of a board, and reads who is hidden.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::args::{LayoutArgs, pack};
+use super::dispatch::Store;
+use super::reply::{Reply, unknown_code};
+use super::script::Script;
+use super::{StoreError, Versioned, keys, script};
+use crate::domain::hide::{HIDDEN_MAX, Hide, Reason};
+use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::series::Standing;
+use crate::domain::shard::Shard;
+use crate::domain::time::Timestamp;
+
+/// How many hides one call reads at the most.
+pub const HIDES_READ_MAX: usize = 1_000;
+
+/// How many lines of the journal one call follows: about a millisecond of Redis.
+const LINES_MAX: u32 = 300;
+/// How many members one call looks at that widens a list: about a millisecond of Redis.
+const WIDENED_MAX: u32 = 300;
+
+/// How far a hidden list has followed the hides.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Followed {
+    /// The number of the hide that it follows up to.
+    pub number: u64,
+    /// Whether its standing keeps a short list that has used up half of its spare.
+    pub is_narrow: bool,
+}
+
+/// What became of a hide.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Hidden {
+    /// The member was not hidden; this is its hide now.
+    New(Hide),
+    /// The member was hidden; this is its hide now, which may have another reason and another end than before.
+    Same(Hide),
+    /// Nothing was done: too many members are hidden.
+    Full,
+}
+
+/// The hidden members of a shard, or some of them.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct HiddenMembers {
+    /// How many members of the shard are hidden.
+    pub total: u64,
+    /// Those that were asked for, with their hides.
+    pub members: Vec<(MemberId, Hide)>,
+}
+
+#[derive(Serialize)]
+struct HideArgs<'a> {
+    version: String,
+    member: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hide: Option<StoredHide>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ends: Option<i64>,
+    hidden_max: u64,
+}
+
+#[derive(Serialize)]
+struct HiddenArgs<'a> {
+    version: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    members: Option<Vec<&'a str>>,
+    after: &'a str,
+    count: usize,
+}
+
+#[derive(Serialize)]
+struct ListArgs {
+    version: String,
+    layout: LayoutArgs,
+    lines: u32,
+    count: u32,
+}
+
+/// A hide as `scripts/lib/hides.lua` describes it.
+#[derive(Deserialize, Serialize)]
+struct StoredHide {
+    reason: String,
+    by: String,
+    since: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    until: Option<i64>,
+}
+
+impl From<&Hide> for StoredHide {
+    fn from(hide: &Hide) -> Self {
+        Self {
+            reason: hide.reason.to_string(),
+            by: hide.by.clone(),
+            since: hide.since.ms(),
+            until: hide.until.map(Timestamp::ms),
+        }
+    }
+}
+
+/// A hide from what is stored.
+fn unpacked(packed: &Bytes) -> Result<Hide, StoreError> {
+    let unexpected =
+        |what: &dyn ToString| StoreError::Unexpected(format!("a hide: {}", what.to_string()));
+    let stored: StoredHide = rmp_serde::from_slice(packed).map_err(|error| unexpected(&error))?;
+    Ok(Hide {
+        reason: Reason::parse(&stored.reason).map_err(|error| unexpected(&error))?,
+        by: stored.by,
+        since: Timestamp::from_ms_clamped(stored.since),
+        until: stored.until.map(Timestamp::from_ms_clamped),
+    })
+}
+
+impl Store {
+    /// Hides a member of this shard, if no more than `hidden_max` members of it are hidden then; [`HIDDEN_MAX`] at the most.
+    /// A hide that is there keeps its `since` and its `by`.
+    pub async fn hide(
+        &self,
+        shard: &Shard,
+        member: &MemberId,
+        hide: &Hide,
+        hidden_max: u64,
+    ) -> Result<Versioned<Hidden>, StoreError> {
+        let args = HideArgs {
+            version: shard.version(),
+            member: member.as_str(),
+            hide: Some(hide.into()),
+            ends: None,
+            hidden_max: hidden_max.min(HIDDEN_MAX),
+        };
+        let Versioned::Current((code, mut reply)) = self.run_hide(shard, &args).await? else {
+            return Ok(Versioned::Stale);
+        };
+        Ok(Versioned::Current(match code.as_str() {
+            "NEW" => Hidden::New(unpacked(&reply.bytes()?)?),
+            "SAME" => Hidden::Same(unpacked(&reply.bytes()?)?),
+            "FULL" => Hidden::Full,
+            other => return unknown_code(other),
+        }))
+    }
+
+    /// Brings a member of this shard back, with `ends` only from a hide that ends then. Returns whether it had such a hide.
+    pub async fn unhide(
+        &self,
+        shard: &Shard,
+        member: &MemberId,
+        ends: Option<Timestamp>,
+    ) -> Result<Versioned<bool>, StoreError> {
+        let args = HideArgs {
+            version: shard.version(),
+            member: member.as_str(),
+            hide: None,
+            ends: ends.map(Timestamp::ms),
+            hidden_max: HIDDEN_MAX,
+        };
+        let Versioned::Current((code, _)) = self.run_hide(shard, &args).await? else {
+            return Ok(Versioned::Stale);
+        };
+        Ok(Versioned::Current(match code.as_str() {
+            "BACK" => true,
+            "NOT_HIDDEN" => false,
+            other => return unknown_code(other),
+        }))
+    }
+
+    async fn run_hide(
+        &self,
+        shard: &Shard,
+        args: &HideArgs<'_>,
+    ) -> Result<Versioned<(String, Reply)>, StoreError> {
+        let keys = keys::head_and_registry(shard);
+        let reply = self.write(shard, &script::HIDE, keys, vec![pack(args)?]);
+        Reply::versioned(reply.await?)
+    }
+
+    /// Makes the hidden list of a standing follow the hides by a bounded step. Returns how far it has come when it is up to
+    /// date; `None` if more steps are needed.
+    pub async fn follow_hides(
+        &self,
+        shard: &Shard,
+        standing: &Standing,
+    ) -> Result<Versioned<Option<Followed>>, StoreError> {
+        let step = self.step_of_list(shard, standing, &script::HIDDEN_LIST);
+        Ok(match step.await? {
+            Versioned::Current(Some(mut reply)) => Versioned::Current(Some(Followed {
+                number: reply.count()?,
+                is_narrow: reply.count()? == 1,
+            })),
+            Versioned::Current(None) => Versioned::Current(None),
+            Versioned::Stale => Versioned::Stale,
+        })
+    }
+
+    /// Finds more members for a list that is kept short and has many hidden members, by a bounded step. Returns whether it
+    /// has enough.
+    pub async fn widen_list(
+        &self,
+        shard: &Shard,
+        standing: &Standing,
+    ) -> Result<Versioned<bool>, StoreError> {
+        let step = self.step_of_list(shard, standing, &script::WIDEN_LIST);
+        Ok(match step.await? {
+            Versioned::Current(reply) => Versioned::Current(reply.is_some()),
+            Versioned::Stale => Versioned::Stale,
+        })
+    }
+
+    /// What follows `DONE`; `None` if there is more to do.
+    async fn step_of_list(
+        &self,
+        shard: &Shard,
+        standing: &Standing,
+        script: &'static Script,
+    ) -> Result<Versioned<Option<Reply>>, StoreError> {
+        let args = ListArgs {
+            version: shard.version(),
+            layout: LayoutArgs::new(shard),
+            lines: LINES_MAX,
+            count: WIDENED_MAX,
+        };
+        let mut keys = keys::head_and_registry(shard);
+        keys.extend(keys::standing(shard, standing));
+        let reply = self.derive(shard, script, keys, vec![pack(&args)?]);
+        let Versioned::Current((code, reply)) = Reply::versioned(reply.await?)? else {
+            return Ok(Versioned::Stale);
+        };
+        Ok(Versioned::Current(match code.as_str() {
+            "DONE" => Some(reply),
+            "MORE" => None,
+            other => return unknown_code(other),
+        }))
+    }
+
+    /// Notes that a list is to be widened.
+    pub async fn mark_narrow(&self, shard: &Shard, standing: &Standing) -> Result<(), StoreError> {
+        let args = vec![keys::NARROW.into(), keys::sorted_set(shard, standing)];
+        self.command("SADD", args).await
+    }
+
+    /// The lists that are noted so: the names of their sorted sets, and their boards.
+    pub async fn narrow_lists(&self) -> Result<Vec<(String, BoardId)>, StoreError> {
+        let names: Vec<String> = self.command("SMEMBERS", vec![keys::NARROW.into()]).await?;
+        let lists = names.into_iter().filter_map(|name| {
+            let board = keys::take_apart(&name)?.id;
+            Some((name, board))
+        });
+        Ok(lists.collect())
+    }
+
+    /// Forgets that the list with this name was to be widened: it is wide enough, or gone.
+    pub async fn forget_narrow(&self, name: &str) -> Result<(), StoreError> {
+        let args = vec![keys::NARROW.into(), name.to_owned()];
+        self.command("SREM", args).await
+    }
+
+    /// The hide of a member of this shard, if it is hidden.
+    pub async fn hide_of(
+        &self,
+        shard: &Shard,
+        member: &MemberId,
+    ) -> Result<Versioned<Option<Hide>>, StoreError> {
+        let members = self
+            .hidden_among(shard, std::slice::from_ref(member))
+            .await?;
+        Ok(match members {
+            Versioned::Current(mut found) => {
+                Versioned::Current(found.members.pop().map(|(_, hide)| hide))
+            }
+            Versioned::Stale => Versioned::Stale,
+        })
+    }
+
+    /// Those of some members of this shard who are hidden, in the order in which they are named; of no more than
+    /// [`HIDES_READ_MAX`].
+    pub async fn hidden_among(
+        &self,
+        shard: &Shard,
+        members: &[MemberId],
+    ) -> Result<Versioned<HiddenMembers>, StoreError> {
+        let members = members.iter().take(HIDES_READ_MAX).map(MemberId::as_str);
+        self.read_hidden(shard, Some(members.collect()), "", 0)
+            .await
+    }
+
+    /// The hidden members of this shard in the order of their bytes, behind `after`: `count` of them, no more than
+    /// [`HIDES_READ_MAX`]. If fewer come, there are no more.
+    pub async fn hidden_members(
+        &self,
+        shard: &Shard,
+        after: Option<&MemberId>,
+        count: usize,
+    ) -> Result<Versioned<HiddenMembers>, StoreError> {
+        let after = after.map_or("", MemberId::as_str);
+        let count = count.min(HIDES_READ_MAX);
+        self.read_hidden(shard, None, after, count).await
+    }
+
+    async fn read_hidden(
+        &self,
+        shard: &Shard,
+        members: Option<Vec<&str>>,
+        after: &str,
+        count: usize,
+    ) -> Result<Versioned<HiddenMembers>, StoreError> {
+        let args = HiddenArgs {
+            version: shard.version(),
+            members,
+            after,
+            count,
+        };
+        let keys = keys::head_and_registry(shard);
+        let reply = self.read(&script::HIDDEN, keys, vec![pack(&args)?]);
+        let Versioned::Current(mut reply) = Reply::answer(reply.await?)? else {
+            return Ok(Versioned::Stale);
+        };
+        let (total, mut flat) = (reply.count()?, reply.list()?);
+        let mut members = Vec::new();
+        while !flat.is_empty() {
+            let member = MemberId::parse(&flat.text()?)
+                .map_err(|error| StoreError::Unexpected(format!("a hidden member: {error}")))?;
+            members.push((member, unpacked(&flat.bytes()?)?));
+        }
+        Ok(Versioned::Current(HiddenMembers { total, members }))
+    }
+}
