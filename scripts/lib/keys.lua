@@ -10,3 +10,8 @@ end
 local function voters_of_member(voters, id)
   return voters .. SEPARATOR .. id
 end
+
+-- The key of a kind that a shard has one of, by the shard's registry.
+local function beside_registry(registry, kind)
+  return string.sub(registry, 1, -1 - #KIND_REGISTRY) .. kind
+end

@@ -8,6 +8,7 @@ pub mod board;
 pub mod document;
 pub mod draft;
 pub mod event;
+pub mod hide;
 pub mod ids;
 pub mod period;
 pub mod placement;

@@ -4,6 +4,7 @@ pub mod api_keys;
 pub mod boards;
 pub mod check;
 pub mod events;
+pub mod hidden;
 pub mod initial;
 pub mod member;
 pub mod page;

@@ -16,6 +16,8 @@
 //! | `st:{b}:1:i:initial-scores:all` | [`Kind::InitialScores`] |
 //! | `st:{b}:1:s:raw-day:2026-11-21`, … | the same as without `raw-`, without weights |
 //! | …`:members`, …`:scores`, …`:total` | [`Kind::Members`], [`Kind::Distinct`], [`Kind::Total`] of a standing |
+//! | …`:hidden-list`, …`:hidden-scores`, …`:hidden-state` | [`Kind::HiddenList`], [`Kind::HiddenScores`], [`Kind::HiddenState`] of a standing |
+//! | `st:{b}:1:hides`, `st:{b}:1:hidden`, `st:{b}:1:hide-journal` | [`Kind::Hides`], [`Kind::Hidden`], [`Kind::HideJournal`] |
 //! | `st:{b}:1:state:last-7-days` | [`Kind::State`] of a derived series |
 //! | `st:{b}:1:turnout:day:2026-11-21` | [`Kind::Turnout`] |
 //! | `st:{b}:1:voters:day:2026-11-21`, …`␟alice` | [`Kind::Voters`], [`Kind::MemberVoters`] |
@@ -311,7 +313,7 @@ impl<'a> Captured<'a> {
             Some((base, member)) => (base, Some(member)),
             None => (key, None),
         };
-        let key = if kind.is_standing() { base } else { key };
+        let key = if kind.is_by_member() { base } else { key };
         Some(Self {
             kind: *kind,
             key,
@@ -605,7 +607,12 @@ mod tests {
             Kind::Standing => recorded().to_vec(),
             Kind::Derived => derived().to_vec(),
             Kind::InitialScores => vec![initial()],
-            Kind::Members | Kind::Distinct | Kind::Total => {
+            Kind::Members
+            | Kind::Distinct
+            | Kind::Total
+            | Kind::HiddenList
+            | Kind::HiddenScores
+            | Kind::HiddenState => {
                 let zsets = recorded().into_iter().chain(derived()).chain([initial()]);
                 zsets.map(|zset| part(&zset, kind)).collect()
             }
@@ -628,9 +635,14 @@ mod tests {
                 },
             )],
             Kind::Sketch => vec![sketch(shard, 3)],
-            Kind::Reserved | Kind::Reserving | Kind::Changes | Kind::Copied | Kind::Scratch => {
-                vec![single(shard, kind)]
-            }
+            Kind::Reserved
+            | Kind::Reserving
+            | Kind::Changes
+            | Kind::Copied
+            | Kind::Scratch
+            | Kind::Hides
+            | Kind::Hidden
+            | Kind::HideJournal => vec![single(shard, kind)],
         }
     }
 

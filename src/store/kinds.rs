@@ -57,6 +57,8 @@ pub enum Expiry {
 pub enum Copying {
     /// Member by member, each to the new shard of the member; a later copy replaces an earlier one.
     Members,
+    /// Line by line, each to the new shard of its member; a later copy replaces an earlier one.
+    Lines,
     /// As a whole, to one of the new shards: a hash with a field for each tag that has counted.
     Whole,
     /// United with what the new shard has: a `HyperLogLog`. That of a member goes to the new shard of the member.
@@ -127,7 +129,7 @@ kinds! {
     /// The same where the counts of quotas lie, if that is not with the board: hash.
     CountsHead = "counts": (F::Head, S::Home, E::Never, C::Not, P::Purge);
     /// The names of the keys of a shard that a purge unlinks: set.
-    Registry = "keys": (F::Single, S::Shard, E::Never, C::Not, P::Purge);
+    Registry as REGISTRY = "keys": (F::Single, S::Shard, E::Never, C::Not, P::Purge);
     /// The same of what lies where the counts of quotas do: set.
     CountsRegistry = "quotas": (F::Single, S::Home, E::Never, C::Not, P::Purge);
 
@@ -145,6 +147,19 @@ kinds! {
     Total = "total": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry);
     /// Which standings of a derived series are there: string (`scripts/lib/derived.lua`).
     State = "state": (F::Named, S::Shard, E::Never, C::Rebuilt, P::Registry);
+
+    /// The hides of a shard's members: hash, member -> hide (`scripts/lib/hides.lua`).
+    Hides as HIDES = "hides": (F::Single, S::Shard, E::Never, C::Lines, P::Registry);
+    /// The hidden members of a shard in the order of their bytes: sorted set.
+    Hidden as HIDDEN = "hidden": (F::Single, S::Shard, E::Never, C::Rebuilt, P::Registry);
+    /// Who was hidden or brought back in a shard, in the order in which that was done: sorted set.
+    HideJournal as HIDE_JOURNAL = "hide-journal": (F::Single, S::Shard, E::Never, C::Rebuilt, P::Registry);
+    /// The hidden list of a standing: sorted set (`scripts/lib/hidden.lua`).
+    HiddenList as HIDDEN_LIST = "hidden-list": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry);
+    /// The distinct scores of a standing that only hidden members bear: sorted set.
+    HiddenScores as HIDDEN_SCORES = "hidden-scores": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry);
+    /// How far the hidden list of a standing has come: hash.
+    HiddenState as HIDDEN_STATE = "hidden-state": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry);
 
     /// How many events of a period were taken, where voters are counted, by the tag of the shard that took them: hash.
     Turnout as TURNOUT = "turnout": (F::Named, S::Shard, E::WithPeriod, C::Whole, P::Registry);
@@ -208,6 +223,11 @@ impl Kind {
     /// Whether it is the sorted set of a standing, which [`Form::Part`]s may belong to.
     pub const fn is_standing(self) -> bool {
         matches!(self.copying(), Copying::Members)
+    }
+
+    /// Whether a change of it is captured with the member that it is about.
+    pub const fn is_by_member(self) -> bool {
+        matches!(self.copying(), Copying::Members | Copying::Lines)
     }
 
     /// Whether it lists all members, whatever the layout of its board says.

@@ -76,6 +76,10 @@ scripts! {
     ADVANCE = "advance", "#!lua", ["slot", "process", "cursor", "members", "capture", "standing", "derived"];
     /// Sets initial scores.
     INITIAL = "initial", "#!lua", ["slot", "capture", "standing", "derived"] with [bounds];
+    /// Hides a member, or brings it back.
+    HIDE = "hide", "#!lua", ["slot", "keys", "capture", "hides"];
+    /// Reads who is hidden.
+    HIDDEN = "hidden", "#!lua flags=no-writes", ["keys"];
     /// Reads pages, members, subsets and amounts.
     READ = "read", "#!lua flags=no-writes", ["process", "capture", "standing", "derived"] with [queries];
     /// Counts distinct voters.

@@ -218,7 +218,7 @@ impl Check<'_> {
                             self.check_standing(shard, kind, zset).await?;
                         }
                     }
-                    Copying::Not => {}
+                    Copying::Lines | Copying::Not => {}
                 }
             }
             cursor = next;

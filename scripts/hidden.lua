@@ -1,0 +1,32 @@
+-- hidden.lua: reads who is hidden in a shard (lib/hides.lua).
+--
+-- KEYS[1]  head of the shard, or board; KEYS[2] registry; the hides lie beside it
+-- ARGV[1]  MessagePack of a map:
+--   version   as in apply.lua
+--   members   ids of the members that are asked for; absent: all are listed, in the order of their bytes:
+--   after     from this one on, without itself, '' from the first on
+--   count     how many at the most
+--
+-- Reply: {'STALE'} | {'OK', how many are hidden, {member, hide as it is stored, …}: those of the members who are hidden}
+--
+-- Example: ann alone is hidden:
+--   KEYS st:{b} st:{b}:1:keys  ARGV {version='1-1', after='', count=100}  reply {'OK', 1, {'ann', …}}
+
+if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR hidden.lua: 2 keys, 1 argument') end
+local HEAD, REGISTRY = KEYS[1], KEYS[2]
+local args = cmsgpack.unpack(ARGV[1])
+
+if redis.call('HGET', HEAD, 'version') ~= args.version then return {'STALE'} end
+
+local HIDDEN = beside_registry(REGISTRY, KIND_HIDDEN)
+local members = args.members
+  or redis.call('ZRANGE', HIDDEN, args.after == '' and '-' or '(' .. args.after, '+', 'BYLEX', 'LIMIT', 0, args.count)
+local found = {}
+if #members > 0 then
+  for index, hide in ipairs(redis.call('HMGET', beside_registry(REGISTRY, KIND_HIDES), unpack(members))) do
+    if hide then
+      found[#found + 1], found[#found + 2] = members[index], hide
+    end
+  end
+end
+return {'OK', redis.call('ZCARD', HIDDEN), found}

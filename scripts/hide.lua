@@ -1,0 +1,52 @@
+-- hide.lua: hides a member of a board, or brings it back (lib/hides.lua).
+--
+-- A member need not have a score. A hide that is there stays; another reason or another end replaces that of the hide, which
+-- goes on to say since when and by whom.
+--
+-- KEYS[1]  head of the shard, or board; KEYS[2] registry; the hides lie beside it
+-- ARGV[1]  MessagePack of a map:
+--   version    as in apply.lua
+--   member     its id
+--   hide       {reason, by, since, until}, until only if it ends; absent: the member is brought back
+--   ends       with no hide: only a hide that ends then (ms) is taken away; absent: any
+--   hidden_max how many members of the shard may be hidden
+--
+-- Reply: {'STALE'} | {'NEW', hide}: the member was not hidden | {'SAME', hide}: it was; this is its hide now |
+--   {'FULL'}: too many are hidden | {'BACK'}: the member was brought back | {'NOT_HIDDEN'}: it has no such hide.
+--   Each hide is as it is stored.
+--
+-- Example: ann is hidden for ever:
+--   KEYS  st:{b} st:{b}:1:keys
+--   ARGV  {version='1-1', member='ann', hide={reason='cheating', by='mod', since=1795305600123}, hidden_max=100000}
+--   reply {'NEW', …}
+
+if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR hide.lua: 2 keys, 1 argument') end
+local HEAD, REGISTRY = KEYS[1], KEYS[2]
+require_slot(HEAD)
+local args = cmsgpack.unpack(ARGV[1])
+
+local head = redis.call('HMGET', HEAD, 'version', 'moving')
+if head[1] ~= args.version then return {'STALE'} end
+if head[2] then start_capture(head[2]) end
+
+local hides = hides_of(HEAD, REGISTRY)
+local packed = redis.call('HGET', hides.lines, args.member)
+local stored = packed and cmsgpack.unpack(packed)
+
+local function hide(new)
+  if not stored and redis.call('ZCARD', hides.hidden) >= args.hidden_max then return {'FULL'} end
+  if stored then new.since, new.by = stored.since, stored.by end
+  local line = cmsgpack.pack(new)
+  -- Also if it is the same: if the caller waits for replicas after this call, the replicas have it.
+  set_hide(hides, args.member, line)
+  return {stored and 'SAME' or 'NEW', line}
+end
+
+local function bring_back()
+  if not stored or (args.ends and stored['until'] ~= args.ends) then return {'NOT_HIDDEN'} end
+  set_hide(hides, args.member, nil)
+  return {'BACK'}
+end
+
+if args.hide then return hide(args.hide) end
+return bring_back()

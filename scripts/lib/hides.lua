@@ -1,0 +1,63 @@
+-- lib/hides.lua: changing who is hidden in a shard.
+-- Uses: lib/keys.lua, lib/capture.lua
+--
+-- A hide changes no standing. A shard says in three keys who is hidden, and reads leave these members out
+-- (lib/hidden.lua):
+--   hides    hash: member -> MessagePack of a map: reason, by (who has hidden it), since, until (ms since the epoch; not
+--            there: for ever)
+--   hidden   sorted set: the same members, all under score 0, so in the order of their bytes
+--   journal  sorted set: member -> the number of its last line, which is odd if that was a hide, and even if the member was
+--            brought back
+-- Two fields of the head go with them:
+--   hides        the number of the last line. Where it is absent nobody was ever hidden, and no script looks further
+--   hides_from   up to this number the journal may lack members that were brought back
+
+-- So many lines may the journal have beyond twice the hidden members.
+local JOURNAL_SPARE = 4096
+-- How many lines one call looks at to shorten it.
+local PRUNED_AT_ONCE = 64
+
+-- The keys of the hides of the shard with this head and registry.
+local function hides_of(head, registry)
+  return {
+    head = head, registry = registry, lines = beside_registry(registry, KIND_HIDES),
+    hidden = beside_registry(registry, KIND_HIDDEN), journal = beside_registry(registry, KIND_HIDE_JOURNAL),
+  }
+end
+
+-- Forgets some members that were brought back long ago, if the journal has become long.
+local function prune_journal(hides)
+  local length, hidden = redis.call('ZCARD', hides.journal), redis.call('ZCARD', hides.hidden)
+  if length <= 2 * hidden + JOURNAL_SPARE then return end
+  local from = redis.call('HGET', hides.head, 'hides_from') or '0'
+  local oldest = redis.call('ZRANGE', hides.journal, '(' .. from, '+inf', 'BYSCORE', 'LIMIT', 0, PRUNED_AT_ONCE,
+    'WITHSCORES')
+  for index = 1, #oldest, 2 do
+    if oldest[index + 1] % 2 == 0 then redis.call('ZREM', hides.journal, oldest[index]) end
+  end
+  redis.call('HSET', hides.head, 'hides_from', oldest[#oldest])
+end
+
+-- Writes a line of the journal: from now on the hidden list of every standing is behind.
+local function journal(hides, member, is_hidden)
+  local number = (redis.call('HGET', hides.head, 'hides') or 0) + 1
+  if (number % 2 == 1) ~= is_hidden then number = number + 1 end
+  local text = string.format('%d', number)
+  redis.call('HSET', hides.head, 'hides', text)
+  redis.call('ZADD', hides.journal, text, member)
+  redis.call('SADD', hides.registry, hides.lines, hides.hidden, hides.journal)
+  prune_journal(hides)
+end
+
+-- Sets the hide of a member as it is stored, or takes it away (nil). Whether the member is hidden may not change with it:
+-- then the journal gets no line.
+local function set_hide(hides, member, packed)
+  capture(KIND_HIDES, hides.lines, member)
+  if packed then
+    redis.call('HSET', hides.lines, member, packed)
+    if redis.call('ZADD', hides.hidden, 0, member) == 1 then journal(hides, member, true) end
+  else
+    redis.call('HDEL', hides.lines, member)
+    if redis.call('ZREM', hides.hidden, member) == 1 then journal(hides, member, false) end
+  end
+end

@@ -1,0 +1,97 @@
+//! Hiding a member of a board: out of sight at once, without a change of any score.
+
+use std::fmt;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use super::time::Timestamp;
+
+/// The longest reason, in characters.
+pub const REASON_CHARS_MAX: usize = 500;
+/// How many members of a board may be hidden.
+pub const HIDDEN_MAX: u64 = 100_000;
+
+/// Why, by whom and for how long a member of a board is hidden.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Hide {
+    /// Why.
+    pub reason: Reason,
+    /// Who has hidden it: the name of an API key, the subject of a token, `anonymous`.
+    pub by: String,
+    /// Since when.
+    pub since: Timestamp,
+    /// When it ends; `None`: never by itself.
+    pub until: Option<Timestamp>,
+}
+
+/// Why a text is no [`Reason`].
+#[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
+pub enum ReasonError {
+    /// Nothing is in it.
+    #[error("a reason is needed: it says why the member is hidden")]
+    Empty,
+    /// It is too long.
+    #[error("a reason has at most {REASON_CHARS_MAX} characters, not {0}")]
+    Long(usize),
+    /// It has control characters.
+    #[error("a reason has no control characters but line breaks and tabs")]
+    Control,
+}
+
+/// Why a member is hidden: 1 to 500 characters, not all of them blank, and no control characters but line breaks and tabs.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Reason(Arc<str>);
+
+impl Reason {
+    /// Checks a text; blanks around it are cut off.
+    ///
+    /// # Errors
+    /// It is empty, too long, or has control characters.
+    pub fn parse(text: &str) -> Result<Self, ReasonError> {
+        let text = text.trim();
+        let length = text.chars().count();
+        let is_allowed = |char: char| !char.is_control() || matches!(char, '\n' | '\r' | '\t');
+        if text.is_empty() {
+            Err(ReasonError::Empty)
+        } else if length > REASON_CHARS_MAX {
+            Err(ReasonError::Long(length))
+        } else if !text.chars().all(is_allowed) {
+            Err(ReasonError::Control)
+        } else {
+            Ok(Self(text.into()))
+        }
+    }
+
+    /// The reason as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_says_something_and_not_too_much() {
+        let parsed = Reason::parse("  cheating\n(twice) ").unwrap();
+        assert_eq!(parsed.as_str(), "cheating\n(twice)");
+        assert_eq!(parsed.to_string(), parsed.as_str());
+        for (text, error) in [
+            ("", ReasonError::Empty),
+            (" \n\t", ReasonError::Empty),
+            ("a\0b", ReasonError::Control),
+            (&"é".repeat(501), ReasonError::Long(501)),
+        ] {
+            assert_eq!(Reason::parse(text), Err(error));
+        }
+        Reason::parse(&"é".repeat(500)).unwrap();
+    }
+}

@@ -1,0 +1,223 @@
+//! Hides members of a board, and reads who is hidden.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::args::pack;
+use super::dispatch::Store;
+use super::reply::{Reply, unknown_code};
+use super::{StoreError, Versioned, keys, script};
+use crate::domain::hide::{HIDDEN_MAX, Hide, Reason};
+use crate::domain::ids::MemberId;
+use crate::domain::shard::Shard;
+use crate::domain::time::Timestamp;
+
+/// How many hides one call reads at the most.
+pub const HIDES_READ_MAX: usize = 1_000;
+
+/// What became of a hide.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Hidden {
+    /// The member was not hidden; this is its hide now.
+    New(Hide),
+    /// The member was hidden; this is its hide now, which may have another reason and another end than before.
+    Same(Hide),
+    /// Nothing was done: too many members are hidden.
+    Full,
+}
+
+/// The hidden members of a shard, or some of them.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct HiddenMembers {
+    /// How many members of the shard are hidden.
+    pub total: u64,
+    /// Those that were asked for, with their hides.
+    pub members: Vec<(MemberId, Hide)>,
+}
+
+#[derive(Serialize)]
+struct HideArgs<'a> {
+    version: String,
+    member: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hide: Option<StoredHide>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ends: Option<i64>,
+    hidden_max: u64,
+}
+
+#[derive(Serialize)]
+struct HiddenArgs<'a> {
+    version: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    members: Option<Vec<&'a str>>,
+    after: &'a str,
+    count: usize,
+}
+
+/// A hide as `scripts/lib/hides.lua` describes it.
+#[derive(Deserialize, Serialize)]
+struct StoredHide {
+    reason: String,
+    by: String,
+    since: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    until: Option<i64>,
+}
+
+impl From<&Hide> for StoredHide {
+    fn from(hide: &Hide) -> Self {
+        Self {
+            reason: hide.reason.to_string(),
+            by: hide.by.clone(),
+            since: hide.since.ms(),
+            until: hide.until.map(Timestamp::ms),
+        }
+    }
+}
+
+/// A hide from what is stored.
+fn unpacked(packed: &Bytes) -> Result<Hide, StoreError> {
+    let unexpected =
+        |what: &dyn ToString| StoreError::Unexpected(format!("a hide: {}", what.to_string()));
+    let stored: StoredHide = rmp_serde::from_slice(packed).map_err(|error| unexpected(&error))?;
+    Ok(Hide {
+        reason: Reason::parse(&stored.reason).map_err(|error| unexpected(&error))?,
+        by: stored.by,
+        since: Timestamp::from_ms_clamped(stored.since),
+        until: stored.until.map(Timestamp::from_ms_clamped),
+    })
+}
+
+impl Store {
+    /// Hides a member of this shard, if no more than `hidden_max` members of it are hidden then; [`HIDDEN_MAX`] at the most.
+    /// A hide that is there keeps its `since` and its `by`.
+    pub async fn hide(
+        &self,
+        shard: &Shard,
+        member: &MemberId,
+        hide: &Hide,
+        hidden_max: u64,
+    ) -> Result<Versioned<Hidden>, StoreError> {
+        let args = HideArgs {
+            version: shard.version(),
+            member: member.as_str(),
+            hide: Some(hide.into()),
+            ends: None,
+            hidden_max: hidden_max.min(HIDDEN_MAX),
+        };
+        let Versioned::Current((code, mut reply)) = self.run_hide(shard, &args).await? else {
+            return Ok(Versioned::Stale);
+        };
+        Ok(Versioned::Current(match code.as_str() {
+            "NEW" => Hidden::New(unpacked(&reply.bytes()?)?),
+            "SAME" => Hidden::Same(unpacked(&reply.bytes()?)?),
+            "FULL" => Hidden::Full,
+            other => return unknown_code(other),
+        }))
+    }
+
+    /// Brings a member of this shard back, with `ends` only from a hide that ends then. Returns whether it had such a hide.
+    pub async fn unhide(
+        &self,
+        shard: &Shard,
+        member: &MemberId,
+        ends: Option<Timestamp>,
+    ) -> Result<Versioned<bool>, StoreError> {
+        let args = HideArgs {
+            version: shard.version(),
+            member: member.as_str(),
+            hide: None,
+            ends: ends.map(Timestamp::ms),
+            hidden_max: HIDDEN_MAX,
+        };
+        let Versioned::Current((code, _)) = self.run_hide(shard, &args).await? else {
+            return Ok(Versioned::Stale);
+        };
+        Ok(Versioned::Current(match code.as_str() {
+            "BACK" => true,
+            "NOT_HIDDEN" => false,
+            other => return unknown_code(other),
+        }))
+    }
+
+    async fn run_hide(
+        &self,
+        shard: &Shard,
+        args: &HideArgs<'_>,
+    ) -> Result<Versioned<(String, Reply)>, StoreError> {
+        let keys = keys::head_and_registry(shard);
+        let reply = self.write(shard, &script::HIDE, keys, vec![pack(args)?]);
+        Reply::versioned(reply.await?)
+    }
+
+    /// The hide of a member of this shard, if it is hidden.
+    pub async fn hide_of(
+        &self,
+        shard: &Shard,
+        member: &MemberId,
+    ) -> Result<Versioned<Option<Hide>>, StoreError> {
+        let members = self
+            .hidden_among(shard, std::slice::from_ref(member))
+            .await?;
+        Ok(match members {
+            Versioned::Current(mut found) => {
+                Versioned::Current(found.members.pop().map(|(_, hide)| hide))
+            }
+            Versioned::Stale => Versioned::Stale,
+        })
+    }
+
+    /// Those of some members of this shard who are hidden, in the order in which they are named; of no more than
+    /// [`HIDES_READ_MAX`].
+    pub async fn hidden_among(
+        &self,
+        shard: &Shard,
+        members: &[MemberId],
+    ) -> Result<Versioned<HiddenMembers>, StoreError> {
+        let members = members.iter().take(HIDES_READ_MAX).map(MemberId::as_str);
+        self.read_hidden(shard, Some(members.collect()), "", 0)
+            .await
+    }
+
+    /// The hidden members of this shard in the order of their bytes, behind `after`: `count` of them, no more than
+    /// [`HIDES_READ_MAX`]. If fewer come, there are no more.
+    pub async fn hidden_members(
+        &self,
+        shard: &Shard,
+        after: Option<&MemberId>,
+        count: usize,
+    ) -> Result<Versioned<HiddenMembers>, StoreError> {
+        let after = after.map_or("", MemberId::as_str);
+        let count = count.min(HIDES_READ_MAX);
+        self.read_hidden(shard, None, after, count).await
+    }
+
+    async fn read_hidden(
+        &self,
+        shard: &Shard,
+        members: Option<Vec<&str>>,
+        after: &str,
+        count: usize,
+    ) -> Result<Versioned<HiddenMembers>, StoreError> {
+        let args = HiddenArgs {
+            version: shard.version(),
+            members,
+            after,
+            count,
+        };
+        let keys = keys::head_and_registry(shard);
+        let reply = self.read(&script::HIDDEN, keys, vec![pack(&args)?]);
+        let Versioned::Current(mut reply) = Reply::answer(reply.await?)? else {
+            return Ok(Versioned::Stale);
+        };
+        let (total, mut flat) = (reply.count()?, reply.list()?);
+        let mut members = Vec::new();
+        while !flat.is_empty() {
+            let member = MemberId::parse(&flat.text()?)
+                .map_err(|error| StoreError::Unexpected(format!("a hidden member: {error}")))?;
+            members.push((member, unpacked(&flat.bytes()?)?));
+        }
+        Ok(Versioned::Current(HiddenMembers { total, members }))
+    }
+}
