@@ -38,8 +38,10 @@ journal(hides, member, true)
 
 -- Each erasure is later than the one before it, also if the clock is not.
 local instant = before and math.max(args.instant, before.instant + 1) or args.instant
-hide = hide or (before and before.hide) or ''
-store_erasure(REGISTRY, erased_name(key, member), {number = args.number, instant = instant, hide = hide})
+store_erasure(REGISTRY, {
+  name = erased_name(key, member), number = args.number, instant = instant, changes = 0,
+  hide = hide or before and before.hide or '',
+})
 
 local erasing = beside_registry(REGISTRY, KIND_ERASING)
 redis.call('HSET', erasing, member, '0')

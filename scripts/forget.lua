@@ -48,8 +48,11 @@ local function leave(kind, zset)
   if not standing.score[1] then return end
   set(standing, 1, false)
   flush(standing)
-  -- The keys of derived standings stay in the registry for as long as their state names them.
-  if kind ~= KIND_DERIVED and count_members(standing) == 0 then call('SREM', REGISTRY, unpack(keys_of(standing))) end
+  if count_members(standing) > 0 then return end
+  local keys = keys_of(standing)
+  call('UNLINK', unpack(keys))
+  -- The keys of a derived standing stay in the registry for as long as its state names them.
+  if kind ~= KIND_DERIVED then call('SREM', REGISTRY, unpack(keys)) end
 end
 
 local prefix_length, suffix = #REGISTRY - #KIND_REGISTRY, SEPARATOR .. member

@@ -13,7 +13,8 @@
 --   scores     their stored scores, false for none
 --   time       a tie key, that of all initial scores
 --
--- Reply: {'STALE'} | {'OK', how many members have an initial score} | {'OUT_OF_RANGE', place in `names`}
+-- Reply: {'STALE'} | {'OK', how many members have an initial score} | {'OUT_OF_RANGE', place in `names`} |
+--   {'ERASING', place in `names`}: something is left of the member, who was erased: nothing done, remove it (forget.lua)
 --
 -- Example: 120 points for ann on a board with `initial: ["day"]`, ties by member:
 --   KEYS  st:{b}  st:{b}:1:keys  st:{b}:1:i:initial-scores:all  st:{b}:1:state:initial-day
@@ -28,9 +29,13 @@ local layout, scores = args.layout, args.scores
 local names = args.names
 local standings = open_standings(layout, names)
 
-local board = call('HMGET', BOARD, 'version', 'moving')
+local board = call('HMGET', BOARD, 'version', 'moving', 'erased')
 if board[1] ~= args.version then return {'STALE'} end
 if board[2] then start_capture(board[2]) end
+local erasures = board[3] and load_erasures(REGISTRY, board[3], names) or {}
+for m, erasure in pairs(erasures) do
+  if erasure.is_pending then return {'ERASING', m} end
+end
 
 local members = {}
 for m = 1, #names do members[m] = m end
@@ -72,6 +77,9 @@ for place = SCORES + layout.width, #KEYS do
   end
 end
 
+for m, erasure in pairs(erasures) do
+  if scores[m] then return_hide(hides_of(BOARD, REGISTRY), erasure, names[m]) end
+end
 for _, change in ipairs(changes) do
   local entry, standing, m, score, time = unpack(change, 1, 5)
   if not entry.is_dropped then set(standing, m, score, score and time or nil) end

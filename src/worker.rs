@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Clock, Look};
 use crate::engine::announcements::Announcements;
+use crate::engine::erasures::Erasures;
 use crate::engine::jobs::JobKind;
 use crate::engine::left_behind::LeftBehind;
 use crate::engine::moves::Moves;
@@ -32,6 +33,7 @@ fn interval(kind: JobKind) -> Duration {
         | JobKind::Reshard
         | JobKind::Purge
         | JobKind::Announcement
+        | JobKind::Erasures
         | JobKind::Reservations => Duration::from_secs(1),
         // One walk over all keys is for all boards that were deleted by then.
         JobKind::Sweep => Duration::from_mins(1),
@@ -61,6 +63,7 @@ pub async fn run(kind: JobKind, engine: &Engine) -> Result<(), Error> {
         JobKind::Announcement => engine.run(&Announcements::default()).await,
         JobKind::Sweep => engine.run(&Sweep).await,
         JobKind::Reservations => engine.run(&LeftBehind::default()).await,
+        JobKind::Erasures => engine.run(&Erasures).await,
     }
 }
 

@@ -3,33 +3,49 @@
 --
 -- An *erasure* has a number, which is a stamp, and an instant. All that was written of the member before is taken for absent
 -- from then on; forget.lua removes it in bounded steps. What comes in later begins from nothing. Two keys of a shard tell it:
---   erased    hash: name of the member -> its last erasure, and the hide that the member had then. The name is a keyed hash
---             of the member's id, since the shard is to forget the id. '>I7I6': number; instant, as a tie key of `ties: first`;
---             and behind them the hide as lib/hides.lua stores it, or nothing
+--   erased    hash: name of the member -> its last erasure. The name is a keyed hash of the member's id, since the shard is
+--             to forget the id. '>I7I6I4': number; instant, as a tie key of `ties: first`; how often the hide behind them has
+--             changed; and then the hide of the member as lib/hides.lua stores it, or nothing
 --   erasing   hash: member of whom something may be left -> cursor of the walk over the registry
 -- The field `erased` of the head has the key of the names. Where it is absent nobody was ever erased, and no script looks
 -- further.
 --
 -- While something of a member may be left, the journal has the member as hidden, so that no read shows it. No script writes
 -- anything of it: who wants to brings the removal to its end first.
+--
+-- A hide outlives an erasure. It lies with the erasure until the member has data again.
 
-local ERASURE_FORM, ERASURE_BYTES = '>I7I6', 13
+local STORED_FORM, STORED_BYTES = '>I7I6I4', 17
 
 local function erased_name(key, id)
   return redis.sha1hex(key .. id)
 end
 
 local function unpack_erasure(stored)
-  local number, instant = struct.unpack(ERASURE_FORM, stored)
-  return {number = number, instant = instant, hide = string.sub(stored, ERASURE_BYTES + 1)}
+  local number, instant, changes = struct.unpack(STORED_FORM, stored)
+  return {number = number, instant = instant, changes = changes, hide = string.sub(stored, STORED_BYTES + 1)}
 end
 
--- Stores an erasure {number, instant, hide} under the name of its member.
-local function store_erasure(registry, name, erasure)
+-- Stores an erasure {name, number, instant, changes, hide}.
+local function store_erasure(registry, erasure)
   local key = beside_registry(registry, KIND_ERASED)
-  redis.call('HSET', key, name, struct.pack(ERASURE_FORM, erasure.number, erasure.instant) .. erasure.hide)
+  local stored = struct.pack(STORED_FORM, erasure.number, erasure.instant, erasure.changes) .. erasure.hide
+  redis.call('HSET', key, erasure.name, stored)
   redis.call('SADD', registry, key)
-  capture(KIND_ERASED, key, name)
+  capture(KIND_ERASED, key, erasure.name)
+end
+
+-- Sets the hide that lies with an erasure, '' for none.
+local function keep_hide(registry, erasure, hide)
+  erasure.hide, erasure.changes = hide, erasure.changes + 1
+  store_erasure(registry, erasure)
+end
+
+-- Gives a member that has data again the hide back that lies with its erasure.
+local function return_hide(hides, erasure, member)
+  if erasure.hide == '' then return end
+  set_hide(hides, member, erasure.hide)
+  keep_hide(hides.registry, erasure, '')
 end
 
 -- The erasures of the members among these who were erased, by their numbers, with `name` and `is_pending`: whether something

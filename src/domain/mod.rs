@@ -7,6 +7,7 @@ pub mod access;
 pub mod board;
 pub mod document;
 pub mod draft;
+pub mod erasure;
 pub mod event;
 pub mod hide;
 pub mod ids;

@@ -9,6 +9,7 @@ pub mod announcements;
 pub mod applier;
 pub mod batcher;
 pub mod boards;
+pub mod erasures;
 pub mod error;
 pub mod events;
 pub mod jobs;

@@ -9,7 +9,7 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter, UtoipaMethodRouterE
 use utoipa_axum::routes;
 
 use super::auth::{Access, Gate};
-use super::{App, api_keys, boards, events, health, initial, quotas, shards, standings, summary};
+use super::{App, api_keys, boards, erasures, events, health, initial, quotas, shards, standings, summary};
 use crate::domain::access::Scope;
 
 /// A row of the table. There is no route without its access.
@@ -36,6 +36,7 @@ fn rows() -> Vec<Row> {
         row(A::board(S::Configure), routes!(boards::put)),
         row(A::board(S::Configure), routes!(boards::patch)),
         row(A::board(S::Configure), routes!(boards::delete)),
+        row(A::board(S::Admin), routes!(erasures::delete)),
         row(A::board(S::Configure), routes!(shards::put)),
         row(A::board(S::Configure), routes!(initial::patch)),
         row(A::board(S::Write).for_players(), routes!(events::post_one)),

@@ -71,9 +71,17 @@ impl Service {
     ) -> Result<Option<u64>, Error> {
         let mut count = 0;
         let calls = scores.len().div_ceil(CALL_MEMBERS_MAX).max(1);
-        for some in (0..calls).map(|call| part(scores, call)) {
+        let mut call = 0;
+        while call < calls {
+            let some = part(scores, call);
             match self.engine.store.set_initial(shard, some).await? {
-                Versioned::Current(Initialized::Done(members)) => count = members,
+                Versioned::Current(Initialized::Done(members)) => (count, call) = (members, call + 1),
+                Versioned::Current(Initialized::Erasing(index)) => {
+                    // The call is made again when nothing is left of the member.
+                    if let Some((member, _)) = some.get(index) {
+                        self.engine.forget(&shard.id, member).await?;
+                    }
+                }
                 Versioned::Current(Initialized::OutOfRange(index)) => {
                     let beyond = some.get(index).map(|(member, _)| {
                         let decimals = shard.definition.decimals;

@@ -3,6 +3,7 @@
 pub mod api_keys;
 pub mod boards;
 pub mod check;
+mod erasures;
 pub mod events;
 pub mod hidden;
 pub mod initial;

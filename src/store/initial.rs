@@ -32,6 +32,8 @@ pub enum Initialized {
     Done(u64),
     /// Nothing was changed: with this one of the members a standing would pass the bound of scores.
     OutOfRange(usize),
+    /// Nothing was changed: something is left of this one of the members, who was erased.
+    Erasing(usize),
 }
 
 impl Store {
@@ -63,13 +65,10 @@ impl Store {
         let Versioned::Current((code, mut reply)) = Reply::versioned(reply)? else {
             return Ok(Versioned::Stale);
         };
-        let number = reply.count()?;
         Ok(Versioned::Current(match code.as_str() {
-            "OK" => Initialized::Done(number),
-            "OUT_OF_RANGE" => {
-                let index = usize::try_from(number).unwrap_or(usize::MAX);
-                Initialized::OutOfRange(index.saturating_sub(1))
-            }
+            "OK" => Initialized::Done(reply.count()?),
+            "OUT_OF_RANGE" => Initialized::OutOfRange(reply.index()?),
+            "ERASING" => Initialized::Erasing(reply.index()?),
             other => return unknown_code(other),
         }))
     }

@@ -1,7 +1,7 @@
 //! What Redis holds, and the only place that names a key or the client library.
 //!
 //! [`kinds`] declares every kind of data, [`keys`] makes every key, [`script`] has the Lua scripts, and each of [`api_keys`], [`boards`],
-//! [`events`], [`standings`], [`voters`], [`quotas`], [`reservations`], [`initial`], [`hidden`], [`rollover`], [`reshard`], [`purge`],
+//! [`events`], [`standings`], [`voters`], [`quotas`], [`reservations`], [`initial`], [`hidden`], [`erasures`], [`rollover`], [`reshard`], [`purge`],
 //! [`sweep`], [`leases`] and [`check`] one typed call per script. A call is one round trip; what must be atomic is one
 //! script. [`dispatch`] sends a call to the server of its keys, or to a replica of it. `topology.rs` and `replicas.rs` know
 //! these servers, `node.rs` has the connections to each, and `writer.rs` keeps writes in order. `contact.rs` checks a server
@@ -16,6 +16,7 @@ mod connection;
 mod contact;
 pub mod dispatch;
 pub mod embedded;
+pub mod erasures;
 pub mod events;
 mod failure;
 pub mod hidden;

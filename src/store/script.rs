@@ -70,16 +70,22 @@ macro_rules! scripts {
 
 scripts! {
     /// Carries out the plans of many events.
-    APPLY = "apply", "#!lua", ["slot", "keys", "capture", "standing", "derived", "quota"]
+    APPLY = "apply", "#!lua", ["slot", "keys", "capture", "hides", "erasures", "standing", "derived", "quota"]
         with [results, details, refusals, flags, record, bounds];
     /// Takes a derived standing a step nearer to complete.
-    ADVANCE = "advance", "#!lua", ["slot", "process", "cursor", "members", "capture", "standing", "derived"];
+    ADVANCE = "advance", "#!lua", ["slot", "keys", "process", "cursor", "members", "capture", "standing", "derived"];
     /// Sets initial scores.
-    INITIAL = "initial", "#!lua", ["slot", "capture", "standing", "derived"] with [bounds];
+    INITIAL = "initial", "#!lua", ["slot", "keys", "capture", "hides", "erasures", "standing", "derived"] with [bounds];
     /// Hides a member, or brings it back.
-    HIDE = "hide", "#!lua", ["slot", "keys", "capture", "hides"];
+    HIDE = "hide", "#!lua", ["slot", "keys", "capture", "hides", "erasures"];
     /// Reads who is hidden.
     HIDDEN = "hidden", "#!lua flags=no-writes", ["keys"];
+    /// Erases a member.
+    ERASE = "erase", "#!lua flags=allow-oom", ["slot", "keys", "capture", "hides", "erasures"];
+    /// Removes a part of what an erased member has left.
+    FORGET = "forget", "#!lua flags=allow-oom", ["slot", "keys", "process", "cursor", "capture", "hides", "standing"];
+    /// Reads who was erased.
+    ERASURES = "erasures", "#!lua flags=no-writes", ["keys", "capture", "hides", "erasures"];
     /// Reads pages, members, subsets and amounts.
     READ = "read", "#!lua flags=no-writes", ["process", "capture", "standing", "derived"] with [queries];
     /// Counts distinct voters.

@@ -120,11 +120,11 @@ async fn every_script_begins_with_its_shebang_and_those_that_read_can_not_write(
         let first = script.source.lines().next().unwrap();
         let expected = match script.name {
             _ if checks => "#!lua flags=no-writes",
-            "read" | "hidden" | "quotas" | "reserved" | "scan" | "news" | "refused" => {
+            "read" | "hidden" | "erasures" | "quotas" | "reserved" | "scan" | "news" | "refused" => {
                 "#!lua flags=no-writes"
             }
             "sweep" => "#!lua flags=allow-oom,allow-cross-slot-keys",
-            "delete" | "begin" | "announce" | "api_key" | "unneeded" | "purge" | "lease"
+            "delete" | "erase" | "forget" | "begin" | "announce" | "api_key" | "unneeded" | "purge" | "lease"
             | "settle" | "shard" | "voters" | "export_voters" | "union" => "#!lua flags=allow-oom",
             _ => "#!lua",
         };
@@ -144,6 +144,8 @@ async fn scripts_that_touch_other_keys_than_they_are_given_do_nothing_while_thei
         (&script::ADVANCE, 6, 1),
         (&script::INITIAL, 6, 1),
         (&script::HIDE, 2, 1),
+        (&script::ERASE, 2, 1),
+        (&script::FORGET, 2, 1),
         (&script::SHARD, 1, 2),
         (&script::PURGE, 2, 3),
     ];

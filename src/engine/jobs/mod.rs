@@ -86,6 +86,8 @@ pub enum JobKind {
     Sweep,
     /// Settling reservations that are left behind.
     Reservations,
+    /// Removing what erased members have left.
+    Erasures,
 }
 
 impl JobKind {
@@ -98,13 +100,14 @@ impl JobKind {
         Self::ApiKeyUses,
     ];
     /// What one instance is enough for.
-    pub const IN_BACKGROUND: [Self; 6] = [
+    pub const IN_BACKGROUND: [Self; 7] = [
         Self::Rollover,
         Self::Reshard,
         Self::Purge,
         Self::Announcement,
         Self::Sweep,
         Self::Reservations,
+        Self::Erasures,
     ];
 
     /// Its name.
@@ -121,6 +124,7 @@ impl JobKind {
             Self::Announcement => "announcement",
             Self::Sweep => "sweep",
             Self::Reservations => "reservations",
+            Self::Erasures => "erasures",
         }
     }
 }
