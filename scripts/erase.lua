@@ -29,7 +29,7 @@ if head[2] then start_capture(head[2]) end
 local key = head[3] or args.key
 local before = load_erasures(REGISTRY, key, {member})[1]
 if before and before.number >= args.number then return {'OK'} end
-if not head[3] then redis.call('HSET', HEAD, 'erased', key) end
+if not head[3] then begin_erasures(HEAD, REGISTRY, key) end
 
 local hides = hides_of(HEAD, REGISTRY)
 local hide = redis.call('HGET', hides.lines, member)

@@ -7,8 +7,8 @@
 --             to forget the id. '>I7I6I4': number; instant, as a tie key of `ties: first`; how often the hide behind them has
 --             changed; and then the hide of the member as lib/hides.lua stores it, or nothing
 --   erasing   hash: member of whom something may be left -> cursor of the walk over the registry
--- The field `erased` of the head has the key of the names. Where it is absent nobody was ever erased, and no script looks
--- further.
+-- The field `erased` of the head has the key of the names, and so has the line of `erased` without a name. Where the field is
+-- absent nobody was ever erased, and no script looks further.
 --
 -- While something of a member may be left, the journal has the member as hidden, so that no read shows it. No script writes
 -- anything of it: who wants to brings the removal to its end first.
@@ -24,6 +24,15 @@ end
 local function unpack_erasure(stored)
   local number, instant, changes = struct.unpack(STORED_FORM, stored)
   return {number = number, instant = instant, changes = changes, hide = string.sub(stored, STORED_BYTES + 1)}
+end
+
+-- Gives a shard the key of the names.
+local function begin_erasures(head, registry, key)
+  local erased = beside_registry(registry, KIND_ERASED)
+  redis.call('HSET', head, 'erased', key)
+  redis.call('HSET', erased, '', key)
+  redis.call('SADD', registry, erased)
+  capture(KIND_ERASED, erased, '')
 end
 
 -- Stores an erasure {name, number, instant, changes, hide}.

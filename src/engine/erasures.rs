@@ -13,6 +13,7 @@ use crate::domain::erasure::Erasure;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::shard::Shard;
 use crate::store::boards::Begun;
+use crate::store::erasures::FORGET_KEYS;
 use crate::store::{StoreError, Versioned};
 
 /// How long a request waits for what an erased member has left to be removed. The steps that were taken by then stay.
@@ -21,7 +22,7 @@ const FORGET_TIME_MAX: Duration = Duration::from_secs(8);
 impl Engine {
     /// Erases a member of a board, with the number of an erasure that was begun. When this returns, every read that begins
     /// later and asks a primary leaves the member out, and what comes in later begins from nothing.
-    pub(crate) async fn erase(
+    pub async fn erase(
         &self,
         id: &BoardId,
         member: &MemberId,
@@ -31,8 +32,8 @@ impl Engine {
             let live = self.live_board(id).await?;
             let at = self.clock.now();
             let shard = &live.shard_of(member).shard;
-            let erased = self.store.erase(shard, member, &Erasure { number, at });
-            if erased.await? == Versioned::Current(()) {
+            let erasure = Erasure { number, at };
+            if self.store.erase(shard, member, &erasure).await? == Versioned::Current(()) {
                 return Ok(());
             }
             self.reload(id).await?;
@@ -47,7 +48,7 @@ impl Engine {
         while begun.elapsed() < time_max {
             let live = self.live_board(id).await?;
             let shard = &live.shard_of(member).shard;
-            match self.store.forget(shard, member).await? {
+            match self.store.forget(shard, member, FORGET_KEYS).await? {
                 Versioned::Current(true) => {}
                 Versioned::Current(false) => return Ok(()),
                 Versioned::Stale => self.reload(id).await?,
@@ -118,7 +119,7 @@ impl Engine {
                 return Ok(true);
             };
             if let Some(member) = erasing.first() {
-                self.store.forget(shard, member).await?;
+                self.store.forget(shard, member, FORGET_KEYS).await?;
                 is_left = true;
             }
         }

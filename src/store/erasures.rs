@@ -16,7 +16,7 @@ use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::shard::Shard;
 use crate::domain::ties::{TieKey, Ties};
 
-/// How many keys one call of [`Store::forget`] looks at: about a millisecond of Redis.
+/// How many keys a call of [`Store::forget`] should look at: about a millisecond of Redis.
 pub const FORGET_KEYS: u32 = 300;
 /// For how long a call may be under way, in milliseconds; longer than any is.
 const UNDER_WAY_MS: i64 = 600_000;
@@ -107,11 +107,13 @@ impl Store {
         Ok(stored.unwrap_or(new))
     }
 
-    /// Removes a bounded part of what an erased member has left in this shard; returns whether there is more.
+    /// Removes a part of what an erased member has left in this shard; returns whether there is more. `keys`: how many keys
+    /// it looks at, about; see [`FORGET_KEYS`].
     pub async fn forget(
         &self,
         shard: &Shard,
         member: &MemberId,
+        keys: u32,
     ) -> Result<Versioned<bool>, StoreError> {
         let of_kind = |kind: &&Kind| kind.is_standing();
         let standings = Kind::ALL.iter().filter(of_kind);
@@ -124,7 +126,7 @@ impl Store {
                 .map(|kind| (kind.code(), kind.lists_all()))
                 .collect(),
             parts: parts.map(|kind| (kind.code(), true)).collect(),
-            count: FORGET_KEYS,
+            count: keys,
         };
         let keys = keys::head_and_registry(shard);
         let reply = self.write(shard, &script::FORGET, keys, vec![pack(&args)?]);

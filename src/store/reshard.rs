@@ -510,7 +510,7 @@ fn change(mut reply: Reply) -> Result<Change, StoreError> {
             let voters = Some(reply.bytes()?).filter(|voters| !voters.is_empty());
             Changed::Voters(member, voters)
         }
-        Copying::Lines | Copying::Rebuilt | Copying::Not => return Err(unexpected()),
+        Copying::Lines | Copying::Everywhere | Copying::Rebuilt | Copying::Not => return Err(unexpected()),
     };
     Ok(Change {
         noted: (captured, times),

@@ -7,6 +7,7 @@ mod budget;
 mod caching;
 mod damage;
 mod deletion;
+mod erasures;
 mod errors;
 mod events;
 mod expiry;

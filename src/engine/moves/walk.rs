@@ -108,7 +108,7 @@ impl Walk {
             let is_copied = match kind.copying() {
                 Copying::Members => kind != Kind::Derived || self.complete.contains(&name),
                 Copying::Whole | Copying::Merged => true,
-                Copying::Lines | Copying::Rebuilt | Copying::Not => false,
+                Copying::Lines | Copying::Everywhere | Copying::Rebuilt | Copying::Not => false,
             };
             if !is_copied || !self.known.insert(name.clone()) {
                 continue;

@@ -22,7 +22,7 @@ use crate::store::reply::{Reply, bytes_of, require, unknown_code};
 
 /// Takes the result of an event apart: its record, or a list that begins with one of [`results`].
 pub(super) fn answer(board: &Board, plan: &Plan, result: Value) -> Result<Answer, StoreError> {
-    let outcome = |record: Bytes| Ok(remembered(board, plan, &record)?.outcome);
+    let outcome = |record: Bytes| remembered(board, plan, &record).map(|known| known.outcome);
     if !matches!(result, Value::Array(_)) {
         return Ok(Answer::Taken(outcome(bytes_of(result)?)?, Vec::new()));
     }

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
-use standings::domain::ids::BoardId;
+use standings::domain::ids::{BoardId, MemberId};
 use standings::domain::series::Track;
 use standings::domain::time::Timestamp;
 use standings::service::check::Report;
@@ -22,7 +22,7 @@ use super::answers::{
 use super::cases::{Amount, Batch, Case, Detail, MEMBERS, NewEvent, Pick, Sending, Step, Time};
 use super::naive::{Board, Event, Model, SCORE_MAX, Unit, Verdict, Window, utc};
 use super::reads::{ask, queries};
-use crate::harness::jobs::{Moves, Purge, Rollover, SETTLE_ALL, Sweep};
+use crate::harness::jobs::{Erasures, Moves, Purge, Rollover, SETTLE_ALL, Sweep};
 use crate::harness::random::Random;
 use crate::harness::redis::{Reply, eventually};
 use crate::harness::{Client, Instance, World, break_off, keys};
@@ -305,6 +305,20 @@ impl Game<'_> {
                     .await;
                 done.map_err(|error| error.to_string())
             }
+            Step::Erase {
+                instance,
+                board,
+                member,
+                forgotten,
+            } => self.erase(*instance, *board, *member, *forgotten).await,
+            Step::Forget { instance } => {
+                let instance = pick(*instance, self.world.instances.len());
+                self.log
+                    .push(format!("instance {instance} removes what was erased"));
+                let service = &self.world.instances[instance].service;
+                let done = service.engine.run(&Erasures).await;
+                done.map_err(|error| error.to_string())
+            }
             Step::Settle { instance } => {
                 let instance = pick(*instance, self.world.instances.len());
                 self.log.push(format!("instance {instance} settles"));
@@ -370,6 +384,52 @@ impl Game<'_> {
             Step::Kill { server, during } => self.kill(*server, during.as_ref()).await,
             Step::Read { count } => self.read_some(*count).await,
         }
+    }
+
+    /// Erases a member, whole or half-way.
+    async fn erase(
+        &mut self,
+        instance: Pick,
+        board: Pick,
+        member: Pick,
+        forgotten: Option<usize>,
+    ) -> Result<(), String> {
+        const KEYS: u32 = 2;
+        // Each erasure of a member has an instant of its own.
+        self.set_clock(self.now + 1);
+        let member = MEMBERS[pick(member, self.members)];
+        let instance = pick(instance, self.world.instances.len());
+        let Instance {
+            service, client, ..
+        } = &self.world.instances[instance];
+        let board = pick(board, self.boards.len());
+        let (id, model) = &mut self.boards[board];
+        self.log.push(format!(
+            "instance {instance} erases {member:?} on {id}, {forgotten:?}"
+        ));
+        model.erase(member, self.now);
+        let Some(steps) = forgotten else {
+            let encoded = utf8_percent_encode(member, NON_ALPHANUMERIC);
+            let path = format!("/v1/boards/{id}/members/{encoded}");
+            let answer = client.delete(&path).await;
+            return expect_equal(&path, &answer.status, &StatusCode::NO_CONTENT);
+        };
+        let (id, member) = (
+            BoardId::parse(id).unwrap(),
+            MemberId::parse(member).unwrap(),
+        );
+        let store = &service.engine.store;
+        let half_way = async {
+            let number = store.begin_erasure(&id).await?;
+            service.engine.erase(&id, &member, number).await?;
+            let live = service.engine.board(&id).await?;
+            let shard = &live.shards()[live.shard_of(&member)];
+            for _ in 0..steps {
+                store.forget(shard, &member, KEYS).await?;
+            }
+            Ok::<_, standings::engine::Error>(())
+        };
+        half_way.await.map_err(|error| error.to_string())
     }
 
     /// Asks for another number of shards of a board that has several. What has one shard stays so, since more can be asked
