@@ -47,13 +47,14 @@ local layout, names = args.layout, {}
 local standings = open_standings(layout, names)
 local PERIODS = TARGET + layout.width
 
-local board = call('HMGET', BOARD, 'version', 'moving', 'erased')
+local board = call('HMGET', BOARD, 'version', 'moving', 'hides', 'erased')
 if board[1] ~= args.version then return {'STALE'} end
+if board[3] then open_hides(board[3], REGISTRY) end
 -- This script writes only to standings that are not complete. Those are not copied, so nothing is captured.
 if board[2] then start_capture_of_drops(board[2]) end
 
 -- Erased members of whom something may be left: they are not listed.
-local erasing = board[3] and beside_registry(REGISTRY, KIND_ERASING)
+local erasing = board[4] and beside_registry(REGISTRY, KIND_ERASING)
 
 -- The standing of the period that lies `back` periods before the newest.
 local function period(back)

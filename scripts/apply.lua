@@ -22,7 +22,7 @@
 --   An event that takes from the log of a quota, or reports ranks, writes before the script looks at the next events. This
 --   shows only if the call is broken off.
 --
--- KEYS[1]  board      hash: `version`, `used`, `moving` (src/store/keys.rs has the form of every key)
+-- KEYS[1]  board      hash: `version`, `used`, `moving`, `hides`, `erased` (src/store/keys.rs has the form of every key)
 -- KEYS[2]  registry   set: names of the keys that the board's data lies in
 -- KEYS[3…] in any order, named by their index in ARGV[1]: standings (`layout.width` keys each), states of
 --          derived series (string, see lib/derived.lua), turnouts (hash, HyperLogLog), remembered event ids (string)
@@ -80,7 +80,8 @@
 --   {REFUSED}            refused as the caller said
 --   {OUT_OF_RANGE, code} a score of this window would pass the bound
 --   {NO_HISTORY}         a derived standing is not there, and no history was sent: nothing done, send the history
---   {NO_STANDING, code}  ranks were asked for in a derived standing that is not complete: nothing done, complete it
+--   {NO_STANDING, code}  ranks were asked for in a derived standing that is not complete, or in a standing whose hidden
+--                        list is behind (lib/hidden.lua): nothing done, complete it
 --   {NO_QUOTA, quota, ms}   this quota is used up; when a sliding window would take the event, text, 0: unknown
 --   {VOID}               the event's reservation is void: nothing done, reserve again
 --   {ERASED, instant}    refused: the event does not lie after the last erasure of its member, at this instant: a tie key of
@@ -109,11 +110,12 @@ local is_sum, score_max = update == 'sum', args.score_max
 -- If `is_sum` is false some layouts keep times all the same, but no answer depends on them.
 local shows_times = layout.prefixed or update == 'last_greatest' or update == 'last_least'
 
-local board = call('HMGET', BOARD, 'version', 'used', 'moving', 'erased')
+local board = call('HMGET', BOARD, 'version', 'used', 'moving', 'hides', 'erased')
 if board[1] ~= args.version then return {'STALE'} end
+if board[4] then open_hides(board[4], REGISTRY) end
 if board[3] then start_capture(board[3]) end
 -- The last erasures of the members, by their numbers.
-local erasures = board[4] and load_erasures(REGISTRY, board[4], args.names) or {}
+local erasures = board[5] and load_erasures(REGISTRY, board[5], args.names) or {}
 invariant(#ids == #members and #details == #members, 'the columns are of one length')
 
 local standings = open_standings(layout, args.names)
@@ -472,12 +474,20 @@ local function evaluate_absent(absent, e, m)
   end
 end
 
+-- The code of a window that is to be reported and whose hidden list is behind.
+local function behind_of(targets)
+  for _, target in ipairs(targets) do
+    if target.is_reported and not is_list_current(target.standing) then return target.code end
+  end
+end
+
 -- Computes the result of the event in its targets, and checks that everything to be reported is there. Changes nothing.
 -- Returns an answer, or nil and whether anything changes.
 local function evaluate(e, m, route)
   local beyond, is_changed = compute(route.targets, e, m)
   if beyond then return {OUT_OF_RANGE, beyond} end
-  if route.unranked and details[e] == WITH_RANKS then return {NO_STANDING, route.unranked} end
+  local unranked = details[e] == WITH_RANKS and (route.unranked or hides and behind_of(route.targets))
+  if unranked then return {NO_STANDING, unranked} end
   local answer = route.absent and evaluate_absent(route.absent, e, m)
   if answer then return answer end
   if refusals[e] == UNLESS_BEYOND then return {REFUSED} end
@@ -494,6 +504,18 @@ local function charge(e)
   return nil, remaining
 end
 
+-- The rank of a member that is stored with this score and time; 0 if it is hidden, or behind the last that is listed.
+local function rank_of(standing, m, score, time)
+  local text = number_text(score)
+  if ranking ~= 'ordinal' and layout.keep == 0 and not hidden_entries(standing) then
+    return count_ahead(standing, ranking, text) + 1
+  end
+  local position = position_of_entry(standing, text, zmember(standing, m, time))
+  invariant(position ~= -1 or layout.keep > 0, 'a listed member is in its sorted set')
+  if not position or position < 0 then return 0 end
+  return ranking == 'ordinal' and position + 1 or count_ahead(standing, ranking, text) + 1
+end
+
 -- The rank of a member in each target that is reported, as it is stored; 0 if the member is not listed.
 local function ranks_of(targets, m)
   flush_standings()
@@ -501,7 +523,7 @@ local function ranks_of(targets, m)
   for index, target in ipairs(targets) do
     local standing = target.standing
     local score = standing.score[m]
-    ranks[index] = target.is_reported and score and rank_of(standing, ranking, m, score, standing.time[m]) or 0
+    ranks[index] = target.is_reported and score and rank_of(standing, m, score, standing.time[m]) or 0
   end
   return ranks
 end
@@ -517,7 +539,8 @@ end
 
 -- Changes the standings and turnouts in memory, and makes the reports.
 local function write(e, m, route)
-  if erasures[m] then return_hide(hides_of(BOARD, REGISTRY), erasures[m], args.names[m]) end
+  local erasure, id = erasures[m], args.names[m]
+  if erasure and erasure.hide ~= '' then hides.marks[id] = return_hide(BOARD, REGISTRY, erasure, id) end
   local targets, reports = route.targets, details[e] ~= STATUS_ALONE
   field_count, has_wide = 0, false
   if reports and route.absent then report_absent(route.absent, e, m) end

@@ -63,7 +63,7 @@ local function reply_with(phase, cursor, is_whole)
 end
 
 local function unlink_all()
-  call('UNLINK', unpack(keys_of(standing)))
+  unlink_standing(standing)
 end
 
 -- A part of a derived standing that can't be mended is removed: then check_sums.lua finds it missing.

@@ -27,9 +27,10 @@ require_slot(HEAD)
 local args = cmsgpack.unpack(ARGV[1])
 local member, layout = args.member, args.layout
 
-local head = call('HMGET', HEAD, 'version', 'moving')
+local head = call('HMGET', HEAD, 'version', 'moving', 'hides')
 if head[1] ~= args.version then return {'STALE'} end
 if head[2] then start_capture(head[2]) end
+if head[3] then open_hides(head[3], REGISTRY) end
 
 local ERASING = beside_registry(REGISTRY, KIND_ERASING)
 local cursor = call('HGET', ERASING, member)
@@ -49,10 +50,9 @@ local function leave(kind, zset)
   set(standing, 1, false)
   flush(standing)
   if count_members(standing) > 0 then return end
-  local keys = keys_of(standing)
-  call('UNLINK', unpack(keys))
+  unlink_standing(standing)
   -- The keys of a derived standing stay in the registry for as long as its state names them.
-  if kind ~= KIND_DERIVED then call('SREM', REGISTRY, unpack(keys)) end
+  if kind ~= KIND_DERIVED then call('SREM', REGISTRY, unpack(keys_of(standing))) end
 end
 
 local prefix_length, suffix = #REGISTRY - #KIND_REGISTRY, SEPARATOR .. member

@@ -29,10 +29,11 @@ local layout, scores = args.layout, args.scores
 local names = args.names
 local standings = open_standings(layout, names)
 
-local board = call('HMGET', BOARD, 'version', 'moving', 'erased')
+local board = call('HMGET', BOARD, 'version', 'moving', 'hides', 'erased')
 if board[1] ~= args.version then return {'STALE'} end
+if board[3] then open_hides(board[3], REGISTRY) end
 if board[2] then start_capture(board[2]) end
-local erasures = board[3] and load_erasures(REGISTRY, board[3], names) or {}
+local erasures = board[4] and load_erasures(REGISTRY, board[4], names) or {}
 for m, erasure in pairs(erasures) do
   if erasure.is_pending then return {'ERASING', m} end
 end
@@ -78,7 +79,8 @@ for place = SCORES + layout.width, #KEYS do
 end
 
 for m, erasure in pairs(erasures) do
-  if scores[m] then return_hide(hides_of(BOARD, REGISTRY), erasure, names[m]) end
+  local id = names[m]
+  if scores[m] and erasure.hide ~= '' then hides.marks[id] = return_hide(BOARD, REGISTRY, erasure, id) end
 end
 for _, change in ipairs(changes) do
   local entry, standing, m, score, time = unpack(change, 1, 5)

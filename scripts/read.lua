@@ -8,7 +8,10 @@
 -- Names in capitals are in src/store/protocol.rs.
 -- ARGV[1]  MessagePack of a map:
 --   version, layout, ranking   as in apply.lua
---   standings   list of {standing, state (0 if it isn't derived), start (ms, of its newest period)}
+--   standings   list of {standing, state (0 if it isn't derived), start (ms, of its newest period), 1 if it shows hidden
+--               members too, otherwise 0}
+--   followed    a number of a hide: hidden lists that have followed the hides up to it are new enough. Absent: they have to
+--               be up to date
 --   queries     list of
 --     {PAGE, index in `standings`, offset, count, member (id, or false)}               a page
 --     {BETWEEN, index in `standings`, first, last (scores, or false), offset, count, member (id, or false)}
@@ -31,6 +34,8 @@
 -- Reply: {'STALE'} (another version; on a replica also another process, or a key is missing), or {'OK', an answer to each
 -- query}:
 --   {INCOMPLETE, start}   a standing that the query needs is not complete
+--   {UNLISTED, 1 if that is the one before, otherwise 0}   the hidden list of a standing that the query needs is behind
+--                         (lib/hidden.lua)
 --   page     {total, rank of the first entry, entries, {} (no member) or {rank, score, sorted-set member}}
 --   between, around, percentile   the same, and {…, position of the first entry, number of entries in the range}
 --   member   {total} (no member), or
@@ -41,7 +46,7 @@
 --   spread   {total, number of entries, positions, entries}
 --   slice    {total, number of entries ahead of the mark, position of the first, entries}
 --   positions {total, positions}
--- Entries are a flat list of sorted-set members and scores. Scores and sums are text. A member behind the last that is
+-- Hidden members are left out everywhere (lib/visible.lua). Entries are a flat list of sorted-set members and scores. Scores and sums are text. A member behind the last that is
 -- listed has the rank 0.
 --
 -- Example: the first page, with bob's own entry, of a board with ties by member:
@@ -65,38 +70,45 @@ local function is_whole()
   return call('EXISTS', registry) == 1
 end
 
-if call('HGET', KEYS[1], 'version') ~= args.version then return {'STALE'} end
+local head = call('HMGET', KEYS[1], 'version', 'hides')
+if head[1] ~= args.version then return {'STALE'} end
 if ARGV[2] and not (ARGV[2] == process_id() and is_whole()) then return {'STALE'} end
+if head[2] then open_hides(head[2], nil, args.followed) end
 
--- Opens the standings; `is_missing` marks a derived standing that is not complete.
-local opened, standings = open_standings(layout, {}), {}
+-- Opens the standings. `is_missing` marks a derived standing that is not complete; `is_behind` one whose hidden list is not.
+local seen, everybody, standings = open_standings(layout, {}), open_standings(layout, {}), {}
 for index, described in ipairs(args.standings) do
-  local first, state, start = unpack(described)
-  local standing = standing_at(opened, first)
+  local first, state, start, shows_hidden = unpack(described)
+  local standing = standing_at(shows_hidden == 1 and everybody or seen, first)
   if state > 0 then
     local entry = entry_at(derived_entries(KEYS[state]), start)
     standing.is_missing = not (entry and entry.done)
   end
+  if hides and shows_hidden ~= 1 then standing.is_behind = not is_list_current(standing) end
   standing.start = start
   standings[index] = standing
 end
 
-local function total_of(standing)
-  standing.count = standing.count or count_members(standing)
-  return standing.count
+-- What an answer says of a standing that can't be read; nil if it can be. `is_before`: that of the period before.
+local function obstacle(standing, is_of_before)
+  if standing.is_missing then return {INCOMPLETE, number_text(standing.start)} end
+  if standing.is_behind then return {UNLISTED, is_of_before and 1 or 0} end
 end
 
--- score (text), position (from 0, -1: behind the last that is listed), sorted-set member; nil where it is no member.
+-- score (text), position (-1: behind the last that is listed), sorted-set member; nil where it is no member, or hidden.
 local function find(standing, id)
+  local score, member = nil, id
   if layout.hashed then
     local packed = call('HGET', standing.hash, id)
     if not packed then return nil end
-    local member = layout.prefixed and string.sub(packed, 1, 6) .. id or id
-    return number_text(struct.unpack('>d', packed, 7)), call('ZRANK', standing.zset, member) or -1, member
+    if layout.prefixed then member = string.sub(packed, 1, 6) .. id end
+    score = number_text(struct.unpack('>d', packed, 7))
+  else
+    score = call('ZSCORE', standing.zset, id)
+    if not score then return nil end
   end
-  local position = call('ZRANK', standing.zset, id)
-  if not position then return nil end
-  return call('ZSCORE', standing.zset, id), position, id
+  local position = position_of_entry(standing, score, member)
+  if position then return score, position, member end
 end
 
 -- The rank of an entry at this position with this score.
@@ -108,7 +120,7 @@ end
 
 -- A part of the list: the rank of its first entry, 0 if it is empty, and the entries.
 local function part(standing, from, to)
-  local entries = call('ZRANGE', standing.zset, from, to, 'WITHSCORES')
+  local entries = entries_of(standing, from, to)
   if #entries == 0 then return 0, entries end
   return rank_at(standing, from, entries[2]), entries
 end
@@ -128,28 +140,27 @@ end
 -- A page that begins at this position and ends before `stop` at the latest; of a list of so many entries.
 local function selected(standing, offset, stop, count, id, listed)
   count = math.min(count, stop - offset)
-  if count < 1 then offset, count = call('ZCARD', standing.zset), 1 end
+  if count < 1 then offset, count = listed_of(standing), 1 end
   local page = answers[PAGE](standing, offset, count, id)
   page[5], page[6] = offset, listed
   return page
 end
 
 answers[BETWEEN] = function(standing, first, last, offset, count, id)
-  local start = first and call('ZCOUNT', standing.zset, '-inf', '(' .. number_text(first)) or 0
-  local stop = last and call('ZCOUNT', standing.zset, '-inf', number_text(last)) or call('ZCARD', standing.zset)
+  local start = first and position_of(standing, number_text(first)) or 0
+  local stop = last and position_of(standing, number_text(last + 1)) or listed_of(standing)
   return selected(standing, start + offset, stop, count, id, math.max(0, stop - start))
 end
 
 answers[AROUND] = function(standing, score, ahead, count, id)
-  local position = call('ZCOUNT', standing.zset, '-inf', '(' .. number_text(score))
-  local listed = call('ZCARD', standing.zset)
+  local position, listed = position_of(standing, number_text(score)), listed_of(standing)
   return selected(standing, math.max(0, position - ahead), listed, count, id, listed)
 end
 
 answers[PERCENTILE] = function(standing, thousandths)
   local others = math.max(0, total_of(standing) - 1)
   local offset = others - math.ceil(thousandths * others / 100000)
-  local listed = call('ZCARD', standing.zset)
+  local listed = listed_of(standing)
   return selected(standing, offset, listed, 1, false, listed)
 end
 
@@ -159,13 +170,15 @@ answers[MEMBER] = function(standing, id, around, before)
   local previous = {}
   if before > 0 then
     local standing_before = standings[before]
-    if standing_before.is_missing then return {INCOMPLETE, number_text(standing_before.start)} end
+    local of_before = obstacle(standing_before, true)
+    if of_before then return of_before end
     local old_score, old_position = find(standing_before, id)
     if old_score then previous = {rank_at(standing_before, old_position, old_score), old_score} end
   end
   if position < 0 then
-    local from = math.max(0, call('ZCARD', standing.zset) - around)
-    local first_rank, entries = part(standing, from, -1)
+    local listed = listed_of(standing)
+    local from = math.max(0, listed - around)
+    local first_rank, entries = part(standing, from, listed - 1)
     return {total_of(standing), position, from, first_rank, entries, previous, score, member}
   end
   local from = math.max(0, position - around)
@@ -186,7 +199,8 @@ answers[AMOUNTS] = function(standing, counts)
   local high, low, events = 0, 0, 0
   if layout.summed then
     local stored = call('HMGET', standing.total, 'high', 'low')
-    high, low = stored[1] or 0, stored[2] or 0
+    local hidden = hidden_entries(standing) or {high = 0, low = 0}
+    high, low = (stored[1] or 0) - hidden.high, (stored[2] or 0) - hidden.low
   end
   for _, index in ipairs(counts) do
     for _, count in ipairs(call('HVALS', KEYS[index])) do events = events + count end
@@ -194,41 +208,19 @@ answers[AMOUNTS] = function(standing, counts)
   return {total_of(standing), number_text(high), number_text(low), number_text(events)}
 end
 
--- Whether the bytes of one text sort before those of another, as Redis sorts them.
-local function is_before(one, other)
-  for index = 1, math.min(#one, #other) do
-    local byte, other_byte = string.byte(one, index), string.byte(other, index)
-    if byte ~= other_byte then return byte < other_byte end
-  end
-  return #one < #other
-end
-
--- How many entries are ahead of a mark. Among equal scores the script uses a binary search.
-local function position_of(standing, mark)
+-- How many entries are ahead of a mark.
+local function position_of_mark(standing, mark)
   local score, time, id = number_text(mark[1]), mark[2], mark[3]
-  local low = call('ZCOUNT', standing.zset, '-inf', '(' .. score)
-  if id == '' then return low end
-  local member = layout.prefixed and struct.pack('>I6', time) .. id or id
-  local own = call('ZRANK', standing.zset, member)
-  if own and own >= low then return own end
-  local high = low + call('ZCOUNT', standing.zset, score, score)
-  while low < high do
-    local middle = math.floor((low + high) / 2)
-    if is_before(call('ZRANGE', standing.zset, middle, middle)[1], member) then
-      low = middle + 1
-    else
-      high = middle
-    end
-  end
-  return low
+  if id == '' then return position_of(standing, score) end
+  return position_of(standing, score, layout.prefixed and struct.pack('>I6', time) .. id or id)
 end
 
 answers[SPREAD] = function(standing, from, to, count)
-  local listed = call('ZCARD', standing.zset)
+  local listed = listed_of(standing)
   to = math.min(to, listed)
   local step, positions, entries = math.max(1, math.ceil((to - from) / count)), {}, {}
   for position = from + math.floor(step / 2), to - 1, step do
-    local entry = call('ZRANGE', standing.zset, position, position, 'WITHSCORES')
+    local entry = entries_of(standing, position, position)
     positions[#positions + 1] = position
     entries[#entries + 1], entries[#entries + 2] = entry[1], entry[2]
   end
@@ -236,28 +228,24 @@ answers[SPREAD] = function(standing, from, to, count)
 end
 
 answers[SLICE] = function(standing, mark, before, count)
-  local position = position_of(standing, mark)
+  local position = position_of_mark(standing, mark)
   local from = math.max(0, position - before)
   local entries = {}
   if position + count > from then
-    entries = call('ZRANGE', standing.zset, from, position + count - 1, 'WITHSCORES')
+    entries = entries_of(standing, from, position + count - 1)
   end
   return {total_of(standing), position, from, entries}
 end
 
 answers[POSITIONS] = function(standing, marks)
   local positions = {}
-  for index, mark in ipairs(marks) do positions[index] = position_of(standing, mark) end
+  for index, mark in ipairs(marks) do positions[index] = position_of_mark(standing, mark) end
   return {total_of(standing), positions}
 end
 
 local reply = {'OK'}
 for index, query in ipairs(args.queries) do
   local standing = standings[query[2]]
-  if standing.is_missing then
-    reply[index + 1] = {INCOMPLETE, number_text(standing.start)}
-  else
-    reply[index + 1] = answers[query[1]](standing, unpack(query, 3))
-  end
+  reply[index + 1] = obstacle(standing) or answers[query[1]](standing, unpack(query, 3))
 end
 return reply

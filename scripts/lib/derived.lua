@@ -35,6 +35,6 @@ local function entry_at(entries, start)
 end
 
 local function drop_entry(entry)
-  call('UNLINK', unpack(keys_of(entry)))
+  unlink_standing(entry)
   capture_drop(entry.zset)
 end

@@ -50,11 +50,18 @@ local function keep_hide(registry, erasure, hide)
   store_erasure(registry, erasure)
 end
 
--- Gives a member that has data again the hide back that lies with its erasure.
-local function return_hide(hides, erasure, member)
-  if erasure.hide == '' then return end
-  set_hide(hides, member, erasure.hide)
-  keep_hide(hides.registry, erasure, '')
+-- Gives a member that has data again the hide back that lies with its erasure. Returns the number of its line in the journal.
+local function return_hide(head, registry, erasure, member)
+  local own = hides_of(head, registry)
+  set_hide(own, member, erasure.hide)
+  keep_hide(registry, erasure, '')
+  return tonumber(redis.call('ZSCORE', own.journal, member))
+end
+
+-- Whether of two lines of one member this is the later one.
+local function is_later_line(erasure, other)
+  if erasure.number ~= other.number then return erasure.number > other.number end
+  return erasure.changes > other.changes
 end
 
 -- The erasures of the members among these who were erased, by their numbers, with `name` and `is_pending`: whether something

@@ -24,3 +24,8 @@ end
 local function beside_registry(registry, kind)
   return string.sub(registry, 1, -1 - #KIND_REGISTRY) .. kind
 end
+
+-- The hidden list of the standing with this sorted set, the scores that only hidden members bear, and their state.
+local function hidden_keys_of(zset)
+  return {zset .. ':' .. KIND_HIDDEN_LIST, zset .. ':' .. KIND_HIDDEN_SCORES, zset .. ':' .. KIND_HIDDEN_STATE}
+end

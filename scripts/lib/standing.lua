@@ -1,5 +1,5 @@
 -- lib/standing.lua: reading and changing the members of a standing, many at a time.
--- Uses: lib/capture.lua
+-- Uses: lib/keys.lua, lib/capture.lua
 --
 -- A standing is one to four keys, by the board's layout (src/domain/series.rs, `Layout`):
 --   zset   sorted set: score -> member. Scores are integers, negated on boards where the greatest is first,
@@ -30,11 +30,16 @@
 --   time[m]        where it is listed and the layout is hashed
 --   old_score[m], old_time[m]   the same as they are stored
 --   touched        numbers of members that may have to be flushed
+--   hidden         its hidden list, once that was looked at (lib/hidden.lua)
 
 -- What the two parts of a total are split at: 2^32.
 local LOW = 4294967296
 
 local call = redis.call
+
+-- What a script knows of the shard's hides, and what keeps the hidden list of a standing right when its entries change
+-- (lib/hidden.lua). No script looks further where nobody was ever hidden.
+local hides, follow_changes
 
 -- Breaks the script off with the name of the invariant, if it does not hold. What the script has written stays.
 local function invariant(holds, name)
@@ -80,13 +85,21 @@ local function standing_at(standings, first)
   return standing
 end
 
--- The keys of a standing, in a list.
+-- The keys of a standing, in a list; with those of its hidden list where members were hidden.
 local function keys_of(standing)
   local keys = {standing.zset}
   keys[#keys + 1] = standing.hash
   keys[#keys + 1] = standing.dense
   keys[#keys + 1] = standing.total
+  if hides then
+    for _, key in ipairs(hidden_keys_of(standing.zset)) do keys[#keys + 1] = key end
+  end
   return keys
+end
+
+local function unlink_standing(standing)
+  call('UNLINK', unpack(keys_of(standing)))
+  call('UNLINK', unpack(hidden_keys_of(standing.zset)))
 end
 
 -- A score as Redis reads it; the default conversion of Lua keeps 14 digits only.
@@ -198,6 +211,7 @@ local function flush(standing)
   local gone, scored, packed, gone_ids = {}, {}, {}, {}
   local distinct, unlisted, added = {}, {}, 0
   local high, low, count, pack_member = 0, 0, 0, struct.pack
+  local changes = hides and {}
   for _, m in ipairs(standing.touched) do
     local score, time, old_score, old_time = scores[m], times[m], old_scores[m], old_times[m]
     if old_score and (not score or (prefixed and time ~= old_time)) then
@@ -227,7 +241,10 @@ local function flush(standing)
       -- Each difference by itself is exact.
       low = low + ((score or 0) - new_high * LOW) - ((old_score or 0) - old_high * LOW)
     end
-    if score ~= old_score or time ~= old_time then capture(standing.kind, standing.zset, names[m]) end
+    if score ~= old_score or time ~= old_time then
+      capture(standing.kind, standing.zset, names[m])
+      if changes then changes[#changes + 1] = {m, old_score, old_time, score, time} end
+    end
     old_scores[m], old_times[m] = score, time
   end
   standing.touched = {}
@@ -241,23 +258,6 @@ local function flush(standing)
   local is_new = added > 0 and count_members(standing) == added
   if high ~= 0 or low ~= 0 or (is_new and layout.summed) then add_to_total(standing, high, low) end
   if added < 0 and layout.summed and count_members(standing) == 0 then call('UNLINK', standing.total) end
+  if changes then follow_changes(standing, changes, is_new) end
   return is_new
-end
-
--- How many entries, or distinct scores, are ahead of all that have this score. `ranking`: 'competition', 'dense'.
-local function count_ahead(standing, ranking, score_text)
-  local zset = ranking == 'dense' and standing.dense or standing.zset
-  return call('ZCOUNT', zset, '-inf', '(' .. score_text)
-end
-
--- The rank of a member that is stored with this score and time; 0 if it is behind the last that is listed.
-local function rank_of(standing, ranking, m, score, time)
-  local keep = standing.layout.keep
-  if ranking == 'ordinal' or keep > 0 then
-    local position = call('ZRANK', standing.zset, zmember(standing, m, time))
-    invariant(position or keep > 0, 'a listed member is in its sorted set')
-    if not position then return 0 end
-    if ranking == 'ordinal' then return position + 1 end
-  end
-  return count_ahead(standing, ranking, number_text(score)) + 1
 end

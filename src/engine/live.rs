@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::applier::Applier;
 use super::batcher::Batcher;
+use super::hidden::Listing;
 use super::reader::{Reading, Size};
 use super::recall::FormerShards;
 use super::reservations::LiveHome;
@@ -37,6 +38,7 @@ pub struct LiveShard {
     /// The shard.
     pub shard: Shard,
     pub(crate) applier: Arc<Batcher<Applier>>,
+    pub(crate) listing: Arc<Batcher<Listing>>,
     reading: OfEachSize,
     reading_bounded: OfEachSize,
 }
@@ -82,6 +84,10 @@ impl LiveShard {
         };
         Self {
             applier: Batcher::new(Applier {
+                store: Arc::clone(store),
+                shard: shard.clone(),
+            }),
+            listing: Batcher::new(Listing {
                 store: Arc::clone(store),
                 shard: shard.clone(),
             }),

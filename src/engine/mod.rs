@@ -12,6 +12,7 @@ pub mod boards;
 pub mod erasures;
 pub mod error;
 pub mod events;
+pub mod hidden;
 pub mod jobs;
 pub mod keyring;
 pub mod left_behind;

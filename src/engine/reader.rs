@@ -13,7 +13,7 @@ use super::batcher::{SMALL_COST_US_MAX, Work};
 use super::{Engine, Error, LiveBoard, LiveShard};
 use crate::domain::series::Series;
 use crate::domain::shard::Shard;
-use crate::store::standings::{Answer, Query};
+use crate::store::standings::{Answer, Query, Sight};
 use crate::store::{Dated, Freshness, Store, StoreError, Versioned};
 
 /// For how long the queries of one call may keep Redis busy, in microseconds.
@@ -98,9 +98,9 @@ impl Work for Reading {
                 })
             })
             .collect();
-        let read = self
-            .store
-            .read_standings(&self.shard, &distinct, self.freshness);
+        let read =
+            self.store
+                .read_standings(&self.shard, &distinct, Sight::Visible, self.freshness);
         match read.await {
             Ok(Dated { value, as_of }) => {
                 let of_job = |index: usize| match &value {
@@ -121,6 +121,7 @@ pub(crate) struct Reader<'a> {
     pub(crate) live: &'a LiveBoard,
     freshness: Mutex<Freshness>,
     size: Size,
+    sight: Sight,
     as_of: Mutex<Option<Instant>>,
 }
 
@@ -131,6 +132,7 @@ impl<'a> Reader<'a> {
             live,
             freshness: Mutex::new(freshness),
             size: Size::default(),
+            sight: Sight::default(),
             as_of: Mutex::default(),
         }
     }
@@ -138,6 +140,11 @@ impl<'a> Reader<'a> {
     /// The same for a request that reads so much.
     pub(crate) fn of_size(self, size: Size) -> Self {
         Self { size, ..self }
+    }
+
+    /// The same for a request that sees the entries of these members.
+    pub(crate) fn with_sight(self, sight: Sight) -> Self {
+        Self { sight, ..self }
     }
 
     /// All that was acknowledged by then is in what was read; `None`: all that was before the request.
@@ -159,10 +166,21 @@ impl<'a> Reader<'a> {
         series: Series,
         query: Query,
     ) -> Result<T, ReadError> {
-        let freshness = *self.freshness.lock();
-        let answer = shard.reading(freshness, self.size).submit(query).await;
         let fault = || StoreError::Unexpected("a read without its answer".into());
-        let Dated { value, as_of } = answer.ok_or_else(fault)??;
+        let Dated { value, as_of } = match self.sight {
+            Sight::Visible => {
+                let freshness = *self.freshness.lock();
+                let answer = shard.reading(freshness, self.size).submit(query).await;
+                let answer = answer.ok_or_else(fault)??;
+                match answer.value {
+                    Versioned::Current(Answer::Unlisted(_)) => {
+                        Box::pin(self.without_hidden(shard, answer)).await?
+                    }
+                    _ => answer,
+                }
+            }
+            sight => self.ask_alone(shard, query, sight).await?,
+        };
         match value {
             Versioned::Current(Answer::Incomplete(start_ms)) => {
                 let completed = self.engine.complete_from(&shard.shard, series, start_ms);
@@ -176,5 +194,45 @@ impl<'a> Reader<'a> {
             Versioned::Stale => self.engine.reload(&shard.shard.id).await?,
         }
         Err(ReadError::Retry)
+    }
+
+    /// An answer as it is, unless a hidden list was behind: then this brings the list up to date and asks again. Later hides
+    /// do not matter to that question, so it has to be asked once for each standing of the query.
+    async fn without_hidden(
+        &self,
+        shard: &LiveShard,
+        mut answer: Dated<Versioned<Answer>>,
+    ) -> Result<Dated<Versioned<Answer>>, ReadError> {
+        let mut known_to = None;
+        while let Versioned::Current(Answer::Unlisted(unlisted)) = answer.value {
+            let (standing, query) = *unlisted;
+            let followed = self.engine.follow_hides(shard, standing).await?;
+            let number = *known_to.get_or_insert(followed.ok_or(ReadError::Retry)?);
+            let sight = Sight::HiddenUpTo(number);
+            answer = self.ask_alone(shard, query, sight).await?;
+        }
+        Ok(answer)
+    }
+
+    /// Asks one query by itself.
+    async fn ask_alone(
+        &self,
+        shard: &LiveShard,
+        query: Query,
+        sight: Sight,
+    ) -> Result<Dated<Versioned<Answer>>, ReadError> {
+        let (store, queries) = (&self.engine.store, [query]);
+        let read = store.read_standings(&shard.shard, &queries, sight, Freshness::Current);
+        let Dated { value, as_of } = read.await?;
+        let value = match value {
+            Versioned::Current(mut answers) => match answers.pop() {
+                Some(answer) => Versioned::Current(answer),
+                None => {
+                    return Err(StoreError::Unexpected("a read without its answer".into()).into());
+                }
+            },
+            Versioned::Stale => Versioned::Stale,
+        };
+        Ok(Dated { value, as_of })
     }
 }

@@ -29,7 +29,7 @@ use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard, reservations};
 use crate::domain::event::{Detail, Rejection};
 use crate::domain::ids::BoardId;
 use crate::domain::plan::Route;
-use crate::domain::series::Track;
+use crate::domain::series::{Standing, Track};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::store::events::{Answer, Ready};
@@ -358,8 +358,11 @@ impl Engine {
         for obstacle in obstacles() {
             if let Obstacle::IncompleteStanding(window, at) = obstacle {
                 let series = live.board.series(window, Track::Shown);
+                let period = live.board.calendar.containing(window.unit(), at);
                 for shard in &live.shards {
                     self.complete_from(&shard.shard, series, at.ms()).await?;
+                    self.follow_hides(shard, Standing { series, period })
+                        .await?;
                 }
             }
         }

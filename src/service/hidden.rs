@@ -74,8 +74,8 @@ impl Service {
         for _ in 0..ATTEMPTS_MAX {
             let live = self.engine.live_board(id).await?;
             // One more than wanted tells whether there is a next part.
-            let parts = (0..live.shards.len());
-            let parts = parts.map(|shard| self.part_of(&live, shard, after, count + 1));
+            let parts =
+                (0..live.shards.len()).map(|shard| self.part_of(&live, shard, after, count + 1));
             let parts = try_join_all(parts).await?;
             if let Some(parts) = parts.into_iter().collect::<Option<Vec<_>>>() {
                 return Ok(FoundHidden::of_parts(parts, count));

@@ -15,7 +15,7 @@ use crate::engine::merge::Merged;
 use crate::engine::reader::{ReadError, Reader};
 use crate::engine::{ATTEMPTS_MAX, LiveBoard};
 use crate::store::initial::{CALL_MEMBERS_MAX, Initialized};
-use crate::store::standings::{Entry, Mark};
+use crate::store::standings::{Entry, Mark, Sight};
 use crate::store::{Freshness, Versioned};
 
 /// The most members of one request.
@@ -111,7 +111,9 @@ impl Service {
                 Some(cursor) => behind(&live.board, cursor)?,
                 None => Mark::FIRST,
             };
-            let reader = Reader::new(&self.engine, &live, Freshness::Current);
+            // Whoever may set initial scores sees those of hidden members too.
+            let reader =
+                Reader::new(&self.engine, &live, Freshness::Current).with_sight(Sight::Everybody);
             let list = Merged::new(&reader, live.board.initial_scores());
             // One more than wanted tells whether there is a next part.
             let read = Box::pin(list.list_from(&begin, count as u64 + 1)).await;

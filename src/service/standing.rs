@@ -13,7 +13,7 @@ use crate::domain::time::Timestamp;
 use crate::engine::reader::{ReadError, Reader, Size};
 use crate::engine::{ATTEMPTS_MAX, LiveBoard};
 use crate::store::Freshness;
-use crate::store::standings::{Entry, Page};
+use crate::store::standings::{Entry, Page, Sight};
 use crate::store::voters::Voters;
 
 /// Which standing is read, and how.
@@ -31,6 +31,8 @@ pub struct StandingRequest {
     pub freshness: Freshness,
     /// How much the request reads that this is a part of.
     pub size: Size,
+    /// Whose entries it sees.
+    pub sight: Sight,
 }
 
 /// A kind of read: a page, a member, …
@@ -110,7 +112,9 @@ impl Service {
                 live: &live,
                 target: &target,
                 now,
-                reader: Reader::new(&self.engine, &live, request.freshness).of_size(request.size),
+                reader: Reader::new(&self.engine, &live, request.freshness)
+                    .of_size(request.size)
+                    .with_sight(request.sight),
             };
             match view.read(&attempt).await {
                 Ok(found) => {

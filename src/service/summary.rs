@@ -14,6 +14,7 @@ use crate::domain::series::Track;
 use crate::engine::reader::Size;
 use crate::engine::{ATTEMPTS_MAX, LiveBoard};
 use crate::store::Freshness;
+use crate::store::standings::Sight;
 
 /// What a frontend needs to know of a board.
 #[derive(Clone, Debug)]
@@ -45,6 +46,7 @@ impl Service {
                 track: Track::default(),
                 freshness,
                 size: Size::Small,
+                sight: Sight::Visible,
             });
             let requests: Vec<StandingRequest> = requests.collect();
             let read = requests.iter().map(|request| self.read(request, &view));

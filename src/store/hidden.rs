@@ -3,17 +3,21 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::args::pack;
+use super::args::{LayoutArgs, pack};
 use super::dispatch::Store;
 use super::reply::{Reply, unknown_code};
 use super::{StoreError, Versioned, keys, script};
 use crate::domain::hide::{HIDDEN_MAX, Hide, Reason};
 use crate::domain::ids::MemberId;
+use crate::domain::series::Standing;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 
 /// How many hides one call reads at the most.
 pub const HIDES_READ_MAX: usize = 1_000;
+
+/// How many lines of the journal one call follows: about a millisecond of Redis.
+const LINES_MAX: u32 = 300;
 
 /// What became of a hide.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -53,6 +57,13 @@ struct HiddenArgs<'a> {
     members: Option<Vec<&'a str>>,
     after: &'a str,
     count: usize,
+}
+
+#[derive(Serialize)]
+struct ListArgs {
+    version: String,
+    layout: LayoutArgs,
+    lines: u32,
 }
 
 /// A hide as `scripts/lib/hides.lua` describes it.
@@ -149,6 +160,31 @@ impl Store {
         let keys = keys::head_and_registry(shard);
         let reply = self.write(shard, &script::HIDE, keys, vec![pack(args)?]);
         Reply::versioned(reply.await?)
+    }
+
+    /// Makes the hidden list of a standing follow the hides by a bounded step. Returns the number of the hide that it follows
+    /// up to when it is up to date; `None` if more steps are needed.
+    pub async fn follow_hides(
+        &self,
+        shard: &Shard,
+        standing: &Standing,
+    ) -> Result<Versioned<Option<u64>>, StoreError> {
+        let args = ListArgs {
+            version: shard.version(),
+            layout: LayoutArgs::new(shard),
+            lines: LINES_MAX,
+        };
+        let mut keys = keys::head_and_registry(shard);
+        keys.extend(keys::standing(shard, standing));
+        let reply = self.derive(shard, &script::HIDDEN_LIST, keys, vec![pack(&args)?]);
+        let Versioned::Current((code, mut reply)) = Reply::versioned(reply.await?)? else {
+            return Ok(Versioned::Stale);
+        };
+        Ok(Versioned::Current(match code.as_str() {
+            "DONE" => Some(reply.count()?),
+            "MORE" => None,
+            other => return unknown_code(other),
+        }))
     }
 
     /// The hide of a member of this shard, if it is hidden.

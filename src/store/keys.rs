@@ -300,6 +300,11 @@ pub fn part(zset: &str, kind: Kind) -> String {
     format!("{zset}:{}", kind.code())
 }
 
+/// The keys of the hidden list of the standing with this sorted set.
+pub fn hidden_parts(zset: &str) -> [String; 3] {
+    [Kind::HiddenList, Kind::HiddenScores, Kind::HiddenState].map(|kind| part(zset, kind))
+}
+
 /// A change that was captured in a shard, taken apart (`scripts/lib/capture.lua`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Captured<'a> {

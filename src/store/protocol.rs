@@ -120,6 +120,8 @@ groups! {
         PERCENTILE: u8 = 10;
         /// What an answer begins with where a standing is not complete. Otherwise: the number of members.
         INCOMPLETE: i64 = -1;
+        /// What an answer begins with where the hidden list of a standing is behind. Then: whether that is the one before.
+        UNLISTED: i64 = -2;
     }
 
     /// What the result of a reservation begins with, in `reserve.lua`.

@@ -60,6 +60,8 @@ pub struct Change {
 pub enum Changed {
     /// A member of a standing.
     Member(StoredMember),
+    /// The line of a member, or of another name; `None` if it has none.
+    Line(String, Option<Bytes>),
     /// What was counted, by the tags of those who have.
     Counts(Vec<(String, i64)>),
     /// Voters, or those of this member; `None` if there are none.
@@ -146,6 +148,7 @@ struct CopyInArgs {
     generation: String,
     lease: u64,
     layout: LayoutArgs,
+    lines: Vec<(&'static str, String, usize)>,
     standings: Vec<MembersArgs>,
     turnouts: Vec<(usize, i64, String, i64)>,
     voters: Vec<(usize, i64, usize)>,
@@ -165,6 +168,7 @@ impl<'a> CopyIn<'a> {
                 generation: shard.generation.to_string(),
                 lease,
                 layout: LayoutArgs::new(shard),
+                lines: Vec::new(),
                 standings: Vec::new(),
                 turnouts: Vec::new(),
                 voters: Vec::new(),
@@ -189,6 +193,13 @@ impl<'a> CopyIn<'a> {
     fn string(&mut self, string: Bytes) -> usize {
         self.strings.push(string);
         self.strings.len() + 1
+    }
+
+    /// A line of a kind, by the member that it is about or another name; `None` if there is none.
+    pub fn line(&mut self, kind: Kind, name: String, line: Option<Bytes>) {
+        let place = line.map_or(0, |line| self.string(line));
+        self.entries += 1;
+        self.args.lines.push((kind.code(), name, place));
     }
 
     /// Members of the standing of this kind with this sorted set.
@@ -240,11 +251,17 @@ impl<'a> CopyIn<'a> {
 
     /// A standing that is not to be there.
     pub fn drop_standing(&mut self, zset: String) {
-        for key in keys::of_sorted_set(zset, self.shard.layout()) {
-            let place = self.key(key);
-            self.entries += 1;
-            self.args.dropped.push(place);
+        let hidden = keys::hidden_parts(&zset);
+        for key in keys::of_sorted_set(zset, self.shard.layout()).chain(hidden) {
+            self.drop_key(key);
         }
+    }
+
+    /// A key that is not to be there.
+    pub fn drop_key(&mut self, key: String) {
+        let place = self.key(key);
+        self.entries += 1;
+        self.args.dropped.push(place);
     }
 }
 
@@ -394,6 +411,20 @@ impl Store {
         Ok((cursor, members))
     }
 
+    /// A part of the lines that a hash has of members, and the cursor of the next, `0` at the end.
+    pub async fn scan_lines(
+        &self,
+        key: String,
+        cursor: &str,
+    ) -> Result<(String, Vec<(String, Bytes)>), StoreError> {
+        let (cursor, mut flat) = self.scan("HSCAN", key, cursor).await?;
+        let mut lines = Vec::new();
+        while !flat.is_empty() {
+            lines.push((flat.text()?, flat.bytes()?));
+        }
+        Ok((cursor, lines))
+    }
+
     /// What has changed in a shard: how much in all, and how `count` of it, at the most [`CHANGES_MAX`], are now. Stale if
     /// nothing is noted there any more: the board was deleted, or its move has ended.
     pub async fn changes(
@@ -510,7 +541,11 @@ fn change(mut reply: Reply) -> Result<Change, StoreError> {
             let voters = Some(reply.bytes()?).filter(|voters| !voters.is_empty());
             Changed::Voters(member, voters)
         }
-        Copying::Lines | Copying::Everywhere | Copying::Rebuilt | Copying::Not => return Err(unexpected()),
+        Copying::Lines | Copying::Everywhere => {
+            let line = Some(reply.bytes()?).filter(|line| !line.is_empty());
+            Changed::Line(member.ok_or_else(unexpected)?, line)
+        }
+        Copying::Rebuilt | Copying::Not => return Err(unexpected()),
     };
     Ok(Change {
         noted: (captured, times),

@@ -70,12 +70,12 @@ macro_rules! scripts {
 
 scripts! {
     /// Carries out the plans of many events.
-    APPLY = "apply", "#!lua", ["slot", "keys", "capture", "hides", "erasures", "standing", "derived", "quota"]
+    APPLY = "apply", "#!lua", ["slot", "keys", "capture", "hides", "erasures", "standing", "derived", "hidden", "follow", "visible", "quota"]
         with [results, details, refusals, flags, record, bounds];
     /// Takes a derived standing a step nearer to complete.
-    ADVANCE = "advance", "#!lua", ["slot", "keys", "process", "cursor", "members", "capture", "standing", "derived"];
+    ADVANCE = "advance", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "standing", "derived", "hidden", "follow"];
     /// Sets initial scores.
-    INITIAL = "initial", "#!lua", ["slot", "keys", "capture", "hides", "erasures", "standing", "derived"] with [bounds];
+    INITIAL = "initial", "#!lua", ["slot", "keys", "capture", "hides", "erasures", "standing", "derived", "hidden", "follow"] with [bounds];
     /// Hides a member, or brings it back.
     HIDE = "hide", "#!lua", ["slot", "keys", "capture", "hides", "erasures"];
     /// Reads who is hidden.
@@ -83,11 +83,13 @@ scripts! {
     /// Erases a member.
     ERASE = "erase", "#!lua flags=allow-oom", ["slot", "keys", "capture", "hides", "erasures"];
     /// Removes a part of what an erased member has left.
-    FORGET = "forget", "#!lua flags=allow-oom", ["slot", "keys", "process", "cursor", "capture", "hides", "standing"];
+    FORGET = "forget", "#!lua flags=allow-oom", ["slot", "keys", "process", "cursor", "capture", "standing", "hidden", "follow"];
     /// Reads who was erased.
     ERASURES = "erasures", "#!lua flags=no-writes", ["keys", "capture", "hides", "erasures"];
+    /// Makes the hidden list of a standing follow the hides.
+    HIDDEN_LIST = "hidden_list", "#!lua", ["slot", "keys", "capture", "standing", "hidden", "follow"];
     /// Reads pages, members, subsets and amounts.
-    READ = "read", "#!lua flags=no-writes", ["process", "capture", "standing", "derived"] with [queries];
+    READ = "read", "#!lua flags=no-writes", ["process", "keys", "capture", "standing", "derived", "hidden", "visible"] with [queries];
     /// Counts distinct voters.
     VOTERS = "voters", "#!lua flags=allow-oom", [];
     /// Merges the voters of a shard.
@@ -95,9 +97,9 @@ scripts! {
     /// Counts the distinct voters of several shards.
     UNION = "union", "#!lua flags=allow-oom", [];
     /// Reads what was taken of quotas.
-    QUOTAS = "quotas", "#!lua flags=no-writes", ["capture", "standing", "quota"];
+    QUOTAS = "quotas", "#!lua flags=no-writes", ["keys", "capture", "standing", "quota"];
     /// Reserves what events would take of quotas.
-    RESERVE = "reserve", "#!lua", ["capture", "standing", "quota"] with [reservations];
+    RESERVE = "reserve", "#!lua", ["keys", "capture", "standing", "quota"] with [reservations];
     /// Keeps what was reserved, or gives it back.
     SETTLE = "settle", "#!lua flags=allow-oom", ["slot"];
     /// Reads which reservations are open.
@@ -119,7 +121,7 @@ scripts! {
     /// Tells what has changed in a shard.
     CHANGES = "changes", "#!lua", ["slot", "generation", "keys", "capture", "standing"];
     /// Takes over data from other shards.
-    COPY_IN = "copy_in", "#!lua", ["slot", "capture", "standing"];
+    COPY_IN = "copy_in", "#!lua", ["slot", "keys", "capture", "hides", "erasures", "standing", "hidden", "follow"];
     /// Tells what a former shard remembers.
     RECALL = "recall", "#!lua", [] with [results, record];
     /// Takes a definition away.
@@ -141,17 +143,17 @@ scripts! {
     /// Unlinks what deleted boards have left among a server's keys.
     SWEEP = "sweep", "#!lua flags=allow-oom,allow-cross-slot-keys", ["process", "cursor"];
     /// Looks whether the keys of a standing agree.
-    CHECK = "check", "#!lua flags=no-writes", ["process", "cursor", "capture", "standing", "derived", "check"] with [bounds];
+    CHECK = "check", "#!lua flags=no-writes", ["process", "cursor", "keys", "capture", "standing", "derived", "hidden", "check"] with [bounds];
     /// The same, and mends it.
-    MEND = "check", "#!lua", ["process", "cursor", "capture", "standing", "derived", "check"] with [bounds];
+    MEND = "check", "#!lua", ["process", "cursor", "keys", "capture", "standing", "derived", "hidden", "check"] with [bounds];
     /// Looks whether the state of a derived series can be read.
-    CHECK_STATE = "check_state", "#!lua flags=no-writes", ["capture", "standing", "derived", "check"] with [bounds];
+    CHECK_STATE = "check_state", "#!lua flags=no-writes", ["keys", "capture", "standing", "derived", "check"] with [bounds];
     /// The same, and mends it.
-    MEND_STATE = "check_state", "#!lua", ["capture", "standing", "derived", "check"] with [bounds];
+    MEND_STATE = "check_state", "#!lua", ["keys", "capture", "standing", "derived", "check"] with [bounds];
     /// Looks whether a standing is what others say.
-    CHECK_SUMS = "check_sums", "#!lua flags=no-writes", ["process", "cursor", "members", "capture", "standing", "derived", "check"] with [bounds];
+    CHECK_SUMS = "check_sums", "#!lua flags=no-writes", ["process", "cursor", "members", "keys", "capture", "standing", "derived", "check"] with [bounds];
     /// The same, and mends it.
-    MEND_SUMS = "check_sums", "#!lua", ["process", "cursor", "members", "capture", "standing", "derived", "check"] with [bounds];
+    MEND_SUMS = "check_sums", "#!lua", ["process", "cursor", "members", "keys", "capture", "standing", "derived", "check"] with [bounds];
     /// Looks whether keys are in their registry.
     CHECK_KEYS = "check_keys", "#!lua flags=no-writes", [];
     /// The same, and puts them in.

@@ -327,6 +327,20 @@ pub enum Query {
 }
 
 impl Query {
+    /// Its standing, or that of the period before.
+    fn standing(&self, is_of_before: bool) -> Option<Standing> {
+        match self {
+            Self::Member { previous, .. } if is_of_before => *previous,
+            Self::Page { standing, .. }
+            | Self::Member { standing, .. }
+            | Self::Subset { standing, .. }
+            | Self::Amounts { standing, .. }
+            | Self::Spread { standing, .. }
+            | Self::Slice { standing, .. }
+            | Self::Positions { standing, .. } => Some(*standing),
+        }
+    }
+
     /// About how long it keeps Redis busy, in microseconds.
     pub fn cost_us(&self) -> usize {
         let count = match self {
@@ -340,6 +354,18 @@ impl Query {
         };
         10 + usize::try_from(count).unwrap_or(usize::MAX / 2)
     }
+}
+
+/// Whose entries a read sees.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub enum Sight {
+    /// All but those of members who are hidden.
+    #[default]
+    Visible,
+    /// All but those of members who were hidden up to the line of the journal with this number, or later.
+    HiddenUpTo(u64),
+    /// Those of all members.
+    Everybody,
 }
 
 /// The answer to a [`Query`] of the same name. Its copies share what is large.
@@ -361,6 +387,8 @@ pub enum Answer {
     Positions(Arc<[u64]>),
     /// The derived standing whose newest period begins here, in milliseconds, has to be completed.
     Incomplete(i64),
+    /// The hidden list of this standing, which this query needs, is behind.
+    Unlisted(Box<(Standing, Query)>),
 }
 
 /// Takes an [`Answer`] of one kind apart; the error is that it is of another kind.
@@ -395,9 +423,14 @@ struct ReadArgs<'a> {
     version: String,
     layout: LayoutArgs,
     ranking: &'static str,
-    standings: Vec<(usize, usize, i64)>,
+    standings: Vec<StandingArgs>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    followed: Option<u64>,
     queries: Vec<QueryArgs<'a>>,
 }
+
+/// A standing: the index of its first key, that of its state, where it begins, and 1 if it shows hidden members too.
+type StandingArgs = (usize, usize, i64, u8);
 
 #[derive(Serialize)]
 #[serde(untagged)]
@@ -441,8 +474,9 @@ enum MemberArg<'a> {
 struct Encoder<'a> {
     shard: &'a Shard,
     keys: Vec<String>,
-    standings: Vec<(usize, usize, i64)>,
+    standings: Vec<StandingArgs>,
     indexes: HashMap<Standing, usize>,
+    sight: Sight,
 }
 
 impl Encoder<'_> {
@@ -458,7 +492,8 @@ impl Encoder<'_> {
         } else {
             (0, 0)
         };
-        self.standings.push((first, state, start));
+        let shows_hidden = u8::from(self.sight == Sight::Everybody);
+        self.standings.push((first, state, start, shows_hidden));
         self.indexes.insert(*standing, self.standings.len());
         self.standings.len()
     }
@@ -560,6 +595,7 @@ impl Store {
         &self,
         shard: &Shard,
         queries: &[Query],
+        sight: Sight,
         freshness: Freshness,
     ) -> Result<Dated<Versioned<Vec<Answer>>>, StoreError> {
         let mut encoder = Encoder {
@@ -567,6 +603,7 @@ impl Store {
             keys: vec![keys::head(shard.tag())],
             standings: Vec::new(),
             indexes: HashMap::new(),
+            sight,
         };
         let asked = queries.iter().map(|query| encoder.query(query)).collect();
         let args = ReadArgs {
@@ -574,6 +611,10 @@ impl Store {
             layout: LayoutArgs::new(shard),
             ranking: ranking_name(shard),
             standings: encoder.standings,
+            followed: match sight {
+                Sight::HiddenUpTo(number) => Some(number),
+                Sight::Visible | Sight::Everybody => None,
+            },
             queries: asked,
         };
         let (mut keys, args) = (encoder.keys, pack(&args)?);
@@ -612,7 +653,8 @@ fn answers(
 
 /// Whether these are answers to all of the queries, so that nothing has to be done first: a replica can't.
 fn is_complete(answers: &Versioned<Vec<Answer>>) -> bool {
-    let is_missing = |answer: &Answer| matches!(answer, Answer::Incomplete(_));
+    let is_missing =
+        |answer: &Answer| matches!(answer, Answer::Incomplete(_) | Answer::Unlisted(_));
     match answers {
         Versioned::Current(answers) => !answers.iter().any(is_missing),
         Versioned::Stale => false,
@@ -623,6 +665,13 @@ fn answer(board: &Board, query: &Query, reply: &mut Reply) -> Result<Answer, Sto
     let total = reply.integer()?;
     if total == queries::INCOMPLETE {
         return Ok(Answer::Incomplete(reply.integer()?));
+    }
+    if total == queries::UNLISTED {
+        let is_of_before = reply.integer()? == 1;
+        let standing = query.standing(is_of_before);
+        let needed = "a query has the standing whose hidden list it needs";
+        let standing = require(standing, needed)?;
+        return Ok(Answer::Unlisted(Box::new((standing, query.clone()))));
     }
     let total = require(u64::try_from(total).ok(), "a total is not negative")?;
     Ok(match query {

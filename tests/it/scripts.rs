@@ -457,7 +457,7 @@ async fn a_replica_reads_only_as_the_process_that_is_meant_and_where_no_key_is_m
     let process = info.lines().find_map(|line| line.strip_prefix("run_id:"));
     let process = process.unwrap().trim();
     let args = pack(
-        &json!({"version": "1-1", "layout": layout(), "ranking": "ordinal", "standings": [[2, 0, 0]], "queries": [[1, 1, 0, 10, false]]}),
+        &json!({"version": "1-1", "layout": layout(), "ranking": "ordinal", "standings": [[2, 0, 0, 0]], "queries": [[1, 1, 0, 10, false]]}),
     );
     let code = async |process: &str| {
         let keys = ["st:{b}", DAY, "st:{b}:1:keys"];
@@ -917,7 +917,7 @@ async fn what_changes_while_a_shard_is_copied_is_noted_and_taken_over() {
         let keys = [head, "st:{b:2:0:1}:1:keys", "st:{b:2:0:1}:1:scratch", day];
         let args = pack(&json!({
             "generation": "1", "lease": lease, "layout": layout(), "turnouts": [], "voters": [], "states": [],
-            "dropped": [], "standings": [[4, 0, false, ["ann"], [score], [0]]]}));
+            "dropped": [], "hides": [], "standings": [[4, 0, false, ["ann"], [score], [0]]]}));
         run(&redis, &script::COPY_IN, &keys, &[&args]).await
     };
     assert_eq!(
@@ -986,7 +986,7 @@ async fn of_every_kind_that_is_copied_changes_can_be_read() {
         )
         .await;
         match kind.copying() {
-            Copying::Members | Copying::Whole | Copying::Merged => {
+            Copying::Members | Copying::Lines | Copying::Whole | Copying::Merged => {
                 assert_eq!(told.list()[2].list()[0].text(), change, "{kind:?}");
             }
             Copying::Lines | Copying::Everywhere | Copying::Rebuilt | Copying::Not => {

@@ -20,7 +20,7 @@ pub(super) struct Walk {
     known: HashSet<String>,
     /// The sorted sets of the derived standings that were complete at its beginning.
     complete: HashSet<String>,
-    /// The standings of the last part of the registry that are still to be copied.
+    /// What is still to be copied part by part: lines, and the standings of the last part of the registry.
     standings: Vec<(Kind, String)>,
     /// The cursor of the next part of the registry; `None` once there is none.
     registry: Option<String>,
@@ -44,13 +44,18 @@ impl Walk {
             let done = entries.iter().filter(|entry| entry.done);
             complete.extend(done.map(|entry| entry.zset().to_owned()));
         }
+        // Lines come before entries, the hides first.
+        let lines = [Kind::Erasing, Kind::Erased, Kind::Hides];
+        let lines = lines.map(|kind| (kind, keys::single(&old, kind)));
+        let lines = lines.into_iter().filter(|(_, key)| !known.contains_key(key));
+        let lines = lines.collect();
         Ok(Self {
             old,
             cursors,
             is_fresh: false,
             known: known.into_keys().collect(),
             complete,
-            standings: Vec::new(),
+            standings: lines,
             registry: Some("0".to_owned()),
         })
     }
@@ -79,7 +84,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Copies a part of a standing, the next of its cursor.
+    /// Copies a part of a standing, or of lines, the next of its cursor.
     async fn copy_part(&mut self, copier: &Copier, kind: Kind, zset: String) -> Result<(), Stop> {
         let cursor = self.cursors.get(&zset).map_or("0", String::as_str);
         let next = copier.copy_part(&self.old, kind, &zset, cursor).await?;

@@ -23,6 +23,7 @@ use crate::service::percentile::PercentileView;
 use crate::service::standing::StandingRequest;
 use crate::service::subset::{SUBSET_MAX, SubsetView};
 use crate::store::Freshness;
+use crate::store::standings::Sight;
 
 /// How many decimals a percentile may have.
 const PERCENTILE_DECIMALS: u64 = 3;
@@ -211,6 +212,7 @@ pub(super) fn standing_request(
         track: caller.track(is_raw)?,
         freshness,
         size: Size::Small,
+        sight: Sight::Visible,
     })
 }
 

@@ -1,0 +1,125 @@
+-- lib/follow.lua: keeping the hidden list of a standing right when its entries change (lib/hidden.lua).
+-- Uses: lib/standing.lua, lib/hidden.lua
+--
+-- For each member with a line in the journal `flush` takes the old entry out of the list, and puts the new one in if the
+-- member is hidden. So a list that is behind the journal may have an entry too early. It never has one that its member does
+-- not have any more, since a member that was brought back keeps its line until no list is behind that line.
+
+local function is_hide(number)
+  return number and number % 2 == 1
+end
+
+-- Loads the numbers of the last lines of these members.
+local function load_marks(ids)
+  local missing, marks = {}, hides.marks
+  for _, id in ipairs(ids) do
+    if marks[id] == nil then missing[#missing + 1] = id end
+  end
+  if #missing == 0 then return end
+  for index, number in ipairs(call('ZMSCORE', hides.journal, unpack(missing))) do
+    marks[missing[index]] = number and tonumber(number)
+  end
+end
+
+-- Lets keys that may be new expire with their standing.
+local function keep_with(standing, ...)
+  call('SADD', hides.registry, ...)
+  local expires = call('PEXPIRETIME', standing.zset)
+  if expires <= 0 then return end
+  for _, key in ipairs({...}) do call('PEXPIREAT', key, number_text(expires)) end
+end
+
+-- Adds the scores, if there are any, to the sum of the hidden ones, or takes them off (-1).
+local function add_to_sum(hidden, scores, sign)
+  for _, score in ipairs(scores) do
+    if score then
+      local high = math.floor(score / LOW)
+      hidden.high, hidden.low = hidden.high + sign * high, hidden.low + sign * (score - high * LOW)
+    end
+  end
+end
+
+local function remove_entries(standing, hidden, members)
+  if #members == 0 or hidden.count == 0 then return end
+  if standing.layout.summed then add_to_sum(hidden, call('ZMSCORE', hidden.list, unpack(members)), -1) end
+  hidden.count = hidden.count - call('ZREM', hidden.list, unpack(members))
+end
+
+local function add_entries(standing, hidden, members, scores)
+  if #members == 0 then return end
+  if standing.layout.summed then
+    add_to_sum(hidden, call('ZMSCORE', hidden.list, unpack(members)), -1)
+    add_to_sum(hidden, scores, 1)
+  end
+  local pairs_of = {}
+  for index, member in ipairs(members) do
+    pairs_of[2 * index - 1], pairs_of[2 * index] = number_text(scores[index]), member
+  end
+  local was_empty = hidden.count == 0
+  hidden.count = hidden.count + call('ZADD', hidden.list, unpack(pairs_of))
+  if was_empty then keep_with(standing, hidden.list) end
+end
+
+-- Notes which of these scores (the keys of a table) only hidden members bear.
+local function follow_scores(standing, hidden, scores)
+  local added = 0
+  for score in pairs(scores) do
+    local text = number_text(score)
+    local borne = call('ZCOUNT', standing.zset, text, text)
+    if borne > 0 and call('ZCOUNT', hidden.list, text, text) >= borne then
+      added = added + call('ZADD', hidden.scores, text, text)
+    else
+      call('ZREM', hidden.scores, text)
+    end
+  end
+  if added > 0 then keep_with(standing, hidden.scores) end
+  hidden.distinct = call('ZCARD', hidden.scores)
+end
+
+-- Begins a list anew, which follows the journal up to this line.
+local function begin_list(standing, number)
+  local hidden = hidden_of(standing)
+  call('UNLINK', hidden.list, hidden.scores)
+  hidden.number, hidden.count, hidden.distinct, hidden.high, hidden.low = number, 0, 0, 0, 0
+end
+
+local function store_list(standing)
+  local hidden, layout = standing.hidden, standing.layout
+  local is_new = call('HSET', hidden.state, 'number', number_text(hidden.number), 'count', number_text(hidden.count)) > 0
+  if layout.dense then call('HSET', hidden.state, 'distinct', number_text(hidden.distinct)) end
+  if layout.summed then call('HSET', hidden.state, 'high', number_text(hidden.high), 'low', number_text(hidden.low)) end
+  if is_new then keep_with(standing, hidden.state) end
+end
+
+-- Changes a list: members of the sorted set that are gone; members that are added, with their scores; and the scores whose
+-- bearers may have changed.
+local function change_list(standing, gone, added, scores, touched)
+  local hidden = hidden_of(standing)
+  local was_empty = hidden.count == 0
+  remove_entries(standing, hidden, gone)
+  add_entries(standing, hidden, added, scores)
+  local concerns = not (was_empty and hidden.count == 0)
+  if concerns and standing.layout.dense then follow_scores(standing, hidden, touched) end
+  return concerns
+end
+
+-- What `flush` calls: each change is {member, old score, old time, score, time}.
+follow_changes = function(standing, changes, is_new)
+  if is_new then begin_list(standing, hides.number) end
+  if not hidden_of(standing).number then return end
+  local ids, names = {}, standing.names
+  for index, change in ipairs(changes) do ids[index] = names[change[1]] end
+  load_marks(ids)
+  local gone, added, scores, touched = {}, {}, {}, {}
+  for index, change in ipairs(changes) do
+    local m, old_score, old_time, score, time = unpack(change, 1, 5)
+    local mark = hides.marks[ids[index]]
+    if mark and old_score then gone[#gone + 1] = zmember(standing, m, old_time) end
+    if is_hide(mark) and score then
+      added[#added + 1], scores[#scores + 1] = zmember(standing, m, time), score
+    end
+    if old_score then touched[old_score] = true end
+    if score then touched[score] = true end
+  end
+  if change_list(standing, gone, added, scores, touched) or is_new then store_list(standing) end
+end
