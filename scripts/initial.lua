@@ -14,7 +14,7 @@
 --   time       a tie key, that of all initial scores
 --
 -- Reply: {'STALE'} | {'OK', how many members have an initial score} | {'OUT_OF_RANGE', place in `names`} |
---   {'ERASING', place in `names`}: something is left of the member, who was erased: nothing done, remove it (forget.lua)
+--   {'ERASING'} something may be left of erased members: nothing done, remove it (forget.lua)
 --
 -- Example: 120 points for ann on a board with `initial: ["day"]`, ties by member:
 --   KEYS  st:{b}  st:{b}:1:keys  st:{b}:1:i:initial-scores:all  st:{b}:1:state:initial-day
@@ -34,9 +34,7 @@ if board[1] ~= args.version then return {'STALE'} end
 if board[3] then open_hides(board[3], REGISTRY) end
 if board[2] then start_capture(board[2]) end
 local erasures = board[4] and load_erasures(REGISTRY, board[4], names) or {}
-for m, erasure in pairs(erasures) do
-  if erasure.is_pending then return {'ERASING', m} end
-end
+if board[4] and call('EXISTS', beside_registry(REGISTRY, KIND_ERASING)) == 1 then return {'ERASING'} end
 
 local members = {}
 for m = 1, #names do members[m] = m end

@@ -11,7 +11,6 @@ use super::jobs::{Job, JobKind, Progress};
 use super::{ATTEMPTS_MAX, Engine, Error};
 use crate::domain::erasure::Erasure;
 use crate::domain::ids::{BoardId, MemberId};
-use crate::domain::shard::Shard;
 use crate::store::boards::Begun;
 use crate::store::erasures::FORGET_KEYS;
 use crate::store::{StoreError, Versioned};
@@ -43,19 +42,54 @@ impl Engine {
 
     /// Removes all that an erased member has left on a board.
     pub(crate) async fn forget(&self, id: &BoardId, member: &MemberId) -> Result<(), Error> {
-        let begun = Instant::now();
-        let time_max = self.store.timeouts.times(FORGET_TIME_MAX);
-        while begun.elapsed() < time_max {
+        let step = async || {
             let live = self.live_board(id).await?;
             let shard = &live.shard_of(member).shard;
             match self.store.forget(shard, member, FORGET_KEYS).await? {
-                Versioned::Current(true) => {}
-                Versioned::Current(false) => return Ok(()),
-                Versioned::Stale => self.reload(id).await?,
+                Versioned::Current(is_left) => Ok(is_left),
+                Versioned::Stale => self.reload(id).await.map(|()| true),
+            }
+        };
+        self.repeat(id, step).await
+    }
+
+    /// Removes all that erased members have left on a board.
+    pub(crate) async fn forget_all(&self, id: &BoardId) -> Result<(), Error> {
+        self.repeat(id, async || self.forget_some(id).await).await
+    }
+
+    /// Takes steps of a removal until nothing is left.
+    async fn repeat(
+        &self,
+        id: &BoardId,
+        step: impl AsyncFn() -> Result<bool, Error>,
+    ) -> Result<(), Error> {
+        let begun = Instant::now();
+        let time_max = self.store.timeouts.times(FORGET_TIME_MAX);
+        while begun.elapsed() < time_max {
+            if !step().await? {
+                return Ok(());
             }
         }
-        let message = format!("an erased member of board {id} is still being removed");
+        let message = format!("erased members of board {id} are still being removed");
         Err(StoreError::Unavailable(message).into())
+    }
+
+    /// Removes a bounded part of what erased members have left on a board. Returns whether there may be more.
+    async fn forget_some(&self, id: &BoardId) -> Result<bool, Error> {
+        let live = self.live_board(id).await?;
+        let mut is_left = false;
+        for shard in live.shards.iter().map(|live| &live.shard) {
+            let Versioned::Current(erasing) = self.store.erasing(shard).await? else {
+                self.reload(id).await?;
+                return Ok(true);
+            };
+            if let Some(member) = erasing.first() {
+                self.store.forget(shard, member, FORGET_KEYS).await?;
+                is_left = true;
+            }
+        }
+        Ok(is_left)
     }
 }
 
@@ -88,16 +122,10 @@ impl Job for Erasures {
     }
 
     async fn step(&self, engine: &Engine, noted: &mut Noted) -> Result<Progress, Error> {
-        let is_left = match engine.live_board(&noted.id).await {
-            Ok(live) => {
-                let shards = live.shards.iter().map(|live| &live.shard);
-                engine.forget_some(shards).await?
-            }
-            Err(Error::BoardNotFound(_)) => false,
+        match engine.forget_some(&noted.id).await {
+            Ok(true) => return Ok(Progress::More),
+            Ok(false) | Err(Error::BoardNotFound(_)) => {}
             Err(error) => return Err(error),
-        };
-        if is_left {
-            return Ok(Progress::More);
         }
         for begun in &noted.begun {
             // The call that erases the member may be under way.
@@ -106,23 +134,5 @@ impl Job for Erasures {
             }
         }
         Ok(Progress::Done)
-    }
-}
-
-impl Engine {
-    /// Removes a bounded part of what erased members have left in these shards. Returns whether there may be more.
-    async fn forget_some(&self, shards: impl Iterator<Item = &Shard>) -> Result<bool, Error> {
-        let mut is_left = false;
-        for shard in shards {
-            let Versioned::Current(erasing) = self.store.erasing(shard).await? else {
-                self.reload(&shard.id).await?;
-                return Ok(true);
-            };
-            if let Some(member) = erasing.first() {
-                self.store.forget(shard, member, FORGET_KEYS).await?;
-                is_left = true;
-            }
-        }
-        Ok(is_left)
     }
 }

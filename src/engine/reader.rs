@@ -186,6 +186,7 @@ impl<'a> Reader<'a> {
                 let completed = self.engine.complete_from(&shard.shard, series, start_ms);
                 completed.await?;
             }
+            Versioned::Current(Answer::Erasing) => self.engine.forget_all(&shard.shard.id).await?,
             Versioned::Current(answer) => {
                 let mut oldest = self.as_of.lock();
                 *oldest = oldest.into_iter().chain(as_of).min();

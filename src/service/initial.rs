@@ -76,11 +76,9 @@ impl Service {
             let some = part(scores, call);
             match self.engine.store.set_initial(shard, some).await? {
                 Versioned::Current(Initialized::Done(members)) => (count, call) = (members, call + 1),
-                Versioned::Current(Initialized::Erasing(index)) => {
-                    // The call is made again when nothing is left of the member.
-                    if let Some((member, _)) = some.get(index) {
-                        self.engine.forget(&shard.id, member).await?;
-                    }
+                // The call is made again when nothing is left.
+                Versioned::Current(Initialized::Erasing) => {
+                    self.engine.forget_all(&shard.id).await?;
                 }
                 Versioned::Current(Initialized::OutOfRange(index)) => {
                     let beyond = some.get(index).map(|(member, _)| {

@@ -32,8 +32,8 @@ pub enum Initialized {
     Done(u64),
     /// Nothing was changed: with this one of the members a standing would pass the bound of scores.
     OutOfRange(usize),
-    /// Nothing was changed: something is left of this one of the members, who was erased.
-    Erasing(usize),
+    /// Nothing was changed: something may be left of erased members.
+    Erasing,
 }
 
 impl Store {
@@ -68,7 +68,7 @@ impl Store {
         Ok(Versioned::Current(match code.as_str() {
             "OK" => Initialized::Done(reply.count()?),
             "OUT_OF_RANGE" => Initialized::OutOfRange(reply.index()?),
-            "ERASING" => Initialized::Erasing(reply.index()?),
+            "ERASING" => Initialized::Erasing,
             other => return unknown_code(other),
         }))
     }

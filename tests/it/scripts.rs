@@ -986,10 +986,14 @@ async fn of_every_kind_that_is_copied_changes_can_be_read() {
         )
         .await;
         match kind.copying() {
-            Copying::Members | Copying::Lines | Copying::Whole | Copying::Merged => {
+            Copying::Members
+            | Copying::Lines
+            | Copying::Everywhere
+            | Copying::Whole
+            | Copying::Merged => {
                 assert_eq!(told.list()[2].list()[0].text(), change, "{kind:?}");
             }
-            Copying::Lines | Copying::Everywhere | Copying::Rebuilt | Copying::Not => {
+            Copying::Rebuilt | Copying::Not => {
                 let is_refused = matches!(&told, Reply::Error(text) if text.contains("every kind that is captured is copied"));
                 assert!(is_refused, "{kind:?}: {told:?}");
             }
