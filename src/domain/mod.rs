@@ -20,6 +20,7 @@ pub mod score;
 pub mod secret;
 pub mod series;
 pub mod shard;
+pub mod task;
 pub mod ties;
 pub mod time;
 pub mod weight;

@@ -25,7 +25,7 @@ use crate::store::reshard::RETIRED;
 
 /// How many definitions are read side by side.
 const LOADS_MAX: usize = 64;
-/// How long events and reads wait for a board that is just going to other shards.
+/// How long events and reads wait for a board that is just going to other shards, or is being created.
 const CLOSED_TIME_MAX: Duration = Duration::from_secs(8);
 /// How often they look whether it has.
 const CLOSED_LOOK_INTERVAL: Duration = Duration::from_millis(5);
@@ -128,16 +128,17 @@ impl Engine {
         read.ok_or_else(|| Error::BoardNotFound(id.clone()))
     }
 
-    /// The stored board. While it is closed for a move, this waits.
+    /// The stored board. While it is closed for a move, or not open yet, this waits.
     pub(crate) async fn load_placed(&self, id: &BoardId) -> Result<Option<StoredBoard>, Error> {
         let begun = Instant::now();
         loop {
             let stored = self.store.load_board(id).await?;
-            if !matches!(&stored, Some(Ok(board)) if board.placement.is_closing()) {
+            if !matches!(&stored, Some(Ok(board)) if board.placement.is_closed()) {
                 return Ok(stored);
             }
             if begun.elapsed() > self.store.timeouts.times(CLOSED_TIME_MAX) {
-                let message = format!("board {id} is just moving to other shards");
+                let message =
+                    format!("board {id} is just moving to other shards, or is being created");
                 return Err(StoreError::Unavailable(message).into());
             }
             tokio::time::sleep(CLOSED_LOOK_INTERVAL).await;

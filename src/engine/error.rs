@@ -5,7 +5,8 @@ use thiserror::Error;
 use crate::domain::access::KeyName;
 use crate::domain::board::{Board, FieldError};
 use crate::domain::event::Rejection;
-use crate::domain::ids::BoardId;
+use crate::domain::hide::HIDDEN_MAX;
+use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::quota::{Measure, QuotaWindow};
 use crate::domain::score::{Bound, ScoreError};
 use crate::domain::time::Timestamp;
@@ -13,6 +14,7 @@ use crate::domain::window::Window;
 use crate::store::StoreError;
 use crate::store::api_keys::API_KEYS_MAX;
 use crate::store::boards::Unreadable;
+use crate::store::tasks::ORDERS_MAX;
 
 /// Why a request was not carried out.
 #[derive(Clone, Debug, Error)]
@@ -29,6 +31,23 @@ pub enum Error {
     /// There are as many API keys as there may be.
     #[error("there are {API_KEYS_MAX} API keys already; delete one")]
     TooManyKeys,
+    /// The member is not hidden.
+    #[error("{member:?} is not hidden on board {board}")]
+    NotHidden {
+        /// The board.
+        board: BoardId,
+        /// Who was to be brought back.
+        member: MemberId,
+    },
+    /// As many members of the board are hidden as may be.
+    #[error("{HIDDEN_MAX} members of board {0} are hidden already; bring some back")]
+    TooManyHidden(BoardId),
+    /// There are as many standing orders as there may be.
+    #[error("there are {ORDERS_MAX} standing orders already; end some")]
+    TooManyOrders,
+    /// There is no such job.
+    #[error("there is no job {0}; a job is kept for seven days after its end")]
+    JobNotFound(String),
     /// The member isn't listed in the standing.
     #[error(
         "{member:?} is not in the standing {} of board {board}",

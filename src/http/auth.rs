@@ -23,7 +23,7 @@ use super::problem::{
     FORBIDDEN, INTERNAL, Problem, RATE_LIMITED, STORE_UNAVAILABLE, UNAUTHENTICATED,
 };
 use super::{App, Options, local, ratelimit};
-use crate::domain::access::{Boards, Grant, Rate, Scope, Scopes};
+use crate::domain::access::{Boards, Grant, KeyName, Rate, Scope, Scopes};
 use crate::domain::ids::BoardId;
 use crate::domain::secret::Digest;
 use crate::domain::series::Track;
@@ -63,6 +63,13 @@ impl FromStr for ApiKeys {
         }
         Ok(Self(keys.into()))
     }
+}
+
+/// The role of a key of the configuration with these scopes.
+fn role_of(scopes: Scopes) -> &'static str {
+    let roles = [Scope::Admin, Scope::Write, Scope::Read].into_iter();
+    let mut roles = roles.filter(|scope| scopes.has(*scope));
+    roles.next().map_or("none", Scope::name)
 }
 
 fn configured_key(part: &str) -> Result<(Scopes, Digest), String> {
@@ -107,6 +114,8 @@ pub struct Access {
     pub is_public: bool,
     /// Whether players may who send events. What theirs may say the handler checks.
     pub is_for_players: bool,
+    /// Whether the audit log has a line of each request (`audit.rs`).
+    pub is_audited: bool,
 }
 
 /// Which boards a key has to be for.
@@ -127,6 +136,7 @@ impl Access {
         boards: For::All,
         is_public: false,
         is_for_players: false,
+        is_audited: false,
     };
 
     /// This scope on the board of the path.
@@ -136,6 +146,7 @@ impl Access {
             boards: For::Path,
             is_public: false,
             is_for_players: false,
+            is_audited: false,
         }
     }
 
@@ -171,6 +182,15 @@ impl Access {
             ..self
         }
     }
+
+    /// The same where the audit log has a line of each request.
+    #[must_use]
+    pub const fn audited(self) -> Self {
+        Self {
+            is_audited: true,
+            ..self
+        }
+    }
 }
 
 /// Who calls.
@@ -178,21 +198,47 @@ impl Access {
 pub struct Caller {
     scopes: Scopes,
     boards: Boards,
+    known_by: KnownBy,
     /// The player, if it is one, and where it calls from.
     player: Option<(Arc<Player>, Option<IpAddr>)>,
+}
+
+/// By what a caller is known that is no player.
+#[derive(Clone, Debug)]
+enum KnownBy {
+    /// By nothing: there are no keys, or the board is public.
+    Nothing,
+    /// By a key of the configuration.
+    Configuration,
+    /// By a stored key.
+    Key(KeyName),
 }
 
 impl Caller {
     /// Anybody, where there are no keys.
     fn anybody() -> Self {
-        Self::with(Scopes::ALL, Boards::all())
+        Self::with(Scopes::ALL, Boards::all(), KnownBy::Nothing)
     }
 
-    fn with(scopes: Scopes, boards: Boards) -> Self {
+    fn with(scopes: Scopes, boards: Boards, known_by: KnownBy) -> Self {
         Self {
             scopes,
             boards,
+            known_by,
             player: None,
+        }
+    }
+
+    /// The caller's name: that of its stored key, the subject of its token, `configuration:` and the role of a key of the
+    /// configuration, or `anonymous`.
+    pub fn name(&self) -> String {
+        if let Some((player, _)) = self.player() {
+            return player.sub().to_string();
+        }
+        match &self.known_by {
+            KnownBy::Nothing => "anonymous".to_owned(),
+            KnownBy::Configuration => format!("configuration:{}", role_of(self.scopes)),
+            KnownBy::Key(name) => name.to_string(),
         }
     }
 
@@ -316,7 +362,8 @@ impl Gate {
             return Err(unknown());
         };
         if let Some(scopes) = keys.scopes_of(&Digest::of(sent)) {
-            return Ok((Caller::with(scopes, Boards::all()), None));
+            let caller = Caller::with(scopes, Boards::all(), KnownBy::Configuration);
+            return Ok((caller, None));
         }
         let engine = &self.app.service.engine;
         if !players.is_empty() && sent.split('.').count() == 3 {
@@ -324,7 +371,7 @@ impl Gate {
             let ip = proxies.client(&parts.headers, &parts.extensions);
             let caller = Caller {
                 player: Some((Arc::new(token.player), ip)),
-                ..Caller::with(token.scopes, token.boards)
+                ..Caller::with(token.scopes, token.boards, KnownBy::Nothing)
             };
             return Ok((caller, None));
         }
@@ -342,7 +389,8 @@ impl Gate {
             ),
         })?;
         let Grant { scopes, boards, .. } = key.grant().clone();
-        Ok((Caller::with(scopes, boards), key.spend()))
+        let known_by = KnownBy::Key(key.name.clone());
+        Ok((Caller::with(scopes, boards, known_by), key.spend()))
     }
 }
 
@@ -392,7 +440,7 @@ impl Gate {
         match self.app.service.engine.live_board(&id).await {
             Ok(live) if live.board.definition.public => {
                 let read = Scopes::from_iter([Scope::Read]);
-                Ok(Caller::with(read, Boards::one(&id)))
+                Ok(Caller::with(read, Boards::one(&id), KnownBy::Nothing))
             }
             Ok(_) | Err(Error::BoardNotFound(_)) => Err(problem),
             Err(error) => Err(error.into()),
@@ -519,6 +567,9 @@ mod tests {
         for wrong in ["r", "reader-11", "", "a"] {
             assert_eq!(scopes(wrong), None, "{wrong}");
         }
+        let role = |key: &str| keys.scopes_of(&Digest::of(key)).map(role_of);
+        let roles = ["reader-1", "writer-1", "a:1:2345"].map(role);
+        assert_eq!(roles, [Some("read"), Some("write"), Some("admin")]);
         assert!(!format!("{keys:?}").contains("reader-1"));
         for wrong in [
             "boss:12345678",

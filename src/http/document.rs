@@ -30,6 +30,7 @@ const EXAMPLES: &str = include_str!("../../openapi/examples.json");
         (name = "define", description = "Create and change boards, and set initial scores."),
         (name = "events", description = "Send scores, one or up to 1,000 in a request, and read what is left of quotas."),
         (name = "standings", description = "Read ranked lists: pages, members, subsets and statistics, by themselves or many in one request."),
+        (name = "moderation", description = "Hide members of boards, and bring them back."),
         (name = "keys", description = "Create API keys, and give them new secrets."),
         (name = "operations", description = "See whether the service works, read its metrics, and spread a board over a cluster."),
         (name = "boards", description = "List, read and delete boards and API keys."),
@@ -109,8 +110,8 @@ impl Modify for Examples {
                     if let RefOr::T(response) = response {
                         for content in response.content.values_mut() {
                             if let RefOr::T(content) = content {
-                                let example = examples.get(id).cloned();
-                                content.example = example.or(content.example.take());
+                                let example = content.example.take();
+                                content.example = example.or_else(|| examples.get(id).cloned());
                             }
                         }
                     }

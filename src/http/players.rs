@@ -275,6 +275,11 @@ impl Claims {
 }
 
 impl Player {
+    /// Who.
+    pub(super) fn sub(&self) -> &MemberId {
+        &self.sub
+    }
+
     /// Whether it may send events at all.
     pub(super) fn sends(&self) -> bool {
         self.plays || self.votes

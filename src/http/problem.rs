@@ -98,6 +98,22 @@ kinds! {
         "There is no API key with this name.",
         "Check the name. `GET /v1/keys` lists the API keys, and `PUT /v1/keys/{name}` creates one.",
         "there is no API key site";
+    NOT_HIDDEN = NOT_FOUND, "not-hidden", "The member is not hidden",
+        "The member is not hidden on this board, so that there is nothing to take back.",
+        "Nothing is to be done. `GET /v1/boards/{board}/hidden` lists who is hidden.",
+        "\"ann\" is not hidden on board run_hero";
+    JOB_NOT_FOUND = NOT_FOUND, "job-not-found", "The job does not exist",
+        "There is no job with this id, or it ended more than seven days ago.",
+        "Check the id: the answer that began the job has it, and the header `Location` has the address.",
+        "there is no job 7";
+    TOO_MANY_HIDDEN = CONFLICT, "too-many-hidden", "There are too many hidden members",
+        "As many members of the board are hidden as may be. The service did nothing.",
+        "Bring members back that need not be hidden any more: `DELETE /v1/boards/{board}/hidden/{member}`.",
+        "100000 members of board run_hero are hidden already";
+    TOO_MANY_ORDERS = CONFLICT, "too-many-orders", "There are too many standing orders",
+        "As many members are hidden on all boards as may be. The service did nothing.",
+        "Bring members back that need not be hidden any more: `POST /v1/moderation` with `unhide`. `GET /v1/moderation` lists them.",
+        "there are 10000 standing orders already";
     KEY_EXISTS = CONFLICT, "key-exists", "The API key exists already",
         "There is an API key with this name already, and the service shows its secret to nobody again. The service did nothing.",
         "Choose another name, or give the key a new secret: `POST /v1/keys/{name}/rotate`.",
@@ -430,6 +446,10 @@ impl From<Error> for Problem {
             Error::KeyNotFound(_) => KEY_NOT_FOUND,
             Error::KeyExists(_) => KEY_EXISTS,
             Error::TooManyKeys => TOO_MANY_KEYS,
+            Error::NotHidden { .. } => NOT_HIDDEN,
+            Error::TooManyHidden(_) => TOO_MANY_HIDDEN,
+            Error::TooManyOrders => TOO_MANY_ORDERS,
+            Error::JobNotFound(_) => JOB_NOT_FOUND,
             Error::MemberNotFound { .. } => MEMBER_NOT_FOUND,
             Error::UnknownWindow { .. } => UNKNOWN_WINDOW,
             Error::InvalidParameter { .. } => INVALID_PARAMETER,

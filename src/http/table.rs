@@ -9,7 +9,10 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter, UtoipaMethodRouterE
 use utoipa_axum::routes;
 
 use super::auth::{Access, Gate};
-use super::{App, api_keys, boards, erasures, events, health, initial, quotas, shards, standings, summary};
+use super::{
+    App, api_keys, boards, erasures, events, health, initial, jobs, moderation, quotas, shards, standings,
+    summary,
+};
 use crate::domain::access::Scope;
 
 /// A row of the table. There is no route without its access.
@@ -55,6 +58,12 @@ fn rows() -> Vec<Row> {
         row(A::public(), routes!(standings::at_percentile)),
         row(A::each(S::Read), routes!(standings::queries::query)),
         row(A::each(S::Read), routes!(standings::across::standings_of)),
+        row(A::board(S::Moderate), routes!(moderation::put)),
+        row(A::each(S::Moderate), routes!(moderation::post)),
+        row(A::all(S::Moderate), routes!(jobs::get)),
+        row(A::board(S::Moderate), routes!(moderation::hidden)),
+        row(A::all(S::Moderate), routes!(moderation::orders)),
+        row(A::board(S::Moderate), routes!(moderation::delete)),
         row(A::all(S::Admin), routes!(api_keys::put)),
         row(A::all(S::Admin), routes!(api_keys::rotate)),
         row(A::all(S::Admin), routes!(api_keys::list)),

@@ -130,7 +130,11 @@ impl Service {
                 return Ok((Arc::clone(board), false));
             }
             let stamp = self.engine.store.begin_change(id).await?;
-            let board = Arc::new(change.board(stamp));
+            let mut board = change.board(stamp);
+            if is_new && self.engine.store.has_orders().await? {
+                board.placement = board.placement.opening();
+            }
+            let board = Arc::new(board);
             let is_moving = board.placement.next.is_some();
             if is_moving {
                 self.engine.store.mark_moving(id, true).await?;
@@ -142,6 +146,10 @@ impl Service {
                 .await?
             {
                 Defined::Stored => {
+                    let Some(board) = self.engine.open_if_new(board, is_new).await? else {
+                        self.engine.store.end_change(id, stamp).await?;
+                        continue;
+                    };
                     if is_moving {
                         // Another instance may have found that it was not yet so.
                         self.engine.store.mark_moving(id, true).await?;

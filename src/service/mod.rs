@@ -8,6 +8,7 @@ pub mod events;
 pub mod hidden;
 pub mod initial;
 pub mod member;
+pub mod moderation;
 pub mod page;
 pub mod percentile;
 pub mod period;

@@ -253,7 +253,7 @@ impl Store {
         after: Option<&BoardId>,
         count: usize,
     ) -> Result<Vec<BoardId>, StoreError> {
-        let ids = self.listed(keys::OF_BOARDS, after.map(BoardId::as_str), count);
+        let ids = self.listed(keys::LIVE, after.map(BoardId::as_str), count);
         let ids = ids.await?.into_iter();
         Ok(ids.filter_map(|id| BoardId::parse(&id).ok()).collect())
     }
@@ -261,13 +261,13 @@ impl Store {
     /// Up to `count` ids of a kind of thing that is announced, in the order of their bytes, behind `after`.
     pub(super) async fn listed(
         &self,
-        [live, ..]: keys::Channel,
+        list: &str,
         after: Option<&str>,
         count: usize,
     ) -> Result<Vec<String>, StoreError> {
         let from = after.map_or_else(|| "-".to_owned(), |id| format!("({id}"));
         let count = count.to_string();
-        let range = [live, &from, "+", "BYLEX", "LIMIT", "0", &count];
+        let range = [list, &from, "+", "BYLEX", "LIMIT", "0", &count];
         self.command("ZRANGE", range.map(str::to_owned).to_vec())
             .await
     }

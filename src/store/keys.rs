@@ -45,6 +45,13 @@
 //! | `st:{boards}:api-keys` | hash | API keys by name, JSON (`scripts/api_key.lua`) |
 //! | `st:{boards}:api-key-uses` | hash | when each was last used, in milliseconds since the epoch |
 //! | `st:{boards}:api-key-names`, … | | what `live`, `changes`, `sequence` and `epoch` are for boards |
+//! | `st:{boards}:tasks` | hash | tasks for all boards by their numbers, JSON (`scripts/begin_task.lua`) |
+//! | `st:{boards}:open-tasks`, `st:{boards}:ended-tasks` | sorted set | the numbers of those that are not at their end, by themselves; of the others, by the instant at which they ended |
+//! | `st:{boards}:task-number` | integer | the number of the last task |
+//! | `st:{boards}:orders` | hash | standing orders by members: the number of the task, and the hide as JSON |
+//! | `st:{boards}:order-members`, `st:{boards}:orders-end` | sorted set | the members with a standing order, all under score 0; those whose order ends by itself, by that instant |
+//! | `st:{boards}:hides-end` | sorted set | `end board` by the instant at which hides of that board end |
+//! | `st:{boards}:stalenesses` | hash | instances that read from replicas: how far behind these may be, in milliseconds, and until when that counts (`scripts/staleness.lua`) |
 //! | `st:{boards}:unneeded` | set | `generation board sharding` of data that is to be unlinked once nothing needs it |
 //!
 //! A window that was removed from a board and added again has its epoch behind its name: `day@5`.
@@ -88,6 +95,24 @@ pub const ERASURE_KEY: &str = "st:{boards}:erasure-key";
 pub const API_KEYS: &str = "st:{boards}:api-keys";
 /// When the API keys were last used.
 pub const API_KEY_USES: &str = "st:{boards}:api-key-uses";
+/// The tasks for all boards.
+pub const TASKS: &str = "st:{boards}:tasks";
+/// The numbers of tasks that are not at their end.
+pub const OPEN_TASKS: &str = "st:{boards}:open-tasks";
+/// The numbers of tasks that are.
+pub const ENDED_TASKS: &str = "st:{boards}:ended-tasks";
+/// The number of the last task.
+pub const TASK_NUMBER: &str = "st:{boards}:task-number";
+/// The standing orders.
+pub const ORDERS: &str = "st:{boards}:orders";
+/// The members with a standing order.
+pub const ORDER_MEMBERS: &str = "st:{boards}:order-members";
+/// The members whose standing order ends by itself.
+pub const ORDERS_END: &str = "st:{boards}:orders-end";
+/// When hides of boards end.
+pub const HIDES_END: &str = "st:{boards}:hides-end";
+/// How far behind the replicas may be that instances read from.
+pub const STALENESSES: &str = "st:{boards}:stalenesses";
 /// The keys by which a kind of thing is announced (`scripts/lib/announce.lua`): the ids of all, the changes, the sequence,
 /// and the epoch.
 pub type Channel = [&'static str; 4];

@@ -1,8 +1,9 @@
 //! What Redis holds, and the only place that names a key or the client library.
 //!
 //! [`kinds`] declares every kind of data, [`keys`] makes every key, [`script`] has the Lua scripts, and each of [`api_keys`], [`boards`],
-//! [`events`], [`standings`], [`voters`], [`quotas`], [`reservations`], [`initial`], [`hidden`], [`erasures`], [`rollover`], [`reshard`], [`purge`],
-//! [`sweep`], [`leases`] and [`check`] one typed call per script. A call is one round trip; what must be atomic is one
+//! [`events`], [`standings`], [`voters`], [`quotas`], [`reservations`], [`initial`], [`hidden`], [`hide_ends`], [`erasures`], [`rollover`], [`reshard`], [`purge`],
+//! [`sweep`], [`leases`], [`tasks`], [`orders`], [`staleness`] and [`check`] one typed call per script. A call is one round
+//! trip; what must be atomic is one
 //! script. [`dispatch`] sends a call to the server of its keys, or to a replica of it. `topology.rs` and `replicas.rs` know
 //! these servers, `node.rs` has the connections to each, and `writer.rs` keeps writes in order. `contact.rs` checks a server
 //! at the start, `warnings.rs` from time to time.
@@ -20,11 +21,13 @@ pub mod erasures;
 pub mod events;
 mod failure;
 pub mod hidden;
+pub mod hide_ends;
 pub mod initial;
 pub mod keys;
 pub mod kinds;
 pub mod leases;
 mod node;
+pub mod orders;
 pub mod protocol;
 pub mod purge;
 pub mod quotas;
@@ -34,8 +37,10 @@ pub mod reservations;
 pub mod reshard;
 pub mod rollover;
 pub mod script;
+pub mod staleness;
 pub mod standings;
 pub mod sweep;
+pub mod tasks;
 mod tls;
 mod topology;
 pub mod voters;

@@ -12,6 +12,7 @@ mod errors;
 mod events;
 mod expiry;
 mod history;
+mod moderation;
 mod players;
 mod quotas;
 mod reads;

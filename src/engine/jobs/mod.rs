@@ -72,6 +72,8 @@ pub enum JobKind {
     ApiKeys,
     /// Noting when API keys were used.
     ApiKeyUses,
+    /// Telling how old the answers of replicas may be.
+    Staleness,
     /// Telling in the log what of Redis somebody should look after.
     Warnings,
     /// Completing derived standings ahead of time.
@@ -88,19 +90,24 @@ pub enum JobKind {
     Reservations,
     /// Removing what erased members have left.
     Erasures,
+    /// Ending hides whose end has come.
+    Hides,
+    /// Doing on all boards what somebody has ordered.
+    Tasks,
 }
 
 impl JobKind {
     /// What every instance does, to keep its memory and its clock right, and its operator informed.
-    pub const OF_EVERY_INSTANCE: [Self; 5] = [
+    pub const OF_EVERY_INSTANCE: [Self; 6] = [
         Self::Clock,
         Self::ApiKeys,
         Self::Definition,
         Self::Warnings,
         Self::ApiKeyUses,
+        Self::Staleness,
     ];
     /// What one instance is enough for.
-    pub const IN_BACKGROUND: [Self; 7] = [
+    pub const IN_BACKGROUND: [Self; 9] = [
         Self::Rollover,
         Self::Reshard,
         Self::Purge,
@@ -108,6 +115,8 @@ impl JobKind {
         Self::Sweep,
         Self::Reservations,
         Self::Erasures,
+        Self::Hides,
+        Self::Tasks,
     ];
 
     /// Its name.
@@ -117,6 +126,7 @@ impl JobKind {
             Self::Definition => "definition",
             Self::ApiKeys => "api-keys",
             Self::ApiKeyUses => "api-key-uses",
+            Self::Staleness => "staleness",
             Self::Warnings => "warnings",
             Self::Rollover => "rollover",
             Self::Reshard => "reshard",
@@ -125,6 +135,8 @@ impl JobKind {
             Self::Sweep => "sweep",
             Self::Reservations => "reservations",
             Self::Erasures => "erasures",
+            Self::Hides => "hides",
+            Self::Tasks => "tasks",
         }
     }
 }
@@ -275,6 +287,6 @@ mod tests {
         assert_eq!(counts, [1, 2]);
         let (faults, _) = engine.faults.list(5);
         assert_eq!(faults.len(), 1);
-        assert_eq!(faults[0].board.as_str(), "bad");
+        assert_eq!(faults[0].name, "bad");
     }
 }
