@@ -12,6 +12,7 @@
 --   names      ids of the members, each named once
 --   scores     their stored scores, false for none
 --   time       a tie key, that of all initial scores
+--   now        ms since the epoch
 --
 -- Reply: {'STALE'} | {'OK', how many members have an initial score} | {'OUT_OF_RANGE', place in `names`} |
 --   {'ERASING'} something may be left of erased members: nothing done, remove it (forget.lua)
@@ -78,7 +79,7 @@ end
 
 for m, erasure in pairs(erasures) do
   local id = names[m]
-  if scores[m] and erasure.hide ~= '' then hides.marks[id] = return_hide(BOARD, REGISTRY, erasure, id) end
+  if scores[m] and erasure.hide ~= '' then hides.marks[id] = return_hide(BOARD, REGISTRY, erasure, id, args.now) end
 end
 for _, change in ipairs(changes) do
   local entry, standing, m, score, time = unpack(change, 1, 5)

@@ -3,20 +3,26 @@
 //! The request that erases a member removes what it has left, and so does whoever wants to write something new of it. A job
 //! takes to its end what was left half-way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
+
+use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::jobs::faults::Subject;
 use super::jobs::{Job, JobKind, Progress};
 use super::{ATTEMPTS_MAX, Engine, Error};
 use crate::domain::erasure::Erasure;
 use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::task::Action;
 use crate::store::boards::Begun;
 use crate::store::erasures::FORGET_KEYS;
+use crate::store::tasks::OrderChange;
 use crate::store::{StoreError, Versioned};
 
 /// How long a request waits for what an erased member has left to be removed. The steps that were taken by then stay.
 const FORGET_TIME_MAX: Duration = Duration::from_secs(8);
+/// On how many boards a member is erased side by side.
+const BOARDS_AT_ONCE: usize = 32;
 
 impl Engine {
     /// Erases a member of a board, with the number of an erasure that was begun. When this returns, every read that begins
@@ -40,34 +46,72 @@ impl Engine {
         Err(Error::busy())
     }
 
+    /// Erases a member of all boards that there are, with the number of an erasure that was begun on the first of them.
+    /// Boards that can't be read, or have another fault, are left out.
+    async fn erase_on_all(
+        &self,
+        boards: &BTreeSet<BoardId>,
+        member: &MemberId,
+        number: u64,
+    ) -> Result<(), Error> {
+        let erased: Vec<_> = boards
+            .iter()
+            .map(async |id| {
+                self.store.note_erasure(id, number).await?;
+                match self.erase(id, member, number).await {
+                    Err(Error::BoardNotFound(_)) => Ok(()),
+                    Err(error) if error.is_fault() => Ok(()),
+                    erased => erased,
+                }
+            })
+            .collect();
+        let erased = stream::iter(erased).buffer_unordered(BOARDS_AT_ONCE);
+        erased.try_collect().await
+    }
+
+    /// Erases a member of all boards that there are. Returns the number of the task that removes what it has left, and names
+    /// the boards at which that fails.
+    pub(crate) async fn erase_everywhere(&self, member: &MemberId) -> Result<u64, Error> {
+        let boards = self.store.all_board_ids().await?;
+        let number = match boards.first() {
+            Some(first) => self.store.begin_erasure(first).await?,
+            None => 0,
+        };
+        self.erase_on_all(&boards, member, number).await?;
+        let forget = Action::Forget(member.clone(), number);
+        self.begin_task(forget, OrderChange::None).await
+    }
+
+    /// Removes all that a member has left on a board who was erased under this number, and forgets the note of the erasure.
+    pub(crate) async fn end_erasure(
+        &self,
+        id: &BoardId,
+        member: &MemberId,
+        number: u64,
+    ) -> Result<(), Error> {
+        self.forget(id, member).await?;
+        Ok(self.store.end_erasure(id, number).await?)
+    }
+
     /// Removes all that an erased member has left on a board.
     pub(crate) async fn forget(&self, id: &BoardId, member: &MemberId) -> Result<(), Error> {
-        let step = async || {
-            let live = self.live_board(id).await?;
-            let shard = &live.shard_of(member).shard;
-            match self.store.forget(shard, member, FORGET_KEYS).await? {
-                Versioned::Current(is_left) => Ok(is_left),
-                Versioned::Stale => self.reload(id).await.map(|()| true),
-            }
-        };
-        self.repeat(id, step).await
+        self.forget_whole(id, Some(member)).await
     }
 
     /// Removes all that erased members have left on a board.
     pub(crate) async fn forget_all(&self, id: &BoardId) -> Result<(), Error> {
-        self.repeat(id, async || self.forget_some(id).await).await
+        self.forget_whole(id, None).await
     }
 
-    /// Takes steps of a removal until nothing is left.
-    async fn repeat(
-        &self,
-        id: &BoardId,
-        step: impl AsyncFn() -> Result<bool, Error>,
-    ) -> Result<(), Error> {
+    async fn forget_whole(&self, id: &BoardId, member: Option<&MemberId>) -> Result<(), Error> {
         let begun = Instant::now();
         let time_max = self.store.timeouts.times(FORGET_TIME_MAX);
         while begun.elapsed() < time_max {
-            if !step().await? {
+            let is_left = match member {
+                Some(member) => self.forget_part(id, member).await?,
+                None => self.forget_some(id).await?,
+            };
+            if !is_left {
                 return Ok(());
             }
         }
@@ -75,7 +119,17 @@ impl Engine {
         Err(StoreError::Unavailable(message).into())
     }
 
-    /// Removes a bounded part of what erased members have left on a board. Returns whether there may be more.
+    /// Removes a bounded part of what an erased member has left on a board. Returns whether there may be more.
+    async fn forget_part(&self, id: &BoardId, member: &MemberId) -> Result<bool, Error> {
+        let live = self.live_board(id).await?;
+        let shard = &live.shard_of(member).shard;
+        match self.store.forget(shard, member, FORGET_KEYS).await? {
+            Versioned::Current(is_left) => Ok(is_left),
+            Versioned::Stale => self.reload(id).await.map(|()| true),
+        }
+    }
+
+    /// The same of any erased members.
     async fn forget_some(&self, id: &BoardId) -> Result<bool, Error> {
         let live = self.live_board(id).await?;
         let mut is_left = false;

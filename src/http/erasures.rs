@@ -7,6 +7,7 @@ use axum::http::StatusCode;
 
 use super::App;
 use super::extract::{Path, board_id, member_id};
+use super::jobs::{self, JobBody};
 use super::problem::{Problem, ProblemBody};
 
 /// Erase a member of a board.
@@ -32,4 +33,24 @@ pub async fn delete(
     let (board, member) = (board_id(&board)?, member_id(&member)?);
     app.service.erase(&board, &member).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Erase a member of all boards.
+///
+/// From the answer on nothing of the member is shown on any board, as if each had erased it by itself. The job removes what the
+/// member has left; its `failed` names boards on which that is not possible. Boards that are created later are not concerned.
+#[utoipa::path(
+    delete, path = "/v1/members/{member}", tag = "boards", operation_id = "delete_member_everywhere",
+    params(("member" = String, Path, description = "The member's id", example = "bob", min_length = 1, max_length = 128)),
+    responses(
+        (status = 202, description = "The service has erased the member, and removes what it has left", body = JobBody, headers(
+            ("Location" = String, description = "The address of the job"))),
+    )
+)]
+pub async fn delete_everywhere(
+    State(app): State<Arc<App>>,
+    Path(member): Path<String>,
+) -> Result<jobs::Begun, Problem> {
+    let number = app.service.erase_everywhere(&member_id(&member)?).await?;
+    jobs::begun(&app, number).await
 }

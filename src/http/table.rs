@@ -40,6 +40,7 @@ fn rows() -> Vec<Row> {
         row(A::board(S::Configure), routes!(boards::patch)),
         row(A::board(S::Configure), routes!(boards::delete)),
         row(A::board(S::Admin), routes!(erasures::delete)),
+        row(A::all(S::Admin), routes!(erasures::delete_everywhere)),
         row(A::board(S::Configure), routes!(shards::put)),
         row(A::board(S::Configure), routes!(initial::patch)),
         row(A::board(S::Write).for_players(), routes!(events::post_one)),

@@ -380,7 +380,7 @@ impl Store {
 }
 
 impl Begun {
-    fn member(id: &BoardId, stamp: u64) -> String {
+    pub(super) fn member(id: &BoardId, stamp: u64) -> String {
         format!("{id} {stamp}")
     }
 }

@@ -60,6 +60,13 @@ impl Store {
         self.begin(id, keys::ERASING).await
     }
 
+    /// Notes an erasure on one more board.
+    pub async fn note_erasure(&self, id: &BoardId, number: u64) -> Result<(), StoreError> {
+        let noted = Begun::member(id, number);
+        let args = [keys::ERASING, &number.to_string(), &noted].map(str::to_owned);
+        self.command("ZADD", args.to_vec()).await
+    }
+
     /// Forgets the note of an erasure: nothing is left of the member, or there is no such board.
     pub async fn end_erasure(&self, id: &BoardId, number: u64) -> Result<(), StoreError> {
         self.end(id, number, keys::ERASING).await

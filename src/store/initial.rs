@@ -23,6 +23,7 @@ struct InitialArgs<'a> {
     names: Vec<&'a str>,
     scores: Vec<StoredScore>,
     time: u64,
+    now: i64,
 }
 
 /// What became of a call.
@@ -42,6 +43,7 @@ impl Store {
         &self,
         shard: &Shard,
         scores: &[(MemberId, Option<Score>)],
+        now: Timestamp,
     ) -> Result<Versioned<Initialized>, StoreError> {
         let stored = |score: &Option<Score>| {
             let stored = score.map(|score| stored_score(shard, score));
@@ -54,6 +56,7 @@ impl Store {
             names: scores.iter().map(|(member, _)| member.as_str()).collect(),
             scores: scores.iter().map(|(_, score)| stored(score)).collect(),
             time: TieKey::new(shard.definition.ties, Timestamp::MIN).number(),
+            now: now.ms(),
         };
         let mut keys = keys::head_and_registry(shard);
         keys.extend(keys::standing(shard, &shard.initial_scores()));

@@ -439,9 +439,8 @@ async fn a_board_that_is_half_created_is_closed_until_its_orders_were_carried_ou
                 .unwrap();
             if is_there {
                 assert_eq!(hidden_on(&world.instances[1].client, board).await, ["ann"]);
-                let page = world.instances[1]
-                    .client
-                    .get(&format!("{path}/standings/day"));
+                let page_path = format!("{path}/standings/day");
+                let page = world.instances[1].client.get(&page_path);
                 assert_eq!(page.await.expect(200)["total"], 0);
                 client.delete(&path).await.expect(204);
             }
@@ -456,7 +455,8 @@ async fn a_board_that_is_half_created_is_closed_until_its_orders_were_carried_ou
 async fn create(world: &World, id: &BoardId, shards: u16) {
     let fields = json!({"windows": ["day"], "shards": shards});
     let draft = Draft::Whole(serde_json::from_value(fields).unwrap());
-    let defined = world.service().define_board(id, &draft, &Terms::default());
+    let terms = Terms::default();
+    let defined = world.service().define_board(id, &draft, &terms);
     defined.await.unwrap();
 }
 
