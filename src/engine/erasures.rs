@@ -27,12 +27,7 @@ const BOARDS_AT_ONCE: usize = 32;
 impl Engine {
     /// Erases a member of a board, with the number of an erasure that was begun. When this returns, every read that begins
     /// later and asks a primary leaves the member out, and what comes in later begins from nothing.
-    pub async fn erase(
-        &self,
-        id: &BoardId,
-        member: &MemberId,
-        number: u64,
-    ) -> Result<(), Error> {
+    pub async fn erase(&self, id: &BoardId, member: &MemberId, number: u64) -> Result<(), Error> {
         for _ in 0..ATTEMPTS_MAX {
             let live = self.live_board(id).await?;
             let at = self.clock.now();

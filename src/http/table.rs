@@ -10,8 +10,8 @@ use utoipa_axum::routes;
 
 use super::auth::{Access, Gate};
 use super::{
-    App, api_keys, boards, erasures, events, health, initial, jobs, moderation, quotas, shards, standings,
-    summary,
+    App, api_keys, boards, erasures, events, health, initial, jobs, moderation, quotas, shards,
+    standings, summary,
 };
 use crate::domain::access::Scope;
 

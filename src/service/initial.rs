@@ -74,8 +74,15 @@ impl Service {
         let mut call = 0;
         while call < calls {
             let some = part(scores, call);
-            match self.engine.store.set_initial(shard, some, self.engine.clock.now()).await? {
-                Versioned::Current(Initialized::Done(members)) => (count, call) = (members, call + 1),
+            match self
+                .engine
+                .store
+                .set_initial(shard, some, self.engine.clock.now())
+                .await?
+            {
+                Versioned::Current(Initialized::Done(members)) => {
+                    (count, call) = (members, call + 1)
+                }
                 // The call is made again when nothing is left.
                 Versioned::Current(Initialized::Erasing) => {
                     self.engine.forget_all(&shard.id).await?;

@@ -184,7 +184,12 @@ impl Store {
     }
 
     /// Forgets that something was begun.
-    pub(super) async fn end(&self, id: &BoardId, stamp: u64, begun: &str) -> Result<(), StoreError> {
+    pub(super) async fn end(
+        &self,
+        id: &BoardId,
+        stamp: u64,
+        begun: &str,
+    ) -> Result<(), StoreError> {
         let args = vec![begun.into(), Begun::member(id, stamp)];
         self.command("ZREM", args).await
     }

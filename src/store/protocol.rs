@@ -176,7 +176,10 @@ macro_rules! record_layout {
                 ("WIDE_SCORE_FORM", concat!("'i", $wide, "'")),
                 ("NARROW_MAX", concat!("(2 ^ (8 * ", $narrow, " - 1) - 1)")),
                 ("RANKS_FORM", concat!("'>I", $rank, "I", $rank, "'")),
-                ("HEAD_BYTES", concat!("(", $fingerprint, " + ", $tie_key, " + 1)")),
+                (
+                    "HEAD_BYTES",
+                    concat!("(", $fingerprint, " + ", $tie_key, " + 1)"),
+                ),
                 ("ERASURE_FORM", "'>I7'"),
                 ("ERASURE_BYTES", "7"),
                 ("TOKEN_BYTES", "11"),

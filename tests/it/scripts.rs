@@ -120,13 +120,12 @@ async fn every_script_begins_with_its_shebang_and_those_that_read_can_not_write(
         let first = script.source.lines().next().unwrap();
         let expected = match script.name {
             _ if checks => "#!lua flags=no-writes",
-            "read" | "hidden" | "erasures" | "quotas" | "reserved" | "scan" | "news" | "refused" => {
-                "#!lua flags=no-writes"
-            }
+            "read" | "hidden" | "erasures" | "quotas" | "reserved" | "scan" | "news"
+            | "refused" => "#!lua flags=no-writes",
             "sweep" => "#!lua flags=allow-oom,allow-cross-slot-keys",
-            "delete" | "erase" | "forget" | "begin" | "announce" | "api_key" | "unneeded" | "purge" | "lease"
-            | "settle" | "shard" | "voters" | "export_voters" | "union" | "note_task"
-            | "end_orders" | "staleness" => "#!lua flags=allow-oom",
+            "delete" | "erase" | "forget" | "begin" | "announce" | "api_key" | "unneeded"
+            | "purge" | "lease" | "settle" | "shard" | "voters" | "export_voters" | "union"
+            | "note_task" | "end_orders" | "staleness" => "#!lua flags=allow-oom",
             _ => "#!lua",
         };
         assert_eq!(first, expected, "{}", script.name);

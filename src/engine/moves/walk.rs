@@ -47,7 +47,9 @@ impl Walk {
         // Lines come before entries, the hides first.
         let lines = [Kind::Erasing, Kind::Erased, Kind::Hides];
         let lines = lines.map(|kind| (kind, keys::single(&old, kind)));
-        let lines = lines.into_iter().filter(|(_, key)| !known.contains_key(key));
+        let lines = lines
+            .into_iter()
+            .filter(|(_, key)| !known.contains_key(key));
         let lines = lines.collect();
         Ok(Self {
             old,

@@ -14,8 +14,8 @@ use crate::domain::window::Window;
 use crate::store::StoreError;
 use crate::store::args::{shown_score, stored_score};
 use crate::store::protocol::record::{
-    CODE_BYTES, ERASURE_BYTES, FINGERPRINT_BYTES, NARROW_SCORE_BYTES, RANK_BYTES, TIE_KEY_BYTES, TOKEN_BYTES,
-    WIDE_SCORE_BYTES,
+    CODE_BYTES, ERASURE_BYTES, FINGERPRINT_BYTES, NARROW_SCORE_BYTES, RANK_BYTES, TIE_KEY_BYTES,
+    TOKEN_BYTES, WIDE_SCORE_BYTES,
 };
 use crate::store::protocol::{flags, results};
 use crate::store::reply::{Reply, bytes_of, require, unknown_code};

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use standings::domain::ids::{BoardId, MemberId};
 use standings::engine::Engine;
 
-use crate::harness::jobs::{Erasures, Moves, Rollover};
+use crate::harness::jobs::{Erasures, Moves, Rollover, Tasks};
 use crate::harness::redis::{Reply, eventually};
 use crate::harness::{Client, Instance, World, break_off};
 
@@ -45,8 +45,13 @@ async fn page(client: &Client, window: &str) -> Value {
 
 /// The keys of the board that hold the name of this member.
 async fn traces_of(world: &World, member: &str) -> Vec<String> {
+    traces_in(world, "st:{b*", member).await
+}
+
+/// The keys that match a pattern and hold the name of this member, without their beginnings.
+async fn traces_in(world: &World, pattern: &str, member: &str) -> Vec<String> {
     let mut traces = Vec::new();
-    for key in world.redis.keys("st:{b*").await {
+    for key in world.redis.keys(pattern).await {
         let found = world.redis.run(&[b"TYPE", key.as_bytes()]).await.text();
         let mut read: Vec<&[u8]> = match found.as_str() {
             "zset" => vec![b"ZRANGE", b"0", b"-1"],
@@ -61,7 +66,12 @@ async fn traces_of(world: &World, member: &str) -> Vec<String> {
         };
         let names = |text: &Reply| String::from_utf8_lossy(text.bytes()).contains(member);
         if key.contains(member) || texts.iter().any(names) {
-            traces.push(key);
+            let mut parts = key.splitn(2, "}:");
+            let name = parts.nth(1).unwrap_or("definition");
+            let name = name
+                .split_once(':')
+                .map_or(name, |(_generation, name)| name);
+            traces.push(name.to_owned());
         }
     }
     traces
@@ -89,10 +99,21 @@ async fn an_erased_member_is_nowhere_and_begins_from_nothing() {
     assert_eq!(page(client, "day").await, left);
     let left = json!([2, [[1, "cid", 9], [2, "bob", 3]]]);
     for window in ["week", "last-2-days", "day?raw=true"] {
-        assert_eq!(page(&world.instances[1].client, window).await, left, "{window}");
+        assert_eq!(
+            page(&world.instances[1].client, window).await,
+            left,
+            "{window}"
+        );
     }
-    assert_eq!(page(client, "week?key=2026-11-23").await[0], 2, "carried over");
-    let stats = client.get("/v1/boards/b/standings/week/stats").await.expect(200);
+    assert_eq!(
+        page(client, "week?key=2026-11-23").await[0],
+        2,
+        "carried over"
+    );
+    let stats = client
+        .get("/v1/boards/b/standings/week/stats")
+        .await
+        .expect(200);
     assert_eq!(stats["score_sum"], 12);
     let path_of_member = "/v1/boards/b/standings/day/members/erased-one";
     client
@@ -100,25 +121,49 @@ async fn an_erased_member_is_nowhere_and_begins_from_nothing() {
         .await
         .expect_problem(404, "member-not-found");
     let initial = client.get(path).await.expect(200);
-    assert_eq!((&initial["total"], &initial["entries"][0]["member"]), (&json!(1), &json!("bob")));
+    assert_eq!(
+        (&initial["total"], &initial["entries"][0]["member"]),
+        (&json!(1), &json!("bob"))
+    );
     let traces = traces_of(&world, "erased-one").await;
-    assert_eq!(traces, ["st:{b}"], "the weight in the definition alone");
+    assert_eq!(traces, ["definition"], "the weight in the definition alone");
 
     // A retry is known, and tells nothing; what is older is not taken.
-    let retry = send(client, "erased-one", 5, json!({"voter": "v-erased-one", "id": "e-5"})).await;
-    assert_eq!((&retry["status"], &retry["standings"]), (&json!("duplicate"), &json!([])));
+    let retry = send(
+        client,
+        "erased-one",
+        5,
+        json!({"voter": "v-erased-one", "id": "e-5"}),
+    )
+    .await;
+    assert_eq!(
+        (&retry["status"], &retry["standings"]),
+        (&json!("duplicate"), &json!([]))
+    );
     let old = event("erased-one", 5, json!({"at": NOW, "id": "old"}));
     let refused = client.post("/v1/boards/b/events", old).await;
     refused.expect_problem(409, "member-erased");
     // Without a time it counts for the time at which it comes in, which is after the erasure.
     let outcome = send(client, "erased-one", 4, json!({"id": "new"})).await;
     let week = &outcome["standings"][1];
-    assert_eq!((&week["previous_score"], &week["score"]), (&Value::Null, &json!(8)));
-    assert_eq!(page(client, "last-2-days").await[1][1], json!([2, "erased-one", 8]));
+    assert_eq!(
+        (&week["previous_score"], &week["score"]),
+        (&Value::Null, &json!(8))
+    );
+    assert_eq!(
+        page(client, "last-2-days").await[1][1],
+        json!([2, "erased-one", 8])
+    );
     let again = send(client, "erased-one", 4, json!({"id": "new"})).await;
     assert_eq!(again["standings"], outcome["standings"], "this one is told");
-    client.patch(path, json!({"scores": {"erased-one": 3}})).await.expect(200);
-    assert_eq!(page(client, "day").await[1][0], json!([1, "erased-one", 11]));
+    client
+        .patch(path, json!({"scores": {"erased-one": 3}}))
+        .await
+        .expect(200);
+    assert_eq!(
+        page(client, "day").await[1][0],
+        json!([1, "erased-one", 11])
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -149,7 +194,10 @@ async fn who_is_erased_need_not_be_there_and_others_do_not_notice() {
 
 /// Erases a member, and dies as soon as that is in force and so many keys were looked at.
 async fn erase_half_way(engine: &Engine, member: &str, steps: usize) {
-    let (id, member) = (BoardId::parse("b").unwrap(), MemberId::parse(member).unwrap());
+    let (id, member) = (
+        BoardId::parse("b").unwrap(),
+        MemberId::parse(member).unwrap(),
+    );
     let number = engine.store.begin_erasure(&id).await.unwrap();
     engine.erase(&id, &member, number).await.unwrap();
     let board = engine.board(&id).await.unwrap();
@@ -167,7 +215,10 @@ async fn what_is_left_half_way_is_not_shown_and_is_removed_by_whoever_needs_it()
         let [one, other] = [0, 1].map(|index| &world.instances[index]);
         let path = "/v1/boards/b/initial-scores";
         for member in ["ann", "bob", "cid", "dan"] {
-            one.client.patch(path, json!({"scores": {member: 1}})).await.expect(200);
+            one.client
+                .patch(path, json!({"scores": {member: 1}}))
+                .await
+                .expect(200);
             send(&one.client, member, 5, json!({})).await;
         }
         page(&one.client, "last-2-days").await;
@@ -176,27 +227,43 @@ async fn what_is_left_half_way_is_not_shown_and_is_removed_by_whoever_needs_it()
             erase_half_way(&one.service.engine, member, steps).await;
         }
         for window in ["day", "last-2-days"] {
-            assert_eq!(page(&other.client, window).await, json!([1, [[1, "dan", 5]]]));
+            assert_eq!(
+                page(&other.client, window).await,
+                json!([1, [[1, "dan", 5]]])
+            );
         }
-        assert_eq!(page(&other.client, "all").await, json!([1, [[1, "dan", 6]]]));
+        assert_eq!(
+            page(&other.client, "all").await,
+            json!([1, [[1, "dan", 6]]])
+        );
         // A standing that is built meanwhile does not list it either.
         let next = "last-2-days?key=2026-11-22";
         assert_eq!(page(&other.client, next).await, json!([1, [[1, "dan", 5]]]));
         // An event, an initial score and the job remove what is left of theirs.
         let outcome = send(&other.client, "ann", 2, json!({})).await;
         assert_eq!(outcome["standings"][1]["score"], 2);
-        other.client.patch(path, json!({"scores": {"bob": 3}})).await.expect(200);
+        other
+            .client
+            .patch(path, json!({"scores": {"bob": 3}}))
+            .await
+            .expect(200);
         other.service.engine.run(&Erasures).await.unwrap();
         assert_eq!(traces_of(&world, "cid").await, [""; 0]);
         let all = json!([3, [[1, "dan", 6], [2, "bob", 3], [3, "ann", 2]]]);
         assert_eq!(page(&one.client, "all").await, all);
-        assert_eq!(page(&one.client, next).await, json!([2, [[1, "dan", 5], [2, "ann", 2]]]));
+        assert_eq!(
+            page(&one.client, next).await,
+            json!([2, [[1, "dan", 5], [2, "ann", 2]]])
+        );
     }
 }
 
 /// Erases a member as a request does, and is killed after so many waits. Returns whether it came to the end.
 async fn erase_until_killed(instance: &Instance, member: &str, waits: u16) -> bool {
-    let (id, member) = (BoardId::parse("b").unwrap(), MemberId::parse(member).unwrap());
+    let (id, member) = (
+        BoardId::parse("b").unwrap(),
+        MemberId::parse(member).unwrap(),
+    );
     let erased = break_off(instance.service.erase(&id, &member), waits).await;
     erased.is_some_and(|erased| erased.is_ok())
 }
@@ -215,7 +282,10 @@ async fn an_erasure_that_is_killed_anywhere_is_whole_or_was_never_begun() {
         for window in windows {
             totals.push(page(&other.client, window).await[0].clone());
         }
-        assert!(totals.iter().all(|total| *total == totals[0]), "{waits}: {totals:?}");
+        assert!(
+            totals.iter().all(|total| *total == totals[0]),
+            "{waits}: {totals:?}"
+        );
         let is_erased = totals[0] == 0;
         assert!(is_erased || !is_done);
         other.service.engine.run(&Erasures).await.unwrap();
@@ -236,7 +306,8 @@ async fn an_erasure_that_is_killed_anywhere_is_whole_or_was_never_begun() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn erasures_go_with_a_board_that_moves() {
-    let definition = json!({"windows": ["day", "last-2-days", "all"], "shards": 2, "uniques": "member"});
+    let definition =
+        json!({"windows": ["day", "last-2-days", "all"], "shards": 2, "uniques": "member"});
     let world = world(definition).await;
     let [one, other] = [0, 1].map(|index| &world.instances[index]);
     let members: Vec<String> = (0..12).map(|number| format!("member-{number}")).collect();
@@ -252,15 +323,8 @@ async fn erasures_go_with_a_board_that_moves() {
             steps => erase_half_way(&one.service.engine, member, steps - 1).await,
         }
     }
-    let id = BoardId::parse("b").unwrap();
     for shards in [7, 1, 3] {
-        one.client.spread("b", shards).await;
-        eventually("the board has moved", async || {
-            one.service.engine.run(&Moves).await.unwrap();
-            let progress = one.service.reshard_progress(&id).await.unwrap();
-            progress.moving_to.is_none()
-        })
-        .await;
+        move_to(&world, shards).await;
         for window in ["day", "last-2-days", "all"] {
             assert_eq!(page(&other.client, window).await[0], 3, "{shards} {window}");
         }
@@ -271,19 +335,150 @@ async fn erasures_go_with_a_board_that_moves() {
             // Its id is remembered where the board was.
             let retry = json!({"voter": "v", "id": format!("first-{member}")});
             let retry = send(&other.client, member, 5, retry).await;
-            assert_eq!((&retry["status"], &retry["standings"]), (&json!("duplicate"), &json!([])));
+            assert_eq!(
+                (&retry["status"], &retry["standings"]),
+                (&json!("duplicate"), &json!([]))
+            );
         }
     }
     other.service.engine.run(&Erasures).await.unwrap();
     let outcome = send(&other.client, &members[1], 2, json!({"id": "again"})).await;
     assert_eq!(outcome["standings"][2]["score"], 2);
-    one.client.spread("b", 2).await;
+    move_to(&world, 2).await;
+    let again = send(&other.client, &members[1], 2, json!({"id": "again"})).await;
+    assert_eq!(
+        again["standings"], outcome["standings"],
+        "taken after the erasure"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hide_outlives_an_erasure() {
+    for shards in [1, 3] {
+        let world = world(json!({"windows": ["day", "all"], "shards": shards})).await;
+        let client = world.client();
+        send(client, "ann", 5, json!({})).await;
+        send(client, "bob", 1, json!({})).await;
+        let path = "/v1/boards/b/hidden/ann";
+        client
+            .put(path, json!({"reason": "cheating"}))
+            .await
+            .expect(200);
+        erase(client, "ann").await;
+        assert_eq!(traces_of(&world, "ann").await, [""; 0]);
+        let list = client.get("/v1/boards/b/hidden").await.expect(200);
+        assert_eq!(list["hidden"], json!([]), "nobody can be named");
+        if shards > 1 {
+            move_to(&world, 2).await;
+        }
+        world.set_time(LATER);
+        let outcome = send(client, "ann", 7, json!({"at": LATER})).await;
+        assert_eq!(outcome["standings"][0]["score"], 7);
+        assert_eq!(page(client, "all").await, json!([1, [[1, "bob", 1]]]));
+        let list = client.get("/v1/boards/b/hidden").await.expect(200);
+        assert_eq!(list["hidden"][0]["reason"], "cheating");
+        // It is taken back and given as any other, also while there is nothing to hide.
+        erase(client, "ann").await;
+        client
+            .put(path, json!({"reason": "rudeness"}))
+            .await
+            .expect(200);
+        client.delete(path).await.expect(204);
+        client.delete(path).await.expect_problem(404, "not-hidden");
+        send(client, "ann", 2, json!({"id": "back"})).await;
+        assert_eq!(
+            page(client, "all").await,
+            json!([2, [[1, "ann", 2], [2, "bob", 1]]])
+        );
+    }
+}
+
+async fn move_to(world: &World, shards: u16) {
+    let id = BoardId::parse("b").unwrap();
+    world.client().spread("b", shards).await;
     eventually("the board has moved", async || {
-        one.service.engine.run(&Moves).await.unwrap();
-        let progress = one.service.reshard_progress(&id).await.unwrap();
+        world.service().engine.run(&Moves).await.unwrap();
+        let progress = world.service().reshard_progress(&id).await.unwrap();
         progress.moving_to.is_none()
     })
     .await;
-    let again = send(&other.client, &members[1], 2, json!({"id": "again"})).await;
-    assert_eq!(again["standings"], outcome["standings"], "taken after the erasure");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_erased_everywhere_is_gone_from_each_board_with_the_answer() {
+    let world = World::with_instances(2, NOW).await;
+    let client = world.client();
+    let boards = ["b", "b2", "b3"];
+    for (board, shards) in boards.into_iter().zip([1, 4, 1]) {
+        let definition = json!({"windows": ["day", "last-2-days"], "shards": shards});
+        client.define(board, definition).await;
+        for (member, score) in [("gone", 5), ("stays", 3)] {
+            let path = format!("/v1/boards/{board}/events");
+            client
+                .post(&path, event(member, score, json!({"id": member})))
+                .await
+                .expect(200);
+        }
+    }
+    let answer = client.delete("/v1/members/gone").await;
+    let address = answer.headers["location"].to_str().unwrap().to_owned();
+    let job = answer.expect(202);
+    assert_eq!(
+        (&job["kind"], &job["status"], &job["total"]),
+        (&json!("erase"), &json!("running"), &json!(3))
+    );
+    for board in boards {
+        for window in ["day", "last-2-days"] {
+            let path = format!("/v1/boards/{board}/standings/{window}");
+            let page = world.instances[1].client.get(&path).await.expect(200);
+            assert_eq!(page["total"], 1, "{board} {window}");
+        }
+        let path = format!("/v1/boards/{board}/events");
+        let retry = client
+            .post(&path, event("gone", 5, json!({"id": "gone"})))
+            .await
+            .expect(200);
+        assert_eq!(retry["standings"], json!([]));
+    }
+    // A new life on one of them, and then the job.
+    client
+        .post("/v1/boards/b/events", event("gone", 2, json!({})))
+        .await
+        .expect(200);
+    world.instances[1].service.engine.run(&Tasks).await.unwrap();
+    let job = client.get(&address).await.expect(200);
+    assert_eq!(
+        (&job["status"], &job["done"], &job["failed"]),
+        (&json!("done"), &json!(3), &json!([]))
+    );
+    assert_eq!(
+        page(client, "day").await,
+        json!([2, [[1, "stays", 3], [2, "gone", 2]]])
+    );
+    for tag in ["st:{b2*", "st:{b3*"] {
+        assert_eq!(traces_in(&world, tag, "gone").await, ["e:gone"], "{tag}");
+    }
+    let noted = world.redis.run(&[b"EXISTS", b"st:{boards}:erasing"]).await;
+    assert_eq!(noted, Reply::Integer(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_board_that_can_not_be_read_keeps_no_other_from_erasing() {
+    let world = world(json!({"windows": ["day"]})).await;
+    let client = world.client();
+    client.define("damaged", json!({"windows": ["day"]})).await;
+    send(client, "gone", 5, json!({})).await;
+    world
+        .redis
+        .run(&[b"HSET", b"st:{damaged}", b"definition", b"{"])
+        .await;
+    let other = Instance::start(&world.redis.url(), world.clock.clone(), "").await;
+    let answer = other.client.delete("/v1/members/gone").await;
+    let address = answer.headers["location"].to_str().unwrap().to_owned();
+    answer.expect(202);
+    assert_eq!(page(client, "day").await, json!([0, []]));
+    other.service.engine.run(&Tasks).await.unwrap();
+    let job = client.get(&address).await.expect(200);
+    assert_eq!(job["status"], "done");
+    assert_eq!(job["failed"][0]["board"], "damaged");
 }

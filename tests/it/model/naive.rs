@@ -653,9 +653,8 @@ impl Model {
                     Window::Period(_) => own + 1,
                     Window::Rolling(_, count) => own + count - 1,
                 };
-                let mine = |taken: &&Taken| {
-                    taken.event.member == latest.event.member && taken.counts()
-                };
+                let mine =
+                    |taken: &&Taken| taken.event.member == latest.event.member && taken.counts();
                 (own..=last).any(|period| {
                     let amounts = || {
                         self.taken
