@@ -81,7 +81,7 @@
 --   {OUT_OF_RANGE, code} a score of this window would pass the bound
 --   {NO_HISTORY}         a derived standing is not there, and no history was sent: nothing done, send the history
 --   {NO_STANDING, code}  ranks were asked for in a derived standing that is not complete, or in a standing whose hidden
---                        list is behind (lib/hidden.lua): nothing done, complete it
+--                        list is behind, or that has to be widened (lib/hidden.lua): nothing done, complete it
 --   {NO_QUOTA, quota, ms}   this quota is used up; when a sliding window would take the event, text, 0: unknown
 --   {VOID}               the event's reservation is void: nothing done, reserve again
 --   {ERASED, instant}    refused: the event does not lie after the last erasure of its member, at this instant: a tie key of
@@ -474,10 +474,11 @@ local function evaluate_absent(absent, e, m)
   end
 end
 
--- The code of a window that is to be reported and whose hidden list is behind.
-local function behind_of(targets)
+-- The code of a window that is to be reported, and can't be shown before more is known of the hidden members.
+local function unseen_of(targets)
   for _, target in ipairs(targets) do
-    if target.is_reported and not is_list_current(target.standing) then return target.code end
+    local standing = target.standing
+    if target.is_reported and not (is_list_current(standing) and not is_short(standing)) then return target.code end
   end
 end
 
@@ -486,7 +487,7 @@ end
 local function evaluate(e, m, route)
   local beyond, is_changed = compute(route.targets, e, m)
   if beyond then return {OUT_OF_RANGE, beyond} end
-  local unranked = details[e] == WITH_RANKS and (route.unranked or hides and behind_of(route.targets))
+  local unranked = details[e] == WITH_RANKS and (route.unranked or hides and unseen_of(route.targets))
   if unranked then return {NO_STANDING, unranked} end
   local answer = route.absent and evaluate_absent(route.absent, e, m)
   if answer then return answer end

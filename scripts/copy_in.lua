@@ -73,7 +73,7 @@ end
 local function copy_standing(first, expires, lists_all, ids, scores, times)
   local layout = {}
   for name, value in pairs(args.layout) do layout[name] = value end
-  if lists_all then layout.keep = 0 end
+  if lists_all then layout.keep, layout.shown = 0, 0 end
   local names, members = {}, {}
   for _, id in ipairs(ids) do
     names[#names + 1] = id

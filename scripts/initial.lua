@@ -43,7 +43,7 @@ for m = 1, #names do members[m] = m end
 -- Their own standing lists all of them.
 local own_layout = {}
 for name, value in pairs(layout) do own_layout[name] = value end
-own_layout.keep = 0
+own_layout.keep, own_layout.shown = 0, 0
 local own = standing_at(open_standings(own_layout, names), SCORES)
 own.kind = KIND_INITIAL_SCORES
 load(own, members)

@@ -38,6 +38,7 @@
 --   {ERASING}             the query shows hidden members too, and something may be left of erased ones
 --   {UNLISTED, 1 if that is the one before, otherwise 0}   the hidden list of a standing that the query needs is behind
 --                         (lib/hidden.lua)
+--   {SHORT, the same}     so many members are hidden that it has to be widened first (widen_list.lua)
 --   page     {total, rank of the first entry, entries, {} (no member) or {rank, score, sorted-set member}}
 --   between, around, percentile   the same, and {…, position of the first entry, number of entries in the range}
 --   member   {total} (no member), or
@@ -77,7 +78,8 @@ if head[1] ~= args.version then return {'STALE'} end
 if ARGV[2] and not (ARGV[2] == process_id() and is_whole()) then return {'STALE'} end
 if head[2] then open_hides(head[2], nil, args.followed) end
 
--- Opens the standings. `is_missing` marks a derived standing that is not complete; `is_behind` one whose hidden list is not.
+-- Opens the standings. `is_missing` marks a derived standing that is not complete, `is_behind` one whose hidden list is not,
+-- `is_short` one whose list is too short without the hidden members.
 local seen, everybody, standings = open_standings(layout, {}), open_standings(layout, {}), {}
 for index, described in ipairs(args.standings) do
   local first, state, start, shows_hidden = unpack(described)
@@ -86,7 +88,10 @@ for index, described in ipairs(args.standings) do
     local entry = entry_at(derived_entries(KEYS[state]), start)
     standing.is_missing = not (entry and entry.done)
   end
-  if hides and shows_hidden ~= 1 then standing.is_behind = not is_list_current(standing) end
+  if hides and shows_hidden ~= 1 then
+    standing.is_behind = not is_list_current(standing)
+    standing.is_short = is_short(standing)
+  end
   standing.start = start
   standings[index] = standing
 end
@@ -98,6 +103,12 @@ local function obstacle(standing, is_of_before)
   if is_erasing then return {ERASING} end
   if standing.is_missing then return {INCOMPLETE, number_text(standing.start)} end
   if standing.is_behind then return {UNLISTED, is_of_before and 1 or 0} end
+  if standing.is_short then return {SHORT, is_of_before and 1 or 0} end
+end
+
+local function total_of(standing)
+  standing.count = standing.count or visible_total(standing)
+  return standing.count
 end
 
 -- score (text), position (-1: behind the last that is listed), sorted-set member; nil where it is no member, or hidden.
@@ -152,13 +163,14 @@ local function selected(standing, offset, stop, count, id, listed)
 end
 
 answers[BETWEEN] = function(standing, first, last, offset, count, id)
-  local start = first and position_of(standing, number_text(first)) or 0
-  local stop = last and position_of(standing, number_text(last + 1)) or listed_of(standing)
+  local start, stop = first and position_of(standing, number_text(first)) or 0, listed_of(standing)
+  if last then stop = math.min(stop, position_of(standing, number_text(last + 1))) end
   return selected(standing, start + offset, stop, count, id, math.max(0, stop - start))
 end
 
 answers[AROUND] = function(standing, score, ahead, count, id)
-  local position, listed = position_of(standing, number_text(score)), listed_of(standing)
+  local listed = listed_of(standing)
+  local position = math.min(listed, position_of(standing, number_text(score)))
   return selected(standing, math.max(0, position - ahead), listed, count, id, listed)
 end
 

@@ -11,6 +11,7 @@ use crate::clock::{Clock, Look};
 use crate::engine::announcements::Announcements;
 use crate::engine::ended_hides::EndedHides;
 use crate::engine::erasures::Erasures;
+use crate::engine::hidden::HiddenLists;
 use crate::engine::jobs::JobKind;
 use crate::engine::left_behind::LeftBehind;
 use crate::engine::moves::Moves;
@@ -39,6 +40,7 @@ fn interval(kind: JobKind) -> Duration {
         | JobKind::Staleness
         | JobKind::Hides
         | JobKind::Erasures
+        | JobKind::HiddenLists
         | JobKind::Tasks => Duration::from_secs(1),
         // One walk over all keys is for all boards that were deleted by then.
         JobKind::Sweep => Duration::from_mins(1),
@@ -72,6 +74,7 @@ pub async fn run(kind: JobKind, engine: &Engine) -> Result<(), Error> {
         JobKind::Erasures => engine.run(&Erasures).await,
         JobKind::Hides => engine.run(&EndedHides).await,
         JobKind::Tasks => engine.run(&Tasks).await,
+        JobKind::HiddenLists => engine.run(&HiddenLists).await,
     }
 }
 

@@ -103,6 +103,34 @@ local function change_list(standing, gone, added, scores, touched)
   return concerns
 end
 
+local function set_exact(standing, exact)
+  local hidden = hidden_of(standing)
+  if exact == hidden.exact then return end
+  hidden.exact = exact
+  if call('HSET', hidden.state, 'exact', number_text(exact)) > 0 then keep_with(standing, hidden.state) end
+end
+
+-- How many entries a list keeps that is kept short. What is behind is about to be removed.
+bound_of = function(standing)
+  local hidden = hidden_of(standing)
+  local bound = standing.layout.keep + 2 * hidden.count
+  local listed = call('ZCARD', standing.zset)
+  if listed > bound then
+    set_exact(standing, listed == count_members(standing) and bound or math.min(hidden.exact, bound))
+    if hidden.walk and hidden.wide > bound then
+      hidden.wide = bound
+      call('HSET', hidden.state, 'wide', number_text(bound))
+    end
+  end
+  return bound
+end
+
+-- Notes that a member of the sorted set is about to be removed, though no other is known to take its place.
+note_lost = function(standing, member)
+  local rank, exact = call('ZRANK', standing.zset, member), hidden_of(standing).exact
+  if rank and rank < exact then set_exact(standing, exact - 1) end
+end
+
 -- What `flush` calls: each change is {member, old score, old time, score, time}.
 follow_changes = function(standing, changes, is_new)
   if is_new then begin_list(standing, hides.number) end

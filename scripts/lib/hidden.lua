@@ -7,13 +7,21 @@
 --            are behind the last that is listed
 --   scores   if `dense`: sorted set of the distinct scores that only hidden members bear
 --   state    hash: number: up to which line of the journal the list follows it; count, distinct: how many entries the list
---            and the scores have, so that a missing key is noticed; high, low: the sum of the hidden scores, if `summed`
+--            and the scores have, so that a missing key is noticed; high, low: the sum of the hidden scores, if `summed`;
+--            exact, walk, wide: see below
 -- They are made when a read first needs them, by hidden_list.lua, which then follows the journal line by line. A read takes a
 -- list only if it has followed the journal to its end. In between `flush` keeps the list right (lib/follow.lua).
 --
+-- A list that is kept short (`keep`) has a spare, so that hidden members can be left out of it. Each of them raises how many
+-- entries it keeps by two, but it takes a walk over all members to find who else belongs to it (widen_list.lua). The first
+-- `exact` entries (as many as `keep`, if the state says nothing) are surely the best. All are if all members are listed.
+-- If too few of these are visible, the standing can't be shown. `walk` is the cursor of such a walk, and `wide` how many
+-- entries are exact when it has ended.
+--
 -- hides = {number, enough: the line up to which a list must have followed the journal, registry, journal (keys),
 --          marks = id -> number of its last line, false: none}
--- standing.hidden = {list, scores, state (keys), number (nil: there is no list), count, distinct, high, low}
+-- standing.hidden = {list, scores, state (keys), number (nil: there is no list), count, distinct, high, low, exact, walk,
+--                    wide}
 
 -- Where members of the shard were hidden; `number` is that of the last line, as text. Only a script that writes needs the
 -- registry. A read that began before later lines may go by an earlier line, `enough`.
@@ -27,12 +35,51 @@ local function hidden_of(standing)
   if standing.hidden then return standing.hidden end
   local keys = hidden_keys_of(standing.zset)
   local hidden = {list = keys[1], scores = keys[2], state = keys[3]}
-  local stored = call('HMGET', hidden.state, 'number', 'count', 'distinct', 'high', 'low')
+  local stored = call('HMGET', hidden.state, 'number', 'count', 'distinct', 'high', 'low', 'exact', 'walk', 'wide')
   hidden.number = stored[1] and tonumber(stored[1]) or nil
   hidden.count, hidden.distinct = tonumber(stored[2] or 0), tonumber(stored[3] or 0)
   hidden.high, hidden.low = tonumber(stored[4] or 0), tonumber(stored[5] or 0)
+  hidden.exact = tonumber(stored[6] or standing.layout.keep)
+  hidden.walk, hidden.wide = stored[7] or nil, tonumber(stored[8] or 0)
   standing.hidden = hidden
   return hidden
+end
+
+-- How many entries of a list that is kept short are surely the best.
+local function exact_of(standing, hidden)
+  local listed = call('ZCARD', standing.zset)
+  return listed == count_members(standing) and listed or math.min(hidden.exact, listed)
+end
+
+-- How many hidden entries are ahead of an entry: of that which has this rank in the sorted set, or else of the visible one at
+-- this position.
+local function hidden_before(standing, hidden, place, is_rank)
+  local low, high = 0, hidden.count
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    local rank = call('ZRANK', standing.zset, call('ZRANGE', hidden.list, middle, middle)[1])
+    invariant(rank or standing.layout.keep > 0, 'a hidden entry is in its sorted set')
+    if rank and (is_rank and rank < place or not is_rank and rank - middle <= place) then
+      low = middle + 1
+    else
+      high = middle
+    end
+  end
+  return low
+end
+
+-- How many entries of a list that is kept short are surely the best, and visible.
+local function visible_exact_of(standing, hidden)
+  local exact = exact_of(standing, hidden)
+  return exact - hidden_before(standing, hidden, exact, true)
+end
+
+-- Whether a list that is kept short has used up half of its spare, and more of its members are to be found.
+local function is_list_narrow(standing, hidden)
+  local keep, shown = standing.layout.keep, standing.layout.shown
+  local enough = shown + (keep - shown) / 2
+  if keep == 0 or hidden.exact - hidden.count >= enough then return false end
+  return exact_of(standing, hidden) < count_members(standing) and visible_exact_of(standing, hidden) < enough
 end
 
 -- Whether the keys of a hidden list are all there.

@@ -11,9 +11,10 @@
 -- The keys exist together, and expire together. A key that loses its last entry is gone, and its time to live with it. So
 -- new entries are written before old ones are removed, and a total is written with the first member, even if it is zero.
 -- If `keep` is not 0, the sorted set lists that many of the best members, and the hash holds all members. That takes no
--- search, because no score falls on such boards: a member that is not listed can enter the list only by its own event.
+-- search, because no score falls on such boards: a member that is not listed can enter the list only by its own event. Reads
+-- show `shown` of them; the rest is a spare for hidden members (lib/hidden.lua).
 --
--- layout = {prefixed, hashed, dense, summed: booleans; keep; later: 1 where a greater tie key is a later time, else -1;
+-- layout = {prefixed, hashed, dense, summed: booleans; keep, shown; later: 1 where a greater tie key is a later time, else -1;
 --           width: how many keys a standing has}
 -- `time` is a tie key as a number below 2^48, nil where the layout is not hashed. Lua's `<` on strings
 -- follows the server's locale, so tie keys are never compared as strings.
@@ -37,9 +38,9 @@ local LOW = 4294967296
 
 local call = redis.call
 
--- What a script knows of the shard's hides, and what keeps the hidden list of a standing right when its entries change
--- (lib/hidden.lua). No script looks further where nobody was ever hidden.
-local hides, follow_changes
+-- What a script knows of the shard's hides, and what keeps a standing's hidden list, and its list that is kept short, right
+-- when entries change (lib/follow.lua). No script looks further where nobody was ever hidden.
+local hides, follow_changes, bound_of, note_lost
 
 -- Breaks the script off with the name of the invariant, if it does not hold. What the script has written stays.
 local function invariant(holds, name)
@@ -189,7 +190,9 @@ end
 -- Removes the members behind the last that the list keeps.
 local function keep_best(standing)
   local layout = standing.layout
-  if layout.keep == 0 or call('ZREMRANGEBYRANK', standing.zset, layout.keep, -1) == 0 then return end
+  if layout.keep == 0 then return end
+  local bound = hides and bound_of(standing) or layout.keep
+  if call('ZREMRANGEBYRANK', standing.zset, bound, -1) == 0 then return end
   if layout.dense then
     local last = call('ZRANGE', standing.zset, -1, -1, 'WITHSCORES')
     call('ZREMRANGEBYSCORE', standing.dense, '(' .. last[2], '+inf')
@@ -214,6 +217,7 @@ local function flush(standing)
   local changes = hides and {}
   for _, m in ipairs(standing.touched) do
     local score, time, old_score, old_time = scores[m], times[m], old_scores[m], old_times[m]
+    if hides and old_score and not score and layout.keep > 0 then note_lost(standing, zmember(standing, m, old_time)) end
     if old_score and (not score or (prefixed and time ~= old_time)) then
       gone[#gone + 1] = zmember(standing, m, old_time)
     end

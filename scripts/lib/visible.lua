@@ -12,12 +12,9 @@ local function hidden_entries(standing)
 end
 
 -- How many members a standing has, listed or not.
-local function total_of(standing)
-  if not standing.total_count then
-    local hidden = hidden_entries(standing)
-    standing.total_count = count_members(standing) - (hidden and hidden.count or 0)
-  end
-  return standing.total_count
+local function visible_total(standing)
+  local hidden = standing.hidden
+  return count_members(standing) - (hidden and hidden.count or 0)
 end
 
 -- Whether the bytes of one text sort before those of another, as Redis sorts them.
@@ -48,10 +45,18 @@ local function count_before(key, score, member)
   return low
 end
 
+-- The position of an entry that is not hidden, or would not be, and has this rank in the sorted set. Of a list that is kept
+-- short nothing is known behind the entries that are exact.
+local function position_at(standing, hidden, rank, score, member)
+  if standing.layout.keep == 0 then return rank - count_before(hidden.list, score, member) end
+  rank = math.min(rank, exact_of(standing, hidden))
+  return rank - hidden_before(standing, hidden, rank, true)
+end
+
 -- The position of an entry that need not be there; without a member, of the first that has this score or a worse one.
 local function position_of(standing, score, member)
-  local hidden = hidden_entries(standing)
-  return count_before(standing.zset, score, member) - (hidden and count_before(hidden.list, score, member) or 0)
+  local hidden, rank = hidden_entries(standing), count_before(standing.zset, score, member)
+  return hidden and position_at(standing, hidden, rank, score, member) or rank
 end
 
 -- How many entries, or distinct scores, are ahead of all that have this score. `ranking`: 'competition', 'dense'.
@@ -61,41 +66,34 @@ local function count_ahead(standing, ranking, score)
   return call('ZCOUNT', standing.dense, '-inf', up_to) - (hidden and call('ZCOUNT', hidden.scores, '-inf', up_to) or 0)
 end
 
--- How many hidden entries are ahead of the visible entry at this position.
-local function hidden_before(standing, hidden, position)
-  local low, high = 0, hidden.count
-  while low < high do
-    local middle = math.floor((low + high) / 2)
-    local rank = call('ZRANK', standing.zset, call('ZRANGE', hidden.list, middle, middle)[1])
-    invariant(rank or standing.layout.keep > 0, 'a hidden entry is in its sorted set')
-    if rank and rank - middle <= position then low = middle + 1 else high = middle end
-  end
-  return low
-end
-
 -- How many entries a standing lists.
 local function listed_of(standing)
-  local listed, hidden = call('ZCARD', standing.zset), hidden_entries(standing)
-  if not hidden then return listed end
-  if standing.layout.keep == 0 then return listed - hidden.count end
-  return listed - hidden_before(standing, hidden, listed)
+  local shown, hidden = standing.layout.shown, standing.hidden
+  if shown == 0 then return call('ZCARD', standing.zset) - (hidden and hidden.count or 0) end
+  if not hidden then return math.min(shown, call('ZCARD', standing.zset)) end
+  return math.min(shown, visible_exact_of(standing, hidden))
+end
+
+-- Whether so many members are hidden that a standing whose list is kept short can't be shown.
+local function is_short(standing)
+  local hidden, layout = standing.hidden, standing.layout
+  if not hidden or layout.keep == 0 or hidden.exact - hidden.count >= layout.shown then return false end
+  return listed_of(standing) < math.min(layout.shown, visible_total(standing))
 end
 
 -- The entries from one position to another, both included, as ZRANGE tells them with scores.
 local function visible_entries(standing, hidden, from, to)
   local found, shown, wanted, size = {}, 0, to - from + 1, 0
-  local before = hidden_before(standing, hidden, from)
-  local rank = from + before
+  local rank = from + hidden_before(standing, hidden, from)
   while shown < wanted do
     size = math.max(math.min(2 * size, 1000), wanted - shown, 32)
     local part = call('ZRANGE', standing.zset, rank, rank + size - 1, 'WITHSCORES')
     if #part == 0 then break end
-    local is_hidden, shown_before = {}, shown
-    for _, member in ipairs(call('ZRANGE', hidden.list, before, before + #part / 2 - 1)) do is_hidden[member] = true end
+    local members, shown_before = {}, shown
+    for index = 1, #part, 2 do members[(index + 1) / 2] = part[index] end
+    local is_hidden = call('ZMSCORE', hidden.list, unpack(members))
     for index = 1, #part, 2 do
-      if is_hidden[part[index]] then
-        before = before + 1
-      elseif shown < wanted then
+      if not is_hidden[(index + 1) / 2] and shown < wanted then
         shown = shown + 1
         found[2 * shown - 1], found[2 * shown] = part[index], part[index + 1]
       end
@@ -103,8 +101,7 @@ local function visible_entries(standing, hidden, from, to)
     rank = rank + #part / 2
     if shown == shown_before then
       -- Hidden members may stand in long runs at the top.
-      before = hidden_before(standing, hidden, from + shown)
-      rank = from + shown + before
+      rank = from + shown + hidden_before(standing, hidden, from + shown)
     end
   end
   return found
@@ -112,16 +109,19 @@ end
 
 -- The same for any standing.
 local function entries_of(standing, from, to)
-  local hidden = hidden_entries(standing)
-  if hidden and from <= to then return visible_entries(standing, hidden, from, to) end
+  local hidden, shown = hidden_entries(standing), standing.layout.shown
+  if shown > 0 then to = math.min(to, (hidden and listed_of(standing) or shown) - 1) end
+  if hidden then return from <= to and visible_entries(standing, hidden, from, to) or {} end
   return call('ZRANGE', standing.zset, from, to, 'WITHSCORES')
 end
 
 -- The position of an entry that is stored with this score (text) and this member of the sorted set: -1 if it is behind the
 -- last that is listed, nil if it is hidden.
 local function position_of_entry(standing, score, member)
-  local rank, hidden = call('ZRANK', standing.zset, member), hidden_entries(standing)
-  if not hidden then return rank or -1 end
-  if call('ZSCORE', hidden.list, member) then return nil end
-  return rank and rank - count_before(hidden.list, score, member) or -1
+  local position, hidden, shown = call('ZRANK', standing.zset, member), hidden_entries(standing), standing.layout.shown
+  if hidden then
+    if call('ZSCORE', hidden.list, member) then return nil end
+    position = position and position_at(standing, hidden, position, score, member)
+  end
+  return position and (shown == 0 or position < shown) and position or -1
 end

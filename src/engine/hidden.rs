@@ -1,19 +1,29 @@
-//! Makes hidden lists follow the hides, when a read or an event needs them.
+//! Makes hidden lists follow the hides, when a read or an event needs them, and widens lists that are kept short.
 //!
 //! A hide writes one line into the journal of its shard. The hidden list of a standing (`scripts/lib/hidden.lua`) follows the
 //! journal when a read finds it behind. Those who find that at the same time share the calls.
+//!
+//! A list that is kept short (`keep_top`) has a spare for hidden members. Whoever finds half of it used up notes that in
+//! Redis, and a job finds more members for the list. A read that finds too few of them does so itself.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::batcher::Work;
+use super::jobs::faults::Subject;
+use super::jobs::{Job, JobKind, Progress};
 use super::{Engine, Error, LiveShard};
+use crate::domain::ids::BoardId;
 use crate::domain::series::Standing;
 use crate::domain::shard::Shard;
-use crate::store::{Store, StoreError, Versioned};
+use crate::store::hidden::Followed;
+use crate::store::{Store, StoreError, Versioned, keys};
 
 /// How many lists one round brings up to date.
 const LISTS_MAX: usize = 16;
+/// How long a request waits for a list to be widened. The steps that were taken by then stay.
+const WIDEN_TIME_MAX: Duration = Duration::from_secs(8);
 
 /// The hidden lists of one shard.
 #[derive(Debug)]
@@ -26,8 +36,7 @@ pub struct Listing {
 
 impl Work for Listing {
     type Job = Standing;
-    /// The number of the hide that the list follows up to.
-    type Answer = Result<Versioned<u64>, StoreError>;
+    type Answer = Result<Versioned<Followed>, StoreError>;
     type Load = usize;
 
     fn admit(&self, load: &mut usize, _standing: &Standing) -> bool {
@@ -54,10 +63,15 @@ impl Work for Listing {
 
 impl Listing {
     /// The journal has a bounded length, so that the steps end.
-    async fn follow(&self, standing: &Standing) -> Result<Versioned<u64>, StoreError> {
+    async fn follow(&self, standing: &Standing) -> Result<Versioned<Followed>, StoreError> {
         loop {
             match self.store.follow_hides(&self.shard, standing).await? {
-                Versioned::Current(Some(number)) => return Ok(Versioned::Current(number)),
+                Versioned::Current(Some(followed)) => {
+                    if followed.is_narrow {
+                        self.store.mark_narrow(&self.shard, standing).await?;
+                    }
+                    return Ok(Versioned::Current(followed));
+                }
                 Versioned::Current(None) => {}
                 Versioned::Stale => return Ok(Versioned::Stale),
             }
@@ -66,21 +80,96 @@ impl Listing {
 }
 
 impl Engine {
-    /// Brings the hidden list of a standing up to date. Returns the number of the hide that it follows up to; `None` if the
-    /// definition has changed: then it was read again.
+    /// Brings the hidden list of a standing up to date. Returns how far it follows the hides; `None` if the definition has
+    /// changed: then it was read again.
     pub(crate) async fn follow_hides(
         &self,
         shard: &LiveShard,
         standing: Standing,
-    ) -> Result<Option<u64>, Error> {
+    ) -> Result<Option<Followed>, Error> {
         let fault = || StoreError::Unexpected("a hidden list without its answer".into());
         let followed = shard.listing.submit(standing).await;
         match followed.ok_or_else(fault)?? {
-            Versioned::Current(number) => Ok(Some(number)),
+            Versioned::Current(followed) => Ok(Some(followed)),
             Versioned::Stale => {
                 self.reload(&shard.shard.id).await?;
                 Ok(None)
             }
         }
+    }
+
+    /// Finds more members for a list that is kept short, until it has enough. If the definition has changed, it is read again.
+    pub(crate) async fn widen(&self, shard: &Shard, standing: &Standing) -> Result<(), Error> {
+        let begun = Instant::now();
+        let time_max = self.store.timeouts.times(WIDEN_TIME_MAX);
+        while begun.elapsed() < time_max {
+            match self.store.widen_list(shard, standing).await? {
+                Versioned::Current(false) => {}
+                Versioned::Current(true) => return Ok(()),
+                Versioned::Stale => return self.reload(&shard.id).await,
+            }
+        }
+        let message = format!(
+            "so many members of board {} are hidden that its list is still being made longer",
+            shard.id
+        );
+        Err(StoreError::Unavailable(message).into())
+    }
+}
+
+/// The job: widens lists that are kept short before too few of their members are visible.
+#[derive(Clone, Copy, Debug)]
+pub struct HiddenLists;
+
+/// A list that is to be widened.
+#[derive(Clone, Debug)]
+pub struct Narrow {
+    /// The name of its sorted set.
+    name: String,
+    board: BoardId,
+}
+
+impl Job for HiddenLists {
+    type Item = Narrow;
+    const KIND: JobKind = JobKind::HiddenLists;
+    const PAUSE: Duration = Duration::from_millis(4);
+
+    fn subject(&self, narrow: &Narrow) -> Subject {
+        Subject::part(&narrow.board, narrow.name.clone())
+    }
+
+    async fn due(&self, engine: &Engine) -> Result<Vec<Narrow>, Error> {
+        let lists = engine.store.narrow_lists().await?.into_iter();
+        Ok(lists.map(|(name, board)| Narrow { name, board }).collect())
+    }
+
+    async fn step(&self, engine: &Engine, narrow: &mut Narrow) -> Result<Progress, Error> {
+        let live = match engine.live_board(&narrow.board).await {
+            Err(Error::BoardNotFound(_)) => None,
+            live => Some(live?),
+        };
+        let found = live.iter().flat_map(|live| &live.shards).find_map(|shard| {
+            let standing = keys::standing_of(&shard.shard, &narrow.name)?;
+            Some((shard.shard.clone(), standing))
+        });
+        // The board was deleted, or has moved: its new lists are noted anew.
+        let Some((shard, standing)) = found else {
+            engine.store.forget_narrow(&narrow.name).await?;
+            return Ok(Progress::Done);
+        };
+        match engine.store.widen_list(&shard, &standing).await? {
+            Versioned::Current(false) => return Ok(Progress::More),
+            Versioned::Current(true) => {
+                engine.store.forget_narrow(&narrow.name).await?;
+                // It may have been noted again in between.
+                let widened = engine.store.widen_list(&shard, &standing).await?;
+                if widened == Versioned::Current(false) {
+                    engine.store.mark_narrow(&shard, &standing).await?;
+                    return Ok(Progress::More);
+                }
+            }
+            Versioned::Stale => engine.reload(&narrow.board).await?,
+        }
+        Ok(Progress::Done)
     }
 }

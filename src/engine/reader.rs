@@ -158,8 +158,8 @@ impl<'a> Reader<'a> {
         *self.as_of.lock() = None;
     }
 
-    /// Asks a shard one query. If a standing is not complete, this completes it; if the board in memory is stale, this
-    /// reads the board. Then the caller has to begin anew.
+    /// Asks a shard one query. If a standing is not complete, or too short, this completes it; if the board in memory is
+    /// stale, this reads the board. Then the caller has to begin anew.
     pub(crate) async fn ask<T: TryFrom<Answer>>(
         &self,
         shard: &LiveShard,
@@ -187,6 +187,9 @@ impl<'a> Reader<'a> {
                 completed.await?;
             }
             Versioned::Current(Answer::Erasing) => self.engine.forget_all(&shard.shard.id).await?,
+            Versioned::Current(Answer::Short(standing)) => {
+                self.engine.widen(&shard.shard, &standing).await?;
+            }
             Versioned::Current(answer) => {
                 let mut oldest = self.as_of.lock();
                 *oldest = oldest.into_iter().chain(as_of).min();
@@ -208,7 +211,7 @@ impl<'a> Reader<'a> {
         while let Versioned::Current(Answer::Unlisted(unlisted)) = answer.value {
             let (standing, query) = *unlisted;
             let followed = self.engine.follow_hides(shard, standing).await?;
-            let number = *known_to.get_or_insert(followed.ok_or(ReadError::Retry)?);
+            let number = *known_to.get_or_insert(followed.ok_or(ReadError::Retry)?.number);
             let sight = Sight::HiddenUpTo(number);
             answer = self.ask_alone(shard, query, sight).await?;
         }

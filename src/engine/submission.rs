@@ -361,8 +361,11 @@ impl Engine {
                 let period = live.board.calendar.containing(window.unit(), at);
                 for shard in &live.shards {
                     self.complete_from(&shard.shard, series, at.ms()).await?;
-                    self.follow_hides(shard, Standing { series, period })
-                        .await?;
+                    let standing = Standing { series, period };
+                    let followed = self.follow_hides(shard, standing).await?;
+                    if followed.is_some_and(|followed| followed.is_narrow) {
+                        self.widen(&shard.shard, &standing).await?;
+                    }
                 }
             }
         }

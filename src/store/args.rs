@@ -8,6 +8,9 @@ use crate::domain::board::{Board, Order, Ranking};
 use crate::domain::score::Score;
 use crate::domain::ties::Ties;
 
+/// How many members more than are shown a list keeps on boards with `keep_top`: so many of the best may be hidden.
+pub(super) const SPARE: u32 = 1_000;
+
 /// The score as it is stored: rank 1 has the smallest.
 pub(super) fn stored_score(board: &Board, score: Score) -> i64 {
     match board.definition.order {
@@ -55,6 +58,7 @@ pub(super) struct LayoutArgs {
     dense: bool,
     summed: bool,
     keep: u32,
+    shown: u32,
     later: i8,
     width: usize,
 }
@@ -67,7 +71,8 @@ impl LayoutArgs {
             hashed: layout.hashed,
             dense: layout.dense,
             summed: layout.summed,
-            keep: layout.keep_top.unwrap_or(0),
+            keep: layout.keep_top.map_or(0, |shown| shown + SPARE),
+            shown: layout.keep_top.unwrap_or(0),
             later: if board.definition.ties == Ties::Last {
                 -1
             } else {
@@ -79,7 +84,11 @@ impl LayoutArgs {
 
     /// The same of a standing that lists all members.
     pub(super) fn of_all(self) -> Self {
-        Self { keep: 0, ..self }
+        Self {
+            keep: 0,
+            shown: 0,
+            ..self
+        }
     }
 }
 

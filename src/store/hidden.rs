@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 use super::args::{LayoutArgs, pack};
 use super::dispatch::Store;
 use super::reply::{Reply, unknown_code};
+use super::script::Script;
 use super::{StoreError, Versioned, keys, script};
 use crate::domain::hide::{HIDDEN_MAX, Hide, Reason};
-use crate::domain::ids::MemberId;
+use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::series::Standing;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
@@ -18,6 +19,17 @@ pub const HIDES_READ_MAX: usize = 1_000;
 
 /// How many lines of the journal one call follows: about a millisecond of Redis.
 const LINES_MAX: u32 = 300;
+/// How many members one call looks at that widens a list: about a millisecond of Redis.
+const WIDENED_MAX: u32 = 300;
+
+/// How far a hidden list has followed the hides.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Followed {
+    /// The number of the hide that it follows up to.
+    pub number: u64,
+    /// Whether its standing keeps a short list that has used up half of its spare.
+    pub is_narrow: bool,
+}
 
 /// What became of a hide.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -64,6 +76,7 @@ struct ListArgs {
     version: String,
     layout: LayoutArgs,
     lines: u32,
+    count: u32,
 }
 
 /// A hide as `scripts/lib/hides.lua` describes it.
@@ -162,29 +175,84 @@ impl Store {
         Reply::versioned(reply.await?)
     }
 
-    /// Makes the hidden list of a standing follow the hides by a bounded step. Returns the number of the hide that it follows
-    /// up to when it is up to date; `None` if more steps are needed.
+    /// Makes the hidden list of a standing follow the hides by a bounded step. Returns how far it has come when it is up to
+    /// date; `None` if more steps are needed.
     pub async fn follow_hides(
         &self,
         shard: &Shard,
         standing: &Standing,
-    ) -> Result<Versioned<Option<u64>>, StoreError> {
+    ) -> Result<Versioned<Option<Followed>>, StoreError> {
+        let step = self.step_of_list(shard, standing, &script::HIDDEN_LIST);
+        Ok(match step.await? {
+            Versioned::Current(Some(mut reply)) => Versioned::Current(Some(Followed {
+                number: reply.count()?,
+                is_narrow: reply.count()? == 1,
+            })),
+            Versioned::Current(None) => Versioned::Current(None),
+            Versioned::Stale => Versioned::Stale,
+        })
+    }
+
+    /// Finds more members for a list that is kept short and has many hidden members, by a bounded step. Returns whether it
+    /// has enough.
+    pub async fn widen_list(
+        &self,
+        shard: &Shard,
+        standing: &Standing,
+    ) -> Result<Versioned<bool>, StoreError> {
+        let step = self.step_of_list(shard, standing, &script::WIDEN_LIST);
+        Ok(match step.await? {
+            Versioned::Current(reply) => Versioned::Current(reply.is_some()),
+            Versioned::Stale => Versioned::Stale,
+        })
+    }
+
+    /// What follows `DONE`; `None` if there is more to do.
+    async fn step_of_list(
+        &self,
+        shard: &Shard,
+        standing: &Standing,
+        script: &'static Script,
+    ) -> Result<Versioned<Option<Reply>>, StoreError> {
         let args = ListArgs {
             version: shard.version(),
             layout: LayoutArgs::new(shard),
             lines: LINES_MAX,
+            count: WIDENED_MAX,
         };
         let mut keys = keys::head_and_registry(shard);
         keys.extend(keys::standing(shard, standing));
-        let reply = self.derive(shard, &script::HIDDEN_LIST, keys, vec![pack(&args)?]);
-        let Versioned::Current((code, mut reply)) = Reply::versioned(reply.await?)? else {
+        let reply = self.derive(shard, script, keys, vec![pack(&args)?]);
+        let Versioned::Current((code, reply)) = Reply::versioned(reply.await?)? else {
             return Ok(Versioned::Stale);
         };
         Ok(Versioned::Current(match code.as_str() {
-            "DONE" => Some(reply.count()?),
+            "DONE" => Some(reply),
             "MORE" => None,
             other => return unknown_code(other),
         }))
+    }
+
+    /// Notes that a list is to be widened.
+    pub async fn mark_narrow(&self, shard: &Shard, standing: &Standing) -> Result<(), StoreError> {
+        let args = vec![keys::NARROW.into(), keys::sorted_set(shard, standing)];
+        self.command("SADD", args).await
+    }
+
+    /// The lists that are noted so: the names of their sorted sets, and their boards.
+    pub async fn narrow_lists(&self) -> Result<Vec<(String, BoardId)>, StoreError> {
+        let names: Vec<String> = self.command("SMEMBERS", vec![keys::NARROW.into()]).await?;
+        let lists = names.into_iter().filter_map(|name| {
+            let board = keys::take_apart(&name)?.id;
+            Some((name, board))
+        });
+        Ok(lists.collect())
+    }
+
+    /// Forgets that the list with this name was to be widened: it is wide enough, or gone.
+    pub async fn forget_narrow(&self, name: &str) -> Result<(), StoreError> {
+        let args = vec![keys::NARROW.into(), name.to_owned()];
+        self.command("SREM", args).await
     }
 
     /// The hide of a member of this shard, if it is hidden.

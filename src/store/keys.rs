@@ -77,6 +77,8 @@ pub const LEASES: &str = "st:{boards}:leases";
 pub const LIVE: &str = "st:{boards}:live";
 /// The ids of boards on their way to other shards.
 pub const MOVING: &str = "st:{boards}:moving";
+/// The lists that are kept short and have many hidden members, by their sorted sets.
+pub const NARROW: &str = "st:{boards}:narrow";
 /// Board ids by the sequence number of their last change.
 pub const CHANGES: &str = "st:{boards}:changes";
 /// The last sequence number of a change.
@@ -612,7 +614,8 @@ mod tests {
                 MOVING,
                 UNNEEDED,
                 DELETED,
-                LEASES
+                LEASES,
+                NARROW
             ],
             [
                 "live",
@@ -626,7 +629,8 @@ mod tests {
                 "moving",
                 "unneeded",
                 "deleted",
-                "leases"
+                "leases",
+                "narrow"
             ]
             .map(|name| format!("st:{{boards}}:{name}"))
         );

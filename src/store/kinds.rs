@@ -293,7 +293,7 @@ mod tests {
         }
         assert_eq!(
             LUA[..2],
-            [("SEPARATOR", "'\\31'"), ("KIND_STANDING", "'s'")]
+            [("SEPARATOR", "'\\31'"), ("KIND_REGISTRY", "'keys'")]
         );
         assert_eq!(SEPARATOR, '\u{1f}', "31, as in Lua");
     }

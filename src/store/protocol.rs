@@ -122,8 +122,10 @@ groups! {
         INCOMPLETE: i64 = -1;
         /// What an answer begins with where the hidden list of a standing is behind. Then: whether that is the one before.
         UNLISTED: i64 = -2;
+        /// What an answer begins with where too many members of a list that is kept short are hidden. Then: the same.
+        SHORT: i64 = -3;
         /// What an answer begins with where something may be left of erased members, and hidden members are shown too.
-        ERASING: i64 = -3;
+        ERASING: i64 = -4;
     }
 
     /// What the result of a reservation begins with, in `reserve.lua`.

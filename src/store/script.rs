@@ -88,6 +88,8 @@ scripts! {
     ERASURES = "erasures", "#!lua flags=no-writes", ["keys", "capture", "hides", "erasures"];
     /// Makes the hidden list of a standing follow the hides.
     HIDDEN_LIST = "hidden_list", "#!lua", ["slot", "keys", "capture", "standing", "hidden", "follow"];
+    /// Finds more members of a list that is kept short.
+    WIDEN_LIST = "widen_list", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "standing", "hidden", "follow"];
     /// Reads pages, members, subsets and amounts.
     READ = "read", "#!lua flags=no-writes", ["process", "keys", "capture", "standing", "derived", "hidden", "visible"] with [queries];
     /// Counts distinct voters.

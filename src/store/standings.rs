@@ -388,6 +388,8 @@ pub enum Answer {
     Positions(Arc<[u64]>),
     /// The derived standing whose newest period begins here, in milliseconds, has to be completed.
     Incomplete(i64),
+    /// Too many members of this standing are hidden for the list that it keeps: it has to be widened.
+    Short(Standing),
     /// The hidden list of this standing, which this query needs, is behind.
     Unlisted(Box<(Standing, Query)>),
     /// What erased members have left has to be removed.
@@ -667,7 +669,7 @@ fn is_complete(answers: &Versioned<Vec<Answer>>) -> bool {
     let is_missing = |answer: &Answer| {
         matches!(
             answer,
-            Answer::Incomplete(_) | Answer::Unlisted(_) | Answer::Erasing
+            Answer::Incomplete(_) | Answer::Unlisted(_) | Answer::Short(_) | Answer::Erasing
         )
     };
     match answers {
@@ -684,11 +686,13 @@ fn answer(board: &Board, query: &Query, reply: &mut Reply) -> Result<Answer, Sto
     if total == queries::ERASING {
         return Ok(Answer::Erasing);
     }
-    if total == queries::UNLISTED {
+    if total == queries::UNLISTED || total == queries::SHORT {
         let is_of_before = reply.integer()? == 1;
         let standing = query.standing(is_of_before);
-        let needed = "a query has the standing whose hidden list it needs";
-        let standing = require(standing, needed)?;
+        let standing = require(standing, "a query has the standing that it needs")?;
+        if total == queries::SHORT {
+            return Ok(Answer::Short(standing));
+        }
         return Ok(Answer::Unlisted(Box::new((standing, query.clone()))));
     }
     let total = require(u64::try_from(total).ok(), "a total is not negative")?;

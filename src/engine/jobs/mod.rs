@@ -94,6 +94,8 @@ pub enum JobKind {
     Hides,
     /// Doing on all boards what somebody has ordered.
     Tasks,
+    /// Finding more members for lists that are kept short and have many hidden members.
+    HiddenLists,
 }
 
 impl JobKind {
@@ -107,7 +109,7 @@ impl JobKind {
         Self::Staleness,
     ];
     /// What one instance is enough for.
-    pub const IN_BACKGROUND: [Self; 9] = [
+    pub const IN_BACKGROUND: [Self; 10] = [
         Self::Rollover,
         Self::Reshard,
         Self::Purge,
@@ -117,6 +119,7 @@ impl JobKind {
         Self::Erasures,
         Self::Hides,
         Self::Tasks,
+        Self::HiddenLists,
     ];
 
     /// Its name.
@@ -137,6 +140,7 @@ impl JobKind {
             Self::Erasures => "erasures",
             Self::Hides => "hides",
             Self::Tasks => "tasks",
+            Self::HiddenLists => "hidden-lists",
         }
     }
 }

@@ -320,6 +320,8 @@ pub struct Model {
     initial_scores: BTreeMap<String, i64>,
     /// When members were erased last.
     erased: BTreeMap<String, i64>,
+    /// Those whom no standing shows.
+    hidden: BTreeSet<String>,
 }
 
 impl Model {
@@ -329,6 +331,7 @@ impl Model {
             taken: Vec::new(),
             initial_scores: BTreeMap::new(),
             erased: BTreeMap::new(),
+            hidden: BTreeSet::new(),
         }
     }
 
@@ -429,6 +432,20 @@ impl Model {
         self.scores(window, period).get(member).copied()
     }
 
+    /// Hides a member, or brings it back; returns whether that is new.
+    pub fn set_hidden(&mut self, member: &str, is_hidden: bool) -> bool {
+        if is_hidden {
+            self.hidden.insert(member.to_owned())
+        } else {
+            self.hidden.remove(member)
+        }
+    }
+
+    /// Who is hidden, in the order of their bytes.
+    pub fn hidden(&self) -> impl Iterator<Item = &str> {
+        self.hidden.iter().map(String::as_str)
+    }
+
     /// A standing, first rank first, and those behind its end.
     pub fn standing(&self, window: Window, period: i64) -> Vec<Entry> {
         // Where it sorts: a score that is better is smaller.
@@ -445,6 +462,7 @@ impl Model {
             Ties::Member => 0,
         };
         let mut scores: Vec<(&str, Score)> = self.scores(window, period).into_iter().collect();
+        scores.retain(|(member, _)| !self.hidden.contains(*member));
         scores.sort_by_key(|(member, score)| (better(*score), tie(*score), member.as_bytes()));
         let ahead = |score: Score| {
             scores
