@@ -446,6 +446,11 @@ impl Model {
         self.hidden.iter().map(String::as_str)
     }
 
+    /// Whether a member was ever erased.
+    pub fn was_erased(&self, member: &str) -> bool {
+        self.erased.contains_key(member)
+    }
+
     /// A standing, first rank first, and those behind its end.
     pub fn standing(&self, window: Window, period: i64) -> Vec<Entry> {
         // Where it sorts: a score that is better is smaller.
