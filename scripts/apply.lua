@@ -540,8 +540,7 @@ end
 
 -- Changes the standings and turnouts in memory, and makes the reports.
 local function write(e, m, route)
-  local erasure, id = erasures[m], args.names[m]
-  if erasure and erasure.hide ~= '' then hides.marks[id] = return_hide(BOARD, REGISTRY, erasure, id, now) end
+  if erasures[m] then return_hide(BOARD, REGISTRY, erasures[m], args.names[m], now) end
   local targets, reports = route.targets, details[e] ~= STATUS_ALONE
   field_count, has_wide = 0, false
   if reports and route.absent then report_absent(route.absent, e, m) end

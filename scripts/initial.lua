@@ -78,8 +78,7 @@ for place = SCORES + layout.width, #KEYS do
 end
 
 for m, erasure in pairs(erasures) do
-  local id = names[m]
-  if scores[m] and erasure.hide ~= '' then hides.marks[id] = return_hide(BOARD, REGISTRY, erasure, id, args.now) end
+  if scores[m] then return_hide(BOARD, REGISTRY, erasure, names[m], args.now) end
 end
 for _, change in ipairs(changes) do
   local entry, standing, m, score, time = unpack(change, 1, 5)

@@ -50,16 +50,6 @@ local function keep_hide(registry, erasure, hide)
   store_erasure(registry, erasure)
 end
 
--- Gives a member that has data again the hide back that lies with its erasure, if the hide has not ended (now: ms). Returns the
--- number of the member's line in the journal, false if there is none.
-local function return_hide(head, registry, erasure, member, now)
-  local own, ends = hides_of(head, registry), cmsgpack.unpack(erasure.hide)['until']
-  if not ends or ends > now then set_hide(own, member, erasure.hide) end
-  keep_hide(registry, erasure, '')
-  local number = redis.call('ZSCORE', own.journal, member)
-  return number and tonumber(number)
-end
-
 -- Whether of two lines of one member this is the later one.
 local function is_later_line(erasure, other)
   if erasure.number ~= other.number then return erasure.number > other.number end

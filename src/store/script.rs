@@ -70,12 +70,12 @@ macro_rules! scripts {
 
 scripts! {
     /// Carries out the plans of many events.
-    APPLY = "apply", "#!lua", ["slot", "keys", "capture", "hides", "erasures", "standing", "derived", "hidden", "follow", "visible", "quota"]
+    APPLY = "apply", "#!lua", ["slot", "keys", "capture", "hides", "erasures", "standing", "derived", "hidden", "follow", "return", "visible", "quota"]
         with [results, details, refusals, flags, record, bounds];
     /// Takes a derived standing a step nearer to complete.
     ADVANCE = "advance", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "standing", "derived", "hidden", "follow"];
     /// Sets initial scores.
-    INITIAL = "initial", "#!lua", ["slot", "keys", "capture", "hides", "erasures", "standing", "derived", "hidden", "follow"] with [bounds];
+    INITIAL = "initial", "#!lua", ["slot", "keys", "capture", "hides", "erasures", "standing", "derived", "hidden", "follow", "return"] with [bounds];
     /// Hides a member, or brings it back.
     HIDE = "hide", "#!lua", ["slot", "keys", "capture", "hides", "erasures"];
     /// Reads who is hidden.
