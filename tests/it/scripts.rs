@@ -917,7 +917,7 @@ async fn what_changes_while_a_shard_is_copied_is_noted_and_taken_over() {
         let keys = [head, "st:{b:2:0:1}:1:keys", "st:{b:2:0:1}:1:scratch", day];
         let args = pack(&json!({
             "generation": "1", "lease": lease, "layout": layout(), "turnouts": [], "voters": [], "states": [],
-            "dropped": [], "hides": [], "standings": [[4, 0, false, ["ann"], [score], [0]]]}));
+            "dropped": [], "lines": [], "standings": [[4, 0, false, ["ann"], [score], [0]]]}));
         run(&redis, &script::COPY_IN, &keys, &[&args]).await
     };
     assert_eq!(
