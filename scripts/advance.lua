@@ -120,54 +120,60 @@ local function begin(entries)
   return entry
 end
 
--- The time of a member whose sum in the standing before is zero: that of its newest period.
+-- The time and the data of a member whose sum in the standing before is zero: those of its newest period.
 local function newest_time(id)
   for back = 1, args.periods - 1 do
-    local scores, times = fetch(period(back), {id})
-    if scores[1] then return times[1] end
+    local scores, times, data = fetch(period(back), {id})
+    if scores[1] then return times[1], data and data[1] end
   end
 end
 
--- Members on the walk are three lists side by side: ids, and scores and times in the term that is walked.
+-- Members on the walk are lists side by side: ids, and scores, times and data in the term that is walked. The list of data is
+-- nil unless the layout has it.
 
 -- The members among these that the standing does not list, and may list.
-local function unlisted_of(target, ids, scores, times)
-  if #ids == 0 then return ids, scores, times end
+local function unlisted_of(target, ids, scores, times, data)
+  if #ids == 0 then return ids, scores, times, data end
   local listed, is_erasing = fetch(target, ids), erasing and call('HMGET', erasing, unpack(ids)) or {}
-  local other_ids, other_scores, other_times, count = {}, {}, {}, 0
+  local other_ids, other_scores, other_times, other_data, count = {}, {}, {}, data and {}, 0
   for index = 1, #ids do
     if not listed[index] and not is_erasing[index] then
       count = count + 1
       other_ids[count], other_scores[count], other_times[count] = ids[index], scores[index], times[index]
+      if data then other_data[count] = data[index] end
     end
   end
-  return other_ids, other_scores, other_times
+  return other_ids, other_scores, other_times, other_data
 end
 
 -- Lists the members whose sum over the terms is not zero, with that sum.
-local function settle(entry, terms, walked, target, ids, scores, times)
+local function settle(entry, terms, walked, target, ids, scores, times, data)
   if #ids == 0 then return end
-  local sums, newest = {}, {}
+  local sums, newest, newest_data = {}, {}, {}
   for index = 1, #ids do sums[index] = 0 end
   for _, term in ipairs(terms) do
-    local term_scores, term_times = scores, times
-    if term ~= walked then term_scores, term_times = fetch(term.standing, ids) end
+    local term_scores, term_times, term_data = scores, times, data
+    if term ~= walked then term_scores, term_times, term_data = fetch(term.standing, ids) end
     for index = 1, #ids do
       if term_scores[index] then
         sums[index] = sums[index] + term.sign * term_scores[index]
-        if term.sign > 0 and not term.is_initial then newest[index] = newest[index] or term_times[index] end
+        if term.sign > 0 and not term.is_initial and not newest[index] then
+          newest[index], newest_data[index] = term_times[index], term_data and term_data[index]
+        end
       end
     end
   end
   for index = 1, #ids do
     if sums[index] ~= 0 or args.initial then
-      local time = newest[index] or entry.floor
+      local time, own_data = newest[index] or entry.floor, newest_data[index]
+      if not time and layout.hashed then time, own_data = newest_time(ids[index]) end
       names[index] = ids[index]
-      set(target, index, sums[index], time or layout.hashed and newest_time(ids[index]) or nil)
+      set(target, index, sums[index], time, own_data)
     end
   end
   flush(target)
   target.score, target.time, target.old_score, target.old_time = {}, {}, {}, {}
+  if layout.data then target.data, target.old_data = {}, {} end
 end
 
 -- Walks on by about `count` members; returns true at the end. `present`: the terms that have members.
@@ -175,11 +181,11 @@ local function walk_on(entry, terms, present, target, count)
   local walk = entry.walk
   while count > 0 and walk.term <= #terms do
     local walked = terms[walk.term]
-    local ids, scores, times
-    ids, scores, times, walk.cursor = scan_members(walked.standing, walk.cursor, count)
+    local ids, scores, times, data
+    ids, scores, times, walk.cursor, data = scan_members(walked.standing, walk.cursor, count)
     if walk.cursor == '0' then walk.term = walk.term + 1 end
     count = count - math.max(1, #ids)
-    settle(entry, present, walked, target, unlisted_of(target, ids, scores, times))
+    settle(entry, present, walked, target, unlisted_of(target, ids, scores, times, data))
   end
   return walk.term > #terms
 end

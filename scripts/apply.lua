@@ -59,6 +59,8 @@
 --   details     what is to be reported: STATUS_ALONE, WITH_STANDINGS, WITH_RANKS
 --   refusals    when the event is refused: NEVER; UNLESS_KNOWN: unless its id is known; UNLESS_BEYOND: unless its id is known
 --               or a score would pass the bound. The list ends with the last event that may be refused
+-- and, where the board keeps data:
+--   data        canonical JSON of the events, empty for none
 -- and, where voters are counted:
 --   voters      ids, empty for none
 --   by_member   whether they are also counted for each member
@@ -106,6 +108,7 @@ local layout, ranking, update, now = args.layout, args.ranking, args.update, arg
 local members, ids, ats, on_routes = args.members, args.ids, args.ats, args.on_routes
 local fingerprints, details, refusals, tokens = args.fingerprints, args.details, args.refusals, args.tokens
 local routes, voters, quotas, keys = args.routes, args.voters, args.quotas, KEYS
+local event_data = args.data
 local is_sum, score_max = update == 'sum', args.score_max
 -- If `is_sum` is false some layouts keep times all the same, but no answer depends on them.
 local shows_times = layout.prefixed or update == 'last_greatest' or update == 'last_least'
@@ -348,9 +351,9 @@ local voids = tokens and load_values(args.voids)
 local counts = quotas and open_counts(quotas.rules, quotas.uses)
 -- Whether an event has been taken.
 local is_used = false
--- The result of an event in each target, by the target's index: the new score and time, and the score before, which is
+-- The result of an event in each target, by the target's index: the new score, time and data, and the score before, which is
 -- false if the member was not listed. All events use the same lists.
-local new_scores, new_times, befores = {}, {}, {}
+local new_scores, new_times, new_data, befores = {}, {}, {}, {}
 
 -- The number of the last erasure of its member before an event was taken, 0 for none.
 local function erasure_before(record)
@@ -410,55 +413,70 @@ local function merge(score, time, amount, at)
   return score, time
 end
 
--- The time of a member in a derived standing that does not list it: that of its newest period there.
-local function newest_time(target, m, base_time)
+-- The data of a listed member with this new score and time, after an event: that of whichever has given it both, the event or
+-- the entry before; of both the greater.
+local function merge_data(standing, m, score, time, amount, at, data)
+  local by_event = time == at and (is_sum or score == amount)
+  local by_entry = time == standing.time[m] and (is_sum or score == standing.score[m])
+  if by_event and by_entry then return greater_data(standing.data[m], data) end
+  return by_event and data or standing.data[m]
+end
+
+-- The time and the data of a member in a derived standing that does not list it: those of its newest period there.
+local function newest_time(target, m, base)
   for _, after in ipairs(target.sum.later) do
     if after[1] <= target.entry.start then
       local standing = standing_at(standings, after[2])
       load(standing, {m})
-      if standing.score[m] then return standing.time[m] end
+      if standing.score[m] then return standing.time[m], standing.data and standing.data[m] end
     end
   end
-  return base_time
+  return new_times[base], new_data[base]
 end
 
--- The result of an event for a member in a derived standing: the new score (false: not listed), the new time, and the
--- score before.
-local function add_to_sum(target, m, amount, at, base_time)
+-- The result of an event for a member in a derived standing: the new score (false: not listed), the score before, the new
+-- time, and the new data.
+local function add_to_sum(target, m, amount, at, data)
   local standing, entry, sum = target.standing, target.entry, target.sum
   local old_score, old_time = standing.score[m], standing.time[m]
   local is_within = sum.start >= entry.oldest
-  if old_score and not is_within then return old_score, old_time, old_score end
+  if old_score and not is_within then return old_score, old_score, old_time, data and standing.data[m] end
   local before = old_score
   if not before and not entry.done then before = sum_of_terms(sum, entry.terms, m) end
   local score = before or 0
   if is_within then score = score + amount end
-  if sum.lists_zero then return score, base_time, before end
-  if score == 0 then return false, nil, before end
-  if old_score then return score, latest(layout, old_time, at), before end
-  return score, layout.hashed and newest_time(target, m, base_time) or nil, before
+  local base = target.base
+  if sum.lists_zero then return score, before, new_times[base], new_data[base] end
+  if score == 0 then return false, before, nil, nil end
+  if not layout.hashed then return score, before, nil, nil end
+  if not old_score then return score, before, newest_time(target, m, base) end
+  local time = latest(layout, old_time, at)
+  return score, before, time, data and merge_data(standing, m, score, time, amount, at, data)
 end
 
 -- Computes the result of an event in each target. Returns the code of a window in which a score would pass the bound, or
 -- nil and whether anything changes.
 local function compute(targets, e, m)
-  local at, is_changed = layout.hashed and ats[e] or nil, false
+  local at, data, is_changed = layout.hashed and ats[e] or nil, event_data and event_data[e], false
   for index = 1, #targets do
     local target = targets[index]
     local standing, amount = target.standing, target.amounts[e]
     local old_score, old_time = standing.score[m], standing.time[m]
-    local score, time
+    local score, time, own_data = amount, at, data
     local before = old_score
     if target.sum then
-      score, time, before = add_to_sum(target, m, amount, at, new_times[target.base])
+      score, before, time, own_data = add_to_sum(target, m, amount, at, data)
     elseif old_score then
       score, time = merge(old_score, old_time, amount, at)
-    else
-      score, time = amount, at
+      if data then own_data = merge_data(standing, m, score, time, amount, at, data) end
     end
     if score and (score > score_max or score < -score_max) then return target.code end
     new_scores[index], new_times[index], befores[index] = score, time, before
     is_changed = is_changed or score ~= old_score or (shows_times and time ~= old_time)
+    if data then
+      new_data[index] = own_data
+      is_changed = is_changed or own_data ~= standing.data[m]
+    end
   end
   return nil, is_changed
 end
@@ -548,7 +566,10 @@ local function write(e, m, route)
     local target, score, time = targets[index], new_scores[index], new_times[index]
     local standing = target.standing
     if reports and target.is_reported then report(target.code, score or 0, befores[index]) end
-    if score ~= standing.score[m] or time ~= standing.time[m] then set(standing, m, score, time) end
+    local data = new_data[index]
+    if score ~= standing.score[m] or time ~= standing.time[m] or (data and data ~= standing.data[m]) then
+      set(standing, m, score, time, data)
+    end
   end
   if voters then count_turnout(route, m, voters[e]) end
   is_used = true

@@ -14,7 +14,7 @@
 --
 -- Reply: {'STALE'} the shard does not note changes any more: the board was deleted, or has moved | {'OK', how many changes
 -- are noted, change, …}, where the form of a change follows from how its kind is copied:
---   members      {change, how often, expires, score ('' if it is not listed), time (a tie key)}
+--   members      {change, how often, expires, score ('' if it is not listed), time (a tie key), data ('' for none)}
 --   lines, everywhere   {change, how often, '0', the line ('' if there is none)}
 --   whole        {change, how often, expires, tag of a shard that has counted, number, …}
 --   merged       {change, how often, expires, HyperLogLog ('' if there is none)}
@@ -22,7 +22,7 @@
 --
 -- Example: bob has got 3 points in a standing with ties by member:
 --   KEYS st:{b} st:{b}:1:changes st:{b}:1:copied  ARGV {…, copied={}, noted={}, done={}, count=10}
---   reply {'OK', 1, {'s␟st:{b}:1:s:day:2026-11-21␟bob', '1', '0', '-3', '0'}}
+--   reply {'OK', 1, {'s␟st:{b}:1:s:day:2026-11-21␟bob', '1', '0', '-3', '0', ''}}
 
 if #KEYS ~= 3 or #ARGV ~= 1 then return redis.error_reply('ERR changes.lua: 3 keys, 1 argument') end
 local HEAD, CHANGES, COPIED = KEYS[1], KEYS[2], KEYS[3]
@@ -41,8 +41,9 @@ end
 local function read_member(noted)
   local zset, id = string.match(noted, '^(.-)' .. SEPARATOR .. '(.*)$')
   local standing = open_standing(standings, {zset = zset, hash = layout.hashed and members_of(zset)})
-  local scores, times = fetch(standing, {id})
-  return expires_of(zset), scores[1] and number_text(scores[1]) or '', number_text(times[1] or 0)
+  local scores, times, data = fetch(standing, {id})
+  local score = scores[1] and number_text(scores[1]) or ''
+  return expires_of(zset), score, number_text(times[1] or 0), data and data[1] or ''
 end
 
 local function read_line(noted)

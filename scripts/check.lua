@@ -81,7 +81,7 @@ end
 if not is_there then return {'GONE'} end
 local can_follow = {
   zset = STATE or found.hash == 'hash', dense = true, total = true,
-  hash = STATE or (layout.prefixed and layout.keep == 0 and found.zset == 'zset'),
+  hash = STATE or (layout.prefixed and not layout.data and layout.keep == 0 and found.zset == 'zset'),
 }
 for _, part in ipairs(PARTS) do
   if found[part] and found[part] ~= 'none' and found[part] ~= TYPES[part] then
@@ -136,9 +136,14 @@ local function as_listed(id, time)
   return layout.prefixed and struct.pack('>I6', time) .. id or id
 end
 
--- The score and time that a hash holds of a member; nil if they can't be read.
+-- Whether this is what can stand behind a score: nothing, or the data of an entry.
+local function is_data(text)
+  return text == '' or (layout.data and string.sub(text, 1, 1) == '{' and pcall(cjson.decode, text))
+end
+
+-- The score and time that a hash holds of a member; nil if they can't be read, or if its data can't.
 local function unpacked(packed)
-  if not packed or #packed ~= 14 then return nil end
+  if not packed or #packed < 14 or not is_data(string.sub(packed, 15)) then return nil end
   local time, score = struct.unpack('>I6d', packed)
   return score, time
 end
@@ -157,7 +162,8 @@ local function check_hash()
     differs('remnant', mends, number_text(count))
     return true
   end
-  local packed, seen, can_mend = {}, {}, mends and layout.prefixed and layout.keep == 0 and count <= args.whole_max
+  local packed, seen = {}, {}
+  local can_mend = mends and layout.prefixed and not layout.data and layout.keep == 0 and count <= args.whole_max
   local flat = can_mend and call('ZRANGE', standing.zset, 0, -1, 'WITHSCORES') or {}
   for index = 1, #flat, 2 do
     local time, id = taken_apart(flat[index])
@@ -229,15 +235,6 @@ local function check_zset(flat)
   end
 end
 
--- Whether a sorts behind b, by their bytes.
-local function is_behind(a, b)
-  for place = 1, math.min(#a, #b) do
-    local of_a, of_b = string.byte(a, place), string.byte(b, place)
-    if of_a ~= of_b then return of_a > of_b end
-  end
-  return #a > #b
-end
-
 -- Entries of the hash, as a flat list of ids and packed scores.
 local function check_members(flat)
   local last = layout.keep > 0 and call('ZCARD', standing.zset) >= layout.keep
@@ -264,7 +261,7 @@ local function check_members(flat)
   for place, listed in ipairs(call('ZMSCORE', standing.zset, unpack(members))) do
     local score, member = scores[place], members[place]
     local is_kept_off = not listed and last
-      and (score > last_score or (score == last_score and is_behind(member, last[1])))
+      and (score > last_score or (score == last_score and is_before(last[1], member)))
     if not is_kept_off and (not listed or tonumber(listed) ~= score) then
       local text = number_text(score)
       if mends then

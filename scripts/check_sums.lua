@@ -25,6 +25,7 @@
 --   {'LOST'} one of its terms was there, and is not any more | {'OK', next term (-1: this was the last part), next cursor,
 --   how many terms have no data, difference, …}, as in check.lua:
 --   sum       member; score, time that are stored; score, time by the terms
+--   data      member; data that is stored; data by the terms
 --   carried   member; score; score without what was carried over; score in the period before
 --
 -- Example: last-2-days at 2026-11-21, where ann has lost what she got on the day before:
@@ -89,33 +90,35 @@ if not is_sound then
   return {'OK', -1, '0', #absent, unpack(differences)}
 end
 
--- The scores of the members in each term; false if the term does not list a member.
+-- The scores, times and data of the members in each term; a score is false if the term does not list a member.
 local function of_terms(ids)
-  local scores, times = {}, {}
+  local scores, times, data = {}, {}, {}
   for index, term in ipairs(terms) do
     if term.is_there then
-      scores[index], times[index] = fetch(term.standing, ids)
+      scores[index], times[index], data[index] = fetch(term.standing, ids)
     else
-      scores[index], times[index] = {}, {}
+      scores[index], times[index], data[index] = {}, {}, {}
     end
   end
-  return scores, times
+  return scores, times, data
 end
 
--- The score (false: not listed) and time that a member should have; nil if a sum may have been rounded.
-local function expected_of(m, scores, times)
-  local sum, size, is_listed, time = 0, 0, false, nil
+-- The score (false: not listed), time and data that a member should have; nil if a sum may have been rounded.
+local function expected_of(m, scores, times, data)
+  local sum, size, is_listed, time, newest_data = 0, 0, false, nil, ''
   for index = 1, #terms do
     local score = scores[index][m]
     if score then
       sum, size, is_listed = sum + score, size + math.abs(score), true
       -- Initial scores have no time of their own.
-      if not (kind == 'initial' and index == 2) then time = time or times[index][m] end
+      if not (kind == 'initial' and index == 2) and not time then
+        time, newest_data = times[index][m], layout.data and data[index][m]
+      end
     end
   end
   if size > SCORE_MAX then return nil end
-  if kind == 'initial' then return is_listed and sum, is_listed and (time or args.floor) or nil end
-  return sum ~= 0 and sum, sum ~= 0 and time or nil
+  if kind == 'initial' then return is_listed and sum, is_listed and (time or args.floor) or nil, newest_data end
+  return sum ~= 0 and sum, sum ~= 0 and time or nil, newest_data
 end
 
 local function is_carried(score, own, before)
@@ -132,8 +135,8 @@ local is_dropped = false
 -- Compares members that were met in the walk over the standing itself, 0, or over this term.
 local function compare(walked, ids)
   if #ids == 0 then return end
-  local scores, times = fetch(target, ids)
-  local term_scores, term_times = of_terms(ids)
+  local scores, times, data = fetch(target, ids)
+  local term_scores, term_times, term_data = of_terms(ids)
   for m, id in ipairs(ids) do
     -- A member that several of them list is met in several walks, and compared in the first.
     local is_compared = walked > 0 and scores[m]
@@ -144,10 +147,13 @@ local function compare(walked, ids)
         differs('carried', false, id, shown(scores[m]), shown(own), shown(before))
       end
     elseif not is_compared then
-      local score, time = expected_of(m, term_scores, term_times)
+      local score, time, expected_data = expected_of(m, term_scores, term_times, term_data)
       if score ~= nil and (score ~= scores[m] or (layout.hashed and score and time ~= times[m])) then
         is_dropped = is_dropped or drop_target()
         differs('sum', is_dropped, id, shown(scores[m]), shown(times[m]), shown(score), shown(time))
+      elseif layout.data and score and data[m] ~= expected_data then
+        is_dropped = is_dropped or drop_target()
+        differs('data', is_dropped, id, data[m], expected_data)
       end
     end
   end

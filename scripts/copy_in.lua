@@ -12,7 +12,7 @@
 --   lines       list of {code of a kind, name, place in ARGV of the line, 0: none}: of the hides and of who is being erased
 --               by members, of the erasures by their names. Of two lines of one erasure the later one stays
 --   standings   list of {standing, expires, whether it lists all members whatever the layout says,
---                names, scores (false: not listed), times (tie keys)}
+--                names, scores (false: not listed), times (tie keys), data (empty unless the layout has it)}
 --   turnouts    list of {key, expires, tag of the shard that has counted, number}
 --   voters      list of {key, expires, place of the HyperLogLog in ARGV}
 --   states      list of {key, place in ARGV}; see lib/derived.lua. A standing that a state lists has its keys in the
@@ -25,7 +25,7 @@
 --
 -- Example: bob, with 3 points in a standing with ties by member; nothing else:
 --   KEYS st:{b:2:0:1} st:{b:2:0:1}:1:keys st:{b:2:0:1}:1:scratch st:{b:2:0:1}:1:s:day:2026-11-21
---   ARGV {generation='1', lease=1, …, lines={}, standings={{4, 0, false, {'bob'}, {-3}, {0}}}, turnouts={}, …}  reply {'OK'}
+--   ARGV {generation='1', lease=1, …, lines={}, standings={{4, 0, false, {'bob'}, {-3}, {0}, {}}}, turnouts={}, …}  reply {'OK'}
 
 if #KEYS < 3 or #ARGV < 1 then return redis.error_reply('ERR copy_in.lua: 3 keys or more, 1 argument or more') end
 local HEAD, REGISTRY, SCRATCH = KEYS[1], KEYS[2], KEYS[3]
@@ -70,7 +70,7 @@ local function copy_erasure(name, line)
   if not known or is_later_line(erasure, unpack_erasure(known)) then store_erasure(REGISTRY, erasure) end
 end
 
-local function copy_standing(first, expires, lists_all, ids, scores, times)
+local function copy_standing(first, expires, lists_all, ids, scores, times, data)
   local layout = {}
   for name, value in pairs(args.layout) do layout[name] = value end
   if lists_all then layout.keep, layout.shown = 0, 0 end
@@ -83,7 +83,7 @@ local function copy_standing(first, expires, lists_all, ids, scores, times)
   load(standing, members)
   for index, m in ipairs(members) do
     local score = scores[index]
-    set(standing, m, score, score and layout.hashed and times[index] or nil)
+    set(standing, m, score, score and layout.hashed and times[index] or nil, data[index])
   end
   if flush(standing) then
     for _, key in ipairs(keys_of(standing)) do keep_until(key, expires) end
@@ -104,7 +104,7 @@ local SET = {[KIND_HIDES] = copy_hide, [KIND_ERASING] = copy_erasing, [KIND_ERAS
 for _, line in ipairs(args.lines) do SET[line[1]](line[2], line[3] > 0 and ARGV[line[3]] or nil) end
 local number = call('HGET', HEAD, 'hides')
 if number then open_hides(number, REGISTRY) end
-for _, standing in ipairs(args.standings) do copy_standing(unpack(standing, 1, 6)) end
+for _, standing in ipairs(args.standings) do copy_standing(unpack(standing, 1, 7)) end
 for _, count in ipairs(args.turnouts) do
   local key, expires, tag, number = KEYS[count[1]], count[2], count[3], count[4]
   call('HSET', key, tag, number_text(number))

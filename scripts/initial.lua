@@ -14,13 +14,14 @@
 --   time       a tie key, that of all initial scores
 --   now        ms since the epoch
 --
--- Reply: {'STALE'} | {'OK', how many members have an initial score} | {'OUT_OF_RANGE', place in `names`} |
---   {'ERASING'} something may be left of erased members: nothing done, remove it (forget.lua)
+-- Reply: {'STALE'} | {'OUT_OF_RANGE', place in `names`}
+--   | {'OK', how many members have an initial score, the stored scores that they had before (MessagePack; false for none)}
+--   | {'ERASING'} something may be left of erased members: nothing done, remove it (forget.lua)
 --
 -- Example: 120 points for ann on a board with `initial: ["day"]`, ties by member:
 --   KEYS  st:{b}  st:{b}:1:keys  st:{b}:1:i:initial-scores:all  st:{b}:1:state:initial-day
 --   ARGV  {version='1-1', …, names={'ann'}, scores={-120}, time=0}
---   reply {'OK', 1}
+--   reply {'OK', 1, pack({false})}
 
 if #KEYS < 4 or #ARGV ~= 1 then return redis.error_reply('ERR initial.lua: 4 keys or more, 1 argument') end
 local BOARD, REGISTRY, SCORES = KEYS[1], KEYS[2], 3
@@ -47,8 +48,10 @@ own_layout.keep, own_layout.shown = 0, 0
 local own = standing_at(open_standings(own_layout, names), SCORES)
 own.kind = KIND_INITIAL_SCORES
 load(own, members)
+local before = {}
+for m = 1, #names do before[m] = own.score[m] or false end
 
--- The changes to make: {standing, m, score, time}. If a score falls on a list that is kept short, the standing is dropped
+-- The changes to make: {entry, standing, m, score, time, data}. If a score falls on a list that is kept short, the standing is dropped
 -- and built anew when it is needed.
 local changes, states = {}, {}
 
@@ -64,7 +67,7 @@ local function look_up(entry)
     local old_score = standing.score[m]
     local falls = old_score and (not score or score > old_score)
     entry.is_dropped = entry.is_dropped or (falls and layout.keep > 0)
-    table.insert(changes, {entry, standing, m, score, events.time[m] or entry.floor})
+    table.insert(changes, {entry, standing, m, score, events.time[m] or entry.floor, events.data and events.data[m]})
   end
 end
 
@@ -81,8 +84,8 @@ for m, erasure in pairs(erasures) do
   if scores[m] then return_hide(BOARD, REGISTRY, erasure, names[m], args.now) end
 end
 for _, change in ipairs(changes) do
-  local entry, standing, m, score, time = unpack(change, 1, 5)
-  if not entry.is_dropped then set(standing, m, score, score and time or nil) end
+  local entry, standing, m, score, time, data = unpack(change, 1, 6)
+  if not entry.is_dropped then set(standing, m, score, score and time or nil, data) end
 end
 for state, entries in pairs(states) do
   local kept = {}
@@ -99,4 +102,4 @@ end
 for m = 1, #names do set(own, m, scores[m], scores[m] and layout.hashed and args.time or nil) end
 if flush(own) then call('SADD', REGISTRY, unpack(keys_of(own))) end
 call('HSET', BOARD, 'used', args.version)
-return {'OK', count_members(own)}
+return {'OK', count_members(own), cmsgpack.pack(before)}

@@ -23,6 +23,7 @@
 --     {MEMBER, index in `standings`, member, around (1 or more), index of the one before (0: none)}   a member
 --     {SUBSET, index in `standings`, list of members}                                    a subset
 --     {AMOUNTS, index in `standings`, list of numbers of events}                          what a standing amounts to
+--     {WITH_DATA, index in `standings`, query}    a page, a member, a subset or a slice, with the data of its entries
 --   and of a shard (src/engine/merge.rs), where a mark is {score, time (a tie key), id} of a member that may lie in
 --   another shard; an empty id is ahead of all that have this score:
 --     {SPREAD, index in `standings`, from, to, count}     about `count` entries, evenly spread between two positions
@@ -49,7 +50,9 @@
 --   spread   {total, number of entries, positions, entries}
 --   slice    {total, number of entries ahead of the mark, position of the first, entries}
 --   positions {total, positions}
--- Hidden members are left out everywhere (lib/visible.lua). Entries are a flat list of sorted-set members and scores. Scores and sums are text. A member behind the last that is
+--   with data {total, the answer, the data of its entries in the order in which it has them, '' for none}
+-- Hidden members are left out everywhere (lib/visible.lua). Entries are a flat list of sorted-set members and scores. Scores
+-- and sums are text. A member behind the last that is
 -- listed has the rank 0.
 --
 -- Example: the first page, with bob's own entry, of a board with ties by member:
@@ -258,6 +261,39 @@ answers[POSITIONS] = function(standing, marks)
   local positions = {}
   for index, mark in ipairs(marks) do positions[index] = position_of_mark(standing, mark) end
   return {total_of(standing), positions}
+end
+
+-- The sorted-set members of an answer, in its order, by the kind of its query.
+local shown_by = {}
+
+-- Those of a flat list of entries, and `own` where it is one.
+local function shown_members(flat, own)
+  local members = {}
+  for index = 1, #flat, 2 do members[#members + 1] = flat[index] end
+  members[#members + 1] = own
+  return members
+end
+
+shown_by[PAGE] = function(answer) return shown_members(answer[3], answer[4][3]) end
+shown_by[BETWEEN], shown_by[AROUND], shown_by[PERCENTILE] = shown_by[PAGE], shown_by[PAGE], shown_by[PAGE]
+shown_by[MEMBER] = function(answer) return shown_members(answer[5] or {}, answer[8]) end
+shown_by[SLICE] = function(answer) return shown_members(answer[4]) end
+shown_by[SUBSET] = function(answer)
+  local members = {}
+  for _, found in ipairs(answer[2]) do members[#members + 1] = found[4] end
+  return members
+end
+
+answers[WITH_DATA] = function(standing, query)
+  local answer = answers[query[1]](standing, unpack(query, 3))
+  -- It needs something to be done first.
+  if answer[1] < 0 then return answer end
+  invariant(layout.data, 'a board whose data is read keeps data')
+  local ids = shown_by[query[1]](answer)
+  for index, member in ipairs(ids) do ids[index] = string.sub(member, 7) end
+  local data = {}
+  if #ids > 0 then data = select(3, fetch(standing, ids)) end
+  return {answer[1], answer, data}
 end
 
 local reply = {'OK'}

@@ -15,6 +15,9 @@ use thiserror::Error;
 use crate::cli::check::CheckArgs;
 use crate::cli::import::ImportArgs;
 use crate::cli::reshard::ReshardArgs;
+use crate::domain::blocklist::Blocklist;
+use crate::domain::profile::{Hosts, Rules};
+use crate::domain::time::Span;
 use crate::env_file::Variables;
 use crate::http::Options;
 use crate::http::auth::ApiKeys;
@@ -134,6 +137,16 @@ pub struct ServeArgs {
     /// The networks of the proxies whose `X-Forwarded-For` tells the client's address, separated by commas: `10.0.0.0/8`.
     #[arg(long, env = "STANDINGS_TRUSTED_PROXIES", default_value = "")]
     pub trusted_proxies: TrustedProxies,
+    /// For how many days lines of the audit log are kept, at most 36,500; with 0 until the log is too large.
+    #[arg(long, env = "STANDINGS_AUDIT_DAYS", default_value_t = 365, value_parser = clap::value_parser!(u16).range(..=36_500))]
+    pub audit_days: u16,
+    /// The hosts that pictures of members may be on, separated by commas, as `img.example.com` or `*.example.com`. Without
+    /// them pictures may be on any host.
+    #[arg(long, env = "STANDINGS_AVATAR_HOSTS", default_value = "")]
+    pub avatar_hosts: Hosts,
+    /// A file with patterns of names that are blocked at once: a regular expression in each line.
+    #[arg(long, env = "STANDINGS_NAME_BLOCKLIST")]
+    pub name_blocklist: Option<PathBuf>,
     /// Whether this instance does background work, such as preparing rolling windows and unlinking deleted boards.
     #[arg(long, env = "STANDINGS_BACKGROUND", default_value_t = true, action = clap::ArgAction::Set)]
     pub background: bool,
@@ -324,6 +337,9 @@ pub enum ConfigError {
         "the keys of players' tokens (STANDINGS_JWT_KEYS, STANDINGS_JWT_KEY) can't be taken: {0}"
     )]
     PlayerKeys(String),
+    /// The patterns of names can't be taken.
+    #[error("the patterns of names (STANDINGS_NAME_BLOCKLIST) can't be taken: {0}")]
+    NameBlocklist(String),
     /// The private server has no replicas.
     #[error("the private server has no replicas: {0} goes with STANDINGS_REDIS_URL")]
     NoReplicas(&'static str),
@@ -349,7 +365,28 @@ impl ServeArgs {
             cors_origins: self.cors_origins.clone(),
             players: players.map_err(ConfigError::PlayerKeys)?,
             proxies: self.trusted_proxies.clone(),
+            profile_rules: self.profile_rules()?,
             is_local: self.listen.ip().is_loopback(),
+        })
+    }
+
+    /// For how long lines of the audit log are kept; `None`: until the log is too large.
+    pub fn audit_retention(&self) -> Option<Span> {
+        (self.audit_days > 0).then(|| Span::days(self.audit_days.into()))
+    }
+
+    /// What the operator says of profiles. Reads the file of patterns.
+    fn profile_rules(&self) -> Result<Rules, ConfigError> {
+        let path = self.name_blocklist.as_ref();
+        let path = path.filter(|path| !path.as_os_str().is_empty());
+        let read = |path: &PathBuf| {
+            let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
+            let list = text.and_then(|text| Blocklist::parse(&text));
+            list.map_err(|error| ConfigError::NameBlocklist(format!("{}: {error}", path.display())))
+        };
+        Ok(Rules {
+            hosts: self.avatar_hosts.clone(),
+            blocklist: path.map(read).transpose()?.unwrap_or_default(),
         })
     }
 
@@ -411,6 +448,23 @@ mod tests {
             let error = parse(wrong).check().unwrap_err().to_string();
             assert!(error.contains(said) && !error.contains("hush"), "{error}");
         }
+    }
+
+    #[test]
+    fn patterns_of_names_are_read_at_the_start_and_a_wrong_one_is_told_with_its_line() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("names.txt");
+        let path = path.to_str().unwrap();
+        let missing = parse(&["--name-blocklist", path]).check().unwrap_err();
+        assert!(missing.to_string().contains("names.txt: "), "{missing}");
+        std::fs::write(path, "# staff\nadmin\n").unwrap();
+        assert_eq!(parse(&["--name-blocklist", path]).check(), Ok(()));
+        std::fs::write(path, "admin\n\n(root\n").unwrap();
+        let wrong = parse(&["--name-blocklist", path]).check().unwrap_err();
+        assert!(wrong.to_string().contains("names.txt: line 3: "), "{wrong}");
+        std::fs::write(path, [0xff]).unwrap();
+        let binary = parse(&["--name-blocklist", path]).check().unwrap_err();
+        assert!(binary.to_string().contains("UTF-8"), "{binary}");
     }
 
     #[test]
@@ -505,6 +559,11 @@ mod tests {
             ),
             ("API_KEYS", "admin:hush", "at least 8"),
             ("API_KEYS", ",", "no key"),
+            (
+                "AVATAR_HOSTS",
+                "https://a.example",
+                "\"https://a.example\" is no host",
+            ),
         ] {
             let variable = format!("STANDINGS_{variable}");
             let error = read(&["openapi"], &[(&variable, value)]).unwrap_err();

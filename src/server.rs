@@ -110,7 +110,8 @@ async fn serve_on(
     let max_staleness = Duration::from_millis(args.max_staleness_ms.into());
     let store = Store::connect(&address, args.timeout_factor)?
         .with_min_replicas(args.min_replicas)
-        .with_max_staleness(max_staleness);
+        .with_max_staleness(max_staleness)
+        .with_audit_retention(args.audit_retention());
     let service = Service::new(store, Clock::system());
     first_contact(&service).await?;
     let mut loops = Loops::begin();
@@ -128,6 +129,7 @@ async fn serve_on(
         service,
         metrics: Some(metrics),
         is_open: options.is_open(),
+        profile_rules: options.profile_rules.clone(),
         memory: Memory::new(usize::from(args.request_memory_mb) << 20),
         shutdown: stopping.clone(),
     });
@@ -178,7 +180,8 @@ async fn watcher_ended(server: Option<&EmbeddedServer>) {
 pub async fn work(args: ServeArgs, stop: impl Future<Output = ()>) -> Result<(), ServerError> {
     let url = args.redis.url().ok_or(ConfigError::NoRedis)?;
     let store = Store::connect(&Address::parse(url), args.timeout_factor)?
-        .with_min_replicas(args.min_replicas);
+        .with_min_replicas(args.min_replicas)
+        .with_audit_retention(args.audit_retention());
     let service = Service::new(store, Clock::system());
     first_contact(&service).await?;
     let mut loops = Loops::begin();
@@ -281,6 +284,7 @@ fn record_metrics() -> Result<PrometheusHandle, ServerError> {
         .set_buckets_for_metric(Matcher::Suffix("_seconds".into()), &LATENCY_BUCKETS)?
         .install_recorder()?;
     counter!("standings_log_lines_lost_total").increment(0);
+    counter!("standings_audit_outcomes_lost_total").increment(0);
     Ok(metrics)
 }
 

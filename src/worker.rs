@@ -43,7 +43,7 @@ fn interval(kind: JobKind) -> Duration {
         | JobKind::HiddenLists
         | JobKind::Tasks => Duration::from_secs(1),
         // One walk over all keys is for all boards that were deleted by then.
-        JobKind::Sweep => Duration::from_mins(1),
+        JobKind::Sweep | JobKind::Audit => Duration::from_mins(1),
     }
 }
 
@@ -74,6 +74,7 @@ pub async fn run(kind: JobKind, engine: &Engine) -> Result<(), Error> {
         JobKind::Erasures => engine.run(&Erasures).await,
         JobKind::Hides => engine.run(&EndedHides).await,
         JobKind::Tasks => engine.run(&Tasks).await,
+        JobKind::Audit => engine.trim_audit().await,
         JobKind::HiddenLists => engine.run(&HiddenLists).await,
     }
 }

@@ -27,6 +27,8 @@ pub struct Board {
     pub voting: Voting,
     /// Over how many shards its members are spread.
     pub shards: u16,
+    /// The data that its events bring along, as JSON.
+    pub data: Option<&'static str>,
 }
 
 /// How many members a board has.
@@ -79,6 +81,11 @@ const PERIODS_AND_ROLLING: &[&str] = &[
 pub const ROLLING_MEMBER: Board = big("rolling-member", ROLLING, "member");
 /// One rolling window, and ties by time.
 pub const ROLLING_FIRST: Board = big("rolling-first", ROLLING, "first");
+/// The same with data: an object of 50 bytes.
+pub const ROLLING_DATA: Board = Board {
+    data: Some(r#"{"car":"gt-3","ghost":"3f9a1c7e","laps":[31,29,3]}"#),
+    ..big("rolling-data", ROLLING, "first")
+};
 /// Five periods and one rolling window, and ties by the member's id.
 pub const SIX_MEMBER: Board = big("six-member", SIX, "member");
 /// Five periods and one rolling window, and ties by time.
@@ -130,6 +137,7 @@ const fn big(name: &'static str, windows: &'static [&'static str], ties: &'stati
         size: Size::Big,
         voting: Voting::None,
         shards: 1,
+        data: None,
     }
 }
 
@@ -141,6 +149,7 @@ const fn fixed(name: &'static str, windows: &'static [&'static str], members: us
         size: Size::Fixed(members),
         voting: Voting::None,
         shards: 1,
+        data: None,
     }
 }
 
@@ -203,6 +212,7 @@ impl Board {
             "quotas": if is_limited { quotas() } else { json!([]) },
             "uniques": is_limited.then_some("member"),
             "shards": self.shards,
+            "entry_data": self.data.is_some(),
         });
         let path = format!("/v1/boards/{}", self.name);
         let put = http::with_json("PUT", &path, &definition.to_string());

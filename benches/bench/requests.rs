@@ -120,9 +120,10 @@ pub fn batch(board: &Board, query: &str, size: usize) -> String {
 
 /// Many events that only fill a board, so that the benchmark is over soon: `at` is a time or nothing.
 pub fn filling(board: &Board, at: Option<&str>, size: usize) -> String {
-    let (name, origin) = (board.name, origin(board));
+    let (name, origin, data) = (board.name, origin(board), data(board));
     let at = at.map_or(String::new(), |at| format!(r#","at":"{at}""#));
-    let event = format!(r#"{{"board":"{name}","member":"{MEMBER}","score":{SCORE}{at}{origin}}}"#);
+    let event =
+        format!(r#"{{"board":"{name}","member":"{MEMBER}","score":{SCORE}{at}{origin}{data}}}"#);
     batch_of(&event, "?standings=false", size)
 }
 
@@ -132,6 +133,12 @@ fn origin(board: &Board) -> String {
         Voting::None => String::new(),
         Voting::Free | Voting::Limited => format!(r#","voter":"{VOTER}","channel":"web""#),
     }
+}
+
+/// What the events of a board bring along.
+fn data(board: &Board) -> String {
+    let data = board.data.map(|data| format!(r#","data":{data}"#));
+    data.unwrap_or_default()
 }
 
 fn batch_of(event: &str, query: &str, size: usize) -> String {

@@ -2,7 +2,8 @@
 
 use crate::beside::Beside;
 use crate::boards::{
-    Board, LIVE, ONE, ROLLING_FIRST, ROLLING_MEMBER, SIX_FIRST, SIX_MEMBER, SMALL, VOTE, VOTE_FREE,
+    Board, LIVE, ONE, ROLLING_DATA, ROLLING_FIRST, ROLLING_MEMBER, SIX_FIRST, SIX_MEMBER, SMALL,
+    VOTE, VOTE_FREE,
 };
 use crate::load::Sample;
 use crate::reference::Script;
@@ -220,6 +221,13 @@ pub const ROWS: &[Row] = &[
         "B",
         Measure::EntryMemory(&ROLLING_FIRST),
         Some(Goal::Max(220.0)),
+    ),
+    row(
+        "memory-data",
+        "the same with data of 50 bytes",
+        "B",
+        Measure::EntryMemory(&ROLLING_DATA),
+        None,
     ),
     row(
         "memory-id",

@@ -1,18 +1,19 @@
 -- lib/members.lua: walking over the members of a standing, part by part.
 -- Uses: lib/cursor.lua
 
--- About `count` members from the cursor on, as three lists side by side: ids, scores and times; and the next cursor. If
--- there is a hash it is read, because that takes half the time.
+-- About `count` members from the cursor on, as three lists side by side: ids, scores and times; the next cursor; and the list
+-- of their data, nil unless the layout has it. If there is a hash it is read, because that takes half the time.
 local function scan_members(standing, cursor, count)
   local ids, scores, times = {}, {}, {}
   if standing.layout.hashed then
     local flat, next_cursor = scan_on('HSCAN', standing.hash, cursor, count)
-    local unpack_member = struct.unpack
+    local unpack_member, data = struct.unpack, standing.layout.data and {}
     for index = 1, #flat / 2 do
       ids[index] = flat[2 * index - 1]
       times[index], scores[index] = unpack_member('>I6d', flat[2 * index])
+      if data then data[index] = string.sub(flat[2 * index], 15) end
     end
-    return ids, scores, times, next_cursor
+    return ids, scores, times, next_cursor, data
   end
   local flat, next_cursor = scan_on('ZSCAN', standing.zset, cursor, count)
   for index = 1, #flat / 2 do

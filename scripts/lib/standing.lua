@@ -5,7 +5,8 @@
 --   zset   sorted set: score -> member. Scores are integers, negated on boards where the greatest is first,
 --          so that rank 1 always has the smallest. If `prefixed`, a member is six bytes of tie key
 --          (big-endian; src/domain/ties.rs) and the id; otherwise the id alone.
---   hash   if `hashed`: id -> six bytes of tie key, eight bytes of score (big-endian double).
+--   hash   if `hashed`: id -> six bytes of tie key, eight bytes of score (big-endian double), and if `data` the data of the
+--          entry: canonical JSON, '' for none. (So the data is read, copied, and gone with the entry.)
 --   dense  if `dense`: sorted set of the distinct scores, each a member under its own value.
 --   total  if `summed`: hash of the sum of all scores, `high` × 2^32 + `low`: it can pass 2^53.
 -- The keys exist together, and expire together. A key that loses its last entry is gone, and its time to live with it. So
@@ -14,7 +15,7 @@
 -- search, because no score falls on such boards: a member that is not listed can enter the list only by its own event. Reads
 -- show `shown` of them; the rest is a spare for hidden members (lib/hidden.lua).
 --
--- layout = {prefixed, hashed, dense, summed: booleans; keep, shown; later: 1 where a greater tie key is a later time, else -1;
+-- layout = {prefixed, hashed, data, dense, summed: booleans; keep, shown; later: 1 where a greater tie key is a later time, else -1;
 --           width: how many keys a standing has}
 -- `time` is a tie key as a number below 2^48, nil where the layout is not hashed. Lua's `<` on strings
 -- follows the server's locale, so tie keys are never compared as strings.
@@ -29,7 +30,8 @@
 -- would cost more than everything else.)
 --   score[m]       nil: not loaded; false: not listed
 --   time[m]        where it is listed and the layout is hashed
---   old_score[m], old_time[m]   the same as they are stored
+--   data[m]        where it is listed; the list itself is nil unless the layout has `data`
+--   old_score[m], old_time[m], old_data[m]   the same as they are stored
 --   touched        numbers of members that may have to be flushed
 --   hidden         its hidden list, once that was looked at (lib/hidden.lua)
 
@@ -62,6 +64,7 @@ local function open_standing(standings, keys)
       layout = standings.layout, names = standings.names,
       score = {}, time = {}, old_score = {}, old_time = {}, touched = {},
     }
+    if standings.layout.data then standing.data, standing.old_data = {}, {} end
     standings.opened[keys.zset] = standing
   end
   return standing
@@ -117,6 +120,27 @@ local function latest(layout, a, b)
   return is_later(layout, a, b) and a or b
 end
 
+-- How many bytes texts are compared by at a time.
+local BLOCK = 32
+
+-- Whether the bytes of one text sort before those of another, as Redis sorts them.
+local function is_before(one, other)
+  local first = 1
+  while first <= #one and string.sub(one, first, first + BLOCK - 1) == string.sub(other, first, first + BLOCK - 1) do
+    first = first + BLOCK
+  end
+  for index = first, math.min(#one, #other) do
+    local byte, other_byte = string.byte(one, index), string.byte(other, index)
+    if byte ~= other_byte then return byte < other_byte end
+  end
+  return #one < #other
+end
+
+-- Of two entries that are equal otherwise, the data that counts.
+local function greater_data(one, other)
+  return is_before(one, other) and other or one
+end
+
 -- A member as it stands in the sorted set.
 local function zmember(standing, m, time)
   local id = standing.names[m]
@@ -124,20 +148,21 @@ local function zmember(standing, m, time)
   return id
 end
 
--- The stored scores (false: not listed) and times of members.
+-- The stored scores (false: not listed), times and data of members; of the data nil unless the layout has it.
 local function fetch(standing, ids)
   if standing.layout.hashed then
     local stored, unpack_member = call('HMGET', standing.hash, unpack(ids)), struct.unpack
-    local scores, times = {}, {}
+    local scores, times, data = {}, {}, standing.layout.data and {}
     for index = 1, #ids do
       local packed = stored[index]
       if packed then
         times[index], scores[index] = unpack_member('>I6d', packed)
+        if data then data[index] = string.sub(packed, 15) end
       else
         scores[index] = false
       end
     end
-    return scores, times
+    return scores, times, data
   end
   local scores = call('ZMSCORE', standing.zset, unpack(ids))
   for index = 1, #ids do scores[index] = scores[index] and tonumber(scores[index]) end
@@ -155,16 +180,18 @@ local function load(standing, members)
   end
   if count == 0 then return end
   local time, old_score, old_time = standing.time, standing.old_score, standing.old_time
-  local scores, times = fetch(standing, ids)
+  local scores, times, data = fetch(standing, ids)
   for index, m in ipairs(missing) do
     score[m], old_score[m] = scores[index], scores[index]
     time[m], old_time[m] = times[index], times[index]
+    if data then standing.data[m], standing.old_data[m] = data[index], data[index] end
   end
 end
 
--- Sets a loaded member's score and time; a score of false takes it off the list. Nothing is written yet.
-local function set(standing, m, score, time)
+-- Sets a loaded member's score, time and data (nil: none); a score of false takes it off the list. Nothing is written yet.
+local function set(standing, m, score, time, data)
   standing.score[m], standing.time[m] = score, time
+  if standing.data then standing.data[m] = score and (data or '') or nil end
   standing.touched[#standing.touched + 1] = m
 end
 
@@ -211,12 +238,14 @@ local function flush(standing)
   local layout, names = standing.layout, standing.names
   local prefixed, hashed, dense = layout.prefixed, layout.hashed, layout.dense
   local scores, times, old_scores, old_times = standing.score, standing.time, standing.old_score, standing.old_time
+  local data, old_data = standing.data, standing.old_data
   local gone, scored, packed, gone_ids = {}, {}, {}, {}
   local distinct, unlisted, added = {}, {}, 0
   local high, low, count, pack_member = 0, 0, 0, struct.pack
   local changes = hides and {}
   for _, m in ipairs(standing.touched) do
     local score, time, old_score, old_time = scores[m], times[m], old_scores[m], old_times[m]
+    local is_changed = score ~= old_score or time ~= old_time or (data and data[m] ~= old_data[m])
     if hides and old_score and not score and layout.keep > 0 then note_lost(standing, zmember(standing, m, old_time)) end
     if old_score and (not score or (prefixed and time ~= old_time)) then
       gone[#gone + 1] = zmember(standing, m, old_time)
@@ -226,10 +255,11 @@ local function flush(standing)
         gone_ids[#gone_ids + 1] = names[m]
         added = added - 1
       end
-    elseif score ~= old_score or time ~= old_time then
+    elseif is_changed then
       count = count + 2
       scored[count - 1], scored[count] = number_text(score), zmember(standing, m, time)
       if hashed then packed[count - 1], packed[count] = names[m], pack_member('>I6d', time, score) end
+      if data then packed[count] = packed[count] .. data[m] end
       if not old_score then added = added + 1 end
     end
     if dense and score ~= old_score then
@@ -245,11 +275,12 @@ local function flush(standing)
       -- Each difference by itself is exact.
       low = low + ((score or 0) - new_high * LOW) - ((old_score or 0) - old_high * LOW)
     end
-    if score ~= old_score or time ~= old_time then
+    if is_changed then
       capture(standing.kind, standing.zset, names[m])
       if changes then changes[#changes + 1] = {m, old_score, old_time, score, time} end
     end
     old_scores[m], old_times[m] = score, time
+    if data then old_data[m] = data[m] end
   end
   standing.touched = {}
   if #scored > 0 then call('ZADD', standing.zset, unpack(scored)) end

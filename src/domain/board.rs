@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
 
 use super::ids::BoardId;
+use super::include::{Include, Includes};
 use super::period::{Calendar, Period, Season, Unit};
 use super::placement::Placement;
 use super::quota::{self, Quota};
@@ -114,6 +115,17 @@ pub enum Uniques {
     Member,
 }
 
+/// Whose profiles a board shows: of those whose name was reviewed, or of others too.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Names {
+    /// Of all whose name is not blocked.
+    #[default]
+    Any,
+    /// Of those whose name is approved.
+    Approved,
+}
+
 /// How old an event may be when it comes in.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum AcceptLate {
@@ -166,8 +178,8 @@ impl<'de> Deserialize<'de> for Zone {
 
 /// What an operator says of a board. Only `windows` is required.
 ///
-/// `update`, `order`, `decimals`, `ties`, `timezone`, `week_start`, `season`, `weight`, `initial`, `uniques` and
-/// `keep_top` can't change while the board has events; nor can `ranking` become or stop being `dense`, which is
+/// `update`, `order`, `decimals`, `ties`, `timezone`, `week_start`, `season`, `weight`, `initial`, `uniques`, `keep_top` and
+/// `entry_data` can't change while the board has events; nor can `ranking` become or stop being `dense`, which is
 /// stored with the scores, nor `carryover` begin or end for a unit that a rolling window counts.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -183,6 +195,13 @@ pub struct Definition {
     /// Whether anybody may read its standings and its summary, also where API keys are configured.
     #[serde(default)]
     pub public: bool,
+    /// What anybody may read on a public board beside scores, with `include`. Whoever has a key may read all of it.
+    #[serde(default)]
+    #[schema(example = json!(["profile"]))]
+    pub public_includes: BTreeSet<Include>,
+    /// Whose names, pictures and attributes the board shows.
+    #[serde(default)]
+    pub names: Names,
     /// What a score does to a standing.
     #[serde(default)]
     pub update: Update,
@@ -271,6 +290,10 @@ pub struct Definition {
     #[serde(default)]
     #[schema(minimum = 1, maximum = 100_000)]
     pub keep_top: Option<u32>,
+    /// Whether events bring `data` along: a JSON object of up to 512 bytes. An entry shows the data of the event that gave it
+    /// its `reached_at`: with `include=data`. Not with `ties: member`.
+    #[serde(default)]
+    pub entry_data: bool,
     /// Over how many slots of a Redis Cluster the members are spread, 1 to 64: for a board that is too much for one
     /// node. Reads and quotas stay exact. Not with `ranking: dense`.
     #[serde(default = "one")]
@@ -472,6 +495,10 @@ impl Definition {
                 refuse("/keep_top".into(), detail);
             }
         }
+        if self.entry_data && self.ties == Ties::Member {
+            let detail = "needs `ties: first` or `last`: with `member` nobody knows which event an entry's score is of";
+            refuse("/entry_data".into(), detail);
+        }
         for unit in self.carryover.keys() {
             let pointer = || format!("/carryover/{unit}");
             if self.update != Update::Sum {
@@ -551,6 +578,12 @@ impl Definition {
         broken.map(|(_, detail)| detail).collect()
     }
 
+    /// What anybody may read beside scores: nothing where the board is not public.
+    pub fn public_includes(&self) -> Includes {
+        let words = self.public_includes.iter().copied();
+        words.filter(|_| self.public).collect()
+    }
+
     /// Whether an event of this score is taken.
     pub fn takes_score(&self, score: Score) -> bool {
         let within = |bound: Option<Bound>, is_within: fn(&Score, &Score) -> bool| {
@@ -583,11 +616,14 @@ impl Definition {
             initial,
             uniques,
             keep_top,
+            entry_data,
             ranking: _,
             carryover: _,
             title: _,
             tags: _,
             public: _,
+            public_includes: _,
+            names: _,
             score_min: _,
             score_max: _,
             windows: _,
@@ -611,6 +647,7 @@ impl Definition {
         compare("initial", *initial == other.initial);
         compare("uniques", *uniques == other.uniques);
         compare("keep_top", *keep_top == other.keep_top);
+        compare("entry_data", *entry_data == other.entry_data);
         let dense = |definition: &Self| definition.ranking == Ranking::Dense;
         compare("ranking", dense(self) == dense(other));
         for unit in Unit::ALL {
@@ -830,11 +867,11 @@ mod tests {
     fn defaults_are_what_the_contract_says() {
         let shown = serde_json::to_value(definition(r#"{"windows": ["day"]}"#)).unwrap();
         let expected = serde_json::json!({
-            "title": "", "tags": [], "public": false, "update": "sum", "order": "desc", "decimals": 0, "ties": "first",
+            "title": "", "tags": [], "public": false, "public_includes": [], "names": "any", "update": "sum", "order": "desc", "decimals": 0, "ties": "first",
             "ranking": "ordinal", "timezone": "UTC", "week_start": "monday", "windows": ["day"],
             "season": null, "carryover": {}, "accept_late": "48h", "idempotency": "1h",
             "retention": {}, "quotas": [], "max_attempts": {}, "score_min": null, "score_max": null,
-            "weight": null, "initial": [], "uniques": null, "keep_top": null, "shards": 1,
+            "weight": null, "initial": [], "uniques": null, "keep_top": null, "entry_data": false, "shards": 1,
             "opens_at": null, "closes_at": null
         });
         assert_eq!(shown, expected);
@@ -932,6 +969,15 @@ mod tests {
         }
         let rolling = r#"{"windows": ["last-7-days"], "score_min": 1, "keep_top": 3}"#;
         assert_eq!(definition(rolling).check()[0].pointer, "/keep_top");
+    }
+
+    #[test]
+    fn entries_have_data_only_where_they_have_the_time_of_an_event() {
+        let errors = |ties: &str| {
+            let json = format!(r#"{{"windows": ["day"], "entry_data": true, "ties": "{ties}"}}"#);
+            definition(&json).check().len()
+        };
+        assert_eq!(["first", "last", "member"].map(errors), [0, 0, 1]);
     }
 
     #[test]

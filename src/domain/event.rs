@@ -3,6 +3,7 @@
 use serde::Serialize;
 use xxhash_rust::xxh3::Xxh3;
 
+use super::data::EntryData;
 use super::ids::{EventId, Label, MemberId};
 use super::quota::{Dimension, Network};
 use super::score::Score;
@@ -25,6 +26,8 @@ pub struct Event {
     pub at: Option<Timestamp>,
     /// Where it comes from.
     pub origin: Origin,
+    /// What the entry shows whose score it gives.
+    pub data: Option<EntryData>,
 }
 
 /// Where an event comes from, as far as it tells. Quotas count by it.
@@ -72,6 +75,10 @@ impl Event {
                 hash.update(b"=");
                 hash.update(value.as_bytes());
             }
+        }
+        if let Some(data) = &self.data {
+            hash.update(b"\x1fdata=");
+            hash.update(data.as_str().as_bytes());
         }
         // Lua's numbers are exact up to 53 bits.
         hash.digest() >> 11
@@ -177,4 +184,30 @@ pub struct Ranks {
     pub rank: Option<u64>,
     /// Before.
     pub previous_rank: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use xxhash_rust::xxh3::xxh3_64;
+
+    use super::*;
+
+    #[test]
+    fn an_event_without_data_has_the_fingerprint_that_earlier_releases_gave_it() {
+        let event = |data: Option<&str>| Event {
+            id: None,
+            member: MemberId::parse("ann").unwrap(),
+            score: Score::from_stored(5),
+            at: None,
+            origin: Origin::default(),
+            data: data.map(|data| EntryData::parse(data).unwrap()),
+        };
+        let none = event(None).fingerprint();
+        let content = [&5_i64.to_le_bytes()[..], b"-", b"ann"].concat();
+        assert_eq!(none, xxh3_64(&content) >> 11);
+        let data = event(Some(r#"{"a": 1}"#)).fingerprint();
+        assert_ne!(data, none);
+        assert_eq!(event(Some(r#"{"a":1.0}"#)).fingerprint(), data);
+        assert_ne!(event(Some("{}")).fingerprint(), data);
+    }
 }

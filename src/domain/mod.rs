@@ -4,17 +4,23 @@
 //! starts at [`plan`]: it says which standings an event belongs to, and with what amount.
 
 pub mod access;
+pub mod audit;
+pub mod blocklist;
 pub mod board;
+pub mod data;
 pub mod document;
 pub mod draft;
 pub mod erasure;
 pub mod event;
 pub mod hide;
 pub mod ids;
+pub mod include;
+pub mod name;
 pub mod period;
 pub mod placement;
 pub mod plan;
 pub mod preview;
+pub mod profile;
 pub mod quota;
 pub mod score;
 pub mod secret;

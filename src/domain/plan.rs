@@ -442,6 +442,7 @@ mod tests {
             score: Score::from_scaled(score, Decimals::default()).unwrap(),
             at: Some(at),
             origin: Origin::default(),
+            data: None,
         }
     }
 

@@ -55,7 +55,9 @@ fn object(definition: &impl Serialize) -> Map<String, Value> {
 fn effect(field: &str) -> &'static str {
     match field {
         "title" | "tags" => "No data changes.",
-        "public" => "It holds for reads from now on. No data changes.",
+        "public" | "public_includes" | "names" => {
+            "It holds for reads from now on. No data changes."
+        }
         "ranking" => "Reads count ranks like this from now on. No score changes.",
         "score_min" | "score_max" | "accept_late" | "opens_at" | "closes_at" => {
             "Events from now on are measured by it. Events that were taken stay."
@@ -70,7 +72,7 @@ fn effect(field: &str) -> &'static str {
         "carryover" => "Events from now on carry this share over. What was carried over stays.",
         "shards" => "The data moves to so many shards in the background.",
         "update" | "order" | "decimals" | "ties" | "timezone" | "week_start" | "season"
-        | "weight" | "initial" | "uniques" | "keep_top" => {
+        | "weight" | "initial" | "uniques" | "keep_top" | "entry_data" => {
             "This can change only as long as the board has no events. No data changes."
         }
         field => panic!("the effect of a change of {field} is not told"),

@@ -459,6 +459,7 @@ mod tests {
                 channel: channel.map(label),
                 ..Origin::default()
             },
+            data: None,
         }
     }
 

@@ -105,6 +105,8 @@ pub struct Layout {
     pub prefixed: bool,
     /// A hash holds each member's tie key and score.
     pub hashed: bool,
+    /// That hash also holds the data of each member's entry. Only where it is there, and has tie keys.
+    pub data: bool,
     /// A sorted set holds the distinct scores.
     pub dense: bool,
     /// A hash holds the sum of all scores.
@@ -210,6 +212,7 @@ impl Board {
         Layout {
             prefixed,
             hashed,
+            data: definition.entry_data,
             dense: definition.ranking == Ranking::Dense,
             summed: definition.uniques.is_some(),
             keep_top: definition.keep_top,

@@ -64,8 +64,8 @@ impl Engine {
         erased.try_collect().await
     }
 
-    /// Erases a member of all boards that there are. Returns the number of the task that removes what it has left, and names
-    /// the boards at which that fails.
+    /// Erases a member of all boards that there are, its profile, and its name in the audit log. Returns the number of the task
+    /// that removes what it has left, and names the boards at which that fails.
     pub(crate) async fn erase_everywhere(&self, member: &MemberId) -> Result<u64, Error> {
         let boards = self.store.all_board_ids().await?;
         let number = match boards.first() {
@@ -73,6 +73,8 @@ impl Engine {
             None => 0,
         };
         self.erase_on_all(&boards, member, number).await?;
+        self.store.delete_profile(member).await?;
+        self.store.forget_in_audit(member).await?;
         let forget = Action::Forget(member.clone(), number);
         self.begin_task(forget, OrderChange::None).await
     }

@@ -7,6 +7,7 @@ use crate::domain::board::{Board, FieldError};
 use crate::domain::event::Rejection;
 use crate::domain::hide::HIDDEN_MAX;
 use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::name::Name;
 use crate::domain::quota::{Measure, QuotaWindow};
 use crate::domain::score::{Bound, ScoreError};
 use crate::domain::time::Timestamp;
@@ -48,6 +49,15 @@ pub enum Error {
     /// There is no such job.
     #[error("there is no job {0}; a job is kept for seven days after its end")]
     JobNotFound(String),
+    /// The member has no profile.
+    #[error("{0} has no profile")]
+    ProfileNotFound(MemberId),
+    /// The name is not the one that was judged, or the picture is another one.
+    #[error("the member is called {:?} by now, or has another picture", .0.as_str())]
+    NameChanged(Name),
+    /// Who has written a name can't approve it.
+    #[error("who has written a name can't approve it; this needs another key")]
+    OwnName,
     /// The member isn't listed in the standing.
     #[error(
         "{member:?} is not in the standing {} of board {board}",

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::{Error, LiveBoard};
-use crate::domain::board::Board;
+use crate::domain::board::{Board, FieldError};
+use crate::domain::data::EntryData;
 use crate::domain::event::{Detail, Event, Origin, Outcome};
 use crate::domain::ids::{BoardId, EventId, MemberId};
 use crate::domain::plan::{Route, StandingName};
@@ -31,11 +32,17 @@ pub struct Incoming {
     pub at: Option<Timestamp>,
     /// Where it comes from.
     pub origin: Origin,
+    /// What the entry shows whose score it gives.
+    pub data: Option<EntryData>,
 }
 
 impl Incoming {
     /// The event, with its score as its board reads it.
     pub(super) fn event(&self, board: &Board) -> Result<Event, Error> {
+        if self.data.is_some() && !board.definition.entry_data {
+            let detail = format!("board {} keeps no data of entries (`entry_data`)", board.id);
+            return Err(Error::Invalid(vec![FieldError::new("/data", detail)]));
+        }
         let score = Score::parse(&self.score, board.definition.decimals);
         let score = score.map_err(|error| Error::Score {
             score: self.score.chars().take(SCORE_SHOWN_MAX).collect(),
@@ -47,6 +54,7 @@ impl Incoming {
             score,
             at: self.at,
             origin: self.origin.clone(),
+            data: self.data.clone(),
         })
     }
 }

@@ -19,7 +19,7 @@ use crate::domain::board::Ranking;
 use crate::domain::ids::MemberId;
 use crate::domain::series::Standing;
 use crate::store::standings::{
-    Answer, Entry, Mark, Neighbourhood, Page, Query, Selection, Slice, Spread, Subset,
+    Answer, Entry, Line, Mark, Neighbourhood, Page, Query, Selection, Slice, Spread, Subset,
 };
 
 /// How many entries each shard shows in a round of the search for a page's beginning.
@@ -146,9 +146,10 @@ impl<'a> Merged<'a> {
         around: u64,
         previous: Option<&Self>,
     ) -> Result<Option<Arc<Neighbourhood>>, ReadError> {
-        let Some((mark, is_listed)) = self.find(member).await? else {
+        let Some((mark, own)) = self.find(member).await? else {
             return Ok(None);
         };
+        let is_listed = own.rank.is_some();
         let previous = match previous {
             Some(previous) => previous.own(member).await?,
             None => None,
@@ -158,12 +159,12 @@ impl<'a> Merged<'a> {
         let total = slices.iter().map(|slice| slice.total).sum();
         let position: u64 = slices.iter().map(|slice| slice.position).sum();
         if !is_listed || self.keep_top.is_some_and(|keep_top| position >= keep_top) {
-            let found = self.unlisted(total, &mark, around).await?;
+            let found = self.unlisted(total, own, around).await?;
             return Ok(Some(Arc::new(Neighbourhood { previous, ..found })));
         }
         // What is ahead of the mark, and from it on, with what is beyond the neighbours cut off.
-        let mut ahead: Vec<&Mark> = Vec::new();
-        let mut behind: Vec<&Mark> = Vec::new();
+        let mut ahead: Vec<&Line> = Vec::new();
+        let mut behind: Vec<&Line> = Vec::new();
         for slice in &slices {
             let ahead_count = usize::try_from(slice.position - slice.from).unwrap_or(usize::MAX);
             let (first, rest) = slice.entries.split_at(ahead_count.min(slice.entries.len()));
@@ -176,13 +177,13 @@ impl<'a> Merged<'a> {
         let ahead = &ahead[ahead.len().saturating_sub(around)..];
         let listed = usize::try_from(self.listed_behind(position)).unwrap_or(usize::MAX);
         behind.truncate(around.saturating_add(1).min(listed));
-        if behind.first() != Some(&&mark) {
+        if behind.first().map(|line| &line.mark) != Some(&mark) {
             // It has moved in between.
             return Err(ReadError::Retry);
         }
         let from = position - ahead.len() as u64;
-        let marks = ahead.iter().chain(&behind).copied();
-        let entries = self.ranked(from, marks).await?;
+        let lines = ahead.iter().chain(&behind).copied();
+        let entries = self.ranked(from, lines).await?;
         Ok(Some(Arc::new(Neighbourhood {
             total,
             ordinal_rank: Some(position + 1),
@@ -233,29 +234,28 @@ impl<'a> Merged<'a> {
         Ok(entry.map(|(_, entry)| entry))
     }
 
-    /// Where a member stands, and whether its shard lists it.
-    async fn find(&self, member: &MemberId) -> Result<Option<(Mark, bool)>, ReadError> {
+    /// Where a member stands, and its entry; the rank is that in its shard, `None` where the shard does not list it.
+    async fn find(&self, member: &MemberId) -> Result<Option<(Mark, Entry)>, ReadError> {
         let shard = self.live.shard_of(member);
         let query = Query::Subset {
             standing: self.standing,
             members: vec![member.clone()],
         };
         let found = self.ask::<Arc<Subset>>(shard, query).await?;
-        let entry = found.entries.iter().flatten().next();
-        Ok(entry.map(|(mark, entry)| (mark.clone(), entry.rank.is_some())))
+        Ok(found.entries.iter().flatten().next().cloned())
     }
 
     /// A member behind the last that is listed: after those come its own entry.
     async fn unlisted(
         &self,
         total: u64,
-        mark: &Mark,
+        own: Entry,
         around: u64,
     ) -> Result<Neighbourhood, ReadError> {
         let keep_top = self.keep_top.unwrap_or(0);
         let offset = keep_top.saturating_sub(around);
         let (_, mut entries) = self.list(offset, keep_top - offset).await?;
-        entries.push(mark.entry(&self.live.board, None)?);
+        entries.push(Entry { rank: None, ..own });
         Ok(Neighbourhood {
             total,
             ordinal_rank: None,
@@ -309,15 +309,15 @@ impl<'a> Merged<'a> {
                 .filter_map(|shard| slices[shard].entries.last())
                 .min()
                 .cloned();
-            let mut marks: Vec<&Mark> = slices.iter().flat_map(|slice| &slice.entries).collect();
+            let mut lines: Vec<&Line> = slices.iter().flat_map(|slice| &slice.entries).collect();
             if let Some(known_to) = &known_to {
-                marks.retain(|mark| *mark <= known_to);
+                lines.retain(|line| *line <= known_to);
             }
-            if known_to.is_none() || marks.len() as u64 >= skip + count {
-                marks.sort_unstable();
+            if known_to.is_none() || lines.len() as u64 >= skip + count {
+                lines.sort_unstable();
                 let skip = usize::try_from(skip).unwrap_or(usize::MAX);
                 let count = usize::try_from(count).unwrap_or(usize::MAX);
-                let page = marks.into_iter().skip(skip).take(count);
+                let page = lines.into_iter().skip(skip).take(count);
                 let entries = self.ranked(from, page).await?;
                 return Ok((total, entries));
             }
@@ -374,27 +374,27 @@ impl<'a> Merged<'a> {
         Ok(begin)
     }
 
-    /// Entries of these marks, of which the first stands at the position `from`.
+    /// Entries of these lines, of which the first stands at the position `from`.
     async fn ranked(
         &self,
         from: u64,
-        marks: impl Iterator<Item = &Mark>,
+        lines: impl Iterator<Item = &Line>,
     ) -> Result<Vec<Entry>, ReadError> {
         let board = &self.live.board;
-        let marks: Vec<&Mark> = marks.collect();
+        let lines: Vec<&Line> = lines.collect();
         let mut rank = from + 1;
-        if let (Some(first), Ranking::Competition) = (marks.first(), board.definition.ranking) {
-            let ahead = self.positions(vec![first.of_score()]).await?;
+        if let (Some(first), Ranking::Competition) = (lines.first(), board.definition.ranking) {
+            let ahead = self.positions(vec![first.mark.of_score()]).await?;
             // It is read after the entries: who has come ahead meanwhile does not count.
             rank = ahead.first().map_or(rank, |ahead| rank.min(ahead + 1));
         }
-        let mut entries = Vec::with_capacity(marks.len());
-        for (index, mark) in marks.iter().enumerate() {
-            let is_tied = index > 0 && marks[index - 1].score == mark.score;
+        let mut entries = Vec::with_capacity(lines.len());
+        for (index, line) in lines.iter().enumerate() {
+            let is_tied = index > 0 && lines[index - 1].mark.score == line.mark.score;
             if index > 0 && !(is_tied && board.definition.ranking == Ranking::Competition) {
                 rank = from + 1 + index as u64;
             }
-            entries.push(mark.entry(board, Some(rank))?);
+            entries.push(line.entry(board, Some(rank))?);
         }
         Ok(entries)
     }

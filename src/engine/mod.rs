@@ -7,6 +7,7 @@
 
 pub mod announcements;
 pub mod applier;
+pub mod audit;
 pub mod batcher;
 pub mod boards;
 pub mod ended_hides;

@@ -121,6 +121,7 @@ pub(crate) struct Reader<'a> {
     pub(crate) live: &'a LiveBoard,
     freshness: Mutex<Freshness>,
     size: Size,
+    has_data: bool,
     sight: Sight,
     as_of: Mutex<Option<Instant>>,
 }
@@ -132,6 +133,7 @@ impl<'a> Reader<'a> {
             live,
             freshness: Mutex::new(freshness),
             size: Size::default(),
+            has_data: false,
             sight: Sight::default(),
             as_of: Mutex::default(),
         }
@@ -140,6 +142,14 @@ impl<'a> Reader<'a> {
     /// The same for a request that reads so much.
     pub(crate) fn of_size(self, size: Size) -> Self {
         Self { size, ..self }
+    }
+
+    /// The same that also reads the data of entries, if that is wanted and the board keeps data.
+    pub(crate) fn with_data(self, is_wanted: bool) -> Self {
+        Self {
+            has_data: is_wanted && self.live.board.definition.entry_data,
+            ..self
+        }
     }
 
     /// The same for a request that sees the entries of these members.
@@ -166,6 +176,11 @@ impl<'a> Reader<'a> {
         series: Series,
         query: Query,
     ) -> Result<T, ReadError> {
+        let query = if self.has_data {
+            query.with_data()
+        } else {
+            query
+        };
         let fault = || StoreError::Unexpected("a read without its answer".into());
         let Dated { value, as_of } = match self.sight {
             Sight::Visible => {

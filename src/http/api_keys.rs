@@ -9,12 +9,14 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::App;
+use super::audit::Audit;
 use super::extract::{Json, Path, Query, bounded};
 use super::problem::{INVALID_PARAMETER, Problem, ProblemBody};
 use crate::domain::access::{Boards, Grant, KeyName, Rate, Scopes};
 use crate::domain::board::FieldError;
 use crate::domain::time::{Span, Timestamp};
 use crate::service::api_keys::FoundKey;
+use crate::store::api_keys::ApiKey;
 
 /// The most API keys of one list.
 const LIST_MAX: u64 = 1_000;
@@ -176,7 +178,24 @@ fn key_name(text: &str) -> Result<KeyName, Problem> {
     KeyName::parse(text).map_err(|error| Problem::new(INVALID_PARAMETER, format!("name: {error}")))
 }
 
-fn with_secret((key, secret): (FoundKey, String)) -> JsonResponse<KeyWithSecret> {
+/// What an audit line says of an API key: what it allows, and until when its former secret counts.
+#[derive(Serialize)]
+struct AuditedKey {
+    #[serde(flatten)]
+    grant: Grant,
+    previous_until: Option<Timestamp>,
+}
+
+impl From<&ApiKey> for AuditedKey {
+    fn from(key: &ApiKey) -> Self {
+        Self {
+            grant: key.grant.clone(),
+            previous_until: key.previous.as_ref().map(|previous| previous.until),
+        }
+    }
+}
+
+fn with_secret(key: FoundKey, secret: String) -> JsonResponse<KeyWithSecret> {
     let key = key.into();
     JsonResponse(KeyWithSecret { key, secret })
 }
@@ -202,10 +221,12 @@ fn with_secret((key, secret): (FoundKey, String)) -> JsonResponse<KeyWithSecret>
 pub async fn put(
     State(app): State<Arc<App>>,
     Path(name): Path<String>,
+    audit: Audit,
     Json(grant, _): Json<Grant>,
 ) -> Result<(StatusCode, JsonResponse<KeyWithSecret>), Problem> {
-    let made = app.service.create_api_key(&key_name(&name)?, grant).await?;
-    Ok((StatusCode::CREATED, with_secret(made)))
+    let (made, secret) = app.service.create_api_key(&key_name(&name)?, grant).await?;
+    audit.after(&AuditedKey::from(&made.key));
+    Ok((StatusCode::CREATED, with_secret(made, secret)))
 }
 
 /// Give an API key another secret.
@@ -227,6 +248,7 @@ pub async fn put(
 pub async fn rotate(
     State(app): State<Arc<App>>,
     Path(name): Path<String>,
+    audit: Audit,
     Json(Rotation { grace }, _): Json<Rotation>,
 ) -> Result<JsonResponse<KeyWithSecret>, Problem> {
     let grace = grace.unwrap_or(Span::seconds(0));
@@ -234,8 +256,11 @@ pub async fn rotate(
         let errors = vec![FieldError::new("/grace", "must be at most 30d")];
         return Err(Problem::invalid(errors));
     }
-    let rotated = app.service.rotate_api_key(&key_name(&name)?, grace).await?;
-    Ok(with_secret(rotated))
+    let name = key_name(&name)?;
+    let (before, after, secret) = app.service.rotate_api_key(&name, grace).await?;
+    audit.before(&AuditedKey::from(&before));
+    audit.after(&AuditedKey::from(&after.key));
+    Ok(with_secret(after, secret))
 }
 
 /// List API keys.
@@ -289,7 +314,9 @@ pub async fn get(
 pub async fn delete(
     State(app): State<Arc<App>>,
     Path(name): Path<String>,
+    audit: Audit,
 ) -> Result<StatusCode, Problem> {
-    app.service.delete_api_key(&key_name(&name)?).await?;
+    let before = app.service.delete_api_key(&key_name(&name)?).await?;
+    audit.before(&before.as_ref().map(AuditedKey::from));
     Ok(StatusCode::NO_CONTENT)
 }

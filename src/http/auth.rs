@@ -18,6 +18,7 @@ use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use tower::{Layer, Service};
 
+use super::audit::Auditor;
 use super::players::Player;
 use super::problem::{
     FORBIDDEN, INTERNAL, Problem, RATE_LIMITED, STORE_UNAVAILABLE, UNAUTHENTICATED,
@@ -25,6 +26,7 @@ use super::problem::{
 use super::{App, Options, local, ratelimit};
 use crate::domain::access::{Boards, Grant, KeyName, Rate, Scope, Scopes};
 use crate::domain::ids::BoardId;
+use crate::domain::include::{Include, Includes};
 use crate::domain::secret::Digest;
 use crate::domain::series::Track;
 use crate::engine::keyring::{Spent, Unfit};
@@ -199,6 +201,8 @@ pub struct Caller {
     scopes: Scopes,
     boards: Boards,
     known_by: KnownBy,
+    /// What it may see beside scores.
+    includes: Includes,
     /// The player, if it is one, and where it calls from.
     player: Option<(Arc<Player>, Option<IpAddr>)>,
 }
@@ -225,6 +229,7 @@ impl Caller {
             scopes,
             boards,
             known_by,
+            includes: Includes::all(),
             player: None,
         }
     }
@@ -274,6 +279,18 @@ impl Caller {
         Err(Problem::new(FORBIDDEN, "the key is for other boards"))
     }
 
+    /// Checks that the caller may see this beside scores.
+    pub fn require_includes(&self, includes: Includes) -> Result<(), Problem> {
+        let Some(hidden) = includes.without(self.includes).words().next() else {
+            return Ok(());
+        };
+        let name = Include::name(hidden);
+        let detail = format!(
+            "`include={name}` needs an API key here: the board's `public_includes` does not name it"
+        );
+        Err(Problem::new(FORBIDDEN, detail))
+    }
+
     /// The track that is asked for: the raw one is for those who configure.
     pub fn track(&self, is_raw: bool) -> Result<Track, Problem> {
         if !is_raw {
@@ -296,6 +313,8 @@ impl Caller {
         }
         match access.boards {
             For::Each => Ok(()),
+            // It is for itself, and not for a board.
+            For::All if player.is_some() => Ok(()),
             For::Path => self.require_board(board_of(parts).as_ref()),
             For::All => Err(Problem::new(FORBIDDEN, "this needs a key for all boards")),
         }
@@ -338,6 +357,11 @@ impl Gate {
             gate: Arc::clone(self),
             access,
         }
+    }
+
+    /// What writes down what a route changes.
+    pub(super) fn audit(&self) -> Auditor {
+        Auditor::new(Arc::clone(&self.app), self.options.proxies.clone())
     }
 
     /// Who sends a request, and what it leaves of the rate of its key.
@@ -440,7 +464,10 @@ impl Gate {
         match self.app.service.engine.live_board(&id).await {
             Ok(live) if live.board.definition.public => {
                 let read = Scopes::from_iter([Scope::Read]);
-                Ok(Caller::with(read, Boards::one(&id), KnownBy::Nothing))
+                Ok(Caller {
+                    includes: live.board.definition.public_includes(),
+                    ..Caller::with(read, Boards::one(&id), KnownBy::Nothing)
+                })
             }
             Ok(_) | Err(Error::BoardNotFound(_)) => Err(problem),
             Err(error) => Err(error.into()),

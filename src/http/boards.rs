@@ -11,6 +11,7 @@ use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use super::App;
+use super::audit::Audit;
 use super::extract::{Json, Path, Query, board_id, list_limit};
 use super::problem::{INVALID_PARAMETER, Problem, ProblemBody};
 use crate::domain::board::{Board, Definition};
@@ -253,9 +254,11 @@ pub async fn put(
     Path(board): Path<String>,
     Query(params): Query<ChangeParams>,
     headers: HeaderMap,
+    audit: Audit,
     Json(fields, _): Json<Fields>,
 ) -> Result<Response, Problem> {
-    change(&app, &board, &params, &headers, Draft::Whole(fields)).await
+    let draft = Draft::Whole(fields);
+    change(&app, &board, &params, &headers, &audit, draft).await
 }
 
 /// Change some fields of a board's definition.
@@ -285,9 +288,11 @@ pub async fn patch(
     Path(board): Path<String>,
     Query(params): Query<ChangeParams>,
     headers: HeaderMap,
+    audit: Audit,
     Json(fields, _): Json<Fields>,
 ) -> Result<Response, Problem> {
-    change(&app, &board, &params, &headers, Draft::Patch(fields)).await
+    let draft = Draft::Patch(fields);
+    change(&app, &board, &params, &headers, &audit, draft).await
 }
 
 async fn change(
@@ -295,6 +300,7 @@ async fn change(
     board: &str,
     params: &ChangeParams,
     headers: &HeaderMap,
+    audit: &Audit,
     draft: Draft,
 ) -> Result<Response, Problem> {
     let id = board_id(board)?;
@@ -306,14 +312,15 @@ async fn change(
         let preview = app.service.preview_board(&id, &draft, &terms).await?;
         return Ok(JsonResponse(ChangedBoard::from(preview)).into_response());
     }
-    let (board, is_new) = app.service.define_board(&id, &draft, &terms).await?;
-    let status = if is_new {
-        StatusCode::CREATED
-    } else {
-        StatusCode::OK
+    let (board, before) = app.service.define_board(&id, &draft, &terms).await?;
+    let status = match before {
+        Some(_) => StatusCode::OK,
+        None => StatusCode::CREATED,
     };
-    let etag = etag(&board);
-    Ok((status, etag, JsonResponse(BoardBody::from(board))).into_response())
+    audit.before(&before.map(BoardBody::from));
+    let (etag, board) = (etag(&board), BoardBody::from(board));
+    audit.after(&board);
+    Ok((status, etag, JsonResponse(board)).into_response())
 }
 
 /// Read a board's definition.
@@ -379,9 +386,10 @@ pub async fn delete(
     State(app): State<Arc<App>>,
     Path(board): Path<String>,
     headers: HeaderMap,
+    audit: Audit,
 ) -> Result<StatusCode, Problem> {
-    app.service
-        .delete_board(&board_id(&board)?, &precondition(&headers)?)
-        .await?;
+    let (id, precondition) = (board_id(&board)?, precondition(&headers)?);
+    let before = app.service.delete_board(&id, &precondition).await?;
+    audit.before(&BoardBody::from(before));
     Ok(StatusCode::NO_CONTENT)
 }

@@ -2,6 +2,7 @@
 
 use super::App;
 use crate::domain::board::Board;
+use crate::domain::include::Includes;
 
 /// Who may keep an answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -24,9 +25,11 @@ pub struct Caching {
 }
 
 impl Caching {
-    /// Of an answer about a board that may change at any time.
-    pub(super) fn of(app: &App, board: &Board) -> Self {
-        let audience = match (board.definition.public, app.is_open) {
+    /// Of an answer about a board that may change at any time. What it shows beside scores may be for fewer than the board.
+    pub(super) fn of(app: &App, board: &Board, includes: Includes) -> Self {
+        let definition = &board.definition;
+        let is_for_all = includes.without(definition.public_includes()).is_empty();
+        let audience = match (definition.public && is_for_all, app.is_open) {
             (true, _) => Audience::Public,
             (false, true) => Audience::Anybody,
             (false, false) => Audience::Caller,

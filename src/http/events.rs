@@ -19,6 +19,7 @@ use super::memory::Written;
 use super::problem::{INTERNAL, INVALID_PARAMETER, Problem, ProblemBody, VALIDATION_FAILED};
 use super::ratelimit;
 use crate::domain::board::FieldError;
+use crate::domain::data::EntryData;
 use crate::domain::event::{Detail, Origin, Status};
 use crate::domain::ids::{BoardId, EventId, Label, MemberId};
 use crate::domain::plan::StandingName;
@@ -90,11 +91,16 @@ with_field_names! {
         #[serde(borrow, default)]
         #[schema(value_type = Option<String>, required = false, example = "203.0.113.7")]
         ip: Option<Cow<'a, str>>,
+        /// On a board with `entry_data`: what the member's entries show whose score the event gives, with `include=data`. A
+        /// JSON object of up to 512 bytes in its canonical form (RFC 8785).
+        #[serde(borrow, default)]
+        #[schema(value_type = Option<Object>, required = false, example = json!({"car": "gt-3"}))]
+        data: Option<&'a RawValue>,
     }
 }
 
-/// The names of an event's fields beside its board: `id`, `member`, `score`, `at`, and those that say where it comes
-/// from.
+/// The names of an event's fields beside its board: `id`, `member`, `score`, `at`, those that say where it comes from, and
+/// `data`.
 pub const COLUMNS: &[&str] = match EventBody::NAMES {
     [_board, columns @ ..] => columns,
     [] => &[],
@@ -379,6 +385,9 @@ impl EventBody<'_> {
                 .as_deref()
                 .and_then(|ip| take(&mut errors, "/ip", Network::parse(ip))),
         };
+        let data = self
+            .data
+            .and_then(|data| take(&mut errors, "/data", EntryData::parse(data.get())));
         match (board, member) {
             (Some(board), Some(member)) if errors.is_empty() => Ok(Incoming {
                 board,
@@ -387,6 +396,7 @@ impl EventBody<'_> {
                 score: score.to_owned(),
                 at,
                 origin,
+                data,
             }),
             _ => Err(Problem::invalid(errors)),
         }
@@ -555,7 +565,9 @@ pub async fn post_many(
         .collect();
     let sound: Arc<[Incoming]> = sound.into();
     let detail = params.detail()?;
-    let taken = app.memory.for_batch(events.len(), detail).await?;
+    let data = sound.iter().filter_map(|event| event.data.as_ref());
+    let data = data.map(|data| data.as_str().len()).sum();
+    let taken = app.memory.for_batch(events.len(), detail, data).await?;
     let report = Report {
         detail,
         quotas: false,

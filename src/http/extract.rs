@@ -40,10 +40,16 @@ impl FromRequest<Arc<App>> for JsonBytes {
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
         check_type(request.headers())?;
         let (parts, body) = request.into_parts();
+        Self::read(&parts.headers, body, &app.memory).await
+    }
+}
+
+impl JsonBytes {
+    /// Reads a body, whatever its type.
+    pub async fn read(headers: &HeaderMap, body: Body, memory: &Memory) -> Result<Self, Problem> {
         // A client that waits for `100 Continue` need not send the body.
-        let asks_first = parts.headers.contains_key(header::EXPECT);
-        let announced = parts
-            .headers
+        let asks_first = headers.contains_key(header::EXPECT);
+        let announced = headers
             .get(header::CONTENT_LENGTH)
             .and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
         let most = if asks_first {
@@ -54,7 +60,7 @@ impl FromRequest<Arc<App>> for JsonBytes {
         if announced.is_some_and(|length| length > most) {
             return Err(too_large());
         }
-        let read = tokio::time::timeout(BODY_TIMEOUT, read_body(body, &app.memory)).await;
+        let read = tokio::time::timeout(BODY_TIMEOUT, read_body(body, memory)).await;
         read.unwrap_or_else(|_| Err(Problem::of_status(REQUEST_TIMEOUT.status)))
     }
 }
@@ -149,7 +155,7 @@ fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
 }
 
 /// The parameters that are lists. Clients send one as `ids=a,b`, and some generated ones as `ids=a&ids=b`.
-const LISTS: [&str; 3] = ["ids", "boards", "drop_windows"];
+const LISTS: [&str; 4] = ["ids", "boards", "drop_windows", "include"];
 
 /// A query whose lists are each one parameter; `None` if they are already.
 fn with_joined_lists(query: &str) -> Option<Uri> {

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use axum::Json as JsonResponse;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
 use super::App;
+use super::audit::Audit;
 use super::extract::{Json, Path, Query, board_id, list_limit};
 use super::problem::{Problem, ProblemBody};
 use crate::domain::board::FieldError;
@@ -104,6 +106,7 @@ pub struct InitialParams {
 pub async fn patch(
     State(app): State<Arc<App>>,
     Path(board): Path<String>,
+    audit: Audit,
     Json(InitialBody { scores }, _): Json<InitialBody>,
 ) -> Result<JsonResponse<InitialCount>, Problem> {
     let board = board_id(&board)?;
@@ -117,7 +120,12 @@ pub async fn patch(
     let text = |score: Box<RawValue>| score.get().to_owned();
     let scores = scores.into_iter();
     let scores = scores.map(|(member, score)| (member, score.map(text)));
-    let members = app.service.set_initial(&board, &scores.collect()).await?;
+    let set = app.service.set_initial(&board, &scores.collect()).await?;
+    let decimals = set.live.board.definition.decimals;
+    let before = set.before.iter();
+    let before = before.map(|(member, score)| (member, score.map(|score| score.shown(decimals))));
+    audit.before(&json!({"scores": before.collect::<BTreeMap<_, _>>()}));
+    let members = set.members;
     Ok(JsonResponse(InitialCount { members }))
 }
 

@@ -14,10 +14,17 @@ use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::problem::{INTERNAL, OVERLOADED, Problem};
+use crate::domain::data::DATA_BYTES_MAX;
 use crate::domain::event::Detail;
+use crate::domain::include::{Include, Includes};
+use crate::domain::profile::PROFILE_BYTES_MAX;
 
 /// What one entry may take at the most while it is read and written out, in bytes: Redis' reply, the entry, and its JSON.
 const ENTRY_BYTES: usize = 1 << 10;
+/// What one profile may take at the most, in bytes: Redis' reply, the profile, and its JSON.
+const PROFILE_BYTES: usize = 3 * PROFILE_BYTES_MAX;
+/// What the data of one entry may take at the most, in bytes: Redis' reply, the data, and its JSON.
+const DATA_BYTES: usize = 3 * DATA_BYTES_MAX;
 /// What one event of a batch may take at the most, in bytes.
 const EVENT_BYTES: usize = 1 << 10;
 /// The same with an outcome that names all standings of a board with 16 windows.
@@ -79,16 +86,41 @@ impl Memory {
 
     /// Waits for the memory of a read of so many entries.
     pub async fn for_read(&self, entries: usize) -> Result<Taken, Problem> {
+        self.for_entries(entries, Includes::default()).await
+    }
+
+    /// The same where the entries have this beside their scores.
+    pub async fn for_entries(&self, entries: usize, includes: Includes) -> Result<Taken, Problem> {
         let lane = if entries <= SMALL_ENTRIES_MAX {
             &self.small_reads
         } else {
             &self.large_reads
         };
-        lane.take((entries + 1).saturating_mul(ENTRY_BYTES)).await
+        let included = includes.words().map(|include| match include {
+            Include::Profile => PROFILE_BYTES,
+            Include::Data => DATA_BYTES,
+        });
+        let bytes = ENTRY_BYTES + included.sum::<usize>();
+        lane.take((entries + 1).saturating_mul(bytes)).await
     }
 
-    /// Waits for the memory of a batch of so many events.
-    pub async fn for_batch(&self, events: usize, detail: Detail) -> Result<Taken, Problem> {
+    /// Waits for the memory of a request that writes so many profiles.
+    pub async fn for_profiles(&self, profiles: usize) -> Result<Taken, Problem> {
+        let lane = if profiles <= SMALL_EVENTS_MAX {
+            &self.small_batches
+        } else {
+            &self.large_batches
+        };
+        lane.take(profiles.saturating_mul(2 * PROFILE_BYTES)).await
+    }
+
+    /// Waits for the memory of a batch of so many events, which bring so many bytes of data along.
+    pub async fn for_batch(
+        &self,
+        events: usize,
+        detail: Detail,
+        data: usize,
+    ) -> Result<Taken, Problem> {
         let lane = if events <= SMALL_EVENTS_MAX {
             &self.small_batches
         } else {
@@ -98,7 +130,8 @@ impl Memory {
             Detail::Status => EVENT_BYTES,
             Detail::Standings | Detail::Ranks => OUTCOME_BYTES,
         };
-        lane.take(events.saturating_mul(bytes)).await
+        // The data is held by the event, and once more by the call that carries it out.
+        lane.take(events.saturating_mul(bytes) + 2 * data).await
     }
 
     /// Takes what a body lacks of which so many bytes have come in. It does not wait: who is to give memory back may be

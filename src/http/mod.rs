@@ -1,6 +1,7 @@
 //! HTTP: one table of routes, from which the `OpenAPI` document comes too, and the layers around it.
 
 pub mod api_keys;
+pub mod audit;
 pub mod auth;
 pub mod boards;
 mod caching;
@@ -22,6 +23,7 @@ pub mod moderation;
 pub mod observe;
 pub mod players;
 pub mod problem;
+pub mod profiles;
 pub mod proxies;
 pub mod quotas;
 pub mod ratelimit;
@@ -50,6 +52,7 @@ use self::observe::Observed;
 use self::players::PlayerKeys;
 use self::problem::{OVERLOADED, Problem};
 use self::proxies::TrustedProxies;
+use crate::domain::profile::Rules;
 use crate::service::Service;
 
 pub use self::document::document;
@@ -62,6 +65,8 @@ pub struct App {
     pub metrics: Option<PrometheusHandle>,
     /// Whether no API keys are configured.
     pub is_open: bool,
+    /// What the operator says of profiles.
+    pub profile_rules: Rules,
     /// What requests may hold in memory.
     pub memory: Memory,
     /// Cancelled when the service begins to shut down.
@@ -79,6 +84,8 @@ pub struct Options {
     pub players: PlayerKeys,
     /// The proxies that tell the addresses of clients.
     pub proxies: TrustedProxies,
+    /// What the operator says of profiles.
+    pub profile_rules: Rules,
     /// Whether the service is for its own machine: on a loopback address.
     pub is_local: bool,
 }

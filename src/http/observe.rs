@@ -62,8 +62,11 @@ where
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, request: Request) -> Self::Future {
+    fn call(&mut self, mut request: Request) -> Self::Future {
         let seen = Seen::new(&request);
+        // The layers below know the request by the same id.
+        let id = seen.id.clone();
+        request.headers_mut().insert(REQUEST_ID, id);
         let timeout = self.request_timeout;
         let answer = self.inner.call(request);
         Box::pin(async move { Ok(seen.end(within_limits(timeout, answer).await)) })

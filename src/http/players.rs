@@ -285,6 +285,15 @@ impl Player {
         self.plays || self.votes
     }
 
+    /// Checks that the player may see and write the profile of a member: its own, with `play`.
+    pub(super) fn require_own(&self, member: &MemberId) -> Result<(), Problem> {
+        if self.plays && self.sub == *member {
+            return Ok(());
+        }
+        let detail = "a profile needs `play`, and the member is the `sub` of the token";
+        Err(Problem::new(FORBIDDEN, detail))
+    }
+
     /// Whether somebody of that name is somebody else.
     pub(super) fn is_other(&self, name: &str) -> bool {
         name != self.sub.as_str()
@@ -318,10 +327,13 @@ impl Player {
         if voter.is_some_and(|voter| self.is_other(voter.as_str())) {
             errors.push(FieldError::new("/voter", "must be the `sub` of the token"));
         }
+        let is_own = !self.is_other(event.member.as_str());
+        if event.data.is_some() && !is_own {
+            errors.push(FieldError::new("/data", "is for the member itself to say"));
+        }
         if !errors.is_empty() {
             return Err(Problem::invalid(errors));
         }
-        let is_own = !self.is_other(event.member.as_str());
         if !(self.votes || self.plays && is_own) {
             let detail = "with `play` the member is the `sub` of the token; for others the token needs `vote`";
             return Err(Problem::new(FORBIDDEN, detail));

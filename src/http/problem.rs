@@ -83,7 +83,7 @@ kinds! {
         "Send a valid key: `Authorization: Bearer KEY`. `detail` says what is wrong with the one that was sent.",
         "an API key is needed: `Authorization: Bearer KEY`";
     FORBIDDEN = FORBIDDEN, "forbidden", "The API key does not allow this",
-        "The API key is valid, but does not allow this: `detail` names the scope that the key lacks, or says that the key is for other boards. The answer is the same whether the board exists or not. The service did nothing.",
+        "The API key is valid, but does not allow this: `detail` names the scope that the key lacks, says that the key is for other boards, or says what else it may not do. The answer is the same whether the board exists or not. The service did nothing.",
         "Use a key with this scope and for this board. Whoever has the scope `admin` creates one with `PUT /v1/keys/{name}`.",
         "the scope `write` is needed";
     FOREIGN_ORIGIN = FORBIDDEN, "foreign-origin", "The host or the origin is foreign",
@@ -94,6 +94,10 @@ kinds! {
         "There is no board with this id.",
         "Check the id. `PUT /v1/boards/{board}` creates a board.",
         "there is no board run_hero";
+    PROFILE_NOT_FOUND = NOT_FOUND, "profile-not-found", "The member has no profile",
+        "The member has no profile.",
+        "Check the id. `PUT /v1/members/{member}/profile` gives a member a profile.",
+        "999 has no profile";
     KEY_NOT_FOUND = NOT_FOUND, "key-not-found", "The API key does not exist",
         "There is no API key with this name.",
         "Check the name. `GET /v1/keys` lists the API keys, and `PUT /v1/keys/{name}` creates one.",
@@ -162,6 +166,10 @@ kinds! {
         "The board's definition is not the one that `If-Match` or `If-None-Match` demands. The service did nothing.",
         "Read the definition again, repeat your change on it, and send it with its new `ETag`.",
         "the definition is not the one that the request demands";
+    NAME_CHANGED = PRECONDITION_FAILED, "name-changed", "The name is another one",
+        "The member's name is not the one that the request judges, or its picture is not. The service did nothing.",
+        "Read the profile again, and judge what it has by now.",
+        "the member is called \"Ann B.\" by now, or has another picture";
     PAYLOAD_TOO_LARGE = PAYLOAD_TOO_LARGE, "payload-too-large", "The body is too large",
         "The body has more than 1 MiB. The service did nothing.",
         "Send less in one request.",
@@ -443,6 +451,9 @@ impl From<Error> for Problem {
             Error::Store(StoreError::Unusable(_)) => STORE_UNAVAILABLE,
             Error::Store(_) => return Self::internal(detail),
             Error::BoardNotFound(_) => BOARD_NOT_FOUND,
+            Error::ProfileNotFound(_) => PROFILE_NOT_FOUND,
+            Error::NameChanged(_) => NAME_CHANGED,
+            Error::OwnName => FORBIDDEN,
             Error::KeyNotFound(_) => KEY_NOT_FOUND,
             Error::KeyExists(_) => KEY_EXISTS,
             Error::TooManyKeys => TOO_MANY_KEYS,

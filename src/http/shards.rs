@@ -6,9 +6,11 @@ use axum::Json as JsonResponse;
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use utoipa::ToSchema;
 
 use super::App;
+use super::audit::Audit;
 use super::extract::{Json, Path, board_id};
 use super::problem::{Problem, ProblemBody};
 use crate::service::shards::Progress;
@@ -67,9 +69,13 @@ pub struct SpreadBody {
 pub async fn put(
     State(app): State<Arc<App>>,
     Path(board): Path<String>,
+    audit: Audit,
     Json(SpreadBody { count }, _): Json<SpreadBody>,
 ) -> Result<(StatusCode, JsonResponse<Spread>), Problem> {
-    let progress = app.service.spread_board(&board_id(&board)?, count).await?;
+    let board = board_id(&board)?;
+    let (before, progress) = app.service.spread_board(&board, count).await?;
+    audit.before(&json!({"shards": before}));
+    audit.after(&json!({"shards": progress.moving_to.unwrap_or(progress.shards)}));
     let status = match progress.moving_to {
         Some(_) => StatusCode::ACCEPTED,
         None => StatusCode::OK,

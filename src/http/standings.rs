@@ -16,9 +16,9 @@ use utoipa::ToSchema;
 use self::answers::{MemberBody, PageBody, PercentileBody, StatsBody, SubsetBody};
 use self::links::links;
 use self::params::{
-    MemberParams, MemberPath, PageParams, PercentilePath, PeriodParams, Read, ReadHeaders,
-    ReadParams, StandingPath, SubsetParams, entries_of_member, entries_of_page, member_view,
-    percentile_view, standing_request, subset_view,
+    EntryParams, MemberParams, MemberPath, PageParams, PercentilePath, PeriodParams, Read,
+    ReadHeaders, ReadParams, StandingPath, SubsetParams, entries_of_member, entries_of_page,
+    includes, member_view, percentile_view, standing_request, subset_view,
 };
 use super::App;
 use super::auth::Caller;
@@ -41,8 +41,10 @@ use crate::store::{Dated, Freshness};
 /// events.
 fn caching<T>(app: &App, request: &StandingRequest, found: &FoundIn<T>) -> Caching {
     let names_period = matches!(request.choice, Choice::Key(_) | Choice::At(_));
-    Caching::of(app, &found.live.board)
-        .fixed_if(found.target.is_final && found.as_of.is_none() && names_period)
+    // Profiles may change at any time.
+    let is_fixed = found.target.is_final && request.includes.is_empty();
+    Caching::of(app, &found.live.board, request.includes)
+        .fixed_if(is_fixed && found.as_of.is_none() && names_period)
         .restricted_if(request.track == Track::Raw)
 }
 
@@ -61,8 +63,8 @@ async fn show<V: View, P>(
             freshness,
             ..request.clone()
         };
-        let taken = app.memory.for_read(entries).await?;
-        let found = app.service.read(&request, view).await?;
+        let taken = app.memory.for_entries(entries, request.includes).await?;
+        let found = app.service.read_with_profiles(&request, view).await?;
         let rendered = render(&found, taken)?;
         Ok(Dated {
             value: rendered.answer(headers, caching(app, &request, &found)),
@@ -93,7 +95,8 @@ pub async fn page(
     let view = read.params.view()?;
     let render = |found: &FoundIn<FoundPage>, taken| {
         let page = &found.found.page;
-        let rendered = Rendered::of_page(page, || PageBody::new(&view, found), taken)?;
+        let page_of = (&**page, found.includes);
+        let rendered = Rendered::of_page(page_of, || PageBody::new(&view, found), taken)?;
         let links = |number| links(&read.uri, number, view.size, page.listed);
         Ok(rendered.linked(view.number().and_then(links)))
     };
@@ -106,7 +109,7 @@ pub async fn page(
 /// at 0 the last.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/at-percentile/{percentile}", tag = "standings", operation_id = "get_at_percentile",
-    params(StandingPath, PercentilePath, PeriodParams, ReadHeaders),
+    params(StandingPath, PercentilePath, EntryParams, ReadHeaders),
     responses(
         (status = 200, description = "The entry", body = PercentileBody, headers(("ETag" = String, description = "Of this content"), ("Cache-Control" = String, description = "`no-cache` while the standing can change"), ("Max-Staleness-Ms" = u64, description = "From a replica: how many milliseconds old it is at the most"))),
         (status = 304, description = "Nothing has changed"),
@@ -116,7 +119,7 @@ pub async fn page(
 pub async fn at_percentile(
     State(app): State<Arc<App>>,
     Path(PercentilePath { percentile }): Path<PercentilePath>,
-    read: Read<PeriodParams>,
+    read: Read<EntryParams>,
 ) -> Result<Response, Problem> {
     let (view, shown) = percentile_view(&percentile)?;
     let render = |found: &_, taken| Rendered::new(&PercentileBody::new(shown, found), taken);
@@ -186,7 +189,7 @@ pub struct SubsetIdsBody {
 /// The same as with `?ids=`, for long lists and for ids that contain commas.
 #[utoipa::path(
     post, path = "/v1/boards/{board}/standings/{window}/members/query", tag = "standings", operation_id = "query_subset",
-    params(StandingPath, PeriodParams, ("Cache-Control" = Option<String>, Header, description = "With `no-cache` the service does not read from a replica")),
+    params(StandingPath, EntryParams, ("Cache-Control" = Option<String>, Header, description = "With `no-cache` the service does not read from a replica")),
     request_body(content = SubsetIdsBody, example = json!({"ids": ["999", "alice"]})),
     responses(
         (status = 200, description = "The members", body = SubsetBody, headers(("Max-Staleness-Ms" = u64, description = "From a replica: how many milliseconds old it is at the most"))),
@@ -199,22 +202,26 @@ pub struct SubsetIdsBody {
 pub async fn query_subset(
     State(app): State<Arc<App>>,
     Path(StandingPath { board, window }): Path<StandingPath>,
-    Query(params): Query<PeriodParams>,
+    Query(params): Query<EntryParams>,
     caller: Caller,
     freshness: Freshness,
     Json(SubsetIdsBody { ids }, _): Json<SubsetIdsBody>,
 ) -> Result<Response, Problem> {
     let wrong = |detail| Problem::invalid(vec![FieldError::new("/ids", detail)]);
     let view = &subset_view(&ids).map_err(wrong)?;
-    let request = &standing_request(&board, window, params.which(), (&caller, freshness))?;
+    let request = &StandingRequest {
+        includes: includes(params.include(), &caller)?,
+        ..standing_request(&board, window, params.which(), (&caller, freshness))?
+    };
     let app = &*app;
     let answer = async |freshness| {
         let request = StandingRequest {
             freshness,
             ..request.clone()
         };
-        let taken = app.memory.for_read(view.members.len()).await?;
-        let found = app.service.read(&request, view).await?;
+        let members = view.members.len();
+        let taken = app.memory.for_entries(members, request.includes).await?;
+        let found = app.service.read_with_profiles(&request, view).await?;
         Ok(Dated {
             value: taken.write(&SubsetBody::new(&found))?.into_response(),
             as_of: found.as_of,

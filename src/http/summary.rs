@@ -15,6 +15,7 @@ use super::freshness;
 use super::problem::{Problem, ProblemBody};
 use super::rendered::Rendered;
 use crate::domain::board::{Order, Ranking, WINDOWS_MAX, Zone};
+use crate::domain::include::Includes;
 use crate::domain::time::{Span, Timestamp};
 use crate::domain::window::Window;
 use crate::service::summary::Summary;
@@ -133,7 +134,7 @@ pub async fn get(
         let taken = app.memory.for_read(WINDOWS_MAX).await?;
         let summary = app.service.summarize(id, freshness).await?;
         let rendered = Rendered::new(&SummaryBody::from(&summary), taken)?;
-        let caching = Caching::of(app, &summary.live.board);
+        let caching = Caching::of(app, &summary.live.board, Includes::default());
         let value = rendered.answer(headers, caching);
         let as_of = summary.as_of;
         Ok(Dated { value, as_of })

@@ -10,8 +10,8 @@ use utoipa_axum::routes;
 
 use super::auth::{Access, Gate};
 use super::{
-    App, api_keys, boards, erasures, events, health, initial, jobs, moderation, quotas, shards,
-    standings, summary,
+    App, api_keys, audit, boards, erasures, events, health, initial, jobs, moderation, profiles,
+    quotas, shards, standings, summary,
 };
 use crate::domain::access::Scope;
 
@@ -36,15 +36,24 @@ fn rows() -> Vec<Row> {
     use {Access as A, Scope as S};
     let row = |access, route| Row { access, route };
     vec![
-        row(A::board(S::Configure), routes!(boards::put)),
-        row(A::board(S::Configure), routes!(boards::patch)),
-        row(A::board(S::Configure), routes!(boards::delete)),
-        row(A::board(S::Admin), routes!(erasures::delete)),
-        row(A::all(S::Admin), routes!(erasures::delete_everywhere)),
-        row(A::board(S::Configure), routes!(shards::put)),
-        row(A::board(S::Configure), routes!(initial::patch)),
+        row(A::board(S::Configure).audited(), routes!(boards::put)),
+        row(A::board(S::Configure).audited(), routes!(boards::patch)),
+        row(A::board(S::Configure).audited(), routes!(boards::delete)),
+        row(A::board(S::Admin).audited(), routes!(erasures::delete)),
+        row(
+            A::all(S::Admin).audited(),
+            routes!(erasures::delete_everywhere),
+        ),
+        row(A::board(S::Configure).audited(), routes!(shards::put)),
+        row(A::board(S::Configure).audited(), routes!(initial::patch)),
         row(A::board(S::Write).for_players(), routes!(events::post_one)),
         row(A::each(S::Write).for_players(), routes!(events::post_many)),
+        row(A::all(S::Write).for_players(), routes!(profiles::put)),
+        row(A::all(S::Write).for_players(), routes!(profiles::get)),
+        row(A::all(S::Write), routes!(profiles::delete)),
+        row(A::all(S::Write), routes!(profiles::post_many)),
+        row(A::all(S::Moderate), routes!(profiles::put_review)),
+        row(A::all(S::Moderate), routes!(profiles::list_reviews)),
         row(A::all(S::Configure), routes!(boards::list)),
         row(A::board(S::Configure), routes!(boards::get)),
         row(A::board(S::Configure), routes!(shards::get)),
@@ -59,17 +68,18 @@ fn rows() -> Vec<Row> {
         row(A::public(), routes!(standings::at_percentile)),
         row(A::each(S::Read), routes!(standings::queries::query)),
         row(A::each(S::Read), routes!(standings::across::standings_of)),
-        row(A::board(S::Moderate), routes!(moderation::put)),
-        row(A::each(S::Moderate), routes!(moderation::post)),
+        row(A::board(S::Moderate).audited(), routes!(moderation::put)),
+        row(A::each(S::Moderate).audited(), routes!(moderation::post)),
         row(A::all(S::Moderate), routes!(jobs::get)),
         row(A::board(S::Moderate), routes!(moderation::hidden)),
         row(A::all(S::Moderate), routes!(moderation::orders)),
-        row(A::board(S::Moderate), routes!(moderation::delete)),
-        row(A::all(S::Admin), routes!(api_keys::put)),
-        row(A::all(S::Admin), routes!(api_keys::rotate)),
+        row(A::board(S::Moderate).audited(), routes!(moderation::delete)),
+        row(A::all(S::Admin).audited(), routes!(api_keys::put)),
+        row(A::all(S::Admin).audited(), routes!(api_keys::rotate)),
         row(A::all(S::Admin), routes!(api_keys::list)),
         row(A::all(S::Admin), routes!(api_keys::get)),
-        row(A::all(S::Admin), routes!(api_keys::delete)),
+        row(A::all(S::Admin).audited(), routes!(api_keys::delete)),
+        row(A::all(S::Admin), routes!(audit::list)),
         row(A::OPEN, routes!(health::livez)),
         row(A::OPEN, routes!(health::readyz)),
         row(A::OPEN, routes!(health::metrics)),
@@ -129,7 +139,14 @@ pub(super) fn router(
             }
         }
         router.routes(match gate {
-            Some(gate) => route.map(|methods| methods.route_layer(gate.guard(access))),
+            Some(gate) => route.map(|methods| {
+                let methods = if access.is_audited {
+                    methods.route_layer(gate.audit())
+                } else {
+                    methods
+                };
+                methods.route_layer(gate.guard(access))
+            }),
             None => route,
         })
     })
@@ -154,6 +171,20 @@ mod tests {
             assert!(is_read || !access.is_public, "{path}");
             let is_for_board = access.boards == For::Path;
             assert_eq!(is_for_board, path.contains("{board}"), "{path}");
+        }
+    }
+
+    #[test]
+    fn each_request_that_moderates_or_configures_has_a_line_in_the_audit_log() {
+        for Route {
+            method,
+            path,
+            access,
+        } in routes()
+        {
+            let changes = method != Method::GET && access.scope > Some(Scope::Write);
+            assert!(access.is_audited || !changes, "{method} {path}");
+            assert!(!access.is_audited || method != Method::GET, "{path}");
         }
     }
 }

@@ -67,12 +67,13 @@ impl Service {
         Ok((found, secret))
     }
 
-    /// Gives an API key another secret, and returns it. The one before counts for as long as `grace` says.
+    /// Gives an API key another secret. Returns the key as it was, as it is, and the secret. The one before counts for as
+    /// long as `grace` says.
     pub async fn rotate_api_key(
         &self,
         name: &KeyName,
         grace: Span,
-    ) -> Result<(FoundKey, String), Error> {
+    ) -> Result<(ApiKey, FoundKey, String), Error> {
         let secret = new_secret()?;
         for _ in 0..ATTEMPTS_MAX {
             let stored = self.stored_api_key(name).await?;
@@ -84,23 +85,23 @@ impl Service {
                     digest: before.digest,
                     until,
                 }),
-                ..before
+                ..before.clone()
             };
             if self.change_api_key(name, Some(&stored), Some(&key)).await? {
                 let found = self.with_uses(vec![(name.clone(), key)]).await?;
                 let found = found.into_iter().next();
-                return Ok((found.ok_or_else(Error::busy)?, secret));
+                return Ok((before, found.ok_or_else(Error::busy)?, secret));
             }
         }
         Err(Error::busy())
     }
 
-    /// Deletes an API key. No instance takes it any more, within a second.
-    pub async fn delete_api_key(&self, name: &KeyName) -> Result<(), Error> {
+    /// Deletes an API key, and returns it if it could be read. No instance takes it any more, within a second.
+    pub async fn delete_api_key(&self, name: &KeyName) -> Result<Option<ApiKey>, Error> {
         for _ in 0..ATTEMPTS_MAX {
             let stored = self.stored_api_key(name).await?;
             if self.change_api_key(name, Some(&stored), None).await? {
-                return Ok(());
+                return Ok(stored.read().ok());
             }
         }
         Err(Error::busy())

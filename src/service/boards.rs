@@ -112,22 +112,22 @@ impl Service {
         Ok(listed)
     }
 
-    /// Creates or changes a board. Returns it, and whether it was created. A definition that is stored already stays as it
-    /// is.
+    /// Creates or changes a board. Returns it, and what it was before, if it was there. A definition that is stored already
+    /// stays as it is.
     pub async fn define_board(
         &self,
         id: &BoardId,
         draft: &Draft,
         terms: &Terms,
-    ) -> Result<(Arc<Board>, bool), Error> {
+    ) -> Result<(Arc<Board>, Option<Arc<Board>>), Error> {
         for _ in 0..ATTEMPTS_MAX {
             let drops = self.engine.boards.drops();
             let change = self.propose(id, draft, terms).await?;
-            let is_new = change.stored.is_none();
+            let before = change.seen().cloned();
             if let Some(board) = change.unchanged() {
                 // It may have been stored by a request that failed after that: what follows is done again.
                 self.engine.store.announce_board(id, true, None).await?;
-                return Ok((Arc::clone(board), false));
+                return Ok((Arc::clone(board), before));
             }
             let stamp = self.engine.store.begin_change(id).await?;
             let mut board = change.board(stamp);
@@ -162,7 +162,7 @@ impl Service {
                         .announce_board(id, true, Some(stamp))
                         .await?;
                     self.engine.begin_derived(&live).await?;
-                    return Ok((board, is_new));
+                    return Ok((board, before));
                 }
                 Defined::Used => {
                     self.engine.store.end_change(id, stamp).await?;
@@ -227,12 +227,12 @@ impl Service {
         Change::new(id, stored, definition, &terms.drop_windows)
     }
 
-    /// Deletes a board. Its data can't be reached from then on, and is unlinked in the background.
+    /// Deletes a board, and returns what it was. Its data can't be reached from then on, and is unlinked in the background.
     pub async fn delete_board(
         &self,
         id: &BoardId,
         precondition: &Precondition,
-    ) -> Result<(), Error> {
+    ) -> Result<Arc<Board>, Error> {
         for _ in 0..ATTEMPTS_MAX {
             let drops = self.engine.boards.drops();
             let stored = self.engine.store.load_board(id).await?;
@@ -246,7 +246,7 @@ impl Service {
                     .store
                     .announce_board(id, false, Some(stamp))
                     .await?;
-                return Ok(());
+                return Ok(Arc::clone(board));
             }
             self.engine.store.end_change(id, stamp).await?;
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::future::try_join_all;
+use parking_lot::Mutex;
 
 use super::{Error, Service};
 use crate::domain::board::{Board, FieldError};
@@ -21,6 +22,17 @@ use crate::store::{Freshness, Versioned};
 /// The most members of one request.
 pub const INITIAL_MAX: usize = 10_000;
 
+/// Initial scores that were set.
+#[derive(Debug)]
+pub struct SetInitial {
+    /// The board.
+    pub live: Arc<LiveBoard>,
+    /// How many members have one now.
+    pub members: u64,
+    /// What the members of the request had before.
+    pub before: BTreeMap<MemberId, Option<Score>>,
+}
+
 /// Some of a board's initial scores.
 #[derive(Clone, Debug)]
 pub struct FoundInitial {
@@ -35,14 +47,14 @@ pub struct FoundInitial {
 }
 
 impl Service {
-    /// Sets initial scores (texts of JSON numbers), or takes them away (`None`); returns how many members have one
-    /// then. If one is wrong, nothing is done. Each member's is set in one step, all together are not; to send them
+    /// Sets initial scores (texts of JSON numbers), or takes them away (`None`). If one is wrong, nothing is done. Each member's is set in one step, all together are not; to send them
     /// again is safe.
     pub async fn set_initial(
         &self,
         id: &BoardId,
         scores: &BTreeMap<MemberId, Option<String>>,
-    ) -> Result<u64, Error> {
+    ) -> Result<SetInitial, Error> {
+        let before = Mutex::default();
         for _ in 0..ATTEMPTS_MAX {
             let live = self.engine.live_board(id).await?;
             let scores = read_scores(&live.board, scores)?;
@@ -54,38 +66,47 @@ impl Service {
                 of_shard[live.board.shard_of(&score.0)].push(score);
             }
             let shards = live.shards.iter().zip(&of_shard);
-            let set = shards.map(|(shard, scores)| self.set_all(&shard.shard, scores));
+            let set = shards.map(|(shard, scores)| self.set_all(&shard.shard, scores, &before));
             match try_join_all(set).await?.into_iter().sum::<Option<u64>>() {
-                Some(count) => return Ok(count),
+                Some(members) => {
+                    let before = before.into_inner();
+                    return Ok(SetInitial {
+                        live,
+                        members,
+                        before,
+                    });
+                }
                 None => self.engine.reload(id).await?,
             }
         }
         Err(Error::busy())
     }
 
-    /// Sets initial scores of a shard, none too; `None` if the definition has changed.
+    /// Sets initial scores of a shard, none too; `None` if the definition has changed. Notes what was there before.
     async fn set_all(
         &self,
         shard: &Shard,
         scores: &[(MemberId, Option<Score>)],
+        noted: &Mutex<BTreeMap<MemberId, Option<Score>>>,
     ) -> Result<Option<u64>, Error> {
         let mut count = 0;
         let calls = scores.len().div_ceil(CALL_MEMBERS_MAX).max(1);
         let mut call = 0;
         while call < calls {
             let some = part(scores, call);
-            match self
-                .engine
-                .store
-                .set_initial(shard, some, self.engine.clock.now())
-                .await?
-            {
-                Versioned::Current(Initialized::Done(members)) => {
-                    (count, call) = (members, call + 1)
-                }
+            let now = self.engine.clock.now();
+            match self.engine.store.set_initial(shard, some, now).await? {
                 // The call is made again when nothing is left.
                 Versioned::Current(Initialized::Erasing) => {
                     self.engine.forget_all(&shard.id).await?;
+                }
+                Versioned::Current(Initialized::Done { members, before }) => {
+                    (count, call) = (members, call + 1);
+                    let mut noted = noted.lock();
+                    for ((member, _), before) in some.iter().zip(before) {
+                        // What a call finds that is made again is what it has set itself.
+                        noted.entry(member.clone()).or_insert(before);
+                    }
                 }
                 Versioned::Current(Initialized::OutOfRange(index)) => {
                     let beyond = some.get(index).map(|(member, _)| {

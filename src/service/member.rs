@@ -75,6 +75,11 @@ impl View for MemberView {
             voters,
         })
     }
+
+    fn members(found: &FoundMember) -> Vec<Arc<str>> {
+        let entries = found.neighbourhood.entries.iter();
+        entries.map(|entry| Arc::clone(&entry.member)).collect()
+    }
 }
 
 impl Reader<'_> {

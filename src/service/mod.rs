@@ -1,6 +1,7 @@
 //! The use cases: one file and one public verb each. They know no HTTP; the machinery under them is [`crate::engine`].
 
 pub mod api_keys;
+pub mod audit;
 pub mod boards;
 pub mod check;
 mod erasures;
@@ -12,6 +13,7 @@ pub mod moderation;
 pub mod page;
 pub mod percentile;
 pub mod period;
+pub mod profiles;
 pub mod quotas;
 pub mod shards;
 pub mod standing;

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use super::Error;
 use super::standing::{Attempt, View};
+use super::{Error, Service};
 use crate::domain::board::Board;
 use crate::domain::ids::MemberId;
 use crate::domain::score::Score;
 use crate::domain::series::Standing;
 use crate::engine::merge::Merged;
 use crate::engine::reader::{ReadError, Reader};
+use crate::store::profiles::Profiles;
 use crate::store::standings::{Page, Query, Selection};
 use crate::store::voters::Voters;
 
@@ -67,6 +68,28 @@ impl View for PageView {
         let page = reader.page(standing, selection, self.size, member).await?;
         let voters = attempt.voters_of_page(&page).await?;
         Ok(FoundPage { page, voters })
+    }
+
+    fn members(found: &FoundPage) -> Vec<Arc<str>> {
+        found.members()
+    }
+
+    async fn profiles(found: &FoundPage, service: &Service) -> Result<Profiles, Error> {
+        found.profiles(service).await
+    }
+}
+
+impl FoundPage {
+    /// The members of its entries, and of its `me`.
+    pub(super) fn members(&self) -> Vec<Arc<str>> {
+        let entries = self.page.entries.iter().chain(&self.page.me);
+        entries.map(|entry| Arc::clone(&entry.member)).collect()
+    }
+
+    /// Their profiles, which are read once for all who share the page.
+    pub(super) async fn profiles(&self, service: &Service) -> Result<Profiles, Error> {
+        let profiles = || service.profiles(self.members());
+        self.page.profiles.get_or_try_init(profiles).await.cloned()
     }
 }
 

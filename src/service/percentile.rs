@@ -1,8 +1,12 @@
 //! Reads the entry at a percentile of a standing.
 
+use std::sync::Arc;
+
 use super::page::FoundPage;
 use super::standing::{Attempt, View};
+use super::{Error, Service};
 use crate::engine::reader::ReadError;
+use crate::store::profiles::Profiles;
 use crate::store::standings::Selection;
 
 /// The last entry that is ahead of this share of the others.
@@ -25,5 +29,13 @@ impl View for PercentileView {
         let page = reader.page(standing, selection, 1, None).await?;
         let voters = attempt.voters_of_page(&page).await?;
         Ok(FoundPage { page, voters })
+    }
+
+    fn members(found: &FoundPage) -> Vec<Arc<str>> {
+        found.members()
+    }
+
+    async fn profiles(found: &FoundPage, service: &Service) -> Result<Profiles, Error> {
+        found.profiles(service).await
     }
 }

@@ -18,16 +18,18 @@ pub struct Progress {
 }
 
 impl Service {
-    /// Has a board spread over so many shards, 1 to 64. Its data moves in the background.
+    /// Has a board spread over so many shards, 1 to 64. Its data moves in the background. Returns how the board was to be
+    /// spread before, and how it is spread.
     ///
     /// # Errors
     ///
     /// [`Error::BoardInUse`] while it is on its way to another number of them; [`Error::Invalid`] for a number that the board
     /// can't have.
-    pub async fn spread_board(&self, id: &BoardId, shards: u16) -> Result<Progress, Error> {
+    pub async fn spread_board(&self, id: &BoardId, shards: u16) -> Result<(u16, Progress), Error> {
         let draft = Draft::Spread(shards);
-        self.define_board(id, &draft, &Terms::default()).await?;
-        self.reshard_progress(id).await
+        let (board, before) = self.define_board(id, &draft, &Terms::default()).await?;
+        let before = before.unwrap_or(board).placement.wanted();
+        Ok((before, self.reshard_progress(id).await?))
     }
 
     /// How a board is spread, and how far a move has come.

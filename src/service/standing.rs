@@ -6,13 +6,17 @@ use std::time::Instant;
 use super::period::{Choice, Target};
 use super::{Error, Service};
 use crate::domain::board::Uniques;
+use crate::domain::data::EntryData;
 use crate::domain::ids::BoardId;
+use crate::domain::include::{Include, Includes};
 use crate::domain::period::Period;
+use crate::domain::profile::ShownProfile;
 use crate::domain::series::Track;
 use crate::domain::time::Timestamp;
 use crate::engine::reader::{ReadError, Reader, Size};
 use crate::engine::{ATTEMPTS_MAX, LiveBoard};
 use crate::store::Freshness;
+use crate::store::profiles::Profiles;
 use crate::store::standings::{Entry, Page, Sight};
 use crate::store::voters::Voters;
 
@@ -27,6 +31,8 @@ pub struct StandingRequest {
     pub choice: Choice,
     /// On which track.
     pub track: Track,
+    /// What its entries are to have beside their scores.
+    pub includes: Includes,
     /// How fresh the answer has to be.
     pub freshness: Freshness,
     /// How much the request reads that this is a part of.
@@ -38,13 +44,24 @@ pub struct StandingRequest {
 /// A kind of read: a page, a member, …
 pub trait View: Sync {
     /// What it finds.
-    type Found: Send;
+    type Found: Send + Sync + 'static;
 
     /// Reads a standing once.
     fn read(
         &self,
         attempt: &Attempt<'_>,
     ) -> impl Future<Output = Result<Self::Found, ReadError>> + Send;
+
+    /// The members of the entries that were found.
+    fn members(found: &Self::Found) -> Vec<Arc<str>>;
+
+    /// The profiles of these members.
+    fn profiles(
+        found: &Self::Found,
+        service: &Service,
+    ) -> impl Future<Output = Result<Profiles, Error>> + Send {
+        service.profiles(Self::members(found))
+    }
 }
 
 /// One attempt to read a standing.
@@ -93,12 +110,45 @@ pub struct FoundIn<T> {
     pub target: Target,
     /// What was found.
     pub found: T,
+    /// What its entries have beside their scores.
+    pub includes: Includes,
+    /// The profiles of the members of its entries, once they were read.
+    pub profiles: Profiles,
     /// All that was acknowledged by then is in it; `None`: all that was before the request.
     pub as_of: Option<Instant>,
 }
 
+impl<T> FoundIn<T> {
+    /// What the board shows of a member, if profiles were asked for.
+    pub fn profile(&self, member: &str) -> Option<Option<ShownProfile>> {
+        let names = self.live.board.definition.names;
+        let shown = || ShownProfile::of(self.profiles.of(member)?, names);
+        self.includes.has(Include::Profile).then(shown)
+    }
+
+    /// The data of one of its entries, if data was asked for.
+    pub fn data(&self, entry: &Entry) -> Option<Option<EntryData>> {
+        let data = || entry.data.clone();
+        self.includes.has(Include::Data).then(data)
+    }
+}
+
 impl Service {
-    /// Reads a standing.
+    /// Reads a standing, and the profiles of its entries if they are asked for.
+    pub async fn read_with_profiles<V: View>(
+        &self,
+        request: &StandingRequest,
+        view: &V,
+    ) -> Result<FoundIn<V::Found>, Error> {
+        let found = self.read(request, view).await?;
+        if !request.includes.has(Include::Profile) {
+            return Ok(found);
+        }
+        let profiles = V::profiles(&found.found, self).await?;
+        Ok(FoundIn { profiles, ..found })
+    }
+
+    /// Reads a standing, without profiles.
     pub async fn read<V: View>(
         &self,
         request: &StandingRequest,
@@ -114,6 +164,7 @@ impl Service {
                 now,
                 reader: Reader::new(&self.engine, &live, request.freshness)
                     .of_size(request.size)
+                    .with_data(request.includes.has(Include::Data))
                     .with_sight(request.sight),
             };
             match view.read(&attempt).await {
@@ -123,6 +174,8 @@ impl Service {
                         live,
                         target,
                         found,
+                        includes: request.includes,
+                        profiles: Profiles::default(),
                         as_of,
                     });
                 }

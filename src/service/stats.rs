@@ -1,5 +1,7 @@
 //! Reads the totals of a standing: members, voters, events and points.
 
+use std::sync::Arc;
+
 use futures::future::try_join_all;
 
 use super::standing::{Attempt, View};
@@ -51,6 +53,10 @@ impl View for StatsView {
             amounts,
             voters: Some(voters),
         })
+    }
+
+    fn members(_: &FoundStats) -> Vec<Arc<str>> {
+        Vec::new()
     }
 }
 

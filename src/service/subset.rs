@@ -64,6 +64,11 @@ impl View for SubsetView {
             not_found,
         })
     }
+
+    fn members(found: &FoundSubset) -> Vec<Arc<str>> {
+        let members = found.entries.iter().map(|entry| &entry.member);
+        members.cloned().collect()
+    }
 }
 
 impl Reader<'_> {

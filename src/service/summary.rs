@@ -10,6 +10,7 @@ use super::period::{Choice, Target};
 use super::standing::StandingRequest;
 use super::{Error, Service};
 use crate::domain::ids::BoardId;
+use crate::domain::include::Includes;
 use crate::domain::series::Track;
 use crate::engine::reader::Size;
 use crate::engine::{ATTEMPTS_MAX, LiveBoard};
@@ -44,6 +45,7 @@ impl Service {
                 window: window.to_string(),
                 choice: Choice::Current,
                 track: Track::default(),
+                includes: Includes::default(),
                 freshness,
                 size: Size::Small,
                 sight: Sight::Visible,

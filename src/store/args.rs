@@ -1,7 +1,7 @@
 //! Arguments that several scripts share.
 
 use fred::types::Value;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{StoreError, keys};
 use crate::domain::board::{Board, Order, Ranking};
@@ -25,7 +25,7 @@ pub(super) fn shown_score(board: &Board, stored: i64) -> Score {
 }
 
 /// A stored score, or `false` for none.
-#[derive(Serialize)]
+#[derive(Deserialize, Serialize)]
 #[serde(untagged)]
 pub(super) enum StoredScore {
     Some(i64),
@@ -35,6 +35,15 @@ pub(super) enum StoredScore {
 impl From<Option<i64>> for StoredScore {
     fn from(score: Option<i64>) -> Self {
         score.map_or(Self::None(false), Self::Some)
+    }
+}
+
+impl From<StoredScore> for Option<i64> {
+    fn from(score: StoredScore) -> Self {
+        match score {
+            StoredScore::Some(score) => Some(score),
+            StoredScore::None(_) => None,
+        }
     }
 }
 
@@ -55,6 +64,7 @@ pub(super) fn pack<T: Serialize>(args: &T) -> Result<Value, StoreError> {
 pub(super) struct LayoutArgs {
     prefixed: bool,
     hashed: bool,
+    data: bool,
     dense: bool,
     summed: bool,
     keep: u32,
@@ -69,6 +79,7 @@ impl LayoutArgs {
         Self {
             prefixed: layout.prefixed,
             hashed: layout.hashed,
+            data: layout.data,
             dense: layout.dense,
             summed: layout.summed,
             keep: layout.keep_top.map_or(0, |shown| shown + SPARE),

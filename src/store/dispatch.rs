@@ -22,6 +22,7 @@ use super::staleness::Registration;
 use super::topology::Topology;
 use super::{Dated, StoreError};
 use crate::domain::shard::Shard;
+use crate::domain::time::Span;
 use crate::timeouts::TimeoutFactor;
 
 /// For how long a call is sent again whose slot has moved or is moving.
@@ -29,6 +30,8 @@ const MOVING_TIME_MAX: Duration = Duration::from_secs(2);
 /// The shortest and the longest pause before that: while the slot is moving they double.
 const MOVING_PAUSE_MIN: Duration = Duration::from_millis(5);
 const MOVING_PAUSE_MAX: Duration = Duration::from_millis(100);
+/// For how long lines of the audit log are kept unless it is set.
+const AUDIT_RETENTION: Span = Span::days(365);
 /// The longest wait for a server to tell its history.
 const HISTORY_TIMEOUT: Duration = Duration::from_millis(300);
 
@@ -39,6 +42,8 @@ pub struct Store {
     /// How patient it is; the service above is as patient.
     pub timeouts: TimeoutFactor,
     min_replicas: u8,
+    /// For how long lines of the audit log are kept; `None`: until the log is too large.
+    pub(super) audit_retention: Option<Span>,
     /// Where reads may be answered that need not be as fresh as can be.
     replicas: Option<Replicas>,
 }
@@ -61,6 +66,7 @@ impl Store {
             topology: Arc::new(Topology::connect(&Access { config, timeouts })?),
             timeouts,
             min_replicas: 0,
+            audit_retention: Some(AUDIT_RETENTION),
             replicas: None,
         })
     }
@@ -70,6 +76,15 @@ impl Store {
     pub fn with_min_replicas(self, min_replicas: u8) -> Self {
         Self {
             min_replicas,
+            ..self
+        }
+    }
+
+    /// The same, where lines of the audit log are kept for so long; `None`: until the log is too large.
+    #[must_use]
+    pub fn with_audit_retention(self, audit_retention: Option<Span>) -> Self {
+        Self {
+            audit_retention,
             ..self
         }
     }

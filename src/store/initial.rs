@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::args::{LayoutArgs, StoredScore, pack, stored_score};
+use super::args::{LayoutArgs, StoredScore, pack, shown_score, stored_score};
 use super::dispatch::Store;
 use super::reply::{Reply, unknown_code};
 use super::{StoreError, Versioned, keys, script};
@@ -27,10 +27,15 @@ struct InitialArgs<'a> {
 }
 
 /// What became of a call.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Initialized {
-    /// It is done; so many members have an initial score now.
-    Done(u64),
+    /// It is done.
+    Done {
+        /// How many members have an initial score now.
+        members: u64,
+        /// The initial scores that the members of the call had before, in their order.
+        before: Vec<Option<Score>>,
+    },
     /// Nothing was changed: with this one of the members a standing would pass the bound of scores.
     OutOfRange(usize),
     /// Nothing was changed: something may be left of erased members.
@@ -69,10 +74,22 @@ impl Store {
             return Ok(Versioned::Stale);
         };
         Ok(Versioned::Current(match code.as_str() {
-            "OK" => Initialized::Done(reply.count()?),
+            "OK" => Initialized::Done {
+                members: reply.count()?,
+                before: read_scores(shard, &reply.bytes()?)?,
+            },
             "OUT_OF_RANGE" => Initialized::OutOfRange(reply.index()?),
             "ERASING" => Initialized::Erasing,
             other => return unknown_code(other),
         }))
     }
+}
+
+fn read_scores(shard: &Shard, packed: &[u8]) -> Result<Vec<Option<Score>>, StoreError> {
+    let stored: Vec<StoredScore> = rmp_serde::from_slice(packed)
+        .map_err(|error| StoreError::Unexpected(format!("initial scores: {error}")))?;
+    let stored = stored.into_iter().map(Option::<i64>::from);
+    Ok(stored
+        .map(|score| score.map(|score| shown_score(shard, score)))
+        .collect())
 }

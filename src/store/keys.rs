@@ -52,16 +52,28 @@
 //! | `st:{boards}:order-members`, `st:{boards}:orders-end` | sorted set | the members with a standing order, all under score 0; those whose order ends by itself, by that instant |
 //! | `st:{boards}:hides-end` | sorted set | `end board` by the instant at which hides of that board end |
 //! | `st:{boards}:stalenesses` | hash | instances that read from replicas: how far behind these may be, in milliseconds, and until when that counts (`scripts/staleness.lua`) |
+//! | `st:{boards}:audit`, `st:{boards}:audit-outcomes`, `st:{boards}:audit-size` | stream, hash, integer | the lines of the audit log, their outcomes by their ids, their bytes (`scripts/lib/audit.lua`) |
+//! | `st:{boards}:audit-pseudonyms`, `st:{boards}:audit-members`, `st:{boards}:audit-seen` | hashes, sorted set | the pseudonyms of members in it, the members by pseudonyms, when each was last named (`scripts/audit_members.lua`) |
 //! | `st:{boards}:unneeded` | set | `generation board sharding` of data that is to be unlinked once nothing needs it |
+//!
+//! Profiles lie under the tags `{profiles:00}` to `{profiles:15}`, by a hash of the member. No board has such a tag.
+//!
+//! | key | type | holds |
+//! | --- | --- | --- |
+//! | `st:{profiles:07}:p:alice` | string | the profile of a member, JSON (`domain/profile.rs`) |
+//! | `st:{profiles:07}:pending`, …`:approved`, …`:blocked` | sorted set | members whose name has this review, all under score 0 |
 //!
 //! A window that was removed from a board and added again has its epoch behind its name: `day@5`.
 
 use std::fmt::Display;
 
+use xxhash_rust::xxh3::xxh3_64;
+
 use super::kinds::{Form, Kind, SEPARATOR};
 use super::reservations::Token;
 use crate::domain::ids::{BoardId, EventId};
 use crate::domain::period::{Period, Unit};
+use crate::domain::profile::ReviewStatus;
 use crate::domain::quota::Pool;
 use crate::domain::series::{Layout, List, Series, Standing, Track};
 use crate::domain::shard::{Shard, ShardId, Sharding};
@@ -115,6 +127,18 @@ pub const ORDERS_END: &str = "st:{boards}:orders-end";
 pub const HIDES_END: &str = "st:{boards}:hides-end";
 /// How far behind the replicas may be that instances read from.
 pub const STALENESSES: &str = "st:{boards}:stalenesses";
+/// The audit log: its lines, their outcomes, and how many bytes they take.
+pub const AUDIT_LINES: [&str; 3] = [
+    "st:{boards}:audit",
+    "st:{boards}:audit-outcomes",
+    "st:{boards}:audit-size",
+];
+/// Whom the audit log names: pseudonyms by members, members by pseudonyms, and when each was last named.
+pub const AUDIT_NAMES: [&str; 3] = [
+    "st:{boards}:audit-pseudonyms",
+    "st:{boards}:audit-members",
+    "st:{boards}:audit-seen",
+];
 /// The keys by which a kind of thing is announced (`scripts/lib/announce.lua`): the ids of all, the changes, the sequence,
 /// and the epoch.
 pub type Channel = [&'static str; 4];
@@ -129,6 +153,40 @@ pub const OF_API_KEYS: Channel = [
 ];
 /// The tag of the keys that all boards share; a board may have the same.
 const SHARED_TAG: &str = "boards";
+
+/// How many buckets profiles lie in, for ever.
+const PROFILE_BUCKETS: u64 = 16;
+
+/// Profiles that lie together in one slot.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct ProfileBucket(u64);
+
+impl ProfileBucket {
+    /// That of a member.
+    pub fn of(member: &str) -> Self {
+        Self(xxh3_64(member.as_bytes()) % PROFILE_BUCKETS)
+    }
+
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..PROFILE_BUCKETS).map(Self)
+    }
+
+    /// What its keys have in common.
+    pub fn tag(self) -> String {
+        format!("profiles:{:02}", self.0)
+    }
+}
+
+/// The key of the profile of a member.
+pub fn profile(member: &str) -> String {
+    format!("st:{{{}}}:p:{member}", ProfileBucket::of(member).tag())
+}
+
+/// The key of the members of a bucket whose name has this review.
+pub fn reviews(bucket: ProfileBucket, status: ReviewStatus) -> String {
+    format!("st:{{{}}}:{}", bucket.tag(), status.name())
+}
 
 /// The key of a board's definition; of a shard, of what it knows of it.
 pub fn head(tag: &str) -> String {
@@ -502,6 +560,25 @@ mod tests {
             .calendar
             .containing(unit, Timestamp::parse(at).unwrap());
         standing(shard, &Standing { series, period }).collect()
+    }
+
+    #[test]
+    fn profiles_lie_in_slots_that_no_board_has() {
+        let bucket = ProfileBucket::of("alice");
+        let (key, tag) = (profile("alice"), bucket.tag());
+        assert_eq!(key, format!("st:{{{tag}}}:p:alice"));
+        assert_eq!(
+            reviews(bucket, ReviewStatus::Pending),
+            format!("st:{{{tag}}}:pending")
+        );
+        let buckets: Vec<_> = ProfileBucket::all().collect();
+        assert_eq!(buckets.len(), 16);
+        for bucket in buckets {
+            assert_eq!(ShardId::of_tag(&bucket.tag()), None, "{bucket:?}");
+        }
+        for member in ["alice", "}:1:e:x", "a:b"] {
+            assert_eq!(take_apart(&profile(member)), None, "{member}");
+        }
     }
 
     #[test]

@@ -86,6 +86,28 @@ pub enum Purging {
     Call,
 }
 
+/// What an erase does to what a kind has of a member. docs/privacy.md says the same to users.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Erasing {
+    /// It is removed.
+    Removed,
+    /// It stays until it expires, or as long as the board is there.
+    Stays,
+    /// There is nothing: it has no ids of members.
+    Nothing,
+}
+
+impl Erasing {
+    /// What docs/privacy.md says of it.
+    pub const fn told(self) -> &'static str {
+        match self {
+            Self::Removed => "removed",
+            Self::Stays => "stays",
+            Self::Nothing => "nothing",
+        }
+    }
+}
+
 /// What is declared of a kind.
 type Declared = (Form, Slot, Expiry, Copying, Purging);
 
@@ -141,7 +163,7 @@ kinds! {
     Derived as DERIVED = "d": (F::Named, S::Shard, E::Never, C::Members, P::Registry);
     /// The initial scores of a board's members, all of which it lists: sorted set.
     InitialScores as INITIAL_SCORES = "i": (F::Named, S::Shard, E::Never, C::Members, P::Registry);
-    /// The members of a standing, where its layout has them: hash.
+    /// The members of a standing, where its layout has them, with the data of their entries: hash.
     Members as MEMBERS = "members": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry);
     /// The distinct scores of a standing, where its layout has them: sorted set.
     Distinct as DISTINCT = "scores": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry);
@@ -225,6 +247,48 @@ impl Kind {
     /// How it is unlinked when nothing needs it any more.
     pub const fn purging(self) -> Purging {
         self.declared().4
+    }
+
+    /// What an erase does to what it has of a member.
+    pub const fn erasing(self) -> Erasing {
+        match self {
+            // A registry names the sketches of a member's voters.
+            Self::Registry
+            | Self::Standing
+            | Self::Derived
+            | Self::InitialScores
+            | Self::Members
+            | Self::Distinct
+            | Self::Total
+            | Self::MemberVoters
+            | Self::HiddenList
+            | Self::HiddenScores
+            | Self::HiddenState
+            | Self::Hides
+            | Self::Hidden
+            | Self::HideJournal
+            | Self::Erasing => Erasing::Removed,
+            // A definition may give a member a weight, and the id of a player's event begins with the player. To remove counts of
+            // quotas would give votes back. What a move has noted goes with the move. An erasure, and the hide that outlives it, lie under a keyed hash.
+            Self::Head
+            | Self::Erased
+            | Self::EventId
+            | Self::Quota
+            | Self::CountsRegistry
+            | Self::Reserved
+            | Self::Reserving
+            | Self::Changes
+            | Self::Copied => Erasing::Stays,
+            // Sketches and sums know nobody by name.
+            Self::CountsHead
+            | Self::State
+            | Self::Turnout
+            | Self::Voters
+            | Self::EventToken
+            | Self::Void
+            | Self::Scratch
+            | Self::Sketch => Erasing::Nothing,
+        }
     }
 
     /// Whether it is the sorted set of a standing, which [`Form::Part`]s may belong to.

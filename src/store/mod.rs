@@ -1,9 +1,9 @@
 //! What Redis holds, and the only place that names a key or the client library.
 //!
-//! [`kinds`] declares every kind of data, [`keys`] makes every key, [`script`] has the Lua scripts, and each of [`api_keys`], [`boards`],
-//! [`events`], [`standings`], [`voters`], [`quotas`], [`reservations`], [`initial`], [`hidden`], [`hide_ends`], [`erasures`], [`rollover`], [`reshard`], [`purge`],
-//! [`sweep`], [`leases`], [`tasks`], [`orders`], [`staleness`] and [`check`] one typed call per script. A call is one round
-//! trip; what must be atomic is one
+//! [`kinds`] declares every kind of data, [`keys`] makes every key, [`script`] has the Lua scripts, and each of
+//! [`api_keys`], [`audit`], [`boards`], [`events`], [`standings`], [`voters`], [`quotas`], [`reservations`], [`initial`],
+//! [`profiles`], [`hidden`], [`hide_ends`], [`erasures`], [`rollover`], [`reshard`], [`purge`],
+//! [`sweep`], [`leases`], [`tasks`], [`orders`], [`staleness`] and [`check`] one typed call per script. A call is one round trip; what must be atomic is one
 //! script. [`dispatch`] sends a call to the server of its keys, or to a replica of it. `topology.rs` and `replicas.rs` know
 //! these servers, `node.rs` has the connections to each, and `writer.rs` keeps writes in order. `contact.rs` checks a server
 //! at the start, `warnings.rs` from time to time.
@@ -11,6 +11,7 @@
 mod address;
 pub mod api_keys;
 mod args;
+pub mod audit;
 pub mod boards;
 pub mod check;
 mod connection;
@@ -28,6 +29,7 @@ pub mod kinds;
 pub mod leases;
 mod node;
 pub mod orders;
+pub mod profiles;
 pub mod protocol;
 pub mod purge;
 pub mod quotas;

@@ -118,6 +118,8 @@ groups! {
         AROUND: u8 = 9;
         /// The entry at a percentile.
         PERCENTILE: u8 = 10;
+        /// A query, with the data of the entries of its answer.
+        WITH_DATA: u8 = 11;
         /// What an answer begins with where a standing is not complete. Otherwise: the number of members.
         INCOMPLETE: i64 = -1;
         /// What an answer begins with where the hidden list of a standing is behind. Then: whether that is the one before.

@@ -38,6 +38,8 @@ pub struct StoredMember {
     pub score: Option<i64>,
     /// Its tie key, 0 where the layout has none.
     pub time: u64,
+    /// Its data, empty for none.
+    pub data: String,
 }
 
 /// Something that has changed in a shard that is being copied.
@@ -141,7 +143,15 @@ pub struct CopyIn<'a> {
 }
 
 /// A standing and some of its members, as copy_in.lua takes them.
-type MembersArgs = (usize, i64, bool, Vec<String>, Vec<StoredScore>, Vec<u64>);
+type MembersArgs = (
+    usize,
+    i64,
+    bool,
+    Vec<String>,
+    Vec<StoredScore>,
+    Vec<u64>,
+    Vec<String>,
+);
 
 #[derive(Serialize)]
 struct CopyInArgs {
@@ -208,7 +218,7 @@ impl<'a> CopyIn<'a> {
         kind: Kind,
         zset: String,
         expires_at_ms: i64,
-        members: Vec<StoredMember>,
+        mut members: Vec<StoredMember>,
     ) {
         let first = self.keys.len() + 1;
         for key in keys::of_sorted_set(zset, self.shard.layout()) {
@@ -218,9 +228,15 @@ impl<'a> CopyIn<'a> {
         let score = |member: &StoredMember| member.score.into();
         let scores = members.iter().map(score).collect();
         let times = members.iter().map(|member| member.time).collect();
+        let data = if self.shard.layout().data {
+            let data = members.iter_mut().map(|member| &mut member.data);
+            data.map(std::mem::take).collect()
+        } else {
+            Vec::new()
+        };
         let names = members.into_iter().map(|member| member.id).collect();
         let lists_all = kind.lists_all();
-        let standing = (first, expires_at_ms, lists_all, names, scores, times);
+        let standing = (first, expires_at_ms, lists_all, names, scores, times, data);
         self.args.standings.push(standing);
     }
 
@@ -488,7 +504,7 @@ impl Store {
     }
 }
 
-/// A member as a standing's hash holds it: its tie key and its score.
+/// A member as a standing's hash holds it: its tie key, its score and its data.
 fn packed_member(id: String, stored: &Value) -> Option<StoredMember> {
     let mut packed = stored.as_bytes()?;
     let time = packed.try_get_uint(6).ok()?;
@@ -501,6 +517,7 @@ fn packed_member(id: String, stored: &Value) -> Option<StoredMember> {
         id,
         score: Some(score),
         time,
+        data: str::from_utf8(packed).ok()?.to_owned(),
     })
 }
 
@@ -510,6 +527,7 @@ fn plain_member(id: String, stored: &Value) -> Option<StoredMember> {
         id,
         score: Some(stored.as_i64()?),
         time: 0,
+        data: String::new(),
     })
 }
 
@@ -529,6 +547,7 @@ fn change(mut reply: Reply) -> Result<Change, StoreError> {
                 score => score.as_i64(),
             },
             time: reply.count()?,
+            data: reply.text()?,
         }),
         Copying::Whole => {
             let mut counts = Vec::new();

@@ -146,6 +146,22 @@ scripts! {
     END_ORDERS = "end_orders", "#!lua flags=allow-oom", [];
     /// Tells how far behind replicas may be.
     STALENESS = "staleness", "#!lua flags=allow-oom", [];
+    /// Writes a half of a line into the audit log.
+    AUDIT_WRITE = "audit_write", "#!lua", ["audit"];
+    /// The same while Redis has no memory left, so that what frees memory leaves a trace.
+    AUDIT_BRIEF = "audit_write", "#!lua flags=allow-oom", ["audit"];
+    /// Gives members pseudonyms in the audit log.
+    AUDIT_MEMBERS = "audit_members", "#!lua flags=allow-oom", ["pseudonyms"];
+    /// Forgets the pseudonym of a member.
+    AUDIT_FORGET = "audit_forget", "#!lua flags=allow-oom", ["pseudonyms"];
+    /// Drops old lines of the audit log.
+    AUDIT_TRIM = "audit_trim", "#!lua flags=allow-oom", ["audit", "pseudonyms"];
+    /// Reads lines of the audit log.
+    AUDIT_READ = "audit_read", "#!lua flags=no-writes", [];
+    /// Writes profiles.
+    PROFILES = "profiles", "#!lua", ["slot"];
+    /// Deletes profiles.
+    DELETE_PROFILES = "profiles", "#!lua flags=allow-oom", ["slot"];
     /// Reads what has changed.
     NEWS = "news", "#!lua flags=no-writes", [];
     /// Marks data that is to be unlinked.

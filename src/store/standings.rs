@@ -13,12 +13,15 @@ use tokio::sync::OnceCell;
 use super::args::{LayoutArgs, pack, ranking_name, shown_score, stored_score};
 use super::dispatch::{Freshness, Store};
 use super::kinds::Kind;
+use super::profiles::Profiles;
 use super::protocol::queries;
 use super::reply::{Reply, require};
 use super::voters::Voters;
 use super::{Dated, StoreError, Versioned, keys, script};
 use crate::domain::board::{Board, Order, Ranking};
+use crate::domain::data::EntryData;
 use crate::domain::ids::MemberId;
+use crate::domain::include::Includes;
 use crate::domain::period::Period;
 use crate::domain::score::Score;
 use crate::domain::series::Standing;
@@ -37,6 +40,8 @@ pub struct Entry {
     pub score: Score,
     /// When that score was reached; `None` on boards with `ties: member`.
     pub reached_at: Option<Timestamp>,
+    /// The data of the event that gave it `reached_at`, where that was asked for.
+    pub data: Option<EntryData>,
 }
 
 /// A part of a standing, and what those who share it make of it once.
@@ -52,24 +57,28 @@ pub struct Page {
     pub me: Option<Entry>,
     /// The voters of its entries and of its `me`.
     pub voters: OnceCell<Voters>,
+    /// The profiles of its members.
+    pub profiles: OnceCell<Profiles>,
     /// What the page is sent as.
     pub memo: Memo,
 }
 
-/// What a layer above makes of an answer once, for all who share the answer: a value of a type that only this layer knows.
+/// What a layer above makes of an answer once, for all who share the answer and want the same beside scores: a value of a
+/// type that only this layer knows.
 #[derive(Debug, Default)]
-pub struct Memo(OnceLock<Box<dyn Any + Send + Sync>>);
+pub struct Memo([OnceLock<Box<dyn Any + Send + Sync>>; Includes::SETS]);
 
 impl Memo {
     /// What was made, if it was.
-    pub fn get<T: 'static>(&self) -> Option<&T> {
-        let made = self.0.get()?.downcast_ref();
+    pub fn get<T: 'static>(&self, includes: Includes) -> Option<&T> {
+        let made = self.0[includes.index()].get()?.downcast_ref();
         Some(made.expect("invariant: the memo of an answer has one type"))
     }
 
     /// Keeps what was made, unless another was first; returns what is kept.
-    pub fn keep<T: Any + Send + Sync>(&self, made: T) -> &T {
-        let kept = self.0.get_or_init(|| Box::new(made)).downcast_ref();
+    pub fn keep<T: Any + Send + Sync>(&self, includes: Includes, made: T) -> &T {
+        let kept = self.0[includes.index()].get_or_init(|| Box::new(made));
+        let kept = kept.downcast_ref();
         kept.expect("invariant: the memo of an answer has one type")
     }
 }
@@ -149,8 +158,8 @@ impl Mark {
         }
     }
 
-    /// The entry that stands there.
-    pub fn entry(&self, board: &Board, rank: Option<u64>) -> Result<Entry, StoreError> {
+    /// The entry that stands there, without its data.
+    fn entry(&self, board: &Board, rank: Option<u64>) -> Result<Entry, StoreError> {
         entry(board, rank, self.score, &self.member)
     }
 
@@ -162,6 +171,25 @@ impl Mark {
         };
         // What Redis has as the id of a member was text when it came in.
         (self.score, time, str::from_utf8(id).unwrap_or(""))
+    }
+}
+
+/// An entry of a shard: lines sort as their marks do.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Line {
+    /// Where it stands.
+    pub mark: Mark,
+    /// Its data, where that was asked for.
+    pub data: Option<EntryData>,
+}
+
+impl Line {
+    /// The entry with this rank.
+    pub fn entry(&self, board: &Board, rank: Option<u64>) -> Result<Entry, StoreError> {
+        Ok(Entry {
+            data: self.data.clone(),
+            ..self.mark.entry(board, rank)?
+        })
     }
 }
 
@@ -186,7 +214,7 @@ pub struct Slice {
     /// The position of the first of the entries.
     pub from: u64,
     /// The entries.
-    pub entries: Vec<Mark>,
+    pub entries: Vec<Line>,
 }
 
 /// What a standing amounts to.
@@ -325,9 +353,25 @@ pub enum Query {
         /// The marks.
         marks: Vec<Mark>,
     },
+    /// A page, a member, a subset or a slice, with the data of its entries. The answer is that to the query.
+    WithData(Box<Query>),
 }
 
 impl Query {
+    /// The same with the data of the entries of the answer, if the answer has entries.
+    #[must_use]
+    pub fn with_data(self) -> Self {
+        match self {
+            Self::Page { .. } | Self::Member { .. } | Self::Subset { .. } | Self::Slice { .. } => {
+                Self::WithData(Box::new(self))
+            }
+            Self::Amounts { .. }
+            | Self::Spread { .. }
+            | Self::Positions { .. }
+            | Self::WithData(_) => self,
+        }
+    }
+
     /// Its standing, or that of the period before.
     fn standing(&self, is_of_before: bool) -> Option<Standing> {
         match self {
@@ -339,6 +383,7 @@ impl Query {
             | Self::Spread { standing, .. }
             | Self::Slice { standing, .. }
             | Self::Positions { standing, .. } => Some(*standing),
+            Self::WithData(query) => query.standing(is_of_before),
         }
     }
 
@@ -352,6 +397,8 @@ impl Query {
             Self::Spread { count, .. } => 2 * count,
             Self::Slice { before, count, .. } => 10 + (before + count) / 2,
             Self::Positions { marks, .. } => 10 * marks.len() as u64,
+            // Each entry is read twice.
+            Self::WithData(query) => 2 * query.cost_us() as u64,
         };
         10 + usize::try_from(count).unwrap_or(usize::MAX / 2)
     }
@@ -452,6 +499,26 @@ enum QueryArgs<'a> {
     Spread(u8, usize, u64, u64, u64),
     Slice(u8, usize, MarkArgs<'a>, u64, u64),
     Positions(u8, usize, Vec<MarkArgs<'a>>),
+    WithData(u8, usize, Box<Self>),
+}
+
+impl QueryArgs<'_> {
+    /// The index of its standing.
+    fn standing(&self) -> usize {
+        match self {
+            Self::Page(_, standing, ..)
+            | Self::Between(_, standing, ..)
+            | Self::Around(_, standing, ..)
+            | Self::Percentile(_, standing, ..)
+            | Self::Member(_, standing, ..)
+            | Self::Subset(_, standing, ..)
+            | Self::Amounts(_, standing, ..)
+            | Self::Spread(_, standing, ..)
+            | Self::Slice(_, standing, ..)
+            | Self::Positions(_, standing, ..)
+            | Self::WithData(_, standing, ..) => *standing,
+        }
+    }
 }
 
 /// A mark: score, tie key and id of the member.
@@ -563,6 +630,10 @@ impl Encoder<'_> {
             Query::Positions { standing, marks } => {
                 let marks = marks.iter().map(|mark| mark.args(self.shard)).collect();
                 QueryArgs::Positions(queries::POSITIONS, self.standing(standing), marks)
+            }
+            Query::WithData(query) => {
+                let query = Box::new(self.query(query));
+                QueryArgs::WithData(queries::WITH_DATA, query.standing(), query)
             }
         }
     }
@@ -710,7 +781,7 @@ fn answer(board: &Board, query: &Query, reply: &mut Reply) -> Result<Answer, Sto
                 total,
                 position: reply.count()?,
                 from: reply.count()?,
-                entries: marks(&mut reply.list()?)?,
+                entries: lines(marks(&mut reply.list()?)?),
             };
             Answer::Slice(slice.into())
         }
@@ -722,7 +793,60 @@ fn answer(board: &Board, query: &Query, reply: &mut Reply) -> Result<Answer, Sto
             }
             Answer::Positions(positions.into())
         }
+        Query::WithData(query) => {
+            let mut answer = answer(board, query, &mut reply.list()?)?;
+            give_data(&mut answer, &mut reply.list()?)?;
+            answer
+        }
     })
+}
+
+/// Gives the entries of an answer their data, which come in the order of the entries.
+fn give_data(answer: &mut Answer, data: &mut Reply) -> Result<(), StoreError> {
+    let places: Vec<&mut Option<EntryData>> = match answer {
+        Answer::Page(page) => {
+            let Page { entries, me, .. } = own(page)?;
+            let entries = entries.iter_mut().chain(me);
+            entries.map(|entry| &mut entry.data).collect()
+        }
+        Answer::Member(None) => Vec::new(),
+        Answer::Member(Some(neighbourhood)) => {
+            let entries = own(neighbourhood)?.entries.iter_mut();
+            entries.map(|entry| &mut entry.data).collect()
+        }
+        Answer::Subset(subset) => {
+            let entries = own(subset)?.entries.iter_mut().flatten();
+            entries.map(|(_, entry)| &mut entry.data).collect()
+        }
+        Answer::Slice(slice) => {
+            let lines = own(slice)?.entries.iter_mut();
+            lines.map(|line| &mut line.data).collect()
+        }
+        Answer::Amounts(_)
+        | Answer::Spread(_)
+        | Answer::Positions(_)
+        | Answer::Incomplete(_)
+        | Answer::Unlisted(_)
+        | Answer::Short(_) => Vec::new(),
+    };
+    for place in places {
+        let stored = data.text()?;
+        if !stored.is_empty() {
+            let read = EntryData::from_stored(&stored);
+            *place = Some(require(read, "the data of an entry is a JSON object")?);
+        }
+    }
+    require(data.is_empty().then_some(()), "each entry has its data")
+}
+
+/// An answer that nobody shares yet.
+fn own<T>(answer: &mut Arc<T>) -> Result<&mut T, StoreError> {
+    require(Arc::get_mut(answer), "an answer is not shared yet")
+}
+
+fn lines(marks: Vec<Mark>) -> Vec<Line> {
+    let marks = marks.into_iter();
+    marks.map(|mark| Line { mark, data: None }).collect()
 }
 
 fn spread(total: u64, reply: &mut Reply) -> Result<Spread, StoreError> {
@@ -867,6 +991,7 @@ fn entry(
         member: std::str::from_utf8(id).map_err(|_| malformed())?.into(),
         score: shown_score(board, stored),
         reached_at: tie_key.and_then(|tie_key| tie_key.instant(board.definition.ties)),
+        data: None,
     })
 }
 

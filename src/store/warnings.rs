@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use futures::future::join_all;
+use futures::future::{join, join_all};
 
+use super::audit::LOG_BYTES_MAX;
 use super::dispatch::Store;
 use super::node::Node;
-use super::{StoreError, script};
+use super::{StoreError, keys, script};
 
 impl Store {
     /// What somebody should look after, in words for people: settings by which a primary may lose data, and primaries that
@@ -25,9 +26,22 @@ impl Store {
             });
             named.collect::<Vec<String>>()
         });
-        join_all(asked).await.concat()
+        let (mut warnings, of_audit) = join(join_all(asked), self.audit_warning()).await;
+        warnings.push(of_audit.into_iter().collect());
+        warnings.concat()
+    }
+
+    /// Whether the audit log is about to lose lines before their time. Where Redis does not tell, other warnings do.
+    async fn audit_warning(&self) -> Option<String> {
+        let [_, _, size] = keys::AUDIT_LINES;
+        let bytes = self.command::<Option<u64>>("GET", vec![size.to_owned()]);
+        let is_near = bytes.await.ok()?? > LOG_BYTES_MAX / 10 * 9;
+        is_near.then(|| AUDIT_IS_FULL.to_owned())
     }
 }
+
+const AUDIT_IS_FULL: &str = "the audit log is nearly as large as it may be: its oldest lines are dropped before their time; \
+                             set STANDINGS_AUDIT_DAYS to fewer days";
 
 async fn of_node(node: &Node) -> Vec<String> {
     let mut warnings = Vec::new();

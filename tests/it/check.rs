@@ -401,6 +401,65 @@ async fn try_case(definition: &Value, case: &Case<'_>) -> Result<(), String> {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn damaged_data_is_found_and_made_anew_where_it_follows_from_other_data() {
+    let world = World::start(NOW).await;
+    let definition = json!({"windows": ["day", "last-2-days"], "entry_data": true});
+    world.client().define("b", definition).await;
+    let event =
+        json!({"member": "ann", "score": 5, "at": "2026-11-21T08:00:00Z", "data": {"a": 1}});
+    let sent = world.client().post("/v1/boards/b/events", event).await;
+    sent.expect(200);
+    read(&world, "b").await;
+    assert_eq!(kinds(&check(&world, false).await.findings), []);
+    let [day, sum] = [
+        key_of(&world, "day:2026-11-21:members").await,
+        key_of(&world, "last-2-days:2026-11-21:members").await,
+    ];
+    let stored = run(&world, &["HGET", &day, "ann"]).await.bytes().to_vec();
+    assert_eq!(&stored[14..], br#"{"a":1}"#);
+    let store = async |key: &str, data: &str| {
+        let value = [&stored[..14], data.as_bytes()].concat();
+        let words = [b"HSET", key.as_bytes(), b"ann", &value];
+        world.redis.run(&words).await
+    };
+    for other in [r#"{"a":2}"#, ""] {
+        store(&sum, other).await;
+        let report = check(&world, false).await;
+        assert_eq!(kinds(&report.findings), [("data", "ann")]);
+        let told = report.findings[0].to_string();
+        assert!(told.ends_with(r#", by its terms {"a":1}"#), "{told}");
+        assert!(check(&world, true).await.is_sound());
+        read(&world, "b").await;
+        let path = "/v1/boards/b/standings/last-2-days?include=data";
+        let page = world.client().get(path).await.expect(200);
+        assert_eq!(page["entries"][0]["data"], json!({"a": 1}));
+    }
+    // Of a period nothing else has the data: it is told, and stays as it is.
+    for damaged in ["x", r#"{"a":1"#] {
+        store(&day, damaged).await;
+        let report = check(&world, true).await;
+        assert!(
+            kinds(&report.findings).contains(&("unreadable", "ann")),
+            "{report:?}"
+        );
+        assert!(!report.is_sound());
+        let path = "/v1/boards/b/standings/day";
+        world.client().get(path).await.expect(200);
+        let with_data = world.client().get(&format!("{path}?include=data")).await;
+        with_data.expect_problem(500, "internal");
+    }
+    store(&day, r#"{"a":1}"#).await;
+    read(&world, "b").await;
+    run(&world, &["DEL", &day]).await;
+    let report = check(&world, true).await;
+    assert!(
+        kinds(&report.findings).contains(&("no_hash", "")),
+        "{report:?}"
+    );
+    assert!(!report.is_sound());
+}
+
 /// A board of everything that a check compares, of more members than it looks at in one call.
 async fn large(world: &World, shards: u16) -> Vec<&'static str> {
     let all = json!({"windows": ["day", "all", "last-2-days"], "carryover": {"day": 0.3}, "uniques": "board",

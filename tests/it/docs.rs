@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use standings::domain::time::Timestamp;
 use standings::http::problem::KINDS;
+use standings::store::kinds::Kind;
 use tempfile::TempDir;
 use tokio::process::Command;
 
@@ -229,6 +230,37 @@ fn the_tables_have_all_settings_fields_and_problems() {
         "docs/definition.md",
         fields.unwrap().keys().map(String::as_str),
     );
+}
+
+/// The row of a table that names something in its second cell: what it says in its last cell.
+fn told_of<'a>(page: &'a str, name: &str) -> Option<&'a str> {
+    let rows = page.lines().filter(|line| line.starts_with('|'));
+    let mut rows = rows.map(|row| row.trim_matches('|').split('|').collect::<Vec<_>>());
+    let row = rows.find(|cells| cells.len() == 4 && cells[1].contains(&format!("`{name}`")))?;
+    Some(row[3].trim())
+}
+
+#[test]
+fn what_is_kept_about_people_is_told_of_every_kind_of_data() {
+    let page = read("docs/privacy.md");
+    for kind in Kind::ALL {
+        let name = match kind.code() {
+            "" => "st:{board}",
+            code => code,
+        };
+        let told = told_of(&page, name).unwrap_or_else(|| panic!("{kind:?}: `{name}` has no row"));
+        let expected = kind.erasing().told();
+        assert!(told.starts_with(expected), "{kind:?} ({expected}): {told}");
+    }
+    // What all boards share has no kinds: the file of all keys has its names.
+    let keys = read("src/store/keys.rs");
+    let (code, _) = keys.split_once("#[cfg(test)]").unwrap();
+    let mut shared = code
+        .split("\"st:{boards}:")
+        .skip(1)
+        .map(|rest| rest.split_once('"').unwrap().0);
+    assert!(shared.clone().count() > 20);
+    shared.all(|name| told_of(&page, name).is_some() || panic!("{name} has no row"));
 }
 
 #[test]

@@ -2,10 +2,12 @@
 
 mod access;
 mod api_keys;
+mod audit;
 mod boards;
 mod budget;
 mod caching;
 mod damage;
+mod data;
 mod deletion;
 mod erasures;
 mod errors;
@@ -14,6 +16,7 @@ mod expiry;
 mod history;
 mod moderation;
 mod players;
+mod profiles;
 mod quotas;
 mod reads;
 mod reservations;

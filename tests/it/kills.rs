@@ -344,6 +344,7 @@ impl Siege {
                 80 * i64::try_from(round).unwrap() + below(240)
             )),
             channel: None,
+            data: None,
         };
         Sent {
             board,
@@ -659,6 +660,7 @@ fn boards() -> [Model; BOARDS.len()] {
         uniques: None,
         keep_top: None,
         shards: 1,
+        entry_data: false,
     };
     let members = Board {
         ties: Ties::Member,

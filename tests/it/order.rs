@@ -29,6 +29,7 @@ async fn add_points(instance: &Instance) {
         score: Score::from_stored(1),
         at: None,
         origin: Origin::default(),
+        data: None,
     };
     let ready = Ready {
         plan: Routes::default().plan(&board, event, now),

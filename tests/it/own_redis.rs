@@ -188,6 +188,10 @@ async fn a_board_can_be_deleted_when_memory_is_full() {
             .get(&path)
             .await
             .expect_problem(404, "board-not-found");
+        let log = client.get("/v1/audit?limit=1").await.expect(200);
+        let line = &log["lines"][0];
+        let told = [&line["boards"][0], &line["outcome"]["status"]];
+        assert_eq!(told, [&json!(board), &json!(204)], "{line}");
     }
     world.service().engine.run(&Purge).await.unwrap();
     eventually("there is room again", async || {

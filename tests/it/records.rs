@@ -151,6 +151,7 @@ async fn what_a_script_packs_of_an_event_is_what_rust_unpacks() {
                 score: Score::from_scaled(points, Decimals::default()).unwrap(),
                 at: None,
                 origin: Origin::default(),
+                data: None,
             };
             let now: Timestamp = AT.parse().unwrap();
             let ready = |token| Ready {

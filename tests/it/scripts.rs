@@ -117,15 +117,22 @@ async fn every_script_begins_with_its_shebang_and_those_that_read_can_not_write(
             &script::CHECK_KEYS,
         ];
         let checks = checks.iter().any(|check| *check.sha == *script.sha);
+        // What is to be forgotten is, even where there is no memory left.
+        let deletes = *script.sha == *script::DELETE_PROFILES.sha;
         let first = script.source.lines().next().unwrap();
         let expected = match script.name {
             _ if checks => "#!lua flags=no-writes",
-            "read" | "hidden" | "erasures" | "quotas" | "reserved" | "scan" | "news"
-            | "refused" => "#!lua flags=no-writes",
+            // What is written in two forms, one of them for a Redis whose memory is full.
+            _ if *script::AUDIT_BRIEF.sha == *script.sha => "#!lua flags=allow-oom",
+            _ if deletes => "#!lua flags=allow-oom",
+            "read" | "hidden" | "erasures" | "audit_read" | "quotas" | "reserved" | "scan" | "news" | "refused" => {
+                "#!lua flags=no-writes"
+            }
             "sweep" => "#!lua flags=allow-oom,allow-cross-slot-keys",
-            "delete" | "erase" | "forget" | "begin" | "announce" | "api_key" | "unneeded"
-            | "purge" | "lease" | "settle" | "shard" | "voters" | "export_voters" | "union"
-            | "note_task" | "end_orders" | "staleness" => "#!lua flags=allow-oom",
+            "audit_members" | "audit_forget" | "audit_trim" | "delete" | "begin" | "announce"
+            | "api_key" | "unneeded" | "purge" | "lease" | "settle" | "shard" | "voters"
+            | "export_voters" | "union" | "erase" | "forget" | "note_task"
+            | "end_orders" | "staleness" => "#!lua flags=allow-oom",
             _ => "#!lua",
         };
         assert_eq!(first, expected, "{}", script.name);
@@ -148,6 +155,7 @@ async fn scripts_that_touch_other_keys_than_they_are_given_do_nothing_while_thei
         (&script::FORGET, 2, 1),
         (&script::SHARD, 1, 2),
         (&script::PURGE, 2, 3),
+        (&script::PROFILES, 4, 4),
     ];
     for is_moving in [false, true] {
         if is_moving {
@@ -501,8 +509,14 @@ async fn initial_scores_are_set_in_all_standings_that_are_there() {
         let keys = ["st:{b}", "st:{b}:1:keys", scores, state];
         run(&redis, &script::INITIAL, &keys, &[&args]).await
     };
-    let done = |count| Reply::List(vec![Reply::text_of("OK"), Reply::Integer(count)]);
-    assert_eq!(set(json!(["ann", "bob"]), json!([-100, 0])).await, done(2));
+    let done = |count, before: Value| {
+        let before = Reply::Text(pack(&before));
+        Reply::List(vec![Reply::text_of("OK"), Reply::Integer(count), before])
+    };
+    assert_eq!(
+        set(json!(["ann", "bob"]), json!([-100, 0])).await,
+        done(2, json!([false, false]))
+    );
 
     let advance = pack(&json!({
         "version": "1-1", "layout": layout(), "now": 21, "start": 21, "oldest": 21, "before": 20, "previous": 20,
@@ -525,7 +539,7 @@ async fn initial_scores_are_set_in_all_standings_that_are_there() {
 
     assert_eq!(
         set(json!(["ann", "bob", "cid"]), json!([false, false, -1])).await,
-        done(1)
+        done(1, json!([-100, 0, false]))
     );
     assert_eq!(entries().await, Reply::texts(&["ann", "-5", "cid", "-1"]));
     let beyond = set(
@@ -891,7 +905,7 @@ async fn what_changes_while_a_shard_is_copied_is_noted_and_taken_over() {
         run(&redis, &script::CHANGES, &keys, &[&args]).await
     };
     let what = format!("s\u{1f}{DAY}\u{1f}ann");
-    let texts = Reply::texts(&[&what, "1", "0", "-5", "0"]);
+    let texts = Reply::texts(&[&what, "1", "0", "-5", "0", ""]);
     let ok = || Reply::text_of("OK");
     let noted = Reply::List(vec![ok(), Reply::Integer(1), texts]);
     assert_eq!(
@@ -917,7 +931,7 @@ async fn what_changes_while_a_shard_is_copied_is_noted_and_taken_over() {
         let keys = [head, "st:{b:2:0:1}:1:keys", "st:{b:2:0:1}:1:scratch", day];
         let args = pack(&json!({
             "generation": "1", "lease": lease, "layout": layout(), "turnouts": [], "voters": [], "states": [],
-            "dropped": [], "lines": [], "standings": [[4, 0, false, ["ann"], [score], [0]]]}));
+            "dropped": [], "lines": [], "standings": [[4, 0, false, ["ann"], [score], [0], []]]}));
         run(&redis, &script::COPY_IN, &keys, &[&args]).await
     };
     assert_eq!(
@@ -1099,6 +1113,149 @@ async fn an_api_key_changes_if_it_is_what_was_seen_and_is_announced_in_the_same_
         .run(&[b"ZRANGE", keys[0].as_bytes(), b"0", b"-1"])
         .await;
     assert_eq!(names, Reply::texts(&["b"]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_audit_log_that_is_too_large_drops_its_oldest_lines() {
+    let redis = RedisServer::start().await;
+    let [log, outcomes, size] = [
+        "st:{boards}:audit",
+        "st:{boards}:audit-outcomes",
+        "st:{boards}:audit-size",
+    ];
+    let write = async |args: &[&[u8]]| {
+        let reply = run(&redis, &script::AUDIT_WRITE, &[log, outcomes, size], args).await;
+        let parts = reply.list().iter().map(Reply::text);
+        parts.collect::<Vec<_>>()
+    };
+    let text = vec![b'x'; 1_000];
+    let intent: [&[u8]; 5] = [b"200000", &text, b"site", b"", b""];
+    let first = write(&intent).await[1].clone();
+    let outcome = async |id: &str| write(&[b"200000", &text, id.as_bytes()]).await;
+    assert_eq!(outcome(&first).await, ["OK", &first]);
+    assert_eq!(outcome(&first).await, ["GONE"], "it has one");
+    let count = async || redis.run(&[b"XLEN", log.as_bytes()]).await;
+    for _ in 0..150 {
+        write(&intent).await;
+    }
+    let length = count().await;
+    assert_eq!(length, Reply::Integer(151));
+    for _ in 0..20 {
+        write(&intent).await;
+    }
+    assert_eq!(
+        count().await,
+        Reply::Integer(71),
+        "a hundred are dropped at once"
+    );
+    assert_eq!(outcome(&first).await, ["GONE"]);
+    assert_eq!(
+        redis.run(&[b"HLEN", outcomes.as_bytes()]).await,
+        Reply::Integer(0)
+    );
+    let trim = async |before: &[u8]| {
+        let names = [
+            "st:{boards}:audit-pseudonyms",
+            "st:{boards}:audit-members",
+            "st:{boards}:audit-seen",
+        ];
+        let keys = [&[log, outcomes, size][..], &names].concat();
+        run(&redis, &script::AUDIT_TRIM, &keys, &[before, b"50"]).await
+    };
+    let trimmed = |lines, bytes| Reply::List([lines, 0, bytes].map(Reply::Integer).to_vec());
+    let far = b"9999999999999";
+    // Its text, who has sent it, and what else a line takes.
+    let of_line = 1_000 + 4 + 200;
+    assert_eq!(trim(b"1").await, trimmed(0, 71 * of_line));
+    assert_eq!(trim(far).await, trimmed(50, 21 * of_line));
+    assert_eq!(trim(far).await, trimmed(21, 0));
+    assert_eq!(trim(far).await, trimmed(0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_audit_log_knows_so_many_members_and_forgets_those_that_it_named_first() {
+    let redis = RedisServer::start().await;
+    let names = [
+        "st:{boards}:audit-pseudonyms",
+        "st:{boards}:audit-members",
+        "st:{boards}:audit-seen",
+    ];
+    let name = async |members: &[&str]| {
+        let pairs = members
+            .iter()
+            .flat_map(|member| [(*member).to_owned(), format!("m-{member}")]);
+        let args: Vec<String> = ["3".to_owned()].into_iter().chain(pairs).collect();
+        let args: Vec<&[u8]> = args.iter().map(String::as_bytes).collect();
+        run(&redis, &script::AUDIT_MEMBERS, &names, &args).await
+    };
+    assert_eq!(
+        name(&["a", "b", "c"]).await,
+        Reply::texts(&["m-a", "m-b", "m-c"])
+    );
+    // Those of one millisecond have the order of their names.
+    tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    assert_eq!(name(&["a", "d"]).await, Reply::texts(&["m-a", "m-d"]));
+    for key in names {
+        let count: &[u8] = if key.ends_with("seen") {
+            b"ZCARD"
+        } else {
+            b"HLEN"
+        };
+        assert_eq!(
+            redis.run(&[count, key.as_bytes()]).await,
+            Reply::Integer(3),
+            "{key}"
+        );
+    }
+    assert_eq!(
+        redis.run(&[b"HGET", names[1].as_bytes(), b"m-b"]).await,
+        Reply::Nil
+    );
+    let reply = run(&redis, &script::AUDIT_FORGET, &names, &[b"a"]).await;
+    assert_eq!(reply, Reply::texts(&["OK"]));
+    assert_eq!(
+        redis.run(&[b"HGET", names[0].as_bytes(), b"a"]).await,
+        Reply::Nil
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn profiles_are_written_if_they_are_what_was_seen() {
+    let redis = RedisServer::start().await;
+    let profile = |member: &str| format!("st:{{profiles:07}}:p:{member}");
+    let sets = ["pending", "approved", "blocked"].map(|set| format!("st:{{profiles:07}}:{set}"));
+    let write = async |writes: &[[&str; 4]]| {
+        let profiles = writes.iter().map(|[member, ..]| profile(member));
+        let keys: Vec<String> = sets.iter().cloned().chain(profiles).collect();
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        let args: Vec<&[u8]> = writes.iter().flatten().map(|arg| arg.as_bytes()).collect();
+        run(&redis, &script::PROFILES, &keys, &args).await
+    };
+    let members = async |set: &str| redis.command(&format!("ZRANGE {set} 0 -1")).await;
+    let first = [
+        ["ann", "", "{1}", "1"],
+        ["ann", "{1}", "{2}", "2"],
+        ["bob", "{0}", "{1}", "1"],
+    ];
+    assert_eq!(write(&first).await, Reply::texts(&["OK", "OK", "CHANGED"]));
+    assert_eq!(
+        redis.command(&format!("GET {}", profile("ann"))).await,
+        "$3\r\n{2}\r\n"
+    );
+    assert_eq!(members(&sets[0]).await, "*0\r\n");
+    assert_eq!(members(&sets[1]).await, "*1\r\n$3\r\nann\r\n");
+    redis.command(&format!("SADD {} x", profile("eve"))).await;
+    let next = [
+        ["eve", "", "{1}", "1"],
+        ["ann", "{2}", "", "0"],
+        ["ann", "*", "", "0"],
+        ["eve", "*", "", "0"],
+    ];
+    assert_eq!(
+        write(&next).await,
+        Reply::texts(&["FAULT", "OK", "NONE", "OK"])
+    );
+    assert_eq!(redis.command("DBSIZE").await, ":0\r\n");
 }
 
 /// A hide of a member as hide.lua takes it; `ends` in ms, 0: never.

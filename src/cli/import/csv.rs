@@ -11,7 +11,8 @@ use super::ids::Ids;
 use super::input::BUFFER_BYTES;
 use super::rejects::Text;
 use super::rows::{
-    AT, Batcher, ID, Ignored, MEMBER, ROW_BYTES_MAX, Row, SCORE, Stop, content, is_number,
+    AT, Batcher, DATA, ID, Ignored, MEMBER, ROW_BYTES_MAX, Row, SCORE, Stop, canonical_data,
+    content, is_number,
 };
 use crate::cli::text::shortened;
 use crate::http::events::COLUMNS;
@@ -87,8 +88,11 @@ impl Columns {
                 .map_err(|_| format!("{} is not UTF-8", COLUMNS[column]))?;
             // An empty field is one that isn't there.
             if !text.trim_ascii().is_empty() || (column != SCORE && !text.is_empty()) {
-                let text = if column == SCORE { number(text)? } else { text };
-                row[column] = Some(Cow::Borrowed(text));
+                row[column] = match column {
+                    SCORE => Some(Cow::Borrowed(number(text)?)),
+                    DATA => canonical_data(text)?,
+                    _ => Some(Cow::Borrowed(text)),
+                };
             }
         }
         Ok(row)

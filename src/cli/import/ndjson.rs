@@ -9,7 +9,9 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 use serde_json::value::RawValue;
 
 use super::rejects::Text;
-use super::rows::{Batcher, Ignored, ROW_BYTES_MAX, Row, SCORE, Stop, content, is_number};
+use super::rows::{
+    Batcher, DATA, Ignored, ROW_BYTES_MAX, Row, SCORE, Stop, canonical_data, content, is_number,
+};
 use crate::cli::text::shortened;
 use crate::http::events::COLUMNS;
 
@@ -104,6 +106,9 @@ impl<'de> Visitor<'de> for EventSeed<'_> {
                     return Err(A::Error::custom(text));
                 }
                 Some(Cow::Borrowed(score))
+            } else if column == DATA {
+                let data = map.next_value::<&RawValue>()?.get();
+                canonical_data(data).map_err(A::Error::custom)?
             } else {
                 let text: Option<JsonText<'de>> = map.next_value()?;
                 text.map(|JsonText(text)| text)

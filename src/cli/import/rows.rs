@@ -20,6 +20,7 @@ use super::progress::Progress;
 use super::rejects::{Rejection, Source, Text};
 use super::{csv, ndjson};
 use crate::cli::text::shortened;
+use crate::domain::data::EntryData;
 use crate::http::events::COLUMNS;
 use crate::http::extract::BODY_BYTES_MAX;
 
@@ -78,18 +79,21 @@ pub(super) struct Batch {
     pub(super) is_last: bool,
 }
 
-/// The texts of a row's fields, in the order of [`COLUMNS`]; of the score the text of a JSON number.
+/// The texts of a row's fields, in the order of [`COLUMNS`]; of the score the text of a JSON number, and of the data the
+/// canonical form.
 pub(super) type Row<'a> = [Option<Cow<'a, str>>; COLUMNS.len()];
 
 pub(super) const ID: usize = 0;
 pub(super) const MEMBER: usize = 1;
 pub(super) const SCORE: usize = 2;
 pub(super) const AT: usize = 3;
+pub(super) const DATA: usize = COLUMNS.len() - 1;
 const _: () = {
     assert!(matches!(COLUMNS[ID].as_bytes(), b"id"));
     assert!(matches!(COLUMNS[MEMBER].as_bytes(), b"member"));
     assert!(matches!(COLUMNS[SCORE].as_bytes(), b"score"));
     assert!(matches!(COLUMNS[AT].as_bytes(), b"at"));
+    assert!(matches!(COLUMNS[DATA].as_bytes(), b"data"));
 };
 
 /// Why reading ends before the file does.
@@ -213,7 +217,7 @@ impl Batcher<'_> {
         for (index, (name, text)) in COLUMNS.iter().zip(row).enumerate() {
             let Some(text) = text else { continue };
             write!(body, ",\"{name}\":")?;
-            if index == SCORE {
+            if index == SCORE || index == DATA {
                 body.extend_from_slice(text.as_bytes());
             } else {
                 serde_json::to_writer(&mut *body, text)?;
@@ -288,6 +292,15 @@ fn checked(row: Row<'_>) -> Result<Row<'_>, String> {
         return Err("no score".to_owned());
     }
     Ok(row)
+}
+
+/// The canonical form of a row's data; `None` for `null`.
+pub(super) fn canonical_data(text: &str) -> Result<Option<Cow<'static, str>>, String> {
+    if text.trim_ascii() == "null" {
+        return Ok(None);
+    }
+    let data = EntryData::parse(text).map_err(|error| format!("the data {error}"))?;
+    Ok(Some(Cow::Owned(data.as_str().to_owned())))
 }
 
 /// Whether a JSON value is a number.

@@ -53,9 +53,10 @@ struct Event {
     channel: Option<String>,
     device: Option<String>,
     ip: Option<String>,
+    data: Option<RawValueText>,
 }
 
-/// The text of a number as it was sent.
+/// The text of a value as it was sent.
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct RawValueText(String);
 
@@ -426,6 +427,43 @@ async fn csv_goes_on_as_it_stands() {
         Some("Bearer k1")
     );
     assert!(scene.checkpoint("a.csv").is_none());
+}
+
+#[tokio::test]
+async fn data_goes_on_in_its_canonical_form() {
+    for (name, text) in [
+        (
+            "a.csv",
+            "member,score,data\n\
+             a,1,\"{\"\"b\"\": 1.0, \"\"a\"\": [ ]}\"\n\
+             b,1,\n\
+             c,1,null\n\
+             d,1,[1]\n\
+             e,1,text\n",
+        ),
+        (
+            "b.jsonl",
+            r#"{"member":"a","score":1,"data":{"b": 1.0, "a": [ ]}}
+{"member":"b","score":1}
+{"member":"c","score":1,"data":null}
+{"member":"d","score":1,"data":[1]}
+{"member":"e","score":1,"data":"text"}"#,
+        ),
+    ] {
+        let scene = Scene::taking().await;
+        scene.write(name, text);
+        let summary = scene.import(name).await;
+        let data = scene.sent().into_iter().map(|event| event.data);
+        let data: Vec<_> = data
+            .map(|data| data.map(|RawValueText(text)| text))
+            .collect();
+        assert_eq!(data, [Some(r#"{"a":[],"b":1}"#.to_owned()), None, None]);
+        let unreadable = &summary.tally.rejected["unreadable"];
+        assert_eq!((summary.rows, unreadable.count), (5, 2));
+        let (_, detail) = examples(unreadable)[0];
+        assert_eq!(detail, "the data must be a JSON object");
+        assert_eq!(scene.shown().matches("ignored").count(), 0);
+    }
 }
 
 #[tokio::test]

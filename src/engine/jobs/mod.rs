@@ -94,6 +94,8 @@ pub enum JobKind {
     Hides,
     /// Doing on all boards what somebody has ordered.
     Tasks,
+    /// Dropping old lines of the audit log.
+    Audit,
     /// Finding more members for lists that are kept short and have many hidden members.
     HiddenLists,
 }
@@ -109,7 +111,7 @@ impl JobKind {
         Self::Staleness,
     ];
     /// What one instance is enough for.
-    pub const IN_BACKGROUND: [Self; 10] = [
+    pub const IN_BACKGROUND: [Self; 11] = [
         Self::Rollover,
         Self::Reshard,
         Self::Purge,
@@ -119,6 +121,7 @@ impl JobKind {
         Self::Erasures,
         Self::Hides,
         Self::Tasks,
+        Self::Audit,
         Self::HiddenLists,
     ];
 
@@ -140,6 +143,7 @@ impl JobKind {
             Self::Erasures => "erasures",
             Self::Hides => "hides",
             Self::Tasks => "tasks",
+            Self::Audit => "audit",
             Self::HiddenLists => "hidden-lists",
         }
     }

@@ -21,6 +21,7 @@ use utoipa::openapi::schema::{
 };
 use utoipa::openapi::{OpenApi, Ref, RefOr};
 
+use crate::domain::include::Include;
 use crate::http::table;
 
 type Schemas = BTreeMap<String, RefOr<Schema>>;
@@ -243,7 +244,10 @@ fn as_sent(schema: &mut RefOr<Schema>) {
     let mut required = Vec::new();
     for (name, property) in &mut object.properties {
         let has_default = take_default(property).is_some();
-        if has_default || is_nullable(property) || object.required.contains(name) {
+        // It is there only if the request asks for it, and may be null then.
+        let is_included = Include::ALL.iter().any(|word| word.name() == *name);
+        let is_nullable = is_nullable(property) && !is_included;
+        if has_default || is_nullable || object.required.contains(name) {
             required.push(name.clone());
         }
     }

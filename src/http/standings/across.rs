@@ -9,14 +9,15 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::answers::{EntryBody, StandingBody};
-use super::params::{AcrossParams, MemberPath, ReadParams, standing_request};
+use super::params::{AcrossParams, MemberPath, ReadParams, includes, standing_request};
 use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::include::{Include, Includes};
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::extract::{Path, Query, member_id};
 use crate::http::freshness;
 use crate::http::problem::{INVALID_PARAMETER, Problem, ProblemBody};
-use crate::service::standing::FoundIn;
+use crate::service::standing::{FoundIn, StandingRequest, View};
 use crate::service::subset::{FoundSubset, SubsetView};
 use crate::store::{Dated, Freshness};
 
@@ -69,19 +70,18 @@ pub struct BoardProblem {
 
 impl BoardEntry {
     fn new(found: &FoundIn<FoundSubset>) -> Self {
-        let board = &found.live.board;
+        let board = &found.live.board.id;
         let FoundSubset {
             total,
             entries,
             voters,
             ..
         } = &found.found;
-        let decimals = board.definition.decimals;
         let entry = entries.first();
         Self {
-            standing: StandingBody::new(board.id.as_str(), &found.target),
+            standing: StandingBody::new(board.as_str(), &found.target),
             total: *total,
-            entry: entry.map(|entry| EntryBody::new(entry, decimals, voters.of(0))),
+            entry: entry.map(|entry| EntryBody::new(found, entry, voters.of(0))),
         }
     }
 }
@@ -110,26 +110,20 @@ pub async fn standings_of(
     }
     let (app, params, caller, boards) = (&*app, &params, &caller, &boards);
     let member = &member_id(&member)?;
+    let includes = includes(params.include(), caller)?;
     let read = async |freshness| {
-        let taken = app.memory.for_read(boards.len()).await?;
+        let taken = app.memory.for_entries(boards.len(), includes).await?;
         let found = boards
             .iter()
-            .map(|board| find(app, board, member, params, (caller, freshness)));
-        let found = join_all(found).await.into_iter().zip(boards);
-        let mut oldest = None;
-        let standings = found.map(|(found, board)| match found {
-            Ok(found) => {
-                oldest = oldest.into_iter().chain(found.as_of).min();
-                BoardStanding::Entry(BoardEntry::new(&found))
-            }
-            Err(problem) => BoardStanding::Problem(BoardProblem {
-                board: (*board).to_owned(),
-                problem: problem.item(),
-            }),
-        });
+            .map(|board| find(app, board, member, params, (caller, freshness, includes)));
+        let mut found = join_all(found).await;
+        add_profiles(app, &mut found, includes).await?;
+        let ages = found.iter().flatten().map(|found| found.as_of);
+        let oldest = ages.flatten().min();
+        let standings = found.iter().zip(boards);
         let body = MemberStandings {
             member: member.to_string(),
-            standings: standings.collect(),
+            standings: standings.map(BoardStanding::new).collect(),
         };
         Ok(Dated {
             value: taken.write(&body)?.into_response(),
@@ -139,16 +133,50 @@ pub async fn standings_of(
     freshness::answer(app, freshness, read).await
 }
 
+/// What was found on a board.
+type Found = Result<FoundIn<FoundSubset>, Problem>;
+
+impl BoardStanding {
+    fn new((found, board): (&Found, &&str)) -> Self {
+        match found {
+            Ok(found) => Self::Entry(BoardEntry::new(found)),
+            Err(problem) => Self::Problem(BoardProblem {
+                board: (*board).to_owned(),
+                problem: problem.item(),
+            }),
+        }
+    }
+}
+
+/// Reads the profile of the member, once for all boards, if it is asked for.
+async fn add_profiles(app: &App, found: &mut [Found], includes: Includes) -> Result<(), Problem> {
+    if !includes.has(Include::Profile) {
+        return Ok(());
+    }
+    let members = found.iter().flatten();
+    let members = members.flat_map(|found| SubsetView::members(&found.found));
+    let members: Vec<_> = members.collect();
+    let profiles = app.service.profiles(members).await?;
+    for found in found.iter_mut().flatten() {
+        found.profiles = profiles.clone();
+    }
+    Ok(())
+}
+
 /// Finds the member on one board.
 async fn find(
     app: &App,
     board: &str,
     member: &MemberId,
     params: &AcrossParams,
-    how: (&Caller, Freshness),
-) -> Result<FoundIn<FoundSubset>, Problem> {
-    how.0.require_board(BoardId::parse(board).ok().as_ref())?;
-    let request = standing_request(board, params.window.clone(), params.which(), how)?;
+    (caller, freshness, includes): (&Caller, Freshness, Includes),
+) -> Found {
+    caller.require_board(BoardId::parse(board).ok().as_ref())?;
+    let (window, how) = (params.window.clone(), (caller, freshness));
+    let request = StandingRequest {
+        includes,
+        ..standing_request(board, window, params.which(), how)?
+    };
     let view = SubsetView {
         members: vec![member.clone()],
     };

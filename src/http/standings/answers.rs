@@ -5,7 +5,9 @@ use std::sync::Arc;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::domain::score::{Decimals, ShownScore};
+use crate::domain::data::EntryData;
+use crate::domain::profile::{Profile, ShownProfile};
+use crate::domain::score::ShownScore;
 use crate::domain::time::Timestamp;
 use crate::service::member::{FoundMember, MemberView};
 use crate::service::page::{FoundPage, PageView};
@@ -37,6 +39,16 @@ pub struct EntryBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false, example = 12)]
     pub voters: Option<u64>,
+    /// With `include=profile`: what people see of the member beside its score; null if the member has no profile, or if the
+    /// board does not show it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Profile>, required = false)]
+    pub profile: Option<Option<ShownProfile>>,
+    /// With `include=data`: the data of the event that gave the member this `reached_at`; null if it had none, or if the
+    /// board has no `entry_data`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>, required = false, example = json!({"car": "gt-3"}))]
+    pub data: Option<Option<EntryData>>,
 }
 
 /// Which standing an answer is about.
@@ -101,6 +113,10 @@ pub struct NeighbourBody {
     /// The distance of the two scores; never negative.
     #[schema(value_type = f64, minimum = 0, example = 3)]
     pub gap: ShownScore,
+    /// The neighbour's profile, as in an entry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Profile>, required = false)]
+    pub profile: Option<Option<ShownProfile>>,
 }
 
 /// Where a member stood the period before.
@@ -219,13 +235,16 @@ pub struct StatsBody {
 }
 
 impl EntryBody {
-    pub(super) fn new(entry: &Entry, decimals: Decimals, voters: Option<u64>) -> Self {
+    /// An entry of what was found.
+    pub(super) fn new<T>(found: &FoundIn<T>, entry: &Entry, voters: Option<u64>) -> Self {
         Self {
             rank: entry.rank,
             member: Arc::clone(&entry.member),
-            score: entry.score.shown(decimals),
+            score: entry.score.shown(found.live.board.definition.decimals),
             reached_at: entry.reached_at,
             voters,
+            profile: found.profile(&entry.member),
+            data: found.data(entry),
         }
     }
 }
@@ -246,10 +265,8 @@ impl PageBody {
     pub(super) fn new(view: &PageView, found: &FoundIn<FoundPage>) -> Self {
         let board = &found.live.board;
         let FoundPage { page, voters } = &found.found;
-        let decimals = board.definition.decimals;
         let mut lines = page.entries.iter().chain(&page.me).enumerate();
-        let line =
-            |(index, entry): (usize, &Entry)| EntryBody::new(entry, decimals, voters.of(index));
+        let line = |(index, entry): (usize, &Entry)| EntryBody::new(found, entry, voters.of(index));
         let entries = lines.by_ref().take(page.entries.len()).map(line).collect();
         Self {
             standing: StandingBody::new(board.id.as_str(), &found.target),
@@ -273,8 +290,7 @@ impl MemberBody {
             voters,
         } = &found.found;
         let own = &around.entries[around.index];
-        let line =
-            |index: usize| EntryBody::new(&around.entries[index], decimals, voters.of(index));
+        let line = |index: usize| EntryBody::new(found, &around.entries[index], voters.of(index));
         let neighbour = |entry: &Entry| {
             let (greater, smaller) = (own.score.max(entry.score), own.score.min(entry.score));
             NeighbourBody {
@@ -282,6 +298,7 @@ impl MemberBody {
                 member: Arc::clone(&entry.member),
                 score: entry.score.shown(decimals),
                 gap: ShownScore::difference(greater, smaller, decimals),
+                profile: found.profile(&entry.member),
             }
         };
         let ahead = around
@@ -330,13 +347,12 @@ impl PercentileBody {
     pub(super) fn new(percentile: ShownScore, found: &FoundIn<FoundPage>) -> Self {
         let board = &found.live.board;
         let FoundPage { page, voters } = &found.found;
-        let decimals = board.definition.decimals;
         let entry = page.entries.first();
         Self {
             standing: StandingBody::new(board.id.as_str(), &found.target),
             total: page.total,
             percentile,
-            entry: entry.map(|entry| EntryBody::new(entry, decimals, voters.of(0))),
+            entry: entry.map(|entry| EntryBody::new(found, entry, voters.of(0))),
         }
     }
 }
@@ -344,7 +360,6 @@ impl PercentileBody {
 impl SubsetBody {
     pub(super) fn new(found: &FoundIn<FoundSubset>) -> Self {
         let board = &found.live.board;
-        let decimals = board.definition.decimals;
         let FoundSubset {
             total,
             entries,
@@ -354,7 +369,7 @@ impl SubsetBody {
         let lines = entries.iter().enumerate();
         let lines = lines.map(|(index, entry)| SubsetEntryBody {
             position: index + 1,
-            entry: EntryBody::new(entry, decimals, voters.of(index)),
+            entry: EntryBody::new(found, entry, voters.of(index)),
         });
         Self {
             standing: StandingBody::new(board.id.as_str(), &found.target),

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use utoipa::IntoParams;
 
 use crate::domain::ids::MemberId;
+use crate::domain::include::{Include, Includes};
 use crate::domain::score::{Decimals, Score, ShownScore};
 use crate::engine::reader::Size;
 use crate::http::App;
@@ -49,7 +50,10 @@ impl<P: ReadParams> FromRequestParts<Arc<App>> for Read<P> {
         let caller = Caller::from_request_parts(parts, app).await?;
         let Ok(freshness) = Freshness::from_request_parts(parts, app).await;
         Ok(Self {
-            request: standing_request(&board, window, params.which(), (&caller, freshness))?,
+            request: StandingRequest {
+                includes: includes(params.include(), &caller)?,
+                ..standing_request(&board, window, params.which(), (&caller, freshness))?
+            },
             params,
             headers: std::mem::take(&mut parts.headers),
             uri: std::mem::take(&mut parts.uri),
@@ -75,7 +79,7 @@ pub struct StandingPath {
 pub struct MemberPath {
     /// The member's id
     #[param(example = "999")]
-    pub(super) member: String,
+    pub(in crate::http) member: String,
 }
 
 /// The percentile that a path names.
@@ -107,11 +111,16 @@ pub(super) type Which<'a> = (Option<&'a str>, Option<&'a str>, bool);
 pub trait ReadParams: DeserializeOwned + Send + Sync {
     /// Which standing they name.
     fn which(&self) -> Which<'_>;
+
+    /// What entries are to have beside their scores: words that are separated by commas.
+    fn include(&self) -> Option<&str> {
+        None
+    }
 }
 
-/// Parameters of a read: these, and those that name the standing.
+/// Parameters of a read: these, those that name the standing, and of reads of entries `include`.
 macro_rules! read_params {
-    ($(#[$doc:meta])* $name:ident { $($fields:tt)* }) => {
+    ($(#[$doc:meta])* $name:ident { $($fields:tt)* } $($include:ident)?) => {
         $(#[$doc])*
         #[derive(Debug, Deserialize, IntoParams)]
         #[into_params(parameter_in = Query)]
@@ -128,12 +137,24 @@ macro_rules! read_params {
             #[serde(default)]
             #[param(default = false)]
             raw: bool,
+            $(
+                /// What entries have beside their scores, separated by commas: `profile` is the member's name, picture and
+                /// attributes, `data` what the event brought along that gave the entry its `reached_at`. On a public board a request without a key gets what the board's `public_includes` names.
+                #[param(value_type = Option<Vec<Include>>, required = false, style = Form, explode = false, example = json!(["profile"]))]
+                $include: Option<String>,
+            )?
         }
 
         impl ReadParams for $name {
             fn which(&self) -> Which<'_> {
                 (self.key.as_deref(), self.at.as_deref(), self.raw)
             }
+
+            $(
+                fn include(&self) -> Option<&str> {
+                    self.$include.as_deref()
+                }
+            )?
         }
     };
 }
@@ -161,6 +182,7 @@ read_params! {
         #[param(value_type = Option<f64>)]
         pub(super) around_score: Option<String>,
     }
+    include
 }
 
 read_params! {
@@ -170,6 +192,7 @@ read_params! {
         #[param(minimum = 0, maximum = 100, default = 0)]
         pub(super) around: Option<u64>,
     }
+    include
 }
 
 read_params! {
@@ -179,11 +202,18 @@ read_params! {
         #[param(value_type = Vec<String>, style = Form, explode = false, min_items = 1, max_items = 500, example = json!(["999", "alice"]))]
         pub(super) ids: String,
     }
+    include
 }
 
 read_params! {
     /// Which period.
     PeriodParams {}
+}
+
+read_params! {
+    /// Which period, and what its entries have.
+    EntryParams {}
+    include
 }
 
 read_params! {
@@ -196,6 +226,18 @@ read_params! {
         #[param(example = "day")]
         pub(super) window: String,
     }
+    include
+}
+
+/// What a request wants beside scores, as far as the caller may see it.
+pub(super) fn includes(include: Option<&str>, caller: &Caller) -> Result<Includes, Problem> {
+    let Some(text) = include else {
+        return Ok(Includes::default());
+    };
+    let wrong = |detail| Problem::new(INVALID_PARAMETER, format!("include: {detail}"));
+    let includes = Includes::parse(text).map_err(wrong)?;
+    caller.require_includes(includes)?;
+    Ok(includes)
 }
 
 /// Which standing a request names.
@@ -210,6 +252,7 @@ pub(super) fn standing_request(
         window,
         choice: choice(key, at)?,
         track: caller.track(is_raw)?,
+        includes: Includes::default(),
         freshness,
         size: Size::Small,
         sight: Sight::Visible,

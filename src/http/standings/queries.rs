@@ -11,29 +11,42 @@ use utoipa::openapi::schema::{
     Components, Discriminator, ObjectBuilder, OneOfBuilder, Schema, Type,
 };
 use utoipa::openapi::{OpenApi, Ref, RefOr};
-use utoipa::{Modify, ToSchema};
+use utoipa::{IntoParams, Modify, ToSchema};
 
 use super::answers::{MemberBody, PageBody, StatsBody, SubsetBody};
 use super::params::{
-    entries_of_member, entries_of_page, member_view, page_view, standing_request, subset_view,
+    entries_of_member, entries_of_page, includes, member_view, page_view, standing_request,
+    subset_view,
 };
 use crate::domain::board::FieldError;
 use crate::domain::ids::BoardId;
+use crate::domain::include::{Include, Includes};
 use crate::engine::reader::Size;
 use crate::http::App;
 use crate::http::auth::Caller;
-use crate::http::extract::{Json, member_id};
+use crate::http::extract::{Json, Query, member_id};
 use crate::http::freshness;
 use crate::http::memory::SMALL_ENTRIES_MAX;
 use crate::http::problem::{INVALID_PARAMETER, Problem, ProblemBody};
 use crate::service::standing::{FoundIn, StandingRequest, View};
 use crate::service::stats::StatsView;
+use crate::store::profiles::Profiles;
 use crate::store::{Dated, Freshness};
 
-/// Who asks, and how fresh the answers have to be.
-type How<'a> = (&'a Caller, Freshness);
-/// The answer to one query, and as of when it is.
-type Answered = Result<(QueryResult, Option<Instant>), Problem>;
+/// Who asks, how fresh the answers have to be, and what entries have beside their scores.
+type How<'a> = (&'a Caller, Freshness, Includes);
+/// What was found for one query.
+type Answered = Result<Found, Problem>;
+
+/// What was found for one query.
+struct Found {
+    /// As of when that is.
+    as_of: Option<Instant>,
+    /// Whose profiles the answer shows.
+    members: Vec<Arc<str>>,
+    /// Makes the answer.
+    answer: Box<dyn FnOnce(Profiles) -> QueryResult + Send>,
+}
 
 /// The most queries of one request.
 const QUERIES_MAX: usize = 100;
@@ -67,11 +80,11 @@ macro_rules! queries {
         }
 
         impl $name {
-            fn request(&self, (caller, freshness): How<'_>, size: Size) -> Result<StandingRequest, Problem> {
+            fn request(&self, (caller, freshness, includes): How<'_>, size: Size) -> Result<StandingRequest, Problem> {
                 caller.require_board(BoardId::parse(&self.board).ok().as_ref())?;
                 let which = (self.key.as_deref(), self.at.as_deref(), self.raw);
                 let request = standing_request(&self.board, self.window.clone(), which, (caller, freshness))?;
-                Ok(StandingRequest { size, ..request })
+                Ok(StandingRequest { includes, size, ..request })
             }
         }
     )*};
@@ -127,6 +140,17 @@ pub enum QueryBody {
     Subset(SubsetQuery),
     /// What it amounts to.
     Stats(StatsQuery),
+}
+
+/// What the answers have.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct QueryParams {
+    /// What entries have beside their scores, separated by commas: `profile` is the member's name, picture and attributes,
+    /// `data` what the event brought along that gave the entry its `reached_at`.
+    #[param(value_type = Option<Vec<Include>>, required = false, style = Form, explode = false, example = json!(["profile"]))]
+    include: Option<String>,
 }
 
 /// Many queries.
@@ -187,7 +211,7 @@ impl QueryBody {
 /// Pages, members, subsets and what standings amount to. Their entries are 10,000 at the most, all together.
 #[utoipa::path(
     post, path = "/v1/standings/query", tag = "standings", operation_id = "query_standings",
-    params(("Cache-Control" = Option<String>, Header, description = "With `no-cache` the service does not read from a replica")),
+    params(QueryParams, ("Cache-Control" = Option<String>, Header, description = "With `no-cache` the service does not read from a replica")),
     request_body(content = Queries, example = json!({"queries": [
         {"type": "page", "board": "run_hero", "window": "day", "size": 3},
         {"type": "member", "board": "run_hero", "window": "week", "member": "999", "around": 2},
@@ -202,10 +226,12 @@ impl QueryBody {
 )]
 pub async fn query(
     State(app): State<Arc<App>>,
+    Query(params): Query<QueryParams>,
     caller: Caller,
     freshness: Freshness,
     Json(Queries { queries }, _): Json<Queries>,
 ) -> Result<Response, Problem> {
+    let includes = includes(params.include.as_deref(), &caller)?;
     if queries.is_empty() || queries.len() > QUERIES_MAX {
         let detail = format!(
             "a request has 1 to {QUERIES_MAX} queries, not {}",
@@ -221,7 +247,10 @@ pub async fn query(
         return Err(Problem::invalid(vec![FieldError::new("/queries", detail)]));
     }
     let (app, queries) = (&*app, &queries);
-    let read = async |freshness| answers(app, queries, entries, (&caller, freshness)).await;
+    let read = async |freshness| {
+        let how = (&caller, freshness, includes);
+        answers(app, queries, entries, how).await
+    };
     freshness::answer(app, freshness, read).await
 }
 
@@ -237,65 +266,85 @@ async fn answers(
     } else {
         Size::Large
     };
-    let taken = app.memory.for_read(entries).await?;
-    let answers = queries.iter().map(|query| answer(app, query, how, size));
-    let answers = join_all(answers).await;
-    let mut oldest: Option<Instant> = None;
-    let mut results = Vec::with_capacity(answers.len());
-    for answer in answers {
-        results.push(match answer {
-            Ok((result, as_of)) => {
-                oldest = oldest.into_iter().chain(as_of).min();
-                result
-            }
-            Err(problem) => QueryResult::Problem(NoAnswer {
-                problem: problem.item(),
-            }),
-        });
-    }
+    let (_, _, includes) = how;
+    let taken = app.memory.for_entries(entries, includes).await?;
+    let found = queries.iter().map(|query| find(app, query, how, size));
+    let found = join_all(found).await;
+    let oldest = found.iter().flatten().filter_map(|found| found.as_of).min();
+    let profiles = if includes.has(Include::Profile) {
+        let members = found.iter().flatten().flat_map(|found| &found.members);
+        let members: Vec<_> = members.cloned().collect();
+        app.service.profiles(members).await?
+    } else {
+        Profiles::default()
+    };
+    let results = found.into_iter().map(|found| match found {
+        Ok(found) => (found.answer)(profiles.clone()),
+        Err(problem) => QueryResult::Problem(NoAnswer {
+            problem: problem.item(),
+        }),
+    });
+    let results = results.collect();
     Ok(Dated {
         value: taken.write(&QueryResults { results })?.into_response(),
         as_of: oldest,
     })
 }
 
-/// The answer to one query, and as of when it is.
-async fn answer(app: &App, query: &QueryBody, how: How<'_>, size: Size) -> Answered {
+/// Reads what one query asks for.
+async fn find(app: &App, query: &QueryBody, how: How<'_>, size: Size) -> Answered {
     match query {
         QueryBody::Page(query) => {
             let view = page_view(query.page, query.size, query.member.as_deref())?;
-            let body = |found: &_| QueryResult::Page(Box::new(PageBody::new(&view, found)));
-            read(app, &query.request(how, size)?, &view, body).await
+            read(app, &query.request(how, size)?, view, |view, found| {
+                QueryResult::Page(Box::new(PageBody::new(view, found)))
+            })
+            .await
         }
         QueryBody::Member(query) => {
             let view = member_view(&query.member, query.around)?;
-            let body = |found: &_| QueryResult::Member(Box::new(MemberBody::new(&view, found)));
-            read(app, &query.request(how, size)?, &view, body).await
+            read(app, &query.request(how, size)?, view, |view, found| {
+                QueryResult::Member(Box::new(MemberBody::new(view, found)))
+            })
+            .await
         }
         QueryBody::Subset(query) => {
             let ids: Result<Vec<_>, Problem> = query.ids.iter().map(|id| member_id(id)).collect();
             let wrong = |detail| Problem::new(INVALID_PARAMETER, format!("ids: {detail}"));
             let view = subset_view(&ids?).map_err(wrong)?;
-            let body = |found: &_| QueryResult::Subset(SubsetBody::new(found));
-            read(app, &query.request(how, size)?, &view, body).await
+            read(app, &query.request(how, size)?, view, |_, found| {
+                QueryResult::Subset(SubsetBody::new(found))
+            })
+            .await
         }
         QueryBody::Stats(query) => {
-            let body = |found: &_| QueryResult::Stats(StatsBody::new(found));
-            read(app, &query.request(how, size)?, &StatsView, body).await
+            read(app, &query.request(how, size)?, StatsView, |_, found| {
+                QueryResult::Stats(StatsBody::new(found))
+            })
+            .await
         }
     }
 }
 
-/// Reads a standing for one query, and makes its answer.
-async fn read<V: View>(
+/// Reads a standing for one query. `body` makes its answer.
+async fn read<V: View + Send + 'static>(
     app: &App,
     request: &StandingRequest,
-    view: &V,
-    body: impl Fn(&FoundIn<V::Found>) -> QueryResult,
+    view: V,
+    body: fn(&V, &FoundIn<V::Found>) -> QueryResult,
 ) -> Answered {
-    let found = app.service.read(request, view).await;
+    let found = app.service.read(request, &view).await;
     let found = found.map_err(|error| Problem::from(error).beyond_path())?;
-    Ok((body(&found), found.as_of))
+    let members = if request.includes.has(Include::Profile) {
+        V::members(&found.found)
+    } else {
+        Vec::new()
+    };
+    Ok(Found {
+        as_of: found.as_of,
+        members,
+        answer: Box::new(move |profiles| body(&view, &FoundIn { profiles, ..found })),
+    })
 }
 
 /// Shows the unions as their discriminator tells them apart: each of their kinds has a schema of its own, with its `type`.

@@ -293,6 +293,14 @@ fn describe(shard: &Shard, difference: &Difference) -> (Option<String>, String) 
             let detail = format!("it has {}, by its terms {}", entry(1), entry(3));
             (member(), detail)
         }
+        "data" => {
+            let [stored, of_terms] = [1, 2].map(|index| match text(index) {
+                "" => "no data",
+                data => data,
+            });
+            let detail = format!("it has {stored}, by its terms {of_terms}");
+            (member(), detail)
+        }
         "carried" => {
             let [all, own, before] = [1, 2, 3].map(|index| listed(shard, text(index), ""));
             let detail = format!(

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::Ready;
 use crate::domain::board::{Board, Order, Uniques, Update};
+use crate::domain::data::EntryData;
 use crate::domain::event::{Detail, Rejection};
 use crate::domain::ids::Label;
 use crate::domain::period::Period;
@@ -68,6 +69,7 @@ pub(super) struct ApplyArgs<'a> {
     on_routes: Vec<usize>,
     details: Vec<u8>,
     refusals: Vec<u8>,
+    data: Option<Vec<&'a str>>,
     voters: Option<Vec<&'a str>>,
     by_member: bool,
     quotas: Option<QuotaArgs>,
@@ -186,6 +188,7 @@ impl<'a> Encoder<'a> {
                 on_routes: Vec::with_capacity(count),
                 details: Vec::with_capacity(count),
                 refusals: Vec::new(),
+                data: (shard.layout().data).then(|| Vec::with_capacity(count)),
                 voters: uniques.map(|_| Vec::with_capacity(count)),
                 by_member: uniques == Some(Uniques::Member),
                 tokens: shard.reserves().then(Vec::new),
@@ -231,6 +234,9 @@ impl<'a> Encoder<'a> {
         args.on_routes.push(route);
         args.members.push(member);
         args.ids.push(id);
+        if let Some(data) = &mut args.data {
+            data.push(event.data.as_ref().map_or("", EntryData::as_str));
+        }
         if let Some(voters) = &mut args.voters {
             voters.push(event.origin.voter.as_ref().map_or("", Label::as_str));
         }

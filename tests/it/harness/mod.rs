@@ -147,6 +147,7 @@ impl Instance {
             service: Arc::clone(&service),
             metrics: None,
             is_open: options.is_open(),
+            profile_rules: options.profile_rules.clone(),
             memory: Memory::new(memory_mb << 20),
             shutdown: CancellationToken::new(),
         });

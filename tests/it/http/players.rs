@@ -7,6 +7,7 @@ use ring::{digest, hmac};
 use serde_json::{Value, json};
 use standings::domain::access::Scope;
 use standings::http::Options;
+use standings::http::auth::For;
 use standings::http::connection::Times;
 use standings::http::listener::Limits;
 use standings::http::players::PlayerKeys;
@@ -277,6 +278,13 @@ async fn a_player_reads_and_sends_and_does_nothing_else() {
         for route in routes().iter().filter(|route| route.access.scope.is_some()) {
             let has = match route.access.scope.unwrap() {
                 Scope::Read => scopes.contains(&"read"),
+                // What it may do with its own profile has a test of its own.
+                Scope::Write if route.access.boards == For::All => {
+                    if route.access.is_for_players {
+                        continue;
+                    }
+                    false
+                }
                 Scope::Write => scopes.contains(&"play") || scopes.contains(&"vote"),
                 _ => false,
             };
@@ -356,6 +364,18 @@ async fn an_event_of_a_player_is_its_own_and_says_nothing_that_others_go_by() {
             .expect(200);
         assert_eq!(answer["results"][0]["problem"]["status"], 422, "{answer}");
     }
+    scene
+        .admin
+        .define("own-data", json!({"windows": ["day"], "entry_data": true}))
+        .await;
+    let with_data =
+        |member: &str| json!({"id": "d", "member": member, "score": 1, "data": {"car": "gt"}});
+    let path = "/v1/boards/own-data/events";
+    let sent = alice.post(path, with_data("alice")).await.expect(200);
+    assert_eq!(sent["status"], "applied");
+    let voter = scene.player("cid", &["vote"]);
+    let answer = voter.post(path, with_data("alice")).await.expect(422);
+    assert_eq!(answer["errors"][0]["pointer"], "/data", "{answer}");
     let of_board = |board: &str, member: &str| {
         let mut event = event(member, "4");
         event["board"] = board.into();
@@ -384,6 +404,58 @@ async fn an_event_of_a_player_is_its_own_and_says_nothing_that_others_go_by() {
         scores,
         [(&json!("alice"), &json!(3)), (&json!("bob"), &json!(1))]
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_player_writes_its_own_name_and_picture_and_no_attributes() {
+    let scene = Scene::start().await;
+    let path = |member: &str| format!("/v1/members/{member}/profile");
+    let by_backend = json!({"name": "A", "attributes": {"country": "NZ"}});
+    scene
+        .admin
+        .put(&path("alice"), by_backend)
+        .await
+        .expect(200);
+    let alice = scene.player("alice", &["play"]);
+    let own = json!({"name": "Alice", "avatar_url": "https://img.example.com/a.png"});
+    let written = alice.put(&path("alice"), own.clone()).await.expect(200);
+    assert_eq!(written["name"], "Alice");
+    assert_eq!(written["attributes"], json!({"country": "NZ"}));
+    assert_eq!(written["review"]["status"], "pending");
+    assert_eq!(alice.get(&path("alice")).await.expect(200), written);
+    for attributes in [json!({}), json!({"country": "AU"})] {
+        let mut wrong = own.clone();
+        wrong["attributes"] = attributes;
+        let errors = alice.put(&path("alice"), wrong).await.expect(422)["errors"].take();
+        assert_eq!(errors[0]["pointer"], "/attributes");
+    }
+    for (client, member) in [
+        (&alice, "bob"),
+        (&scene.player("alice", &["vote", "read"]), "alice"),
+        (&scene.player("alice", &["read"]), "alice"),
+    ] {
+        let answer = client.put(&path(member), own.clone()).await;
+        answer.expect_problem(403, "forbidden");
+        let answer = client.get(&path(member)).await;
+        answer.expect_problem(403, "forbidden");
+    }
+    let many = json!({"profiles": [{"member": "alice", "name": "Alice"}]});
+    let review = json!({"name": "Alice", "status": "approved"});
+    let refused = [
+        alice.post("/v1/profiles", many).await,
+        alice.delete(&path("alice")).await,
+        alice
+            .put("/v1/members/alice/name-review", review.clone())
+            .await,
+    ];
+    for answer in refused {
+        answer.expect_problem(403, "forbidden");
+    }
+    // The name is the player's, so the operator may approve it, until the operator writes it.
+    let reviewed = scene.admin.put("/v1/members/alice/name-review", review);
+    let reviewed = reviewed.await.expect(200);
+    assert_eq!(reviewed["review"]["by"], "configuration:admin");
+    assert_eq!(scene.admin.get(&path("alice")).await.expect(200), reviewed);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -73,6 +73,7 @@ impl<'a> Steps<'a> {
                 voter: Some(Label::parse("v").unwrap()),
                 ..Origin::default()
             },
+            data: None,
         };
         let token = Token::random();
         Self {

@@ -150,6 +150,9 @@ pub fn definition(board: &Board) -> Value {
     if let Some(top) = board.keep_top {
         definition["keep_top"] = json!(top);
     }
+    if board.entry_data {
+        definition["entry_data"] = json!(true);
+    }
     definition
 }
 
@@ -246,6 +249,7 @@ pub struct View<'a> {
     window: Window,
     period: i64,
     entries: Vec<Entry>,
+    has_data: bool,
 }
 
 impl<'a> View<'a> {
@@ -256,6 +260,15 @@ impl<'a> View<'a> {
             window,
             period,
             entries: model.standing(window, period),
+            has_data: false,
+        }
+    }
+
+    /// The same with the data of entries, if that is asked for.
+    pub fn with_data(self, is_asked_for: bool) -> Self {
+        Self {
+            has_data: is_asked_for,
+            ..self
         }
     }
 
@@ -301,6 +314,9 @@ impl<'a> View<'a> {
         }
         if self.model.board.uniques == Some(Uniques::Member) {
             json["voters"] = json!(self.voters(Some(&entry.member)));
+        }
+        if self.has_data {
+            json["data"] = entry.score.data.map_or(Value::Null, exact);
         }
         json
     }

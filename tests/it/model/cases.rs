@@ -35,6 +35,33 @@ pub const MEMBERS: [&str; 12] = [
 
 const CHANNELS: [&str; 3] = ["app", "web", "partner"];
 
+/// Data in its canonical form, and written in another way. Some differ late, one is as long as data may be.
+pub const DATA: [(&str, &str); 8] = [
+    ("{}", " { } "),
+    (r#"{"a":1}"#, r#"{"a": 1.0}"#),
+    (r#"{"a":10,"b":[]}"#, r#"{"b": [ ], "a": 1e1}"#),
+    (r#"{"a":2}"#, r#"{"\u0061":2}"#),
+    (r#"{"a":"é"}"#, r#"{"a":"\u00e9"}"#),
+    (
+        r#"{"a":"0123456789012345678901234567890123456789 é"}"#,
+        r#"{ "a" :"0123456789012345678901234567890123456789 \u00e9"}"#,
+    ),
+    (
+        r#"{"a":"0123456789012345678901234567890123456789 ê"}"#,
+        r#"{ "a" :"0123456789012345678901234567890123456789 \u00ea"}"#,
+    ),
+    (LONG_DATA, LONG_DATA),
+];
+const LONG_DATA: &str = concat!(
+    r#"{"a":""#,
+    "01234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789",
+    "01234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789",
+    "01234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789",
+    "01234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789",
+    "0123456789012345678901234567890123456789012345678901234567890123",
+    r#""}"#
+);
+
 /// Scores so small that no sum of a case is out of range.
 const LARGE: &[i64] = &[100, -100, SCORE_MAX / 1000, -SCORE_MAX / 1000];
 const HUGE: &[i64] = &[
@@ -187,6 +214,8 @@ pub struct NewEvent {
     /// From 0; `None` where it doesn't tell.
     pub voter: Option<u8>,
     pub channel: Option<&'static str>,
+    /// Of [`DATA`], where the board takes data.
+    pub data: Option<Pick>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -323,6 +352,7 @@ fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
         option::weighted(theme.votes, uniques),
         option::weighted(theme.votes, 1..=5_usize),
         option::weighted(theme.shards, select(vec![2, 7, 16])),
+        prop::bool::weighted(0.4),
     );
     let ending: Vec<Unit> = units
         .iter()
@@ -340,7 +370,7 @@ fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
             let (update, descending, decimals, ties, ranking) = scores;
             let (zone, week_start, (season_start, season_length), accept_late) = time;
             let (score_min, score_max, quotas) = limits;
-            let (weight, initial, uniques, keep_top, shards) = votes;
+            let (weight, initial, uniques, keep_top, shards, entry_data) = votes;
             let periods = periods.into_iter().map(Window::Period);
             let rolling = rolling
                 .into_iter()
@@ -367,6 +397,7 @@ fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
                 keep_top,
                 shards: shards.unwrap_or(1),
                 retention,
+                entry_data,
             }
         },
     )
@@ -455,6 +486,7 @@ fn make_sound(board: &mut Board) {
         .retain(|unit, _| *unit != Unit::All && has_sums(unit));
     board.initial.retain(has_sums);
     board.weight.take_if(|_| !is_sum);
+    board.entry_data &= board.ties != Ties::Member;
     board.windows = windows;
     board.quotas.retain(|quota| match quota.window {
         // What a sliding window counts is kept for as long as an event may be late.
@@ -631,9 +663,10 @@ fn event(has_huge_scores: bool) -> impl Strategy<Value = NewEvent> {
         event_time(),
         option::weighted(0.9, 0..3_u8),
         option::weighted(0.7, select(CHANNELS.to_vec())),
+        option::weighted(0.8, any::<Pick>()),
     )
         .prop_map(
-            |(board, has_id, member, score, at, voter, channel)| NewEvent {
+            |(board, has_id, member, score, at, voter, channel, data)| NewEvent {
                 board,
                 has_id,
                 member,
@@ -641,6 +674,7 @@ fn event(has_huge_scores: bool) -> impl Strategy<Value = NewEvent> {
                 at,
                 voter,
                 channel,
+                data,
             },
         )
 }

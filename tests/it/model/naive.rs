@@ -106,6 +106,8 @@ pub struct Board {
     pub shards: u16,
     /// Whose standings expire, after more years than a case has.
     pub retention: Vec<Unit>,
+    /// Whether its entries have data.
+    pub entry_data: bool,
 }
 
 /// What the scores of these members, and of all others, are multiplied by.
@@ -160,6 +162,8 @@ pub struct Event {
     pub at: Option<i64>,
     pub voter: Option<String>,
     pub channel: Option<String>,
+    /// In the canonical form.
+    pub data: Option<&'static str>,
 }
 
 /// An event that was taken.
@@ -178,11 +182,12 @@ struct Taken {
     is_erased: bool,
 }
 
-/// A member's score, and when it was reached.
+/// A member's score, when it was reached, and the data of the event with which it was.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Score {
     pub value: i64,
     pub at: i64,
+    pub data: Option<&'static str>,
 }
 
 #[derive(Clone, Debug)]
@@ -389,13 +394,17 @@ impl Model {
         match self.board.update {
             Update::Sum => Score {
                 value: kept.value + new.value,
-                at: kept.at.max(new.at),
+                ..std::cmp::max_by_key(kept, new, |score| (score.at, score.data))
             },
-            Update::Max => {
-                std::cmp::max_by_key(kept, new, |score| (score.value, Reverse(score.at)))
+            Update::Max => std::cmp::max_by_key(kept, new, |score| {
+                (score.value, Reverse(score.at), score.data)
+            }),
+            Update::Min => std::cmp::min_by_key(kept, new, |score| {
+                (score.value, score.at, Reverse(score.data))
+            }),
+            Update::Last => {
+                std::cmp::max_by_key(kept, new, |score| (score.at, score.value, score.data))
             }
-            Update::Min => std::cmp::min_by_key(kept, new, |score| (score.value, score.at)),
-            Update::Last => std::cmp::max_by_key(kept, new, |score| (score.at, score.value)),
         }
     }
 
@@ -406,6 +415,7 @@ impl Model {
                 let new = Score {
                     value,
                     at: taken.at,
+                    data: taken.event.data,
                 };
                 scores
                     .entry(&taken.event.member)
@@ -418,7 +428,12 @@ impl Model {
             Window::Period(unit) if self.board.initial.contains(&unit) => {
                 let at = self.board.start(unit, period).unwrap_or(BEGINNING);
                 for (member, value) in &self.initial_scores {
-                    let score = scores.entry(member).or_insert(Score { value: 0, at });
+                    let nothing = Score {
+                        value: 0,
+                        at,
+                        data: None,
+                    };
+                    let score = scores.entry(member).or_insert(nothing);
                     score.value += value;
                 }
             }

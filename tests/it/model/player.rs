@@ -21,7 +21,9 @@ use tokio_util::task::AbortOnDropHandle;
 use super::answers::{
     changes, definition, exact, score_text, status, time_text, unit_name, window_name,
 };
-use super::cases::{Amount, Batch, Case, Detail, MEMBERS, NewEvent, Pick, Sending, Step, Time};
+use super::cases::{
+    Amount, Batch, Case, DATA, Detail, MEMBERS, NewEvent, Pick, Sending, Step, Time,
+};
 use super::naive::{Board, Event, Model, SCORE_MAX, Unit, Verdict, Window, utc};
 use super::reads::{ask, queries};
 use crate::harness::jobs::{Erasures, Moves, Purge, Rollover, SETTLE_ALL, Sweep};
@@ -951,6 +953,8 @@ impl Game<'_> {
                     Some(first) => {
                         let mut sent = self.new_event(event);
                         sent.board = first.board;
+                        let takes_data = self.boards[sent.board].1.board.entry_data;
+                        sent.event.data.take_if(|_| !takes_data);
                         sent.event.id = first.event.id;
                         if self.boards[sent.board].1.board.shards > 1 {
                             // Each shard knows the ids of its own members.
@@ -985,6 +989,7 @@ impl Game<'_> {
             _ => format!("e{}", self.ids),
         };
         let score = read_amount(new.score, &self.boards[board].1.board);
+        let data = new.data.filter(|_| self.boards[board].1.board.entry_data);
         let event = Event {
             id: new.has_id.then_some(id),
             member: MEMBERS[pick(new.member, self.members)].to_owned(),
@@ -992,6 +997,7 @@ impl Game<'_> {
             at,
             voter: new.voter.map(|voter| format!("voter {voter}")),
             channel: new.channel.map(ToOwned::to_owned),
+            data: data.map(|which| DATA[pick(which, DATA.len())].0),
         };
         Sent {
             board,
@@ -1024,6 +1030,12 @@ impl Game<'_> {
         }
         if let Some(channel) = &sent.event.channel {
             fields.push(format!("\"channel\": {}", json!(channel)));
+        }
+        if let Some(data) = sent.event.data {
+            let mut known = DATA.iter();
+            let (_, other) = known.find(|(form, _)| *form == data).unwrap();
+            let text = [data, *other][self.random.below(2)];
+            fields.push(format!("\"data\": {text}"));
         }
         if let Some(at) = sent.event.at {
             let offset = FixedOffset::east_opt([0, 19_800, -12_600][self.random.below(3)]).unwrap();

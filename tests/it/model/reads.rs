@@ -61,7 +61,8 @@ pub fn queries(
         Some(true) => &model.raw(),
         _ => model,
     };
-    let view = View::new(on_track, id, window, period);
+    let includes_data = random.below(2) == 0;
+    let view = View::new(on_track, id, window, period).with_data(includes_data);
     let board = &on_track.board;
     let running = board.period(window.unit(), now);
     let is_refused = board.is_built(window) && period > running + 1;
@@ -72,6 +73,9 @@ pub fn queries(
         };
         parameters.extend(choice.clone());
         parameters.extend(raw.map(|raw| ("raw".to_owned(), json!(raw))));
+        if includes_data && !matches!(kind, Kind::Stats) {
+            parameters.insert("include".to_owned(), json!("data"));
+        }
         let expected = match expected {
             _ if is_refused => Expected::Problem(400, "invalid-parameter"),
             Some(body) => Expected::Body(body),
@@ -245,9 +249,15 @@ impl Query {
         format!("/v1/boards/{board}/standings/{window}{what}?{parameters}")
     }
 
+    /// What entries have beside their scores.
+    fn include(&self) -> Option<&str> {
+        self.parameters.get("include").and_then(Value::as_str)
+    }
+
     /// The same as one of many queries in a request.
     fn line(&self) -> Value {
         let mut line = self.parameters.clone();
+        line.remove("include");
         line.insert("board".to_owned(), json!(self.board));
         line.insert("window".to_owned(), json!(self.window));
         line.insert("type".to_owned(), json!(self.kind.name()));
@@ -294,16 +304,20 @@ pub async fn ask(
 ) -> Result<(), String> {
     random.shuffle(&mut queries);
     let is_alone = random.below(4) == 0;
-    let (by_one, at_once): (Vec<Query>, Vec<Query>) = queries
+    let (by_one, mut at_once): (Vec<Query>, Vec<Query>) = queries
         .into_iter()
         .partition(|query| is_alone || matches!(query.kind, Kind::Selected | Kind::Percentile(_)));
+    at_once.sort_by_key(|query| query.include().is_some());
     let chosen = random.below(world.instances.len());
     let is_for_all = random.below(5) == 0;
     for (index, instance) in world.instances.iter().enumerate() {
         if is_for_all || index == chosen {
             ask_by_one(instance, &by_one).await?;
-            for part in at_once.chunks(QUERIES_MAX) {
-                ask_at_once(instance, part).await?;
+            // What is included is said once, for all queries of a request.
+            for part in at_once.chunk_by(|one, next| one.include() == next.include()) {
+                for part in part.chunks(QUERIES_MAX) {
+                    ask_at_once(instance, part).await?;
+                }
             }
         }
     }
@@ -320,10 +334,11 @@ async fn ask_by_one(instance: &Instance, queries: &[Query]) -> Result<(), String
 
 async fn ask_at_once(instance: &Instance, queries: &[Query]) -> Result<(), String> {
     let lines: Vec<Value> = queries.iter().map(Query::line).collect();
-    let answer = instance
-        .client
-        .post("/v1/standings/query", json!({"queries": lines}))
-        .await;
+    let include = queries[0]
+        .include()
+        .map(|include| format!("?include={include}"));
+    let path = format!("/v1/standings/query{}", include.unwrap_or_default());
+    let answer = instance.client.post(&path, json!({"queries": lines})).await;
     let answered = exact(&answer.text);
     let results = answered["results"].as_array().ok_or(&answer.text)?;
     expect_equal("the number of results", &results.len(), &queries.len())?;

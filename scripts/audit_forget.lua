@@ -1,0 +1,14 @@
+-- audit_forget.lua: forgets which pseudonym a member has in the audit log. Its lines stay, and tell nobody whom they are about.
+--
+-- KEYS[1] hash: member -> pseudonym; KEYS[2] hash: pseudonym -> member; KEYS[3] sorted set of pseudonyms (audit_members.lua)
+-- ARGV[1] member
+--
+-- Reply: {'OK'}
+-- Example: KEYS st:{boards}:audit-pseudonyms st:{boards}:audit-members st:{boards}:audit-seen  ARGV 'ann'  reply {'OK'}
+
+if #KEYS ~= 3 or #ARGV ~= 1 then return redis.error_reply('ERR audit_forget.lua: 3 keys, 1 argument') end
+local PSEUDONYMS, MEMBERS, SEEN = KEYS[1], KEYS[2], KEYS[3]
+
+local pseudonym = redis.call('HGET', PSEUDONYMS, ARGV[1])
+if pseudonym then forget(PSEUDONYMS, MEMBERS, SEEN, {pseudonym}) end
+return {'OK'}

@@ -1,0 +1,150 @@
+//! The operator's patterns of names that are blocked at once.
+
+use std::fmt;
+use std::sync::Arc;
+
+use regex::{RegexSet, RegexSetBuilder};
+
+use super::name::Name;
+
+/// How much memory all patterns may take when they are compiled, in bytes.
+const COMPILED_BYTES_MAX: usize = 64 << 20;
+
+/// Patterns, of which a name may match none. A name is looked at in the time that its length takes, whatever the patterns.
+#[derive(Clone)]
+pub struct Blocklist(Arc<Patterns>);
+
+struct Patterns {
+    /// As they were written.
+    written: RegexSet,
+    /// Those without operators, as the likeness that they have in common with other texts.
+    likenesses: RegexSet,
+}
+
+impl Default for Blocklist {
+    fn default() -> Self {
+        Self(Arc::new(Patterns {
+            written: RegexSet::empty(),
+            likenesses: RegexSet::empty(),
+        }))
+    }
+}
+
+impl fmt::Debug for Blocklist {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Blocklist({})", self.0.written.len())
+    }
+}
+
+impl Blocklist {
+    /// Reads a list: a regular expression in each line. Lines that are empty or begin with `#` say nothing.
+    ///
+    /// # Errors
+    ///
+    /// Which line is no pattern, and why.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let lines = text.lines().map(str::trim).enumerate();
+        let lines: Vec<(usize, &str)> = lines
+            .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+            .collect();
+        for (index, line) in &lines {
+            // Each by itself, so that the error names its line.
+            compile([*line]).map_err(|error| format!("line {}: {error}", index + 1))?;
+        }
+        let written = lines.iter().map(|(_, line)| *line);
+        let plain = written.clone().filter(|line| regex::escape(line) == *line);
+        let likenesses = plain.filter_map(|line| {
+            let likeness = Name::parse(line).ok()?.likeness();
+            (!likeness.is_empty()).then_some(likeness)
+        });
+        Ok(Self(Arc::new(Patterns {
+            likenesses: compile(likenesses)?,
+            written: compile(written)?,
+        })))
+    }
+
+    /// Whether it has a pattern for this name.
+    pub fn matches(&self, name: &Name) -> bool {
+        let Patterns {
+            written,
+            likenesses,
+        } = &*self.0;
+        if written.is_empty() {
+            return false;
+        }
+        likenesses.is_match(&name.likeness())
+            || name.forms().iter().any(|form| written.is_match(form))
+    }
+}
+
+fn compile<T: AsRef<str>>(patterns: impl IntoIterator<Item = T>) -> Result<RegexSet, String> {
+    let mut builder = RegexSetBuilder::new(patterns);
+    builder
+        .case_insensitive(true)
+        .size_limit(COMPILED_BYTES_MAX);
+    builder.build().map_err(|error| {
+        // The crate draws where the error is, over several lines.
+        let text = error.to_string();
+        let last = text.lines().last().unwrap_or_default();
+        last.trim_start_matches("error: ").to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn blocks(list: &str, name: &str) -> bool {
+        let list = Blocklist::parse(list).unwrap();
+        list.matches(&Name::parse(name).unwrap())
+    }
+
+    #[test]
+    fn a_pattern_finds_a_name_however_it_is_written() {
+        for name in [
+            "admin",
+            "The Admin",
+            "ＡＤＭＩＮ",
+            "аdmіn",
+            "АDМІN",
+            "a d_m.i-n",
+            "ádmín",
+            "adrnin",
+            "ADMlN",
+            "👑admin👑",
+        ] {
+            assert!(blocks("# staff\n\nadmin\n", name), "{name}");
+        }
+        for name in ["Ann", "adman", "Ελένη"] {
+            assert!(!blocks("admin", name), "{name}");
+        }
+        assert!(blocks("^(site )?admin$", "Site Admin"));
+        assert!(!blocks("^(site )?admin$", "no admin"));
+        assert!(blocks("PAYPAL", "paypaI"));
+        assert!(blocks("админ", "Админ"));
+        assert!(!blocks("", "admin"));
+        assert!(!blocks("#admin", "admin"));
+    }
+
+    #[test]
+    fn a_wrong_pattern_is_told_with_its_line() {
+        for (list, line) in [
+            ("a\n\n(b", "line 3: "),
+            ("[a-", "line 1: "),
+            ("# x\n(?=a)", "line 2: "),
+        ] {
+            let error = Blocklist::parse(list).unwrap_err();
+            assert!(error.starts_with(line) && !error.contains('\n'), "{error}");
+        }
+        assert!(
+            Blocklist::parse(r"(\w{1000}){1000}{100}").is_err(),
+            "it would take too much memory"
+        );
+    }
+
+    #[test]
+    fn no_pattern_takes_long() {
+        let list = Blocklist::parse(r"(a*)*(a*)*(a*)*b$").unwrap();
+        assert!(!list.matches(&Name::parse(&"a".repeat(64)).unwrap()));
+    }
+}

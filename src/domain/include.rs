@@ -1,0 +1,135 @@
+//! What entries can have beside their scores: the words that readers send as `include`.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Declares the words, a line each.
+macro_rules! words {
+    ($($(#[$doc:meta])* $word:ident = $name:literal;)*) => {
+        /// One thing that entries can have beside their scores.
+        #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize, ToSchema)]
+        #[serde(rename_all = "lowercase")]
+        pub enum Include {
+            $($(#[$doc])* $word,)*
+        }
+
+        impl Include {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$word),*];
+
+            /// Its name.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$word => $name,)*
+                }
+            }
+        }
+    };
+}
+
+words! {
+    /// The profile of the member: its name, its picture and its attributes.
+    Profile = "profile";
+    /// The data of the event that gave the entry its time.
+    Data = "data";
+}
+
+/// A set of these.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub struct Includes(u8);
+
+impl Includes {
+    /// How many sets there are.
+    pub const SETS: usize = 1 << Include::ALL.len();
+
+    /// All of them.
+    pub fn all() -> Self {
+        Include::ALL.iter().copied().collect()
+    }
+
+    /// Reads words that are separated by commas. The error says which one is none.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let word = |name: &str| {
+            let mut words = Include::ALL.iter();
+            let known = || Include::ALL.iter().map(|word| word.name());
+            words
+                .find(|word| word.name() == name)
+                .copied()
+                .ok_or_else(|| {
+                    let known: Vec<_> = known().collect();
+                    let name: String = name.chars().take(64).collect();
+                    format!("{name:?} is none of: {}", known.join(", "))
+                })
+        };
+        text.split(',').map(word).collect()
+    }
+
+    /// Whether this is among them.
+    pub const fn has(self, include: Include) -> bool {
+        self.0 & 1 << include as u8 != 0
+    }
+
+    /// Those that are not among others.
+    #[must_use]
+    pub const fn without(self, others: Self) -> Self {
+        Self(self.0 & !others.0)
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The words of the set.
+    pub fn words(self) -> impl Iterator<Item = Include> {
+        let words = Include::ALL.iter().copied();
+        words.filter(move |word| self.has(*word))
+    }
+
+    /// The place of the set among all [`Includes::SETS`] sets.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+impl FromIterator<Include> for Includes {
+    fn from_iter<T: IntoIterator<Item = Include>>(words: T) -> Self {
+        let words = words.into_iter();
+        Self(words.fold(0, |bits, word| bits | 1 << word as u8))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_read_and_a_wrong_one_is_named() {
+        let profile = Includes::from_iter([Include::Profile]);
+        for text in ["profile", "profile,profile"] {
+            assert_eq!(Includes::parse(text), Ok(profile), "{text}");
+        }
+        for (text, named) in [
+            ("", "\"\""),
+            ("profile,", "\"\""),
+            ("Profile", "\"Profile\""),
+            ("name", "\"name\""),
+        ] {
+            let error = Includes::parse(text).unwrap_err();
+            assert!(error.starts_with(named), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_set_knows_its_words() {
+        let all = Includes::all();
+        assert!(all.words().eq(Include::ALL.iter().copied()));
+        assert_eq!(all.index(), Includes::SETS - 1);
+        assert!(all.without(all).is_empty());
+        assert_eq!(all.without(Includes::default()), all);
+        for word in Include::ALL {
+            let json = serde_json::to_value(word).unwrap();
+            assert_eq!(json, word.name());
+        }
+    }
+}

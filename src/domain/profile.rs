@@ -1,0 +1,407 @@
+//! What people see of a member beside its scores, and what was said of its name.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value};
+use url::Url;
+use utoipa::ToSchema;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::blocklist::Blocklist;
+use super::board::{FieldError, Names};
+use super::name::Name;
+use super::time::Timestamp;
+
+/// The longest profile, in bytes of JSON without spaces.
+pub const PROFILE_BYTES_MAX: usize = 2 << 10;
+/// How much larger attributes may be before their spaces are taken out.
+const SPACES_FACTOR: usize = 4;
+/// How deep attributes may be nested: the object itself is 1 deep.
+pub const DEPTH_MAX: usize = 8;
+/// The longest reason of a review, in characters.
+pub const REASON_CHARS_MAX: usize = 500;
+/// How many names of a member are remembered that were blocked.
+const BLOCKED_MAX: usize = 32;
+/// What stands for who has blocked a name that the list of patterns blocks.
+pub const BLOCKLIST: &str = "blocklist";
+
+/// What people see of a member beside its scores.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+pub struct Profile {
+    /// What the member is called.
+    #[schema(value_type = String, example = "Ann")]
+    pub name: Name,
+    /// Where its picture is; null if it has none.
+    #[schema(required = true, example = "https://img.example.com/ann.png")]
+    pub avatar_url: Option<String>,
+    /// What the operator's backend has added.
+    #[schema(value_type = Map<String, Value>, example = json!({"country": "NZ"}))]
+    pub attributes: Box<RawValue>,
+}
+
+impl PartialEq for Profile {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+            && self.avatar_url == other.avatar_url
+            && self.attributes.get() == other.attributes.get()
+    }
+}
+
+/// A profile as somebody sends it.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    /// The name.
+    pub name: String,
+    /// The address of the picture.
+    pub avatar_url: Option<String>,
+    /// The attributes; `None`: they stay as they are.
+    pub attributes: Option<Box<RawValue>>,
+}
+
+/// What the operator says of profiles.
+#[derive(Clone, Debug, Default)]
+pub struct Rules {
+    /// Where pictures may be.
+    pub hosts: Hosts,
+    /// Which names are blocked at once.
+    pub blocklist: Blocklist,
+}
+
+/// The hosts of pictures: any, or some, with `*.example.com` for all under a name.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Hosts(Option<Arc<[String]>>);
+
+impl FromStr for Hosts {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let names = text.split(',').map(str::trim);
+        let names = names.filter(|name| !name.is_empty()).map(|name| {
+            let host = name.strip_prefix("*.").unwrap_or(name);
+            let address = Url::parse(&format!("https://{host}/")).ok();
+            let parsed = address.as_ref().and_then(Url::host_str);
+            let is_sound = parsed.is_some_and(|parsed| parsed.eq_ignore_ascii_case(host));
+            let lower = name.to_ascii_lowercase();
+            is_sound
+                .then_some(lower)
+                .ok_or_else(|| format!("{name:?} is no host, as img.example.com or *.example.com"))
+        });
+        let names: Vec<String> = names.collect::<Result<_, _>>()?;
+        Ok(Self((!names.is_empty()).then(|| names.into())))
+    }
+}
+
+impl Hosts {
+    fn allow(&self, host: &str) -> bool {
+        let Some(names) = &self.0 else { return true };
+        names.iter().any(|name| match name.strip_prefix('*') {
+            Some(end) => host.ends_with(end) && host.len() > end.len(),
+            None => host == name,
+        })
+    }
+}
+
+impl Rules {
+    /// The profile that a draft stands for, where the member had these attributes.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it, and where.
+    pub fn profile(
+        &self,
+        draft: &Draft,
+        attributes: Option<&RawValue>,
+    ) -> Result<Profile, Vec<FieldError>> {
+        let mut errors = Vec::new();
+        let mut refuse = |pointer: &str, detail: &dyn fmt::Display| {
+            errors.push(FieldError::new(pointer, detail));
+        };
+        let name = Name::parse(&draft.name);
+        let name = name.map_err(|error| refuse("/name", &error)).ok();
+        let avatar_url = draft.avatar_url.as_deref();
+        let avatar_url = avatar_url.map(|url| self.avatar_url(url)).transpose();
+        let avatar_url = avatar_url.map_err(|error| refuse("/avatar_url", &error));
+        let attributes = match &draft.attributes {
+            Some(sent) => self::attributes(sent)
+                .map_err(|error| refuse("/attributes", &error))
+                .ok(),
+            None => Some(attributes.map_or_else(no_attributes, ToOwned::to_owned)),
+        };
+        let (Some(name), Ok(avatar_url), Some(attributes)) = (name, avatar_url, attributes) else {
+            return Err(errors);
+        };
+        let profile = Profile {
+            name,
+            avatar_url,
+            attributes,
+        };
+        let bytes = json(&profile).get().len();
+        if bytes > PROFILE_BYTES_MAX {
+            let detail = format!("a profile has up to {PROFILE_BYTES_MAX} bytes, not {bytes}");
+            return Err(vec![FieldError::new("", detail)]);
+        }
+        Ok(profile)
+    }
+
+    /// The address of a picture as browsers write it.
+    fn avatar_url(&self, text: &str) -> Result<String, String> {
+        if text.len() > PROFILE_BYTES_MAX {
+            return Err(format!("an address has up to {PROFILE_BYTES_MAX} bytes"));
+        }
+        let url = Url::parse(text).map_err(|error| format!("is no address: {error}"))?;
+        if url.scheme() != "https" {
+            return Err("must begin with https://".to_owned());
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err("must have no user and no password".to_owned());
+        }
+        if url.port().is_some() {
+            return Err("must have no port".to_owned());
+        }
+        let host = url.host_str().unwrap_or_default();
+        if !self.hosts.allow(host) {
+            return Err(format!(
+                "the host {host} is not among those that are allowed"
+            ));
+        }
+        Ok(url.into())
+    }
+}
+
+fn json(value: &impl Serialize) -> Box<RawValue> {
+    to_raw_value(value).expect("invariant: a profile is JSON")
+}
+
+/// The attributes of a member that has none.
+pub fn no_attributes() -> Box<RawValue> {
+    json(&Map::new())
+}
+
+/// Attributes in one spelling: without spaces, and with their names in order.
+fn attributes(sent: &RawValue) -> Result<Box<RawValue>, String> {
+    if sent.get().len() > SPACES_FACTOR * PROFILE_BYTES_MAX {
+        return Err(format!(
+            "a profile has up to {PROFILE_BYTES_MAX} bytes, and these are far more"
+        ));
+    }
+    let too_deep = || format!("attributes are nested up to {DEPTH_MAX} deep");
+    if depth(sent.get()) > DEPTH_MAX {
+        return Err(too_deep());
+    }
+    let fields: Map<String, Value> =
+        serde_json::from_str(sent.get()).map_err(|_| "must be an object".to_owned())?;
+    Ok(json(&fields))
+}
+
+/// How deep a JSON text is nested.
+fn depth(text: &str) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0);
+    let (mut is_text, mut is_escaped) = (false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = is_text,
+            b'"' => is_text = !is_text,
+            b'{' | b'[' if !is_text => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' if !is_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+/// What was said of a name.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ReviewStatus {
+    /// Nothing yet.
+    Pending,
+    /// It may be shown everywhere.
+    Approved,
+    /// It is shown nowhere.
+    Blocked,
+}
+
+impl ReviewStatus {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Pending, Self::Approved, Self::Blocked];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Approved => "approved",
+            Self::Blocked => "blocked",
+        }
+    }
+}
+
+/// The review of a name.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+pub struct Review {
+    /// Whether the name may be shown.
+    pub status: ReviewStatus,
+    /// Why.
+    #[schema(required = true)]
+    pub reason: Option<String>,
+    /// Who said so: the name of an API key; `configuration:` and the role of a key of the configuration; `anonymous` where
+    /// there are no keys; `blocklist` for the operator's list of patterns; null as long as nobody has.
+    #[schema(required = true)]
+    pub by: Option<String>,
+    /// When that was said; of a name that nobody has reviewed, when it was written.
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Timestamp,
+}
+
+/// What a moderator says of a name.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Verdict {
+    /// The name that was judged.
+    pub name: Name,
+    /// The picture that was judged with it, if that makes a difference.
+    pub avatar_url: Option<String>,
+    /// Whether it may be shown.
+    pub status: ReviewStatus,
+    /// Why.
+    pub reason: Option<String>,
+}
+
+/// What is stored of a member.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// What people see.
+    pub profile: Profile,
+    /// Who has written the name and the picture; empty where there are no keys.
+    pub writer: String,
+    /// What was said of them.
+    pub review: Review,
+    /// When the profile last changed.
+    pub updated_at: Timestamp,
+    /// Of names that a moderator has blocked for this member: hashes of what they have in common with names that look
+    /// alike.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blocked: Vec<u64>,
+}
+
+impl Record {
+    /// The record of a profile that somebody has written. A name or picture that has changed has to be reviewed again,
+    /// unless it is blocked at once.
+    #[must_use]
+    pub fn written(
+        profile: Profile,
+        before: Option<&Self>,
+        rules: &Rules,
+        (writer, now): (&str, Timestamp),
+    ) -> Self {
+        let blocked = before.map(|before| before.blocked.clone());
+        let blocked = blocked.unwrap_or_default();
+        let same = before.filter(|before| {
+            let before = &before.profile;
+            before.name == profile.name && before.avatar_url == profile.avatar_url
+        });
+        if let Some(before) = same {
+            let is_same = before.profile == profile;
+            return Self {
+                updated_at: if is_same { before.updated_at } else { now },
+                profile,
+                ..before.clone()
+            };
+        }
+        let by_list = rules.blocklist.matches(&profile.name);
+        let (status, reason, by) = if by_list {
+            let reason = "the blocklist has a pattern for this name";
+            (ReviewStatus::Blocked, Some(reason), Some(BLOCKLIST))
+        } else if blocked.contains(&likeness(&profile.name)) {
+            let reason = "this name of the member was blocked before";
+            (ReviewStatus::Blocked, Some(reason), None)
+        } else {
+            (ReviewStatus::Pending, None, None)
+        };
+        Self {
+            profile,
+            writer: writer.to_owned(),
+            review: Review {
+                status,
+                reason: reason.map(ToOwned::to_owned),
+                by: by.map(ToOwned::to_owned),
+                at: now,
+            },
+            updated_at: now,
+            blocked,
+        }
+    }
+
+    /// The same once somebody has reviewed the name.
+    #[must_use]
+    pub fn reviewed(&self, verdict: &Verdict, by: &str, now: Timestamp) -> Self {
+        let own = likeness(&self.profile.name);
+        let mut blocked = self.blocked.clone();
+        blocked.retain(|other| *other != own);
+        if verdict.status == ReviewStatus::Blocked {
+            blocked.push(own);
+            let surplus = blocked.len().saturating_sub(BLOCKED_MAX);
+            blocked.drain(..surplus);
+        }
+        Self {
+            review: Review {
+                status: verdict.status,
+                reason: verdict.reason.clone(),
+                by: Some(by.to_owned()),
+                at: now,
+            },
+            blocked,
+            ..self.clone()
+        }
+    }
+
+    /// Whether the name, and the picture if it was judged too, are still those that were judged.
+    pub fn is_judged_by(&self, verdict: &Verdict) -> bool {
+        let avatar_url = verdict.avatar_url.as_ref();
+        self.profile.name == verdict.name
+            && avatar_url.is_none_or(|url| self.profile.avatar_url.as_ref() == Some(url))
+    }
+
+    /// Whether a board shows the profile.
+    pub fn is_shown(&self, names: Names) -> bool {
+        match (self.review.status, names) {
+            (ReviewStatus::Approved, _) | (ReviewStatus::Pending, Names::Any) => true,
+            (ReviewStatus::Pending, Names::Approved) | (ReviewStatus::Blocked, _) => false,
+        }
+    }
+}
+
+/// A profile that a board shows.
+#[derive(Clone, Debug)]
+pub struct ShownProfile(Arc<Record>);
+
+impl ShownProfile {
+    /// What a board shows of a record.
+    pub fn of(record: &Arc<Record>, names: Names) -> Option<Self> {
+        record.is_shown(names).then(|| Self(Arc::clone(record)))
+    }
+}
+
+impl Serialize for ShownProfile {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.profile.serialize(serializer)
+    }
+}
+
+fn likeness(name: &Name) -> u64 {
+    let likeness = name.likeness();
+    // A name without letters has nothing but itself in common with others.
+    let text = if likeness.is_empty() {
+        name.as_str()
+    } else {
+        &likeness
+    };
+    xxh3_64(text.as_bytes())
+}

@@ -1,0 +1,511 @@
+//! Profiles of members, one and many, and the reviews of their names.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use axum::Json as JsonResponse;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::{IntoParams, ToSchema};
+
+use super::App;
+use super::auth::Caller;
+use super::events::RejectedStatus;
+use super::extract::{Json, JsonBytes, Path, Query, list_limit, member_id, parse_json};
+use super::memory::Written;
+use super::problem::{Problem, ProblemBody};
+use super::standings::params::MemberPath;
+use crate::domain::board::FieldError;
+use crate::domain::ids::MemberId;
+use crate::domain::name::Name;
+use crate::domain::profile::{
+    Draft, REASON_CHARS_MAX, Review, ReviewStatus, Verdict, no_attributes,
+};
+use crate::domain::time::Timestamp;
+use crate::service::Error;
+use crate::service::profiles::{FoundProfile, Incoming, PROFILES_MAX};
+
+/// A profile as it is written.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewProfile)]
+pub struct ProfileBody {
+    /// What the member is called: 1 to 64 characters of any script, without control characters and without characters that
+    /// show nothing.
+    #[schema(min_length = 1, example = "Ann")]
+    name: String,
+    /// Where its picture is: an address that begins with `https://`.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, required = false, pattern = "^https://", example = "https://img.example.com/ann.png")]
+    avatar_url: Option<String>,
+    /// Anything that an app shows of the member, nested up to 8 deep. Players can't send it.
+    #[serde(default)]
+    #[schema(value_type = Option<serde_json::Map<String, serde_json::Value>>, required = false, example = json!({"country": "NZ"}))]
+    attributes: Option<Box<RawValue>>,
+}
+
+/// A profile as it is written, with its member.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewMemberProfile)]
+pub struct MemberProfileBody {
+    /// The member.
+    #[schema(min_length = 1, max_length = 128, example = "999")]
+    member: String,
+    /// As in a single profile.
+    #[schema(min_length = 1, example = "Ann")]
+    name: String,
+    /// As in a single profile.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, required = false)]
+    avatar_url: Option<String>,
+    /// As in a single profile.
+    #[serde(default)]
+    #[schema(value_type = Option<serde_json::Map<String, serde_json::Value>>, required = false)]
+    attributes: Option<Box<RawValue>>,
+}
+
+/// The profile of a member, and what was said of its name.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct MemberProfile {
+    /// The member.
+    #[schema(example = "999")]
+    pub member: String,
+    /// What the member is called.
+    #[schema(example = "Ann")]
+    pub name: String,
+    /// Where its picture is; null if it has none.
+    #[schema(required = true)]
+    pub avatar_url: Option<String>,
+    /// What the operator's backend has added.
+    #[schema(value_type = serde_json::Map<String, serde_json::Value>)]
+    pub attributes: Box<RawValue>,
+    /// What was said of the name and the picture.
+    pub review: Review,
+    /// When the profile last changed.
+    #[schema(value_type = String, format = DateTime)]
+    pub updated_at: Timestamp,
+}
+
+impl From<FoundProfile> for MemberProfile {
+    fn from(FoundProfile { member, record }: FoundProfile) -> Self {
+        let profile = record.profile.clone();
+        Self {
+            member: member.to_string(),
+            name: profile.name.to_string(),
+            avatar_url: profile.avatar_url,
+            attributes: profile.attributes,
+            review: record.review.clone(),
+            updated_at: record.updated_at,
+        }
+    }
+}
+
+/// Profiles of any members.
+#[derive(ToSchema)]
+#[schema(as = NewProfiles)]
+#[expect(dead_code, reason = "describes the body to the OpenAPI document")]
+pub struct ProfilesSchema {
+    /// The profiles. The service writes or rejects each by itself.
+    #[schema(min_items = 1, max_items = 1000)]
+    profiles: Vec<MemberProfileBody>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProfilesBody<'a> {
+    #[serde(borrow)]
+    profiles: Vec<&'a RawValue>,
+}
+
+/// What became of one profile. `status` says whether the service wrote it.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+#[schema(discriminator(property_name = "status", mapping(
+    ("stored" = "#/components/schemas/StoredProfile"),
+    ("rejected" = "#/components/schemas/RejectedProfile"),
+)))]
+pub enum ProfileResult {
+    /// The service wrote it.
+    Stored(StoredProfile),
+    /// The service did not write it.
+    Rejected(Box<RejectedProfile>),
+}
+
+/// A profile that the service wrote.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct StoredProfile {
+    /// Always `stored`.
+    #[schema(inline)]
+    pub status: StoredStatus,
+    /// The profile as it is now.
+    pub profile: MemberProfile,
+}
+
+/// How a profile ended that was written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum StoredStatus {
+    /// It was written.
+    Stored,
+}
+
+/// A profile that the service did not write.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct RejectedProfile {
+    /// Always `rejected`.
+    #[schema(inline)]
+    pub status: RejectedStatus,
+    /// The member; null if the service can read none.
+    #[schema(required = true, example = "999")]
+    pub member: Option<String>,
+    /// Why the service did not write the profile.
+    pub problem: ProblemBody,
+}
+
+/// What became of many profiles.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ProfileResults {
+    /// A result for each profile, in the order of the profiles.
+    pub results: Vec<ProfileResult>,
+}
+
+/// What a moderator says of a name.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NameReview)]
+pub struct ReviewBody {
+    /// The name that was judged: the text that the moderator saw.
+    #[schema(min_length = 1, example = "Ann")]
+    name: String,
+    /// The address of the picture that was judged with it. Left out: the review holds for whatever picture there is.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, required = false)]
+    avatar_url: Option<String>,
+    /// Whether boards may show the name and the picture.
+    #[schema(inline)]
+    status: Judgement,
+    /// Why, in up to 500 characters.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, required = false, max_length = 500, example = "a real name")]
+    reason: Option<String>,
+}
+
+/// What a moderator can say of a name.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Judgement {
+    /// All boards may show it.
+    Approved,
+    /// No board shows it.
+    Blocked,
+}
+
+/// Which names are listed.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct ReviewParams {
+    /// What was said of the names: `pending` for nothing yet.
+    #[param(value_type = Option<ReviewStatus>, required = false, inline, example = "approved")]
+    status: Option<ReviewStatus>,
+    /// The list begins behind this member: `next` of the part before, or any member.
+    after: Option<String>,
+    /// How many names the answer has at the most.
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    limit: Option<u64>,
+}
+
+/// A part of the list of names.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct NameReviews {
+    /// The profiles with these names, in the order of their members.
+    pub reviews: Vec<MemberProfile>,
+    /// What to send as `after` for the next part; null in the last part.
+    #[schema(required = true)]
+    pub next: Option<String>,
+}
+
+/// Who writes, so that who reviews can be told from it. Where there are no keys, nobody is known.
+fn identity(app: &App, caller: &Caller) -> String {
+    match caller.player() {
+        _ if app.is_open => String::new(),
+        Some((player, _)) => format!("player:{}", player.sub()),
+        None => caller.name(),
+    }
+}
+
+/// A profile as the caller may write it. What a player does not say stays.
+fn draft(caller: &Caller, member: &MemberId, body: ProfileBody) -> Result<Draft, Problem> {
+    let ProfileBody {
+        name,
+        avatar_url,
+        attributes,
+    } = body;
+    let attributes = match caller.player() {
+        Some((player, _)) => {
+            player.require_own(member)?;
+            if attributes.is_some() {
+                let error = FieldError::new("/attributes", "is not for players to say");
+                return Err(Problem::invalid(vec![error]));
+            }
+            None
+        }
+        None => Some(attributes.unwrap_or_else(no_attributes)),
+    };
+    Ok(Draft {
+        name,
+        avatar_url,
+        attributes,
+    })
+}
+
+/// Give a member a profile.
+///
+/// It replaces the profile that the member has. A name, or a picture, that has changed has to be reviewed again. The name is
+/// stored in NFC, with single spaces and none at its ends. A player's token writes the profile of its own `sub`; the
+/// attributes stay as they are then.
+#[utoipa::path(
+    put, path = "/v1/members/{member}/profile", tag = "profiles", operation_id = "put_profile",
+    params(MemberPath),
+    request_body(content = ProfileBody, example = json!({"name": "Ann", "avatar_url": "https://img.example.com/ann.png", "attributes": {"country": "NZ"}})),
+    responses(
+        (status = 200, description = "The profile as it is now", body = MemberProfile),
+        (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "`validation-failed`", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub async fn put(
+    State(app): State<Arc<App>>,
+    Path(MemberPath { member }): Path<MemberPath>,
+    caller: Caller,
+    Json(body, _): Json<ProfileBody>,
+) -> Result<JsonResponse<MemberProfile>, Problem> {
+    let member = member_id(&member)?;
+    let draft = draft(&caller, &member, body)?;
+    let (rules, writer) = (&app.profile_rules, identity(&app, &caller));
+    let incoming = [Incoming { member, draft }];
+    let mut written = app.service.write_profiles(&incoming, rules, &writer).await;
+    let found = written.pop().unwrap_or_else(|| Err(Error::busy()))?;
+    Ok(JsonResponse(found.into()))
+}
+
+/// Give many members profiles.
+///
+/// A request has 1 to 1,000 profiles. The service writes or rejects each by itself. It refuses the request as a whole only if
+/// that isn't JSON of this form, or if Redis does not answer; then send it again.
+#[utoipa::path(
+    post, path = "/v1/profiles", tag = "profiles", operation_id = "post_profiles",
+    request_body(content = ProfilesSchema, example = json!({"profiles": [
+        {"member": "999", "name": "Ann", "avatar_url": "https://img.example.com/ann.png", "attributes": {"country": "NZ"}},
+        {"member": "alice", "name": "Alice"}]})),
+    responses(
+        (status = 200, description = "What became of each profile", body = ProfileResults),
+        (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "`validation-failed`", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub async fn post_many(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    body: JsonBytes,
+) -> Result<Written, Problem> {
+    let ProfilesBody { profiles } = body.parse()?;
+    if profiles.is_empty() || profiles.len() > PROFILES_MAX {
+        let detail = format!(
+            "a request has 1 to {PROFILES_MAX} profiles, not {}",
+            profiles.len()
+        );
+        return Err(Problem::invalid(vec![FieldError::new("/profiles", detail)]));
+    }
+    let taken = app.memory.for_profiles(profiles.len()).await?;
+    let mut sound = Vec::with_capacity(profiles.len());
+    let checked: Vec<Result<(), Problem>> = profiles
+        .iter()
+        .map(|raw| {
+            sound.push(incoming(&caller, raw)?);
+            Ok(())
+        })
+        .collect();
+    let (rules, writer) = (&app.profile_rules, identity(&app, &caller));
+    let written = app.service.write_profiles(&sound, rules, &writer).await;
+    let mut written = written.into_iter();
+    let mut results = Vec::with_capacity(profiles.len());
+    for (raw, checked) in profiles.into_iter().zip(checked) {
+        let result = checked.and_then(|()| {
+            let written = written.next().unwrap_or_else(|| Err(Error::busy()));
+            written.map_err(Problem::from)
+        });
+        results.push(match result {
+            Ok(found) => ProfileResult::Stored(StoredProfile {
+                status: StoredStatus::Stored,
+                profile: found.into(),
+            }),
+            // The store is missing: nothing more is known of any of them.
+            Err(problem) if problem.kind.status == StatusCode::SERVICE_UNAVAILABLE => {
+                return Err(problem);
+            }
+            Err(problem) => ProfileResult::Rejected(Box::new(rejected(raw, &problem))),
+        });
+    }
+    taken.write(&ProfileResults { results })
+}
+
+/// One of many profiles.
+fn incoming(caller: &Caller, raw: &RawValue) -> Result<Incoming, Problem> {
+    let MemberProfileBody {
+        member,
+        name,
+        avatar_url,
+        attributes,
+    } = parse_json(raw.get().as_bytes())?;
+    let member = MemberId::parse(&member)
+        .map_err(|error| Problem::invalid(vec![FieldError::new("/member", error)]))?;
+    let body = ProfileBody {
+        name,
+        avatar_url,
+        attributes,
+    };
+    let draft = draft(caller, &member, body)?;
+    Ok(Incoming { member, draft })
+}
+
+fn rejected(raw: &RawValue, problem: &Problem) -> RejectedProfile {
+    #[derive(Deserialize)]
+    struct Named<'a> {
+        #[serde(borrow)]
+        member: Cow<'a, str>,
+    }
+    // What can be read of it tells the client which one it was.
+    let named: Option<Named<'_>> = serde_json::from_str(raw.get()).ok();
+    RejectedProfile {
+        status: RejectedStatus::Rejected,
+        member: named.map(|named| named.member.into_owned()),
+        problem: problem.item(),
+    }
+}
+
+/// Read the profile of a member.
+///
+/// It has the name also where that is blocked, and what was said of it.
+#[utoipa::path(
+    get, path = "/v1/members/{member}/profile", tag = "boards", operation_id = "get_profile",
+    params(MemberPath),
+    responses(
+        (status = 200, description = "The profile", body = MemberProfile),
+        (status = 404, description = "`profile-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub async fn get(
+    State(app): State<Arc<App>>,
+    Path(MemberPath { member }): Path<MemberPath>,
+    caller: Caller,
+) -> Result<JsonResponse<MemberProfile>, Problem> {
+    let member = member_id(&member)?;
+    if let Some((player, _)) = caller.player() {
+        player.require_own(&member)?;
+    }
+    let found = app.service.profile(&member).await?;
+    Ok(JsonResponse(found.into()))
+}
+
+/// Delete the profile of a member.
+#[utoipa::path(
+    delete, path = "/v1/members/{member}/profile", tag = "boards", operation_id = "delete_profile",
+    params(MemberPath),
+    responses(
+        (status = 204, description = "The service has deleted the profile, and what was said of the name"),
+        (status = 404, description = "`profile-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub async fn delete(
+    State(app): State<Arc<App>>,
+    Path(MemberPath { member }): Path<MemberPath>,
+) -> Result<StatusCode, Problem> {
+    app.service.delete_profile(&member_id(&member)?).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Say whether the name of a member may be shown.
+///
+/// The review holds for the name that was judged. If the member is called something else by now, nothing happens (412). Who
+/// has written a name can't approve it (403).
+#[utoipa::path(
+    put, path = "/v1/members/{member}/name-review", tag = "names", operation_id = "put_name_review",
+    params(MemberPath),
+    request_body(content = ReviewBody, example = json!({"name": "Ann", "status": "approved", "reason": "a real name"})),
+    responses(
+        (status = 200, description = "The profile as it is now", body = MemberProfile),
+        (status = 404, description = "`profile-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 412, description = "`name-changed`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "`validation-failed`", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub async fn put_review(
+    State(app): State<Arc<App>>,
+    Path(MemberPath { member }): Path<MemberPath>,
+    caller: Caller,
+    Json(body, _): Json<ReviewBody>,
+) -> Result<JsonResponse<MemberProfile>, Problem> {
+    let member = member_id(&member)?;
+    let (reviewer, by) = (identity(&app, &caller), caller.name());
+    let (verdict, by) = (body.verdict()?, (&*reviewer, &*by));
+    let found = app.service.review_name(&member, &verdict, by).await?;
+    Ok(JsonResponse(found.into()))
+}
+
+impl ReviewBody {
+    fn verdict(self) -> Result<Verdict, Problem> {
+        let name = Name::parse(&self.name)
+            .map_err(|error| Problem::invalid(vec![FieldError::new("/name", error)]))?;
+        let is_sound = |reason: &String| {
+            let is_short = reason.chars().count() <= REASON_CHARS_MAX;
+            is_short && !reason.chars().any(char::is_control)
+        };
+        if !self.reason.iter().all(is_sound) {
+            let detail = format!(
+                "a reason has up to {REASON_CHARS_MAX} characters, and no control characters"
+            );
+            return Err(Problem::invalid(vec![FieldError::new("/reason", detail)]));
+        }
+        Ok(Verdict {
+            name,
+            avatar_url: self.avatar_url,
+            status: match self.status {
+                Judgement::Approved => ReviewStatus::Approved,
+                Judgement::Blocked => ReviewStatus::Blocked,
+            },
+            reason: self.reason.filter(|reason| !reason.is_empty()),
+        })
+    }
+}
+
+/// List names by what was said of them.
+///
+/// `status=pending`, which is the default, is what moderators have to look at.
+#[utoipa::path(
+    get, path = "/v1/name-reviews", tag = "names", operation_id = "list_name_reviews",
+    params(ReviewParams),
+    responses((status = 200, description = "The profiles in the order of their members", body = NameReviews))
+)]
+pub async fn list_reviews(
+    State(app): State<Arc<App>>,
+    Query(params): Query<ReviewParams>,
+) -> Result<JsonResponse<NameReviews>, Problem> {
+    let count = list_limit(params.limit)?;
+    let after = params.after.as_deref().map(member_id).transpose()?;
+    let status = params.status.unwrap_or(ReviewStatus::Pending);
+    let listed = app.service.name_reviews(status, after.as_ref(), count);
+    let listed = listed.await?;
+    let reviews = listed.profiles.into_iter();
+    Ok(JsonResponse(NameReviews {
+        reviews: reviews.map(MemberProfile::from).collect(),
+        next: listed.next.map(|member| member.to_string()),
+    }))
+}

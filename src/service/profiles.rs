@@ -1,0 +1,256 @@
+//! Profiles of members, and the reviews of their names.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::{Error, Service};
+use crate::domain::ids::MemberId;
+use crate::domain::profile::{Draft, Record, ReviewStatus, Rules, Verdict};
+use crate::domain::time::Timestamp;
+use crate::engine::ATTEMPTS_MAX;
+use crate::store::profiles::{ProfileChange, ProfileWritten, Profiles, StoredProfile};
+use crate::throttle;
+
+/// The most profiles of one request.
+pub const PROFILES_MAX: usize = 1_000;
+/// After how many names other requests get a turn: looking for patterns takes time.
+const NAMES_AT_ONCE: usize = 32;
+
+/// A profile that is to be written.
+#[derive(Clone, Debug)]
+pub struct Incoming {
+    /// Whose.
+    pub member: MemberId,
+    /// What it is to be.
+    pub draft: Draft,
+}
+
+/// The profile of a member.
+#[derive(Clone, Debug)]
+pub struct FoundProfile {
+    /// Whose.
+    pub member: MemberId,
+    /// What is stored of it.
+    pub record: Arc<Record>,
+}
+
+/// A part of the list of names by their reviews.
+#[derive(Clone, Debug, Default)]
+pub struct ListedReviews {
+    /// The profiles, in the order of the members.
+    pub profiles: Vec<FoundProfile>,
+    /// Behind which member the next part begins; `None`: this was the last.
+    pub next: Option<MemberId>,
+}
+
+/// What is known of profiles while they are written: what is stored, and what that says.
+type Known = Option<(StoredProfile, Arc<Record>)>;
+
+impl Service {
+    /// The profiles of these members, with one round trip to Redis. One that can't be read is left out; the log tells.
+    pub async fn profiles(
+        &self,
+        members: impl IntoIterator<Item = Arc<str>>,
+    ) -> Result<Profiles, Error> {
+        let mut members: Vec<Arc<str>> = members.into_iter().collect();
+        members.sort_unstable();
+        members.dedup();
+        let stored = self.engine.store.load_profiles(&members).await?;
+        let found = members.into_iter().zip(stored);
+        let found = found.filter_map(|(member, stored)| match stored?.read() {
+            Ok(record) => Some((member, Arc::new(record))),
+            Err(error) => {
+                throttle::say(&format!("profile: {error}"), |more| {
+                    tracing::error!(%error, more, "a profile can't be read");
+                });
+                None
+            }
+        });
+        Ok(Profiles(Some(Arc::new(found.collect()))))
+    }
+
+    /// The profile of a member.
+    pub async fn profile(&self, member: &MemberId) -> Result<FoundProfile, Error> {
+        let (_, record) = self.stored_profile(member).await?;
+        let member = member.clone();
+        Ok(FoundProfile { member, record })
+    }
+
+    async fn stored_profile(
+        &self,
+        member: &MemberId,
+    ) -> Result<(StoredProfile, Arc<Record>), Error> {
+        let members = [member.as_str()];
+        let stored = self.engine.store.load_profiles(&members).await?.pop();
+        let stored = stored.flatten();
+        let stored = stored.ok_or_else(|| Error::ProfileNotFound(member.clone()))?;
+        let record = Arc::new(stored.read()?);
+        Ok((stored, record))
+    }
+
+    /// Writes profiles, each by itself; `writer` is who does. Returns what each is then, in their order.
+    pub async fn write_profiles(
+        &self,
+        incoming: &[Incoming],
+        rules: &Rules,
+        writer: &str,
+    ) -> Vec<Result<FoundProfile, Error>> {
+        let busy = || Err(Error::busy());
+        let mut results: Vec<_> = incoming.iter().map(|_| busy()).collect();
+        let mut open: Vec<usize> = (0..incoming.len()).collect();
+        for _ in 0..ATTEMPTS_MAX {
+            if open.is_empty() {
+                break;
+            }
+            let members = open.iter().map(|index| incoming[*index].member.as_str());
+            let members: Vec<&str> = members.collect();
+            let stored = match self.engine.store.load_profiles(&members).await {
+                Ok(stored) => stored,
+                Err(error) => {
+                    for index in open {
+                        results[index] = Err(error.clone().into());
+                    }
+                    return results;
+                }
+            };
+            let mut planned = Planned::default();
+            for (place, (index, stored)) in open.iter().zip(stored).enumerate() {
+                if place % NAMES_AT_ONCE == NAMES_AT_ONCE - 1 {
+                    tokio::task::yield_now().await;
+                }
+                let by = (writer, self.engine.clock.now());
+                let plan = planned.plan(&incoming[*index], *index, stored, (rules, by));
+                if let Err(error) = plan {
+                    results[*index] = Err(error);
+                }
+            }
+            open.clear();
+            let written = self.engine.store.write_profiles(&planned.changes).await;
+            for (found, written) in planned.found.into_iter().zip(written) {
+                let (index, found) = found;
+                match written {
+                    Ok(ProfileWritten::Changed) => open.push(index),
+                    Ok(ProfileWritten::Done | ProfileWritten::None) => results[index] = Ok(found),
+                    Err(error) => results[index] = Err(error.into()),
+                }
+            }
+        }
+        results
+    }
+
+    /// Deletes a profile.
+    pub async fn delete_profile(&self, member: &MemberId) -> Result<(), Error> {
+        if self.engine.store.delete_profile(member).await? {
+            return Ok(());
+        }
+        Err(Error::ProfileNotFound(member.clone()))
+    }
+
+    /// Says of the name of a member whether it may be shown. `reviewer` is who says so, and `by` how others call him; who
+    /// has written a name can't approve it.
+    pub async fn review_name(
+        &self,
+        member: &MemberId,
+        verdict: &Verdict,
+        (reviewer, by): (&str, &str),
+    ) -> Result<FoundProfile, Error> {
+        for _ in 0..ATTEMPTS_MAX {
+            let (seen, before) = self.stored_profile(member).await?;
+            if !before.is_judged_by(verdict) {
+                return Err(Error::NameChanged(before.profile.name.clone()));
+            }
+            let is_own = !reviewer.is_empty() && before.writer == reviewer;
+            if is_own && verdict.status == ReviewStatus::Approved {
+                return Err(Error::OwnName);
+            }
+            let record = before.reviewed(verdict, by, self.engine.clock.now());
+            let change = ProfileChange {
+                member: member.clone(),
+                seen: Some(seen),
+                new: StoredProfile::of(&record)?,
+                status: record.review.status,
+            };
+            let written = self.engine.store.write_profiles(&[change]).await.pop();
+            if written.unwrap_or(Ok(ProfileWritten::Changed))? == ProfileWritten::Done {
+                let (member, record) = (member.clone(), Arc::new(record));
+                return Ok(FoundProfile { member, record });
+            }
+        }
+        Err(Error::busy())
+    }
+
+    /// Up to `count` profiles of whose names this was said, in the order of their members, behind `after`.
+    pub async fn name_reviews(
+        &self,
+        status: ReviewStatus,
+        after: Option<&MemberId>,
+        count: usize,
+    ) -> Result<ListedReviews, Error> {
+        let store = &self.engine.store;
+        // One more than wanted tells whether there is a next part.
+        let mut members = store.reviewed_members(status, after, count + 1).await?;
+        let is_more = members.len() > count;
+        members.truncate(count);
+        let next = members.last().filter(|_| is_more).cloned();
+        let ids = members.iter().map(|member| Arc::from(member.as_str()));
+        let profiles = self.profiles(ids).await?;
+        let found = members.into_iter().filter_map(|member| {
+            let record = Arc::clone(profiles.of(member.as_str())?);
+            // It may have been reviewed meanwhile.
+            (record.review.status == status).then_some(FoundProfile { member, record })
+        });
+        let profiles = found.collect();
+        Ok(ListedReviews { profiles, next })
+    }
+}
+
+/// The changes of one call, and what the profiles are after them.
+#[derive(Default)]
+struct Planned {
+    latest: HashMap<MemberId, (StoredProfile, Arc<Record>)>,
+    changes: Vec<ProfileChange>,
+    found: Vec<(usize, FoundProfile)>,
+}
+
+impl Planned {
+    /// Adds what is to be written for one profile. What comes twice in a call is changed twice.
+    fn plan(
+        &mut self,
+        Incoming { member, draft }: &Incoming,
+        index: usize,
+        stored: Option<StoredProfile>,
+        (rules, by): (&Rules, (&str, Timestamp)),
+    ) -> Result<(), Error> {
+        let before: Known = match (self.latest.remove(member), stored) {
+            (Some(latest), _) => Some(latest),
+            (None, Some(stored)) => {
+                let record = Arc::new(stored.read()?);
+                Some((stored, record))
+            }
+            (None, None) => None,
+        };
+        let record = before.as_ref().map(|(_, record)| &**record);
+        let attributes = record.map(|record| &*record.profile.attributes);
+        let profile = match rules.profile(draft, attributes) {
+            Ok(profile) => profile,
+            Err(errors) => {
+                self.latest
+                    .extend(before.map(|known| (member.clone(), known)));
+                return Err(Error::Invalid(errors));
+            }
+        };
+        let record = Arc::new(Record::written(profile, record, rules, by));
+        let new = StoredProfile::of(&record)?;
+        self.changes.push(ProfileChange {
+            member: member.clone(),
+            seen: before.map(|(stored, _)| stored),
+            new: new.clone(),
+            status: record.review.status,
+        });
+        self.latest
+            .insert(member.clone(), (new, Arc::clone(&record)));
+        let member = member.clone();
+        self.found.push((index, FoundProfile { member, record }));
+        Ok(())
+    }
+}
