@@ -32,6 +32,15 @@ pub enum Error {
     /// There are as many API keys as there may be.
     #[error("there are {API_KEYS_MAX} API keys already; delete one")]
     TooManyKeys,
+    /// The member has no profile.
+    #[error("{0} has no profile")]
+    ProfileNotFound(MemberId),
+    /// The name is not the one that was judged, or the picture is another one.
+    #[error("the member is called {:?} by now, or has another picture", .0.as_str())]
+    NameChanged(Name),
+    /// Who has written a name can't approve it.
+    #[error("who has written a name can't approve it; this needs another key")]
+    OwnName,
     /// The member is not hidden.
     #[error("{member:?} is not hidden on board {board}")]
     NotHidden {
@@ -49,15 +58,6 @@ pub enum Error {
     /// There is no such job.
     #[error("there is no job {0}; a job is kept for seven days after its end")]
     JobNotFound(String),
-    /// The member has no profile.
-    #[error("{0} has no profile")]
-    ProfileNotFound(MemberId),
-    /// The name is not the one that was judged, or the picture is another one.
-    #[error("the member is called {:?} by now, or has another picture", .0.as_str())]
-    NameChanged(Name),
-    /// Who has written a name can't approve it.
-    #[error("who has written a name can't approve it; this needs another key")]
-    OwnName,
     /// The member isn't listed in the standing.
     #[error(
         "{member:?} is not in the standing {} of board {board}",

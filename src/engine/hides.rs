@@ -139,9 +139,10 @@ impl Engine {
                 of_shard[live.board.shard_of(member)].push(member.clone());
             }
             let asked = live.shards.iter().zip(&of_shard);
-            let asked = asked.filter(|(_, members)| !members.is_empty());
-            let asked =
-                asked.map(|(shard, members)| self.store.hidden_among(&shard.shard, members));
+            let asked = asked.flat_map(|(shard, members)| {
+                let calls = members.chunks(HIDES_READ_MAX);
+                calls.map(|members| self.store.hidden_among(&shard.shard, members))
+            });
             let mut found = Vec::new();
             let mut is_stale = false;
             for part in join_all(asked).await {

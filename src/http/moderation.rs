@@ -58,8 +58,8 @@ pub struct HiddenMember {
     /// Why it is hidden.
     #[schema(example = "cheating")]
     pub reason: String,
-    /// Who has hidden it: the name of an API key, `configuration` for a key of the configuration, `anonymous` where there
-    /// are no keys.
+    /// Who has hidden it: the name of an API key, `configuration:` and the role of a key of the configuration, `anonymous`
+    /// where there are no keys.
     #[schema(example = "moderators")]
     pub by: String,
     /// Since when.
@@ -275,7 +275,7 @@ fn hide(
     match reason {
         Ok(reason) if errors.is_empty() => Ok(Hide {
             reason,
-            by: caller.name().to_owned(),
+            by: caller.name(),
             since: now,
             until,
         }),

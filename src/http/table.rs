@@ -52,7 +52,7 @@ fn rows() -> Vec<Row> {
         row(A::all(S::Write).for_players(), routes!(profiles::get)),
         row(A::all(S::Write), routes!(profiles::delete)),
         row(A::all(S::Write), routes!(profiles::post_many)),
-        row(A::all(S::Moderate), routes!(profiles::put_review)),
+        row(A::all(S::Moderate).audited(), routes!(profiles::put_review)),
         row(A::all(S::Moderate), routes!(profiles::list_reviews)),
         row(A::all(S::Configure), routes!(boards::list)),
         row(A::board(S::Configure), routes!(boards::get)),

@@ -123,6 +123,7 @@ impl Service {
         for _ in 0..ATTEMPTS_MAX {
             let drops = self.engine.boards.drops();
             let change = self.propose(id, draft, terms).await?;
+            let is_new = change.stored.is_none();
             let before = change.seen().cloned();
             if let Some(board) = change.unchanged() {
                 // It may have been stored by a request that failed after that: what follows is done again.

@@ -45,6 +45,8 @@
 //! | `st:{boards}:api-keys` | hash | API keys by name, JSON (`scripts/api_key.lua`) |
 //! | `st:{boards}:api-key-uses` | hash | when each was last used, in milliseconds since the epoch |
 //! | `st:{boards}:api-key-names`, … | | what `live`, `changes`, `sequence` and `epoch` are for boards |
+//! | `st:{boards}:audit`, `st:{boards}:audit-outcomes`, `st:{boards}:audit-size` | stream, hash, integer | the lines of the audit log, their outcomes by their ids, their bytes (`scripts/lib/audit.lua`) |
+//! | `st:{boards}:audit-pseudonyms`, `st:{boards}:audit-members`, `st:{boards}:audit-seen` | hashes, sorted set | the pseudonyms of members in it, the members by pseudonyms, when each was last named (`scripts/audit_members.lua`) |
 //! | `st:{boards}:tasks` | hash | tasks for all boards by their numbers, JSON (`scripts/begin_task.lua`) |
 //! | `st:{boards}:open-tasks`, `st:{boards}:ended-tasks` | sorted set | the numbers of those that are not at their end, by themselves; of the others, by the instant at which they ended |
 //! | `st:{boards}:task-number` | integer | the number of the last task |
@@ -52,8 +54,6 @@
 //! | `st:{boards}:order-members`, `st:{boards}:orders-end` | sorted set | the members with a standing order, all under score 0; those whose order ends by itself, by that instant |
 //! | `st:{boards}:hides-end` | sorted set | `end board` by the instant at which hides of that board end |
 //! | `st:{boards}:stalenesses` | hash | instances that read from replicas: how far behind these may be, in milliseconds, and until when that counts (`scripts/staleness.lua`) |
-//! | `st:{boards}:audit`, `st:{boards}:audit-outcomes`, `st:{boards}:audit-size` | stream, hash, integer | the lines of the audit log, their outcomes by their ids, their bytes (`scripts/lib/audit.lua`) |
-//! | `st:{boards}:audit-pseudonyms`, `st:{boards}:audit-members`, `st:{boards}:audit-seen` | hashes, sorted set | the pseudonyms of members in it, the members by pseudonyms, when each was last named (`scripts/audit_members.lua`) |
 //! | `st:{boards}:unneeded` | set | `generation board sharding` of data that is to be unlinked once nothing needs it |
 //!
 //! Profiles lie under the tags `{profiles:00}` to `{profiles:15}`, by a hash of the member. No board has such a tag.
@@ -109,6 +109,18 @@ pub const ERASURE_KEY: &str = "st:{boards}:erasure-key";
 pub const API_KEYS: &str = "st:{boards}:api-keys";
 /// When the API keys were last used.
 pub const API_KEY_USES: &str = "st:{boards}:api-key-uses";
+/// The audit log: its lines, their outcomes, and how many bytes they take.
+pub const AUDIT_LINES: [&str; 3] = [
+    "st:{boards}:audit",
+    "st:{boards}:audit-outcomes",
+    "st:{boards}:audit-size",
+];
+/// Whom the audit log names: pseudonyms by members, members by pseudonyms, and when each was last named.
+pub const AUDIT_NAMES: [&str; 3] = [
+    "st:{boards}:audit-pseudonyms",
+    "st:{boards}:audit-members",
+    "st:{boards}:audit-seen",
+];
 /// The tasks for all boards.
 pub const TASKS: &str = "st:{boards}:tasks";
 /// The numbers of tasks that are not at their end.
@@ -127,18 +139,6 @@ pub const ORDERS_END: &str = "st:{boards}:orders-end";
 pub const HIDES_END: &str = "st:{boards}:hides-end";
 /// How far behind the replicas may be that instances read from.
 pub const STALENESSES: &str = "st:{boards}:stalenesses";
-/// The audit log: its lines, their outcomes, and how many bytes they take.
-pub const AUDIT_LINES: [&str; 3] = [
-    "st:{boards}:audit",
-    "st:{boards}:audit-outcomes",
-    "st:{boards}:audit-size",
-];
-/// Whom the audit log names: pseudonyms by members, members by pseudonyms, and when each was last named.
-pub const AUDIT_NAMES: [&str; 3] = [
-    "st:{boards}:audit-pseudonyms",
-    "st:{boards}:audit-members",
-    "st:{boards}:audit-seen",
-];
 /// The keys by which a kind of thing is announced (`scripts/lib/announce.lua`): the ids of all, the changes, the sequence,
 /// and the epoch.
 pub type Channel = [&'static str; 4];

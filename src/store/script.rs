@@ -136,16 +136,6 @@ scripts! {
     API_KEY = "api_key", "#!lua flags=allow-oom", ["announce"];
     /// Notes when API keys were last used.
     API_KEY_USES = "api_key_uses", "#!lua", [];
-    /// Notes when hides of a board end.
-    NOTE_END = "note_end", "#!lua", [];
-    /// Begins a task for all boards.
-    BEGIN_TASK = "begin_task", "#!lua", [];
-    /// Notes how far a task for all boards has come.
-    NOTE_TASK = "note_task", "#!lua flags=allow-oom", [];
-    /// Ends standing orders whose time has come.
-    END_ORDERS = "end_orders", "#!lua flags=allow-oom", [];
-    /// Tells how far behind replicas may be.
-    STALENESS = "staleness", "#!lua flags=allow-oom", [];
     /// Writes a half of a line into the audit log.
     AUDIT_WRITE = "audit_write", "#!lua", ["audit"];
     /// The same while Redis has no memory left, so that what frees memory leaves a trace.
@@ -162,6 +152,16 @@ scripts! {
     PROFILES = "profiles", "#!lua", ["slot"];
     /// Deletes profiles.
     DELETE_PROFILES = "profiles", "#!lua flags=allow-oom", ["slot"];
+    /// Notes when hides of a board end.
+    NOTE_END = "note_end", "#!lua", [];
+    /// Begins a task for all boards.
+    BEGIN_TASK = "begin_task", "#!lua", [];
+    /// Notes how far a task for all boards has come.
+    NOTE_TASK = "note_task", "#!lua flags=allow-oom", [];
+    /// Ends standing orders whose time has come.
+    END_ORDERS = "end_orders", "#!lua flags=allow-oom", [];
+    /// Tells how far behind replicas may be.
+    STALENESS = "staleness", "#!lua flags=allow-oom", [];
     /// Reads what has changed.
     NEWS = "news", "#!lua flags=no-writes", [];
     /// Marks data that is to be unlinked.

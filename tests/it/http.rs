@@ -13,6 +13,7 @@ mod erasures;
 mod errors;
 mod events;
 mod expiry;
+mod hiding;
 mod history;
 mod moderation;
 mod players;

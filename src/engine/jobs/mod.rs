@@ -88,16 +88,16 @@ pub enum JobKind {
     Sweep,
     /// Settling reservations that are left behind.
     Reservations,
-    /// Removing what erased members have left.
-    Erasures,
-    /// Ending hides whose end has come.
-    Hides,
-    /// Doing on all boards what somebody has ordered.
-    Tasks,
     /// Dropping old lines of the audit log.
     Audit,
     /// Finding more members for lists that are kept short and have many hidden members.
     HiddenLists,
+    /// Ending hides whose end has come.
+    Hides,
+    /// Doing on all boards what somebody has ordered.
+    Tasks,
+    /// Removing what erased members have left.
+    Erasures,
 }
 
 impl JobKind {
@@ -118,11 +118,11 @@ impl JobKind {
         Self::Announcement,
         Self::Sweep,
         Self::Reservations,
-        Self::Erasures,
-        Self::Hides,
-        Self::Tasks,
         Self::Audit,
         Self::HiddenLists,
+        Self::Hides,
+        Self::Tasks,
+        Self::Erasures,
     ];
 
     /// Its name.
@@ -140,11 +140,11 @@ impl JobKind {
             Self::Announcement => "announcement",
             Self::Sweep => "sweep",
             Self::Reservations => "reservations",
-            Self::Erasures => "erasures",
-            Self::Hides => "hides",
-            Self::Tasks => "tasks",
             Self::Audit => "audit",
             Self::HiddenLists => "hidden-lists",
+            Self::Hides => "hides",
+            Self::Tasks => "tasks",
+            Self::Erasures => "erasures",
         }
     }
 }

@@ -16,11 +16,11 @@ use crate::harness::{Client, World, break_off};
 const NOW: &str = "2026-11-21T12:00:00Z";
 const KEYS: &str = "read:a-reader,admin:an-admin";
 
-fn hidden_path(board: &str, member: &str) -> String {
+pub fn hidden_path(board: &str, member: &str) -> String {
     format!("/v1/boards/{board}/hidden/{member}")
 }
 
-fn cheating() -> Value {
+pub fn cheating() -> Value {
     json!({"reason": "cheating"})
 }
 
@@ -254,7 +254,7 @@ async fn a_list_of_boards_has_a_result_each_and_all_boards_need_a_key_for_all() 
     admin.post("/v1/moderation", body).await.expect(202);
     // Who has hidden a member: the name of a key, never the key.
     let put = admin.put(&hidden_path("other", "bob"), cheating()).await;
-    assert_eq!(put.expect(200)["by"], "configuration");
+    assert_eq!(put.expect(200)["by"], "configuration:admin");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -439,9 +439,9 @@ async fn a_board_that_is_half_created_is_closed_until_its_orders_were_carried_ou
                 .unwrap();
             if is_there {
                 assert_eq!(hidden_on(&world.instances[1].client, board).await, ["ann"]);
-                let page_path = format!("{path}/standings/day");
-                let page = world.instances[1].client.get(&page_path);
-                assert_eq!(page.await.expect(200)["total"], 0);
+                let page = format!("{path}/standings/day");
+                let page = world.instances[1].client.get(&page).await;
+                assert_eq!(page.expect(200)["total"], 0);
                 client.delete(&path).await.expect(204);
             }
             if sent.is_some() && board == "many" {
