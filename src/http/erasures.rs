@@ -16,10 +16,10 @@ use super::problem::{Problem, ProblemBody};
 /// standings in the background. An event of the member counts only if it lies after the erasure, and then the member begins
 /// from nothing. A hide of the member stays. Nobody need be there to be erased: the answer is the same.
 #[utoipa::path(
-    delete, path = "/v1/boards/{board}/members/{member}", tag = "boards", operation_id = "delete_member",
+    delete, path = "/v1/boards/{board}/members/{member}", tag = "moderation", operation_id = "delete_member",
     params(
         ("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
-        ("member" = String, Path, description = "The member's id", example = "bob", min_length = 1, max_length = 128),
+        ("member" = String, Path, description = "The member's id", example = "eve", min_length = 1, max_length = 128),
     ),
     responses(
         (status = 204, description = "The service has erased the member"),
@@ -40,8 +40,8 @@ pub async fn delete(
 /// From the answer on nothing of the member is shown on any board, as if each had erased it by itself. The job removes what the
 /// member has left; its `failed` names boards on which that is not possible. Boards that are created later are not concerned.
 #[utoipa::path(
-    delete, path = "/v1/members/{member}", tag = "boards", operation_id = "delete_member_everywhere",
-    params(("member" = String, Path, description = "The member's id", example = "bob", min_length = 1, max_length = 128)),
+    delete, path = "/v1/members/{member}", tag = "moderation", operation_id = "delete_member_everywhere",
+    params(("member" = String, Path, description = "The member's id", example = "eve", min_length = 1, max_length = 128)),
     responses(
         (status = 202, description = "The service has erased the member, and removes what it has left", body = JobBody, headers(
             ("Location" = String, description = "The address of the job"))),

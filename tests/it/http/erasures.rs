@@ -482,3 +482,65 @@ async fn a_board_that_can_not_be_read_keeps_no_other_from_erasing() {
     assert_eq!(job["status"], "done");
     assert_eq!(job["failed"][0]["board"], "damaged");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_erased_amid_a_move_is_erased_where_the_board_moves_to() {
+    for waits in [3, 10, 25, 60, 120, 250] {
+        let world =
+            world(json!({"windows": ["day", "last-2-days"], "shards": 2, "uniques": "member"}))
+                .await;
+        let [one, other] = [0, 1].map(|index| &world.instances[index]);
+        let member = |number: usize| format!("member-{number}");
+        for number in 0..40 {
+            send(&one.client, &member(number), 5, json!({"voter": "v"})).await;
+        }
+        page(&one.client, "last-2-days").await;
+        one.client.spread("b", 3).await;
+        break_off(one.service.engine.run(&Moves), waits).await;
+        world.set_time(LATER);
+        for number in 0..30 {
+            match number % 3 {
+                0 => erase(&other.client, &member(number)).await,
+                steps => erase_half_way(&other.service.engine, &member(number), steps).await,
+            }
+        }
+        // Every fifth of them begins anew, the hidden ones out of sight.
+        other
+            .client
+            .put(
+                "/v1/boards/b/hidden/member-5",
+                json!({"reason": "cheating"}),
+            )
+            .await
+            .expect(200);
+        for number in (0..30).step_by(5) {
+            send(&other.client, &member(number), 2, json!({"voter": "w"})).await;
+        }
+        let lease = [b"HSET".as_slice(), b"st:{b}", b"move:until", b"0"];
+        eventually("the lease has run out", async || {
+            matches!(world.redis.run(&lease).await, Reply::Integer(_))
+        })
+        .await;
+        let id = BoardId::parse("b").unwrap();
+        eventually("the board has moved", async || {
+            other.service.engine.run(&Moves).await.unwrap();
+            let progress = other.service.reshard_progress(&id).await.unwrap();
+            progress.moving_to.is_none()
+        })
+        .await;
+        for window in ["day", "last-2-days", "last-2-days?key=2026-11-22"] {
+            let page = page(&one.client, window).await;
+            assert_eq!(page[0], 15, "{waits} {window}");
+            let scores = page[1].as_array().unwrap().iter();
+            let anew = scores.filter(|entry| entry[2] == 2).count();
+            assert_eq!(anew, 5, "{waits} {window}: {page}");
+        }
+        other.service.engine.run(&Erasures).await.unwrap();
+        let stats = one.client.get("/v1/boards/b/standings/day/stats").await;
+        assert_eq!(stats.expect(200)["score_sum"], 60, "{waits}");
+        assert_eq!(page(&one.client, "day").await[0], 15, "{waits}");
+        let traces = traces_of(&world, "member-28").await;
+        let traces: Vec<_> = traces.iter().filter(|name| *name != "changes").collect();
+        assert_eq!(traces, [""; 0], "{waits}");
+    }
+}
