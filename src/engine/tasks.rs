@@ -131,6 +131,7 @@ impl Engine {
         Ok(match action {
             Action::Hide(member, _) => self.store.task_of_order(member).await? != Some(number),
             Action::Unhide(member) => self.store.task_of_order(member).await?.is_some(),
+            Action::Forget(..) => false,
         })
     }
 
@@ -167,6 +168,7 @@ impl Engine {
         match action {
             Action::Hide(member, hide) => self.hide(board, member, hide).await.map(drop),
             Action::Unhide(member) => self.unhide(board, member, None).await.map(drop),
+            Action::Forget(member, number) => self.end_erasure(board, member, *number).await,
         }
     }
 }
