@@ -29,6 +29,8 @@ use crate::timeouts::TimeoutFactor;
 
 /// What the names of all settings begin with.
 const PREFIX: &str = "STANDINGS_";
+/// The greatest `STANDINGS_MAX_STALENESS_MS`: whoever hides a member waits as long, and a request may not take for ever.
+const MAX_STALENESS_MS_MAX: i64 = 10_000;
 /// How similar two names are at least, from 0 to 1, if one is suggested for the other.
 const ALIKE_MIN: f64 = 0.7;
 
@@ -91,8 +93,9 @@ pub struct ServeArgs {
     #[arg(long, env = "STANDINGS_MIN_REPLICAS", default_value_t = 0)]
     pub min_replicas: u8,
     /// Lets replicas that are at most so many milliseconds behind answer reads. Such an answer has the header
-    /// `Max-Staleness-Ms`. With 0 only primaries answer. Not with the private server, which has no replicas.
-    #[arg(long, env = "STANDINGS_MAX_STALENESS_MS", default_value_t = 0)]
+    /// `Max-Staleness-Ms`. With 0 only primaries answer. Whoever hides a member waits as long. Up to 10000. Not with the
+    /// private server, which has no replicas.
+    #[arg(long, env = "STANDINGS_MAX_STALENESS_MS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=MAX_STALENESS_MS_MAX))]
     pub max_staleness_ms: u32,
     /// How many seconds a service that is told to stop still takes connections, while /readyz answers 503, so that a
     /// load balancer sends requests elsewhere. Not with the private server, which only one service uses.

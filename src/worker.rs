@@ -9,6 +9,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Clock, Look};
 use crate::engine::announcements::Announcements;
+use crate::engine::ended_hides::EndedHides;
+use crate::engine::erasures::Erasures;
 use crate::engine::hidden::HiddenLists;
 use crate::engine::jobs::JobKind;
 use crate::engine::left_behind::LeftBehind;
@@ -16,6 +18,7 @@ use crate::engine::moves::Moves;
 use crate::engine::purge::Purge;
 use crate::engine::rollover::Rollover;
 use crate::engine::sweep::Sweep;
+use crate::engine::tasks::Tasks;
 use crate::engine::{Engine, Error};
 use crate::service::Service;
 use crate::throttle;
@@ -34,7 +37,11 @@ fn interval(kind: JobKind) -> Duration {
         | JobKind::Purge
         | JobKind::Announcement
         | JobKind::Reservations
-        | JobKind::HiddenLists => Duration::from_secs(1),
+        | JobKind::Staleness
+        | JobKind::Hides
+        | JobKind::Erasures
+        | JobKind::HiddenLists
+        | JobKind::Tasks => Duration::from_secs(1),
         // One walk over all keys is for all boards that were deleted by then.
         JobKind::Sweep | JobKind::Audit => Duration::from_mins(1),
     }
@@ -43,8 +50,8 @@ fn interval(kind: JobKind) -> Duration {
 /// The longest pause after failures.
 fn pause_max(kind: JobKind) -> Duration {
     match kind {
-        // Keys that can't be confirmed open nothing.
-        JobKind::ApiKeys => Duration::from_millis(500),
+        // Keys that can't be confirmed open nothing, and replicas whose bound is not registered answer nothing.
+        JobKind::ApiKeys | JobKind::Staleness => Duration::from_millis(500),
         _ => PAUSE_MAX,
     }
 }
@@ -56,6 +63,7 @@ pub async fn run(kind: JobKind, engine: &Engine) -> Result<(), Error> {
         JobKind::Definition => engine.refresh_boards().await,
         JobKind::ApiKeys => engine.refresh_api_keys().await,
         JobKind::ApiKeyUses => engine.note_api_key_uses().await,
+        JobKind::Staleness => Ok(engine.store.register_staleness().await?),
         JobKind::Warnings => engine.warn().await,
         JobKind::Rollover => engine.run(&Rollover).await,
         JobKind::Reshard => engine.run(&Moves).await,
@@ -63,6 +71,9 @@ pub async fn run(kind: JobKind, engine: &Engine) -> Result<(), Error> {
         JobKind::Announcement => engine.run(&Announcements::default()).await,
         JobKind::Sweep => engine.run(&Sweep).await,
         JobKind::Reservations => engine.run(&LeftBehind::default()).await,
+        JobKind::Erasures => engine.run(&Erasures).await,
+        JobKind::Hides => engine.run(&EndedHides).await,
+        JobKind::Tasks => engine.run(&Tasks).await,
         JobKind::Audit => engine.trim_audit().await,
         JobKind::HiddenLists => engine.run(&HiddenLists).await,
     }

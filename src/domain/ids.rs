@@ -67,6 +67,19 @@ impl fmt::Display for BoardId {
     }
 }
 
+impl Serialize for BoardId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for BoardId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).map_err(serde::de::Error::custom)
+    }
+}
+
 fn check_name(text: &str) -> Result<(), IdError> {
     if text.is_empty() || text.len() > NAME_BYTES_MAX {
         Err(IdError::Length(text.len()))

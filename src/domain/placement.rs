@@ -13,6 +13,9 @@ pub struct Placement {
     pub next: Option<Resharding>,
     /// Those before, the oldest first.
     pub former: Vec<Former>,
+    /// Whether the board is new, and events and reads wait until standing orders were carried out on it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_opening: bool,
 }
 
 /// A move of a board's data.
@@ -40,6 +43,7 @@ impl Placement {
             current: Sharding::first(shards),
             next: None,
             former: Vec::new(),
+            is_opening: false,
         }
     }
 
@@ -53,6 +57,29 @@ impl Placement {
     /// Over how many shards the board is to be spread.
     pub fn wanted(&self) -> u16 {
         self.next.map_or(self.current, |next| next.to).shards
+    }
+
+    /// Whether events and reads wait.
+    pub fn is_closed(&self) -> bool {
+        self.is_opening || self.is_closing()
+    }
+
+    /// The placement of a board that opens once standing orders were carried out.
+    #[must_use]
+    pub fn opening(&self) -> Self {
+        Self {
+            is_opening: true,
+            ..self.clone()
+        }
+    }
+
+    /// The placement when they were.
+    #[must_use]
+    pub fn opened(&self) -> Self {
+        Self {
+            is_opening: false,
+            ..self.clone()
+        }
     }
 
     /// Whether events and reads wait for a move to end.
@@ -102,6 +129,7 @@ impl Placement {
             current: to,
             next: None,
             former,
+            is_opening: self.is_opening,
         }
     }
 

@@ -1,4 +1,5 @@
-//! The job that announces changes of definitions, if the instance that made a change died before it announced it.
+//! The job that announces changes of definitions, if the instance that made a change died before it announced it. A new
+//! board may have been left before standing orders were carried out on it, too.
 
 use std::time::Duration;
 
@@ -39,6 +40,11 @@ impl Job for Announcements {
     async fn step(&self, engine: &Engine, begun: &mut Begun) -> Result<Progress, Error> {
         let Begun { id, stamp } = begun;
         let stored = engine.store.load_board(id).await?;
+        if let Some(Ok(board)) = &stored
+            && board.generation == *stamp
+        {
+            engine.carry_out_orders(board).await?;
+        }
         if let Some(Ok(board)) = &stored
             && board.placement.next.is_some()
         {

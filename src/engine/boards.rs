@@ -25,7 +25,7 @@ use crate::store::reshard::RETIRED;
 
 /// How many definitions are read side by side.
 const LOADS_MAX: usize = 64;
-/// How long events and reads wait for a board that is just going to other shards.
+/// How long events and reads wait for a board that is just going to other shards, or is being created.
 const CLOSED_TIME_MAX: Duration = Duration::from_secs(8);
 /// How often they look whether it has.
 const CLOSED_LOOK_INTERVAL: Duration = Duration::from_millis(5);
@@ -128,15 +128,21 @@ impl Engine {
         read.ok_or_else(|| Error::BoardNotFound(id.clone()))
     }
 
-    /// The stored board. While it is closed for a move, this waits.
+    /// The stored board. While it is closed for a move, or not open yet, this waits.
     pub(crate) async fn load_placed(&self, id: &BoardId) -> Result<Option<StoredBoard>, Error> {
         let begun = Instant::now();
         loop {
             let stored = self.store.load_board(id).await?;
-            if !matches!(&stored, Some(Ok(board)) if board.placement.is_closing()) {
-                return Ok(stored);
-            }
+            let closed = match &stored {
+                Some(Ok(board)) if board.placement.is_closed() => board,
+                _ => return Ok(stored),
+            };
             if begun.elapsed() > self.store.timeouts.times(CLOSED_TIME_MAX) {
+                if closed.placement.is_opening {
+                    // Its maker is gone, or late.
+                    self.carry_out_orders(closed).await?;
+                    return Ok(self.store.load_board(id).await?);
+                }
                 let message = format!("board {id} is just moving to other shards");
                 return Err(StoreError::Unavailable(message).into());
             }

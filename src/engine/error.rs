@@ -5,6 +5,7 @@ use thiserror::Error;
 use crate::domain::access::KeyName;
 use crate::domain::board::{Board, FieldError};
 use crate::domain::event::Rejection;
+use crate::domain::hide::HIDDEN_MAX;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::name::Name;
 use crate::domain::quota::{Measure, QuotaWindow};
@@ -14,6 +15,7 @@ use crate::domain::window::Window;
 use crate::store::StoreError;
 use crate::store::api_keys::API_KEYS_MAX;
 use crate::store::boards::Unreadable;
+use crate::store::tasks::ORDERS_MAX;
 
 /// Why a request was not carried out.
 #[derive(Clone, Debug, Error)]
@@ -39,6 +41,23 @@ pub enum Error {
     /// Who has written a name can't approve it.
     #[error("who has written a name can't approve it; this needs another key")]
     OwnName,
+    /// The member is not hidden.
+    #[error("{member:?} is not hidden on board {board}")]
+    NotHidden {
+        /// The board.
+        board: BoardId,
+        /// Who was to be brought back.
+        member: MemberId,
+    },
+    /// As many members of the board are hidden as may be.
+    #[error("{HIDDEN_MAX} members of board {0} are hidden already; bring some back")]
+    TooManyHidden(BoardId),
+    /// There are as many standing orders as there may be.
+    #[error("there are {ORDERS_MAX} standing orders already; end some")]
+    TooManyOrders,
+    /// There is no such job.
+    #[error("there is no job {0}; a job is kept for seven days after its end")]
+    JobNotFound(String),
     /// The member isn't listed in the standing.
     #[error(
         "{member:?} is not in the standing {} of board {board}",
@@ -213,6 +232,9 @@ impl Error {
             Rejection::Quota { quota, frees_at_ms } => {
                 return Self::quota_exceeded(board, quota, frees_at_ms, at, now);
             }
+            Rejection::Erased(erased_at) => format!(
+                "the member was erased at {erased_at}; board {id} takes no event of it from then or before"
+            ),
             Rejection::IdReused => "another event with other content had this id".to_owned(),
         };
         Self::Rejected { rejection, detail }

@@ -7,6 +7,7 @@
 //! Redis, and a job finds more members for the list. A read that finds too few of them does so itself.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -52,8 +53,8 @@ impl Work for Listing {
         let mut followed: HashMap<Standing, Self::Answer> = HashMap::new();
         let mut answers = Vec::with_capacity(standings.len());
         for standing in standings {
-            if !followed.contains_key(&standing) {
-                followed.insert(standing, self.follow(&standing).await);
+            if let Entry::Vacant(unknown) = followed.entry(standing) {
+                unknown.insert(self.follow(&standing).await);
             }
             answers.push(followed[&standing].clone());
         }

@@ -121,8 +121,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) live: &'a LiveBoard,
     freshness: Mutex<Freshness>,
     size: Size,
-    sight: Sight,
     has_data: bool,
+    sight: Sight,
     as_of: Mutex<Option<Instant>>,
 }
 
@@ -133,8 +133,8 @@ impl<'a> Reader<'a> {
             live,
             freshness: Mutex::new(freshness),
             size: Size::default(),
-            sight: Sight::default(),
             has_data: false,
+            sight: Sight::default(),
             as_of: Mutex::default(),
         }
     }
@@ -144,17 +144,17 @@ impl<'a> Reader<'a> {
         Self { size, ..self }
     }
 
-    /// The same for a request that sees the entries of these members.
-    pub(crate) fn with_sight(self, sight: Sight) -> Self {
-        Self { sight, ..self }
-    }
-
     /// The same that also reads the data of entries, if that is wanted and the board keeps data.
     pub(crate) fn with_data(self, is_wanted: bool) -> Self {
         Self {
             has_data: is_wanted && self.live.board.definition.entry_data,
             ..self
         }
+    }
+
+    /// The same for a request that sees the entries of these members.
+    pub(crate) fn with_sight(self, sight: Sight) -> Self {
+        Self { sight, ..self }
     }
 
     /// All that was acknowledged by then is in what was read; `None`: all that was before the request.
@@ -201,6 +201,7 @@ impl<'a> Reader<'a> {
                 let completed = self.engine.complete_from(&shard.shard, series, start_ms);
                 completed.await?;
             }
+            Versioned::Current(Answer::Erasing) => self.engine.forget_all(&shard.shard.id).await?,
             Versioned::Current(Answer::Short(standing)) => {
                 self.engine.widen(&shard.shard, &standing).await?;
             }

@@ -23,6 +23,7 @@ use super::players::Player;
 use super::problem::{
     FORBIDDEN, INTERNAL, Problem, RATE_LIMITED, STORE_UNAVAILABLE, UNAUTHENTICATED,
 };
+use super::standings::params::HiddenChoice;
 use super::{App, Options, local, ratelimit};
 use crate::domain::access::{Boards, Grant, KeyName, Rate, Scope, Scopes};
 use crate::domain::ids::BoardId;
@@ -33,6 +34,7 @@ use crate::engine::keyring::{Spent, Unfit};
 use crate::service::Error;
 use crate::service::api_keys::SECRET_PREFIX;
 use crate::service::events::Incoming;
+use crate::store::standings::Sight;
 
 /// The shortest key of the configuration, in bytes. A key that is this short has to be random at least.
 const KEY_BYTES_MIN: usize = 8;
@@ -289,6 +291,17 @@ impl Caller {
             "`include={name}` needs an API key here: the board's `public_includes` does not name it"
         );
         Err(Problem::new(FORBIDDEN, detail))
+    }
+
+    /// Whose entries are asked for: those of hidden members are for those who moderate.
+    pub fn sight(&self, hidden: Option<HiddenChoice>) -> Result<Sight, Problem> {
+        match hidden {
+            None => Ok(Sight::Visible),
+            Some(HiddenChoice::Include) => {
+                self.require(Scope::Moderate)?;
+                Ok(Sight::Everybody)
+            }
+        }
     }
 
     /// The track that is asked for: the raw one is for those who configure.

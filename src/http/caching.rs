@@ -55,16 +55,42 @@ impl Caching {
         Self { is_fixed, ..self }
     }
 
-    /// Never for long, since a board can still be deleted.
+    /// Never for more than six seconds: a member that is hidden or erased is to vanish from caches, too.
     pub(super) fn rule(self) -> &'static str {
         match (self.audience, self.is_fixed) {
             (Audience::Nobody, _) => "private, no-store",
             (Audience::Caller, false) => "private, no-cache",
-            (Audience::Caller, true) => "private, max-age=300",
+            (Audience::Caller, true) => "private, max-age=6",
             (Audience::Anybody, false) => "public, no-cache",
-            (Audience::Anybody, true) => "public, max-age=300",
+            (Audience::Anybody | Audience::Public, true) => "public, max-age=6",
             (Audience::Public, false) => "public, max-age=1, stale-while-revalidate=5",
-            (Audience::Public, true) => "public, max-age=60, stale-while-revalidate=300",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_cache_keeps_an_answer_for_more_than_six_seconds() {
+        let audiences = [
+            Audience::Nobody,
+            Audience::Caller,
+            Audience::Anybody,
+            Audience::Public,
+        ];
+        for (audience, is_fixed) in audiences
+            .into_iter()
+            .flat_map(|one| [(one, false), (one, true)])
+        {
+            let rule = Caching { audience, is_fixed }.rule();
+            let seconds = rule.split(',').filter_map(|part| {
+                let (_, seconds) = part.split_once('=')?;
+                seconds.parse::<u32>().ok()
+            });
+            assert!(seconds.sum::<u32>() <= 6, "{rule}");
+            assert!(!rule.contains("immutable"), "{rule}");
         }
     }
 }

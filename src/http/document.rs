@@ -32,6 +32,7 @@ const EXAMPLES: &str = include_str!("../../openapi/examples.json");
         (name = "profiles", description = "Give members names and pictures."),
         (name = "names", description = "Review the names of members."),
         (name = "standings", description = "Read ranked lists: pages, members, subsets and statistics, by themselves or many in one request."),
+        (name = "moderation", description = "Hide members of boards, and bring them back. Erase them."),
         (name = "keys", description = "Create API keys, and give them new secrets."),
         (name = "operations", description = "See whether the service works, read its metrics, and spread a board over a cluster."),
         (name = "boards", description = "List, read and delete boards and API keys, and read and delete profiles."),
@@ -111,8 +112,8 @@ impl Modify for Examples {
                     if let RefOr::T(response) = response {
                         for content in response.content.values_mut() {
                             if let RefOr::T(content) = content {
-                                let example = examples.get(id).cloned();
-                                content.example = example.or(content.example.take());
+                                let example = content.example.take();
+                                content.example = example.or_else(|| examples.get(id).cloned());
                             }
                         }
                     }

@@ -43,14 +43,15 @@ pub struct Ready {
     fault_count: usize,
 }
 
-/// A fault of one board. The service tries the job again until it succeeds.
+/// A fault of one board, or of work for all boards. The service tries the job again until it succeeds.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Fault)]
 pub struct FaultBody {
-    /// The board.
+    /// The board; `*` if it is work for all boards.
     #[schema(example = "run_hero")]
     board: String,
-    /// The job that fails: `definition`, `rollover`, `reshard`, `purge`, `reservations`, `announcement` or `sweep`.
+    /// The background job that fails: `definition`, `rollover`, `reshard`, `purge`, `reservations`, `announcement`, `sweep`,
+    /// `hides` or `tasks`.
     #[schema(example = "rollover")]
     job: &'static str,
     /// Why.
@@ -63,7 +64,7 @@ pub struct FaultBody {
 impl From<Fault> for FaultBody {
     fn from(fault: Fault) -> Self {
         Self {
-            board: fault.board.to_string(),
+            board: fault.name,
             job: fault.job.name(),
             error: fault.error,
             since: fault.since,

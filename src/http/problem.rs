@@ -102,6 +102,22 @@ kinds! {
         "There is no API key with this name.",
         "Check the name. `GET /v1/keys` lists the API keys, and `PUT /v1/keys/{name}` creates one.",
         "there is no API key site";
+    NOT_HIDDEN = NOT_FOUND, "not-hidden", "The member is not hidden",
+        "The member is not hidden on this board, so that there is nothing to take back.",
+        "Nothing is to be done. `GET /v1/boards/{board}/hidden` lists who is hidden.",
+        "\"ann\" is not hidden on board run_hero";
+    JOB_NOT_FOUND = NOT_FOUND, "job-not-found", "The job does not exist",
+        "There is no job with this id, or it ended more than seven days ago.",
+        "Check the id: the answer that began the job has it, and the header `Location` has the address.",
+        "there is no job 7";
+    TOO_MANY_HIDDEN = CONFLICT, "too-many-hidden", "There are too many hidden members",
+        "As many members of the board are hidden as may be. The service did nothing.",
+        "Bring members back that need not be hidden any more: `DELETE /v1/boards/{board}/hidden/{member}`.",
+        "100000 members of board run_hero are hidden already";
+    TOO_MANY_ORDERS = CONFLICT, "too-many-orders", "There are too many standing orders",
+        "As many members are hidden on all boards as may be. The service did nothing.",
+        "Bring members back that need not be hidden any more: `POST /v1/moderation` with `unhide`. `GET /v1/moderation` lists them.",
+        "there are 10000 standing orders already";
     KEY_EXISTS = CONFLICT, "key-exists", "The API key exists already",
         "There is an API key with this name already, and the service shows its secret to nobody again. The service did nothing.",
         "Choose another name, or give the key a new secret: `POST /v1/keys/{name}/rotate`.",
@@ -142,6 +158,10 @@ kinds! {
         "The event's `at` is before the board's `opens_at`, or not before its `closes_at`. The service did not take the event.",
         "Do not send the event again: the answer stays the same. `GET /v1/boards/{board}/summary` tells when the board is open.",
         "the board run_hero takes events from 2026-11-01T00:00:00.000Z to 2026-12-01T00:00:00.000Z";
+    MEMBER_ERASED = CONFLICT, "member-erased", "The member was erased after this event",
+        "The member was erased, and the event's `at` does not lie after that. The service did not take the event.",
+        "Do not send the event again: the answer stays the same. Later events of the member count, and begin from nothing.",
+        "the member was erased at 2026-11-21T12:00:00.000Z; board run_hero takes no event of it from then or before";
     PRECONDITION_FAILED = PRECONDITION_FAILED, "precondition-failed", "The definition is another one",
         "The board's definition is not the one that `If-Match` or `If-None-Match` demands. The service did nothing.",
         "Read the definition again, repeat your change on it, and send it with its new `ETag`.",
@@ -437,6 +457,10 @@ impl From<Error> for Problem {
             Error::KeyNotFound(_) => KEY_NOT_FOUND,
             Error::KeyExists(_) => KEY_EXISTS,
             Error::TooManyKeys => TOO_MANY_KEYS,
+            Error::NotHidden { .. } => NOT_HIDDEN,
+            Error::TooManyHidden(_) => TOO_MANY_HIDDEN,
+            Error::TooManyOrders => TOO_MANY_ORDERS,
+            Error::JobNotFound(_) => JOB_NOT_FOUND,
             Error::MemberNotFound { .. } => MEMBER_NOT_FOUND,
             Error::UnknownWindow { .. } => UNKNOWN_WINDOW,
             Error::InvalidParameter { .. } => INVALID_PARAMETER,
@@ -447,6 +471,7 @@ impl From<Error> for Problem {
                 Rejection::Closed => BOARD_CLOSED,
                 Rejection::ScoreBounds | Rejection::OutOfRange(_) => SCORE_OUT_OF_RANGE,
                 Rejection::IdReused => EVENT_ID_REUSED,
+                Rejection::Erased(_) => MEMBER_ERASED,
                 Rejection::Missing(_) => VALIDATION_FAILED,
                 Rejection::Quota { .. } => QUOTA_EXCEEDED,
             },

@@ -35,6 +35,7 @@ use crate::service::page::FoundPage;
 use crate::service::period::Choice;
 use crate::service::standing::{FoundIn, StandingRequest, View};
 use crate::service::stats::StatsView;
+use crate::store::standings::Sight;
 use crate::store::{Dated, Freshness};
 
 /// What caches may do with a read. Its address may mean another period tomorrow, and a replica may lack the last of its
@@ -45,7 +46,7 @@ fn caching<T>(app: &App, request: &StandingRequest, found: &FoundIn<T>) -> Cachi
     let is_fixed = found.target.is_final && request.includes.is_empty();
     Caching::of(app, &found.live.board, request.includes)
         .fixed_if(is_fixed && found.as_of.is_none() && names_period)
-        .restricted_if(request.track == Track::Raw)
+        .restricted_if(request.track == Track::Raw || request.sight == Sight::Everybody)
 }
 
 /// Answers a read of so many entries at the most. `render` writes what was found out, into the memory that was taken.
@@ -211,6 +212,7 @@ pub async fn query_subset(
     let view = &subset_view(&ids).map_err(wrong)?;
     let request = &StandingRequest {
         includes: includes(params.include(), &caller)?,
+        sight: caller.sight(params.hidden())?,
         ..standing_request(&board, window, params.which(), (&caller, freshness))?
     };
     let app = &*app;

@@ -10,8 +10,8 @@ use utoipa_axum::routes;
 
 use super::auth::{Access, Gate};
 use super::{
-    App, api_keys, audit, boards, events, health, initial, profiles, quotas, shards, standings,
-    summary,
+    App, api_keys, audit, boards, erasures, events, health, initial, jobs, moderation, profiles,
+    quotas, shards, standings, summary,
 };
 use crate::domain::access::Scope;
 
@@ -39,6 +39,11 @@ fn rows() -> Vec<Row> {
         row(A::board(S::Configure).audited(), routes!(boards::put)),
         row(A::board(S::Configure).audited(), routes!(boards::patch)),
         row(A::board(S::Configure).audited(), routes!(boards::delete)),
+        row(A::board(S::Admin).audited(), routes!(erasures::delete)),
+        row(
+            A::all(S::Admin).audited(),
+            routes!(erasures::delete_everywhere),
+        ),
         row(A::board(S::Configure).audited(), routes!(shards::put)),
         row(A::board(S::Configure).audited(), routes!(initial::patch)),
         row(A::board(S::Write).for_players(), routes!(events::post_one)),
@@ -47,7 +52,7 @@ fn rows() -> Vec<Row> {
         row(A::all(S::Write).for_players(), routes!(profiles::get)),
         row(A::all(S::Write), routes!(profiles::delete)),
         row(A::all(S::Write), routes!(profiles::post_many)),
-        row(A::all(S::Moderate), routes!(profiles::put_review)),
+        row(A::all(S::Moderate).audited(), routes!(profiles::put_review)),
         row(A::all(S::Moderate), routes!(profiles::list_reviews)),
         row(A::all(S::Configure), routes!(boards::list)),
         row(A::board(S::Configure), routes!(boards::get)),
@@ -63,6 +68,12 @@ fn rows() -> Vec<Row> {
         row(A::public(), routes!(standings::at_percentile)),
         row(A::each(S::Read), routes!(standings::queries::query)),
         row(A::each(S::Read), routes!(standings::across::standings_of)),
+        row(A::board(S::Moderate).audited(), routes!(moderation::put)),
+        row(A::each(S::Moderate).audited(), routes!(moderation::post)),
+        row(A::all(S::Moderate), routes!(jobs::get)),
+        row(A::board(S::Moderate), routes!(moderation::hidden)),
+        row(A::all(S::Moderate), routes!(moderation::orders)),
+        row(A::board(S::Moderate).audited(), routes!(moderation::delete)),
         row(A::all(S::Admin).audited(), routes!(api_keys::put)),
         row(A::all(S::Admin).audited(), routes!(api_keys::rotate)),
         row(A::all(S::Admin), routes!(api_keys::list)),

@@ -123,6 +123,7 @@ impl Service {
         for _ in 0..ATTEMPTS_MAX {
             let drops = self.engine.boards.drops();
             let change = self.propose(id, draft, terms).await?;
+            let is_new = change.stored.is_none();
             let before = change.seen().cloned();
             if let Some(board) = change.unchanged() {
                 // It may have been stored by a request that failed after that: what follows is done again.
@@ -130,7 +131,11 @@ impl Service {
                 return Ok((Arc::clone(board), before));
             }
             let stamp = self.engine.store.begin_change(id).await?;
-            let board = Arc::new(change.board(stamp));
+            let mut board = change.board(stamp);
+            if is_new && self.engine.store.has_orders().await? {
+                board.placement = board.placement.opening();
+            }
+            let board = Arc::new(board);
             let is_moving = board.placement.next.is_some();
             if is_moving {
                 self.engine.store.mark_moving(id, true).await?;
@@ -142,6 +147,10 @@ impl Service {
                 .await?
             {
                 Defined::Stored => {
+                    let Some(board) = self.engine.open_if_new(board, is_new).await? else {
+                        self.engine.store.end_change(id, stamp).await?;
+                        continue;
+                    };
                     if is_moving {
                         // Another instance may have found that it was not yet so.
                         self.engine.store.mark_moving(id, true).await?;

@@ -1,5 +1,6 @@
 //! Reads a standing: what all kinds of reads have in common.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -7,7 +8,7 @@ use super::period::{Choice, Target};
 use super::{Error, Service};
 use crate::domain::board::Uniques;
 use crate::domain::data::EntryData;
-use crate::domain::ids::BoardId;
+use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::include::{Include, Includes};
 use crate::domain::period::Period;
 use crate::domain::profile::ShownProfile;
@@ -114,6 +115,8 @@ pub struct FoundIn<T> {
     pub includes: Includes,
     /// The profiles of the members of its entries, once they were read.
     pub profiles: Profiles,
+    /// Those of its members who are hidden, where the request sees everybody.
+    pub hidden: HashSet<Arc<str>>,
     /// All that was acknowledged by then is in it; `None`: all that was before the request.
     pub as_of: Option<Instant>,
 }
@@ -130,6 +133,11 @@ impl<T> FoundIn<T> {
     pub fn data(&self, entry: &Entry) -> Option<Option<EntryData>> {
         let data = || entry.data.clone();
         self.includes.has(Include::Data).then(data)
+    }
+
+    /// Whether a member is hidden that the answer shows all the same.
+    pub fn is_hidden(&self, member: &str) -> bool {
+        self.hidden.contains(member)
     }
 }
 
@@ -164,18 +172,26 @@ impl Service {
                 now,
                 reader: Reader::new(&self.engine, &live, request.freshness)
                     .of_size(request.size)
-                    .with_sight(request.sight)
-                    .with_data(request.includes.has(Include::Data)),
+                    .with_data(request.includes.has(Include::Data))
+                    .with_sight(request.sight),
             };
             match view.read(&attempt).await {
                 Ok(found) => {
                     let as_of = attempt.reader.as_of();
+                    let hidden = match request.sight {
+                        Sight::Everybody => {
+                            let members = V::members(&found);
+                            self.hidden_of(&request.board, &members).await?
+                        }
+                        Sight::Visible | Sight::HiddenUpTo(_) => HashSet::new(),
+                    };
                     return Ok(FoundIn {
                         live,
                         target,
                         found,
                         includes: request.includes,
                         profiles: Profiles::default(),
+                        hidden,
                         as_of,
                     });
                 }
@@ -184,5 +200,17 @@ impl Service {
             }
         }
         Err(Error::busy())
+    }
+
+    /// Which of these members of a board are hidden.
+    async fn hidden_of(
+        &self,
+        board: &BoardId,
+        members: &[Arc<str>],
+    ) -> Result<HashSet<Arc<str>>, Error> {
+        let ids = members.iter().flat_map(|member| MemberId::parse(member));
+        let ids: Vec<MemberId> = ids.collect();
+        let hidden = self.engine.hidden_among(board, &ids).await?.into_iter();
+        Ok(hidden.map(|(member, _)| member.as_str().into()).collect())
     }
 }

@@ -104,7 +104,7 @@ impl Store {
         after: Option<&KeyName>,
         count: usize,
     ) -> Result<Vec<KeyName>, StoreError> {
-        let names = self.listed(keys::OF_API_KEYS, after.map(KeyName::as_str), count);
+        let names = self.listed(keys::OF_API_KEYS[0], after.map(KeyName::as_str), count);
         let names = names.await?.into_iter();
         Ok(names
             .filter_map(|name| KeyName::parse(&name).ok())

@@ -18,6 +18,7 @@ use super::keys;
 use super::node::Node;
 use super::replicas::Replicas;
 use super::script::Script;
+use super::staleness::Registration;
 use super::topology::Topology;
 use super::{Dated, StoreError};
 use crate::domain::shard::Shard;
@@ -101,6 +102,13 @@ impl Store {
     /// How old an answer of a replica may be at the most, where they may be asked.
     pub fn max_staleness(&self) -> Option<Duration> {
         self.replicas.as_ref().map(Replicas::max_staleness)
+    }
+
+    /// How this instance has registered that bound.
+    pub(super) fn registration(&self) -> Option<&Registration> {
+        self.replicas
+            .as_ref()
+            .map(|replicas| &replicas.registration)
     }
 
     /// Whether writes wait for replicas.

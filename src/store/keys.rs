@@ -18,6 +18,7 @@
 //! | …`:members`, …`:scores`, …`:total` | [`Kind::Members`], [`Kind::Distinct`], [`Kind::Total`] of a standing |
 //! | …`:hidden-list`, …`:hidden-scores`, …`:hidden-state` | [`Kind::HiddenList`], [`Kind::HiddenScores`], [`Kind::HiddenState`] of a standing |
 //! | `st:{b}:1:hides`, `st:{b}:1:hidden`, `st:{b}:1:hide-journal` | [`Kind::Hides`], [`Kind::Hidden`], [`Kind::HideJournal`] |
+//! | `st:{b}:1:erased`, `st:{b}:1:erasing` | [`Kind::Erased`], [`Kind::Erasing`] |
 //! | `st:{b}:1:state:last-7-days` | [`Kind::State`] of a derived series |
 //! | `st:{b}:1:turnout:day:2026-11-21` | [`Kind::Turnout`] |
 //! | `st:{b}:1:voters:day:2026-11-21`, …`␟alice` | [`Kind::Voters`], [`Kind::MemberVoters`] |
@@ -36,6 +37,8 @@
 //! | `st:{boards}:sequence`, `st:{boards}:epoch` | integer, string | the last of these numbers; their epoch (`scripts/announce.lua`) |
 //! | `st:{boards}:stamp` | integer | the last stamp given out (`scripts/begin.lua`) |
 //! | `st:{boards}:begun` | sorted set | `board stamp` by stamp: changes that were begun and not announced |
+//! | `st:{boards}:erasing` | sorted set | `board stamp` by stamp: erasures that are perhaps not at their end |
+//! | `st:{boards}:erasure-key` | string | the key of the hashes under which erasures are kept (`scripts/lib/erasures.lua`) |
 //! | `st:{boards}:moving` | set | the ids of boards that move to other shards, and perhaps of some that have moved |
 //! | `st:{boards}:deleted` | set | `generation board` of deleted boards whose remembered events are to be unlinked |
 //! | `st:{boards}:leases` | hash | the leases of work for all boards (`scripts/lease.lua`) |
@@ -44,6 +47,13 @@
 //! | `st:{boards}:api-key-names`, … | | what `live`, `changes`, `sequence` and `epoch` are for boards |
 //! | `st:{boards}:audit`, `st:{boards}:audit-outcomes`, `st:{boards}:audit-size` | stream, hash, integer | the lines of the audit log, their outcomes by their ids, their bytes (`scripts/lib/audit.lua`) |
 //! | `st:{boards}:audit-pseudonyms`, `st:{boards}:audit-members`, `st:{boards}:audit-seen` | hashes, sorted set | the pseudonyms of members in it, the members by pseudonyms, when each was last named (`scripts/audit_members.lua`) |
+//! | `st:{boards}:tasks` | hash | tasks for all boards by their numbers, JSON (`scripts/begin_task.lua`) |
+//! | `st:{boards}:open-tasks`, `st:{boards}:ended-tasks` | sorted set | the numbers of those that are not at their end, by themselves; of the others, by the instant at which they ended |
+//! | `st:{boards}:task-number` | integer | the number of the last task |
+//! | `st:{boards}:orders` | hash | standing orders by members: the number of the task, and the hide as JSON |
+//! | `st:{boards}:order-members`, `st:{boards}:orders-end` | sorted set | the members with a standing order, all under score 0; those whose order ends by itself, by that instant |
+//! | `st:{boards}:hides-end` | sorted set | `end board` by the instant at which hides of that board end |
+//! | `st:{boards}:stalenesses` | hash | instances that read from replicas: how far behind these may be, in milliseconds, and until when that counts (`scripts/staleness.lua`) |
 //! | `st:{boards}:unneeded` | set | `generation board sharding` of data that is to be unlinked once nothing needs it |
 //!
 //! Profiles lie under the tags `{profiles:00}` to `{profiles:15}`, by a hash of the member. No board has such a tag.
@@ -91,6 +101,10 @@ pub const EPOCH: &str = "st:{boards}:epoch";
 pub const STAMP: &str = "st:{boards}:stamp";
 /// The changes that were begun.
 pub const BEGUN: &str = "st:{boards}:begun";
+/// The erasures that were begun.
+pub const ERASING: &str = "st:{boards}:erasing";
+/// The key of the hashes under which erasures are kept.
+pub const ERASURE_KEY: &str = "st:{boards}:erasure-key";
 /// The API keys.
 pub const API_KEYS: &str = "st:{boards}:api-keys";
 /// When the API keys were last used.
@@ -107,6 +121,24 @@ pub const AUDIT_NAMES: [&str; 3] = [
     "st:{boards}:audit-members",
     "st:{boards}:audit-seen",
 ];
+/// The tasks for all boards.
+pub const TASKS: &str = "st:{boards}:tasks";
+/// The numbers of tasks that are not at their end.
+pub const OPEN_TASKS: &str = "st:{boards}:open-tasks";
+/// The numbers of tasks that are.
+pub const ENDED_TASKS: &str = "st:{boards}:ended-tasks";
+/// The number of the last task.
+pub const TASK_NUMBER: &str = "st:{boards}:task-number";
+/// The standing orders.
+pub const ORDERS: &str = "st:{boards}:orders";
+/// The members with a standing order.
+pub const ORDER_MEMBERS: &str = "st:{boards}:order-members";
+/// The members whose standing order ends by itself.
+pub const ORDERS_END: &str = "st:{boards}:orders-end";
+/// When hides of boards end.
+pub const HIDES_END: &str = "st:{boards}:hides-end";
+/// How far behind the replicas may be that instances read from.
+pub const STALENESSES: &str = "st:{boards}:stalenesses";
 /// The keys by which a kind of thing is announced (`scripts/lib/announce.lua`): the ids of all, the changes, the sequence,
 /// and the epoch.
 pub type Channel = [&'static str; 4];
@@ -648,12 +680,34 @@ mod tests {
     fn what_all_boards_share_has_keys_of_its_own() {
         assert_eq!(
             [
-                LIVE, CHANGES, SEQUENCE, EPOCH, STAMP, BEGUN, MOVING, UNNEEDED, DELETED, LEASES,
+                LIVE,
+                CHANGES,
+                SEQUENCE,
+                EPOCH,
+                STAMP,
+                BEGUN,
+                ERASING,
+                ERASURE_KEY,
+                MOVING,
+                UNNEEDED,
+                DELETED,
+                LEASES,
                 NARROW
             ],
             [
-                "live", "changes", "sequence", "epoch", "stamp", "begun", "moving", "unneeded",
-                "deleted", "leases", "narrow"
+                "live",
+                "changes",
+                "sequence",
+                "epoch",
+                "stamp",
+                "begun",
+                "erasing",
+                "erasure-key",
+                "moving",
+                "unneeded",
+                "deleted",
+                "leases",
+                "narrow"
             ]
             .map(|name| format!("st:{{boards}}:{name}"))
         );
@@ -726,6 +780,8 @@ mod tests {
             | Kind::Copied
             | Kind::Scratch
             | Kind::Hides
+            | Kind::Erased
+            | Kind::Erasing
             | Kind::Hidden
             | Kind::HideJournal => vec![single(shard, kind)],
         }

@@ -2,7 +2,8 @@
 //!
 //! [`kinds`] declares every kind of data, [`keys`] makes every key, [`script`] has the Lua scripts, and each of
 //! [`api_keys`], [`audit`], [`boards`], [`events`], [`standings`], [`voters`], [`quotas`], [`reservations`], [`initial`],
-//! [`hidden`], [`profiles`], [`rollover`], [`reshard`], [`purge`],
+//! [`profiles`], [`hidden`], [`hide_ends`], [`erasures`],
+//! [`tasks`], [`orders`], [`staleness`], [`rollover`], [`reshard`], [`purge`],
 //! [`sweep`], [`leases`] and [`check`] one typed call per script. A call is one round trip; what must be atomic is one
 //! script. [`dispatch`] sends a call to the server of its keys, or to a replica of it. `topology.rs` and `replicas.rs` know
 //! these servers, `node.rs` has the connections to each, and `writer.rs` keeps writes in order. `contact.rs` checks a server
@@ -18,14 +19,17 @@ mod connection;
 mod contact;
 pub mod dispatch;
 pub mod embedded;
+pub mod erasures;
 pub mod events;
 mod failure;
 pub mod hidden;
+pub mod hide_ends;
 pub mod initial;
 pub mod keys;
 pub mod kinds;
 pub mod leases;
 mod node;
+pub mod orders;
 pub mod profiles;
 pub mod protocol;
 pub mod purge;
@@ -36,8 +40,10 @@ pub mod reservations;
 pub mod reshard;
 pub mod rollover;
 pub mod script;
+pub mod staleness;
 pub mod standings;
 pub mod sweep;
+pub mod tasks;
 mod tls;
 mod topology;
 pub mod voters;

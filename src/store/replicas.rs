@@ -4,6 +4,7 @@
 //! for these offsets, several times within the longest staleness that is allowed. A replica that has reached the offset
 //! that its primary had at an instant has everything that was acknowledged before that instant. No clocks are compared,
 //! and nothing is written for this. A replica that does not come so far, or does not answer, is not used once it is too old.
+//! An instance reads from replicas only while it has registered how old their answers may be (`staleness.rs`).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
@@ -22,6 +23,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::connection::Call;
 use super::failure::Failure;
 use super::node::{Node, Readers};
+use super::staleness::Registration;
 use super::topology::Topology;
 use crate::supervise::restarted;
 
@@ -40,6 +42,8 @@ const READ_TIMEOUT: Duration = Duration::from_millis(500);
 pub(super) struct Replicas {
     known: Arc<ArcSwap<Known>>,
     max_staleness: Duration,
+    /// What lets others know how old the answers may be.
+    pub(super) registration: Registration,
     /// Other instances read of other replicas.
     chance: RandomState,
     _following: AbortOnDropHandle<Infallible>,
@@ -74,6 +78,7 @@ impl Replicas {
         Self {
             known,
             max_staleness,
+            registration: Registration::default(),
             chance: RandomState::new(),
             _following: AbortOnDropHandle::new(tokio::spawn(following)),
         }
@@ -99,7 +104,7 @@ impl Replicas {
         call.args.push(process.into());
         let reply = tokio::time::timeout(READ_TIMEOUT, replica.readers.read(&Arc::new(call))).await;
         let answer = reply.ok().and_then(Result::ok);
-        let is_fresh = as_of.elapsed() <= self.max_staleness;
+        let is_fresh = self.is_fresh(as_of);
         let outcome = match (&answer, is_fresh) {
             (None, _) => "failed",
             (Some(_), false) => "late",
@@ -118,7 +123,12 @@ impl Replicas {
             let seen = replica.seen.lock().clone()?;
             Some((&**replica, seen))
         });
-        fresh.find(|(_, seen)| seen.as_of.elapsed() <= self.max_staleness)
+        fresh.find(|(_, seen)| self.is_fresh(seen.as_of))
+    }
+
+    /// Whether an answer with this age may be taken now.
+    fn is_fresh(&self, as_of: Instant) -> bool {
+        as_of.elapsed() <= self.max_staleness && self.registration.covers(as_of)
     }
 }
 

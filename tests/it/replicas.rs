@@ -25,7 +25,7 @@ const PAGE: &str = "/v1/boards/b/standings/all?size=1000";
 
 /// A primary, a replica that can be held up, and an instance that reads from it.
 struct Pair {
-    _primary: RedisServer,
+    primary: RedisServer,
     replica: RedisServer,
     delay: Delay,
     clock: Clock,
@@ -44,7 +44,7 @@ impl Pair {
         let store = store.with_max_staleness(max_staleness);
         let instance = Instance::start_on(store, clock.clone(), "").await;
         Self {
-            _primary: primary,
+            primary,
             replica,
             delay,
             clock,
@@ -152,6 +152,46 @@ async fn an_answer_of_a_replica_says_how_old_it_is() {
     assert!(acknowledged.elapsed() > MAX_STALENESS / 2);
     pair.delay.hold(false);
     pair.wait_for_replica().await;
+}
+
+/// The instance that hides a member reads from no replica. It waits for the one that does.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_replica_shows_a_member_after_the_answer_to_its_hide() {
+    const MAX_STALENESS: Duration = Duration::from_secs(2);
+    let pair = Pair::start(MAX_STALENESS).await;
+    let store = crate::harness::store(&pair.primary.url());
+    let moderating = Instance::start_on(store, pair.clock.clone(), "").await;
+    pair.client().define("b", json!({"windows": ["all"]})).await;
+    pair.post("a").await;
+    pair.post("b").await;
+    let path = "/v1/boards/b/hidden/a";
+    for is_held in [true, false] {
+        pair.wait_for_replica().await;
+        pair.delay.hold(is_held);
+        let client = moderating.client.clone();
+        let hiding = tokio::spawn(async move {
+            let begun = Instant::now();
+            client
+                .put(path, json!({"reason": "cheating"}))
+                .await
+                .expect(200);
+            begun.elapsed()
+        });
+        let mut by_replicas = 0;
+        while !hiding.is_finished() {
+            let answer = pair.client().get(PAGE).await;
+            by_replicas += usize::from(staleness_of(&answer).is_some());
+        }
+        assert!(hiding.await.unwrap() >= MAX_STALENESS);
+        for _ in 0..50 {
+            let answer = pair.client().get(PAGE).await.expect(200);
+            assert_eq!(answer["total"], 1, "{answer}");
+        }
+        assert!(by_replicas > 0);
+        pair.delay.hold(false);
+        moderating.client.delete(path).await.expect(204);
+        assert_eq!(pair.client().get(PAGE).await.expect(200)["total"], 2);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -125,12 +125,13 @@ async fn every_script_begins_with_its_shebang_and_those_that_read_can_not_write(
             // What is written in two forms, one of them for a Redis whose memory is full.
             _ if *script::AUDIT_BRIEF.sha == *script.sha => "#!lua flags=allow-oom",
             _ if deletes => "#!lua flags=allow-oom",
-            "read" | "hidden" | "audit_read" | "quotas" | "reserved" | "scan" | "news"
-            | "refused" => "#!lua flags=no-writes",
+            "read" | "hidden" | "erasures" | "audit_read" | "quotas" | "reserved" | "scan"
+            | "news" | "refused" => "#!lua flags=no-writes",
             "sweep" => "#!lua flags=allow-oom,allow-cross-slot-keys",
             "audit_members" | "audit_forget" | "audit_trim" | "delete" | "begin" | "announce"
             | "api_key" | "unneeded" | "purge" | "lease" | "settle" | "shard" | "voters"
-            | "export_voters" | "union" => "#!lua flags=allow-oom",
+            | "export_voters" | "union" | "erase" | "forget" | "note_task" | "end_orders"
+            | "staleness" => "#!lua flags=allow-oom",
             _ => "#!lua",
         };
         assert_eq!(first, expected, "{}", script.name);
@@ -145,23 +146,25 @@ async fn scripts_that_touch_other_keys_than_they_are_given_do_nothing_while_thei
         servers.run(&[b"SET", key.as_bytes(), b"x"]).await;
     }
     let careful = [
-        (&script::APPLY, 6, 1),
-        (&script::ADVANCE, 6, 1),
-        (&script::INITIAL, 6, 1),
-        (&script::HIDE, 2, 1),
-        (&script::SHARD, 1, 2),
-        (&script::PURGE, 2, 3),
-        (&script::PROFILES, 4, 4),
+        (&script::APPLY, 6, &["1"][..]),
+        (&script::ADVANCE, 6, &["1"]),
+        (&script::INITIAL, 6, &["1"]),
+        (&script::HIDE, 2, &["1"]),
+        (&script::ERASE, 2, &["1"]),
+        (&script::FORGET, 2, &["1"]),
+        (&script::SHARD, 1, &["1"; 2]),
+        (&script::PURGE, 2, &["1"; 3]),
+        (&script::PROFILES, 4, &["m", "*", "{}", "1"]),
     ];
     for is_moving in [false, true] {
         if is_moving {
             servers.mover(&[0, 1, 2]).await.begin(b"st:{b}").await;
         }
-        for (script, key_count, arg_count) in careful {
+        for (script, key_count, args) in careful {
             let count = key_count.to_string();
             let mut command = vec![&b"EVAL"[..], script.source.as_bytes(), count.as_bytes()];
             command.extend(keys[..key_count].iter().map(String::as_bytes));
-            command.extend(&[&b"1"[..]; 3][..arg_count]);
+            command.extend(args.iter().map(|arg| arg.as_bytes()));
             // The keys are of the wrong type, and one script after the other finds that out.
             let reply = servers.run(&command).await;
             let Reply::Error(text) = &reply else {
@@ -927,7 +930,7 @@ async fn what_changes_while_a_shard_is_copied_is_noted_and_taken_over() {
         let keys = [head, "st:{b:2:0:1}:1:keys", "st:{b:2:0:1}:1:scratch", day];
         let args = pack(&json!({
             "generation": "1", "lease": lease, "layout": layout(), "turnouts": [], "voters": [], "states": [],
-            "dropped": [], "hides": [], "standings": [[4, 0, false, ["ann"], [score], [0], []]]}));
+            "dropped": [], "lines": [], "standings": [[4, 0, false, ["ann"], [score], [0], []]]}));
         run(&redis, &script::COPY_IN, &keys, &[&args]).await
     };
     assert_eq!(
@@ -996,7 +999,11 @@ async fn of_every_kind_that_is_copied_changes_can_be_read() {
         )
         .await;
         match kind.copying() {
-            Copying::Members | Copying::Lines | Copying::Whole | Copying::Merged => {
+            Copying::Members
+            | Copying::Lines
+            | Copying::Everywhere
+            | Copying::Whole
+            | Copying::Merged => {
                 assert_eq!(told.list()[2].list()[0].text(), change, "{kind:?}");
             }
             Copying::Rebuilt | Copying::Not => {
@@ -1105,122 +1112,6 @@ async fn an_api_key_changes_if_it_is_what_was_seen_and_is_announced_in_the_same_
         .run(&[b"ZRANGE", keys[0].as_bytes(), b"0", b"-1"])
         .await;
     assert_eq!(names, Reply::texts(&["b"]));
-}
-
-/// A hide of a member as hide.lua takes it; `ends` in ms, 0: never.
-fn hide_args(member: &str, reason: &str, since: i64, ends: i64) -> Vec<u8> {
-    let mut hide = json!({"reason": reason, "by": "mod", "since": since});
-    if ends > 0 {
-        hide["until"] = json!(ends);
-    }
-    pack(&json!({"version": "1-1", "member": member, "hide": hide, "hidden_max": 2}))
-}
-
-/// What is stored of a hide.
-fn stored_hide(packed: &Reply) -> Value {
-    rmp_serde::from_slice(packed.bytes()).unwrap()
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_hide_has_a_line_in_the_journal_and_is_the_same_twice() {
-    let redis = RedisServer::start().await;
-    board(&redis).await;
-    let keys = ["st:{b}", "st:{b}:1:keys"];
-    let hide = async |args: Vec<u8>| run(&redis, &script::HIDE, &keys, &[&args]).await;
-    let back = async |member: &str, more: Value| {
-        let mut args = json!({"version": "1-1", "member": member, "hidden_max": 2});
-        args.as_object_mut()
-            .unwrap()
-            .extend(more.as_object().unwrap().clone());
-        hide(pack(&args)).await.list()[0].text()
-    };
-    let number = async || redis.run(&[b"HGET", b"st:{b}", b"hides"]).await;
-    assert_eq!(number().await, Reply::Nil, "nobody was ever hidden");
-
-    let done = hide(hide_args("bob", "cheating", 10, 0)).await;
-    assert_eq!(done.list()[0].text(), "NEW");
-    let line = json!({"reason": "cheating", "by": "mod", "since": 10});
-    assert_eq!(stored_hide(&done.list()[1]), line);
-    assert_eq!(number().await.text(), "1", "a hide has an odd number");
-    let done = hide(hide_args("bob", "rudeness", 20, 99)).await;
-    assert_eq!(done.list()[0].text(), "SAME");
-    let line = json!({"reason": "rudeness", "by": "mod", "since": 10, "until": 99});
-    assert_eq!(stored_hide(&done.list()[1]), line, "it goes on");
-    assert_eq!(number().await.text(), "1", "nothing is new");
-    hide(hide_args("ann", "cheating", 20, 0)).await;
-    assert_eq!(
-        hide(hide_args("cid", "x", 20, 0)).await,
-        Reply::texts(&["FULL"])
-    );
-    assert_eq!(number().await.text(), "3");
-
-    let read = async |more: Value| {
-        let mut args = json!({"version": "1-1", "after": "", "count": 1});
-        args.as_object_mut()
-            .unwrap()
-            .extend(more.as_object().unwrap().clone());
-        let reply = run(&redis, &script::HIDDEN, &keys, &[&pack(&args)]).await;
-        let members = reply.list()[2].list().chunks(2);
-        let members = members.map(|pair| pair[0].text()).collect::<Vec<_>>();
-        (reply.list()[1].clone(), members.join(","))
-    };
-    let two = |members: &str| (Reply::Integer(2), members.to_owned());
-    assert_eq!(read(json!({})).await, two("ann"));
-    assert_eq!(read(json!({"after": "ann", "count": 9})).await, two("bob"));
-    assert_eq!(read(json!({"after": "bob"})).await, two(""));
-    assert_eq!(read(json!({"members": ["cid", "bob"]})).await, two("bob"));
-
-    assert_eq!(back("bob", json!({"ends": 98})).await, "NOT_HIDDEN");
-    assert_eq!(back("bob", json!({"ends": 99})).await, "BACK");
-    assert_eq!(back("bob", json!({})).await, "NOT_HIDDEN");
-    assert_eq!(
-        number().await.text(),
-        "4",
-        "to be brought back has an even one"
-    );
-    let journal = b"st:{b}:1:hide-journal";
-    let lines = redis
-        .run(&[b"ZRANGE", journal, b"0", b"-1", b"WITHSCORES"])
-        .await;
-    assert_eq!(lines, Reply::texts(&["ann", "3", "bob", "4"]));
-    let stale = json!({"version": "1-2"});
-    assert_eq!(back("ann", stale).await, "STALE");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_long_journal_forgets_who_was_brought_back_long_ago() {
-    let redis = RedisServer::start().await;
-    board(&redis).await;
-    let journal = "st:{b}:1:hide-journal";
-    let mut lines: Vec<String> = vec!["ZADD".to_owned(), journal.to_owned()];
-    for number in 1..=4_100 {
-        lines.extend([number.to_string(), format!("m{number}")]);
-    }
-    let lines: Vec<&[u8]> = lines.iter().map(String::as_bytes).collect();
-    redis.run(&lines).await;
-    redis.run(&[b"HSET", b"st:{b}", b"hides", b"4100"]).await;
-    let keys = ["st:{b}", "st:{b}:1:keys"];
-    run(
-        &redis,
-        &script::HIDE,
-        &keys,
-        &[&hide_args("ann", "x", 1, 0)],
-    )
-    .await;
-    let fields = redis
-        .run(&[b"HMGET", b"st:{b}", b"hides", b"hides_from"])
-        .await;
-    assert_eq!(fields, Reply::texts(&["4101", "64"]));
-    let oldest = redis
-        .run(&[b"ZRANGE", journal.as_bytes(), b"0", b"1"])
-        .await;
-    assert_eq!(
-        oldest,
-        Reply::texts(&["m1", "m3"]),
-        "those who are hidden stay"
-    );
-    let count = redis.run(&[b"ZCARD", journal.as_bytes()]).await;
-    assert_eq!(count, Reply::Integer(4_101 - 32));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -1364,4 +1255,120 @@ async fn profiles_are_written_if_they_are_what_was_seen() {
         Reply::texts(&["FAULT", "OK", "NONE", "OK"])
     );
     assert_eq!(redis.command("DBSIZE").await, ":0\r\n");
+}
+
+/// A hide of a member as hide.lua takes it; `ends` in ms, 0: never.
+fn hide_args(member: &str, reason: &str, since: i64, ends: i64) -> Vec<u8> {
+    let mut hide = json!({"reason": reason, "by": "mod", "since": since});
+    if ends > 0 {
+        hide["until"] = json!(ends);
+    }
+    pack(&json!({"version": "1-1", "member": member, "hide": hide, "hidden_max": 2}))
+}
+
+/// What is stored of a hide.
+fn stored_hide(packed: &Reply) -> Value {
+    rmp_serde::from_slice(packed.bytes()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hide_has_a_line_in_the_journal_and_is_the_same_twice() {
+    let redis = RedisServer::start().await;
+    board(&redis).await;
+    let keys = ["st:{b}", "st:{b}:1:keys"];
+    let hide = async |args: Vec<u8>| run(&redis, &script::HIDE, &keys, &[&args]).await;
+    let back = async |member: &str, more: Value| {
+        let mut args = json!({"version": "1-1", "member": member, "hidden_max": 2});
+        args.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        hide(pack(&args)).await.list()[0].text()
+    };
+    let number = async || redis.run(&[b"HGET", b"st:{b}", b"hides"]).await;
+    assert_eq!(number().await, Reply::Nil, "nobody was ever hidden");
+
+    let done = hide(hide_args("bob", "cheating", 10, 0)).await;
+    assert_eq!(done.list()[0].text(), "NEW");
+    let line = json!({"reason": "cheating", "by": "mod", "since": 10});
+    assert_eq!(stored_hide(&done.list()[1]), line);
+    assert_eq!(number().await.text(), "1", "a hide has an odd number");
+    let done = hide(hide_args("bob", "rudeness", 20, 99)).await;
+    assert_eq!(done.list()[0].text(), "SAME");
+    let line = json!({"reason": "rudeness", "by": "mod", "since": 10, "until": 99});
+    assert_eq!(stored_hide(&done.list()[1]), line, "it goes on");
+    assert_eq!(number().await.text(), "1", "nothing is new");
+    hide(hide_args("ann", "cheating", 20, 0)).await;
+    assert_eq!(
+        hide(hide_args("cid", "x", 20, 0)).await,
+        Reply::texts(&["FULL"])
+    );
+    assert_eq!(number().await.text(), "3");
+
+    let read = async |more: Value| {
+        let mut args = json!({"version": "1-1", "after": "", "count": 1});
+        args.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        let reply = run(&redis, &script::HIDDEN, &keys, &[&pack(&args)]).await;
+        let members = reply.list()[2].list().chunks(2);
+        let members = members.map(|pair| pair[0].text()).collect::<Vec<_>>();
+        (reply.list()[1].clone(), members.join(","))
+    };
+    let two = |members: &str| (Reply::Integer(2), members.to_owned());
+    assert_eq!(read(json!({})).await, two("ann"));
+    assert_eq!(read(json!({"after": "ann", "count": 9})).await, two("bob"));
+    assert_eq!(read(json!({"after": "bob"})).await, two(""));
+    assert_eq!(read(json!({"members": ["cid", "bob"]})).await, two("bob"));
+
+    assert_eq!(back("bob", json!({"ends": 98})).await, "NOT_HIDDEN");
+    assert_eq!(back("bob", json!({"ends": 99})).await, "BACK");
+    assert_eq!(back("bob", json!({})).await, "NOT_HIDDEN");
+    assert_eq!(
+        number().await.text(),
+        "4",
+        "to be brought back has an even one"
+    );
+    let journal = b"st:{b}:1:hide-journal";
+    let lines = redis
+        .run(&[b"ZRANGE", journal, b"0", b"-1", b"WITHSCORES"])
+        .await;
+    assert_eq!(lines, Reply::texts(&["ann", "3", "bob", "4"]));
+    let stale = json!({"version": "1-2"});
+    assert_eq!(back("ann", stale).await, "STALE");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_journal_forgets_who_was_brought_back_long_ago() {
+    let redis = RedisServer::start().await;
+    board(&redis).await;
+    let journal = "st:{b}:1:hide-journal";
+    let mut lines: Vec<String> = vec!["ZADD".to_owned(), journal.to_owned()];
+    for number in 1..=4_100 {
+        lines.extend([number.to_string(), format!("m{number}")]);
+    }
+    let lines: Vec<&[u8]> = lines.iter().map(String::as_bytes).collect();
+    redis.run(&lines).await;
+    redis.run(&[b"HSET", b"st:{b}", b"hides", b"4100"]).await;
+    let keys = ["st:{b}", "st:{b}:1:keys"];
+    run(
+        &redis,
+        &script::HIDE,
+        &keys,
+        &[&hide_args("ann", "x", 1, 0)],
+    )
+    .await;
+    let fields = redis
+        .run(&[b"HMGET", b"st:{b}", b"hides", b"hides_from"])
+        .await;
+    assert_eq!(fields, Reply::texts(&["4101", "64"]));
+    let oldest = redis
+        .run(&[b"ZRANGE", journal.as_bytes(), b"0", b"1"])
+        .await;
+    assert_eq!(
+        oldest,
+        Reply::texts(&["m1", "m3"]),
+        "those who are hidden stay"
+    );
+    let count = redis.run(&[b"ZCARD", journal.as_bytes()]).await;
+    assert_eq!(count, Reply::Integer(4_101 - 32));
 }

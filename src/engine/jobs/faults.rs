@@ -27,8 +27,8 @@ const FAULTS_MAX: usize = 10_000;
 pub struct Fault {
     /// The job.
     pub job: JobKind,
-    /// The board.
-    pub board: BoardId,
+    /// The board; `*` if it is work for all boards.
+    pub name: String,
     /// Why.
     pub error: String,
     /// When it was first met.
@@ -37,10 +37,10 @@ pub struct Fault {
     retry_at: Instant,
 }
 
-/// What a fault is about: a board, and which part of it.
+/// What a fault is about: a board, and which part of it; or work for all boards.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Subject {
-    board: BoardId,
+    name: String,
     part: String,
 }
 
@@ -53,8 +53,16 @@ impl Subject {
     /// A part of a board, as the log names it.
     pub fn part(board: &BoardId, part: impl Into<String>) -> Self {
         Self {
-            board: board.clone(),
+            name: board.to_string(),
             part: part.into(),
+        }
+    }
+
+    /// Work for all boards.
+    pub fn all_boards() -> Self {
+        Self {
+            name: "*".to_owned(),
+            part: String::new(),
         }
     }
 }
@@ -81,7 +89,7 @@ impl Faults {
         now: Timestamp,
         error: Option<&Error>,
     ) {
-        let Subject { board, part } = subject;
+        let Subject { name, part } = subject;
         let mut all = self.all.lock();
         let item = (job, subject.clone());
         match error {
@@ -89,7 +97,7 @@ impl Faults {
                 if all.remove(&item).is_none() {
                     return;
                 }
-                tracing::info!(job = job.name(), %board, part, "a fault is over");
+                tracing::info!(job = job.name(), board = name, part, "a fault is over");
             }
             Some(error) if error.is_fault() => {
                 let met = Instant::now();
@@ -99,11 +107,11 @@ impl Faults {
                 {
                     return;
                 }
-                tracing::error!(job = job.name(), %board, part, %error, "a fault of one board; it will be tried again");
+                tracing::error!(job = job.name(), board = name, part, %error, "a fault of one board; it will be tried again");
                 let pause = known.map_or(PAUSE_MIN, |fault| (fault.pause * 2).min(PAUSE_MAX));
                 let fault = Fault {
                     job,
-                    board: board.clone(),
+                    name: name.clone(),
                     error: error.to_string(),
                     since: known.map_or(now, |fault| fault.since),
                     pause,
@@ -120,7 +128,9 @@ impl Faults {
     pub(crate) fn boards(&self, job: JobKind) -> Vec<BoardId> {
         let all = self.all.lock();
         let boards = all.keys().filter(|(other, _)| *other == job);
-        boards.map(|(_, subject)| subject.board.clone()).collect()
+        boards
+            .flat_map(|(_, subject)| BoardId::parse(&subject.name))
+            .collect()
     }
 
     /// The first of the faults, and how many there are.
@@ -180,7 +190,7 @@ mod tests {
         assert!(!is_due(&faults, "a") && is_due(&faults, "b"));
         let (list, count) = faults.list(5);
         assert_eq!(
-            (list[0].board.as_str(), list[0].since, count),
+            (list[0].name.as_str(), list[0].since, count),
             ("a", at(7), 1)
         );
         assert!(list[0].error.contains("WRONGTYPE"));

@@ -57,6 +57,23 @@ impl Lease {
             .is_some_and(|given| given.number == self.number))
     }
 
+    /// Does some work while the lease is held, and renews it meanwhile. `None`: the lease was lost, or can't be renewed, and
+    /// the work was dropped.
+    pub async fn while_held<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let lost = async {
+            loop {
+                tokio::time::sleep(RENEWAL_INTERVAL).await;
+                if !matches!(self.renew(&self.position).await, Ok(true)) {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            done = work => Some(done),
+            () = lost => None,
+        }
+    }
+
     /// Gives the lease back; an empty position says that the work is at its end.
     pub async fn give_back(self, position: &str) -> Result<(), StoreError> {
         let given = self.store.lease(&self.leased, &self.holder, 0, position);

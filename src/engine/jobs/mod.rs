@@ -72,6 +72,8 @@ pub enum JobKind {
     ApiKeys,
     /// Noting when API keys were used.
     ApiKeyUses,
+    /// Telling how old the answers of replicas may be.
+    Staleness,
     /// Telling in the log what of Redis somebody should look after.
     Warnings,
     /// Completing derived standings ahead of time.
@@ -90,19 +92,26 @@ pub enum JobKind {
     Audit,
     /// Finding more members for lists that are kept short and have many hidden members.
     HiddenLists,
+    /// Ending hides whose end has come.
+    Hides,
+    /// Doing on all boards what somebody has ordered.
+    Tasks,
+    /// Removing what erased members have left.
+    Erasures,
 }
 
 impl JobKind {
     /// What every instance does, to keep its memory and its clock right, and its operator informed.
-    pub const OF_EVERY_INSTANCE: [Self; 5] = [
+    pub const OF_EVERY_INSTANCE: [Self; 6] = [
         Self::Clock,
         Self::ApiKeys,
         Self::Definition,
         Self::Warnings,
         Self::ApiKeyUses,
+        Self::Staleness,
     ];
     /// What one instance is enough for.
-    pub const IN_BACKGROUND: [Self; 8] = [
+    pub const IN_BACKGROUND: [Self; 11] = [
         Self::Rollover,
         Self::Reshard,
         Self::Purge,
@@ -111,6 +120,9 @@ impl JobKind {
         Self::Reservations,
         Self::Audit,
         Self::HiddenLists,
+        Self::Hides,
+        Self::Tasks,
+        Self::Erasures,
     ];
 
     /// Its name.
@@ -120,6 +132,7 @@ impl JobKind {
             Self::Definition => "definition",
             Self::ApiKeys => "api-keys",
             Self::ApiKeyUses => "api-key-uses",
+            Self::Staleness => "staleness",
             Self::Warnings => "warnings",
             Self::Rollover => "rollover",
             Self::Reshard => "reshard",
@@ -129,6 +142,9 @@ impl JobKind {
             Self::Reservations => "reservations",
             Self::Audit => "audit",
             Self::HiddenLists => "hidden-lists",
+            Self::Hides => "hides",
+            Self::Tasks => "tasks",
+            Self::Erasures => "erasures",
         }
     }
 }
@@ -279,6 +295,6 @@ mod tests {
         assert_eq!(counts, [1, 2]);
         let (faults, _) = engine.faults.list(5);
         assert_eq!(faults.len(), 1);
-        assert_eq!(faults[0].board.as_str(), "bad");
+        assert_eq!(faults[0].name, "bad");
     }
 }

@@ -175,6 +175,7 @@ async fn find(
     let (window, how) = (params.window.clone(), (caller, freshness));
     let request = StandingRequest {
         includes,
+        sight: caller.sight(params.hidden())?,
         ..standing_request(board, window, params.which(), how)?
     };
     let view = SubsetView {

@@ -49,6 +49,10 @@ pub struct EntryBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>, required = false, example = json!({"car": "gt-3"}))]
     pub data: Option<Option<EntryData>>,
+    /// With `hidden=include`: `true` for a hidden member.
+    #[serde(skip_serializing_if = "is_false")]
+    #[schema(value_type = bool, required = false)]
+    pub hidden: bool,
 }
 
 /// Which standing an answer is about.
@@ -117,6 +121,10 @@ pub struct NeighbourBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Profile>, required = false)]
     pub profile: Option<Option<ShownProfile>>,
+    /// With `hidden=include`: `true` for a hidden member.
+    #[serde(skip_serializing_if = "is_false")]
+    #[schema(value_type = bool, required = false)]
+    pub hidden: bool,
 }
 
 /// Where a member stood the period before.
@@ -245,6 +253,7 @@ impl EntryBody {
             voters,
             profile: found.profile(&entry.member),
             data: found.data(entry),
+            hidden: found.is_hidden(&entry.member),
         }
     }
 }
@@ -299,6 +308,7 @@ impl MemberBody {
                 score: entry.score.shown(decimals),
                 gap: ShownScore::difference(greater, smaller, decimals),
                 profile: found.profile(&entry.member),
+                hidden: found.is_hidden(&entry.member),
             }
         };
         let ahead = around
@@ -394,6 +404,11 @@ impl StatsBody {
             score_sum: is_counted.then_some(score_sum),
         }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// 100 · (total − rank) / (total − 1), rounded to one decimal, half up; 100 for a member alone.

@@ -8,7 +8,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use utoipa::IntoParams;
+use utoipa::{IntoParams, ToSchema};
 
 use crate::domain::ids::MemberId;
 use crate::domain::include::{Include, Includes};
@@ -52,6 +52,7 @@ impl<P: ReadParams> FromRequestParts<Arc<App>> for Read<P> {
         Ok(Self {
             request: StandingRequest {
                 includes: includes(params.include(), &caller)?,
+                sight: caller.sight(params.hidden())?,
                 ..standing_request(&board, window, params.which(), (&caller, freshness))?
             },
             params,
@@ -111,11 +112,21 @@ pub(super) type Which<'a> = (Option<&'a str>, Option<&'a str>, bool);
 pub trait ReadParams: DeserializeOwned + Send + Sync {
     /// Which standing they name.
     fn which(&self) -> Which<'_>;
-
     /// What entries are to have beside their scores: words that are separated by commas.
     fn include(&self) -> Option<&str> {
         None
     }
+
+    /// What they say of hidden members.
+    fn hidden(&self) -> Option<HiddenChoice>;
+}
+
+/// What a read does with hidden members.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum HiddenChoice {
+    /// It shows them, too.
+    Include,
 }
 
 /// Parameters of a read: these, those that name the standing, and of reads of entries `include`.
@@ -143,6 +154,10 @@ macro_rules! read_params {
                 #[param(value_type = Option<Vec<Include>>, required = false, style = Form, explode = false, example = json!(["profile"]))]
                 $include: Option<String>,
             )?
+            /// `include`: hidden members are there, too, each with `"hidden": true`, and ranks and totals count them; needs the
+            /// scope `moderate`.
+            #[param(inline)]
+            hidden: Option<HiddenChoice>,
         }
 
         impl ReadParams for $name {
@@ -155,6 +170,10 @@ macro_rules! read_params {
                     self.$include.as_deref()
                 }
             )?
+
+            fn hidden(&self) -> Option<HiddenChoice> {
+                self.hidden
+            }
         }
     };
 }

@@ -15,8 +15,8 @@ use utoipa::{IntoParams, Modify, ToSchema};
 
 use super::answers::{MemberBody, PageBody, StatsBody, SubsetBody};
 use super::params::{
-    entries_of_member, entries_of_page, includes, member_view, page_view, standing_request,
-    subset_view,
+    HiddenChoice, entries_of_member, entries_of_page, includes, member_view, page_view,
+    standing_request, subset_view,
 };
 use crate::domain::board::FieldError;
 use crate::domain::ids::BoardId;
@@ -76,6 +76,10 @@ macro_rules! queries {
             /// `true`: the true count, without weights and initial scores; needs the scope `configure`.
             #[serde(default)]
             raw: bool,
+            /// `include`: hidden members are there, too; needs the scope `moderate`.
+            #[serde(default)]
+            #[schema(inline)]
+            hidden: Option<HiddenChoice>,
             $($fields)*
         }
 
@@ -84,7 +88,7 @@ macro_rules! queries {
                 caller.require_board(BoardId::parse(&self.board).ok().as_ref())?;
                 let which = (self.key.as_deref(), self.at.as_deref(), self.raw);
                 let request = standing_request(&self.board, self.window.clone(), which, (caller, freshness))?;
-                Ok(StandingRequest { includes, size, ..request })
+                Ok(StandingRequest { includes, sight: caller.sight(self.hidden)?, size, ..request })
             }
         }
     )*};

@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 pub use standings::engine::announcements::Announcements;
+pub use standings::engine::ended_hides::EndedHides;
+pub use standings::engine::erasures::Erasures;
 pub use standings::engine::hidden::HiddenLists;
 use standings::engine::left_behind::LeftBehind;
 pub use standings::engine::moves::Moves;
 pub use standings::engine::purge::Purge;
 pub use standings::engine::rollover::Rollover;
 pub use standings::engine::sweep::Sweep;
+pub use standings::engine::tasks::Tasks;
 
 /// Settles all reservations that are open, however young.
 pub const SETTLE_ALL: LeftBehind = LeftBehind {

@@ -75,6 +75,8 @@ pub struct Instance {
     pub service: Arc<Service>,
     pub client: Client,
     _serving: AbortOnDropHandle<()>,
+    /// Without it no replica is believed.
+    _registering: Option<AbortOnDropHandle<()>>,
 }
 
 impl Instance {
@@ -157,23 +159,27 @@ impl Instance {
         };
         let serving = listener::serve(listener, routers, limits, CancellationToken::new());
         let serving = tokio::spawn(serving);
+        let reads_replicas = service.engine.store.max_staleness().is_some();
+        let registering = reads_replicas.then(|| repeat(JobKind::Staleness, &service));
         Self {
             service,
             client,
             _serving: AbortOnDropHandle::new(serving),
+            _registering: registering,
         }
     }
+}
+
+/// Does a job again and again, as every instance does, until the value is dropped.
+fn repeat(kind: JobKind, service: &Arc<Service>) -> AbortOnDropHandle<()> {
+    let (service, stop) = (Arc::clone(service), CancellationToken::new());
+    AbortOnDropHandle::new(tokio::spawn(worker::repeat(kind, service, stop)))
 }
 
 impl Instance {
     /// Has it follow the API keys, as every instance does, until the value is dropped.
     pub fn follow_api_keys(&self) -> AbortOnDropHandle<()> {
-        let (service, stop) = (Arc::clone(&self.service), CancellationToken::new());
-        AbortOnDropHandle::new(tokio::spawn(worker::repeat(
-            JobKind::ApiKeys,
-            service,
-            stop,
-        )))
+        repeat(JobKind::ApiKeys, &self.service)
     }
 }
 

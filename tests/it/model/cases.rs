@@ -128,6 +128,15 @@ pub enum Step {
         board: Pick,
         scores: Vec<(Pick, Option<Amount>)>,
     },
+    /// A member is erased. `forgotten`: whoever does it dies when it is in force, after so many small steps of the removal.
+    Erase {
+        instance: Pick,
+        board: Pick,
+        member: Pick,
+        forgotten: Option<usize>,
+    },
+    /// What erased members have left is removed.
+    Forget { instance: Pick },
     /// Members are hidden (`true`), or brought back.
     Hide {
         instance: Pick,
@@ -343,7 +352,7 @@ fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
         option::weighted(theme.votes, uniques),
         option::weighted(theme.votes, 1..=5_usize),
         option::weighted(theme.shards, select(vec![2, 7, 16])),
-        prop::bool::weighted(0.4),
+        prop::bool::weighted(0.6),
     );
     let ending: Vec<Unit> = units
         .iter()
@@ -561,7 +570,18 @@ fn step(theme: &Theme) -> impl Strategy<Value = Step> + use<> {
     } else {
         [6, 2, 5, 4, 3]
     };
+    let forgotten = option::weighted(0.6, 0..=3_usize);
+    let erase = (any::<Pick>(), any::<Pick>(), any::<Pick>(), forgotten).prop_map(
+        |(instance, board, member, forgotten)| Step::Erase {
+            instance,
+            board,
+            member,
+            forgotten,
+        },
+    );
     prop_oneof![
+        1 => erase,
+        1 => any::<Pick>().prop_map(|instance| Step::Forget { instance }),
         alone => vec(batch(), 1).prop_map(Step::Send),
         side_by_side => vec(batch(), 2..=3).prop_map(Step::Send),
         advance => (any::<Pick>(), self::advance()).prop_map(|(board, to)| Step::Advance { board, to }),

@@ -16,7 +16,6 @@ use standings::domain::series::Track;
 use standings::domain::time::Timestamp;
 use standings::service::check::Report;
 use standings::service::hidden::FoundHidden;
-use standings::store::hidden::Hidden;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::answers::{
@@ -27,7 +26,7 @@ use super::cases::{
 };
 use super::naive::{Board, Event, Model, SCORE_MAX, Unit, Verdict, Window, utc};
 use super::reads::{ask, queries};
-use crate::harness::jobs::{Moves, Purge, Rollover, SETTLE_ALL, Sweep};
+use crate::harness::jobs::{Erasures, Moves, Purge, Rollover, SETTLE_ALL, Sweep};
 use crate::harness::random::Random;
 use crate::harness::redis::{Reply, eventually};
 use crate::harness::{Client, Instance, World, break_off, keys};
@@ -319,6 +318,20 @@ impl Game<'_> {
                     .await;
                 done.map_err(|error| error.to_string())
             }
+            Step::Erase {
+                instance,
+                board,
+                member,
+                forgotten,
+            } => self.erase(*instance, *board, *member, *forgotten).await,
+            Step::Forget { instance } => {
+                let instance = pick(*instance, self.world.instances.len());
+                self.log
+                    .push(format!("instance {instance} removes what was erased"));
+                let service = &self.world.instances[instance].service;
+                let done = service.engine.run(&Erasures).await;
+                done.map_err(|error| error.to_string())
+            }
             Step::Settle { instance } => {
                 let instance = pick(*instance, self.world.instances.len());
                 self.log.push(format!("instance {instance} settles"));
@@ -405,6 +418,52 @@ impl Game<'_> {
             }
             Step::Read { count } => self.read_some(*count).await,
         }
+    }
+
+    /// Erases a member, whole or half-way.
+    async fn erase(
+        &mut self,
+        instance: Pick,
+        board: Pick,
+        member: Pick,
+        forgotten: Option<usize>,
+    ) -> Result<(), String> {
+        const KEYS: u32 = 2;
+        // Each erasure of a member has an instant of its own.
+        self.set_clock(self.now + 1);
+        let member = MEMBERS[pick(member, self.members)];
+        let instance = pick(instance, self.world.instances.len());
+        let Instance {
+            service, client, ..
+        } = &self.world.instances[instance];
+        let board = pick(board, self.boards.len());
+        let (id, model) = &mut self.boards[board];
+        self.log.push(format!(
+            "instance {instance} erases {member:?} on {id}, {forgotten:?}"
+        ));
+        model.erase(member, self.now);
+        let Some(steps) = forgotten else {
+            let encoded = utf8_percent_encode(member, NON_ALPHANUMERIC);
+            let path = format!("/v1/boards/{id}/members/{encoded}");
+            let answer = client.delete(&path).await;
+            return expect_equal(&path, &answer.status, &StatusCode::NO_CONTENT);
+        };
+        let (id, member) = (
+            BoardId::parse(id).unwrap(),
+            MemberId::parse(member).unwrap(),
+        );
+        let store = &service.engine.store;
+        let half_way = async {
+            let number = store.begin_erasure(&id).await?;
+            service.engine.erase(&id, &member, number).await?;
+            let live = service.engine.board(&id).await?;
+            let shard = &live.shards()[live.shard_of(&member)];
+            for _ in 0..steps {
+                store.forget(shard, &member, KEYS).await?;
+            }
+            Ok::<_, standings::engine::Error>(())
+        };
+        half_way.await.map_err(|error| error.to_string())
     }
 
     /// Asks for another number of shards of a board that has several. What has one shard stays so, since more can be asked
@@ -507,7 +566,12 @@ impl Game<'_> {
                     break;
                 }
             }
-            let expected: Vec<String> = model.hidden().map(ToOwned::to_owned).collect();
+            // A hide that has outlived an erasure is listed again when the member has data.
+            let may_be_listed = |member: &&str| {
+                !model.was_erased(member) || listed.iter().any(|other| other == member)
+            };
+            let expected = model.hidden().filter(may_be_listed);
+            let expected: Vec<String> = expected.map(ToOwned::to_owned).collect();
             expect_equal("who is hidden", &listed, &expected)?;
         }
         Ok(())
@@ -1106,8 +1170,7 @@ async fn hide_all(world: &World, instance: Pick, hides: &[Hiding]) -> Result<(),
         };
         eventually("a hide is answered", async || {
             if hiding.is_hidden {
-                let hidden = service.hide(&id, &member, &hide).await;
-                hidden.is_ok_and(|hidden| hidden != Hidden::Full)
+                service.hide(&id, &member, &hide).await.is_ok()
             } else {
                 service.unhide(&id, &member).await.is_ok()
             }

@@ -1,0 +1,71 @@
+//! Standing orders on a board that is being created: whom they hide is hidden before anybody can see the board.
+//!
+//! A board that is created under standing orders is stored as opening at first, so that events and reads wait. A board is
+//! listed before the orders are read. So a task whose order comes later finds the board in the list.
+
+use std::sync::Arc;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+
+use super::{Engine, Error};
+use crate::domain::board::Board;
+use crate::store::boards::Defined;
+use crate::store::orders::Order;
+
+/// How many members of a board are hidden side by side.
+const HIDES_AT_ONCE: usize = 32;
+
+impl Engine {
+    /// A board that was just stored, open; `None` if it has changed meanwhile, or is gone.
+    pub(crate) async fn open_if_new(
+        &self,
+        board: Arc<Board>,
+        is_new: bool,
+    ) -> Result<Option<Arc<Board>>, Error> {
+        if is_new {
+            self.carry_out_orders(&board).await
+        } else {
+            Ok(Some(board))
+        }
+    }
+
+    /// Carries out all standing orders on a board that was just stored, and opens it if it is opening. `None`: it has
+    /// changed meanwhile, or is gone.
+    pub(super) async fn carry_out_orders(
+        &self,
+        board: &Arc<Board>,
+    ) -> Result<Option<Arc<Board>>, Error> {
+        self.store.announce_board(&board.id, true, None).await?;
+        let orders = self.store.all_orders().await?;
+        if !orders.is_empty() && !self.carry_out(board, &orders).await? {
+            return Ok(None);
+        }
+        if !board.placement.is_opening {
+            return Ok(Some(Arc::clone(board)));
+        }
+        let stamp = self.store.begin_change(&board.id).await?;
+        let open = Arc::new(board.placed(board.placement.opened(), stamp));
+        let defined = self.store.define_board(&open, Some(board), None).await?;
+        self.store.end_change(&board.id, stamp).await?;
+        Ok((defined == Defined::Stored).then_some(open))
+    }
+
+    /// Hides the members of some orders; returns whether the board is still the same.
+    async fn carry_out(&self, board: &Arc<Board>, orders: &[Order]) -> Result<bool, Error> {
+        if !board.placement.current.is_together() {
+            self.store.open_shards(board).await?;
+        }
+        let now = self.clock.now();
+        let lasting = |order: &&Order| order.hide.until.is_none_or(|until| now < until);
+        let lasting = orders.iter().filter(lasting);
+        let hides = lasting.map(|order| self.hide_on(board, &order.member, &order.hide));
+        let hides: Vec<_> = hides.collect();
+        let mut hides = stream::iter(hides).buffer_unordered(HIDES_AT_ONCE);
+        while let Some(hide) = hides.try_next().await? {
+            if hide.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}

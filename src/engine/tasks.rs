@@ -1,0 +1,174 @@
+//! The job that does on all boards what somebody has ordered.
+//!
+//! A task goes over the boards in the order of their ids. What it is for is noted in Redis with how far it has come, so that
+//! another instance goes on after a crash. One instance at a time works on tasks, and no task begins while another one is in
+//! the middle of a step. So a later task for the same member finds the earlier one overtaken, and has the last word.
+
+use std::time::Instant;
+
+use futures::stream::{self, StreamExt};
+
+use super::jobs::faults::Subject;
+use super::jobs::lease::Lease;
+use super::jobs::{Job, JobKind, Progress};
+use super::{Engine, Error};
+use crate::domain::ids::BoardId;
+use crate::domain::task::{Action, Failed, Failure, Left, Task};
+use crate::store::StoreError;
+use crate::store::leases::Leased;
+use crate::store::tasks::{OrderChange, StoredTask};
+use crate::throttle;
+
+/// How many boards one step comes to.
+const STEP_BOARDS_MAX: usize = 50;
+/// How many of them side by side.
+const BOARDS_AT_ONCE: usize = 8;
+/// How many tasks are looked at for what is due.
+const TASKS_MAX: usize = 100;
+
+/// Does tasks for all boards, one after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Tasks;
+
+/// The tasks that are not at their end.
+#[derive(Debug, Default)]
+pub struct Doing {
+    /// The lease, once this instance has it.
+    lease: Option<Lease>,
+}
+
+impl Job for Tasks {
+    type Item = Doing;
+    const KIND: JobKind = JobKind::Tasks;
+
+    fn subject(&self, _: &Doing) -> Subject {
+        Subject::all_boards()
+    }
+
+    async fn due(&self, engine: &Engine) -> Result<Vec<Doing>, Error> {
+        let is_open = !engine.store.open_tasks(1).await?.is_empty();
+        Ok(is_open.then(Doing::default).into_iter().collect())
+    }
+
+    async fn step(&self, engine: &Engine, doing: &mut Doing) -> Result<Progress, Error> {
+        let lease = match doing.lease.take() {
+            Some(lease) => lease,
+            None => match Lease::take(&engine.store, Leased::of_all("tasks")).await? {
+                Some(lease) => lease,
+                None => return Ok(Progress::Done),
+            },
+        };
+        let stepped = lease.while_held(engine.step_tasks()).await;
+        let Some(stepped) = stepped else {
+            return Ok(Progress::Done);
+        };
+        if matches!(stepped, Ok(Progress::More)) && lease.renew("").await? {
+            doing.lease = Some(lease);
+            return Ok(Progress::More);
+        }
+        lease.give_back("").await?;
+        stepped
+    }
+}
+
+impl Engine {
+    /// Begins a task for all boards, and changes the standing orders in the same step. Returns its number.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooManyOrders`] if it would be one standing order too many.
+    pub async fn begin_task(&self, action: Action, change: OrderChange<'_>) -> Result<u64, Error> {
+        let total = self.store.board_count().await?;
+        let task = Task::new(action, self.clock.now(), total);
+        let begun = self.store.begin_task(&task, change).await?;
+        begun.ok_or(Error::TooManyOrders)
+    }
+
+    /// Does a bounded part of the oldest task that can be read.
+    async fn step_tasks(&self) -> Result<Progress, Error> {
+        for number in self.store.open_tasks(TASKS_MAX).await? {
+            let Some(stored) = self.store.load_task(number).await? else {
+                continue;
+            };
+            match stored.read() {
+                Ok(task) => return self.step_task(&stored, task).await,
+                // A newer release has written it, and does it.
+                Err(error) => throttle::say(&format!("task {number}"), |more| {
+                    tracing::warn!(number, %error, more, "a job for all boards is left out");
+                }),
+            }
+        }
+        Ok(Progress::Done)
+    }
+
+    async fn step_task(&self, stored: &StoredTask, mut task: Task) -> Result<Progress, Error> {
+        let left = task.left.clone();
+        let fault = || StoreError::Unexpected("an open task with nothing left to do".into());
+        let Left { action, after } = left.ok_or_else(fault)?;
+        let number = stored.number;
+        let boards = if self.is_overtaken(number, &action).await? {
+            Vec::new()
+        } else {
+            let boards = self.store.board_ids(after.as_ref(), STEP_BOARDS_MAX);
+            boards.await?
+        };
+        let failed = self.act_on(&action, &boards).await?;
+        task.advance(&boards, failed);
+        if boards.len() < STEP_BOARDS_MAX {
+            // Whoever is told that it is done can rely on it.
+            self.wait_for_replicas(Instant::now()).await?;
+            task.finish(self.clock.now());
+        }
+        // If it is not what was read, another instance has gone on.
+        self.store
+            .note_task(stored, &task, self.clock.now())
+            .await?;
+        Ok(Progress::More)
+    }
+
+    /// Whether a later order for the same member has taken the place of a task's.
+    async fn is_overtaken(&self, number: u64, action: &Action) -> Result<bool, Error> {
+        Ok(match action {
+            Action::Hide(member, _) => self.store.task_of_order(member).await? != Some(number),
+            Action::Unhide(member) => self.store.task_of_order(member).await?.is_some(),
+            Action::Forget(..) => false,
+        })
+    }
+
+    /// Does what a task is for on these boards, and tells at which it has failed. If a server does not answer, nothing is
+    /// told: the same boards come again.
+    async fn act_on(&self, action: &Action, boards: &[BoardId]) -> Result<Vec<Failed>, Error> {
+        let acts: Vec<_> = boards.iter().map(|board| self.act(action, board)).collect();
+        let acts = stream::iter(acts).buffered(BOARDS_AT_ONCE);
+        let acts: Vec<Result<(), Error>> = acts.collect().await;
+        let mut failed = Vec::new();
+        for (board, acted) in boards.iter().zip(acts) {
+            let Err(error) = acted else {
+                continue;
+            };
+            let failure = match &error {
+                // It was deleted meanwhile.
+                Error::BoardNotFound(_) => continue,
+                Error::TooManyHidden(_) => Failure::Full,
+                Error::Unreadable { .. } => Failure::Unreadable,
+                error if error.is_fault() => Failure::Fault,
+                _ => return Err(error),
+            };
+            tracing::error!(%board, %error, "a task for all boards has failed at one board");
+            failed.push(Failed {
+                board: board.clone(),
+                failure,
+                detail: error.to_string(),
+            });
+        }
+        Ok(failed)
+    }
+
+    async fn act(&self, action: &Action, board: &BoardId) -> Result<(), Error> {
+        match action {
+            Action::Hide(member, hide) => self.hide(board, member, hide).await.map(drop),
+            Action::Unhide(member) => self.unhide(board, member, None).await.map(drop),
+            Action::Forget(member, number) => self.end_erasure(board, member, *number).await,
+        }
+    }
+}

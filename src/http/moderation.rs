@@ -1,0 +1,504 @@
+//! Hiding members of boards, bringing them back, and listing who is hidden.
+
+use std::sync::Arc;
+
+use axum::Json as JsonResponse;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use utoipa::openapi::schema::{Array, ArrayBuilder, ObjectBuilder, SchemaType, Type};
+use utoipa::{IntoParams, ToSchema};
+
+use super::App;
+use super::auth::Caller;
+use super::extract::{Json, Path, Query, board_id, list_limit, member_id};
+use super::jobs::{self, JobBody};
+use super::problem::{Problem, ProblemBody};
+use crate::domain::board::FieldError;
+use crate::domain::hide::{Hide, Reason};
+use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::task::Action;
+use crate::domain::time::Timestamp;
+use crate::service::Error;
+
+/// The most boards of one request.
+const BOARDS_MAX: usize = 100;
+/// What stands for all boards, also those that are created later.
+const ALL_BOARDS: &str = "*";
+
+/// How a member is hidden.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HideBody {
+    reason: String,
+    #[serde(default)]
+    until: Option<Timestamp>,
+}
+
+/// How a member is hidden.
+#[derive(ToSchema)]
+#[schema(as = Hide)]
+#[expect(dead_code, reason = "describes `HideBody` to the OpenAPI document")]
+pub struct HideSchema {
+    /// Why: 1 to 500 characters.
+    #[schema(min_length = 1, max_length = 500, example = "cheating")]
+    reason: String,
+    /// When the hide ends. The member comes back some seconds later. Left out: it does not end by itself.
+    #[schema(format = DateTime, required = false)]
+    until: Option<String>,
+}
+
+/// A hidden member.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct HiddenMember {
+    /// The member.
+    #[schema(example = "troll-7")]
+    pub member: String,
+    /// Why it is hidden.
+    #[schema(example = "cheating")]
+    pub reason: String,
+    /// Who has hidden it: the name of an API key, `configuration:` and the role of a key of the configuration, `anonymous`
+    /// where there are no keys.
+    #[schema(example = "moderators")]
+    pub by: String,
+    /// Since when.
+    #[schema(value_type = String, format = DateTime)]
+    pub since: Timestamp,
+    /// When the hide ends; null if it does not end by itself.
+    #[schema(value_type = Option<String>, required = true, format = DateTime)]
+    pub until: Option<Timestamp>,
+}
+
+/// A part of the list of hidden members.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct HiddenList {
+    /// The members, in the order of the bytes of their ids.
+    pub hidden: Vec<HiddenMember>,
+    /// What to send as `after` for the next part; null in the last part.
+    #[schema(required = true)]
+    pub next: Option<String>,
+}
+
+/// Which part of the list the answer has.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct HiddenParams {
+    /// The list begins behind this member: `next` of the part before, or any id.
+    after: Option<String>,
+    /// How many members the answer has at the most.
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    limit: Option<u64>,
+}
+
+/// What is done with a member.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ModerationAction {
+    /// It is hidden.
+    Hide,
+    /// It is brought back.
+    Unhide,
+}
+
+/// What is done with a member, and on which boards.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModerationBody {
+    action: ModerationAction,
+    member: MemberId,
+    #[serde(default)]
+    reason: Option<String>,
+    #[serde(default)]
+    until: Option<Timestamp>,
+    boards: Boards,
+}
+
+/// Boards, or all of them.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Boards {
+    Text(String),
+    List(Vec<String>),
+}
+
+/// What is done with a member, and on which boards.
+#[derive(ToSchema)]
+#[schema(as = Moderation)]
+#[expect(
+    dead_code,
+    reason = "describes `ModerationBody` to the OpenAPI document"
+)]
+pub struct ModerationSchema {
+    /// What is done.
+    #[schema(inline)]
+    action: ModerationAction,
+    /// The member: 1 to 128 bytes of UTF-8 without control characters.
+    #[schema(min_length = 1, max_length = 128)]
+    member: String,
+    /// Why: 1 to 500 characters. Whoever hides a member says why.
+    #[schema(required = false)]
+    reason: Option<String>,
+    /// When the hide ends. Left out: it does not end by itself.
+    #[schema(format = DateTime, required = false)]
+    until: Option<String>,
+    /// The ids of up to 100 boards; or `*` for all boards, also those that are created later.
+    #[schema(schema_with = boards)]
+    boards: Vec<String>,
+}
+
+fn boards() -> Array {
+    let types = [Type::Array, Type::String].to_vec();
+    ArrayBuilder::new()
+        .schema_type(SchemaType::Array(types))
+        .items(ObjectBuilder::new().schema_type(Type::String))
+        .description(Some(
+            "The ids of up to 100 boards; or `*` for all boards, also those that are created later.",
+        ))
+        .build()
+}
+
+/// What has become of a member on one board. `status` says whether it was done.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+#[schema(discriminator(property_name = "status", mapping(
+    ("done" = "#/components/schemas/ModeratedBoard"),
+    ("refused" = "#/components/schemas/RefusedBoard"),
+)))]
+pub enum ModerationResult {
+    /// It was done.
+    Done(ModeratedBoard),
+    /// It was not done.
+    Refused(Box<RefusedBoard>),
+}
+
+/// A board on which a member was hidden, or brought back.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ModeratedBoard {
+    /// The board.
+    #[schema(example = "run_hero")]
+    pub board: String,
+    /// Always `done`.
+    #[schema(inline)]
+    pub status: DoneStatus,
+    /// The hidden member; null if it was brought back.
+    #[schema(required = true)]
+    pub hidden: Option<HiddenMember>,
+}
+
+/// How it ended on a board where it was done.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DoneStatus {
+    /// It was done.
+    Done,
+}
+
+/// A board on which nothing was done.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct RefusedBoard {
+    /// The board.
+    #[schema(example = "run_hero")]
+    pub board: String,
+    /// Always `refused`.
+    #[schema(inline)]
+    pub status: RefusedStatus,
+    /// Why.
+    pub problem: ProblemBody,
+}
+
+/// How it ended on a board where it was not done.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RefusedStatus {
+    /// It was not done.
+    Refused,
+}
+
+/// What has become of a member on each board.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ModerationResults {
+    /// A result for each board, in the order of the request.
+    pub results: Vec<ModerationResult>,
+}
+
+impl HiddenMember {
+    fn new(member: &MemberId, hide: Hide) -> Self {
+        let Hide {
+            reason,
+            by,
+            since,
+            until,
+        } = hide;
+        Self {
+            member: member.to_string(),
+            reason: reason.to_string(),
+            by,
+            since,
+            until,
+        }
+    }
+}
+
+impl ModerationResult {
+    fn refused(board: &BoardId, problem: &Problem) -> Self {
+        Self::Refused(Box::new(RefusedBoard {
+            board: board.to_string(),
+            status: RefusedStatus::Refused,
+            problem: problem.item(),
+        }))
+    }
+
+    fn done(board: &BoardId, hidden: Option<HiddenMember>) -> Self {
+        Self::Done(ModeratedBoard {
+            board: board.to_string(),
+            status: DoneStatus::Done,
+            hidden,
+        })
+    }
+}
+
+/// A hide as it is sent, from now on.
+fn hide(
+    reason: &str,
+    until: Option<Timestamp>,
+    caller: &Caller,
+    now: Timestamp,
+) -> Result<Hide, Problem> {
+    let mut errors = Vec::new();
+    let reason = Reason::parse(reason);
+    let reason = reason.map_err(|error| errors.push(FieldError::new("/reason", error)));
+    if until.is_some_and(|until| until <= now) {
+        errors.push(FieldError::new("/until", "has passed already"));
+    }
+    match reason {
+        Ok(reason) if errors.is_empty() => Ok(Hide {
+            reason,
+            by: caller.name(),
+            since: now,
+            until,
+        }),
+        _ => Err(Problem::invalid(errors)),
+    }
+}
+
+impl ModerationBody {
+    fn action(&self, caller: &Caller, now: Timestamp) -> Result<Action, Problem> {
+        let (member, reason) = (self.member.clone(), self.reason.as_deref());
+        match self.action {
+            ModerationAction::Hide => {
+                let hide = hide(reason.unwrap_or_default(), self.until, caller, now)?;
+                Ok(Action::Hide(member, hide))
+            }
+            ModerationAction::Unhide if self.until.is_some() => {
+                let error = FieldError::new("/until", "only a hide has an end");
+                Err(Problem::invalid(vec![error]))
+            }
+            ModerationAction::Unhide => Ok(Action::Unhide(member)),
+        }
+    }
+
+    /// The boards that are named; `None` for all.
+    fn boards(&self) -> Result<Option<Vec<BoardId>>, Problem> {
+        let wrong = |pointer: String, detail: String| {
+            Problem::invalid(vec![FieldError::new(pointer, detail)])
+        };
+        let list = match &self.boards {
+            Boards::Text(text) if text == ALL_BOARDS => return Ok(None),
+            Boards::List(list) if (1..=BOARDS_MAX).contains(&list.len()) => list,
+            Boards::Text(_) | Boards::List(_) => {
+                let detail =
+                    format!("must be a list of 1 to {BOARDS_MAX} ids, or \"{ALL_BOARDS}\"");
+                return Err(wrong("/boards".to_owned(), detail));
+            }
+        };
+        let ids = list.iter().enumerate().map(|(index, text)| {
+            let id = BoardId::parse(text);
+            id.map_err(|error| wrong(format!("/boards/{index}"), error.to_string()))
+        });
+        ids.collect::<Result<_, _>>().map(Some)
+    }
+}
+
+/// Hide a member of a board.
+///
+/// When this is answered, no read that begins later shows the member: no page, rank, count, neighbour, percentile, subset or
+/// sum of any window. Its events go on counting out of sight. A member that is not on the board yet can be hidden. A member
+/// that is hidden already gets the new reason and the new end; the answer is the same.
+#[utoipa::path(
+    put, path = "/v1/boards/{board}/hidden/{member}", tag = "moderation", operation_id = "put_hidden",
+    params(
+        ("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
+        ("member" = String, Path, description = "The member's id", example = "troll-7"),
+    ),
+    request_body(content = HideSchema, example = json!({"reason": "cheating"})),
+    responses(
+        (status = 200, description = "The member is hidden", body = HiddenMember),
+        (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`too-many-hidden`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "`validation-failed`", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub async fn put(
+    State(app): State<Arc<App>>,
+    Path((board, member)): Path<(String, String)>,
+    caller: Caller,
+    Json(body, _): Json<HideBody>,
+) -> Result<JsonResponse<HiddenMember>, Problem> {
+    let (board, member) = (board_id(&board)?, member_id(&member)?);
+    let now = app.service.engine.clock.now();
+    let hide = hide(&body.reason, body.until, &caller, now)?;
+    let hidden = app.service.hide(&board, &member, &hide).await?;
+    Ok(JsonResponse(HiddenMember::new(&member, hidden)))
+}
+
+/// Bring a hidden member of a board back.
+///
+/// When this is answered, every read that begins later shows the member where its events have put it, ties too.
+#[utoipa::path(
+    delete, path = "/v1/boards/{board}/hidden/{member}", tag = "moderation", operation_id = "delete_hidden",
+    params(
+        ("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
+        ("member" = String, Path, description = "The member's id", example = "troll-7"),
+    ),
+    responses(
+        (status = 204, description = "The member is not hidden any more"),
+        (status = 404, description = "`board-not-found`, `not-hidden`", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub async fn delete(
+    State(app): State<Arc<App>>,
+    Path((board, member)): Path<(String, String)>,
+) -> Result<StatusCode, Problem> {
+    let (board, member) = (board_id(&board)?, member_id(&member)?);
+    if app.service.unhide(&board, &member).await? {
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    Err(Error::NotHidden { board, member }.into())
+}
+
+/// List the hidden members of a board.
+#[utoipa::path(
+    get, path = "/v1/boards/{board}/hidden", tag = "moderation", operation_id = "list_hidden",
+    params(
+        ("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
+        HiddenParams,
+    ),
+    responses(
+        (status = 200, description = "The hidden members in the order of the bytes of their ids", body = HiddenList, example = json!({
+            "hidden": [{"member": "troll-7", "reason": "cheating", "by": "moderators", "since": "2026-11-21T12:00:00.000Z", "until": null}],
+            "next": null})),
+        (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub async fn hidden(
+    State(app): State<Arc<App>>,
+    Path(board): Path<String>,
+    Query(params): Query<HiddenParams>,
+) -> Result<JsonResponse<HiddenList>, Problem> {
+    let (board, limit) = (board_id(&board)?, list_limit(params.limit)?);
+    let after = params.after.as_deref().map(member_id).transpose()?;
+    let found = app.service.hidden(&board, after.as_ref(), limit).await?;
+    let members = found.members.into_iter();
+    Ok(JsonResponse(HiddenList {
+        hidden: members
+            .map(|(member, hide)| HiddenMember::new(&member, hide))
+            .collect(),
+        next: found.next.map(|member| member.to_string()),
+    }))
+}
+
+/// Hide a member on many boards, or bring it back.
+///
+/// With a list of boards the answer has a result for each, and holds as that of a single hide. With `*` for all boards a job
+/// hides the member on one board after the other, and the answer names the job; the member is also hidden on boards that are
+/// created later, before their creation is answered (a *standing order*). `unhide` on all boards ends that. The last order
+/// for a member counts: it takes the place of a job that is under way.
+#[utoipa::path(
+    post, path = "/v1/moderation", tag = "moderation", operation_id = "post_moderation",
+    request_body(content = ModerationSchema, example = json!({
+        "action": "hide", "member": "troll-7", "reason": "cheating", "boards": "*"})),
+    responses(
+        (status = 200, description = "What has become of it on each board of the list", body = ModerationResults, example = json!({
+            "results": [{"board": "run_hero", "status": "done", "hidden": {"member": "troll-7", "reason": "cheating",
+                "by": "moderators", "since": "2026-11-21T12:00:00.000Z", "until": null}}]})),
+        (status = 202, description = "A job does it on all boards", body = JobBody, headers(("Location" = String, description = "The address of the job"))),
+        (status = 409, description = "`too-many-orders`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "`validation-failed`", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub async fn post(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Json(body, _): Json<ModerationBody>,
+) -> Result<Response, Problem> {
+    let now = app.service.engine.clock.now();
+    let action = body.action(&caller, now)?;
+    let Some(boards) = body.boards()? else {
+        caller.require_board(None)?;
+        let number = app.service.moderate_all(action).await?;
+        return Ok(jobs::begun(&app, number).await?.into_response());
+    };
+    let allowed = boards.iter().map(|board| caller.require_board(Some(board)));
+    let allowed: Vec<Result<(), Problem>> = allowed.collect();
+    let own = boards
+        .iter()
+        .zip(&allowed)
+        .filter(|(_, allowed)| allowed.is_ok());
+    let own: Vec<BoardId> = own.map(|(board, _)| board.clone()).collect();
+    let mut moderated = app.service.moderate(&own, &action).await?.into_iter();
+    let mut results = Vec::with_capacity(boards.len());
+    for (board, allowed) in boards.iter().zip(allowed) {
+        let result = allowed.and_then(|()| {
+            let result = moderated
+                .next()
+                .expect("invariant: a result for each board");
+            result.map_err(Problem::from)
+        });
+        results.push(match result {
+            Ok(hide) => {
+                let hidden = hide.map(|hide| HiddenMember::new(&body.member, hide));
+                ModerationResult::done(board, hidden)
+            }
+            // The store is missing: nothing more is known of any of them. To send the same again does no harm.
+            Err(problem) if problem.kind.status == StatusCode::SERVICE_UNAVAILABLE => {
+                return Err(problem);
+            }
+            Err(problem) => ModerationResult::refused(board, &problem),
+        });
+    }
+    Ok(JsonResponse(ModerationResults { results }).into_response())
+}
+
+/// List who is hidden on all boards.
+///
+/// These are the standing orders: each hides a member also on boards that are created later.
+#[utoipa::path(
+    get, path = "/v1/moderation", tag = "moderation", operation_id = "list_orders",
+    params(HiddenParams),
+    responses(
+        (status = 200, description = "The members in the order of the bytes of their ids", body = HiddenList, example = json!({
+            "hidden": [{"member": "troll-7", "reason": "cheating", "by": "moderators", "since": "2026-11-21T12:00:00.000Z", "until": null}],
+            "next": null})),
+    )
+)]
+pub async fn orders(
+    State(app): State<Arc<App>>,
+    Query(params): Query<HiddenParams>,
+) -> Result<JsonResponse<HiddenList>, Problem> {
+    let limit = list_limit(params.limit)?;
+    let after = params.after.as_deref().map(member_id).transpose()?;
+    let found = app.service.orders(after.as_ref(), limit).await?;
+    let orders = found.orders.into_iter();
+    Ok(JsonResponse(HiddenList {
+        hidden: orders
+            .map(|order| HiddenMember::new(&order.member, order.hide))
+            .collect(),
+        next: found.next.map(|member| member.to_string()),
+    }))
+}

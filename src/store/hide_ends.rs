@@ -1,0 +1,93 @@
+//! When hides end by themselves: which boards have to be looked at, and when.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::dispatch::Store;
+use super::{StoreError, keys, script};
+use crate::domain::ids::BoardId;
+use crate::domain::time::Timestamp;
+
+/// How many ends one call reads.
+const CALL_ENDS_MAX: u32 = 100;
+/// Hides of a board that end within so many milliseconds are ended together, when the last of them ends.
+const TOGETHER_MS: i64 = 2_000;
+
+/// An instant at which hides of a board end.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct HideEnd {
+    /// When, in milliseconds since the epoch.
+    pub at_ms: i64,
+    /// The board.
+    pub board: BoardId,
+}
+
+impl HideEnd {
+    /// The end at which a hide is ended that ends at that instant.
+    fn of(board: &BoardId, until: Timestamp) -> Self {
+        let together = until.ms().div_euclid(TOGETHER_MS) + 1;
+        Self {
+            at_ms: together * TOGETHER_MS,
+            board: board.clone(),
+        }
+    }
+}
+
+impl fmt::Display for HideEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.at_ms, self.board)
+    }
+}
+
+impl FromStr for HideEnd {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (at_ms, board) = text.split_once(' ').ok_or(())?;
+        Ok(Self {
+            at_ms: at_ms.parse().map_err(drop)?,
+            board: BoardId::parse(board).map_err(drop)?,
+        })
+    }
+}
+
+impl Store {
+    /// Notes that hides of a board end at that instant; see [`Self::ended_hides`].
+    pub async fn note_hide_end(&self, id: &BoardId, until: Timestamp) -> Result<(), StoreError> {
+        let end = HideEnd::of(id, until);
+        let keys = vec![keys::HIDES_END.to_owned()];
+        let args = vec![id.as_str().into(), end.at_ms.to_string().into()];
+        let noted = self.write_at(id.as_str(), &script::NOTE_END, keys, args);
+        noted.await.map(drop)
+    }
+
+    /// Where hides have ended by now; those first that ended first.
+    pub async fn ended_hides(&self, now: Timestamp) -> Result<Vec<HideEnd>, StoreError> {
+        let (now, count) = (now.ms().to_string(), CALL_ENDS_MAX.to_string());
+        let ended = ["-inf", &now, "BYSCORE", "LIMIT", "0", &count].map(str::to_owned);
+        let range = [keys::HIDES_END.to_owned()].into_iter().chain(ended);
+        let ends: Vec<String> = self.command("ZRANGE", range.collect()).await?;
+        Ok(ends.iter().filter_map(|end| end.parse().ok()).collect())
+    }
+
+    /// Forgets an end: the hides that ended then are gone.
+    pub async fn forget_hide_end(&self, end: &HideEnd) -> Result<(), StoreError> {
+        let args = vec![keys::HIDES_END.to_owned(), end.to_string()];
+        self.command("ZREM", args).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hide_is_ended_within_two_seconds_of_its_end_and_never_before() {
+        let board = BoardId::parse("b").unwrap();
+        for (until_ms, at_ms) in [(1_999, 2_000), (2_000, 4_000), (2_001, 4_000)] {
+            let end = HideEnd::of(&board, Timestamp::from_ms_clamped(until_ms));
+            assert_eq!(end.at_ms, at_ms);
+            assert_eq!(end.to_string().parse(), Ok(end));
+        }
+    }
+}
