@@ -827,7 +827,8 @@ fn give_data(answer: &mut Answer, data: &mut Reply) -> Result<(), StoreError> {
         | Answer::Positions(_)
         | Answer::Incomplete(_)
         | Answer::Unlisted(_)
-        | Answer::Short(_) => Vec::new(),
+        | Answer::Short(_)
+        | Answer::Erasing => Vec::new(),
     };
     for place in places {
         let stored = data.text()?;
