@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
 use super::App;
+use super::audit::Audit;
 use super::auth::Caller;
 use super::events::RejectedStatus;
 use super::extract::{Json, JsonBytes, Path, Query, list_limit, member_id, parse_json};
@@ -334,25 +335,29 @@ pub async fn post_many(
     let (rules, writer) = (&app.profile_rules, identity(&app, &caller));
     let written = app.service.write_profiles(&sound, rules, &writer).await;
     let mut written = written.into_iter();
-    let mut results = Vec::with_capacity(profiles.len());
-    for (raw, checked) in profiles.into_iter().zip(checked) {
-        let result = checked.and_then(|()| {
+    let results = profiles.into_iter().zip(checked).map(|(raw, checked)| {
+        let written = checked.and_then(|()| {
             let written = written.next().unwrap_or_else(|| Err(Error::busy()));
             written.map_err(Problem::from)
         });
-        results.push(match result {
-            Ok(found) => ProfileResult::Stored(StoredProfile {
+        ProfileResult::new(raw, written)
+    });
+    let results = results.collect::<Result<_, Problem>>()?;
+    taken.write(&ProfileResults { results })
+}
+
+impl ProfileResult {
+    /// What became of a profile. Where the store is missing, nothing is known of any of them.
+    fn new(raw: &RawValue, written: Result<FoundProfile, Problem>) -> Result<Self, Problem> {
+        match written {
+            Ok(found) => Ok(Self::Stored(StoredProfile {
                 status: StoredStatus::Stored,
                 profile: found.into(),
-            }),
-            // The store is missing: nothing more is known of any of them.
-            Err(problem) if problem.kind.status == StatusCode::SERVICE_UNAVAILABLE => {
-                return Err(problem);
-            }
-            Err(problem) => ProfileResult::Rejected(Box::new(rejected(raw, &problem))),
-        });
+            })),
+            Err(problem) if problem.kind.status == StatusCode::SERVICE_UNAVAILABLE => Err(problem),
+            Err(problem) => Ok(Self::Rejected(Box::new(rejected(raw, &problem)))),
+        }
     }
-    taken.write(&ProfileResults { results })
 }
 
 /// One of many profiles.
@@ -451,13 +456,16 @@ pub async fn put_review(
     State(app): State<Arc<App>>,
     Path(MemberPath { member }): Path<MemberPath>,
     caller: Caller,
+    audit: Audit,
     Json(body, _): Json<ReviewBody>,
 ) -> Result<JsonResponse<MemberProfile>, Problem> {
     let member = member_id(&member)?;
     let (reviewer, by) = (identity(&app, &caller), caller.name());
     let (verdict, by) = (body.verdict()?, (&*reviewer, &*by));
-    let found = app.service.review_name(&member, &verdict, by).await?;
-    Ok(JsonResponse(found.into()))
+    let reviewed = app.service.review_name(&member, &verdict, by).await?;
+    audit.before(&reviewed.before);
+    audit.after(&reviewed.after.record.review);
+    Ok(JsonResponse(reviewed.after.into()))
 }
 
 impl ReviewBody {
