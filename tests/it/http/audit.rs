@@ -651,3 +651,70 @@ async fn a_line_has_the_address_of_the_client_behind_a_proxy() {
         answer.headers["x-request-id"].to_str().unwrap()
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hides_and_reviews_are_told_before_and_after_without_names() {
+    let world = World::start(NOW).await;
+    let client = world.client();
+    client.define("b", json!({"windows": ["day"]})).await;
+    let path = "/v1/boards/b/hidden/zo%C3%AB%20of%20nowhere";
+    let outcome = async || {
+        let outcome = last(client).await["outcome"].take();
+        [outcome["before"].clone(), outcome["after"].clone()]
+    };
+    let hide = json!({"reason": "cheating", "by": "anonymous", "since": "2026-11-21T12:00:00.000Z", "until": null});
+    client
+        .put(path, json!({"reason": "cheating"}))
+        .await
+        .expect(200);
+    assert_eq!(outcome().await, [Value::Null, hide.clone()]);
+    client.delete(path).await.expect(204);
+    assert_eq!(outcome().await, [hide, Value::Null]);
+    let order = json!({"action": "hide", "member": MEMBER, "reason": "bots", "boards": ["b"]});
+    client
+        .post("/v1/moderation", order.clone())
+        .await
+        .expect(200);
+    let line = last(client).await;
+    let pseudonym = &line["members"][0]["pseudonym"];
+    assert_eq!(
+        &line["outcome"]["after"]["results"][0]["hidden"]["member"], pseudonym,
+        "{line}"
+    );
+    assert_eq!(line["boards"], json!(["b"]));
+    let mut everywhere = order;
+    everywhere["boards"] = json!("*");
+    client.post("/v1/moderation", everywhere).await.expect(202);
+    assert_eq!(last(client).await["boards"], json!(["*"]));
+    assert_eq!(
+        lines(client, "board=other").await.len(),
+        1,
+        "it is for all boards"
+    );
+
+    let profile = "/v1/members/zo%C3%AB%20of%20nowhere";
+    let body = json!({"name": "Zoë", "attributes": {}});
+    let written_profile = client.put(&format!("{profile}/profile"), body).await;
+    assert!(
+        written_profile.status.is_success(),
+        "{}",
+        written_profile.text
+    );
+    let review = json!({"name": "Zoë", "status": "blocked", "reason": "rude"});
+    client
+        .put(&format!("{profile}/name-review"), review)
+        .await
+        .expect(200);
+    let line = last(client).await;
+    assert_eq!(
+        line["body"],
+        json!({"name": "…", "status": "blocked", "reason": "rude"})
+    );
+    let statuses = ["before", "after"].map(|half| line["outcome"][half]["status"].clone());
+    assert_eq!(statuses, ["pending", "blocked"]);
+    let written = written(&world).await;
+    assert!(
+        !written.contains("nowhere") && !written.contains("Zoë"),
+        "{written}"
+    );
+}
