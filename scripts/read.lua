@@ -10,6 +10,7 @@
 --   version, layout, ranking   as in apply.lua
 --   standings   list of {standing, state (0 if it isn't derived), start (ms, of its newest period), 1 if it shows hidden
 --               members too, otherwise 0}
+--   erasing     absent, or if hidden members are shown too, the index of the key of those who are being erased
 --   followed    a number of a hide: hidden lists that have followed the hides up to it are new enough. Absent: they have to
 --               be up to date
 --   queries     list of
@@ -35,6 +36,7 @@
 -- Reply: {'STALE'} (another version; on a replica also another process, or a key is missing), or {'OK', an answer to each
 -- query}:
 --   {INCOMPLETE, start}   a standing that the query needs is not complete
+--   {ERASING}             the query shows hidden members too, and something may be left of erased ones
 --   {UNLISTED, 1 if that is the one before, otherwise 0}   the hidden list of a standing that the query needs is behind
 --                         (lib/hidden.lua)
 --   {SHORT, the same}     so many members are hidden that it has to be widened first (widen_list.lua)
@@ -97,8 +99,11 @@ for index, described in ipairs(args.standings) do
   standings[index] = standing
 end
 
+local is_erasing = args.erasing and call('EXISTS', KEYS[args.erasing]) == 1
+
 -- What an answer says of a standing that can't be read; nil if it can be. `is_before`: that of the period before.
 local function obstacle(standing, is_of_before)
+  if is_erasing then return {ERASING} end
   if standing.is_missing then return {INCOMPLETE, number_text(standing.start)} end
   if standing.is_behind then return {UNLISTED, is_of_before and 1 or 0} end
   if standing.is_short then return {SHORT, is_of_before and 1 or 0} end

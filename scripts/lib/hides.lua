@@ -49,6 +49,13 @@ local function journal(hides, member, is_hidden)
   prune_journal(hides)
 end
 
+-- Takes the line of a member out of the journal, who was hidden and has no hide. All hidden lists are begun anew.
+local function forget_in_journal(hides, member)
+  journal(hides, member, false)
+  redis.call('ZREM', hides.journal, member)
+  redis.call('HSET', hides.head, 'hides_from', (redis.call('HGET', hides.head, 'hides')))
+end
+
 -- Sets the hide of a member as it is stored, or takes it away (nil). Whether the member is hidden may not change with it:
 -- then the journal gets no line.
 local function set_hide(hides, member, packed)

@@ -96,11 +96,11 @@ impl Memory {
         } else {
             &self.large_reads
         };
-        let included = includes.words().map(|include| match include {
+        let more = includes.words().map(|word| match word {
             Include::Profile => PROFILE_BYTES,
             Include::Data => DATA_BYTES,
         });
-        let bytes = ENTRY_BYTES + included.sum::<usize>();
+        let bytes = ENTRY_BYTES + more.sum::<usize>();
         lane.take((entries + 1).saturating_mul(bytes)).await
     }
 

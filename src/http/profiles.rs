@@ -335,25 +335,29 @@ pub async fn post_many(
     let (rules, writer) = (&app.profile_rules, identity(&app, &caller));
     let written = app.service.write_profiles(&sound, rules, &writer).await;
     let mut written = written.into_iter();
-    let mut results = Vec::with_capacity(profiles.len());
-    for (raw, checked) in profiles.into_iter().zip(checked) {
-        let result = checked.and_then(|()| {
+    let results = profiles.into_iter().zip(checked).map(|(raw, checked)| {
+        let written = checked.and_then(|()| {
             let written = written.next().unwrap_or_else(|| Err(Error::busy()));
             written.map_err(Problem::from)
         });
-        results.push(match result {
-            Ok(found) => ProfileResult::Stored(StoredProfile {
+        ProfileResult::new(raw, written)
+    });
+    let results = results.collect::<Result<_, Problem>>()?;
+    taken.write(&ProfileResults { results })
+}
+
+impl ProfileResult {
+    /// What became of a profile. Where the store is missing, nothing is known of any of them.
+    fn new(raw: &RawValue, written: Result<FoundProfile, Problem>) -> Result<Self, Problem> {
+        match written {
+            Ok(found) => Ok(Self::Stored(StoredProfile {
                 status: StoredStatus::Stored,
                 profile: found.into(),
-            }),
-            // The store is missing: nothing more is known of any of them.
-            Err(problem) if problem.kind.status == StatusCode::SERVICE_UNAVAILABLE => {
-                return Err(problem);
-            }
-            Err(problem) => ProfileResult::Rejected(Box::new(rejected(raw, &problem))),
-        });
+            })),
+            Err(problem) if problem.kind.status == StatusCode::SERVICE_UNAVAILABLE => Err(problem),
+            Err(problem) => Ok(Self::Rejected(Box::new(rejected(raw, &problem)))),
+        }
     }
-    taken.write(&ProfileResults { results })
 }
 
 /// One of many profiles.
@@ -458,10 +462,10 @@ pub async fn put_review(
     let member = member_id(&member)?;
     let (reviewer, by) = (identity(&app, &caller), caller.name());
     let (verdict, by) = (body.verdict()?, (&*reviewer, &*by));
-    let (before, found) = app.service.review_name(&member, &verdict, by).await?;
-    audit.before(&before);
-    audit.after(&found.record.review);
-    Ok(JsonResponse(found.into()))
+    let reviewed = app.service.review_name(&member, &verdict, by).await?;
+    audit.before(&reviewed.before);
+    audit.after(&reviewed.after.record.review);
+    Ok(JsonResponse(reviewed.after.into()))
 }
 
 impl ReviewBody {

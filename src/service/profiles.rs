@@ -34,6 +34,15 @@ pub struct FoundProfile {
     pub record: Arc<Record>,
 }
 
+/// A name that was reviewed.
+#[derive(Clone, Debug)]
+pub struct Reviewed {
+    /// What was said of it before.
+    pub before: Review,
+    /// The profile as it is now.
+    pub after: FoundProfile,
+}
+
 /// A part of the list of names by their reviews.
 #[derive(Clone, Debug, Default)]
 pub struct ListedReviews {
@@ -102,32 +111,21 @@ impl Service {
             if open.is_empty() {
                 break;
             }
-            let members = open.iter().map(|index| incoming[*index].member.as_str());
-            let members: Vec<&str> = members.collect();
-            let stored = match self.engine.store.load_profiles(&members).await {
-                Ok(stored) => stored,
+            let planned = match self.plan_profiles(incoming, &open, (rules, writer)).await {
+                Ok(planned) => planned,
                 Err(error) => {
                     for index in open {
-                        results[index] = Err(error.clone().into());
+                        results[index] = Err(error.clone());
                     }
-                    return results;
+                    break;
                 }
             };
-            let mut planned = Planned::default();
-            for (place, (index, stored)) in open.iter().zip(stored).enumerate() {
-                if place % NAMES_AT_ONCE == NAMES_AT_ONCE - 1 {
-                    tokio::task::yield_now().await;
-                }
-                let by = (writer, self.engine.clock.now());
-                let plan = planned.plan(&incoming[*index], *index, stored, (rules, by));
-                if let Err(error) = plan {
-                    results[*index] = Err(error);
-                }
+            for (index, error) in planned.refused {
+                results[index] = Err(error);
             }
             open.clear();
             let written = self.engine.store.write_profiles(&planned.changes).await;
-            for (found, written) in planned.found.into_iter().zip(written) {
-                let (index, found) = found;
+            for ((index, found), written) in planned.found.into_iter().zip(written) {
                 match written {
                     Ok(ProfileWritten::Changed) => open.push(index),
                     Ok(ProfileWritten::Done | ProfileWritten::None) => results[index] = Ok(found),
@@ -136,6 +134,30 @@ impl Service {
             }
         }
         results
+    }
+
+    /// Reads what is stored of the members of these profiles, and plans what is to be stored.
+    async fn plan_profiles(
+        &self,
+        incoming: &[Incoming],
+        open: &[usize],
+        (rules, writer): (&Rules, &str),
+    ) -> Result<Planned, Error> {
+        let members = open.iter().map(|index| incoming[*index].member.as_str());
+        let members: Vec<&str> = members.collect();
+        let stored = self.engine.store.load_profiles(&members).await?;
+        let by = (writer, self.engine.clock.now());
+        let mut planned = Planned::default();
+        for (place, (index, stored)) in open.iter().zip(stored).enumerate() {
+            if place % NAMES_AT_ONCE == NAMES_AT_ONCE - 1 {
+                tokio::task::yield_now().await;
+            }
+            let plan = planned.plan(&incoming[*index], *index, stored, (rules, by));
+            if let Err(error) = plan {
+                planned.refused.push((*index, error));
+            }
+        }
+        Ok(planned)
     }
 
     /// Deletes a profile.
@@ -153,7 +175,7 @@ impl Service {
         member: &MemberId,
         verdict: &Verdict,
         (reviewer, by): (&str, &str),
-    ) -> Result<(Review, FoundProfile), Error> {
+    ) -> Result<Reviewed, Error> {
         for _ in 0..ATTEMPTS_MAX {
             let (seen, before) = self.stored_profile(member).await?;
             if !before.is_judged_by(verdict) {
@@ -173,7 +195,10 @@ impl Service {
             let written = self.engine.store.write_profiles(&[change]).await.pop();
             if written.unwrap_or(Ok(ProfileWritten::Changed))? == ProfileWritten::Done {
                 let (member, record) = (member.clone(), Arc::new(record));
-                return Ok((before.review.clone(), FoundProfile { member, record }));
+                return Ok(Reviewed {
+                    before: before.review.clone(),
+                    after: FoundProfile { member, record },
+                });
             }
         }
         Err(Error::busy())
@@ -209,7 +234,10 @@ impl Service {
 struct Planned {
     latest: HashMap<MemberId, (StoredProfile, Arc<Record>)>,
     changes: Vec<ProfileChange>,
+    /// For each change the index of what came in, and what the profile is then.
     found: Vec<(usize, FoundProfile)>,
+    /// The others by their indexes, and what is wrong with each.
+    refused: Vec<(usize, Error)>,
 }
 
 impl Planned {

@@ -70,16 +70,22 @@ macro_rules! scripts {
 
 scripts! {
     /// Carries out the plans of many events.
-    APPLY = "apply", "#!lua", ["slot", "keys", "capture", "standing", "derived", "hidden", "follow", "visible", "quota"]
+    APPLY = "apply", "#!lua", ["slot", "keys", "capture", "hides", "erasures", "standing", "derived", "hidden", "follow", "return", "visible", "quota"]
         with [results, details, refusals, flags, record, bounds];
     /// Takes a derived standing a step nearer to complete.
     ADVANCE = "advance", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "standing", "derived", "hidden", "follow"];
     /// Sets initial scores.
-    INITIAL = "initial", "#!lua", ["slot", "keys", "capture", "standing", "derived", "hidden", "follow"] with [bounds];
+    INITIAL = "initial", "#!lua", ["slot", "keys", "capture", "hides", "erasures", "standing", "derived", "hidden", "follow", "return"] with [bounds];
     /// Hides a member, or brings it back.
-    HIDE = "hide", "#!lua", ["slot", "keys", "capture", "hides"];
+    HIDE = "hide", "#!lua", ["slot", "keys", "capture", "hides", "erasures"];
     /// Reads who is hidden.
     HIDDEN = "hidden", "#!lua flags=no-writes", ["keys"];
+    /// Erases a member.
+    ERASE = "erase", "#!lua flags=allow-oom", ["slot", "keys", "capture", "hides", "erasures"];
+    /// Removes a part of what an erased member has left.
+    FORGET = "forget", "#!lua flags=allow-oom", ["slot", "keys", "process", "cursor", "capture", "standing", "hidden", "follow"];
+    /// Reads who was erased.
+    ERASURES = "erasures", "#!lua flags=no-writes", ["keys", "capture", "hides", "erasures"];
     /// Makes the hidden list of a standing follow the hides.
     HIDDEN_LIST = "hidden_list", "#!lua", ["slot", "keys", "capture", "standing", "hidden", "follow"];
     /// Finds more members of a list that is kept short.
@@ -117,7 +123,7 @@ scripts! {
     /// Tells what has changed in a shard.
     CHANGES = "changes", "#!lua", ["slot", "generation", "keys", "capture", "standing"];
     /// Takes over data from other shards.
-    COPY_IN = "copy_in", "#!lua", ["slot", "keys", "capture", "hides", "standing", "hidden", "follow"];
+    COPY_IN = "copy_in", "#!lua", ["slot", "keys", "capture", "hides", "erasures", "standing", "hidden", "follow"];
     /// Tells what a former shard remembers.
     RECALL = "recall", "#!lua", [] with [results, record];
     /// Takes a definition away.

@@ -657,6 +657,10 @@ async fn a_name_is_reviewed_and_a_changed_one_again() {
         "pending",
         "it was taken back"
     );
+    let audit = admin.get("/v1/audit?member=m").await.expect(200);
+    let log = audit["lines"].to_string();
+    let is_told = log.contains("name-review") && log.contains("\"approved\"");
+    assert!(is_told && !log.contains("Ann"), "{log}");
     for (wrong, pointer) in [
         (json!({"name": "Ann", "status": "pending"}), "/status"),
         (json!({"name": "", "status": "blocked"}), "/name"),
