@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::future::join_all;
 use parking_lot::Mutex;
+use reqwest::Method;
 use serde_json::{Value, json};
 use standings::domain::hide::{Hide, Reason};
 use standings::domain::ids::{BoardId, MemberId};
@@ -185,11 +186,9 @@ async fn where_nothing_can_be_written_a_read_fails_rather_than_show_a_hidden_mem
     let page = "/v1/boards/b/standings/all";
     set_hidden(world.service(), "b", "m0", true).await;
     world.redis.on_each("CONFIG SET maxmemory 1").await;
-    world
-        .client()
-        .get(page)
-        .await
-        .expect_problem(503, "store-full");
+    let once = world.client().builder(Method::GET, page);
+    let refused = Client::send(once).await;
+    refused.expect_problem(503, "store-full");
     world.redis.on_each("CONFIG SET maxmemory 0").await;
     let shown = world.client().get(page).await.expect(200);
     assert_eq!(shown["entries"][0]["member"], "m1");
