@@ -56,13 +56,13 @@ const LOADED: &str = "loaded";
 ///
 /// To make a function costs a script more than most of its lines do, and so does every local variable that a function knows. So the
 /// functions of fragments that few calls need are made by a function, their loader, and lie in one table.
-fn loader_of<'a>(part: &'a str) -> Option<&'a str> {
+fn loader_of(part: &str) -> Option<&str> {
     let (_, rest) = part.split_once(LOADER)?;
     rest.lines().next()
 }
 
 /// The names of the functions of a fragment.
-fn functions_of<'a>(part: &'a str) -> impl Iterator<Item = &'a str> {
+fn functions_of(part: &str) -> impl Iterator<Item = &str> {
     let lines = part.lines();
     let functions = lines.filter_map(|line| line.strip_prefix("local function "));
     functions.filter_map(|line| Some(line.split_once('(')?.0))
@@ -88,13 +88,13 @@ fn with_loaders(parts: &[&str]) -> String {
             let function = line.strip_prefix("local function ");
             match function.and_then(|function| function.split_once('(')) {
                 Some((name, rest)) if loader.is_some() => {
-                    joined += &format!("{name} = function({rest}\n");
+                    joined.extend([name, " = function(", rest, "\n"]);
                 }
-                _ => joined += &format!("{line}\n"),
+                _ => joined.extend([line, "\n"]),
             }
         }
         if index == 0 && has_loaders {
-            joined += &format!("local {LOADED} = {{}}\n");
+            joined.extend(["local ", LOADED, " = {}\n"]);
         }
     }
     joined

@@ -282,18 +282,7 @@ fn describe(shard: &Shard, difference: &Difference) -> (Option<String>, String) 
             let detail = format!("the distinct scores have {}, which nobody has", score(1));
             (None, detail)
         }
-        "hidden" if text(0).is_empty() => {
-            let detail = "the list of hidden members has lost entries".to_owned();
-            (None, detail)
-        }
-        "hidden" => {
-            let detail = "the list of hidden members is not as its hide says".to_owned();
-            (member(), detail)
-        }
-        "hidden_total" => {
-            let detail = "the list of hidden members has another sum than its entries".to_owned();
-            (None, detail)
-        }
+        "hidden" | "hidden_total" => describe_hidden(code, text(0)),
         "total" => {
             let whole = |index: usize| {
                 let [high, low] = [index, index + 1].map(|index| text(index).parse().unwrap_or(0));
@@ -326,6 +315,17 @@ fn describe(shard: &Shard, difference: &Difference) -> (Option<String>, String) 
         }
         other => (None, format!("{other}: {}", stored.join(", "))),
     }
+}
+
+/// The same of the list of hidden members.
+fn describe_hidden(code: &str, member: &str) -> (Option<String>, String) {
+    let detail = match (code, member) {
+        ("hidden_total", _) => "the list of hidden members has another sum than its entries",
+        (_, "") => "the list of hidden members has lost entries",
+        _ => "the list of hidden members is not as its hide says",
+    };
+    let member = Some(member.to_owned()).filter(|member| !member.is_empty());
+    (member, detail.to_owned())
 }
 
 /// What is stored as a total, and what the scores add up to.
