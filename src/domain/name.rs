@@ -93,7 +93,7 @@ impl Name {
         let compatible = ComposingNormalizerBorrowed::new_nfkc().normalize(&self.0);
         // Great letters look like others than small ones do: `I` like `l`, `m` like `rn`.
         let of_great = skeleton(&compatible.to_uppercase());
-        bare(&skeleton(&of_great.to_lowercase()))
+        bare(&skeleton(&of_great))
     }
 }
 
