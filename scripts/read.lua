@@ -52,8 +52,7 @@
 --   positions {total, positions}
 --   with data {total, the answer, the data of its entries in the order in which it has them, '' for none}
 -- Hidden members are left out everywhere (lib/visible.lua). Entries are a flat list of sorted-set members and scores. Scores
--- and sums are text. A member behind the last that is
--- listed has the rank 0.
+-- and sums are text. A member behind the last that is listed has the rank 0.
 --
 -- Example: the first page, with bob's own entry, of a board with ties by member:
 --   KEYS  st:{b}  st:{b}:1:s:day:2026-11-21
@@ -101,7 +100,7 @@ end
 
 local is_erasing = args.erasing and call('EXISTS', KEYS[args.erasing]) == 1
 
--- What an answer says of a standing that can't be read; nil if it can be. `is_before`: that of the period before.
+-- What an answer says of a standing that can't be read; nil if it can be. `is_of_before`: it is that of the period before.
 local function obstacle(standing, is_of_before)
   if is_erasing then return {ERASING} end
   if standing.is_missing then return {INCOMPLETE, number_text(standing.start)} end

@@ -127,8 +127,12 @@ end
 
 -- Notes that a member of the sorted set is about to be removed, though no other is known to take its place.
 note_lost = function(standing, member)
-  local rank, exact = call('ZRANK', standing.zset, member), hidden_of(standing).exact
-  if rank and rank < exact then set_exact(standing, exact - 1) end
+  local rank, hidden = call('ZRANK', standing.zset, member), hidden_of(standing)
+  if rank and rank < hidden.exact then set_exact(standing, hidden.exact - 1) end
+  if rank and hidden.walk and rank < hidden.wide then
+    hidden.wide = hidden.wide - 1
+    call('HSET', hidden.state, 'wide', number_text(hidden.wide))
+  end
 end
 
 -- What `flush` calls: each change is {member, old score, old time, score, time}.

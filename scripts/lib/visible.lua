@@ -17,15 +17,6 @@ local function visible_total(standing)
   return count_members(standing) - (hidden and hidden.count or 0)
 end
 
--- Whether the bytes of one text sort before those of another, as Redis sorts them.
-local function is_before(one, other)
-  for index = 1, math.min(#one, #other) do
-    local byte, other_byte = string.byte(one, index), string.byte(other, index)
-    if byte ~= other_byte then return byte < other_byte end
-  end
-  return #one < #other
-end
-
 -- How many entries of a sorted set are ahead of this one, which need not be in it; without a member, of all that have this
 -- score. Among equal scores a binary search finds that.
 local function count_before(key, score, member)

@@ -85,6 +85,7 @@ async fn snapshot(world: &World) -> BTreeMap<String, String> {
             "zset" => run(world, &["ZRANGE", &key, "0", "-1", "WITHSCORES"]).await,
             "hash" => sorted(&run(world, &["HGETALL", &key]).await, 2),
             "set" => sorted(&run(world, &["SMEMBERS", &key]).await, 1),
+            "stream" => run(world, &["XRANGE", &key, "-", "+"]).await,
             other => panic!("{key} is a {other}"),
         };
         let ends = run(world, &["PEXPIRETIME", &key]).await;
