@@ -49,7 +49,10 @@ local PERIODS = TARGET + layout.width
 
 local board = call('HMGET', BOARD, 'version', 'moving', 'hides', 'erased')
 if board[1] ~= args.version then return {'STALE'} end
-if board[3] then open_hides(board[3], REGISTRY) end
+if board[3] then
+  load_hides()
+  open_hides(board[3], REGISTRY)
+end
 -- This script writes only to standings that are not complete. Those are not copied, so nothing is captured.
 if board[2] then start_capture_of_drops(board[2]) end
 

@@ -115,7 +115,15 @@ local shows_times = layout.prefixed or update == 'last_greatest' or update == 'l
 
 local board = call('HMGET', BOARD, 'version', 'used', 'moving', 'hides', 'erased')
 if board[1] ~= args.version then return {'STALE'} end
+-- Few calls need all functions.
+if board[4] or board[5] then load_hides() end
 if board[4] then open_hides(board[4], REGISTRY) end
+for e = 1, #details do
+  if details[e] == WITH_RANKS then
+    load_visible()
+    break
+  end
+end
 if board[3] then start_capture(board[3]) end
 -- The last erasures of the members, by their numbers.
 local erasures = board[5] and load_erasures(REGISTRY, board[5], args.names) or {}

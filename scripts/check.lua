@@ -123,7 +123,10 @@ local function check_hidden_keys()
   if follows and not is_list_whole(hidden) then differs('hidden', drop_hidden_list(), '') end
 end
 
-if head[3] then check_hidden_keys() end
+if head[3] then
+  load_hides()
+  check_hidden_keys()
+end
 
 -- Compares members of the standing with its hidden list: their ids, their members of the sorted set, and their scores.
 local function check_hidden(ids, members, scores)

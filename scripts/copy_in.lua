@@ -30,6 +30,7 @@
 if #KEYS < 3 or #ARGV < 1 then return redis.error_reply('ERR copy_in.lua: 3 keys or more, 1 argument or more') end
 local HEAD, REGISTRY, SCRATCH = KEYS[1], KEYS[2], KEYS[3]
 local args = cmsgpack.unpack(ARGV[1])
+load_hides()
 require_slot(HEAD)
 
 local head = call('HMGET', HEAD, 'version', 'lease')
@@ -49,7 +50,7 @@ local own_hides, ERASING = hides_of(HEAD, REGISTRY), beside_registry(REGISTRY, K
 
 local function copy_hide(member, hide)
   set_hide(own_hides, member, hide)
-  if not hide and call('HEXISTS', ERASING, member) == 1 then journal(own_hides, member, true) end
+  if not hide and call('HEXISTS', ERASING, member) == 1 then write_line(own_hides, member, true) end
 end
 
 local function copy_erasing(member, cursor)
@@ -57,7 +58,7 @@ local function copy_erasing(member, cursor)
     -- The registry here is another one, so the walk begins anew.
     call('HSET', ERASING, member, '0')
     call('SADD', REGISTRY, ERASING)
-    journal(own_hides, member, true)
+    write_line(own_hides, member, true)
   elseif call('HDEL', ERASING, member) == 1 and call('HEXISTS', own_hides.lines, member) == 0 then
     forget_in_journal(own_hides, member)
   end

@@ -20,6 +20,7 @@ if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR erase.lua: 2 keys
 local HEAD, REGISTRY = KEYS[1], KEYS[2]
 require_slot(HEAD)
 local args = cmsgpack.unpack(ARGV[1])
+load_hides()
 local member = args.member
 
 local head = redis.call('HMGET', HEAD, 'version', 'moving', 'erased')
@@ -34,7 +35,7 @@ if not head[3] then begin_erasures(HEAD, REGISTRY, key) end
 local hides = hides_of(HEAD, REGISTRY)
 local hide = redis.call('HGET', hides.lines, member)
 if hide then set_hide(hides, member, nil) end
-journal(hides, member, true)
+write_line(hides, member, true)
 
 -- Each erasure is later than the one before it, also if the clock is not.
 local instant = before and math.max(args.instant, before.instant + 1) or args.instant

@@ -15,6 +15,7 @@
 if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR erasures.lua: 2 keys, 1 argument') end
 local HEAD, REGISTRY = KEYS[1], KEYS[2]
 local args = cmsgpack.unpack(ARGV[1])
+load_hides()
 
 local head = redis.call('HMGET', HEAD, 'version', 'erased')
 if head[1] ~= args.version then return {'STALE'} end

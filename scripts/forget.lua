@@ -25,6 +25,7 @@ if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR forget.lua: 2 key
 local HEAD, REGISTRY = KEYS[1], KEYS[2]
 require_slot(HEAD)
 local args = cmsgpack.unpack(ARGV[1])
+load_hides()
 local member, layout = args.member, args.layout
 
 local head = call('HMGET', HEAD, 'version', 'moving', 'hides')

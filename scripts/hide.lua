@@ -24,6 +24,7 @@ if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR hide.lua: 2 keys,
 local HEAD, REGISTRY = KEYS[1], KEYS[2]
 require_slot(HEAD)
 local args = cmsgpack.unpack(ARGV[1])
+load_hides()
 
 local head = redis.call('HMGET', HEAD, 'version', 'moving', 'erased')
 if head[1] ~= args.version then return {'STALE'} end

@@ -33,6 +33,7 @@ local standings = open_standings(layout, names)
 
 local board = call('HMGET', BOARD, 'version', 'moving', 'hides', 'erased')
 if board[1] ~= args.version then return {'STALE'} end
+if board[3] or board[4] then load_hides() end
 if board[3] then open_hides(board[3], REGISTRY) end
 if board[2] then start_capture(board[2]) end
 local erasures = board[4] and load_erasures(REGISTRY, board[4], names) or {}

@@ -78,10 +78,14 @@ end
 local head = call('HMGET', KEYS[1], 'version', 'hides')
 if head[1] ~= args.version then return {'STALE'} end
 if ARGV[2] and not (ARGV[2] == process_id() and is_whole()) then return {'STALE'} end
-if head[2] then open_hides(head[2], nil, args.followed) end
+load_visible()
+if head[2] then
+  load_hides()
+  open_hides(head[2], nil, args.followed)
+end
 
 -- Opens the standings. `is_missing` marks a derived standing that is not complete, `is_behind` one whose hidden list is not,
--- `is_short` one whose list is too short without the hidden members.
+-- `is_too_short` one whose list is too short without the hidden members.
 local seen, everybody, standings = open_standings(layout, {}), open_standings(layout, {}), {}
 for index, described in ipairs(args.standings) do
   local first, state, start, shows_hidden = unpack(described)
@@ -92,7 +96,7 @@ for index, described in ipairs(args.standings) do
   end
   if hides and shows_hidden ~= 1 then
     standing.is_behind = not is_list_current(standing)
-    standing.is_short = is_short(standing)
+    standing.is_too_short = is_short(standing)
   end
   standing.start = start
   standings[index] = standing
@@ -105,7 +109,7 @@ local function obstacle(standing, is_of_before)
   if is_erasing then return {ERASING} end
   if standing.is_missing then return {INCOMPLETE, number_text(standing.start)} end
   if standing.is_behind then return {UNLISTED, is_of_before and 1 or 0} end
-  if standing.is_short then return {SHORT, is_of_before and 1 or 0} end
+  if standing.is_too_short then return {SHORT, is_of_before and 1 or 0} end
 end
 
 local function total_of(standing)
@@ -138,7 +142,7 @@ end
 
 -- A part of the list: the rank of its first entry, 0 if it is empty, and the entries.
 local function part(standing, from, to)
-  local entries = entries_of(standing, from, to)
+  local entries = seen_entries(standing, from, to)
   if #entries == 0 then return 0, entries end
   return rank_at(standing, from, entries[2]), entries
 end
@@ -227,11 +231,13 @@ answers[AMOUNTS] = function(standing, counts)
   return {total_of(standing), number_text(high), number_text(low), number_text(events)}
 end
 
--- How many entries are ahead of a mark.
+-- How many entries are ahead of a mark, of those that a standing lists. Whoever merges shards takes what is behind them for
+-- absent.
 local function position_of_mark(standing, mark)
   local score, time, id = number_text(mark[1]), mark[2], mark[3]
-  if id == '' then return position_of(standing, score) end
-  return position_of(standing, score, layout.prefixed and struct.pack('>I6', time) .. id or id)
+  local member = id ~= '' and (layout.prefixed and struct.pack('>I6', time) .. id or id) or nil
+  local position, shown = position_of(standing, score, member), standing.layout.shown
+  return shown > 0 and math.min(position, shown) or position
 end
 
 answers[SPREAD] = function(standing, from, to, count)
@@ -239,7 +245,7 @@ answers[SPREAD] = function(standing, from, to, count)
   to = math.min(to, listed)
   local step, positions, entries = math.max(1, math.ceil((to - from) / count)), {}, {}
   for position = from + math.floor(step / 2), to - 1, step do
-    local entry = entries_of(standing, position, position)
+    local entry = seen_entries(standing, position, position)
     positions[#positions + 1] = position
     entries[#entries + 1], entries[#entries + 2] = entry[1], entry[2]
   end
@@ -251,7 +257,7 @@ answers[SLICE] = function(standing, mark, before, count)
   local from = math.max(0, position - before)
   local entries = {}
   if position + count > from then
-    entries = entries_of(standing, from, position + count - 1)
+    entries = seen_entries(standing, from, position + count - 1)
   end
   return {total_of(standing), position, from, entries}
 end

@@ -1,5 +1,6 @@
 -- lib/erasures.lua: which members of a shard were erased.
 -- Uses: lib/keys.lua, lib/capture.lua, lib/hides.lua
+-- Loader: load_hides
 --
 -- An *erasure* has a number, which is a stamp, and an instant. All that was written of the member before is taken for absent
 -- from then on; forget.lua removes it in bounded steps. What comes in later begins from nothing. Two keys of a shard tell it:

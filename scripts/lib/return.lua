@@ -1,5 +1,6 @@
 -- lib/return.lua: giving erased members their hides back.
 -- Uses: lib/hides.lua, lib/erasures.lua, lib/hidden.lua
+-- Loader: load_hides
 
 -- Gives a member that has data again the hide back that lies with its erasure, if the hide has not ended (`now`: ms). From then on
 -- the script follows the hide in what it writes.

@@ -1,5 +1,6 @@
 -- lib/visible.lua: a standing as it is seen: without its hidden members.
 -- Uses: lib/standing.lua, lib/hidden.lua
+-- Loader: load_visible
 --
 -- Everything that reads a standing counts in positions: how many visible entries are ahead. The rank of an entry in the
 -- sorted set is its position and the number of the hidden entries ahead of it. A standing whose hidden list was not looked at
@@ -99,7 +100,7 @@ local function visible_entries(standing, hidden, from, to)
 end
 
 -- The same for any standing.
-local function entries_of(standing, from, to)
+local function seen_entries(standing, from, to)
   local hidden, shown = hidden_entries(standing), standing.layout.shown
   if shown > 0 then to = math.min(to, (hidden and listed_of(standing) or shown) - 1) end
   if hidden then return from <= to and visible_entries(standing, hidden, from, to) or {} end

@@ -22,7 +22,7 @@ async fn run(redis: &RedisServer, script: &Script, keys: &[&str], args: &[&[u8]]
 
 /// What the scripts say of a board, ties by member.
 fn layout() -> Value {
-    json!({"prefixed": false, "hashed": false, "dense": false, "summed": false, "keep": 0, "later": 1, "width": 1})
+    json!({"prefixed": false, "hashed": false, "dense": false, "summed": false, "keep": 0, "shown": 0, "later": 1, "width": 1})
 }
 
 async fn board(redis: &RedisServer) {
