@@ -231,11 +231,13 @@ answers[AMOUNTS] = function(standing, counts)
   return {total_of(standing), number_text(high), number_text(low), number_text(events)}
 end
 
--- How many entries are ahead of a mark.
+-- How many entries are ahead of a mark, of those that a standing lists. Whoever merges shards takes what is behind them for
+-- absent.
 local function position_of_mark(standing, mark)
   local score, time, id = number_text(mark[1]), mark[2], mark[3]
-  if id == '' then return position_of(standing, score) end
-  return position_of(standing, score, layout.prefixed and struct.pack('>I6', time) .. id or id)
+  local member = id ~= '' and (layout.prefixed and struct.pack('>I6', time) .. id or id) or nil
+  local position, shown = position_of(standing, score, member), standing.layout.shown
+  return shown > 0 and math.min(position, shown) or position
 end
 
 answers[SPREAD] = function(standing, from, to, count)
