@@ -51,7 +51,9 @@ async fn traces_of(world: &World, member: &str) -> Vec<String> {
 /// The keys that match a pattern and hold the name of this member, without their beginnings.
 async fn traces_in(world: &World, pattern: &str, member: &str) -> Vec<String> {
     let mut traces = Vec::new();
-    for key in world.redis.keys(pattern).await {
+    let mut keys = world.redis.keys(pattern).await;
+    keys.retain(|key| !key.starts_with("st:{boards}"));
+    for key in keys {
         let found = world.redis.run(&[b"TYPE", key.as_bytes()]).await.text();
         let mut read: Vec<&[u8]> = match found.as_str() {
             "zset" => vec![b"ZRANGE", b"0", b"-1"],
