@@ -91,7 +91,8 @@ impl Name {
     /// What it has in common with names that people take for the same.
     pub fn likeness(&self) -> String {
         let compatible = ComposingNormalizerBorrowed::new_nfkc().normalize(&self.0);
-        bare(&skeleton(&compatible))
+        // Small letters have other skeletons than capitals, but for those that look like one stroke.
+        bare(&skeleton(&skeleton(&compatible))).replace('i', "l")
     }
 }
 
