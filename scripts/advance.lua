@@ -47,11 +47,17 @@ local layout, names = args.layout, {}
 local standings = open_standings(layout, names)
 local PERIODS = TARGET + layout.width
 
-local board = call('HMGET', BOARD, 'version', 'moving', 'hides')
+local board = call('HMGET', BOARD, 'version', 'moving', 'hides', 'erased')
 if board[1] ~= args.version then return {'STALE'} end
-if board[3] then open_hides(board[3], REGISTRY) end
+if board[3] then
+  load_hides()
+  open_hides(board[3], REGISTRY)
+end
 -- This script writes only to standings that are not complete. Those are not copied, so nothing is captured.
 if board[2] then start_capture_of_drops(board[2]) end
+
+-- Erased members of whom something may be left: they are not listed.
+local erasing = board[4] and beside_registry(REGISTRY, KIND_ERASING)
 
 -- The standing of the period that lies `back` periods before the newest.
 local function period(back)
@@ -128,13 +134,13 @@ end
 -- Members on the walk are lists side by side: ids, and scores, times and data in the term that is walked. The list of data is
 -- nil unless the layout has it.
 
--- The members among these that the standing does not list.
+-- The members among these that the standing does not list, and may list.
 local function unlisted_of(target, ids, scores, times, data)
   if #ids == 0 then return ids, scores, times, data end
-  local listed = fetch(target, ids)
+  local listed, is_erasing = fetch(target, ids), erasing and call('HMGET', erasing, unpack(ids)) or {}
   local other_ids, other_scores, other_times, other_data, count = {}, {}, {}, data and {}, 0
   for index = 1, #ids do
-    if not listed[index] then
+    if not listed[index] and not is_erasing[index] then
       count = count + 1
       other_ids[count], other_scores[count], other_times[count] = ids[index], scores[index], times[index]
       if data then other_data[count] = data[index] end

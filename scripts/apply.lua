@@ -22,7 +22,7 @@
 --   An event that takes from the log of a quota, or reports ranks, writes before the script looks at the next events. This
 --   shows only if the call is broken off.
 --
--- KEYS[1]  board      hash: `version`, `used`, `moving`, `hides` (src/store/keys.rs has the form of every key)
+-- KEYS[1]  board      hash: `version`, `used`, `moving`, `hides`, `erased` (src/store/keys.rs has the form of every key)
 -- KEYS[2]  registry   set: names of the keys that the board's data lies in
 -- KEYS[3…] in any order, named by their index in ARGV[1]: standings (`layout.width` keys each), states of
 --          derived series (string, see lib/derived.lua), turnouts (hash, HyperLogLog), remembered event ids (string)
@@ -86,6 +86,10 @@
 --                        list is behind, or that has to be widened (lib/hidden.lua): nothing done, complete it
 --   {NO_QUOTA, quota, ms}   this quota is used up; when a sliding window would take the event, text, 0: unknown
 --   {VOID}               the event's reservation is void: nothing done, reserve again
+--   {ERASED, instant}    refused: the event does not lie after the last erasure of its member, at this instant: a tie key of
+--                        `ties: first`, text
+--   {ERASING}            something is left of the member, who was erased: nothing done, remove it (forget.lua)
+-- A duplicate that was taken before the last erasure of its member comes without what it reported.
 -- src/store/protocol.rs has the layout of a record.
 --
 -- Example: one event of 5 points for `ann` on a board with the window `day` (code 1024), ties by member:
@@ -109,10 +113,20 @@ local is_sum, score_max = update == 'sum', args.score_max
 -- If `is_sum` is false some layouts keep times all the same, but no answer depends on them.
 local shows_times = layout.prefixed or update == 'last_greatest' or update == 'last_least'
 
-local board = call('HMGET', BOARD, 'version', 'used', 'moving', 'hides')
+local board = call('HMGET', BOARD, 'version', 'used', 'moving', 'hides', 'erased')
 if board[1] ~= args.version then return {'STALE'} end
+-- Few calls need all functions.
+if board[4] or board[5] then load_hides() end
 if board[4] then open_hides(board[4], REGISTRY) end
+for e = 1, #details do
+  if details[e] == WITH_RANKS then
+    load_visible()
+    break
+  end
+end
 if board[3] then start_capture(board[3]) end
+-- The last erasures of the members, by their numbers.
+local erasures = board[5] and load_erasures(REGISTRY, board[5], args.names) or {}
 invariant(#ids == #members and #details == #members, 'the columns are of one length')
 
 local standings = open_standings(layout, args.names)
@@ -349,20 +363,41 @@ local is_used = false
 -- false if the member was not listed. All events use the same lists.
 local new_scores, new_times, new_data, befores = {}, {}, {}, {}
 
+-- The number of the last erasure of its member before an event was taken, 0 for none.
+local function erasure_before(record)
+  local _, _, flags = unpack_text(HEAD_FORM, record)
+  if flags % (2 * WITH_ERASURE) < WITH_ERASURE then return 0 end
+  local token_bytes = flags % (2 * WITH_TOKEN) < WITH_TOKEN and 0 or TOKEN_BYTES
+  return (unpack_text(ERASURE_FORM, record, #record - token_bytes - ERASURE_BYTES + 1))
+end
+
+-- A record without what it reports.
+local function bare(record)
+  return string.sub(record, 1, HEAD_BYTES - 1) .. string.char(STATUS_ALONE)
+end
+
+-- A tie key in the order of time.
+local function in_time(tie_key)
+  return layout.later > 0 and tie_key or TIE_KEY_MAX - tie_key
+end
+
 -- The steps of an event, in their order. If a step returns an answer, it is the last one.
 
 -- Whether the event was taken before, and whether it may be taken now.
 local function recognise(e, id_key, token)
-  local known = id_key and records[id_key]
+  local known, erasure = id_key and records[id_key], erasures[members[e]]
   if known then
     if unpack_text(FINGERPRINT_FORM, known) ~= fingerprints[e] then return {REUSED} end
     if args.confirm then call('SET', id_key, known, 'KEEPTTL', 'XX') end
+    local told = erasure and erasure_before(known) ~= erasure.number and bare(known) or known
     -- The same call once more: it was repeated on the way.
-    if token and string.sub(known, -#token) == token then return known end
-    return {DUPLICATE, known}
+    if token and string.sub(known, -#token) == token then return told end
+    return {DUPLICATE, told}
   end
   if refusals[e] == UNLESS_KNOWN then return {REFUSED} end
   if token and voids[keys[args.voids[e]]] then return {VOID} end
+  if erasure and in_time(ats[e]) <= erasure.instant then return {ERASED, number_text(erasure.instant)} end
+  if erasure and erasure.is_pending then return {ERASING} end
 end
 
 -- The new score and time of a listed member that gets this amount.
@@ -531,6 +566,7 @@ end
 
 -- Changes the standings and turnouts in memory, and makes the reports.
 local function write(e, m, route)
+  if erasures[m] then return_hide(BOARD, REGISTRY, erasures[m], args.names[m], now) end
   local targets, reports = route.targets, details[e] ~= STATUS_ALONE
   field_count, has_wide = 0, false
   if reports and route.absent then report_absent(route.absent, e, m) end
@@ -549,8 +585,11 @@ end
 
 -- Makes the record of the event, and remembers it under the id.
 local function remember(e, id_key, token, flags, ranks)
-  local record = make_record(fingerprints[e], ats[e], details[e] + flags + (token and WITH_TOKEN or 0))
+  local erasure = erasures[members[e]]
+  flags = details[e] + flags + (token and WITH_TOKEN or 0) + (erasure and WITH_ERASURE or 0)
+  local record = make_record(fingerprints[e], ats[e], flags)
   if ranks then record = record .. ranks end
+  if erasure then record = record .. pack(ERASURE_FORM, erasure.number) end
   if token then record = record .. token end
   if id_key then
     records[id_key] = record

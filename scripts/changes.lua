@@ -5,7 +5,8 @@
 -- ARGV[1]  MessagePack of a map:
 --   generation of the board
 --   layout    see lib/standing.lua
---   copying   how each kind is copied, by its code (src/store/kinds.rs): 'members' | 'lines' | 'whole' | 'merged' | …
+--   copying   how each kind is copied, by its code (src/store/kinds.rs): 'members' | 'lines' |
+--             'everywhere' | 'whole' | 'merged' | …
 --   copied    list of names of keys, noted as copied before, unless they were dropped
 --   noted     list of what is noted as changed before
 --   done      list of {change, how often}: changes that were copied; the script forgets them, unless they were noted again
@@ -14,7 +15,7 @@
 -- Reply: {'STALE'} the shard does not note changes any more: the board was deleted, or has moved | {'OK', how many changes
 -- are noted, change, …}, where the form of a change follows from how its kind is copied:
 --   members      {change, how often, expires, score ('' if it is not listed), time (a tie key), data ('' for none)}
---   lines        {change, how often, '0', the line ('' if there is none)}
+--   lines, everywhere   {change, how often, '0', the line ('' if there is none)}
 --   whole        {change, how often, expires, tag of a shard that has counted, number, …}
 --   merged       {change, how often, expires, HyperLogLog ('' if there is none)}
 -- Scores, times and `expires` (ms since the epoch, 0: never) are text.
@@ -58,7 +59,7 @@ local function read_voters(key)
   return expires_of(key), call('GET', key) or ''
 end
 
-local READ = {members = read_member, lines = read_line, whole = read_whole, merged = read_voters}
+local READ = {members = read_member, lines = read_line, everywhere = read_line, whole = read_whole, merged = read_voters}
 
 local function look_up(change)
   local kind, noted = string.match(change, '^(.-)' .. SEPARATOR .. '(.*)$')

@@ -19,6 +19,7 @@
 --   expires    ms since the epoch: when the standing may be dropped, 0: never, or not known
 --   must_expire   whether it was so when the standing began
 --   mend       whether to mend what follows from other keys
+--   registry   of the shard: the journal of hides lies beside it (lib/hides.lua)
 --
 -- Reply: {'STALE'} another definition is in use | {'GONE'} none of its keys is there | {'ENDING'} they are about to expire |
 --   {'OK', next phase ('': this was the last part), next cursor, 1 if it was looked at whole, otherwise 0, difference, …}
@@ -37,6 +38,9 @@
 --   stray        member, score, time in the sorted set; score, time in the hash
 --   undistinct   score of a member that is not among the distinct scores
 --   distinct     member, score: a distinct score that no member has
+--   hidden       member: its entry in the hidden list (lib/hidden.lua) is not as its hide says; '' where the list has lost
+--                entries. To mend, the list is dropped, and made anew when it is needed
+--   hidden_total   the hidden list has another sum than its entries
 --   total        high, low: the total that is stored; high, low: the sum of the scores
 --
 -- Example: ann with 5 points, who is listed twice, under two times:
@@ -54,9 +58,11 @@ local layout = args.layout
 local standing = standing_at(open_standings(layout, {}), 2)
 local STATE = args.is_derived and KEYS[#KEYS]
 
-local head = call('HMGET', KEYS[1], 'version', 'moving')
+local head = call('HMGET', KEYS[1], 'version', 'moving', 'hides')
 if not is_in_use(head[1], args.generation, args.revision) then return {'STALE'} end
 local mends = args.mend and not head[2]
+-- The standing's hidden list, if members were hidden; and whether it follows all hides, so that it can be compared.
+local hidden, follows = nil, false
 
 local function reply_with(phase, cursor, is_whole)
   return {'OK', phase, cursor, is_whole and 1 or 0, unpack(differences)}
@@ -92,6 +98,50 @@ for _, part in ipairs(PARTS) do
   end
 end
 if is_unusable then return reply_with('', '0', false) end
+
+local function drop_hidden_list()
+  if not mends then return false end
+  call('UNLINK', hidden.list, hidden.scores)
+  call('HDEL', hidden.state, 'number', 'count', 'distinct', 'high', 'low')
+  follows = false
+  return true
+end
+
+local function check_hidden_keys()
+  local expected = {'zset', 'zset', 'hash'}
+  for index, key in ipairs(hidden_keys_of(standing.zset)) do
+    local type = type_of(key)
+    if type ~= 'none' and type ~= expected[index] then
+      if mends then call('UNLINK', key) end
+      differs('type', mends, key, type, expected[index])
+      return
+    end
+  end
+  open_hides(head[3], args.registry)
+  hidden = hidden_of(standing)
+  follows = hidden.number == hides.number
+  if follows and not is_list_whole(hidden) then differs('hidden', drop_hidden_list(), '') end
+end
+
+if head[3] then
+  load_hides()
+  check_hidden_keys()
+end
+
+-- Compares members of the standing with its hidden list: their ids, their members of the sorted set, and their scores.
+local function check_hidden(ids, members, scores)
+  if not follows or #ids == 0 then return end
+  local listed = call('ZMSCORE', hidden.list, unpack(members))
+  for place, number in ipairs(call('ZMSCORE', hides.journal, unpack(ids))) do
+    local is_hidden = number and number % 2 == 1
+    local is_right = not listed[place]
+    if is_hidden then is_right = tonumber(listed[place] or nil) == scores[place] end
+    if not is_right then
+      differs('hidden', drop_hidden_list(), ids[place])
+      if not follows then return end
+    end
+  end
+end
 
 -- When the keys of the standing expire: the first, the last, and whether one never does.
 local first_end, last_end, is_endless = nil, nil, false
@@ -211,6 +261,7 @@ local function check_zset(flat)
     end
   end
   if #ids == 0 then return end
+  if not layout.hashed then check_hidden(ids, members, scores) end
   local is_stray, is_told = {}, {}
   if layout.hashed then
     for place, packed in ipairs(call('HMGET', standing.hash, unpack(ids))) do
@@ -237,8 +288,10 @@ end
 
 -- Entries of the hash, as a flat list of ids and packed scores.
 local function check_members(flat)
-  local last = layout.keep > 0 and call('ZCARD', standing.zset) >= layout.keep
-    and call('ZRANGE', standing.zset, layout.keep - 1, layout.keep - 1, 'WITHSCORES')
+  -- Who is behind the last of those that are surely the best need not be listed.
+  local exact = hidden and hidden.exact or layout.keep
+  local last = layout.keep > 0 and call('ZCARD', standing.zset) >= exact
+    and (exact > 0 and call('ZRANGE', standing.zset, exact - 1, exact - 1, 'WITHSCORES') or {'', '-inf'})
   local last_score = last and tonumber(last[2])
   local ids, scores, times, members = {}, {}, {}, {}
   for index = 1, #flat, 2 do
@@ -258,6 +311,7 @@ local function check_members(flat)
     end
   end
   if #ids == 0 then return end
+  check_hidden(ids, members, scores)
   for place, listed in ipairs(call('ZMSCORE', standing.zset, unpack(members))) do
     local score, member = scores[place], members[place]
     local is_kept_off = not listed and last
@@ -275,7 +329,7 @@ local function check_members(flat)
       end
     end
   end
-  if mends then keep_best(standing) end
+  if mends and not hidden then keep_best(standing) end
 end
 
 -- Entries of the distinct scores, as a flat list of members and scores.
@@ -290,6 +344,36 @@ local function check_distinct(flat)
   end
 end
 
+-- Entries of the hidden list, as a flat list of members and scores. Each has to be one of the standing.
+local function check_hidden_list(flat)
+  if not follows then return end
+  local ids, members, scores = {}, {}, {}
+  for index = 1, #flat, 2 do
+    local _, id = taken_apart(flat[index])
+    local place = #ids + 1
+    ids[place], members[place], scores[place] = id or flat[index], flat[index], tonumber(flat[index + 1])
+  end
+  if #ids == 0 then return end
+  local stored = call(layout.hashed and 'HMGET' or 'ZMSCORE', layout.hashed and standing.hash or standing.zset, unpack(ids))
+  for place, found in ipairs(stored) do
+    local score, time = found and tonumber(found), nil
+    if layout.hashed then score, time = unpacked(found) end
+    if score ~= scores[place] or (time and as_listed(ids[place], time) ~= members[place]) then
+      differs('hidden', drop_hidden_list(), ids[place])
+      if not follows then return end
+    end
+  end
+end
+
+local function check_hidden_total()
+  local sum_high, sum_low, flat = 0, 0, call('ZRANGE', hidden.list, 0, -1, 'WITHSCORES')
+  for index = 2, #flat, 2 do
+    local of_score = math.floor(flat[index] / LOW)
+    sum_high, sum_low = sum_high + of_score, sum_low + (flat[index] - of_score * LOW)
+  end
+  if (hidden.high - sum_high) * LOW + hidden.low - sum_low ~= 0 then differs('hidden_total', drop_hidden_list()) end
+end
+
 local WALKS = {
   zset = {key = standing.zset, size = 'ZCARD', whole = {'ZRANGE', standing.zset, 0, -1, 'WITHSCORES'}, scan = 'ZSCAN',
     check = check_zset},
@@ -297,12 +381,16 @@ local WALKS = {
     check = check_members},
   dense = {key = standing.dense, size = 'ZCARD', whole = {'ZRANGE', standing.dense, 0, -1, 'WITHSCORES'}, scan = 'ZSCAN',
     check = check_distinct},
+  hidden = {key = hidden and hidden.list, size = 'ZCARD', whole = {'ZRANGE', hidden and hidden.list, 0, -1, 'WITHSCORES'},
+    scan = 'ZSCAN', check = check_hidden_list},
 }
 
 -- The phases in their order. In a list that is kept short strays are removed first: only then it shows who is missing.
 local phases = {'zset'}
 if layout.hashed then table.insert(phases, layout.keep > 0 and 2 or 1, 'hash') end
 if layout.dense then table.insert(phases, 'dense') end
+-- A part of a walk may find that the list is behind by now: then it compares nothing.
+if hidden then table.insert(phases, 'hidden') end
 
 local function phase_after(phase)
   for place, other in ipairs(phases) do
@@ -343,7 +431,8 @@ if phase == '' then
   if check_hash() then return reply_with('', '0', false) end
   check_ends()
   local count = call('ZCARD', standing.zset)
-  if layout.keep > 0 and count > layout.keep then
+  -- Hidden members make it longer.
+  if layout.keep > 0 and not hidden and count > layout.keep then
     if mends then keep_best(standing) end
     differs('too_long', mends, number_text(count), number_text(layout.keep))
   end
@@ -355,6 +444,7 @@ for _, walk in pairs(WALKS) do size = size + (walk.key and call(walk.size, walk.
 if args.phase == '' and size <= args.whole_max then
   for _, each in ipairs(phases) do check_pairs(WALKS[each].check, call(unpack(WALKS[each].whole))) end
   if layout.summed then check_total() end
+  if layout.summed and follows then check_hidden_total() end
   return reply_with('', '0', true)
 end
 local walk = WALKS[phase]

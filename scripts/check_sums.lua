@@ -40,9 +40,10 @@ local REGISTRY, STATE, TARGET = KEYS[2], KEYS[3], 4
 local args = cmsgpack.unpack(ARGV[1])
 local layout, kind = args.layout, args.kind
 
-local head = call('HMGET', KEYS[1], 'version', 'moving')
+local head = call('HMGET', KEYS[1], 'version', 'moving', 'erased')
 if not is_in_use(head[1], args.generation, args.revision) then return {'STALE'} end
 local mends = args.mend and not head[2]
+local ERASING = head[3] and beside_registry(REGISTRY, KIND_ERASING)
 
 local entries, entry, place
 if kind ~= 'carried' then
@@ -133,6 +134,7 @@ end
 local is_dropped = false
 -- Compares members that were met in the walk over the standing itself, 0, or over this term.
 local function compare(walked, ids)
+  if #ids == 0 then return end
   local scores, times, data = fetch(target, ids)
   local term_scores, term_times, term_data = of_terms(ids)
   for m, id in ipairs(ids) do
@@ -157,6 +159,17 @@ local function compare(walked, ids)
   end
 end
 
+-- Some of the members, without those who were erased and are being removed from one standing after the other.
+local function present_of(ids, first, last)
+  local some = {unpack(ids, first, math.min(#ids, last))}
+  if not ERASING or #some == 0 then return some end
+  local kept = {}
+  for index, cursor in ipairs(call('HMGET', ERASING, unpack(some))) do
+    if not cursor then kept[#kept + 1] = some[index] end
+  end
+  return kept
+end
+
 local present = 1
 for _, term in ipairs(terms) do present = present + (term.is_there and 1 or 0) end
 local count = math.max(MEMBERS_MIN, math.floor(args.budget / present))
@@ -165,7 +178,7 @@ while count > 0 and walked <= #terms and not is_dropped do
   local standing = walked == 0 and target or terms[walked].standing
   local ids, _, _, next_cursor = scan_members(standing, cursor, count)
   -- A command takes only so many at a time.
-  for first = 1, #ids, 500 do compare(walked, {unpack(ids, first, math.min(#ids, first + 499))}) end
+  for first = 1, #ids, 500 do compare(walked, present_of(ids, first, first + 499)) end
   count, cursor = count - math.max(1, #ids), next_cursor
   if cursor == '0' then walked = walked + 1 end
 end

@@ -9,7 +9,8 @@
 -- ARGV[1]  MessagePack of a map:
 --   generation, lease   whose data it is, and under which lease it was read (lease.lua)
 --   layout      see lib/standing.lua
---   hides       list of {member, place in ARGV of the hide as it is stored, 0: none}
+--   lines       list of {code of a kind, name, place in ARGV of the line, 0: none}: of the hides and of who is being erased
+--               by members, of the erasures by their names. Of two lines of one erasure the later one stays
 --   standings   list of {standing, expires, whether it lists all members whatever the layout says,
 --                names, scores (false: not listed), times (tie keys), data (empty unless the layout has it)}
 --   turnouts    list of {key, expires, tag of the shard that has counted, number}
@@ -24,11 +25,12 @@
 --
 -- Example: bob, with 3 points in a standing with ties by member; nothing else:
 --   KEYS st:{b:2:0:1} st:{b:2:0:1}:1:keys st:{b:2:0:1}:1:scratch st:{b:2:0:1}:1:s:day:2026-11-21
---   ARGV {generation='1', lease=1, …, hides={}, standings={{4, 0, false, {'bob'}, {-3}, {0}, {}}}, turnouts={}, …}  reply {'OK'}
+--   ARGV {generation='1', lease=1, …, lines={}, standings={{4, 0, false, {'bob'}, {-3}, {0}, {}}}, turnouts={}, …}  reply {'OK'}
 
 if #KEYS < 3 or #ARGV < 1 then return redis.error_reply('ERR copy_in.lua: 3 keys or more, 1 argument or more') end
 local HEAD, REGISTRY, SCRATCH = KEYS[1], KEYS[2], KEYS[3]
 local args = cmsgpack.unpack(ARGV[1])
+load_hides()
 require_slot(HEAD)
 
 local head = call('HMGET', HEAD, 'version', 'lease')
@@ -40,6 +42,33 @@ call('HSET', HEAD, 'lease', args.lease)
 local function keep_until(key, expires)
   call('SADD', REGISTRY, key)
   if expires > 0 then call('PEXPIREAT', key, number_text(expires)) end
+end
+
+-- Lines of one member may come in any order: it stays hidden while it has a hide, or something of it may be left.
+
+local own_hides, ERASING = hides_of(HEAD, REGISTRY), beside_registry(REGISTRY, KIND_ERASING)
+
+local function copy_hide(member, hide)
+  set_hide(own_hides, member, hide)
+  if not hide and call('HEXISTS', ERASING, member) == 1 then write_line(own_hides, member, true) end
+end
+
+local function copy_erasing(member, cursor)
+  if cursor then
+    -- The registry here is another one, so the walk begins anew.
+    call('HSET', ERASING, member, '0')
+    call('SADD', REGISTRY, ERASING)
+    write_line(own_hides, member, true)
+  elseif call('HDEL', ERASING, member) == 1 and call('HEXISTS', own_hides.lines, member) == 0 then
+    forget_in_journal(own_hides, member)
+  end
+end
+
+local function copy_erasure(name, line)
+  if name == '' then return begin_erasures(HEAD, REGISTRY, line) end
+  local known, erasure = call('HGET', beside_registry(REGISTRY, KIND_ERASED), name), unpack_erasure(line)
+  erasure.name = name
+  if not known or is_later_line(erasure, unpack_erasure(known)) then store_erasure(REGISTRY, erasure) end
 end
 
 local function copy_standing(first, expires, lists_all, ids, scores, times, data)
@@ -59,6 +88,9 @@ local function copy_standing(first, expires, lists_all, ids, scores, times, data
   end
   if flush(standing) then
     for _, key in ipairs(keys_of(standing)) do keep_until(key, expires) end
+  elseif count_members(standing) == 0 then
+    unlink_standing(standing)
+    call('SREM', REGISTRY, unpack(keys_of(standing)))
   end
 end
 
@@ -69,7 +101,8 @@ local function merge_voters(key, expires, voters)
   keep_until(key, expires)
 end
 
-for _, hide in ipairs(args.hides) do set_hide(hides_of(HEAD, REGISTRY), hide[1], hide[2] > 0 and ARGV[hide[2]] or nil) end
+local SET = {[KIND_HIDES] = copy_hide, [KIND_ERASING] = copy_erasing, [KIND_ERASED] = copy_erasure}
+for _, line in ipairs(args.lines) do SET[line[1]](line[2], line[3] > 0 and ARGV[line[3]] or nil) end
 local number = call('HGET', HEAD, 'hides')
 if number then open_hides(number, REGISTRY) end
 for _, standing in ipairs(args.standings) do copy_standing(unpack(standing, 1, 7)) end

@@ -24,27 +24,36 @@ if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR hide.lua: 2 keys,
 local HEAD, REGISTRY = KEYS[1], KEYS[2]
 require_slot(HEAD)
 local args = cmsgpack.unpack(ARGV[1])
+load_hides()
 
-local head = redis.call('HMGET', HEAD, 'version', 'moving')
+local head = redis.call('HMGET', HEAD, 'version', 'moving', 'erased')
 if head[1] ~= args.version then return {'STALE'} end
 if head[2] then start_capture(head[2]) end
 
 local hides = hides_of(HEAD, REGISTRY)
+local erasure = head[3] and load_erasures(REGISTRY, head[3], {args.member})[1]
+-- The hide of a member who was erased lies with the erasure until the member has data again.
+local lies_there = erasure and (erasure.is_pending or erasure.hide ~= '')
 local packed = redis.call('HGET', hides.lines, args.member)
+if lies_there then packed = erasure.hide ~= '' and erasure.hide end
 local stored = packed and cmsgpack.unpack(packed)
+
+local function set(line)
+  if lies_there then keep_hide(REGISTRY, erasure, line or '') else set_hide(hides, args.member, line) end
+end
 
 local function hide(new)
   if not stored and redis.call('ZCARD', hides.hidden) >= args.hidden_max then return {'FULL'} end
   if stored then new.since, new.by = stored.since, stored.by end
   local line = cmsgpack.pack(new)
   -- Also if it is the same: if the caller waits for replicas after this call, the replicas have it.
-  set_hide(hides, args.member, line)
+  set(line)
   return {stored and 'SAME' or 'NEW', line}
 end
 
 local function bring_back()
   if not stored or (args.ends and stored['until'] ~= args.ends) then return {'NOT_HIDDEN'} end
-  set_hide(hides, args.member, nil)
+  set(nil)
   return {'BACK'}
 end
 

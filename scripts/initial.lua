@@ -12,9 +12,11 @@
 --   names      ids of the members, each named once
 --   scores     their stored scores, false for none
 --   time       a tie key, that of all initial scores
+--   now        ms since the epoch
 --
 -- Reply: {'STALE'} | {'OUT_OF_RANGE', place in `names`}
 --   | {'OK', how many members have an initial score, the stored scores that they had before (MessagePack; false for none)}
+--   | {'ERASING'} something may be left of erased members: nothing done, remove it (forget.lua)
 --
 -- Example: 120 points for ann on a board with `initial: ["day"]`, ties by member:
 --   KEYS  st:{b}  st:{b}:1:keys  st:{b}:1:i:initial-scores:all  st:{b}:1:state:initial-day
@@ -29,10 +31,13 @@ local layout, scores = args.layout, args.scores
 local names = args.names
 local standings = open_standings(layout, names)
 
-local board = call('HMGET', BOARD, 'version', 'moving', 'hides')
+local board = call('HMGET', BOARD, 'version', 'moving', 'hides', 'erased')
 if board[1] ~= args.version then return {'STALE'} end
+if board[3] or board[4] then load_hides() end
 if board[3] then open_hides(board[3], REGISTRY) end
 if board[2] then start_capture(board[2]) end
+local erasures = board[4] and load_erasures(REGISTRY, board[4], names) or {}
+if board[4] and call('EXISTS', beside_registry(REGISTRY, KIND_ERASING)) == 1 then return {'ERASING'} end
 
 local members = {}
 for m = 1, #names do members[m] = m end
@@ -76,6 +81,9 @@ for place = SCORES + layout.width, #KEYS do
   end
 end
 
+for m, erasure in pairs(erasures) do
+  if scores[m] then return_hide(BOARD, REGISTRY, erasure, names[m], args.now) end
+end
 for _, change in ipairs(changes) do
   local entry, standing, m, score, time, data = unpack(change, 1, 6)
   if not entry.is_dropped then set(standing, m, score, score and time or nil, data) end

@@ -6,7 +6,7 @@
 -- ARGV[1] the generation of the board
 -- ARGV[2] how many keys one call unlinks at most
 -- ARGV[3] '1' if the board was deleted: then the head goes too, if it is still that board's; '0' if it has moved away:
---         then the head stays, notes no changes any more, and tells of no hides
+--         then the head stays, notes no changes any more, and tells of no hides and erasures
 --
 -- Reply: {'MORE'} | {'DONE'} none is left
 -- Example: KEYS st:{b}:1:keys st:{b}  ARGV '1' '100' '1'  reply {'DONE'}
@@ -16,7 +16,7 @@ local REGISTRY, HEAD, generation, count, is_deleted = KEYS[1], KEYS[2], ARGV[1],
 require_slot(REGISTRY)
 
 if is_of_generation(redis.call('HGET', HEAD, 'version'), generation) then
-  if is_deleted then redis.call('DEL', HEAD) else redis.call('HDEL', HEAD, 'moving', 'hides', 'hides_from') end
+  if is_deleted then redis.call('DEL', HEAD) else redis.call('HDEL', HEAD, 'moving', 'hides', 'hides_from', 'erased') end
 end
 local keys = redis.call('SPOP', REGISTRY, count)
 for _, key in ipairs(keys) do redis.call('UNLINK', key) end

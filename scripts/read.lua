@@ -10,6 +10,7 @@
 --   version, layout, ranking   as in apply.lua
 --   standings   list of {standing, state (0 if it isn't derived), start (ms, of its newest period), 1 if it shows hidden
 --               members too, otherwise 0}
+--   erasing     absent, or if hidden members are shown too, the index of the key of those who are being erased
 --   followed    a number of a hide: hidden lists that have followed the hides up to it are new enough. Absent: they have to
 --               be up to date
 --   queries     list of
@@ -35,6 +36,7 @@
 -- Reply: {'STALE'} (another version; on a replica also another process, or a key is missing), or {'OK', an answer to each
 -- query}:
 --   {INCOMPLETE, start}   a standing that the query needs is not complete
+--   {ERASING}             the query shows hidden members too, and something may be left of erased ones
 --   {UNLISTED, 1 if that is the one before, otherwise 0}   the hidden list of a standing that the query needs is behind
 --                         (lib/hidden.lua)
 --   {SHORT, the same}     so many members are hidden that it has to be widened first (widen_list.lua)
@@ -50,8 +52,7 @@
 --   positions {total, positions}
 --   with data {total, the answer, the data of its entries in the order in which it has them, '' for none}
 -- Hidden members are left out everywhere (lib/visible.lua). Entries are a flat list of sorted-set members and scores. Scores
--- and sums are text. A member behind the last that is
--- listed has the rank 0.
+-- and sums are text. A member behind the last that is listed has the rank 0.
 --
 -- Example: the first page, with bob's own entry, of a board with ties by member:
 --   KEYS  st:{b}  st:{b}:1:s:day:2026-11-21
@@ -77,10 +78,14 @@ end
 local head = call('HMGET', KEYS[1], 'version', 'hides')
 if head[1] ~= args.version then return {'STALE'} end
 if ARGV[2] and not (ARGV[2] == process_id() and is_whole()) then return {'STALE'} end
-if head[2] then open_hides(head[2], nil, args.followed) end
+load_visible()
+if head[2] then
+  load_hides()
+  open_hides(head[2], nil, args.followed)
+end
 
 -- Opens the standings. `is_missing` marks a derived standing that is not complete, `is_behind` one whose hidden list is not,
--- `is_short` one whose list is too short without the hidden members.
+-- `is_too_short` one whose list is too short without the hidden members.
 local seen, everybody, standings = open_standings(layout, {}), open_standings(layout, {}), {}
 for index, described in ipairs(args.standings) do
   local first, state, start, shows_hidden = unpack(described)
@@ -91,17 +96,20 @@ for index, described in ipairs(args.standings) do
   end
   if hides and shows_hidden ~= 1 then
     standing.is_behind = not is_list_current(standing)
-    standing.is_short = is_short(standing)
+    standing.is_too_short = is_short(standing)
   end
   standing.start = start
   standings[index] = standing
 end
 
--- What an answer says of a standing that can't be read; nil if it can be. `is_before`: that of the period before.
+local is_erasing = args.erasing and call('EXISTS', KEYS[args.erasing]) == 1
+
+-- What an answer says of a standing that can't be read; nil if it can be. `is_of_before`: it is that of the period before.
 local function obstacle(standing, is_of_before)
+  if is_erasing then return {ERASING} end
   if standing.is_missing then return {INCOMPLETE, number_text(standing.start)} end
   if standing.is_behind then return {UNLISTED, is_of_before and 1 or 0} end
-  if standing.is_short then return {SHORT, is_of_before and 1 or 0} end
+  if standing.is_too_short then return {SHORT, is_of_before and 1 or 0} end
 end
 
 local function total_of(standing)
@@ -134,7 +142,7 @@ end
 
 -- A part of the list: the rank of its first entry, 0 if it is empty, and the entries.
 local function part(standing, from, to)
-  local entries = entries_of(standing, from, to)
+  local entries = seen_entries(standing, from, to)
   if #entries == 0 then return 0, entries end
   return rank_at(standing, from, entries[2]), entries
 end
@@ -235,7 +243,7 @@ answers[SPREAD] = function(standing, from, to, count)
   to = math.min(to, listed)
   local step, positions, entries = math.max(1, math.ceil((to - from) / count)), {}, {}
   for position = from + math.floor(step / 2), to - 1, step do
-    local entry = entries_of(standing, position, position)
+    local entry = seen_entries(standing, position, position)
     positions[#positions + 1] = position
     entries[#entries + 1], entries[#entries + 2] = entry[1], entry[2]
   end
@@ -247,7 +255,7 @@ answers[SLICE] = function(standing, mark, before, count)
   local from = math.max(0, position - before)
   local entries = {}
   if position + count > from then
-    entries = entries_of(standing, from, position + count - 1)
+    entries = seen_entries(standing, from, position + count - 1)
   end
   return {total_of(standing), position, from, entries}
 end

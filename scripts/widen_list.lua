@@ -18,6 +18,7 @@ if #KEYS < 3 or #ARGV ~= 1 then return redis.error_reply('ERR widen_list.lua: 3 
 local BOARD, REGISTRY = KEYS[1], KEYS[2]
 require_slot(BOARD)
 local args = cmsgpack.unpack(ARGV[1])
+load_hides()
 
 local head = call('HMGET', BOARD, 'version', 'hides')
 if head[1] ~= args.version then return {'STALE'} end

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::{Clock, Look};
 use crate::engine::announcements::Announcements;
 use crate::engine::ended_hides::EndedHides;
+use crate::engine::erasures::Erasures;
 use crate::engine::hidden::HiddenLists;
 use crate::engine::jobs::JobKind;
 use crate::engine::left_behind::LeftBehind;
@@ -36,9 +37,10 @@ fn interval(kind: JobKind) -> Duration {
         | JobKind::Purge
         | JobKind::Announcement
         | JobKind::Reservations
-        | JobKind::HiddenLists
         | JobKind::Staleness
         | JobKind::Hides
+        | JobKind::Erasures
+        | JobKind::HiddenLists
         | JobKind::Tasks => Duration::from_secs(1),
         // One walk over all keys is for all boards that were deleted by then.
         JobKind::Sweep | JobKind::Audit => Duration::from_mins(1),
@@ -69,6 +71,7 @@ pub async fn run(kind: JobKind, engine: &Engine) -> Result<(), Error> {
         JobKind::Announcement => engine.run(&Announcements::default()).await,
         JobKind::Sweep => engine.run(&Sweep).await,
         JobKind::Reservations => engine.run(&LeftBehind::default()).await,
+        JobKind::Erasures => engine.run(&Erasures).await,
         JobKind::Hides => engine.run(&EndedHides).await,
         JobKind::Tasks => engine.run(&Tasks).await,
         JobKind::Audit => engine.trim_audit().await,

@@ -27,6 +27,8 @@ pub struct Board {
     pub voting: Voting,
     /// Over how many shards its members are spread.
     pub shards: u16,
+    /// How many of its best members are hidden.
+    pub hidden: usize,
     /// The data that its events bring along, as JSON.
     pub data: Option<&'static str>,
 }
@@ -137,6 +139,7 @@ const fn big(name: &'static str, windows: &'static [&'static str], ties: &'stati
         size: Size::Big,
         voting: Voting::None,
         shards: 1,
+        hidden: 0,
         data: None,
     }
 }
@@ -149,6 +152,7 @@ const fn fixed(name: &'static str, windows: &'static [&'static str], members: us
         size: Size::Fixed(members),
         voting: Voting::None,
         shards: 1,
+        hidden: 0,
         data: None,
     }
 }
@@ -166,6 +170,20 @@ const fn spread(name: &'static str, shards: u16) -> Board {
         ..big(name, DAY_AND_ROLLING, "first")
     }
 }
+
+const fn hidden(name: &'static str, hidden: usize) -> Board {
+    Board {
+        hidden,
+        ..fixed(name, DAY_AND_ALL, 100_000)
+    }
+}
+
+/// A board on which nobody was ever hidden.
+pub const HIDDEN_NONE: Board = hidden("hidden-0", 0);
+/// The same with some hidden members.
+pub const HIDDEN_FEW: Board = hidden("hidden-100", 100);
+/// The same with many.
+pub const HIDDEN_MANY: Board = hidden("hidden-10000", 10_000);
 
 /// Boards of 1, 4 and 16 shards.
 pub static BY_SHARDS: [Board; 3] = [
@@ -189,7 +207,34 @@ impl Board {
         self.define(service).await?;
         self.check_complete(service, 0).await?;
         self.fill(service, members, None).await?;
-        self.check_complete(service, members).await
+        self.check_complete(service, members).await?;
+        self.hide(service).await
+    }
+
+    /// Hides its best members: those on the first page, again and again.
+    async fn hide(&self, service: &Service) -> Result<()> {
+        let (mut left, board) = (self.hidden, self.name);
+        let reason = json!({"reason": "benchmark"}).to_string();
+        while left > 0 {
+            let size = left.min(1_000);
+            let path = format!("/v1/boards/{board}/standings/all?size={size}");
+            let page = service.call(&http::get(&path, ""), &[200]).await?;
+            let page: Value = serde_json::from_slice(&page.body)?;
+            let entries = page["entries"].as_array().ok_or("a page without entries")?;
+            if entries.is_empty() {
+                return Err(format!("{board} has no more members to hide").into());
+            }
+            for entry in entries {
+                let member = entry["member"]
+                    .as_str()
+                    .ok_or("an entry without a member")?;
+                let path = format!("/v1/boards/{board}/hidden/{member}");
+                let put = http::with_json("PUT", &path, &reason);
+                service.call(&put, &[200]).await?;
+            }
+            left -= entries.len();
+        }
+        Ok(())
     }
 
     async fn check_complete(&self, service: &Service, members: usize) -> Result<()> {

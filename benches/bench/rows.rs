@@ -2,8 +2,8 @@
 
 use crate::beside::Beside;
 use crate::boards::{
-    Board, LIVE, ONE, ROLLING_DATA, ROLLING_FIRST, ROLLING_MEMBER, SIX_FIRST, SIX_MEMBER, SMALL,
-    VOTE, VOTE_FREE,
+    Board, HIDDEN_FEW, HIDDEN_MANY, HIDDEN_NONE, LIVE, ONE, ROLLING_DATA, ROLLING_FIRST,
+    ROLLING_MEMBER, SIX_FIRST, SIX_MEMBER, SMALL, VOTE, VOTE_FREE,
 };
 use crate::load::Sample;
 use crate::reference::Script;
@@ -88,6 +88,8 @@ const SIX_WRITES: Beside = Beside::Script {
 
 /// A vote that takes everything, and counts no voters.
 const WITHOUT_QUOTAS: Beside = Beside::Board(&VOTE_FREE);
+/// The same board on which nobody was ever hidden.
+const WITHOUT_HIDDEN: Beside = Beside::Board(&HIDDEN_NONE);
 
 /// All rows.
 pub const ROWS: &[Row] = &[
@@ -206,6 +208,38 @@ pub const ROWS: &[Row] = &[
         "requests/s",
         (&VOTE, Kind::Single),
         WITHOUT_QUOTAS,
+        None,
+    ),
+    load(
+        "hidden-page-100",
+        "a page, 100 members hidden, over nobody",
+        "requests/s",
+        (&HIDDEN_FEW, Kind::Page),
+        WITHOUT_HIDDEN,
+        None,
+    ),
+    load(
+        "hidden-page-10000",
+        "the same, 10,000 hidden",
+        "requests/s",
+        (&HIDDEN_MANY, Kind::Page),
+        WITHOUT_HIDDEN,
+        None,
+    ),
+    load(
+        "hidden-batch-100",
+        "batches, 100 members hidden, over nobody",
+        "events/s",
+        (&HIDDEN_FEW, Kind::BATCH),
+        WITHOUT_HIDDEN,
+        None,
+    ),
+    load(
+        "hidden-batch-10000",
+        "the same, 10,000 hidden",
+        "events/s",
+        (&HIDDEN_MANY, Kind::BATCH),
+        WITHOUT_HIDDEN,
         None,
     ),
     row(

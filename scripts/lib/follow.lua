@@ -1,5 +1,6 @@
 -- lib/follow.lua: keeping the hidden list of a standing right when its entries change (lib/hidden.lua).
 -- Uses: lib/standing.lua, lib/hidden.lua
+-- Loader: load_hides
 --
 -- For each member with a line in the journal `flush` takes the old entry out of the list, and puts the new one in if the
 -- member is hidden. So a list that is behind the journal may have an entry too early. It never has one that its member does
@@ -30,7 +31,7 @@ local function keep_with(standing, ...)
 end
 
 -- Adds the scores, if there are any, to the sum of the hidden ones, or takes them off (-1).
-local function add_to_sum(hidden, scores, sign)
+local function add_hidden(hidden, scores, sign)
   for _, score in ipairs(scores) do
     if score then
       local high = math.floor(score / LOW)
@@ -41,15 +42,15 @@ end
 
 local function remove_entries(standing, hidden, members)
   if #members == 0 or hidden.count == 0 then return end
-  if standing.layout.summed then add_to_sum(hidden, call('ZMSCORE', hidden.list, unpack(members)), -1) end
+  if standing.layout.summed then add_hidden(hidden, call('ZMSCORE', hidden.list, unpack(members)), -1) end
   hidden.count = hidden.count - call('ZREM', hidden.list, unpack(members))
 end
 
 local function add_entries(standing, hidden, members, scores)
   if #members == 0 then return end
   if standing.layout.summed then
-    add_to_sum(hidden, call('ZMSCORE', hidden.list, unpack(members)), -1)
-    add_to_sum(hidden, scores, 1)
+    add_hidden(hidden, call('ZMSCORE', hidden.list, unpack(members)), -1)
+    add_hidden(hidden, scores, 1)
   end
   local pairs_of = {}
   for index, member in ipairs(members) do
@@ -127,8 +128,12 @@ end
 
 -- Notes that a member of the sorted set is about to be removed, though no other is known to take its place.
 note_lost = function(standing, member)
-  local rank, exact = call('ZRANK', standing.zset, member), hidden_of(standing).exact
-  if rank and rank < exact then set_exact(standing, exact - 1) end
+  local rank, hidden = call('ZRANK', standing.zset, member), hidden_of(standing)
+  if rank and rank < hidden.exact then set_exact(standing, hidden.exact - 1) end
+  if rank and hidden.walk and rank < hidden.wide then
+    hidden.wide = hidden.wide - 1
+    call('HSET', hidden.state, 'wide', number_text(hidden.wide))
+  end
 end
 
 -- What `flush` calls: each change is {member, old score, old time, score, time}.

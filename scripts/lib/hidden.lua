@@ -1,5 +1,6 @@
 -- lib/hidden.lua: the hidden list of a standing: the entries of its hidden members, which reads leave out.
 -- Uses: lib/keys.lua, lib/standing.lua
+-- Loader: load_hides
 --
 -- A hide changes no standing (lib/hides.lua). So that a read can count the hidden members ahead of an entry, a standing has
 -- beside its own keys:

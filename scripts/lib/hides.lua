@@ -1,5 +1,6 @@
 -- lib/hides.lua: changing who is hidden in a shard.
 -- Uses: lib/keys.lua, lib/capture.lua
+-- Loader: load_hides
 --
 -- A hide changes no standing. A shard says in three keys who is hidden, and reads leave these members out
 -- (lib/hidden.lua):
@@ -39,7 +40,7 @@ local function prune_journal(hides)
 end
 
 -- Writes a line of the journal: from now on the hidden list of every standing is behind.
-local function journal(hides, member, is_hidden)
+local function write_line(hides, member, is_hidden)
   local number = (redis.call('HGET', hides.head, 'hides') or 0) + 1
   if (number % 2 == 1) ~= is_hidden then number = number + 1 end
   local text = string.format('%d', number)
@@ -49,15 +50,22 @@ local function journal(hides, member, is_hidden)
   prune_journal(hides)
 end
 
+-- Takes the line of a member out of the journal, who was hidden and has no hide. All hidden lists are begun anew.
+local function forget_in_journal(hides, member)
+  write_line(hides, member, false)
+  redis.call('ZREM', hides.journal, member)
+  redis.call('HSET', hides.head, 'hides_from', (redis.call('HGET', hides.head, 'hides')))
+end
+
 -- Sets the hide of a member as it is stored, or takes it away (nil). Whether the member is hidden may not change with it:
 -- then the journal gets no line.
 local function set_hide(hides, member, packed)
   capture(KIND_HIDES, hides.lines, member)
   if packed then
     redis.call('HSET', hides.lines, member, packed)
-    if redis.call('ZADD', hides.hidden, 0, member) == 1 then journal(hides, member, true) end
+    if redis.call('ZADD', hides.hidden, 0, member) == 1 then write_line(hides, member, true) end
   else
     redis.call('HDEL', hides.lines, member)
-    if redis.call('ZREM', hides.hidden, member) == 1 then journal(hides, member, false) end
+    if redis.call('ZREM', hides.hidden, member) == 1 then write_line(hides, member, false) end
   end
 end

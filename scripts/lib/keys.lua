@@ -6,6 +6,15 @@ local function members_of(zset)
   return zset .. ':' .. KIND_MEMBERS
 end
 
+-- The keys of the standing with this sorted set (lib/standing.lua).
+local function keys_of_zset(zset, layout)
+  local function part(is_there, kind) return is_there and zset .. ':' .. kind or nil end
+  return {
+    zset = zset, hash = part(layout.hashed, KIND_MEMBERS), dense = part(layout.dense, KIND_DISTINCT),
+    total = part(layout.summed, KIND_TOTAL),
+  }
+end
+
 -- The voters of a member in a period, beside those of the period.
 local function voters_of_member(voters, id)
   return voters .. SEPARATOR .. id

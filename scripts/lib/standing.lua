@@ -292,6 +292,7 @@ local function flush(standing)
   keep_best(standing)
   local is_new = added > 0 and count_members(standing) == added
   if high ~= 0 or low ~= 0 or (is_new and layout.summed) then add_to_total(standing, high, low) end
+  if added < 0 and layout.summed and count_members(standing) == 0 then call('UNLINK', standing.total) end
   if changes then follow_changes(standing, changes, is_new) end
   return is_new
 end

@@ -1,5 +1,6 @@
 -- lib/visible.lua: a standing as it is seen: without its hidden members.
 -- Uses: lib/standing.lua, lib/hidden.lua
+-- Loader: load_visible
 --
 -- Everything that reads a standing counts in positions: how many visible entries are ahead. The rank of an entry in the
 -- sorted set is its position and the number of the hidden entries ahead of it. A standing whose hidden list was not looked at
@@ -15,15 +16,6 @@ end
 local function visible_total(standing)
   local hidden = standing.hidden
   return count_members(standing) - (hidden and hidden.count or 0)
-end
-
--- Whether the bytes of one text sort before those of another, as Redis sorts them.
-local function is_before(one, other)
-  for index = 1, math.min(#one, #other) do
-    local byte, other_byte = string.byte(one, index), string.byte(other, index)
-    if byte ~= other_byte then return byte < other_byte end
-  end
-  return #one < #other
 end
 
 -- How many entries of a sorted set are ahead of this one, which need not be in it; without a member, of all that have this
@@ -108,7 +100,7 @@ local function visible_entries(standing, hidden, from, to)
 end
 
 -- The same for any standing.
-local function entries_of(standing, from, to)
+local function seen_entries(standing, from, to)
   local hidden, shown = hidden_entries(standing), standing.layout.shown
   if shown > 0 then to = math.min(to, (hidden and listed_of(standing) or shown) - 1) end
   if hidden then return from <= to and visible_entries(standing, hidden, from, to) or {} end

@@ -109,6 +109,8 @@ pub enum Rejection {
     },
     /// Its id was used by an event with another content.
     IdReused,
+    /// It does not lie after the last erasure of its member, at this instant.
+    Erased(Timestamp),
 }
 
 /// How much an outcome tells.

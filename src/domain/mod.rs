@@ -10,6 +10,7 @@ pub mod board;
 pub mod data;
 pub mod document;
 pub mod draft;
+pub mod erasure;
 pub mod event;
 pub mod hide;
 pub mod ids;

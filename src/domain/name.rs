@@ -91,8 +91,9 @@ impl Name {
     /// What it has in common with names that people take for the same.
     pub fn likeness(&self) -> String {
         let compatible = ComposingNormalizerBorrowed::new_nfkc().normalize(&self.0);
-        // Small letters have other skeletons than capitals, but for those that look like one stroke.
-        bare(&skeleton(&skeleton(&compatible))).replace('i', "l")
+        // Great letters look like others than small ones do: `I` like `l`, `m` like `rn`.
+        let of_great = skeleton(&compatible.to_uppercase());
+        bare(&skeleton(&of_great))
     }
 }
 

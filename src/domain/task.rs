@@ -19,6 +19,8 @@ pub enum Action {
     Hide(MemberId, Hide),
     /// Bring a member back.
     Unhide(MemberId),
+    /// Remove what a member has left who was erased under this number.
+    Forget(MemberId, u64),
 }
 
 /// What a task does.
@@ -29,6 +31,8 @@ pub enum TaskKind {
     Hide,
     /// It brings a member back.
     Unhide,
+    /// It removes what an erased member has left.
+    Erase,
 }
 
 /// Why a task has failed at a board.
@@ -91,6 +95,7 @@ impl Action {
         match self {
             Self::Hide(..) => TaskKind::Hide,
             Self::Unhide(_) => TaskKind::Unhide,
+            Self::Forget(..) => TaskKind::Erase,
         }
     }
 }
@@ -101,6 +106,7 @@ impl TaskKind {
         match self {
             Self::Hide => "hide",
             Self::Unhide => "unhide",
+            Self::Erase => "erase",
         }
     }
 }

@@ -12,7 +12,7 @@ use super::time::Timestamp;
 /// The bytes of a [`TieKey`] in front of a sorted-set member.
 pub const TIE_KEY_BYTES: usize = 6;
 /// The greatest tie key, 2^48 − 1: more milliseconds than lie between the first and the last timestamp.
-const TIE_KEY_MAX: u64 = (1 << 48) - 1;
+pub const TIE_KEY_MAX: u64 = (1 << 48) - 1;
 
 /// Who of two members with the same score is ahead.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ToSchema)]

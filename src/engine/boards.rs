@@ -133,12 +133,17 @@ impl Engine {
         let begun = Instant::now();
         loop {
             let stored = self.store.load_board(id).await?;
-            if !matches!(&stored, Some(Ok(board)) if board.placement.is_closed()) {
-                return Ok(stored);
-            }
+            let closed = match &stored {
+                Some(Ok(board)) if board.placement.is_closed() => board,
+                _ => return Ok(stored),
+            };
             if begun.elapsed() > self.store.timeouts.times(CLOSED_TIME_MAX) {
-                let message =
-                    format!("board {id} is just moving to other shards, or is being created");
+                if closed.placement.is_opening {
+                    // Its maker is gone, or late.
+                    self.carry_out_orders(closed).await?;
+                    return Ok(self.store.load_board(id).await?);
+                }
+                let message = format!("board {id} is just moving to other shards");
                 return Err(StoreError::Unavailable(message).into());
             }
             tokio::time::sleep(CLOSED_LOOK_INTERVAL).await;

@@ -232,6 +232,9 @@ impl Error {
             Rejection::Quota { quota, frees_at_ms } => {
                 return Self::quota_exceeded(board, quota, frees_at_ms, at, now);
             }
+            Rejection::Erased(erased_at) => format!(
+                "the member was erased at {erased_at}; board {id} takes no event of it from then or before"
+            ),
             Rejection::IdReused => "another event with other content had this id".to_owned(),
         };
         Self::Rejected { rejection, detail }

@@ -160,7 +160,15 @@ impl Job for HiddenLists {
         };
         match engine.store.widen_list(&shard, &standing).await? {
             Versioned::Current(false) => return Ok(Progress::More),
-            Versioned::Current(true) => engine.store.forget_narrow(&narrow.name).await?,
+            Versioned::Current(true) => {
+                engine.store.forget_narrow(&narrow.name).await?;
+                // It may have been noted again in between.
+                let widened = engine.store.widen_list(&shard, &standing).await?;
+                if widened == Versioned::Current(false) {
+                    engine.store.mark_narrow(&shard, &standing).await?;
+                    return Ok(Progress::More);
+                }
+            }
             Versioned::Stale => engine.reload(&narrow.board).await?,
         }
         Ok(Progress::Done)

@@ -11,6 +11,7 @@ pub mod audit;
 pub mod batcher;
 pub mod boards;
 pub mod ended_hides;
+pub mod erasures;
 pub mod error;
 pub mod events;
 pub mod hidden;

@@ -201,6 +201,7 @@ impl<'a> Reader<'a> {
                 let completed = self.engine.complete_from(&shard.shard, series, start_ms);
                 completed.await?;
             }
+            Versioned::Current(Answer::Erasing) => self.engine.forget_all(&shard.shard.id).await?,
             Versioned::Current(Answer::Short(standing)) => {
                 self.engine.widen(&shard.shard, &standing).await?;
             }

@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 
+use super::applier::Reply;
 use super::submission::Submission;
 use super::{Engine, LiveBoard};
 use crate::domain::board::Board;
+use crate::domain::event::Rejection;
+use crate::domain::ids::MemberId;
 use crate::domain::shard::{Shard, Sharding};
 use crate::domain::time::Timestamp;
-use crate::store::events::{Answer, CALL_EVENTS_MAX};
+use crate::store::events::{Answer, CALL_EVENTS_MAX, Recalled, Remembered};
 use crate::store::{StoreError, Versioned};
 
 /// Shards that a board has moved away from.
@@ -45,16 +48,46 @@ impl Engine {
         let remember = |former: &&FormerShards| redis_now_ms <= former.ids_until_ms;
         for former in live.former.iter().filter(remember) {
             for (index, known) in self.recall_from(former, submissions).await {
-                match known {
-                    Ok(None) => {}
-                    Ok(Some(answer)) => {
-                        submissions[index].send();
-                        submissions[index].hear(live, Ok(Versioned::Current(answer)), now);
+                let submission = &mut submissions[index];
+                let reply = match known {
+                    Ok(None) => continue,
+                    Ok(Some(recalled)) => {
+                        let member = submission.incoming().member.clone();
+                        submission.send();
+                        self.answer(live, &member, recalled).await
                     }
-                    Err(error) => submissions[index].fail(error.into()),
-                }
+                    Err(error) => {
+                        submission.fail(error.into());
+                        continue;
+                    }
+                };
+                submission.hear(live, reply, now);
             }
         }
+    }
+
+    /// The answer to an event of which this is remembered. Former shards do not know of later erasures.
+    async fn answer(
+        &self,
+        live: &LiveBoard,
+        member: &MemberId,
+        recalled: Recalled,
+    ) -> Reply<Answer> {
+        let Recalled::Taken(Remembered {
+            mut outcome,
+            erasure,
+        }) = recalled
+        else {
+            return Ok(Versioned::Current(Answer::Rejected(Rejection::IdReused)));
+        };
+        let shard = &live.shard_of(member).shard;
+        let Versioned::Current(last) = self.store.last_erasures(shard, &[member]).await? else {
+            return Ok(Versioned::Stale);
+        };
+        if last != [erasure] {
+            outcome.changes.clear();
+        }
+        Ok(Versioned::Current(Answer::Duplicate(outcome)))
     }
 
     /// What is remembered of those that are planned and have an id, by their indexes.
@@ -62,7 +95,7 @@ impl Engine {
         &self,
         former: &FormerShards,
         submissions: &[Submission],
-    ) -> impl Iterator<Item = (usize, Result<Option<Answer>, StoreError>)> + use<> {
+    ) -> impl Iterator<Item = (usize, Result<Option<Recalled>, StoreError>)> + use<> {
         let mut of_shards = vec![Vec::new(); former.shards.len()];
         for (index, submission) in submissions.iter().enumerate() {
             let plan = submission.planned().map(|ready| &ready.plan);

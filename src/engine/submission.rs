@@ -26,7 +26,7 @@ use std::time::Duration;
 use super::applier::{self, Reply};
 use super::events::{Incoming, RemainingQuota, Report, Submitted};
 use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard, reservations};
-use crate::domain::event::Detail;
+use crate::domain::event::{Detail, Rejection};
 use crate::domain::ids::BoardId;
 use crate::domain::plan::Route;
 use crate::domain::series::{Standing, Track};
@@ -49,6 +49,8 @@ pub(crate) struct Submission {
     index: usize,
     /// Whether the history of its rolling windows is sent with it, because a standing was missing without that.
     with_history: bool,
+    /// When its member was erased, if it came in at that instant: it is planned for a later one.
+    erased_at: Option<Timestamp>,
     state: State,
 }
 
@@ -80,6 +82,10 @@ pub(crate) enum Obstacle {
     VoidReservation,
     /// Whether a quota is used up depends on others that are on their way.
     Others,
+    /// Its member was erased at this instant, and it counts for the time at which it comes in: that has to lie behind.
+    Erased(Timestamp),
+    /// Something is left of its member, who was erased.
+    Erasing,
 }
 
 impl Submission {
@@ -89,6 +95,7 @@ impl Submission {
             request: Arc::clone(request),
             index,
             with_history: false,
+            erased_at: None,
             state: State::New,
         }
     }
@@ -136,6 +143,9 @@ impl Submission {
     /// It can't go on before this is removed.
     pub(crate) fn block(&mut self, obstacle: Obstacle) {
         self.with_history |= obstacle == Obstacle::MissingHistory;
+        if let Obstacle::Erased(at) = obstacle {
+            self.erased_at = Some(at);
+        }
         self.state = State::Blocked(obstacle);
     }
 
@@ -152,6 +162,8 @@ impl Submission {
             Ok(event) => event,
             Err(error) => return self.fail(error),
         };
+        let behind = |at: Timestamp| Timestamp::from_ms_clamped(at.ms().saturating_add(1));
+        let now = self.erased_at.map_or(now, |at| now.max(behind(at)));
         let plan = live.routes.plan(board, event, now);
         self.state = match plan.rejection {
             Some(rejection) if incoming.id.is_none() => {
@@ -203,6 +215,9 @@ impl Submission {
         self.state = match answer {
             Answer::Taken(outcome, remaining) => submitted(outcome, false, &remaining),
             Answer::Duplicate(outcome) => submitted(outcome, true, &[]),
+            Answer::Rejected(Rejection::Erased(at)) if self.incoming().at.is_none() => {
+                return self.block(Obstacle::Erased(at));
+            }
             Answer::Rejected(rejection) => {
                 State::Ended(Err(Error::rejected(&live.board, rejection, at, now)))
             }
@@ -211,6 +226,7 @@ impl Submission {
                 return self.block(Obstacle::IncompleteStanding(window, at));
             }
             Answer::Void => return self.block(Obstacle::VoidReservation),
+            Answer::Erasing => return self.block(Obstacle::Erasing),
         };
     }
 }
@@ -329,6 +345,12 @@ impl Engine {
     }
 
     async fn remove_obstacles(&self, live: &LiveBoard, open: &[Submission]) -> Result<(), Error> {
+        for submission in open {
+            if submission.obstacle() == Some(Obstacle::Erasing) {
+                let member = &submission.incoming().member;
+                self.forget(&live.board.id, member).await?;
+            }
+        }
         let obstacles = || open.iter().filter_map(Submission::obstacle);
         if obstacles().any(|obstacle| obstacle == Obstacle::StaleBoard) {
             self.reload(&live.board.id).await?;

@@ -14,8 +14,10 @@ use super::jobs::{Job, JobKind, Progress};
 use super::{Engine, Error};
 use crate::domain::ids::BoardId;
 use crate::domain::task::{Action, Failed, Failure, Left, Task};
+use crate::store::StoreError;
 use crate::store::leases::Leased;
 use crate::store::tasks::{OrderChange, StoredTask};
+use crate::throttle;
 
 /// How many boards one step comes to.
 const STEP_BOARDS_MAX: usize = 50;
@@ -28,10 +30,9 @@ const TASKS_MAX: usize = 100;
 #[derive(Clone, Copy, Debug)]
 pub struct Tasks;
 
-/// A task that is not at its end.
-#[derive(Debug)]
+/// The tasks that are not at their end.
+#[derive(Debug, Default)]
 pub struct Doing {
-    number: u64,
     /// The lease, once this instance has it.
     lease: Option<Lease>,
 }
@@ -40,18 +41,13 @@ impl Job for Tasks {
     type Item = Doing;
     const KIND: JobKind = JobKind::Tasks;
 
-    fn subject(&self, doing: &Doing) -> Subject {
-        Subject::task(doing.number)
+    fn subject(&self, _: &Doing) -> Subject {
+        Subject::all_boards()
     }
 
     async fn due(&self, engine: &Engine) -> Result<Vec<Doing>, Error> {
-        let numbers = engine.store.open_tasks(TASKS_MAX).await?.into_iter();
-        Ok(numbers
-            .map(|number| Doing {
-                number,
-                lease: None,
-            })
-            .collect())
+        let is_open = !engine.store.open_tasks(1).await?.is_empty();
+        Ok(is_open.then(Doing::default).into_iter().collect())
     }
 
     async fn step(&self, engine: &Engine, doing: &mut Doing) -> Result<Progress, Error> {
@@ -62,7 +58,7 @@ impl Job for Tasks {
                 None => return Ok(Progress::Done),
             },
         };
-        let stepped = lease.while_held(engine.step_task(doing.number)).await;
+        let stepped = lease.while_held(engine.step_tasks()).await;
         let Some(stepped) = stepped else {
             return Ok(Progress::Done);
         };
@@ -88,15 +84,28 @@ impl Engine {
         begun.ok_or(Error::TooManyOrders)
     }
 
-    /// Does a bounded part of a task.
-    async fn step_task(&self, number: u64) -> Result<Progress, Error> {
-        let Some(stored) = self.store.load_task(number).await? else {
-            return Ok(Progress::Done);
-        };
-        let mut task = stored.read()?;
-        let Some(Left { action, after }) = task.left.clone() else {
-            return Ok(Progress::Done);
-        };
+    /// Does a bounded part of the oldest task that can be read.
+    async fn step_tasks(&self) -> Result<Progress, Error> {
+        for number in self.store.open_tasks(TASKS_MAX).await? {
+            let Some(stored) = self.store.load_task(number).await? else {
+                continue;
+            };
+            match stored.read() {
+                Ok(task) => return self.step_task(&stored, task).await,
+                // A newer release has written it, and does it.
+                Err(error) => throttle::say(&format!("task {number}"), |more| {
+                    tracing::warn!(number, %error, more, "a job for all boards is left out");
+                }),
+            }
+        }
+        Ok(Progress::Done)
+    }
+
+    async fn step_task(&self, stored: &StoredTask, mut task: Task) -> Result<Progress, Error> {
+        let left = task.left.clone();
+        let fault = || StoreError::Unexpected("an open task with nothing left to do".into());
+        let Left { action, after } = left.ok_or_else(fault)?;
+        let number = stored.number;
         let boards = if self.is_overtaken(number, &action).await? {
             Vec::new()
         } else {
@@ -110,17 +119,11 @@ impl Engine {
             self.wait_for_replicas(Instant::now()).await?;
             task.finish(self.clock.now());
         }
-        self.note_task(&stored, &task).await
-    }
-
-    async fn note_task(&self, seen: &StoredTask, task: &Task) -> Result<Progress, Error> {
-        let is_noted = self.store.note_task(seen, task, self.clock.now()).await?;
-        let is_done = is_noted && task.left.is_none();
-        Ok(if is_done {
-            Progress::Done
-        } else {
-            Progress::More
-        })
+        // If it is not what was read, another instance has gone on.
+        self.store
+            .note_task(stored, &task, self.clock.now())
+            .await?;
+        Ok(Progress::More)
     }
 
     /// Whether a later order for the same member has taken the place of a task's.
@@ -128,6 +131,7 @@ impl Engine {
         Ok(match action {
             Action::Hide(member, _) => self.store.task_of_order(member).await? != Some(number),
             Action::Unhide(member) => self.store.task_of_order(member).await?.is_some(),
+            Action::Forget(..) => false,
         })
     }
 
@@ -164,6 +168,7 @@ impl Engine {
         match action {
             Action::Hide(member, hide) => self.hide(board, member, hide).await.map(drop),
             Action::Unhide(member) => self.unhide(board, member, None).await.map(drop),
+            Action::Forget(member, number) => self.end_erasure(board, member, *number).await,
         }
     }
 }

@@ -43,11 +43,11 @@ pub struct Ready {
     fault_count: usize,
 }
 
-/// A fault of one board, or of a job for all boards. The service tries the job again until it succeeds.
+/// A fault of one board, or of work for all boards. The service tries the job again until it succeeds.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Fault)]
 pub struct FaultBody {
-    /// The board; of a job for all boards, `job` and its id.
+    /// The board; `*` if it is work for all boards.
     #[schema(example = "run_hero")]
     board: String,
     /// The background job that fails: `definition`, `rollover`, `reshard`, `purge`, `reservations`, `announcement`, `sweep`,

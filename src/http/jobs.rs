@@ -52,6 +52,8 @@ pub enum JobKind {
     Hide,
     /// It brings a member back.
     Unhide,
+    /// It removes what an erased member has left.
+    Erase,
 }
 
 /// How far a job is.
@@ -81,6 +83,7 @@ impl JobBody {
             kind: match task.kind {
                 TaskKind::Hide => JobKind::Hide,
                 TaskKind::Unhide => JobKind::Unhide,
+                TaskKind::Erase => JobKind::Erase,
             },
             status: if task.finished_at.is_some() {
                 JobStatus::Done

@@ -9,6 +9,7 @@ pub mod connection;
 pub mod cors;
 mod docs;
 pub mod document;
+pub mod erasures;
 pub mod events;
 pub mod extract;
 pub mod freshness;

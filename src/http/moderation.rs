@@ -11,6 +11,7 @@ use utoipa::openapi::schema::{Array, ArrayBuilder, ObjectBuilder, SchemaType, Ty
 use utoipa::{IntoParams, ToSchema};
 
 use super::App;
+use super::audit::Audit;
 use super::auth::Caller;
 use super::extract::{Json, Path, Query, board_id, list_limit, member_id};
 use super::jobs::{self, JobBody};
@@ -283,6 +284,17 @@ fn hide(
     }
 }
 
+/// The hide of a member before it changes, for the audit log.
+async fn hide_before(
+    app: &App,
+    board: &BoardId,
+    member: &MemberId,
+) -> Result<Option<Hide>, Problem> {
+    let members = std::slice::from_ref(member);
+    let mut found = app.service.hidden_among(board, members).await?;
+    Ok(found.pop().map(|(_, hide)| hide))
+}
+
 impl ModerationBody {
     fn action(&self, caller: &Caller, now: Timestamp) -> Result<Action, Problem> {
         let (member, reason) = (self.member.clone(), self.reason.as_deref());
@@ -346,12 +358,15 @@ pub async fn put(
     State(app): State<Arc<App>>,
     Path((board, member)): Path<(String, String)>,
     caller: Caller,
+    audit: Audit,
     Json(body, _): Json<HideBody>,
 ) -> Result<JsonResponse<HiddenMember>, Problem> {
     let (board, member) = (board_id(&board)?, member_id(&member)?);
     let now = app.service.engine.clock.now();
     let hide = hide(&body.reason, body.until, &caller, now)?;
+    audit.before(&hide_before(&app, &board, &member).await?);
     let hidden = app.service.hide(&board, &member, &hide).await?;
+    audit.after(&hidden);
     Ok(JsonResponse(HiddenMember::new(&member, hidden)))
 }
 
@@ -372,8 +387,10 @@ pub async fn put(
 pub async fn delete(
     State(app): State<Arc<App>>,
     Path((board, member)): Path<(String, String)>,
+    audit: Audit,
 ) -> Result<StatusCode, Problem> {
     let (board, member) = (board_id(&board)?, member_id(&member)?);
+    audit.before(&hide_before(&app, &board, &member).await?);
     if app.service.unhide(&board, &member).await? {
         return Ok(StatusCode::NO_CONTENT);
     }
@@ -435,6 +452,7 @@ pub async fn hidden(
 pub async fn post(
     State(app): State<Arc<App>>,
     caller: Caller,
+    audit: Audit,
     Json(body, _): Json<ModerationBody>,
 ) -> Result<Response, Problem> {
     let now = app.service.engine.clock.now();
@@ -472,7 +490,9 @@ pub async fn post(
             Err(problem) => ModerationResult::refused(board, &problem),
         });
     }
-    Ok(JsonResponse(ModerationResults { results }).into_response())
+    let results = ModerationResults { results };
+    audit.after(&results);
+    Ok(JsonResponse(results).into_response())
 }
 
 /// List who is hidden on all boards.

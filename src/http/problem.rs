@@ -158,6 +158,10 @@ kinds! {
         "The event's `at` is before the board's `opens_at`, or not before its `closes_at`. The service did not take the event.",
         "Do not send the event again: the answer stays the same. `GET /v1/boards/{board}/summary` tells when the board is open.",
         "the board run_hero takes events from 2026-11-01T00:00:00.000Z to 2026-12-01T00:00:00.000Z";
+    MEMBER_ERASED = CONFLICT, "member-erased", "The member was erased after this event",
+        "The member was erased, and the event's `at` does not lie after that. The service did not take the event.",
+        "Do not send the event again: the answer stays the same. Later events of the member count, and begin from nothing.",
+        "the member was erased at 2026-11-21T12:00:00.000Z; board run_hero takes no event of it from then or before";
     PRECONDITION_FAILED = PRECONDITION_FAILED, "precondition-failed", "The definition is another one",
         "The board's definition is not the one that `If-Match` or `If-None-Match` demands. The service did nothing.",
         "Read the definition again, repeat your change on it, and send it with its new `ETag`.",
@@ -467,6 +471,7 @@ impl From<Error> for Problem {
                 Rejection::Closed => BOARD_CLOSED,
                 Rejection::ScoreBounds | Rejection::OutOfRange(_) => SCORE_OUT_OF_RANGE,
                 Rejection::IdReused => EVENT_ID_REUSED,
+                Rejection::Erased(_) => MEMBER_ERASED,
                 Rejection::Missing(_) => VALIDATION_FAILED,
                 Rejection::Quota { .. } => QUOTA_EXCEEDED,
             },

@@ -10,8 +10,8 @@ use utoipa_axum::routes;
 
 use super::auth::{Access, Gate};
 use super::{
-    App, api_keys, audit, boards, events, health, initial, jobs, moderation, profiles, quotas,
-    shards, standings, summary,
+    App, api_keys, audit, boards, erasures, events, health, initial, jobs, moderation, profiles,
+    quotas, shards, standings, summary,
 };
 use crate::domain::access::Scope;
 
@@ -39,6 +39,11 @@ fn rows() -> Vec<Row> {
         row(A::board(S::Configure).audited(), routes!(boards::put)),
         row(A::board(S::Configure).audited(), routes!(boards::patch)),
         row(A::board(S::Configure).audited(), routes!(boards::delete)),
+        row(A::board(S::Admin).audited(), routes!(erasures::delete)),
+        row(
+            A::all(S::Admin).audited(),
+            routes!(erasures::delete_everywhere),
+        ),
         row(A::board(S::Configure).audited(), routes!(shards::put)),
         row(A::board(S::Configure).audited(), routes!(initial::patch)),
         row(A::board(S::Write).for_players(), routes!(events::post_one)),

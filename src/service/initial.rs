@@ -91,10 +91,17 @@ impl Service {
     ) -> Result<Option<u64>, Error> {
         let mut count = 0;
         let calls = scores.len().div_ceil(CALL_MEMBERS_MAX).max(1);
-        for some in (0..calls).map(|call| part(scores, call)) {
-            match self.engine.store.set_initial(shard, some).await? {
+        let mut call = 0;
+        while call < calls {
+            let some = part(scores, call);
+            let now = self.engine.clock.now();
+            match self.engine.store.set_initial(shard, some, now).await? {
+                // The call is made again when nothing is left.
+                Versioned::Current(Initialized::Erasing) => {
+                    self.engine.forget_all(&shard.id).await?;
+                }
                 Versioned::Current(Initialized::Done { members, before }) => {
-                    count = members;
+                    (count, call) = (members, call + 1);
                     let mut noted = noted.lock();
                     for ((member, _), before) in some.iter().zip(before) {
                         // What a call finds that is made again is what it has set itself.

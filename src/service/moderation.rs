@@ -51,6 +51,10 @@ impl Service {
                     .then_some(None)
                     .ok_or(Error::NotHidden { board, member })
             }
+            Action::Forget(member, number) => {
+                let ended = self.engine.end_erasure(board, member, *number);
+                ended.await.map(|()| None)
+            }
         }
     }
 
@@ -61,6 +65,7 @@ impl Service {
         let change = match &ordered {
             Action::Hide(member, hide) => OrderChange::Give(member, hide),
             Action::Unhide(member) => OrderChange::End(member),
+            Action::Forget(..) => OrderChange::None,
         };
         self.engine.begin_task(action, change).await
     }

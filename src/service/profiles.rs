@@ -169,7 +169,7 @@ impl Service {
     }
 
     /// Says of the name of a member whether it may be shown. `reviewer` is who says so, and `by` how others call him; who
-    /// has written a name can't approve it.
+    /// has written a name can't approve it. Returns the review before, and the profile.
     pub async fn review_name(
         &self,
         member: &MemberId,

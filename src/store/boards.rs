@@ -61,12 +61,12 @@ pub struct News {
     pub changed: Vec<String>,
 }
 
-/// The change of a board that was begun, and not announced.
+/// Something of a board that was begun, and is not at its end: a change of its definition, or an erasure.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Begun {
     /// The board.
     pub id: BoardId,
-    /// The stamp of the change.
+    /// Its stamp.
     pub stamp: u64,
 }
 
@@ -163,7 +163,12 @@ impl Store {
     /// Begins a change of a board: notes it, so that it is announced even if this process does not come to that, and
     /// returns its stamp, which no other change has ever had.
     pub async fn begin_change(&self, id: &BoardId) -> Result<u64, StoreError> {
-        let keys = vec![keys::STAMP.into(), keys::BEGUN.into()];
+        self.begin(id, keys::BEGUN).await
+    }
+
+    /// Notes in a sorted set that something of a board was begun, and returns its stamp.
+    pub(super) async fn begin(&self, id: &BoardId, begun: &str) -> Result<u64, StoreError> {
+        let keys = vec![keys::STAMP.into(), begun.into()];
         let args = vec![id.as_str().into()];
         let stamp = self
             .write_at(id.as_str(), &script::BEGIN, keys, args)
@@ -175,21 +180,41 @@ impl Store {
 
     /// Forgets a change that has come to nothing, or need not be announced.
     pub async fn end_change(&self, id: &BoardId, stamp: u64) -> Result<(), StoreError> {
-        let args = vec![keys::BEGUN.into(), Begun::member(id, stamp)];
+        self.end(id, stamp, keys::BEGUN).await
+    }
+
+    /// Forgets that something was begun.
+    pub(super) async fn end(
+        &self,
+        id: &BoardId,
+        stamp: u64,
+        begun: &str,
+    ) -> Result<(), StoreError> {
+        let args = vec![begun.into(), Begun::member(id, stamp)];
         self.command("ZREM", args).await
     }
 
     /// Some of the changes that were begun at least `age_ms` ago, and not announced.
     pub async fn unfinished_changes(&self, age_ms: i64) -> Result<Vec<Begun>, StoreError> {
-        let begun_by_ms = self.server_time_ms().await? - age_ms;
-        let before = (begun_by_ms - STAMPS_BEGIN_MS).saturating_mul(1_000);
-        let (before, count) = (before.to_string(), CALL_BEGUN_MAX.to_string());
-        let range = [keys::BEGUN, "0", &before, "BYSCORE", "LIMIT", "0", &count];
+        self.begun(keys::BEGUN, age_ms).await
+    }
+
+    /// Some of what was begun at least `age_ms` ago, the oldest first.
+    pub(super) async fn begun(&self, begun: &str, age_ms: i64) -> Result<Vec<Begun>, StoreError> {
+        let before = self.stamp_ago(age_ms).await?.to_string();
+        let count = CALL_BEGUN_MAX.to_string();
+        let range = [begun, "0", &before, "BYSCORE", "LIMIT", "0", &count];
         let members: Vec<String> = self
             .command("ZRANGE", range.map(str::to_owned).to_vec())
             .await?;
         let begun = members.iter().filter_map(|member| member.parse().ok());
         Ok(begun.collect())
+    }
+
+    /// About the last stamp that was given so long ago.
+    pub(super) async fn stamp_ago(&self, age_ms: i64) -> Result<i64, StoreError> {
+        let ms = self.server_time_ms().await? - age_ms;
+        Ok((ms - STAMPS_BEGIN_MS).saturating_mul(1_000))
     }
 
     /// Tells all instances that a board has changed, come or gone; with that the change of this stamp is at its end.
@@ -360,7 +385,7 @@ impl Store {
 }
 
 impl Begun {
-    fn member(id: &BoardId, stamp: u64) -> String {
+    pub(super) fn member(id: &BoardId, stamp: u64) -> String {
         format!("{id} {stamp}")
     }
 }

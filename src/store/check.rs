@@ -185,6 +185,7 @@ struct CheckArgs<'a> {
     expires: i64,
     must_expire: bool,
     mend: bool,
+    registry: String,
 }
 
 #[derive(Serialize)]
@@ -250,6 +251,7 @@ impl Store {
             expires: expires_at_ms.unwrap_or(0),
             must_expire,
             mend: manner.mends,
+            registry: keys::registry(shard.tag(), shard.generation),
         };
         let mut all = vec![keys::head(shard.tag())];
         all.extend(keys::of_sorted_set(zset.to_owned(), shard.layout()));

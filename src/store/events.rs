@@ -59,13 +59,18 @@ impl Ready {
                 0
             }
         };
+        // Each standing has the data of its own.
+        let data = self.plan.event.data.as_ref();
+        let data = data.map_or(0, |data| {
+            data.as_str().len() * (writes.len() + sums.len()) / 128
+        });
         let sums = sums.iter().map(|sum| 10 + history(sum)).sum::<usize>();
         let ranks = if self.detail == Detail::Ranks {
             20 * writes.len()
         } else {
             0
         };
-        6 + 6 * writes.len() + sums + ranks + 4 * turnouts.len() + 6 * self.plan.quotas.len()
+        6 + 6 * writes.len() + sums + data + ranks + 4 * turnouts.len() + 6 * self.plan.quotas.len()
     }
 
     fn sends_history(&self, sum: &Sum) -> bool {
@@ -91,6 +96,26 @@ pub enum Answer {
     NeedsStanding(Window),
     /// Nothing was done, and nothing will be with this reservation: it needs another one.
     Void,
+    /// Nothing was done: something is left of the member, who was erased, and has to be removed.
+    Erasing,
+}
+
+/// What a shard from which its board has moved away remembers of an event.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Recalled {
+    /// It was taken.
+    Taken(Remembered),
+    /// An event with this id and another content was taken.
+    Reused,
+}
+
+/// What is remembered of an event that was taken.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Remembered {
+    /// What it did.
+    pub outcome: Outcome,
+    /// The number of the last erasure of its member before that, 0 for none.
+    pub erasure: u64,
 }
 
 #[derive(Serialize)]
@@ -106,7 +131,7 @@ impl Store {
         &self,
         shard: &Shard,
         plans: Vec<&Plan>,
-    ) -> Result<Vec<Option<Answer>>, StoreError> {
+    ) -> Result<Vec<Option<Recalled>>, StoreError> {
         let ids = plans.iter().filter_map(|plan| plan.event.id.as_ref());
         let keys = ids.map(|id| keys::event(shard, id)).collect();
         let fingerprints = plans.iter().map(|plan| plan.event.fingerprint());
@@ -116,14 +141,14 @@ impl Store {
         };
         let reply = self.write(shard, &script::RECALL, keys, vec![pack(&args)?]);
         let mut reply = Reply::new(reply.await?)?;
-        let mut answers = Vec::with_capacity(plans.len());
+        let mut recalled = Vec::with_capacity(plans.len());
         for plan in plans {
             let result = reply.next()?;
             let is_known = matches!(result, Value::Array(_));
-            let answer = is_known.then(|| decode::answer(shard, plan, result));
-            answers.push(answer.transpose()?);
+            let known = is_known.then(|| decode::recalled(shard, plan, result));
+            recalled.push(known.transpose()?);
         }
-        Ok(answers)
+        Ok(recalled)
     }
 
     /// Carries out events of one board, in one call: see [`CALL_COST_US_MAX`]. The answers are in their order. The call

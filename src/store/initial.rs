@@ -23,6 +23,7 @@ struct InitialArgs<'a> {
     names: Vec<&'a str>,
     scores: Vec<StoredScore>,
     time: u64,
+    now: i64,
 }
 
 /// What became of a call.
@@ -37,6 +38,8 @@ pub enum Initialized {
     },
     /// Nothing was changed: with this one of the members a standing would pass the bound of scores.
     OutOfRange(usize),
+    /// Nothing was changed: something may be left of erased members.
+    Erasing,
 }
 
 impl Store {
@@ -45,6 +48,7 @@ impl Store {
         &self,
         shard: &Shard,
         scores: &[(MemberId, Option<Score>)],
+        now: Timestamp,
     ) -> Result<Versioned<Initialized>, StoreError> {
         let stored = |score: &Option<Score>| {
             let stored = score.map(|score| stored_score(shard, score));
@@ -57,6 +61,7 @@ impl Store {
             names: scores.iter().map(|(member, _)| member.as_str()).collect(),
             scores: scores.iter().map(|(_, score)| stored(score)).collect(),
             time: TieKey::new(shard.definition.ties, Timestamp::MIN).number(),
+            now: now.ms(),
         };
         let mut keys = keys::head_and_registry(shard);
         keys.extend(keys::standing(shard, &shard.initial_scores()));
@@ -68,16 +73,13 @@ impl Store {
         let Versioned::Current((code, mut reply)) = Reply::versioned(reply)? else {
             return Ok(Versioned::Stale);
         };
-        let number = reply.count()?;
         Ok(Versioned::Current(match code.as_str() {
             "OK" => Initialized::Done {
-                members: number,
+                members: reply.count()?,
                 before: read_scores(shard, &reply.bytes()?)?,
             },
-            "OUT_OF_RANGE" => {
-                let index = usize::try_from(number).unwrap_or(usize::MAX);
-                Initialized::OutOfRange(index.saturating_sub(1))
-            }
+            "OUT_OF_RANGE" => Initialized::OutOfRange(reply.index()?),
+            "ERASING" => Initialized::Erasing,
             other => return unknown_code(other),
         }))
     }

@@ -18,6 +18,7 @@
 //! | …`:members`, …`:scores`, …`:total` | [`Kind::Members`], [`Kind::Distinct`], [`Kind::Total`] of a standing |
 //! | …`:hidden-list`, …`:hidden-scores`, …`:hidden-state` | [`Kind::HiddenList`], [`Kind::HiddenScores`], [`Kind::HiddenState`] of a standing |
 //! | `st:{b}:1:hides`, `st:{b}:1:hidden`, `st:{b}:1:hide-journal` | [`Kind::Hides`], [`Kind::Hidden`], [`Kind::HideJournal`] |
+//! | `st:{b}:1:erased`, `st:{b}:1:erasing` | [`Kind::Erased`], [`Kind::Erasing`] |
 //! | `st:{b}:1:state:last-7-days` | [`Kind::State`] of a derived series |
 //! | `st:{b}:1:turnout:day:2026-11-21` | [`Kind::Turnout`] |
 //! | `st:{b}:1:voters:day:2026-11-21`, …`␟alice` | [`Kind::Voters`], [`Kind::MemberVoters`] |
@@ -36,6 +37,8 @@
 //! | `st:{boards}:sequence`, `st:{boards}:epoch` | integer, string | the last of these numbers; their epoch (`scripts/announce.lua`) |
 //! | `st:{boards}:stamp` | integer | the last stamp given out (`scripts/begin.lua`) |
 //! | `st:{boards}:begun` | sorted set | `board stamp` by stamp: changes that were begun and not announced |
+//! | `st:{boards}:erasing` | sorted set | `board stamp` by stamp: erasures that are perhaps not at their end |
+//! | `st:{boards}:erasure-key` | string | the key of the hashes under which erasures are kept (`scripts/lib/erasures.lua`) |
 //! | `st:{boards}:moving` | set | the ids of boards that move to other shards, and perhaps of some that have moved |
 //! | `st:{boards}:deleted` | set | `generation board` of deleted boards whose remembered events are to be unlinked |
 //! | `st:{boards}:leases` | hash | the leases of work for all boards (`scripts/lease.lua`) |
@@ -98,6 +101,10 @@ pub const EPOCH: &str = "st:{boards}:epoch";
 pub const STAMP: &str = "st:{boards}:stamp";
 /// The changes that were begun.
 pub const BEGUN: &str = "st:{boards}:begun";
+/// The erasures that were begun.
+pub const ERASING: &str = "st:{boards}:erasing";
+/// The key of the hashes under which erasures are kept.
+pub const ERASURE_KEY: &str = "st:{boards}:erasure-key";
 /// The API keys.
 pub const API_KEYS: &str = "st:{boards}:api-keys";
 /// When the API keys were last used.
@@ -673,12 +680,34 @@ mod tests {
     fn what_all_boards_share_has_keys_of_its_own() {
         assert_eq!(
             [
-                LIVE, CHANGES, SEQUENCE, EPOCH, STAMP, BEGUN, MOVING, UNNEEDED, DELETED, LEASES,
+                LIVE,
+                CHANGES,
+                SEQUENCE,
+                EPOCH,
+                STAMP,
+                BEGUN,
+                ERASING,
+                ERASURE_KEY,
+                MOVING,
+                UNNEEDED,
+                DELETED,
+                LEASES,
                 NARROW
             ],
             [
-                "live", "changes", "sequence", "epoch", "stamp", "begun", "moving", "unneeded",
-                "deleted", "leases", "narrow"
+                "live",
+                "changes",
+                "sequence",
+                "epoch",
+                "stamp",
+                "begun",
+                "erasing",
+                "erasure-key",
+                "moving",
+                "unneeded",
+                "deleted",
+                "leases",
+                "narrow"
             ]
             .map(|name| format!("st:{{boards}}:{name}"))
         );
@@ -751,6 +780,8 @@ mod tests {
             | Kind::Copied
             | Kind::Scratch
             | Kind::Hides
+            | Kind::Erased
+            | Kind::Erasing
             | Kind::Hidden
             | Kind::HideJournal => vec![single(shard, kind)],
         }

@@ -59,6 +59,8 @@ pub enum Copying {
     Members,
     /// Line by line, each to the new shard of its member; a later copy replaces an earlier one.
     Lines,
+    /// Line by line, each to all new shards, because nobody knows whose it is; the later line stays.
+    Everywhere,
     /// As a whole, to one of the new shards: a hash with a field for each tag that has counted.
     Whole,
     /// United with what the new shard has: a `HyperLogLog`. That of a member goes to the new shard of the member.
@@ -164,9 +166,9 @@ kinds! {
     /// The members of a standing, where its layout has them, with the data of their entries: hash.
     Members as MEMBERS = "members": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry);
     /// The distinct scores of a standing, where its layout has them: sorted set.
-    Distinct = "scores": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry);
+    Distinct as DISTINCT = "scores": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry);
     /// The sum of the scores of a standing, where its layout has it: hash.
-    Total = "total": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry);
+    Total as TOTAL = "total": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry);
     /// Which standings of a derived series are there: string (`scripts/lib/derived.lua`).
     State = "state": (F::Named, S::Shard, E::Never, C::Rebuilt, P::Registry);
 
@@ -182,6 +184,11 @@ kinds! {
     HiddenScores as HIDDEN_SCORES = "hidden-scores": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry);
     /// How far the hidden list of a standing has come: hash.
     HiddenState as HIDDEN_STATE = "hidden-state": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry);
+
+    /// The last erasures of a shard's members: hash, by keyed hashes of their ids (`scripts/lib/erasures.lua`).
+    Erased as ERASED = "erased": (F::Single, S::Shard, E::Never, C::Everywhere, P::Registry);
+    /// Erased members of whom something may be left: hash, member -> how far the removal has come.
+    Erasing as ERASING = "erasing": (F::Single, S::Shard, E::Never, C::Lines, P::Registry);
 
     /// How many events of a period were taken, where voters are counted, by the tag of the shard that took them: hash.
     Turnout as TURNOUT = "turnout": (F::Named, S::Shard, E::WithPeriod, C::Whole, P::Registry);
@@ -256,13 +263,15 @@ impl Kind {
             | Self::MemberVoters
             | Self::HiddenList
             | Self::HiddenScores
-            | Self::HiddenState => Erasing::Removed,
-            // A definition may give a member a weight, and the id of a player's event begins with the player. To remove counts of
-            // quotas would give votes back. What a move has noted goes with the move. A hide outlives an erase.
-            Self::Head
+            | Self::HiddenState
             | Self::Hides
             | Self::Hidden
             | Self::HideJournal
+            | Self::Erasing => Erasing::Removed,
+            // A definition may give a member a weight, and the id of a player's event begins with the player. To remove counts of
+            // quotas would give votes back. What a move has noted goes with the move. An erasure, and the hide that outlives it, lie under a keyed hash.
+            Self::Head
+            | Self::Erased
             | Self::EventId
             | Self::Quota
             | Self::CountsRegistry
@@ -289,7 +298,10 @@ impl Kind {
 
     /// Whether a change of it is captured with the member that it is about.
     pub const fn is_by_member(self) -> bool {
-        matches!(self.copying(), Copying::Members | Copying::Lines)
+        matches!(
+            self.copying(),
+            Copying::Members | Copying::Lines | Copying::Everywhere
+        )
     }
 
     /// Whether it lists all members, whatever the layout of its board says.

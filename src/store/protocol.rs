@@ -4,6 +4,7 @@
 
 use crate::domain::event::Detail;
 use crate::domain::score::SCORE_MAX;
+use crate::domain::ties::TIE_KEY_MAX;
 
 /// Makes groups of constants.
 macro_rules! groups {
@@ -44,6 +45,10 @@ groups! {
         TAKEN: i64 = 8;
         /// The reservation of the event is void.
         VOID: i64 = 9;
+        /// The event lies before the last erasure of its member. Then: the instant of the erasure, a tie key of `ties: first`.
+        ERASED: i64 = 10;
+        /// Something may be left of the member, who was erased.
+        ERASING: i64 = 11;
     }
 
     /// What is to be reported of an event: [`Detail::code`].
@@ -76,6 +81,8 @@ groups! {
         WIDE: u8 = 8;
         /// A token is at the end.
         WITH_TOKEN: u8 = 16;
+        /// The number of the member's last erasure stands behind the reports and ranks.
+        WITH_ERASURE: u8 = 32;
         /// In the code of a report: the member was listed before.
         LISTED_BEFORE: u16 = 4096;
     }
@@ -85,6 +92,8 @@ groups! {
     bounds {
         /// The greatest score.
         SCORE_MAX: i64 = 9007199254740991;
+        /// The greatest tie key.
+        TIE_KEY_MAX: u64 = 281474976710655;
     }
 
     /// What a query begins with, in `read.lua`.
@@ -117,6 +126,8 @@ groups! {
         UNLISTED: i64 = -2;
         /// What an answer begins with where too many members of a list that is kept short are hidden. Then: the same.
         SHORT: i64 = -3;
+        /// What an answer begins with where something may be left of erased members, and hidden members are shown too.
+        ERASING: i64 = -4;
     }
 
     /// What the result of a reservation begins with, in `reserve.lua`.
@@ -138,6 +149,7 @@ macro_rules! record_layout {
         /// - fingerprint, tie key, and a byte: detail and `flags`;
         /// - for each standing that is reported: code of the window, score, and unless the scores are sums the score before;
         /// - if ranks were asked for, for each of them: rank, and rank before, 0: not listed;
+        /// - if the member was erased before, the number of its last erasure;
         /// - the token of the reservation, if the event had one.
         pub mod record {
             /// The bytes of a fingerprint.
@@ -152,6 +164,8 @@ macro_rules! record_layout {
             pub const WIDE_SCORE_BYTES: usize = $wide;
             /// The bytes of a rank.
             pub const RANK_BYTES: usize = $rank;
+            /// The bytes of the number of an erasure.
+            pub const ERASURE_BYTES: usize = 7;
             /// The bytes of a token.
             pub const TOKEN_BYTES: usize = 11;
             /// Forms for Lua's `struct`, and the greatest narrow score.
@@ -166,6 +180,13 @@ macro_rules! record_layout {
                 ("WIDE_SCORE_FORM", concat!("'i", $wide, "'")),
                 ("NARROW_MAX", concat!("(2 ^ (8 * ", $narrow, " - 1) - 1)")),
                 ("RANKS_FORM", concat!("'>I", $rank, "I", $rank, "'")),
+                (
+                    "HEAD_BYTES",
+                    concat!("(", $fingerprint, " + ", $tie_key, " + 1)"),
+                ),
+                ("ERASURE_FORM", "'>I7'"),
+                ("ERASURE_BYTES", "7"),
+                ("TOKEN_BYTES", "11"),
             ];
         }
     };
@@ -180,4 +201,5 @@ const _: () = {
     assert!(details::WITH_STANDINGS == Detail::Standings.code());
     assert!(details::WITH_RANKS == Detail::Ranks.code());
     assert!(details::WITH_RANKS < flags::DETAIL_COUNT);
+    assert!(bounds::TIE_KEY_MAX == TIE_KEY_MAX);
 };

@@ -62,7 +62,7 @@ pub struct Change {
 pub enum Changed {
     /// A member of a standing.
     Member(StoredMember),
-    /// The line of a member; `None` if it has none.
+    /// The line of a member, or of another name; `None` if it has none.
     Line(String, Option<Bytes>),
     /// What was counted, by the tags of those who have.
     Counts(Vec<(String, i64)>),
@@ -158,7 +158,7 @@ struct CopyInArgs {
     generation: String,
     lease: u64,
     layout: LayoutArgs,
-    hides: Vec<(String, usize)>,
+    lines: Vec<(&'static str, String, usize)>,
     standings: Vec<MembersArgs>,
     turnouts: Vec<(usize, i64, String, i64)>,
     voters: Vec<(usize, i64, usize)>,
@@ -178,7 +178,7 @@ impl<'a> CopyIn<'a> {
                 generation: shard.generation.to_string(),
                 lease,
                 layout: LayoutArgs::new(shard),
-                hides: Vec::new(),
+                lines: Vec::new(),
                 standings: Vec::new(),
                 turnouts: Vec::new(),
                 voters: Vec::new(),
@@ -205,11 +205,11 @@ impl<'a> CopyIn<'a> {
         self.strings.len() + 1
     }
 
-    /// The hide of a member, as it is stored; `None` if it is not hidden.
-    pub fn hide(&mut self, member: String, hide: Option<Bytes>) {
-        let place = hide.map_or(0, |hide| self.string(hide));
+    /// A line of a kind, by the member that it is about or another name; `None` if there is none.
+    pub fn line(&mut self, kind: Kind, name: String, line: Option<Bytes>) {
+        let place = line.map_or(0, |line| self.string(line));
         self.entries += 1;
-        self.args.hides.push((member, place));
+        self.args.lines.push((kind.code(), name, place));
     }
 
     /// Members of the standing of this kind with this sorted set.
@@ -269,10 +269,15 @@ impl<'a> CopyIn<'a> {
     pub fn drop_standing(&mut self, zset: String) {
         let hidden = keys::hidden_parts(&zset);
         for key in keys::of_sorted_set(zset, self.shard.layout()).chain(hidden) {
-            let place = self.key(key);
-            self.entries += 1;
-            self.args.dropped.push(place);
+            self.drop_key(key);
         }
+    }
+
+    /// A key that is not to be there.
+    pub fn drop_key(&mut self, key: String) {
+        let place = self.key(key);
+        self.entries += 1;
+        self.args.dropped.push(place);
     }
 }
 
@@ -555,7 +560,7 @@ fn change(mut reply: Reply) -> Result<Change, StoreError> {
             let voters = Some(reply.bytes()?).filter(|voters| !voters.is_empty());
             Changed::Voters(member, voters)
         }
-        Copying::Lines => {
+        Copying::Lines | Copying::Everywhere => {
             let line = Some(reply.bytes()?).filter(|line| !line.is_empty());
             Changed::Line(member.ok_or_else(unexpected)?, line)
         }

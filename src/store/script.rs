@@ -6,7 +6,7 @@
 //! needed to free memory and add a few bytes at most, and for those that count voters and free what they add at once. One
 //! script does not work on a slot.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::LazyLock;
 
 use super::{kinds, protocol};
@@ -27,18 +27,77 @@ pub struct Script {
 fn join(parts: &[&str], groups: &[&[(&str, &str)]]) -> String {
     let groups = groups.iter().chain([&kinds::LUA]).copied();
     let constants: HashMap<_, _> = groups.flatten().copied().collect();
+    let with_loader = parts.iter().filter(|part| loader_of(part).is_some());
+    let loaded: HashSet<_> = with_loader.flat_map(|part| functions_of(part)).collect();
     let is_of_word = |byte: char| byte.is_ascii_alphanumeric() || byte == '_';
-    let (parts, mut joined) = (parts.concat(), String::new());
+    let (parts, mut joined) = (with_loaders(parts), String::new());
     let mut rest = &parts[..];
     while let Some(start) = rest.find(is_of_word) {
         let (between, from_word) = rest.split_at(start);
         let end = from_word.find(|byte| !is_of_word(byte));
         let (word, behind) = from_word.split_at(end.unwrap_or(from_word.len()));
         joined.push_str(between);
+        if loaded.contains(word) {
+            joined.push_str(LOADED);
+            joined.push('.');
+        }
         joined.push_str(constants.get(word).unwrap_or(&word));
         rest = behind;
     }
     joined + rest
+}
+
+/// What stands before the name of a fragment's loader.
+const LOADER: &str = "\n-- Loader: ";
+/// The table in which scripts have the functions that a loader makes.
+const LOADED: &str = "loaded";
+
+/// The loader that a part of a script names, if it is a fragment with one.
+///
+/// To make a function costs a script more than most of its lines do, and so does every local variable that a function knows. So the
+/// functions of fragments that few calls need are made by a function, their loader, and lie in one table.
+fn loader_of<'a>(part: &'a str) -> Option<&'a str> {
+    let (_, rest) = part.split_once(LOADER)?;
+    rest.lines().next()
+}
+
+/// The names of the functions of a fragment.
+fn functions_of<'a>(part: &'a str) -> impl Iterator<Item = &'a str> {
+    let lines = part.lines();
+    let functions = lines.filter_map(|line| line.strip_prefix("local function "));
+    functions.filter_map(|line| Some(line.split_once('(')?.0))
+}
+
+/// Joins parts, those that name the same loader, one behind the other, as its function.
+fn with_loaders(parts: &[&str]) -> String {
+    let (mut joined, mut loader) = (String::new(), None);
+    let has_loaders = parts.iter().any(|part| loader_of(part).is_some());
+    for (index, part) in parts
+        .iter()
+        .filter(|part| !part.trim().is_empty())
+        .enumerate()
+    {
+        if loader_of(part) != loader {
+            joined += if loader.is_some() { "end\n" } else { "" };
+            loader = loader_of(part);
+            joined += &loader.map_or(String::new(), |loader| {
+                format!("local function {loader}()\n")
+            });
+        }
+        for line in part.lines() {
+            let function = line.strip_prefix("local function ");
+            match function.and_then(|function| function.split_once('(')) {
+                Some((name, rest)) if loader.is_some() => {
+                    joined += &format!("{name} = function({rest}\n");
+                }
+                _ => joined += &format!("{line}\n"),
+            }
+        }
+        if index == 0 && has_loaders {
+            joined += &format!("local {LOADED} = {{}}\n");
+        }
+    }
+    joined
 }
 
 macro_rules! scripts {
@@ -70,16 +129,22 @@ macro_rules! scripts {
 
 scripts! {
     /// Carries out the plans of many events.
-    APPLY = "apply", "#!lua", ["slot", "keys", "capture", "standing", "derived", "hidden", "follow", "visible", "quota"]
+    APPLY = "apply", "#!lua", ["slot", "keys", "capture", "standing", "derived", "hides", "erasures", "hidden", "follow", "return", "visible", "quota"]
         with [results, details, refusals, flags, record, bounds];
     /// Takes a derived standing a step nearer to complete.
     ADVANCE = "advance", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "standing", "derived", "hidden", "follow"];
     /// Sets initial scores.
-    INITIAL = "initial", "#!lua", ["slot", "keys", "capture", "standing", "derived", "hidden", "follow"] with [bounds];
+    INITIAL = "initial", "#!lua", ["slot", "keys", "capture", "standing", "derived", "hides", "erasures", "hidden", "follow", "return"] with [bounds];
     /// Hides a member, or brings it back.
-    HIDE = "hide", "#!lua", ["slot", "keys", "capture", "hides"];
+    HIDE = "hide", "#!lua", ["slot", "keys", "capture", "hides", "erasures"];
     /// Reads who is hidden.
     HIDDEN = "hidden", "#!lua flags=no-writes", ["keys"];
+    /// Erases a member.
+    ERASE = "erase", "#!lua flags=allow-oom", ["slot", "keys", "capture", "hides", "erasures"];
+    /// Removes a part of what an erased member has left.
+    FORGET = "forget", "#!lua flags=allow-oom", ["slot", "keys", "process", "cursor", "capture", "standing", "hidden", "follow"];
+    /// Reads who was erased.
+    ERASURES = "erasures", "#!lua flags=no-writes", ["keys", "capture", "hides", "erasures"];
     /// Makes the hidden list of a standing follow the hides.
     HIDDEN_LIST = "hidden_list", "#!lua", ["slot", "keys", "capture", "standing", "hidden", "follow"];
     /// Finds more members of a list that is kept short.
@@ -117,7 +182,7 @@ scripts! {
     /// Tells what has changed in a shard.
     CHANGES = "changes", "#!lua", ["slot", "generation", "keys", "capture", "standing"];
     /// Takes over data from other shards.
-    COPY_IN = "copy_in", "#!lua", ["slot", "keys", "capture", "hides", "standing", "hidden", "follow"];
+    COPY_IN = "copy_in", "#!lua", ["slot", "keys", "capture", "standing", "hides", "erasures", "hidden", "follow"];
     /// Tells what a former shard remembers.
     RECALL = "recall", "#!lua", [] with [results, record];
     /// Takes a definition away.
@@ -207,8 +272,18 @@ mod tests {
         ];
         assert_eq!(
             join(&parts, &[group]),
-            "#!lua\nlocal TAKEN_AT = {8, '>I7'}\nreturn 8"
+            "#!lua\nlocal TAKEN_AT = {8, '>I7'}\nreturn 8\n"
         );
+    }
+
+    #[test]
+    fn the_functions_of_a_fragment_with_a_loader_are_made_by_it() {
+        let fragment =
+            "-- lib/a.lua: a.\n-- Loader: load_a\nlocal function one(x)\n  return x\nend\n";
+        let parts = ["#!lua", "\n", fragment, "\n", "load_a()\nreturn one(1)\n"];
+        let expected = "#!lua\nlocal loaded = {}\nlocal function load_a()\n-- lib/a.lua: a.\n-- Loader: load_a\n\
+            loaded.one = function(x)\n  return x\nend\nend\nload_a()\nreturn loaded.one(1)\n";
+        assert_eq!(join(&parts, &[]), expected);
     }
 
     /// The words of code that are names in capitals.

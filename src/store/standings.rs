@@ -12,6 +12,7 @@ use tokio::sync::OnceCell;
 
 use super::args::{LayoutArgs, pack, ranking_name, shown_score, stored_score};
 use super::dispatch::{Freshness, Store};
+use super::kinds::Kind;
 use super::profiles::Profiles;
 use super::protocol::queries;
 use super::reply::{Reply, require};
@@ -438,6 +439,8 @@ pub enum Answer {
     Short(Standing),
     /// The hidden list of this standing, which this query needs, is behind.
     Unlisted(Box<(Standing, Query)>),
+    /// What erased members have left has to be removed.
+    Erasing,
 }
 
 /// Takes an [`Answer`] of one kind apart; the error is that it is of another kind.
@@ -475,6 +478,8 @@ struct ReadArgs<'a> {
     standings: Vec<StandingArgs>,
     #[serde(skip_serializing_if = "Option::is_none")]
     followed: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    erasing: Option<usize>,
     queries: Vec<QueryArgs<'a>>,
 }
 
@@ -679,6 +684,11 @@ impl Store {
             sight,
         };
         let asked = queries.iter().map(|query| encoder.query(query)).collect();
+        let mut keys = encoder.keys;
+        let erasing = (sight == Sight::Everybody).then(|| {
+            keys.push(keys::single(shard, Kind::Erasing));
+            keys.len()
+        });
         let args = ReadArgs {
             version: shard.version(),
             layout: LayoutArgs::new(shard),
@@ -688,9 +698,10 @@ impl Store {
                 Sight::HiddenUpTo(number) => Some(number),
                 Sight::Visible | Sight::Everybody => None,
             },
+            erasing,
             queries: asked,
         };
-        let (mut keys, args) = (encoder.keys, pack(&args)?);
+        let args = pack(&args)?;
         if freshness == Freshness::Bounded && self.has_replicas() {
             keys.push(keys::registry(shard.tag(), shard.generation));
             let read = self.read_replica(shard, &script::READ, keys.clone(), vec![args.clone()]);
@@ -729,7 +740,7 @@ fn is_complete(answers: &Versioned<Vec<Answer>>) -> bool {
     let is_missing = |answer: &Answer| {
         matches!(
             answer,
-            Answer::Incomplete(_) | Answer::Unlisted(_) | Answer::Short(_)
+            Answer::Incomplete(_) | Answer::Unlisted(_) | Answer::Short(_) | Answer::Erasing
         )
     };
     match answers {
@@ -742,6 +753,9 @@ fn answer(board: &Board, query: &Query, reply: &mut Reply) -> Result<Answer, Sto
     let total = reply.integer()?;
     if total == queries::INCOMPLETE {
         return Ok(Answer::Incomplete(reply.integer()?));
+    }
+    if total == queries::ERASING {
+        return Ok(Answer::Erasing);
     }
     if total == queries::UNLISTED || total == queries::SHORT {
         let is_of_before = reply.integer()? == 1;
@@ -813,7 +827,8 @@ fn give_data(answer: &mut Answer, data: &mut Reply) -> Result<(), StoreError> {
         | Answer::Positions(_)
         | Answer::Incomplete(_)
         | Answer::Unlisted(_)
-        | Answer::Short(_) => Vec::new(),
+        | Answer::Short(_)
+        | Answer::Erasing => Vec::new(),
     };
     for place in places {
         let stored = data.text()?;

@@ -13,6 +13,7 @@ mod docs;
 mod faults;
 mod flights;
 mod harness;
+mod hidden;
 mod http;
 mod kills;
 #[path = "../kit/mod.rs"]

@@ -22,7 +22,7 @@ async fn run(redis: &RedisServer, script: &Script, keys: &[&str], args: &[&[u8]]
 
 /// What the scripts say of a board, ties by member.
 fn layout() -> Value {
-    json!({"prefixed": false, "hashed": false, "dense": false, "summed": false, "keep": 0, "later": 1, "width": 1})
+    json!({"prefixed": false, "hashed": false, "dense": false, "summed": false, "keep": 0, "shown": 0, "later": 1, "width": 1})
 }
 
 async fn board(redis: &RedisServer) {
@@ -125,14 +125,13 @@ async fn every_script_begins_with_its_shebang_and_those_that_read_can_not_write(
             // What is written in two forms, one of them for a Redis whose memory is full.
             _ if *script::AUDIT_BRIEF.sha == *script.sha => "#!lua flags=allow-oom",
             _ if deletes => "#!lua flags=allow-oom",
-            "read" | "hidden" | "audit_read" | "quotas" | "reserved" | "scan" | "news"
-            | "refused" => "#!lua flags=no-writes",
+            "read" | "hidden" | "erasures" | "audit_read" | "quotas" | "reserved" | "scan"
+            | "news" | "refused" => "#!lua flags=no-writes",
             "sweep" => "#!lua flags=allow-oom,allow-cross-slot-keys",
             "audit_members" | "audit_forget" | "audit_trim" | "delete" | "begin" | "announce"
             | "api_key" | "unneeded" | "purge" | "lease" | "settle" | "shard" | "voters"
-            | "export_voters" | "union" | "note_task" | "end_orders" | "staleness" => {
-                "#!lua flags=allow-oom"
-            }
+            | "export_voters" | "union" | "erase" | "forget" | "note_task" | "end_orders"
+            | "staleness" => "#!lua flags=allow-oom",
             _ => "#!lua",
         };
         assert_eq!(first, expected, "{}", script.name);
@@ -151,6 +150,8 @@ async fn scripts_that_touch_other_keys_than_they_are_given_do_nothing_while_thei
         (&script::ADVANCE, 6, &["1"]),
         (&script::INITIAL, 6, &["1"]),
         (&script::HIDE, 2, &["1"]),
+        (&script::ERASE, 2, &["1"]),
+        (&script::FORGET, 2, &["1"]),
         (&script::SHARD, 1, &["1"; 2]),
         (&script::PURGE, 2, &["1"; 3]),
         (&script::PROFILES, 4, &["m", "*", "{}", "1"]),
@@ -929,7 +930,7 @@ async fn what_changes_while_a_shard_is_copied_is_noted_and_taken_over() {
         let keys = [head, "st:{b:2:0:1}:1:keys", "st:{b:2:0:1}:1:scratch", day];
         let args = pack(&json!({
             "generation": "1", "lease": lease, "layout": layout(), "turnouts": [], "voters": [], "states": [],
-            "dropped": [], "hides": [], "standings": [[4, 0, false, ["ann"], [score], [0], []]]}));
+            "dropped": [], "lines": [], "standings": [[4, 0, false, ["ann"], [score], [0], []]]}));
         run(&redis, &script::COPY_IN, &keys, &[&args]).await
     };
     assert_eq!(
@@ -998,7 +999,11 @@ async fn of_every_kind_that_is_copied_changes_can_be_read() {
         )
         .await;
         match kind.copying() {
-            Copying::Members | Copying::Lines | Copying::Whole | Copying::Merged => {
+            Copying::Members
+            | Copying::Lines
+            | Copying::Everywhere
+            | Copying::Whole
+            | Copying::Merged => {
                 assert_eq!(told.list()[2].list()[0].text(), change, "{kind:?}");
             }
             Copying::Rebuilt | Copying::Not => {

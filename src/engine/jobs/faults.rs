@@ -27,7 +27,7 @@ const FAULTS_MAX: usize = 10_000;
 pub struct Fault {
     /// The job.
     pub job: JobKind,
-    /// The board; of a task for all boards, how it is called.
+    /// The board; `*` if it is work for all boards.
     pub name: String,
     /// Why.
     pub error: String,
@@ -37,7 +37,7 @@ pub struct Fault {
     retry_at: Instant,
 }
 
-/// What a fault is about: a board, and which part of it; or a task for all boards.
+/// What a fault is about: a board, and which part of it; or work for all boards.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Subject {
     name: String,
@@ -58,10 +58,10 @@ impl Subject {
         }
     }
 
-    /// A task for all boards.
-    pub fn task(number: u64) -> Self {
+    /// Work for all boards.
+    pub fn all_boards() -> Self {
         Self {
-            name: format!("job {number}"),
+            name: "*".to_owned(),
             part: String::new(),
         }
     }

@@ -96,6 +96,8 @@ pub enum JobKind {
     Hides,
     /// Doing on all boards what somebody has ordered.
     Tasks,
+    /// Removing what erased members have left.
+    Erasures,
 }
 
 impl JobKind {
@@ -109,7 +111,7 @@ impl JobKind {
         Self::Staleness,
     ];
     /// What one instance is enough for.
-    pub const IN_BACKGROUND: [Self; 10] = [
+    pub const IN_BACKGROUND: [Self; 11] = [
         Self::Rollover,
         Self::Reshard,
         Self::Purge,
@@ -120,6 +122,7 @@ impl JobKind {
         Self::HiddenLists,
         Self::Hides,
         Self::Tasks,
+        Self::Erasures,
     ];
 
     /// Its name.
@@ -141,6 +144,7 @@ impl JobKind {
             Self::HiddenLists => "hidden-lists",
             Self::Hides => "hides",
             Self::Tasks => "tasks",
+            Self::Erasures => "erasures",
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytes::Bytes;
 use futures::future::{try_join, try_join_all};
 
 use super::{Position, Stop};
@@ -10,7 +11,7 @@ use crate::domain::board::Board;
 use crate::domain::ids::MemberId;
 use crate::domain::shard::{Shard, Sharding};
 use crate::engine::jobs::lease::Lease;
-use crate::store::kinds::Kind;
+use crate::store::kinds::{Copying, Kind};
 use crate::store::reshard::{CHANGES_MAX, Change, Changed, CopyIn, Notes, StoredMember};
 use crate::store::{Store, StoreError, keys};
 
@@ -50,7 +51,7 @@ impl Copier {
         self.copy_in_all(self.copies(), true).await
     }
 
-    /// Copies a part of a standing, or of the hides, and returns the cursor of the next, `0` at the end.
+    /// Copies a part of a standing, or of lines, and returns the cursor of the next, `0` at the end.
     pub(super) async fn copy_part(
         &self,
         old: &Shard,
@@ -58,8 +59,8 @@ impl Copier {
         zset: &str,
         cursor: &str,
     ) -> Result<String, Stop> {
-        if kind == Kind::Hides {
-            return self.copy_hides(zset, cursor).await;
+        if !kind.is_standing() {
+            return self.copy_lines(kind, zset, cursor).await;
         }
         let expires_at_ms = self.store.expires_at_ms(zset);
         let members = self.store.scan_members(old, zset, cursor);
@@ -79,15 +80,32 @@ impl Copier {
         Ok(next)
     }
 
-    /// Copies a part of the hides of a shard, and returns the cursor of the next, `0` at the end.
-    async fn copy_hides(&self, key: &str, cursor: &str) -> Result<String, Stop> {
+    /// Copies a part of the lines of a kind, and returns the cursor of the next, `0` at the end.
+    async fn copy_lines(&self, kind: Kind, key: &str, cursor: &str) -> Result<String, Stop> {
         let (next, lines) = self.store.scan_lines(key.to_owned(), cursor).await?;
         let mut copies = self.copies();
-        for (member, hide) in lines {
-            copies[self.index_of(&member)?].hide(member, Some(hide));
+        for (name, line) in lines {
+            self.add_line(&mut copies, kind, &name, Some(&line))?;
         }
         self.copy_in_all(copies, false).await?;
         Ok(next)
+    }
+
+    fn add_line(
+        &self,
+        copies: &mut [CopyIn<'_>],
+        kind: Kind,
+        name: &str,
+        line: Option<&Bytes>,
+    ) -> Result<(), Stop> {
+        let copies = match kind.copying() {
+            Copying::Everywhere => copies,
+            _ => std::slice::from_mut(&mut copies[self.index_of(name)?]),
+        };
+        for copy in copies {
+            copy.line(kind, name.to_owned(), line.cloned());
+        }
+        Ok(())
     }
 
     /// Copies a bounded part of what has changed in a shard. Returns whether at most `remaining` changes are left.
@@ -131,23 +149,27 @@ impl Copier {
         change: &Change,
     ) -> Result<(), Stop> {
         let index = match &change.now {
-            Changed::Member(StoredMember { id, .. })
-            | Changed::Line(id, _)
-            | Changed::Voters(Some(id), _) => self.index_of(id)?,
+            Changed::Line(name, line) => {
+                return self.add_line(copies, change.kind, name, line.as_ref());
+            }
+            Changed::Member(StoredMember { id, .. }) | Changed::Voters(Some(id), _) => {
+                self.index_of(id)?
+            }
             Changed::Counts(_) | Changed::Voters(None, _) => self.index_of_shard(old),
         };
         let (copy, at) = (&mut copies[index], change.expires_at_ms);
         let key = self.moved(&change.key, old, index)?;
         match &change.now {
             Changed::Member(member) => copy.members(change.kind, key, at, vec![member.clone()]),
-            Changed::Line(member, hide) => copy.hide(member.clone(), hide.clone()),
             Changed::Counts(counts) => {
                 for (tag, count) in counts {
                     copy.turnout(key.clone(), at, tag.clone(), *count);
                 }
             }
             Changed::Voters(_, Some(voters)) => copy.voters(key, at, voters.clone()),
-            Changed::Voters(_, None) => {}
+            // The member was erased, or they have expired.
+            Changed::Voters(Some(_), None) => copy.drop_key(key),
+            Changed::Voters(None, None) | Changed::Line(..) => {}
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ pub(super) struct Walk {
     known: HashSet<String>,
     /// The sorted sets of the derived standings that were complete at its beginning.
     complete: HashSet<String>,
-    /// What is still to be copied part by part: the hides, and the standings of the last part of the registry.
+    /// What is still to be copied part by part: lines, and the standings of the last part of the registry.
     standings: Vec<(Kind, String)>,
     /// The cursor of the next part of the registry; `None` once there is none.
     registry: Option<String>,
@@ -44,19 +44,20 @@ impl Walk {
             let done = entries.iter().filter(|entry| entry.done);
             complete.extend(done.map(|entry| entry.zset().to_owned()));
         }
-        let hides = keys::single(&old, Kind::Hides);
-        let are_copied = known.contains_key(&hides);
+        // Lines come before entries, the hides first.
+        let lines = [Kind::Erasing, Kind::Erased, Kind::Hides];
+        let lines = lines.map(|kind| (kind, keys::single(&old, kind)));
+        let lines = lines
+            .into_iter()
+            .filter(|(_, key)| !known.contains_key(key));
+        let lines = lines.collect();
         Ok(Self {
             old,
             cursors,
             is_fresh: false,
             known: known.into_keys().collect(),
             complete,
-            // Hides come before entries.
-            standings: (!are_copied)
-                .then_some((Kind::Hides, hides))
-                .into_iter()
-                .collect(),
+            standings: lines,
             registry: Some("0".to_owned()),
         })
     }
@@ -85,7 +86,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Copies a part of a standing, or of the hides, the next of its cursor.
+    /// Copies a part of a standing, or of lines, the next of its cursor.
     async fn copy_part(&mut self, copier: &Copier, kind: Kind, zset: String) -> Result<(), Stop> {
         let cursor = self.cursors.get(&zset).map_or("0", String::as_str);
         let next = copier.copy_part(&self.old, kind, &zset, cursor).await?;
@@ -114,7 +115,7 @@ impl Walk {
             let is_copied = match kind.copying() {
                 Copying::Members => kind != Kind::Derived || self.complete.contains(&name),
                 Copying::Whole | Copying::Merged => true,
-                Copying::Lines | Copying::Rebuilt | Copying::Not => false,
+                Copying::Lines | Copying::Everywhere | Copying::Rebuilt | Copying::Not => false,
             };
             if !is_copied || !self.known.insert(name.clone()) {
                 continue;

@@ -218,7 +218,7 @@ impl Check<'_> {
                             self.check_standing(shard, kind, zset).await?;
                         }
                     }
-                    Copying::Lines | Copying::Not => {}
+                    Copying::Lines | Copying::Everywhere | Copying::Not => {}
                 }
             }
             cursor = next;

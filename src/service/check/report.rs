@@ -282,6 +282,18 @@ fn describe(shard: &Shard, difference: &Difference) -> (Option<String>, String) 
             let detail = format!("the distinct scores have {}, which nobody has", score(1));
             (None, detail)
         }
+        "hidden" if text(0).is_empty() => {
+            let detail = "the list of hidden members has lost entries".to_owned();
+            (None, detail)
+        }
+        "hidden" => {
+            let detail = "the list of hidden members is not as its hide says".to_owned();
+            (member(), detail)
+        }
+        "hidden_total" => {
+            let detail = "the list of hidden members has another sum than its entries".to_owned();
+            (None, detail)
+        }
         "total" => {
             let whole = |index: usize| {
                 let [high, low] = [index, index + 1].map(|index| text(index).parse().unwrap_or(0));

@@ -3,25 +3,26 @@
 use bytes::{Buf, Bytes};
 use fred::types::Value;
 
-use super::Answer;
+use super::{Answer, Recalled, Remembered};
 use crate::domain::board::{Board, Update};
 use crate::domain::event::{Change, Detail, Outcome, Ranks, Rejection, Status};
 use crate::domain::plan::Plan;
 use crate::domain::score::SCORE_MAX;
-use crate::domain::ties::TieKey;
+use crate::domain::ties::{TieKey, Ties};
+use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::store::StoreError;
 use crate::store::args::{shown_score, stored_score};
 use crate::store::protocol::record::{
-    CODE_BYTES, FINGERPRINT_BYTES, NARROW_SCORE_BYTES, RANK_BYTES, TIE_KEY_BYTES, TOKEN_BYTES,
-    WIDE_SCORE_BYTES,
+    CODE_BYTES, ERASURE_BYTES, FINGERPRINT_BYTES, NARROW_SCORE_BYTES, RANK_BYTES, TIE_KEY_BYTES,
+    TOKEN_BYTES, WIDE_SCORE_BYTES,
 };
 use crate::store::protocol::{flags, results};
 use crate::store::reply::{Reply, bytes_of, require, unknown_code};
 
 /// Takes the result of an event apart: its record, or a list that begins with one of [`results`].
 pub(super) fn answer(board: &Board, plan: &Plan, result: Value) -> Result<Answer, StoreError> {
-    let outcome = |record: Bytes| outcome(board, plan, &record);
+    let outcome = |record: Bytes| remembered(board, plan, &record).map(|known| known.outcome);
     if !matches!(result, Value::Array(_)) {
         return Ok(Answer::Taken(outcome(bytes_of(result)?)?, Vec::new()));
     }
@@ -42,9 +43,16 @@ pub(super) fn answer(board: &Board, plan: &Plan, result: Value) -> Result<Answer
         }),
         results::TAKEN => Answer::Taken(outcome(reply.bytes()?)?, reply.integers()?),
         results::VOID => Answer::Void,
+        results::ERASED => Answer::Rejected(Rejection::Erased(instant(&mut reply)?)),
+        results::ERASING => Answer::Erasing,
         other => return unknown_code(&other.to_string()),
     };
     require(reply.is_empty().then_some(answer), "a result ends")
+}
+
+fn instant(reply: &mut Reply) -> Result<Timestamp, StoreError> {
+    let key = TieKey::from_number(reply.count()?);
+    require(key.instant(Ties::First), "a tie key has an instant")
 }
 
 fn window(reply: &mut Reply) -> Result<Window, StoreError> {
@@ -52,8 +60,18 @@ fn window(reply: &mut Reply) -> Result<Window, StoreError> {
     require(code.and_then(Window::from_code), "a window has a code")
 }
 
+/// What recall.lua tells of an event that it knows.
+pub(super) fn recalled(board: &Board, plan: &Plan, result: Value) -> Result<Recalled, StoreError> {
+    let mut reply = Reply::new(result)?;
+    match reply.integer()? {
+        results::DUPLICATE => Ok(Recalled::Taken(remembered(board, plan, &reply.bytes()?)?)),
+        results::REUSED => Ok(Recalled::Reused),
+        other => unknown_code(&other.to_string()),
+    }
+}
+
 /// Reads a record. What it does not hold follows from the event, which is the same for all that bear its id.
-fn outcome(board: &Board, plan: &Plan, record: &[u8]) -> Result<Outcome, StoreError> {
+fn remembered(board: &Board, plan: &Plan, record: &[u8]) -> Result<Remembered, StoreError> {
     let mut record = Record(record);
     let fingerprint = record.unsigned(FINGERPRINT_BYTES)?;
     debug_assert_eq!(
@@ -72,15 +90,19 @@ fn outcome(board: &Board, plan: &Plan, record: &[u8]) -> Result<Outcome, StoreEr
     let detail = require(detail.and_then(Detail::from_code), "a record has a detail")?;
     let mut reports = record;
     if has(flags::WITH_TOKEN) {
-        let length = reports.0.len().checked_sub(TOKEN_BYTES);
-        reports = reports.split_at(require(length, "a token is whole")?)?.0;
+        reports = reports.split_before(TOKEN_BYTES)?.0;
+    }
+    let mut erasure = 0;
+    if has(flags::WITH_ERASURE) {
+        let (front, mut number) = reports.split_before(ERASURE_BYTES)?;
+        (reports, erasure) = (front, number.unsigned(ERASURE_BYTES)?);
     }
     let width = if has(flags::WIDE) {
         WIDE_SCORE_BYTES
     } else {
         NARROW_SCORE_BYTES
     };
-    Ok(Outcome {
+    let outcome = Outcome {
         status: if has(flags::UNCHANGED) {
             Status::Unchanged
         } else {
@@ -88,7 +110,8 @@ fn outcome(board: &Board, plan: &Plan, record: &[u8]) -> Result<Outcome, StoreEr
         },
         at,
         changes: changes(board, plan, reports, width, detail == Detail::Ranks)?,
-    })
+    };
+    Ok(Remembered { outcome, erasure })
 }
 
 /// Reads the reports of a record, and the ranks behind them.
@@ -143,6 +166,12 @@ impl<'a> Record<'a> {
         let parts = self.0.split_at_checked(length);
         let (front, back): (&'a [u8], &'a [u8]) = require(parts, "a record is long enough")?;
         Ok((Self(front), Self(back)))
+    }
+
+    /// What is ahead of the last so many bytes, and these.
+    fn split_before(self, bytes: usize) -> Result<(Self, Self), StoreError> {
+        let length = self.0.len().checked_sub(bytes);
+        self.split_at(require(length, "a record is long enough")?)
     }
 
     fn unsigned(&mut self, width: usize) -> Result<u64, StoreError> {

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 pub use standings::engine::announcements::Announcements;
 pub use standings::engine::ended_hides::EndedHides;
+pub use standings::engine::erasures::Erasures;
+pub use standings::engine::hidden::HiddenLists;
 use standings::engine::left_behind::LeftBehind;
 pub use standings::engine::moves::Moves;
 pub use standings::engine::purge::Purge;

@@ -6,7 +6,14 @@ use standings::store::keys::take_apart;
 use standings::store::kinds::{Expiry, Kind};
 
 /// What the keys of a standing end with, beside the first.
-const PARTS: [&str; 3] = [":members", ":scores", ":total"];
+const PARTS: [&str; 6] = [
+    ":members",
+    ":scores",
+    ":total",
+    ":hidden-list",
+    ":hidden-scores",
+    ":hidden-state",
+];
 
 /// The pattern of all keys of a board and its shards.
 pub fn pattern(board: &str) -> String {

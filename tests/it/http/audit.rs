@@ -55,6 +55,17 @@ fn texts(reply: &Reply) -> Vec<String> {
     }
 }
 
+/// Checks that nothing of the log in Redis has the member's id, or its name.
+async fn expect_no_trace(world: &World) {
+    let mut all = written(world).await;
+    for name in ["pseudonyms", "members"] {
+        let key = format!("st:{{boards}}:audit-{name}");
+        let reply = world.redis.run(&[b"HGETALL", key.as_bytes()]).await;
+        all += &texts(&reply).concat();
+    }
+    assert!(!all.contains("nowhere") && !all.contains("Zoë"), "{all}");
+}
+
 fn member() -> MemberId {
     MemberId::parse(MEMBER).unwrap()
 }
@@ -454,11 +465,7 @@ async fn a_member_that_is_forgotten_is_nobody_in_the_log() {
         json!({"pseudonym": pseudonym, "member": null})
     );
     assert_eq!(line["members"][0]["member"], "bob", "others are known");
-    for key in world.redis.keys("st:{boards}:audit*").await {
-        let dump = world.redis.run(&[b"DUMP", key.as_bytes()]).await;
-        let dump = String::from_utf8_lossy(dump.bytes()).into_owned();
-        assert!(!dump.contains("nowhere"), "{key}");
-    }
+    expect_no_trace(&world).await;
     set(3).await;
     let after = named().await;
     assert_eq!(after.len(), 1);
@@ -650,4 +657,81 @@ async fn a_line_has_the_address_of_the_client_behind_a_proxy() {
         line["request_id"],
         answer.headers["x-request-id"].to_str().unwrap()
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hides_and_reviews_are_told_before_and_after_without_names() {
+    let world = World::start(NOW).await;
+    let client = world.client();
+    client.define("b", json!({"windows": ["day"]})).await;
+    let path = "/v1/boards/b/hidden/zo%C3%AB%20of%20nowhere";
+    let outcome = async || {
+        let outcome = last(client).await["outcome"].take();
+        [outcome["before"].clone(), outcome["after"].clone()]
+    };
+    let hide = json!({"reason": "cheating", "by": "anonymous", "since": "2026-11-21T12:00:00.000Z", "until": null});
+    client
+        .put(path, json!({"reason": "cheating"}))
+        .await
+        .expect(200);
+    assert_eq!(outcome().await, [Value::Null, hide.clone()]);
+    client.delete(path).await.expect(204);
+    assert_eq!(outcome().await, [hide, Value::Null]);
+    let order = json!({"action": "hide", "member": MEMBER, "reason": "bots", "boards": ["b"]});
+    client
+        .post("/v1/moderation", order.clone())
+        .await
+        .expect(200);
+    let line = last(client).await;
+    let pseudonym = &line["members"][0]["pseudonym"];
+    assert_eq!(
+        &line["outcome"]["after"]["results"][0]["hidden"]["member"], pseudonym,
+        "{line}"
+    );
+    assert_eq!(line["boards"], json!(["b"]));
+    let mut everywhere = order;
+    everywhere["boards"] = json!("*");
+    client.post("/v1/moderation", everywhere).await.expect(202);
+    assert_eq!(last(client).await["boards"], json!(["*"]));
+    assert_eq!(
+        lines(client, "board=other").await.len(),
+        1,
+        "it is for all boards"
+    );
+
+    let profile = "/v1/members/zo%C3%AB%20of%20nowhere";
+    let body = json!({"name": "Zoë", "attributes": {}});
+    let written_profile = client.put(&format!("{profile}/profile"), body).await;
+    assert!(
+        written_profile.status.is_success(),
+        "{}",
+        written_profile.text
+    );
+    let review = json!({"name": "Zoë", "status": "blocked", "reason": "rude"});
+    client
+        .put(&format!("{profile}/name-review"), review)
+        .await
+        .expect(200);
+    let line = last(client).await;
+    assert_eq!(
+        line["body"],
+        json!({"name": "…", "status": "blocked", "reason": "rude"})
+    );
+    let statuses = ["before", "after"].map(|half| line["outcome"][half]["status"].clone());
+    assert_eq!(statuses, ["pending", "blocked"]);
+
+    client.delete(profile).await.expect(202);
+    let line = last(client).await;
+    assert_eq!(
+        [&line["route"], &line["outcome"]["status"]],
+        [&json!("/v1/members/{member}"), &json!(202)]
+    );
+    assert_eq!(
+        line["members"][0]["member"],
+        Value::Null,
+        "it is nobody by now"
+    );
+    let named = lines(client, "member=zo%C3%AB%20of%20nowhere").await;
+    assert_eq!(named, Vec::<Value>::new());
+    expect_no_trace(&world).await;
 }

@@ -31,6 +31,13 @@ async fn send(world: &World, events: Vec<Value>) -> Vec<Value> {
     answer["results"].as_array().unwrap().clone()
 }
 
+/// The same of events that have to be taken.
+async fn take(world: &World, events: Vec<Value>) {
+    for result in send(world, events).await {
+        assert_ne!(result["status"], "rejected", "{result}");
+    }
+}
+
 async fn get(world: &World, path: &str) -> Value {
     let path = format!("/v1/boards/b/standings/{path}");
     world.client().get(&path).await.expect(200)
@@ -145,9 +152,7 @@ async fn an_entry_shows_the_data_of_the_event_that_gave_it_its_time_in_whatever_
             for (number, order) in orders(events.len()).into_iter().enumerate() {
                 let member = format!("m{number:02}");
                 let sent = order.iter().map(|place| event(&member, &events[*place]));
-                for result in send(&world, sent.collect()).await {
-                    assert_ne!(result["status"], "rejected", "{result}");
-                }
+                take(&world, sent.collect()).await;
             }
             for window in windows.as_array().unwrap() {
                 let window = window.as_str().unwrap();
@@ -426,7 +431,7 @@ async fn a_definition_says_whether_entries_have_data_before_there_are_any() {
 async fn sums_show_the_data_of_their_newest_event() {
     let world = world(
         json!({"windows": ["day", "last-3-days"], "carryover": {"day": 0.5}, "initial": ["day"],
-        "entry_data": true}),
+        "accept_late": "any", "entry_data": true}),
     )
     .await;
     let scores = json!({"scores": {"ann": 7, "eve": 3}});
@@ -439,7 +444,7 @@ async fn sums_show_the_data_of_their_newest_event() {
         json!({"board": "b", "member": member, "score": score, "at": format!("2026-11-{day}T08:00:00Z"),
             "data": {"of": data}})
     };
-    send(
+    take(
         &world,
         vec![
             at("ann", 21, 10, "today"),
@@ -461,7 +466,7 @@ async fn sums_show_the_data_of_their_newest_event() {
         [("ann", &today), ("bob", &bob)]
     );
     // A late event shows no data, and one that makes a sum zero and another that ends that show the newest.
-    send(
+    take(
         &world,
         vec![
             at("ann", 19, 1, "late"),
@@ -474,6 +479,14 @@ async fn sums_show_the_data_of_their_newest_event() {
         shown(&get(&world, "last-3-days?include=data").await),
         [("ann", &today), ("bob", &bob)]
     );
+    let scores = json!({"scores": {"ann": 8}});
+    let path = "/v1/boards/b/initial-scores";
+    world.client().patch(path, scores).await.expect(200);
+    let page = get(&world, "day?include=data").await;
+    assert_eq!(
+        (&page["entries"][0]["score"], &page["entries"][0]["data"]),
+        (&json!(23), &today)
+    );
     // Built anew, and carried on.
     world.set_time("2026-11-22T00:00:30Z");
     assert_eq!(
@@ -484,6 +497,37 @@ async fn sums_show_the_data_of_their_newest_event() {
         shown(&get(&world, "last-3-days?include=data&key=2026-11-20").await).len(),
         2
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_public_board_shows_data_without_a_key_only_if_it_says_so() {
+    let world = World::with_keys(1, NOW, "admin:an-admin").await;
+    let admin = world.client().with_key("an-admin");
+    let definition = json!({"windows": ["day"], "public": true, "entry_data": true});
+    admin.define("b", definition).await;
+    let sent = event("ann", &(1, 1, json!({"a": 1})));
+    admin.post("/v1/boards/b/events", sent).await.expect(200);
+    let path = "/v1/boards/b/standings/day?include=data";
+    let of_admin = admin.get(path).await;
+    assert!(
+        of_admin.headers["cache-control"]
+            .to_str()
+            .unwrap()
+            .contains("private")
+    );
+    assert_eq!(of_admin.expect(200)["entries"][0]["data"], json!({"a": 1}));
+    let refused = world.client().get(path).await;
+    refused.expect_problem(403, "forbidden");
+    let public = json!({"public_includes": ["data"]});
+    admin.patch("/v1/boards/b", public).await.expect(200);
+    let shown = world.client().get(path).await;
+    assert!(
+        shown.headers["cache-control"]
+            .to_str()
+            .unwrap()
+            .contains("public")
+    );
+    assert_eq!(shown.expect(200)["entries"][0]["data"], json!({"a": 1}));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -107,7 +107,7 @@ async fn a_hide_that_makes_no_sense_is_refused_with_the_place_of_what_is_wrong()
             "/until",
         ),
         (json!({"reason": "a", "until": "soon"}), "/until"),
-        (json!({"reason": "a", "by": "me"}), ""),
+        (json!({"reason": "a", "by": "me"}), "/by"),
     ] {
         let answer = client.put(&hidden_path("b", "ann"), body.clone()).await;
         let answer = answer.expect(422);
@@ -423,6 +423,8 @@ async fn a_board_that_is_half_created_is_closed_until_its_orders_were_carried_ou
             let path = format!("/v1/boards/{board}");
             let id = BoardId::parse(board).unwrap();
             let sent = break_off(create(&world, &id, shards), waits).await;
+            // What it has sent arrives before it is missed.
+            tokio::time::sleep(Duration::from_millis(50)).await;
             let stored = world.service().engine.store.load_board(&id).await.unwrap();
             let is_there = stored.is_some();
             if stored.is_some_and(|board| board.unwrap().placement.is_closed()) {

@@ -128,6 +128,21 @@ pub enum Step {
         board: Pick,
         scores: Vec<(Pick, Option<Amount>)>,
     },
+    /// A member is erased. `forgotten`: whoever does it dies when it is in force, after so many small steps of the removal.
+    Erase {
+        instance: Pick,
+        board: Pick,
+        member: Pick,
+        forgotten: Option<usize>,
+    },
+    /// What erased members have left is removed.
+    Forget { instance: Pick },
+    /// Members are hidden (`true`), or brought back.
+    Hide {
+        instance: Pick,
+        board: Pick,
+        members: Vec<(Pick, bool)>,
+    },
     /// The background step.
     RollOver { instance: Pick },
     /// What was reserved is settled.
@@ -147,11 +162,18 @@ pub enum Step {
         board: Pick,
         shards: u16,
         during: Option<Batch>,
+        /// Who is hidden meanwhile, or brought back.
+        hides: Vec<(Pick, bool)>,
         /// After so many waits the instance that moves it is killed.
         killed_after: Option<u16>,
     },
     /// A server is killed without a warning, perhaps while a batch of events with ids is sent, and started again.
-    Kill { server: Pick, during: Option<Batch> },
+    Kill {
+        server: Pick,
+        during: Option<Batch>,
+        /// Who is hidden meanwhile, or brought back.
+        hides: Vec<(Pick, bool)>,
+    },
     /// Some standings are read.
     Read { count: usize },
 }
@@ -330,7 +352,7 @@ fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
         option::weighted(theme.votes, uniques),
         option::weighted(theme.votes, 1..=5_usize),
         option::weighted(theme.shards, select(vec![2, 7, 16])),
-        prop::bool::weighted(0.4),
+        prop::bool::weighted(0.6),
     );
     let ending: Vec<Unit> = units
         .iter()
@@ -524,32 +546,58 @@ fn step(theme: &Theme) -> impl Strategy<Value = Step> + use<> {
             }
         });
     let number = select(vec![1, 2, 7, 16]);
-    let during = option::weighted(0.8, batch());
+    let during = (option::weighted(0.8, batch()), hides(0..=3));
     let reshard = (any::<Pick>(), any::<Pick>(), number, during, killed_after()).prop_map(
-        |(instance, board, shards, during, killed_after)| Step::Reshard {
+        |(instance, board, shards, (during, hides), killed_after)| Step::Reshard {
             instance,
             board,
             shards,
             during,
+            hides,
             killed_after,
         },
     );
+    let hide =
+        (any::<Pick>(), any::<Pick>(), hides(1..=4)).prop_map(|(instance, board, members)| {
+            Step::Hide {
+                instance,
+                board,
+                members,
+            }
+        });
     let [alone, side_by_side, advance, partly_often, read] = if is_half_way {
         [16, 2, 5, 16, 1]
     } else {
         [6, 2, 5, 4, 3]
     };
+    let forgotten = option::weighted(0.6, 0..=3_usize);
+    let erase = (any::<Pick>(), any::<Pick>(), any::<Pick>(), forgotten).prop_map(
+        |(instance, board, member, forgotten)| Step::Erase {
+            instance,
+            board,
+            member,
+            forgotten,
+        },
+    );
     prop_oneof![
+        1 => erase,
+        1 => any::<Pick>().prop_map(|instance| Step::Forget { instance }),
         alone => vec(batch(), 1).prop_map(Step::Send),
         side_by_side => vec(batch(), 2..=3).prop_map(Step::Send),
         advance => (any::<Pick>(), self::advance()).prop_map(|(board, to)| Step::Advance { board, to }),
         1 => any::<Pick>().prop_map(|instance| Step::RollOver { instance }),
         1 => any::<Pick>().prop_map(|instance| Step::Settle { instance }),
         if votes > 0.1 { 3 } else { 1 } => set_initial_scores,
+        if is_half_way { 5 } else { 2 } => hide,
         partly_often => partly,
         if shards > 0.5 { 4 } else { 1 } => reshard,
         read => (1..=4_usize).prop_map(|count| Step::Read { count }),
     ]
+}
+
+/// Members, and whether each is hidden or brought back.
+fn hides(count: RangeInclusive<usize>) -> impl Strategy<Value = Vec<(Pick, bool)>> + use<> {
+    vec((any::<Pick>(), prop::bool::weighted(0.6)), count)
 }
 
 /// A small board has moved after some hundreds.
@@ -566,8 +614,13 @@ fn kill() -> impl Strategy<Value = Step> {
         }
         batch
     });
-    (any::<Pick>(), option::weighted(0.8, during))
-        .prop_map(|(server, during)| Step::Kill { server, during })
+    (any::<Pick>(), option::weighted(0.8, during), hides(0..=2)).prop_map(
+        |(server, during, hides)| Step::Kill {
+            server,
+            during,
+            hides,
+        },
+    )
 }
 
 fn batch(events_max: usize, has_huge_scores: bool) -> impl Strategy<Value = Batch> {

@@ -178,6 +178,8 @@ struct Taken {
     pools: Vec<usize>,
     /// What its answer said of the standings, as a duplicate has to repeat it.
     standings: Value,
+    /// Whether its member was erased since: it counts for quotas and turnouts alone.
+    is_erased: bool,
 }
 
 /// A member's score, when it was reached, and the data of the event with which it was.
@@ -222,6 +224,11 @@ impl Window {
 }
 
 impl Taken {
+    /// Whether it still counts for its member.
+    fn counts(&self) -> bool {
+        !self.is_erased
+    }
+
     /// Whether it happened in a standing's periods.
     fn lies_in(&self, window: Window, period: i64) -> bool {
         let own = self.periods[window.unit() as usize];
@@ -316,6 +323,10 @@ pub struct Model {
     pub board: Board,
     taken: Vec<Taken>,
     initial_scores: BTreeMap<String, i64>,
+    /// When members were erased last.
+    erased: BTreeMap<String, i64>,
+    /// Those whom no standing shows.
+    hidden: BTreeSet<String>,
 }
 
 impl Model {
@@ -324,6 +335,8 @@ impl Model {
             board,
             taken: Vec::new(),
             initial_scores: BTreeMap::new(),
+            erased: BTreeMap::new(),
+            hidden: BTreeSet::new(),
         }
     }
 
@@ -353,7 +366,9 @@ impl Model {
     /// How many different voters there are, for one member or for all.
     pub fn voter_count(&self, window: Window, period: i64, member: Option<&str>) -> usize {
         self.events(window, period)
-            .filter(|taken| member.is_none_or(|member| taken.event.member == member))
+            .filter(|taken| {
+                member.is_none_or(|member| taken.event.member == member && taken.counts())
+            })
             .filter_map(|taken| taken.event.voter.as_ref())
             .collect::<BTreeSet<_>>()
             .len()
@@ -395,7 +410,7 @@ impl Model {
 
     fn scores(&self, window: Window, period: i64) -> BTreeMap<&str, Score> {
         let mut scores: BTreeMap<&str, Score> = BTreeMap::new();
-        for taken in &self.taken {
+        for taken in self.taken.iter().filter(|taken| taken.counts()) {
             if let Some(value) = self.amount(taken, window, period) {
                 let new = Score {
                     value,
@@ -432,6 +447,25 @@ impl Model {
         self.scores(window, period).get(member).copied()
     }
 
+    /// Hides a member, or brings it back; returns whether that is new.
+    pub fn set_hidden(&mut self, member: &str, is_hidden: bool) -> bool {
+        if is_hidden {
+            self.hidden.insert(member.to_owned())
+        } else {
+            self.hidden.remove(member)
+        }
+    }
+
+    /// Who is hidden, in the order of their bytes.
+    pub fn hidden(&self) -> impl Iterator<Item = &str> {
+        self.hidden.iter().map(String::as_str)
+    }
+
+    /// Whether a member was ever erased.
+    pub fn was_erased(&self, member: &str) -> bool {
+        self.erased.contains_key(member)
+    }
+
     /// A standing, first rank first, and those behind its end.
     pub fn standing(&self, window: Window, period: i64) -> Vec<Entry> {
         // Where it sorts: a score that is better is smaller.
@@ -448,6 +482,7 @@ impl Model {
             Ties::Member => 0,
         };
         let mut scores: Vec<(&str, Score)> = self.scores(window, period).into_iter().collect();
+        scores.retain(|(member, _)| !self.hidden.contains(*member));
         scores.sort_by_key(|(member, score)| (better(*score), tie(*score), member.as_bytes()));
         let ahead = |score: Score| {
             scores
@@ -513,6 +548,12 @@ impl Model {
                 Verdict::Rejected("event-id-reused")
             };
         }
+        let erased_at = self.erased.get(&event.member).copied();
+        let now = match erased_at {
+            // It comes in after the erasure, whatever the clock shows.
+            Some(erased_at) if event.at.is_none() => now.max(erased_at + 1),
+            _ => now,
+        };
         let at = event.at.unwrap_or(now);
         if at > now + MINUTE {
             return Verdict::Rejected("event-in-future");
@@ -530,6 +571,9 @@ impl Model {
         }
         if event.voter.is_none() && self.board.quotas.iter().any(|quota| quota.by_voter) {
             return Verdict::Rejected("validation-failed");
+        }
+        if erased_at.is_some_and(|erased_at| at <= erased_at) {
+            return Verdict::Rejected("member-erased");
         }
         self.add(event, score, at);
         if self.is_out_of_range() {
@@ -554,7 +598,19 @@ impl Model {
             periods,
             pools: Vec::new(),
             standings: Value::Null,
+            is_erased: false,
         });
+    }
+
+    /// Erases a member.
+    pub fn erase(&mut self, member: &str, now: i64) {
+        let of_member = self.taken.iter_mut();
+        for taken in of_member.filter(|taken| taken.event.member == member) {
+            taken.is_erased = true;
+            taken.standings = Value::Array(Vec::new());
+        }
+        self.initial_scores.remove(member);
+        self.erased.insert(member.to_owned(), now);
     }
 
     /// What the latest event takes from: of each quota the first pool for it that has enough left; `None` if some
@@ -635,7 +691,8 @@ impl Model {
                     Window::Period(_) => own + 1,
                     Window::Rolling(_, count) => own + count - 1,
                 };
-                let mine = |taken: &&Taken| taken.event.member == latest.event.member;
+                let mine =
+                    |taken: &&Taken| taken.event.member == latest.event.member && taken.counts();
                 (own..=last).any(|period| {
                     let amounts = || {
                         self.taken

@@ -5,15 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use chrono::{FixedOffset, SecondsFormat};
-use futures::future::{join, join_all};
+use futures::future::{join, join_all, join3};
 use parking_lot::Mutex;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
-use standings::domain::ids::BoardId;
+use standings::domain::hide::{Hide, Reason};
+use standings::domain::ids::{BoardId, MemberId};
 use standings::domain::series::Track;
 use standings::domain::time::Timestamp;
 use standings::service::check::Report;
+use standings::service::hidden::FoundHidden;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::answers::{
@@ -24,7 +26,7 @@ use super::cases::{
 };
 use super::naive::{Board, Event, Model, SCORE_MAX, Unit, Verdict, Window, utc};
 use super::reads::{ask, queries};
-use crate::harness::jobs::{Moves, Purge, Rollover, SETTLE_ALL, Sweep};
+use crate::harness::jobs::{Erasures, Moves, Purge, Rollover, SETTLE_ALL, Sweep};
 use crate::harness::random::Random;
 use crate::harness::redis::{Reply, eventually};
 use crate::harness::{Client, Instance, World, break_off, keys};
@@ -67,6 +69,15 @@ struct Sent {
     event: Event,
     /// The JSON number in the place of a score, if it is none.
     number: String,
+}
+
+/// A member that is to be hidden, or brought back.
+#[derive(Clone, Debug)]
+struct Hiding {
+    board: usize,
+    id: String,
+    member: &'static str,
+    is_hidden: bool,
 }
 
 /// A batch that is ready to be sent.
@@ -307,6 +318,20 @@ impl Game<'_> {
                     .await;
                 done.map_err(|error| error.to_string())
             }
+            Step::Erase {
+                instance,
+                board,
+                member,
+                forgotten,
+            } => self.erase(*instance, *board, *member, *forgotten).await,
+            Step::Forget { instance } => {
+                let instance = pick(*instance, self.world.instances.len());
+                self.log
+                    .push(format!("instance {instance} removes what was erased"));
+                let service = &self.world.instances[instance].service;
+                let done = service.engine.run(&Erasures).await;
+                done.map_err(|error| error.to_string())
+            }
             Step::Settle { instance } => {
                 let instance = pick(*instance, self.world.instances.len());
                 self.log.push(format!("instance {instance} settles"));
@@ -356,22 +381,89 @@ impl Game<'_> {
                 board,
                 scores,
             } => self.set_initial_scores(*instance, *board, scores).await,
+            Step::Hide {
+                instance,
+                board,
+                members,
+            } => {
+                let hides = self.hides(*board, members);
+                hide_all(self.world, *instance, &hides).await?;
+                self.note_hides(&hides);
+                self.list_hidden(*instance).await
+            }
             Step::Reshard {
                 instance,
                 board,
                 shards,
                 during,
+                hides,
                 killed_after,
             } => {
                 let is_asked = self.spread_anew(*instance, *board, *shards).await;
+                let hides = self.hides(*board, hides);
                 match during {
-                    Some(batch) if is_asked => self.reshard(*instance, batch, *killed_after).await,
+                    Some(batch) if is_asked => {
+                        self.reshard(*instance, batch, &hides, *killed_after).await
+                    }
                     _ => Ok(()),
                 }
             }
-            Step::Kill { server, during } => self.kill(*server, during.as_ref()).await,
+            Step::Kill {
+                server,
+                during,
+                hides,
+            } => {
+                let hides = self.hides(*server, hides);
+                self.kill(*server, during.as_ref(), &hides).await
+            }
             Step::Read { count } => self.read_some(*count).await,
         }
+    }
+
+    /// Erases a member, whole or half-way.
+    async fn erase(
+        &mut self,
+        instance: Pick,
+        board: Pick,
+        member: Pick,
+        forgotten: Option<usize>,
+    ) -> Result<(), String> {
+        const KEYS: u32 = 2;
+        // Each erasure of a member has an instant of its own.
+        self.set_clock(self.now + 1);
+        let member = MEMBERS[pick(member, self.members)];
+        let instance = pick(instance, self.world.instances.len());
+        let Instance {
+            service, client, ..
+        } = &self.world.instances[instance];
+        let board = pick(board, self.boards.len());
+        let (id, model) = &mut self.boards[board];
+        self.log.push(format!(
+            "instance {instance} erases {member:?} on {id}, {forgotten:?}"
+        ));
+        model.erase(member, self.now);
+        let Some(steps) = forgotten else {
+            let encoded = utf8_percent_encode(member, NON_ALPHANUMERIC);
+            let path = format!("/v1/boards/{id}/members/{encoded}");
+            let answer = client.delete(&path).await;
+            return expect_equal(&path, &answer.status, &StatusCode::NO_CONTENT);
+        };
+        let (id, member) = (
+            BoardId::parse(id).unwrap(),
+            MemberId::parse(member).unwrap(),
+        );
+        let store = &service.engine.store;
+        let half_way = async {
+            let number = store.begin_erasure(&id).await?;
+            service.engine.erase(&id, &member, number).await?;
+            let live = service.engine.board(&id).await?;
+            let shard = &live.shards()[live.shard_of(&member)];
+            for _ in 0..steps {
+                store.forget(shard, &member, KEYS).await?;
+            }
+            Ok::<_, standings::engine::Error>(())
+        };
+        half_way.await.map_err(|error| error.to_string())
     }
 
     /// Asks for another number of shards of a board that has several. What has one shard stays so, since more can be asked
@@ -401,6 +493,7 @@ impl Game<'_> {
         &mut self,
         instance: Pick,
         batch: &Batch,
+        hides: &[Hiding],
         killed_after: Option<u16>,
     ) -> Result<(), String> {
         let world = self.world;
@@ -418,10 +511,70 @@ impl Game<'_> {
             }
             Ok(())
         };
-        let (moved, sent) = tokio::join!(moving, self.send(batch));
+        // Outcomes of boards that move tell no ranks: it does not matter which comes first.
+        let hidden = hide_all(world, instance, hides);
+        let (moved, sent, hidden) = tokio::join!(moving, self.send(batch), hidden);
         self.log
             .push(format!("until then its data moves, {killed_after:?}"));
-        moved.and(sent)
+        self.note_hides(hides);
+        moved.and(sent).and(hidden)
+    }
+
+    /// Members of a board who are to be hidden, or brought back; each once.
+    fn hides(&self, board: Pick, members: &[(Pick, bool)]) -> Vec<Hiding> {
+        let board = pick(board, self.boards.len());
+        let named = members
+            .iter()
+            .map(|(member, is_hidden)| (MEMBERS[pick(*member, self.members)], *is_hidden));
+        let hiding = |(member, is_hidden)| Hiding {
+            board,
+            id: self.boards[board].0.clone(),
+            member,
+            is_hidden,
+        };
+        let each: BTreeMap<&'static str, bool> = named.collect();
+        each.into_iter().map(hiding).collect()
+    }
+
+    /// Takes note of members that were hidden, or brought back.
+    fn note_hides(&mut self, hides: &[Hiding]) {
+        for hiding in hides {
+            self.log.push(format!("{hiding:?}"));
+            let model = &mut self.boards[hiding.board].1;
+            model.set_hidden(hiding.member, hiding.is_hidden);
+        }
+    }
+
+    /// Compares the lists of hidden members with the models'.
+    async fn list_hidden(&self, instance: Pick) -> Result<(), String> {
+        const LIMIT: usize = 2;
+        let service = &self.world.instances[pick(instance, self.world.instances.len())].service;
+        for (id, model) in &self.boards {
+            let (board, mut after, mut listed) = (BoardId::parse(id).unwrap(), None, Vec::new());
+            loop {
+                let found: Mutex<Option<FoundHidden>> = Mutex::default();
+                eventually("hidden members are listed", async || {
+                    let read = service.hidden(&board, after.as_ref(), LIMIT).await;
+                    *found.lock() = read.ok();
+                    found.lock().is_some()
+                })
+                .await;
+                let found = found.into_inner().unwrap();
+                listed.extend(found.members.iter().map(|(member, _)| member.to_string()));
+                after = found.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+            // A hide that has outlived an erasure is listed again when the member has data.
+            let may_be_listed = |member: &&str| {
+                !model.was_erased(member) || listed.iter().any(|other| other == member)
+            };
+            let expected = model.hidden().filter(may_be_listed);
+            let expected: Vec<String> = expected.map(ToOwned::to_owned).collect();
+            expect_equal("who is hidden", &listed, &expected)?;
+        }
+        Ok(())
     }
 
     /// Deletes the boards, while they move, and looks at the keys before and afterwards.
@@ -464,7 +617,12 @@ impl Game<'_> {
     }
 
     /// Kills a server and starts it again. Events that come in meanwhile are sent until they are taken.
-    async fn kill(&mut self, server: Pick, during: Option<&Batch>) -> Result<(), String> {
+    async fn kill(
+        &mut self,
+        server: Pick,
+        during: Option<&Batch>,
+        hides: &[Hiding],
+    ) -> Result<(), String> {
         let has_quotas = |(_, model): &(String, Model)| !model.board.quotas.is_empty();
         let any_order = !self.needs_order() && !self.boards.iter().any(has_quotas);
         let request = during.map(|batch| self.prepare(batch));
@@ -479,22 +637,28 @@ impl Game<'_> {
                 .await;
             }
         };
+        let hidden = hide_all(self.world, server, hides);
         match request {
-            Some(request) if any_order => {
+            Some(request) if any_order && request.detail != Detail::Ranks => {
                 let sent = post_until_taken(self.world, &self.boards, &request);
-                let ((), outcomes) = join(killed, sent).await;
+                let ((), outcomes, hidden) = join3(killed, sent, hidden).await;
                 let outcomes = outcomes?;
+                hidden?;
                 self.log.push("meanwhile".to_owned());
+                self.note_hides(hides);
                 self.log_sent(&request, &outcomes);
                 self.compare_repeated(request.events.into_iter().zip(outcomes))
             }
             Some(request) => {
-                killed.await;
+                let ((), hidden) = join(killed, hidden).await;
+                hidden?;
+                self.note_hides(hides);
                 self.send_request(request).await
             }
             None => {
-                killed.await;
-                Ok(())
+                let ((), hidden) = join(killed, hidden).await;
+                self.note_hides(hides);
+                hidden
             }
         }
     }
@@ -988,6 +1152,32 @@ impl Game<'_> {
         }
         Ok(())
     }
+}
+
+/// Hides members, and brings others back; again where a server is missing.
+async fn hide_all(world: &World, instance: Pick, hides: &[Hiding]) -> Result<(), String> {
+    let service = &world.instances[pick(instance, world.instances.len())].service;
+    for hiding in hides {
+        let (id, member) = (
+            BoardId::parse(&hiding.id).unwrap(),
+            MemberId::parse(hiding.member).unwrap(),
+        );
+        let hide = Hide {
+            reason: Reason::parse("cheating").unwrap(),
+            by: "mod".to_owned(),
+            since: service.engine.clock.now(),
+            until: None,
+        };
+        eventually("a hide is answered", async || {
+            if hiding.is_hidden {
+                service.hide(&id, &member, &hide).await.is_ok()
+            } else {
+                service.unhide(&id, &member).await.is_ok()
+            }
+        })
+        .await;
+    }
+    Ok(())
 }
 
 /// Has an instance move boards, and kills it after so many waits; returns whether it came to the end.

@@ -1,0 +1,51 @@
+-- erase.lua: erases a member of a board (lib/erasures.lua).
+--
+-- From this step on no read shows the member, and what was written of it before counts for nothing. forget.lua removes it.
+-- A hide of the member stays, under the keyed hash. The member need not have a score.
+--
+-- KEYS[1]  head of the shard, or board; KEYS[2] registry; the erasures and the hides lie beside it
+-- ARGV[1]  MessagePack of a map:
+--   version   as in apply.lua
+--   member    its id
+--   number    of the erasure: a stamp. If this erasure or a later one is known, the script does nothing
+--   instant   a tie key of `ties: first`
+--   key       of the names, if the shard has none yet
+--
+-- Reply: {'STALE'} | {'OK'}
+--
+-- Example: KEYS  st:{b}  st:{b}:1:keys  ARGV {version='1-1', member='ann', number=28080000123456, instant=…, key='x'}
+--   reply {'OK'}
+
+if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR erase.lua: 2 keys, 1 argument') end
+local HEAD, REGISTRY = KEYS[1], KEYS[2]
+require_slot(HEAD)
+local args = cmsgpack.unpack(ARGV[1])
+load_hides()
+local member = args.member
+
+local head = redis.call('HMGET', HEAD, 'version', 'moving', 'erased')
+if head[1] ~= args.version then return {'STALE'} end
+if head[2] then start_capture(head[2]) end
+
+local key = head[3] or args.key
+local before = load_erasures(REGISTRY, key, {member})[1]
+if before and before.number >= args.number then return {'OK'} end
+if not head[3] then begin_erasures(HEAD, REGISTRY, key) end
+
+local hides = hides_of(HEAD, REGISTRY)
+local hide = redis.call('HGET', hides.lines, member)
+if hide then set_hide(hides, member, nil) end
+write_line(hides, member, true)
+
+-- Each erasure is later than the one before it, also if the clock is not.
+local instant = before and math.max(args.instant, before.instant + 1) or args.instant
+store_erasure(REGISTRY, {
+  name = erased_name(key, member), number = args.number, instant = instant, changes = 0,
+  hide = hide or before and before.hide or '',
+})
+
+local erasing = beside_registry(REGISTRY, KIND_ERASING)
+redis.call('HSET', erasing, member, '0')
+redis.call('SADD', REGISTRY, erasing)
+capture(KIND_ERASING, erasing, member)
+return {'OK'}

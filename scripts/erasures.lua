@@ -1,0 +1,28 @@
+-- erasures.lua: reads the last erasures of some members (lib/erasures.lua), or who is being erased.
+--
+-- KEYS[1]  head of the shard, or board; KEYS[2] registry; the erasures lie beside it
+-- ARGV[1]  MessagePack of a map:
+--   version   as in apply.lua
+--   members   ids of the members that are asked for; absent: some of those of whom something may be left are told
+--   count     then: how many at the most
+--
+-- Reply: {'STALE'} | {'OK', number of the last erasure of each, text, '0' if the member was never erased} |
+--   {'OK', ids of members of whom something may be left}
+--
+-- Example: ann was erased, and bob was not:
+--   KEYS st:{b} st:{b}:1:keys  ARGV {version='1-1', members={'ann', 'bob'}}  reply {'OK', {'28080000123456', '0'}}
+
+if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR erasures.lua: 2 keys, 1 argument') end
+local HEAD, REGISTRY = KEYS[1], KEYS[2]
+local args = cmsgpack.unpack(ARGV[1])
+load_hides()
+
+local head = redis.call('HMGET', HEAD, 'version', 'erased')
+if head[1] ~= args.version then return {'STALE'} end
+if not args.members then
+  return {'OK', head[2] and redis.call('HRANDFIELD', beside_registry(REGISTRY, KIND_ERASING), args.count) or {}}
+end
+local erasures = head[2] and load_erasures(REGISTRY, head[2], args.members) or {}
+local numbers = {}
+for m = 1, #args.members do numbers[m] = erasures[m] and string.format('%d', erasures[m].number) or '0' end
+return {'OK', numbers}

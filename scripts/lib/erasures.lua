@@ -1,0 +1,79 @@
+-- lib/erasures.lua: which members of a shard were erased.
+-- Uses: lib/keys.lua, lib/capture.lua, lib/hides.lua
+-- Loader: load_hides
+--
+-- An *erasure* has a number, which is a stamp, and an instant. All that was written of the member before is taken for absent
+-- from then on; forget.lua removes it in bounded steps. What comes in later begins from nothing. Two keys of a shard tell it:
+--   erased    hash: name of the member -> its last erasure. The name is a keyed hash of the member's id, since the shard is
+--             to forget the id. '>I7I6I4': number; instant, as a tie key of `ties: first`; how often the hide behind them has
+--             changed; and then the hide of the member as lib/hides.lua stores it, or nothing
+--   erasing   hash: member of whom something may be left -> cursor of the walk over the registry
+-- The field `erased` of the head has the key of the names, and so has the line of `erased` without a name. Where the field is
+-- absent nobody was ever erased, and no script looks further.
+--
+-- While something of a member may be left, the journal has the member as hidden, so that no read shows it. No script writes
+-- anything of it: who wants to brings the removal to its end first.
+--
+-- A hide outlives an erasure. It lies with the erasure until the member has data again.
+
+local STORED_FORM, STORED_BYTES = '>I7I6I4', 17
+
+local function erased_name(key, id)
+  return redis.sha1hex(key .. id)
+end
+
+local function unpack_erasure(stored)
+  local number, instant, changes = struct.unpack(STORED_FORM, stored)
+  return {number = number, instant = instant, changes = changes, hide = string.sub(stored, STORED_BYTES + 1)}
+end
+
+-- Gives a shard the key of the names.
+local function begin_erasures(head, registry, key)
+  local erased = beside_registry(registry, KIND_ERASED)
+  redis.call('HSET', head, 'erased', key)
+  redis.call('HSET', erased, '', key)
+  redis.call('SADD', registry, erased)
+  capture(KIND_ERASED, erased, '')
+end
+
+-- Stores an erasure {name, number, instant, changes, hide}.
+local function store_erasure(registry, erasure)
+  local key = beside_registry(registry, KIND_ERASED)
+  local stored = struct.pack(STORED_FORM, erasure.number, erasure.instant, erasure.changes) .. erasure.hide
+  redis.call('HSET', key, erasure.name, stored)
+  redis.call('SADD', registry, key)
+  capture(KIND_ERASED, key, erasure.name)
+end
+
+-- Sets the hide that lies with an erasure, '' for none.
+local function keep_hide(registry, erasure, hide)
+  erasure.hide, erasure.changes = hide, erasure.changes + 1
+  store_erasure(registry, erasure)
+end
+
+-- Whether of two lines of one member this is the later one.
+local function is_later_line(erasure, other)
+  if erasure.number ~= other.number then return erasure.number > other.number end
+  return erasure.changes > other.changes
+end
+
+-- The erasures of the members among these who were erased, by their numbers, with `name` and `is_pending`: whether something
+-- of the member may be left. `key`: the field `erased` of the head.
+local function load_erasures(registry, key, names)
+  local hashed, found, members, ids = {}, {}, {}, {}
+  for m, id in ipairs(names) do hashed[m] = erased_name(key, id) end
+  if #hashed == 0 then return found end
+  for m, stored in ipairs(redis.call('HMGET', beside_registry(registry, KIND_ERASED), unpack(hashed))) do
+    if stored then
+      found[m] = unpack_erasure(stored)
+      found[m].name = hashed[m]
+      members[#members + 1], ids[#ids + 1] = m, names[m]
+    end
+  end
+  if #ids > 0 then
+    for place, cursor in ipairs(redis.call('HMGET', beside_registry(registry, KIND_ERASING), unpack(ids))) do
+      found[members[place]].is_pending = cursor and true
+    end
+  end
+  return found
+end

@@ -1,0 +1,208 @@
+//! Erases members of a board, and removes what they have left (`scripts/lib/erasures.lua`).
+
+use std::collections::HashMap;
+
+use ring::rand::{SecureRandom, SystemRandom};
+use serde::Serialize;
+
+use super::args::{LayoutArgs, pack};
+use super::boards::Begun;
+use super::dispatch::Store;
+use super::kinds::{Form, Kind};
+use super::reply::{Reply, unknown_code};
+use super::{StoreError, Versioned, keys, script};
+use crate::domain::erasure::Erasure;
+use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::shard::Shard;
+use crate::domain::ties::{TieKey, Ties};
+
+/// How many keys a call of [`Store::forget`] should look at: about a millisecond of Redis.
+pub const FORGET_KEYS: u32 = 300;
+/// For how long a call may be under way, in milliseconds; longer than any is.
+const UNDER_WAY_MS: i64 = 600_000;
+/// How many members one call of [`Store::erasing`] tells.
+const ERASING_READ_MAX: u32 = 100;
+
+/// How long the key of the names of erased members is, in bytes.
+const KEY_BYTES: usize = 20;
+
+#[derive(Serialize)]
+struct EraseArgs<'a> {
+    version: String,
+    member: &'a str,
+    number: u64,
+    instant: u64,
+    key: String,
+}
+
+#[derive(Serialize)]
+struct ForgetArgs<'a> {
+    version: String,
+    layout: LayoutArgs,
+    member: &'a str,
+    standings: HashMap<&'static str, bool>,
+    parts: HashMap<&'static str, bool>,
+    count: u32,
+}
+
+#[derive(Serialize)]
+struct ErasuresArgs<'a> {
+    version: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    members: Option<Vec<&'a str>>,
+    count: u32,
+}
+
+impl Store {
+    /// Begins an erasure on a board: notes it, so that it comes to its end even if this process does not, and returns its
+    /// number.
+    pub async fn begin_erasure(&self, id: &BoardId) -> Result<u64, StoreError> {
+        self.begin(id, keys::ERASING).await
+    }
+
+    /// Notes an erasure on one more board.
+    pub async fn note_erasure(&self, id: &BoardId, number: u64) -> Result<(), StoreError> {
+        let noted = Begun::member(id, number);
+        let args = [keys::ERASING, &number.to_string(), &noted].map(str::to_owned);
+        self.command("ZADD", args.to_vec()).await
+    }
+
+    /// Forgets the note of an erasure: nothing is left of the member, or there is no such board.
+    pub async fn end_erasure(&self, id: &BoardId, number: u64) -> Result<(), StoreError> {
+        self.end(id, number, keys::ERASING).await
+    }
+
+    /// Some of the erasures that are noted, the oldest first.
+    pub async fn begun_erasures(&self) -> Result<Vec<Begun>, StoreError> {
+        self.begun(keys::ERASING, 0).await
+    }
+
+    /// Whether an erasure was begun so long ago that no call of it is under way any more.
+    pub async fn is_settled_erasure(&self, begun: &Begun) -> Result<bool, StoreError> {
+        let stamp = self.stamp_ago(UNDER_WAY_MS).await?;
+        Ok(i64::try_from(begun.stamp).is_ok_and(|begun| begun <= stamp))
+    }
+
+    /// Erases a member of this shard. From now on no read shows it.
+    pub async fn erase(
+        &self,
+        shard: &Shard,
+        member: &MemberId,
+        erasure: &Erasure,
+    ) -> Result<Versioned<()>, StoreError> {
+        let args = EraseArgs {
+            version: shard.version(),
+            member: member.as_str(),
+            number: erasure.number,
+            instant: TieKey::new(Ties::First, erasure.at).number(),
+            key: self.erasure_key().await?,
+        };
+        let keys = keys::head_and_registry(shard);
+        let reply = self.write(shard, &script::ERASE, keys, vec![pack(&args)?]);
+        let answer = Reply::answer(reply.await?)?;
+        Ok(match answer {
+            Versioned::Current(_) => Versioned::Current(()),
+            Versioned::Stale => Versioned::Stale,
+        })
+    }
+
+    /// The key of the hashes under which erasures are kept, the same for all boards.
+    async fn erasure_key(&self) -> Result<String, StoreError> {
+        let new = random_key()?;
+        let set = [keys::ERASURE_KEY, &new, "NX", "GET"].map(str::to_owned);
+        let stored: Option<String> = self.command("SET", set.to_vec()).await?;
+        Ok(stored.unwrap_or(new))
+    }
+
+    /// Removes a part of what an erased member has left in this shard; returns whether there is more. `keys`: how many keys
+    /// it looks at, about; see [`FORGET_KEYS`].
+    pub async fn forget(
+        &self,
+        shard: &Shard,
+        member: &MemberId,
+        keys: u32,
+    ) -> Result<Versioned<bool>, StoreError> {
+        let of_kind = |kind: &&Kind| kind.is_standing();
+        let standings = Kind::ALL.iter().filter(of_kind);
+        let parts = Kind::ALL.iter().filter(|kind| kind.form() == Form::Part);
+        let args = ForgetArgs {
+            version: shard.version(),
+            layout: LayoutArgs::new(shard),
+            member: member.as_str(),
+            standings: standings
+                .map(|kind| (kind.code(), kind.lists_all()))
+                .collect(),
+            parts: parts.map(|kind| (kind.code(), true)).collect(),
+            count: keys,
+        };
+        let keys = keys::head_and_registry(shard);
+        let reply = self.write(shard, &script::FORGET, keys, vec![pack(&args)?]);
+        let Versioned::Current((code, _)) = Reply::versioned(reply.await?)? else {
+            return Ok(Versioned::Stale);
+        };
+        Ok(Versioned::Current(match code.as_str() {
+            "MORE" => true,
+            "DONE" => false,
+            other => return unknown_code(other),
+        }))
+    }
+
+    /// Some of the erased members of this shard of whom something may be left.
+    pub async fn erasing(&self, shard: &Shard) -> Result<Versioned<Vec<MemberId>>, StoreError> {
+        let mut erasing = match self.read_erasures(shard, None).await? {
+            Versioned::Current(erasing) => erasing,
+            Versioned::Stale => return Ok(Versioned::Stale),
+        };
+        let mut members = Vec::new();
+        while !erasing.is_empty() {
+            let member = MemberId::parse(&erasing.text()?);
+            members.push(member.map_err(|error| {
+                StoreError::Unexpected(format!("a member that is being erased: {error}"))
+            })?);
+        }
+        Ok(Versioned::Current(members))
+    }
+
+    /// The number of the last erasure of each of these members of this shard, 0 for those who were never erased.
+    pub async fn last_erasures(
+        &self,
+        shard: &Shard,
+        members: &[&MemberId],
+    ) -> Result<Versioned<Vec<u64>>, StoreError> {
+        let members = members.iter().map(|member| member.as_str()).collect();
+        let mut numbers = match self.read_erasures(shard, Some(members)).await? {
+            Versioned::Current(numbers) => numbers,
+            Versioned::Stale => return Ok(Versioned::Stale),
+        };
+        let mut last = Vec::new();
+        while !numbers.is_empty() {
+            last.push(numbers.count()?);
+        }
+        Ok(Versioned::Current(last))
+    }
+
+    async fn read_erasures(
+        &self,
+        shard: &Shard,
+        members: Option<Vec<&str>>,
+    ) -> Result<Versioned<Reply>, StoreError> {
+        let args = ErasuresArgs {
+            version: shard.version(),
+            members,
+            count: ERASING_READ_MAX,
+        };
+        let keys = keys::head_and_registry(shard);
+        let reply = self.read(&script::ERASURES, keys, vec![pack(&args)?]);
+        Ok(match Reply::answer(reply.await?)? {
+            Versioned::Current(mut reply) => Versioned::Current(reply.list()?),
+            Versioned::Stale => Versioned::Stale,
+        })
+    }
+}
+
+fn random_key() -> Result<String, StoreError> {
+    let mut bytes = [0; KEY_BYTES];
+    let filled = SystemRandom::new().fill(&mut bytes);
+    filled.map_err(|_| StoreError::Unexpected("no random bytes from the system".to_owned()))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
