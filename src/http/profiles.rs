@@ -26,7 +26,7 @@ use crate::domain::profile::{
 };
 use crate::domain::time::Timestamp;
 use crate::service::Error;
-use crate::service::profiles::{FoundProfile, Incoming, PROFILES_MAX};
+use crate::service::profiles::{FoundProfile, Incoming, PROFILES_MAX, Reviewed};
 
 /// A profile as it is written.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -462,10 +462,10 @@ pub async fn put_review(
     let member = member_id(&member)?;
     let (reviewer, by) = (identity(&app, &caller), caller.name());
     let (verdict, by) = (body.verdict()?, (&*reviewer, &*by));
-    let reviewed = app.service.review_name(&member, &verdict, by).await?;
-    audit.before(&reviewed.before);
-    audit.after(&reviewed.after.record.review);
-    Ok(JsonResponse(reviewed.after.into()))
+    let Reviewed { before, after } = app.service.review_name(&member, &verdict, by).await?;
+    audit.before(&before);
+    audit.after(&after.record.review);
+    Ok(JsonResponse(after.into()))
 }
 
 impl ReviewBody {
