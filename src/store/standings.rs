@@ -809,7 +809,6 @@ fn give_data(answer: &mut Answer, data: &mut Reply) -> Result<(), StoreError> {
             let entries = entries.iter_mut().chain(me);
             entries.map(|entry| &mut entry.data).collect()
         }
-        Answer::Member(None) => Vec::new(),
         Answer::Member(Some(neighbourhood)) => {
             let entries = own(neighbourhood)?.entries.iter_mut();
             entries.map(|entry| &mut entry.data).collect()
@@ -822,7 +821,8 @@ fn give_data(answer: &mut Answer, data: &mut Reply) -> Result<(), StoreError> {
             let lines = own(slice)?.entries.iter_mut();
             lines.map(|line| &mut line.data).collect()
         }
-        Answer::Amounts(_)
+        Answer::Member(None)
+        | Answer::Amounts(_)
         | Answer::Spread(_)
         | Answer::Positions(_)
         | Answer::Incomplete(_)
