@@ -290,18 +290,8 @@ fn describe(shard: &Shard, difference: &Difference) -> (Option<String>, String) 
             };
             (None, total(shard, whole(0), whole(2)))
         }
-        "sum" => {
-            let detail = format!("it has {}, by its terms {}", entry(1), entry(3));
-            (member(), detail)
-        }
-        "data" => {
-            let [stored, of_terms] = [1, 2].map(|index| match text(index) {
-                "" => "no data",
-                data => data,
-            });
-            let detail = format!("it has {stored}, by its terms {of_terms}");
-            (member(), detail)
-        }
+        "sum" => (member(), by_terms(&entry(1), &entry(3))),
+        "data" => (member(), by_terms(data(text(1)), data(text(2)))),
         "carried" => {
             let [all, own, before] = [1, 2, 3].map(|index| listed(shard, text(index), ""));
             let detail = format!(
@@ -326,6 +316,15 @@ fn describe_hidden(code: &str, member: &str) -> (Option<String>, String) {
     };
     let member = Some(member.to_owned()).filter(|member| !member.is_empty());
     (member, detail.to_owned())
+}
+
+fn by_terms(stored: &str, of_terms: &str) -> String {
+    format!("it has {stored}, by its terms {of_terms}")
+}
+
+/// The data of an entry, or that there is none.
+fn data(stored: &str) -> &str {
+    if stored.is_empty() { "no data" } else { stored }
 }
 
 /// What is stored as a total, and what the scores add up to.
