@@ -1,16 +1,12 @@
 //! Making, listing, renewing and deleting API keys.
 
-use std::fmt::Write;
-
-use ring::rand::{SecureRandom, SystemRandom};
-
 use super::{Error, Service};
 use crate::domain::access::{Grant, KeyName};
 use crate::domain::secret::Digest;
 use crate::domain::time::{Span, Timestamp};
 use crate::engine::ATTEMPTS_MAX;
-use crate::store::StoreError;
 use crate::store::api_keys::{ApiKey, Changed, Previous, StoredKey};
+use crate::store::random;
 
 /// What the secret of every API key begins with.
 pub const SECRET_PREFIX: &str = "st_";
@@ -49,7 +45,7 @@ impl Service {
         if !errors.is_empty() {
             return Err(Error::Invalid(errors));
         }
-        let secret = new_secret()?;
+        let secret = random::hexadecimal::<SECRET_BYTES>(SECRET_PREFIX)?;
         let key = ApiKey {
             digest: Digest::of(&secret),
             previous: None,
@@ -74,7 +70,7 @@ impl Service {
         name: &KeyName,
         grace: Span,
     ) -> Result<(ApiKey, FoundKey, String), Error> {
-        let secret = new_secret()?;
+        let secret = random::hexadecimal::<SECRET_BYTES>(SECRET_PREFIX)?;
         for _ in 0..ATTEMPTS_MAX {
             let stored = self.stored_api_key(name).await?;
             let before = stored.read()?;
@@ -173,16 +169,4 @@ impl Service {
         self.engine.refresh_api_keys().await?;
         Ok(true)
     }
-}
-
-fn new_secret() -> Result<String, Error> {
-    let mut bytes = [0; SECRET_BYTES];
-    let filled = SystemRandom::new().fill(&mut bytes);
-    filled.map_err(|_| StoreError::Unexpected("no random bytes from the system".to_owned()))?;
-    let mut secret = SECRET_PREFIX.to_owned();
-    for byte in bytes {
-        // Writing to a string can't fail.
-        let _ = write!(secret, "{byte:02x}");
-    }
-    Ok(secret)
 }

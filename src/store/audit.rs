@@ -2,17 +2,15 @@
 //! it lies in one slot.
 
 use std::fmt;
-use std::fmt::Write;
 use std::str::FromStr;
 
 use fred::types::Value;
-use ring::rand::{SecureRandom, SystemRandom};
 
 use super::dispatch::Store;
 use super::kinds::SEPARATOR;
 use super::reply::{Reply, unknown_code};
 use super::script::Script;
-use super::{StoreError, keys, script};
+use super::{StoreError, keys, random, script};
 use crate::domain::audit::{Intent, LEFT_OUT, Outcome};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::time::Timestamp;
@@ -102,7 +100,10 @@ impl Store {
         }
         let mut args = vec![Value::from(MEMBERS_KEPT_MAX.to_string())];
         for member in members {
-            args.extend([member.as_str().into(), new_pseudonym()?.into()]);
+            args.extend([
+                member.as_str().into(),
+                random::hexadecimal::<PSEUDONYM_BYTES>(PSEUDONYM_PREFIX)?.into(),
+            ]);
         }
         let reply = self.audit(&script::AUDIT_MEMBERS, &keys::AUDIT_NAMES, args);
         let mut reply = Reply::new(reply.await?)?;
@@ -274,16 +275,4 @@ fn separated(names: &[String]) -> String {
         text.push(SEPARATOR);
     }
     text
-}
-
-fn new_pseudonym() -> Result<String, StoreError> {
-    let mut bytes = [0; PSEUDONYM_BYTES];
-    let filled = SystemRandom::new().fill(&mut bytes);
-    filled.map_err(|_| StoreError::Unexpected("no random bytes from the system".to_owned()))?;
-    let mut pseudonym = PSEUDONYM_PREFIX.to_owned();
-    for byte in bytes {
-        // Writing to a string can't fail.
-        let _ = write!(pseudonym, "{byte:02x}");
-    }
-    Ok(pseudonym)
 }

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use ring::rand::{SecureRandom, SystemRandom};
 use serde::Serialize;
 
 use super::args::{LayoutArgs, pack};
@@ -10,7 +9,7 @@ use super::boards::Begun;
 use super::dispatch::Store;
 use super::kinds::{Form, Kind};
 use super::reply::{Reply, unknown_code};
-use super::{StoreError, Versioned, keys, script};
+use super::{StoreError, Versioned, keys, random, script};
 use crate::domain::erasure::Erasure;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::shard::Shard;
@@ -108,7 +107,7 @@ impl Store {
 
     /// The key of the hashes under which erasures are kept, the same for all boards.
     async fn erasure_key(&self) -> Result<String, StoreError> {
-        let new = random_key()?;
+        let new = random::hexadecimal::<KEY_BYTES>("")?;
         let set = [keys::ERASURE_KEY, &new, "NX", "GET"].map(str::to_owned);
         let stored: Option<String> = self.command("SET", set.to_vec()).await?;
         Ok(stored.unwrap_or(new))
@@ -198,11 +197,4 @@ impl Store {
             Versioned::Stale => Versioned::Stale,
         })
     }
-}
-
-fn random_key() -> Result<String, StoreError> {
-    let mut bytes = [0; KEY_BYTES];
-    let filled = SystemRandom::new().fill(&mut bytes);
-    filled.map_err(|_| StoreError::Unexpected("no random bytes from the system".to_owned()))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

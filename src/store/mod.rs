@@ -34,6 +34,7 @@ pub mod profiles;
 pub mod protocol;
 pub mod purge;
 pub mod quotas;
+pub mod random;
 mod replicas;
 mod reply;
 pub mod reservations;

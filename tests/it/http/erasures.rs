@@ -17,11 +17,10 @@ async fn world(definition: Value) -> World {
     world
 }
 
-fn event(member: &str, score: i64, more: Value) -> Value {
-    let mut event = json!({"member": member, "score": score});
-    let more = more.as_object().unwrap().clone();
-    event.as_object_mut().unwrap().extend(more);
-    event
+fn event(member: &str, score: i64, mut more: Value) -> Value {
+    more["member"] = json!(member);
+    more["score"] = json!(score);
+    more
 }
 
 async fn send(client: &Client, member: &str, score: i64, more: Value) -> Value {

@@ -343,7 +343,8 @@ async fn hammer(world: &World, definition: &Value) {
     let changes: usize = changes.sum();
     assert!(changes > 100, "{changes}");
     // All of them come back as they were.
-    for (number, Known(_, is_hidden)) in truth.0.lock().clone().iter().enumerate() {
+    let truth = truth.0.lock().clone();
+    for (number, Known(_, is_hidden)) in truth.iter().enumerate() {
         if *is_hidden == Some(true) {
             client
                 .delete(&hidden_path("b", &format!("m{number}")))

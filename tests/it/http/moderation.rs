@@ -175,10 +175,12 @@ async fn hidden_members_of_all_shards_are_listed_in_the_order_of_their_bytes() {
     members.sort_unstable();
     let (mut listed, mut after) = (Vec::new(), String::new());
     loop {
-        let mut path = "/v1/boards/b/hidden?limit=6".to_owned();
-        if !after.is_empty() {
-            path += &format!("&after={}", after.replace('/', "%2F"));
-        }
+        let behind = after.replace('/', "%2F");
+        let path = if behind.is_empty() {
+            "/v1/boards/b/hidden?limit=6".to_owned()
+        } else {
+            format!("/v1/boards/b/hidden?limit=6&after={behind}")
+        };
         let part = client.get(&path).await.expect(200);
         let lines = part["hidden"].as_array().unwrap();
         listed.extend(
