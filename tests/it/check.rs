@@ -461,6 +461,49 @@ async fn damaged_data_is_found_and_made_anew_where_it_follows_from_other_data() 
     assert!(!report.is_sound());
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_of_hidden_members_that_contradicts_their_hides_is_found_and_made_anew() {
+    for definition in [
+        json!({"windows": ["day"]}),
+        json!({"windows": ["day"], "ties": "member"}),
+        json!({"windows": ["day", "last-2-days"], "ranking": "dense", "uniques": "board"}),
+    ] {
+        let world = world(&definition).await;
+        for member in ["bob", "dan"] {
+            let path = format!("/v1/boards/b/hidden/{member}");
+            let hide = json!({"reason": "cheating"});
+            world.client().put(&path, hide).await.expect(200);
+        }
+        let shown = read(&world, "b").await;
+        let list = world.redis.keys("st:*:s:day:2026-11-21:hidden-list").await;
+        let [list] = &list[..] else {
+            panic!("{list:?}");
+        };
+        let standing = list.strip_suffix(":hidden-list").unwrap();
+        let hidden = run(&world, &["ZRANGE", list, "0", "0"]).await;
+        let visible = run(&world, &["ZRANGE", standing, "0", "0"]).await;
+        let [hidden, visible] = [hidden.list()[0].bytes(), visible.list()[0].bytes()];
+        for damage in [
+            &[b"ZADD", list.as_bytes(), b"999", hidden][..],
+            &[b"ZREM", list.as_bytes(), hidden],
+            &[b"ZADD", list.as_bytes(), b"-50", visible],
+            &[b"DEL", list.as_bytes()],
+        ] {
+            world.redis.run(damage).await;
+            let report = check(&world, false).await;
+            let found = kinds(&report.findings);
+            let is_hidden = |(kind, _): &(&str, &str)| kind.starts_with("hidden");
+            assert!(
+                !found.is_empty() && found.iter().all(is_hidden),
+                "{report:?}"
+            );
+            assert!(check(&world, true).await.is_sound());
+            assert_eq!(read(&world, "b").await, shown);
+            assert_eq!(kinds(&check(&world, false).await.findings), []);
+        }
+    }
+}
+
 /// A board of everything that a check compares, of more members than it looks at in one call.
 async fn large(world: &World, shards: u16) -> Vec<&'static str> {
     let all = json!({"windows": ["day", "all", "last-2-days"], "carryover": {"day": 0.3}, "uniques": "board",
