@@ -1,7 +1,7 @@
 //! How far behind the replicas may be that any instance reads from.
 //!
 //! An instance registers its bound before it reads from a replica, and renews that. A registration counts for
-//! [`COUNTS_FOR`], and the instance itself believes in it for [`BELIEVED_FOR`] only. It takes no answer that is older than
+//! `COUNTS_FOR`, and the instance itself believes in it for `BELIEVED_FOR` only. It takes no answer that is older than
 //! the first of the registrations that follow each other without a gap. So whoever asks for the greatest bound, and waits for
 //! that long, knows that every later answer of every instance has all that was acknowledged before.
 
