@@ -91,7 +91,8 @@ impl JobBody {
                 JobStatus::Running
             },
             done: task.done,
-            total: task.total,
+            // Boards may have come since it began.
+            total: task.total.max(task.done),
             failed: task.failed.into_iter().map(FailedBoard::from).collect(),
             created_at: task.created_at,
             finished_at: task.finished_at,
