@@ -31,7 +31,7 @@ pub struct JobBody {
     /// How many boards it has come to.
     #[schema(example = 3)]
     pub done: u64,
-    /// How many boards there were when it began.
+    /// How many boards it is to come to, as far as it is known.
     #[schema(example = 3)]
     pub total: u64,
     /// The boards at which it has failed, the first 1,000 of them. It does not come to them again.
