@@ -1,7 +1,7 @@
 //! Exact leaderboards and vote rankings over HTTP, on Redis.
 //!
-//! **The one law**: a standing is a pure function of the set of accepted events. Order, retries, batches,
-//! instances and restarts never show in it.
+//! **The one law**: a standing is a pure function of the set of accepted events, the board's definition, its initial
+//! scores, and of who is hidden and erased. Order, retries, batches, instances and restarts never show in it.
 //!
 //! An event's way through the crate, top to bottom; imports point downward only:
 //!
