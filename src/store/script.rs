@@ -131,6 +131,8 @@ scripts! {
     /// Carries out the plans of many events.
     APPLY = "apply", "#!lua", ["slot", "keys", "capture", "standing", "derived", "hides", "erasures", "hidden", "follow", "return", "visible", "quota"]
         with [results, details, refusals, flags, record, bounds];
+    /// Raises the barrier of a shard.
+    CLOSE_SHARD = "close_shard", "#!lua", [];
     /// Takes a derived standing a step nearer to complete.
     ADVANCE = "advance", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "standing", "derived", "hidden", "follow"];
     /// Sets initial scores.

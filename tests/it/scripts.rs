@@ -232,6 +232,49 @@ async fn apply_adds_remembers_and_refuses() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_barrier_never_falls_and_what_lies_before_it_is_refused_unless_it_is_known() {
+    let redis = RedisServer::start().await;
+    board(&redis).await;
+    let event = |id, refusal| Event {
+        id,
+        amount: -5,
+        fingerprint: 77,
+        detail: 0,
+        refusal,
+    };
+    let at_ms = i64::try_from(AT - 2_208_988_800_000).unwrap();
+    let close = async |version: &str, until_ms: i64| {
+        let args = [version.to_owned(), until_ms.to_string()];
+        let [version, until] = args.each_ref().map(String::as_bytes);
+        let reply = run(&redis, &script::CLOSE_SHARD, &["st:{b}"], &[version, until]).await;
+        reply.list()[0].text()
+    };
+    assert_eq!(close("1-1", at_ms).await, "OK");
+    assert_eq!(close("1-1", at_ms - 1).await, "OK", "it stays");
+    assert_eq!(close("1-2", at_ms + 1).await, "STALE");
+    let stored = redis.run(&[b"HGET", b"st:{b}", b"closed_until"]).await;
+    assert_eq!(stored.text(), at_ms.to_string());
+    let taken = apply(&redis, "1-1", &event(4, 0)).await;
+    assert_eq!(taken.bytes(), record(77, 0, &[]), "at the barrier");
+
+    assert_eq!(close("1-1", at_ms + 1).await, "OK");
+    let known = apply(&redis, "1-1", &event(4, 0)).await;
+    assert_eq!(known.list()[0], Reply::Integer(1), "it was taken");
+    for refusal in [0, 1] {
+        let closed = apply(&redis, "1-1", &event(0, refusal)).await;
+        let [code, barrier] = closed.list() else {
+            panic!("{closed:?}");
+        };
+        assert_eq!(
+            (code, barrier.text()),
+            (&Reply::Integer(12), (at_ms + 1).to_string())
+        );
+    }
+    let score = redis.run(&[b"ZSCORE", DAY.as_bytes(), b"ann"]).await;
+    assert_eq!(score.text(), "-5");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_call_of_apply_is_refused_before_its_first_write_or_leaves_what_it_has_written() {
     let redis = RedisServer::start().await;
     board(&redis).await;
