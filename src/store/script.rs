@@ -213,6 +213,8 @@ scripts! {
     PROFILES = "profiles", "#!lua", ["slot"];
     /// Deletes profiles.
     DELETE_PROFILES = "profiles", "#!lua flags=allow-oom", ["slot"];
+    /// Posts messages for webhooks.
+    POST = "post", "#!lua", ["outbox"];
     /// Notes when hides of a board end.
     NOTE_END = "note_end", "#!lua", [];
     /// Begins a task for all boards.
