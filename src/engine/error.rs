@@ -57,7 +57,7 @@ pub enum Error {
     TooManyOrders,
     /// There is no such job.
     #[error("there is no job {0}; a job is kept for seven days after its end")]
-    JobNotFound(String),
+    TaskNotFound(String),
     /// The member isn't listed in the standing.
     #[error(
         "{member:?} is not in the standing {} of board {board}",

@@ -30,6 +30,7 @@ pub mod reader;
 mod recall;
 pub mod reservations;
 pub mod rollover;
+mod steps;
 pub mod submission;
 pub mod sweep;
 pub mod tasks;

@@ -464,7 +464,7 @@ impl From<Error> for Problem {
             Error::NotHidden { .. } => NOT_HIDDEN,
             Error::TooManyHidden(_) => TOO_MANY_HIDDEN,
             Error::TooManyOrders => TOO_MANY_ORDERS,
-            Error::JobNotFound(_) => JOB_NOT_FOUND,
+            Error::TaskNotFound(_) => JOB_NOT_FOUND,
             Error::MemberNotFound { .. } => MEMBER_NOT_FOUND,
             Error::UnknownWindow { .. } => UNKNOWN_WINDOW,
             Error::InvalidParameter { .. } => INVALID_PARAMETER,

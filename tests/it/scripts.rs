@@ -131,7 +131,7 @@ async fn every_script_begins_with_its_shebang_and_those_that_read_can_not_write(
             "audit_members" | "audit_forget" | "audit_trim" | "delete" | "begin" | "announce"
             | "api_key" | "unneeded" | "purge" | "lease" | "settle" | "shard" | "voters"
             | "export_voters" | "union" | "erase" | "forget" | "note_task" | "end_orders"
-            | "staleness" => "#!lua flags=allow-oom",
+            | "forget_order" | "staleness" => "#!lua flags=allow-oom",
             _ => "#!lua",
         };
         assert_eq!(first, expected, "{}", script.name);
@@ -150,6 +150,8 @@ async fn scripts_that_touch_other_keys_than_they_are_given_do_nothing_while_thei
         (&script::ADVANCE, 6, &["1"]),
         (&script::INITIAL, 6, &["1"]),
         (&script::HIDE, 2, &["1"]),
+        (&script::KEEP_HIDES, 2, &["1"]),
+        (&script::END_KEPT_HIDES, 2, &["1"]),
         (&script::ERASE, 2, &["1"]),
         (&script::FORGET, 2, &["1"]),
         (&script::SHARD, 1, &["1"; 2]),
@@ -1455,12 +1457,13 @@ async fn a_hide_has_a_line_in_the_journal_and_is_the_same_twice() {
     assert_eq!(number().await, Reply::Nil, "nobody was ever hidden");
 
     let done = hide(hide_args("bob", "cheating", 10, 0)).await;
-    assert_eq!(done.list()[0].text(), "NEW");
+    assert_eq!(done.list()[0].text(), "HIDDEN");
     let line = json!({"reason": "cheating", "by": "mod", "since": 10});
     assert_eq!(stored_hide(&done.list()[1]), line);
+    assert_eq!(done.list()[2].text(), "", "it had none before");
     assert_eq!(number().await.text(), "1", "a hide has an odd number");
     let done = hide(hide_args("bob", "rudeness", 20, 99)).await;
-    assert_eq!(done.list()[0].text(), "SAME");
+    assert_eq!(stored_hide(&done.list()[2]), line, "the one before");
     let line = json!({"reason": "rudeness", "by": "mod", "since": 10, "until": 99});
     assert_eq!(stored_hide(&done.list()[1]), line, "it goes on");
     assert_eq!(number().await.text(), "1", "nothing is new");
@@ -1486,6 +1489,12 @@ async fn a_hide_has_a_line_in_the_journal_and_is_the_same_twice() {
     assert_eq!(read(json!({"after": "ann", "count": 9})).await, two("bob"));
     assert_eq!(read(json!({"after": "bob"})).await, two(""));
     assert_eq!(read(json!({"members": ["cid", "bob"]})).await, two("bob"));
+
+    // A hide that has ended, and that nobody has taken away yet, is none.
+    let done = hide(hide_args("bob", "spam", 99, 99)).await;
+    assert_eq!(done.list()[2].text(), "");
+    let line = json!({"reason": "spam", "by": "mod", "since": 99, "until": 99});
+    assert_eq!(stored_hide(&done.list()[1]), line, "it begins anew");
 
     assert_eq!(back("bob", json!({"ends": 98})).await, "NOT_HIDDEN");
     assert_eq!(back("bob", json!({"ends": 99})).await, "BACK");
