@@ -10,6 +10,7 @@ pub mod applier;
 pub mod audit;
 pub mod batcher;
 pub mod boards;
+pub mod closings;
 pub mod ended_hides;
 pub mod erasures;
 pub mod error;
@@ -60,6 +61,7 @@ pub struct Engine {
     pub keyring: keyring::Keyring,
     pub(crate) boards: boards::Boards,
     completing: rollover::Completing,
+    closings: closings::Due,
     left_behind: left_behind::Homes,
     warned: warnings::Warned,
 }
@@ -74,6 +76,7 @@ impl Engine {
             keyring: keyring::Keyring::default(),
             boards: boards::Boards::default(),
             completing: rollover::Completing::default(),
+            closings: closings::Due::default(),
             left_behind: left_behind::Homes::default(),
             warned: warnings::Warned::default(),
         }
