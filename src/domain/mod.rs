@@ -16,6 +16,7 @@ pub mod event;
 pub mod hide;
 pub mod ids;
 pub mod include;
+pub mod message;
 pub mod name;
 pub mod period;
 pub mod placement;
