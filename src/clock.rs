@@ -245,12 +245,32 @@ mod tests {
         // are doubted.
         for looks in [
             // They are a month ahead for a minute, and back.
-            &[(0, 0, 0, false), (1, MONTH_MS, MONTH_MS, true), (61, 0, 0, true), (660, 0, 0, true), (662, 0, 0, false)][..],
+            &[
+                (0, 0, 0, false),
+                (1, MONTH_MS, MONTH_MS, true),
+                (61, 0, 0, true),
+                (660, 0, 0, true),
+                (662, 0, 0, false),
+            ][..],
             // One of them is.
-            &[(0, 0, 0, false), (1, MONTH_MS, 0, true), (61, 0, 0, true), (662, 0, 0, false)],
-            &[(0, 0, 0, false), (1, 0, MONTH_MS, true), (61, 0, 0, true), (662, 0, 0, false)],
+            &[
+                (0, 0, 0, false),
+                (1, MONTH_MS, 0, true),
+                (61, 0, 0, true),
+                (662, 0, 0, false),
+            ],
+            &[
+                (0, 0, 0, false),
+                (1, 0, MONTH_MS, true),
+                (61, 0, 0, true),
+                (662, 0, 0, false),
+            ],
             // They differ from the beginning on.
-            &[(0, 61_000, 0, true), (900, 61_000, 0, true), (901, 59_000, 0, false)],
+            &[
+                (0, 61_000, 0, true),
+                (900, 61_000, 0, true),
+                (901, 59_000, 0, false),
+            ],
         ] {
             let clock = Clock::system();
             let Kind::System { seen, .. } = &clock.0 else {
@@ -266,9 +286,16 @@ mod tests {
                     at,
                 });
                 let doubt = seen.lock().doubt(at);
-                assert_eq!(doubt.is_some(), *is_doubted, "{looks:?}: {after_s} s: {doubt:?}");
+                assert_eq!(
+                    doubt.is_some(),
+                    *is_doubted,
+                    "{looks:?}: {after_s} s: {doubt:?}"
+                );
                 let later = at + Duration::from_secs(61);
-                assert!(seen.lock().doubt(later).is_some(), "nobody has looked since");
+                assert!(
+                    seen.lock().doubt(later).is_some(),
+                    "nobody has looked since"
+                );
             }
         }
     }

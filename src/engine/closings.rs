@@ -42,9 +42,8 @@ pub(super) struct Due {
 impl Due {
     /// Takes note of a board that is new in memory, or gone from there.
     pub(super) fn plan(&self, id: &BoardId, board: Option<&Board>) {
-        let closes = |board: &Board| {
-            board.definition.finalize.is_some() || board.closings.is_pending()
-        };
+        let closes =
+            |board: &Board| board.definition.finalize.is_some() || board.closings.is_pending();
         if board.is_some_and(closes) {
             self.schedule.set_due(id);
         } else {
@@ -89,7 +88,10 @@ impl Engine {
         let (now, subject) = (self.clock.now(), Subject::all_boards());
         self.faults
             .record(JobKind::Closings, &subject, now, doubt.as_ref());
-        let was_doubted = self.closings.was_doubted.swap(doubt.is_some(), Ordering::Relaxed);
+        let was_doubted = self
+            .closings
+            .was_doubted
+            .swap(doubt.is_some(), Ordering::Relaxed);
         if doubt.is_none() && was_doubted {
             self.closings.schedule.set_all_due();
         }
@@ -101,11 +103,13 @@ impl Engine {
         let local_now = || (Clock::local_ms(), Instant::now());
         let began = local_now();
         let redis_ms = self.store.server_time_ms().await?;
-        Ok(self.clock.follow(Look::between(redis_ms, began, local_now())))
+        Ok(self
+            .clock
+            .follow(Look::between(redis_ms, began, local_now())))
     }
 
     /// The time now, as it may decide what can't be undone.
-    async fn trusted_now(&self) -> Result<Timestamp, Error> {
+    pub(crate) async fn trusted_now(&self) -> Result<Timestamp, Error> {
         self.follow_clock().await?;
         match self.clock.doubt() {
             Some(doubt) => Err(Error::ClockDoubted(doubt)),
@@ -317,7 +321,8 @@ impl Closing {
     async fn step(&mut self, engine: &Engine) -> Result<Progress, Error> {
         let closings = engine.store.closings(&self.id).await?;
         let pending = closings.filter(|closings| closings.is_pending());
-        let Some((until, after)) = pending.and_then(|closings| closings.until.zip(closings.results_until))
+        let Some((until, after)) =
+            pending.and_then(|closings| closings.until.zip(closings.results_until))
         else {
             return Ok(Progress::Done);
         };
@@ -392,7 +397,9 @@ impl Closing {
             engine.reload(&self.id).await?;
             return Ok(Progress::More);
         }
-        let parts = left.into_iter().filter_map(|left| left.ok_or(()).ok().flatten());
+        let parts = left
+            .into_iter()
+            .filter_map(|left| left.ok_or(()).ok().flatten());
         let parts: Vec<Part> = parts.collect();
         if parts.is_empty() {
             engine.store.note_results(&live.board, at).await?;
@@ -408,7 +415,8 @@ impl Part {
     async fn expire(self, engine: &Engine) -> Result<Versioned<Option<Self>>, StoreError> {
         let (store, now) = (&engine.store, engine.clock.now());
         let cursor = self.cursor.as_deref();
-        let expired = store.expire_period(&self.shard, &self.period, self.expires_at_ms, now, cursor);
+        let expired =
+            store.expire_period(&self.shard, &self.period, self.expires_at_ms, now, cursor);
         Ok(match expired.await? {
             Versioned::Stale => Versioned::Stale,
             Versioned::Current(None) => Versioned::Current(None),
