@@ -257,9 +257,15 @@ end
 
 local function flush_standings()
   for _, standing in pairs(standings.opened) do
+    local has_changed, is_new = #standing.touched > 0, flush(standing)
     -- The keys of derived standings were registered when they were begun.
-    if flush(standing) and standing.expires then
+    if is_new and standing.expires then
       for _, key in ipairs(keys_of(standing)) do keep_until(key, standing.expires) end
+    end
+    -- A standing that is not new may be one of an earlier release, which has noted no periods.
+    if standing.expires and (is_new or has_changed and board[2] ~= args.version) then
+      load_periods()
+      note_period(REGISTRY, standing.zset)
     end
   end
 end

@@ -7,6 +7,7 @@ pub mod access;
 pub mod audit;
 pub mod blocklist;
 pub mod board;
+pub mod closing;
 pub mod data;
 pub mod document;
 pub mod draft;

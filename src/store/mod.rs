@@ -4,7 +4,7 @@
 //! [`api_keys`], [`audit`], [`boards`], [`events`], [`standings`], [`voters`], [`quotas`], [`reservations`], [`initial`],
 //! [`profiles`], [`hidden`], [`hide_ends`], [`erasures`],
 //! [`tasks`], [`orders`], [`outbox`], [`staleness`], [`rollover`], [`reshard`], [`purge`],
-//! [`sweep`], [`leases`] and [`check`] one typed call per script. A call is one round trip; what must be atomic is one
+//! [`sweep`], [`leases`], [`closings`] and [`check`] one typed call per script. A call is one round trip; what must be atomic is one
 //! script. [`dispatch`] sends a call to the server of its keys, or to a replica of it. `topology.rs` and `replicas.rs` know
 //! these servers, `node.rs` has the connections to each, and `writer.rs` keeps writes in order. `contact.rs` checks a server
 //! at the start, `warnings.rs` from time to time.
@@ -15,6 +15,7 @@ mod args;
 pub mod audit;
 pub mod boards;
 pub mod check;
+pub mod closings;
 mod connection;
 mod contact;
 pub mod dispatch;

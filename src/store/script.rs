@@ -129,7 +129,7 @@ macro_rules! scripts {
 
 scripts! {
     /// Carries out the plans of many events.
-    APPLY = "apply", "#!lua", ["slot", "keys", "capture", "standing", "derived", "hides", "erasures", "hidden", "follow", "return", "visible", "quota"]
+    APPLY = "apply", "#!lua", ["slot", "keys", "capture", "standing", "derived", "hides", "erasures", "hidden", "follow", "return", "visible", "quota", "periods"]
         with [results, details, refusals, flags, record, bounds];
     /// Takes a derived standing a step nearer to complete.
     ADVANCE = "advance", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "standing", "derived", "hidden", "follow"];
@@ -169,6 +169,12 @@ scripts! {
     VOID = "void", "#!lua", ["generation"];
     /// Stores a definition.
     DEFINE = "define", "#!lua", [];
+    /// Decides a closing.
+    DECIDE = "decide", "#!lua", [];
+    /// Notes that the results of a closing are recorded.
+    RESULTS_UNTIL = "results_until", "#!lua", ["generation"];
+    /// Reads which periods have data.
+    PERIODS = "periods", "#!lua flags=no-writes", ["keys", "periods"];
     /// Tells a shard of a definition.
     SHARD = "shard", "#!lua flags=allow-oom", ["slot"];
     /// Notes that a board has events.
@@ -182,7 +188,7 @@ scripts! {
     /// Tells what has changed in a shard.
     CHANGES = "changes", "#!lua", ["slot", "generation", "keys", "capture", "standing"];
     /// Takes over data from other shards.
-    COPY_IN = "copy_in", "#!lua", ["slot", "keys", "capture", "standing", "hides", "erasures", "hidden", "follow"];
+    COPY_IN = "copy_in", "#!lua", ["slot", "keys", "capture", "standing", "hides", "erasures", "hidden", "follow", "periods"];
     /// Tells what a former shard remembers.
     RECALL = "recall", "#!lua", [] with [results, record];
     /// Takes a definition away.
