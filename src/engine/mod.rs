@@ -28,6 +28,7 @@ pub mod purge;
 pub mod reader;
 mod recall;
 pub mod reservations;
+pub mod results;
 pub mod rollover;
 pub mod submission;
 pub mod sweep;
