@@ -15,7 +15,6 @@ pub mod extract;
 pub mod freshness;
 pub mod health;
 pub mod initial;
-pub mod jobs;
 pub mod listener;
 mod local;
 pub mod memory;
@@ -32,6 +31,7 @@ pub mod shards;
 pub mod standings;
 pub mod summary;
 pub mod table;
+pub mod tasks;
 
 use std::sync::Arc;
 

@@ -54,8 +54,8 @@
 //! | `st:{boards}:tasks` | hash | tasks for all boards by their numbers, JSON (`scripts/begin_task.lua`) |
 //! | `st:{boards}:open-tasks`, `st:{boards}:ended-tasks` | sorted set | the numbers of those that are not at their end, by themselves; of the others, by the instant at which they ended |
 //! | `st:{boards}:task-number` | integer | the number of the last task |
-//! | `st:{boards}:orders` | hash | standing orders by members: the number of the task, and the hide as JSON |
-//! | `st:{boards}:order-members`, `st:{boards}:orders-end` | sorted set | the members with a standing order, all under score 0; those whose order ends by itself, by that instant |
+//! | `st:{boards}:orders` | hash | standing orders by members, or by names of erased ones (`scripts/forget_order.lua`): the number of the task, and the hide as JSON |
+//! | `st:{boards}:order-members`, `st:{boards}:orders-end` | sorted set | the same members and names, all under score 0; those whose order ends by itself, by that instant |
 //! | `st:{boards}:hides-end` | sorted set | `end board` by the instant at which hides of that board end |
 //! | `st:{boards}:outboxes` | set | `note generation board` of boards whose outbox may have messages (`store/outbox.rs`) |
 //! | `st:{boards}:stalenesses` | hash | instances that read from replicas: how far behind these may be, in milliseconds, and until when that counts (`scripts/staleness.lua`) |

@@ -131,7 +131,7 @@ async fn every_script_begins_with_its_shebang_and_those_that_read_can_not_write(
             "audit_members" | "audit_forget" | "audit_trim" | "delete" | "begin" | "announce"
             | "api_key" | "unneeded" | "purge" | "lease" | "settle" | "shard" | "voters"
             | "export_voters" | "union" | "erase" | "forget" | "note_task" | "end_orders"
-            | "staleness" => "#!lua flags=allow-oom",
+            | "forget_order" | "staleness" => "#!lua flags=allow-oom",
             _ => "#!lua",
         };
         assert_eq!(first, expected, "{}", script.name);
@@ -150,6 +150,8 @@ async fn scripts_that_touch_other_keys_than_they_are_given_do_nothing_while_thei
         (&script::ADVANCE, 6, &["1"]),
         (&script::INITIAL, 6, &["1"]),
         (&script::HIDE, 2, &["1"]),
+        (&script::KEEP_HIDES, 2, &["1"]),
+        (&script::END_KEPT_HIDES, 2, &["1"]),
         (&script::ERASE, 2, &["1"]),
         (&script::FORGET, 2, &["1"]),
         (&script::SHARD, 1, &["1"; 2]),
@@ -229,6 +231,49 @@ async fn apply_adds_remembers_and_refuses() {
     assert_eq!(used.text(), "1-1");
     let ttl = redis.run(&[b"PTTL", EVENT.as_bytes()]).await;
     assert!(matches!(ttl, Reply::Integer(1..=60_000)), "{ttl:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_barrier_never_falls_and_what_lies_before_it_is_refused_unless_it_is_known() {
+    let redis = RedisServer::start().await;
+    board(&redis).await;
+    let event = |id, refusal| Event {
+        id,
+        amount: -5,
+        fingerprint: 77,
+        detail: 0,
+        refusal,
+    };
+    let at_ms = i64::try_from(AT - 2_208_988_800_000).unwrap();
+    let close = async |version: &str, until_ms: i64| {
+        let args = [version.to_owned(), until_ms.to_string()];
+        let [version, until] = args.each_ref().map(String::as_bytes);
+        let reply = run(&redis, &script::CLOSE_SHARD, &["st:{b}"], &[version, until]).await;
+        reply.list()[0].text()
+    };
+    assert_eq!(close("1-1", at_ms).await, "OK");
+    assert_eq!(close("1-1", at_ms - 1).await, "OK", "it stays");
+    assert_eq!(close("1-2", at_ms + 1).await, "STALE");
+    let stored = redis.run(&[b"HGET", b"st:{b}", b"closed_until"]).await;
+    assert_eq!(stored.text(), at_ms.to_string());
+    let taken = apply(&redis, "1-1", &event(4, 0)).await;
+    assert_eq!(taken.bytes(), record(77, 0, &[]), "at the barrier");
+
+    assert_eq!(close("1-1", at_ms + 1).await, "OK");
+    let known = apply(&redis, "1-1", &event(4, 0)).await;
+    assert_eq!(known.list()[0], Reply::Integer(1), "it was taken");
+    for refusal in [0, 1] {
+        let closed = apply(&redis, "1-1", &event(0, refusal)).await;
+        let [code, barrier] = closed.list() else {
+            panic!("{closed:?}");
+        };
+        assert_eq!(
+            (code, barrier.text()),
+            (&Reply::Integer(12), (at_ms + 1).to_string())
+        );
+    }
+    let score = redis.run(&[b"ZSCORE", DAY.as_bytes(), b"ann"]).await;
+    assert_eq!(score.text(), "-5");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -1412,12 +1457,13 @@ async fn a_hide_has_a_line_in_the_journal_and_is_the_same_twice() {
     assert_eq!(number().await, Reply::Nil, "nobody was ever hidden");
 
     let done = hide(hide_args("bob", "cheating", 10, 0)).await;
-    assert_eq!(done.list()[0].text(), "NEW");
+    assert_eq!(done.list()[0].text(), "HIDDEN");
     let line = json!({"reason": "cheating", "by": "mod", "since": 10});
     assert_eq!(stored_hide(&done.list()[1]), line);
+    assert_eq!(done.list()[2].text(), "", "it had none before");
     assert_eq!(number().await.text(), "1", "a hide has an odd number");
     let done = hide(hide_args("bob", "rudeness", 20, 99)).await;
-    assert_eq!(done.list()[0].text(), "SAME");
+    assert_eq!(stored_hide(&done.list()[2]), line, "the one before");
     let line = json!({"reason": "rudeness", "by": "mod", "since": 10, "until": 99});
     assert_eq!(stored_hide(&done.list()[1]), line, "it goes on");
     assert_eq!(number().await.text(), "1", "nothing is new");
@@ -1443,6 +1489,12 @@ async fn a_hide_has_a_line_in_the_journal_and_is_the_same_twice() {
     assert_eq!(read(json!({"after": "ann", "count": 9})).await, two("bob"));
     assert_eq!(read(json!({"after": "bob"})).await, two(""));
     assert_eq!(read(json!({"members": ["cid", "bob"]})).await, two("bob"));
+
+    // A hide that has ended, and that nobody has taken away yet, is none.
+    let done = hide(hide_args("bob", "spam", 99, 99)).await;
+    assert_eq!(done.list()[2].text(), "");
+    let line = json!({"reason": "spam", "by": "mod", "since": 99, "until": 99});
+    assert_eq!(stored_hide(&done.list()[1]), line, "it begins anew");
 
     assert_eq!(back("bob", json!({"ends": 98})).await, "NOT_HIDDEN");
     assert_eq!(back("bob", json!({"ends": 99})).await, "BACK");
