@@ -1591,13 +1591,13 @@ async fn a_read_tells_the_barrier_and_counts_ranks_as_the_standing_does() {
         redis.run(&[b"ZADD", DAY.as_bytes(), score, member]).await;
     }
     let ask = async || {
-        let standings = json!([[2, 0, 0, 0], [2, 0, 0, 0, "competition"]]);
+        let standings = json!([[2, 0, 0, 0], [3, 0, 0, 0, "competition"]]);
         let subset = |standing| json!([3, standing, ["bob"]]);
         let args = pack(
             &json!({"version": "1-1", "layout": layout(), "ranking": "ordinal",
             "standings": standings, "queries": [subset(1), subset(2)]}),
         );
-        let reply = run(&redis, &script::READ, &["st:{b}", DAY], &[&args]).await;
+        let reply = run(&redis, &script::READ, &["st:{b}", DAY, DAY], &[&args]).await;
         let [code, barrier, answers @ ..] = reply.list() else {
             panic!("{reply:?}")
         };
