@@ -424,9 +424,3 @@ impl Part {
         })
     }
 }
-
-impl Engine {
-    async fn record_result(&self, _: &Arc<LiveBoard>, _: &Period) -> Result<(), Error> {
-        Ok(())
-    }
-}

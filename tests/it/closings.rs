@@ -1,10 +1,13 @@
 //! Closings: periods become final once, in their order, whoever dies half-way.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use futures::future::join_all;
 use serde_json::{Value, json};
+use standings::domain::ids::BoardId;
 use standings::domain::time::Timestamp;
+use standings::store::results::PeriodResult;
 
 use crate::harness::jobs::{ClosePeriods, Moves};
 use crate::harness::redis::{Reply, eventually};
@@ -57,15 +60,19 @@ fn close_path(window: &str, key: &str) -> String {
     format!("/v1/boards/b/standings/{window}/periods/{key}/close")
 }
 
-/// Where each period with a result is: when it became final, and by how many records.
-async fn results(client: &Client, window: &str) -> Vec<Value> {
-    let path = format!("/v1/boards/b/standings/{window}/periods?limit=1000");
-    let listed = client.get(&path).await.expect(200);
-    let periods = listed["periods"].as_array().unwrap().clone();
-    periods
-        .into_iter()
-        .filter(|period| period["state"] == "final")
-        .collect()
+/// The results of a window by the keys of their periods, the oldest first.
+async fn results(world: &World, window: &str) -> Vec<(String, PeriodResult)> {
+    let (engine, id) = (&world.service().engine, BoardId::parse("b").unwrap());
+    let (board, window) = (engine.board(&id).await.unwrap(), window.parse().unwrap());
+    let store = &engine.store;
+    let keys = store
+        .final_periods(&board, window, (None, None), 1_000)
+        .await;
+    let mut keys = keys.unwrap();
+    keys.reverse();
+    let results = store.results(&board, window, &keys).await.unwrap();
+    let results = results.into_iter().map(|result| result.unwrap().result);
+    keys.into_iter().zip(results).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -83,10 +90,15 @@ async fn a_period_becomes_final_when_its_wait_is_over() {
         run(&world.instances[0]).await;
         assert!(is_closed(client, "2026-11-21T11:59:59.999Z").await);
         assert!(!is_closed(&world.instances[1].client, "2026-11-21T12:00:00Z").await);
-        let listed = results(client, "hour").await;
+        let listed = results(&world, "hour").await;
         assert_eq!(listed.len(), 1, "{listed:?}");
-        assert_eq!(listed[0]["key"], "2026-11-21T11:00Z");
-        assert_eq!(listed[0]["winner"], json!({"member": "ann", "score": 10}));
+        let (key, result) = &listed[0];
+        assert_eq!(key, "2026-11-21T11:00Z");
+        let winner = result.winner.as_ref().unwrap();
+        assert_eq!(
+            (winner.member.as_deref(), winner.score.scaled()),
+            (Some("ann"), 10)
+        );
         // What is final stays so, also without `finalize`.
         client
             .patch("/v1/boards/b", json!({"finalize": null}))
@@ -157,22 +169,11 @@ const OF_MONTH: [(&str, &[&str]); 4] = [
 /// Checks that each period of the month that has ended has one result.
 async fn check_month(world: &World) {
     for (window, keys) in OF_MONTH {
-        let found = results(world.client(), window).await;
-        let mut found: Vec<_> = found
-            .iter()
-            .map(|period| period["key"].as_str().unwrap())
-            .collect();
-        found.reverse();
-        assert_eq!(found, keys, "{window}");
-        for key in keys {
-            let path = format!("/v1/boards/b/standings/{window}/periods/{key}");
-            let result = world.client().get(&path).await.expect(200);
-            assert_eq!(
-                (&result["state"], &result["revision"]),
-                (&json!("final"), &json!(1)),
-                "{result}"
-            );
-            assert_eq!(result["total"], 2, "{result}");
+        let found = results(world, window).await;
+        let ended: Vec<&str> = found.iter().map(|(key, _)| key.as_str()).collect();
+        assert_eq!(ended, keys, "{window}");
+        for (key, result) in &found {
+            assert_eq!((result.revision, result.total), (1, 2), "{key}: {result:?}");
         }
     }
     let found = world.redis.expiries(&keys::pattern("b")).await;
@@ -239,7 +240,7 @@ async fn what_ended_in_a_month_without_the_service_is_closed_in_order() {
         "2026-11-01T00:00:00Z"
     );
     check_month(&world).await;
-    assert!(results(world.client(), "all").await.is_empty());
+    assert!(results(&world, "all").await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -280,7 +281,7 @@ async fn a_closing_amid_which_redis_is_killed_again_and_again_is_finished_once()
     };
     let killing = async {
         for pause_ms in [3, 7, 20, 5, 11] {
-            tokio::time::sleep(std::time::Duration::from_millis(pause_ms)).await;
+            tokio::time::sleep(Duration::from_millis(pause_ms)).await;
             world.redis.kill();
             world.redis.restart().await;
         }
@@ -297,9 +298,7 @@ async fn a_closing_amid_which_redis_is_killed_again_and_again_is_finished_once()
 
 /// Up to where the results are recorded; `None` also while Redis is away.
 async fn instant_or_none(world: &World) -> Option<String> {
-    let client = world.client().once();
-    let id = standings::domain::ids::BoardId::parse("b").unwrap();
-    let _ = client;
+    let id = BoardId::parse("b").unwrap();
     let closings = world.service().engine.store.closings(&id).await.ok()??;
     closings.results_until.map(Timestamp::to_rfc3339_seconds)
 }
@@ -338,21 +337,14 @@ async fn a_period_can_be_closed_early_and_takes_those_with_it_that_end_no_later(
         .expect_problem(409, "not-finalized");
     assert!(!is_closed(client, "2026-11-20T09:00:00Z").await);
     for _ in 0..2 {
-        let result = close("day", "2026-11-20").await.expect(200);
-        assert_eq!(
-            (&result["key"], &result["state"], &result["total"]),
-            (&json!("2026-11-20"), &json!("final"), &json!(2))
-        );
+        close("day", "2026-11-20").await.expect(204);
         assert!(is_closed(&world.instances[1].client, "2026-11-20T23:59:59Z").await);
         assert!(!is_closed(client, "2026-11-21T00:00:00Z").await);
-        assert_eq!(results(client, "hour").await.len(), 2, "10:00 and 09:00");
+        assert_eq!(results(&world, "day").await.len(), 1);
+        assert_eq!(results(&world, "hour").await.len(), 2, "09:00 and 10:00");
     }
     // The hour is final with the day.
-    let hour = close("hour", "2026-11-20T10:00Z").await.expect(200);
-    assert_eq!(
-        hour["final_at"],
-        results_of(client, "hour", "2026-11-20T10:00Z").await["final_at"]
-    );
+    close("hour", "2026-11-20T10:00Z").await.expect(204);
     client.define("other", json!({"windows": ["day"]})).await;
     let path = "/v1/boards/other/standings/day/periods/2026-11-20/close";
     client
@@ -364,11 +356,6 @@ async fn a_period_can_be_closed_early_and_takes_those_with_it_that_end_no_later(
         json!({}),
     );
     nowhere.await.expect_problem(404, "board-not-found");
-}
-
-async fn results_of(client: &Client, window: &str, key: &str) -> Value {
-    let path = format!("/v1/boards/b/standings/{window}/periods/{key}");
-    client.get(&path).await.expect(200)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -388,7 +375,7 @@ async fn closes_at_ends_the_board_and_can_not_be_moved_then() {
     patch(json!("2026-11-21T12:00:30Z")).await.expect(200);
     world.set_time("2026-11-21T12:05:29Z");
     run(&world.instances[0]).await;
-    assert!(results(client, "all").await.is_empty());
+    assert!(results(&world, "all").await.is_empty());
     world.set_time("2026-11-21T12:05:30Z");
     run(&world.instances[0]).await;
     for (window, key) in [
@@ -396,7 +383,7 @@ async fn closes_at_ends_the_board_and_can_not_be_moved_then() {
         ("season", "2026-11-16T00:00Z"),
         ("day", "2026-11-21"),
     ] {
-        let listed = results(client, window).await;
+        let listed = results(&world, window).await;
         assert_eq!(
             listed.len(),
             1,
@@ -543,7 +530,7 @@ async fn a_board_that_a_wrong_clock_has_planned_is_closed_in_time() {
     world.clock.set_doubted(true);
     run(&world.instances[0]).await;
     world.clock.set_doubted(false);
-    let id = standings::domain::ids::BoardId::parse("b").unwrap();
+    let id = BoardId::parse("b").unwrap();
     let closings = world.service().engine.store.closings(&id).await.unwrap();
     assert_eq!(
         closings.unwrap().until.unwrap().to_rfc3339_seconds(),
@@ -601,5 +588,11 @@ async fn periods_that_ended_before_finalize_was_set_have_no_result() {
     );
     assert!(is_closed(client, "2026-11-21T11:30:00Z").await);
     let close = async |key: &str| client.post(&close_path("hour", key), json!({})).await;
-    close("2026-11-21T12:00Z").await.expect(200);
+    close("2026-11-21T12:00Z").await.expect(204);
+    let keys: Vec<String> = results(&world, "hour")
+        .await
+        .into_iter()
+        .map(|(key, _)| key)
+        .collect();
+    assert_eq!(keys, ["2026-11-21T12:00Z"]);
 }
