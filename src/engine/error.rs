@@ -235,6 +235,9 @@ impl Error {
             Rejection::Erased(erased_at) => format!(
                 "the member was erased at {erased_at}; board {id} takes no event of it from then or before"
             ),
+            Rejection::PeriodClosed(until) => format!(
+                "board {id} has closed its periods up to {until}; it takes no event of {at} any more"
+            ),
             Rejection::IdReused => "another event with other content had this id".to_owned(),
         };
         Self::Rejected { rejection, detail }

@@ -8,6 +8,7 @@
 pub mod announcements;
 pub mod applier;
 pub mod audit;
+pub mod barriers;
 pub mod batcher;
 pub mod boards;
 pub mod ended_hides;

@@ -129,8 +129,10 @@ macro_rules! scripts {
 
 scripts! {
     /// Carries out the plans of many events.
-    APPLY = "apply", "#!lua", ["slot", "keys", "capture", "standing", "derived", "hides", "erasures", "hidden", "follow", "return", "visible", "quota"]
+    APPLY = "apply", "#!lua", ["slot", "keys", "capture", "standing", "derived", "hides", "erasures", "hidden", "follow", "return", "visible", "quota", "periods"]
         with [results, details, refusals, flags, record, bounds];
+    /// Raises the barrier of a shard.
+    CLOSE_SHARD = "close_shard", "#!lua", [];
     /// Takes a derived standing a step nearer to complete.
     ADVANCE = "advance", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "standing", "derived", "hidden", "follow"];
     /// Sets initial scores.
@@ -173,6 +175,12 @@ scripts! {
     VOID = "void", "#!lua", ["generation"];
     /// Stores a definition.
     DEFINE = "define", "#!lua", [];
+    /// Decides a closing.
+    DECIDE = "decide", "#!lua", [];
+    /// Notes that the results of a closing are recorded.
+    RESULTS_UNTIL = "results_until", "#!lua", ["generation"];
+    /// Reads which periods have data.
+    PERIODS = "periods", "#!lua flags=no-writes", ["keys", "periods"];
     /// Tells a shard of a definition.
     SHARD = "shard", "#!lua flags=allow-oom", ["slot"];
     /// Notes that a board has events.
@@ -186,7 +194,7 @@ scripts! {
     /// Tells what has changed in a shard.
     CHANGES = "changes", "#!lua", ["slot", "generation", "keys", "capture", "standing"];
     /// Takes over data from other shards.
-    COPY_IN = "copy_in", "#!lua", ["slot", "keys", "capture", "standing", "hides", "erasures", "hidden", "follow"];
+    COPY_IN = "copy_in", "#!lua", ["slot", "keys", "capture", "standing", "hides", "erasures", "hidden", "follow", "periods"];
     /// Tells what a former shard remembers.
     RECALL = "recall", "#!lua", [] with [results, record];
     /// Takes a definition away.
@@ -215,6 +223,8 @@ scripts! {
     PROFILES = "profiles", "#!lua", ["slot"];
     /// Deletes profiles.
     DELETE_PROFILES = "profiles", "#!lua flags=allow-oom", ["slot"];
+    /// Posts messages for webhooks.
+    POST = "post", "#!lua", ["outbox"];
     /// Notes when hides of a board end.
     NOTE_END = "note_end", "#!lua", [];
     /// Begins a task for all boards.
