@@ -5,6 +5,7 @@ pub mod audit;
 pub mod auth;
 pub mod boards;
 mod caching;
+pub mod closings;
 pub mod connection;
 pub mod cors;
 mod docs;
@@ -35,9 +36,9 @@ pub mod tasks;
 
 use std::sync::Arc;
 
+use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::get;
-use axum::Router;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceBuilder;

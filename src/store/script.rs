@@ -157,6 +157,10 @@ scripts! {
     WIDEN_LIST = "widen_list", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "standing", "hidden", "follow"];
     /// Reads pages, members, subsets and amounts.
     READ = "read", "#!lua flags=no-writes", ["process", "keys", "capture", "standing", "derived", "hidden", "visible"] with [queries];
+    /// Records the result of a final period.
+    RECORD_RESULT = "record_result", "#!lua", ["outbox"];
+    /// Notes the digest of a final period.
+    NOTE_DIGEST = "note_digest", "#!lua", [];
     /// Counts distinct voters.
     VOTERS = "voters", "#!lua flags=allow-oom", [];
     /// Merges the voters of a shard.
@@ -179,6 +183,8 @@ scripts! {
     DECIDE = "decide", "#!lua", [];
     /// Notes that the results of a closing are recorded.
     RESULTS_UNTIL = "results_until", "#!lua", ["generation"];
+    /// Lets a period expire.
+    EXPIRE = "expire", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "standing"];
     /// Reads which periods have data.
     PERIODS = "periods", "#!lua flags=no-writes", ["keys", "periods"];
     /// Tells a shard of a definition.
