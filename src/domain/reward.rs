@@ -167,6 +167,10 @@ pub fn check(definition: &Definition) -> Vec<(String, String)> {
             format!("a board has up to {RULES_MAX} rules"),
         ));
     }
+    if !definition.rewards.is_empty() && definition.finalize.is_none() {
+        let detail = "periods have results, and so rewards, only on boards with `finalize`";
+        errors.push(("/rewards".into(), detail.into()));
+    }
     let mut ids = BTreeSet::new();
     for (index, rule) in definition.rewards.iter().enumerate() {
         let mut refuse = |field: &str, detail: String| {
@@ -360,7 +364,9 @@ mod tests {
     use super::*;
 
     fn definition(rest: &str, rules: &str) -> Definition {
-        let json = format!(r#"{{"windows": ["day", "last-7-days"], {rest} "rewards": {rules}}}"#);
+        let json = format!(
+            r#"{{"windows": ["day", "last-7-days"], "finalize": "1h", {rest} "rewards": {rules}}}"#
+        );
         serde_json::from_str(&json).unwrap()
     }
 
@@ -395,6 +401,9 @@ mod tests {
             let rule = format!(r#""window": "{window}", "ranks": [1, 1]"#);
             assert_eq!(errors("", &rule), ["/rewards/0/window"]);
         }
+        let json = r#"{"windows": ["day"], "rewards": [{"id": "a", "window": "day", "ranks": [1, 1], "reward": 1}]}"#;
+        let errors = check(&serde_json::from_str(json).unwrap());
+        assert_eq!(errors[0].0, "/rewards", "without `finalize`");
         let twice = r#"[{"id": "a", "window": "day", "ranks": [1, 1], "reward": 1},
             {"id": "a", "window": "day", "ranks": [2, 2], "reward": null}]"#;
         assert_eq!(check(&definition("", twice))[0].0, "/rewards/1/id");
@@ -411,7 +420,7 @@ mod tests {
         let short = |rest: &str, rule: &str| {
             let rest = format!(r#""keep_top": 10, "update": "max", {rest}"#);
             let json = format!(
-                r#"{{"windows": ["day"], {rest} "rewards": [{{"id": "a", "window": "day", "reward": 1, {rule}}}]}}"#
+                r#"{{"windows": ["day"], "finalize": "1h", {rest} "rewards": [{{"id": "a", "window": "day", "reward": 1, {rule}}}]}}"#
             );
             check(&serde_json::from_str(&json).unwrap()).len()
         };

@@ -12,7 +12,15 @@ use super::{StoreError, keys, script, tls};
 /// The first release whose scripts can begin with `#!lua`.
 const SERVER_MAJOR_MIN: u32 = 7;
 /// What is called by itself, beside what scripts call and what the checks here run anyway.
-const COMMANDS: [&str; 6] = ["HSETNX", "MGET", "SMEMBERS", "HSCAN", "SSCAN", "ZSCAN"];
+const COMMANDS: [&str; 7] = [
+    "HSETNX",
+    "MGET",
+    "SMEMBERS",
+    "SRANDMEMBER",
+    "HSCAN",
+    "SSCAN",
+    "ZSCAN",
+];
 
 impl Store {
     /// Checks that every connection is there, and that all servers answer, can be used, and know the scripts; loads them

@@ -7,7 +7,7 @@
 //!
 //! | key | kind |
 //! | --- | --- |
-//! | `st:{b}`, `st:{b:16:3}` | [`Kind::Head`]: hash with `version`, of a board `definition` (JSON), and `used` once there are events |
+//! | `st:{b}`, `st:{b:16:3}` | [`Kind::Head`]: hash with `version`, of a board `definition` (JSON), and `used` once there are events; of its closings `closing_until`, `results_until`, `pinned` (`scripts/decide.lua`) |
 //! | `st:{b:16:3}:counts` | [`Kind::CountsHead`]: `version` |
 //! | `st:{b}:1:keys`, `st:{b}:1:quotas` | [`Kind::Registry`], [`Kind::CountsRegistry`] |
 //! | `st:{b}:1:s:day:2026-11-21` | [`Kind::Standing`] |
@@ -17,6 +17,7 @@
 //! | `st:{b}:1:s:raw-day:2026-11-21`, … | the same as without `raw-`, without weights |
 //! | …`:members`, …`:scores`, …`:total` | [`Kind::Members`], [`Kind::Distinct`], [`Kind::Total`] of a standing |
 //! | …`:hidden-list`, …`:hidden-scores`, …`:hidden-state` | [`Kind::HiddenList`], [`Kind::HiddenScores`], [`Kind::HiddenState`] of a standing |
+//! | `st:{b}:1:periods:day` | [`Kind::Periods`] of a unit |
 //! | `st:{b}:1:hides`, `st:{b}:1:hidden`, `st:{b}:1:hide-journal` | [`Kind::Hides`], [`Kind::Hidden`], [`Kind::HideJournal`] |
 //! | `st:{b}:1:erased`, `st:{b}:1:erasing` | [`Kind::Erased`], [`Kind::Erasing`] |
 //! | `st:{b}:1:rewards:day:2026-11-21`, `st:{b}:1:reward-index:day:2026-11-21` | [`Kind::Rewards`], [`Kind::RewardIndex`] |
@@ -27,6 +28,8 @@
 //! | `st:{b}:1:q:0:voter-hour:hour:2026-11-21T05:00Z`… | [`Kind::Quota`] |
 //! | `st:{b:16:3}:1:reserved`, `st:{b:16:3}:1:reserving` | [`Kind::Reserved`], [`Kind::Reserving`] |
 //! | `st:{b}:1:changes`, `st:{b}:1:copied` | [`Kind::Changes`], [`Kind::Copied`] |
+//! | `st:{b}:1:results-keys` | [`Kind::ResultsRegistry`] |
+//! | `st:{b}:1:outbox` | [`Kind::Outbox`] |
 //! | `st:{b}:1:scratch`, `st:{b}:1:sketch:3` | [`Kind::Scratch`], [`Kind::Sketch`] |
 //!
 //! Under the tag `{boards}` lies what all boards share:
@@ -51,9 +54,10 @@
 //! | `st:{boards}:tasks` | hash | tasks for all boards by their numbers, JSON (`scripts/begin_task.lua`) |
 //! | `st:{boards}:open-tasks`, `st:{boards}:ended-tasks` | sorted set | the numbers of those that are not at their end, by themselves; of the others, by the instant at which they ended |
 //! | `st:{boards}:task-number` | integer | the number of the last task |
-//! | `st:{boards}:orders` | hash | standing orders by members: the number of the task, and the hide as JSON |
-//! | `st:{boards}:order-members`, `st:{boards}:orders-end` | sorted set | the members with a standing order, all under score 0; those whose order ends by itself, by that instant |
+//! | `st:{boards}:orders` | hash | standing orders by members, or by names of erased ones (`scripts/forget_order.lua`): the number of the task, and the hide as JSON |
+//! | `st:{boards}:order-members`, `st:{boards}:orders-end` | sorted set | the same members and names, all under score 0; those whose order ends by itself, by that instant |
 //! | `st:{boards}:hides-end` | sorted set | `end board` by the instant at which hides of that board end |
+//! | `st:{boards}:outboxes` | set | `note generation board` of boards whose outbox may have messages (`store/outbox.rs`) |
 //! | `st:{boards}:stalenesses` | hash | instances that read from replicas: how far behind these may be, in milliseconds, and until when that counts (`scripts/staleness.lua`) |
 //! | `st:{boards}:unneeded` | set | `generation board sharding` of data that is to be unlinked once nothing needs it |
 //!
@@ -138,6 +142,8 @@ pub const ORDER_MEMBERS: &str = "st:{boards}:order-members";
 pub const ORDERS_END: &str = "st:{boards}:orders-end";
 /// When hides of boards end.
 pub const HIDES_END: &str = "st:{boards}:hides-end";
+/// The boards whose outbox may have messages.
+pub const OUTBOXES: &str = "st:{boards}:outboxes";
 /// How far behind the replicas may be that instances read from.
 pub const STALENESSES: &str = "st:{boards}:stalenesses";
 /// The keys by which a kind of thing is announced (`scripts/lib/announce.lua`): the ids of all, the changes, the sequence,
@@ -202,6 +208,16 @@ pub fn registry(tag: &str, generation: u64) -> String {
 /// The key of the names of a shard's counts of quotas that don't expire. They stay where they are when the board moves.
 pub fn counts_registry(tag: &str, generation: u64) -> String {
     in_generation(tag, generation, Kind::CountsRegistry.code())
+}
+
+/// The key of the names of what a board has under its own tag: results, and what belongs to them.
+pub fn results_registry(id: &BoardId, generation: u64) -> String {
+    in_generation(id.as_str(), generation, Kind::ResultsRegistry.code())
+}
+
+/// The key of the messages of a board that were not handed on yet.
+pub fn outbox(id: &BoardId, generation: u64) -> String {
+    in_generation(id.as_str(), generation, Kind::Outbox.code())
 }
 
 /// The head of a shard where counts of quotas lie. It is the shard's own only where they lie with the board, since they
@@ -496,9 +512,18 @@ pub fn voters(shard: &Shard, period: &Period) -> String {
 }
 
 fn of_period(shard: &Shard, kind: Kind, period: &Period) -> String {
-    let series = recorded(shard, Some(Window::Period(period.unit)), period.unit);
+    let series = of_unit(shard, period.unit);
     let period = shard.calendar.key(period);
     named(shard, kind, format_args!("{series}:{period}"))
+}
+
+fn of_unit(shard: &Shard, unit: Unit) -> String {
+    recorded(shard, Some(Window::Period(unit)), unit)
+}
+
+/// The key of the index of the periods of a unit that have data.
+pub fn periods(shard: &Shard, unit: Unit) -> String {
+    named(shard, Kind::Periods, of_unit(shard, unit))
 }
 
 /// The key of the voters of a member in a period.
@@ -540,6 +565,7 @@ pub fn sorted_set(shard: &Shard, standing: &Standing) -> String {
 mod tests {
     use std::sync::Arc;
 
+    use super::super::kinds::Slot;
     use super::*;
     use crate::domain::board::Board;
     use crate::domain::time::Timestamp;
@@ -749,6 +775,8 @@ mod tests {
             Kind::CountsHead => vec![counts_head(shard.tag(), Sharding::first(16))],
             Kind::Registry => vec![registry(shard.tag(), shard.generation)],
             Kind::CountsRegistry => vec![counts_registry(shard.tag(), shard.generation)],
+            Kind::ResultsRegistry => vec![results_registry(&shard.id, shard.generation)],
+            Kind::Outbox => vec![outbox(&shard.id, shard.generation)],
             Kind::Standing => recorded().to_vec(),
             Kind::Derived => derived().to_vec(),
             Kind::InitialScores => vec![initial()],
@@ -762,6 +790,7 @@ mod tests {
                 zsets.map(|zset| part(&zset, kind)).collect()
             }
             Kind::State => vec![state(shard, Series::shown(List::Rolling(rolling)))],
+            Kind::Periods => vec![periods(shard, Unit::Day)],
             Kind::Turnout => vec![turnout(shard, &day)],
             Kind::Voters => vec![voters(shard, &day)],
             Kind::Rewards => vec![rewards(shard, &day)],
@@ -809,6 +838,10 @@ mod tests {
             for key in keys_of(from, *kind) {
                 let name = take_apart(&key).unwrap();
                 assert_eq!(name.kind, Some(*kind), "{key}");
+                if kind.slot() == Slot::Board {
+                    assert!(name.shard.of.is_together(), "{key} stays with the board");
+                    continue;
+                }
                 assert_eq!(name.shard, from.shard_id, "{key}");
                 if kind.form() == Form::Head {
                     continue;

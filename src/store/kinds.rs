@@ -36,6 +36,8 @@ pub enum Slot {
     Shard,
     /// That of the shard where the counts of a quota lie, for ever.
     Home,
+    /// That of the board itself, for ever: it stays where it is when the board moves.
+    Board,
 }
 
 /// When a kind expires.
@@ -78,6 +80,8 @@ pub enum Purging {
     Registry,
     /// Its key is in the registry of counts if it never expires; otherwise it is found as with [`Purging::Sweep`].
     CountsRegistry,
+    /// Its key is in the registry of results, which is purged with the board.
+    ResultsRegistry,
     /// It expires soon, and is registered nowhere: what deleted boards have left is looked for among all keys.
     Sweep,
     /// The purge itself unlinks it.
@@ -156,6 +160,8 @@ kinds! {
     Registry as REGISTRY = "keys": (F::Single, S::Shard, E::Never, C::Not, P::Purge);
     /// The same of what lies where the counts of quotas do: set.
     CountsRegistry = "quotas": (F::Single, S::Home, E::Never, C::Not, P::Purge);
+    /// The same of what lies with the board itself: set.
+    ResultsRegistry = "results-keys": (F::Single, S::Board, E::Never, C::Not, P::Purge);
 
     /// A standing of a period, with or without what was carried over: sorted set (`scripts/lib/standing.lua`).
     Standing as STANDING = "s": (F::Named, S::Shard, E::WithPeriod, C::Members, P::Registry);
@@ -171,6 +177,9 @@ kinds! {
     Total as TOTAL = "total": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry);
     /// Which standings of a derived series are there: string (`scripts/lib/derived.lua`).
     State = "state": (F::Named, S::Shard, E::Never, C::Rebuilt, P::Registry);
+
+    /// Which periods of a unit have data: sorted set (`scripts/lib/periods.lua`).
+    Periods as PERIODS = "periods": (F::Named, S::Shard, E::Never, C::Rebuilt, P::Registry);
 
     /// The hides of a shard's members: hash, member -> hide (`scripts/lib/hides.lua`).
     Hides as HIDES = "hides": (F::Single, S::Shard, E::Never, C::Lines, P::Registry);
@@ -221,6 +230,9 @@ kinds! {
     Changes = "changes": (F::Single, S::Shard, E::Never, C::Not, P::Registry);
     /// What was copied of it: hash.
     Copied = "copied": (F::Single, S::Shard, E::Never, C::Not, P::Registry);
+
+    /// Messages for webhooks that were not handed on yet: hash, by their ids (`scripts/lib/outbox.lua`).
+    Outbox = "outbox": (F::Single, S::Board, E::Never, C::Not, P::ResultsRegistry);
 
     /// For the use of one script call.
     Scratch = "scratch": (F::Single, S::Shard, E::WithCall, C::Not, P::Call);
@@ -289,10 +301,13 @@ impl Kind {
             // Sketches and sums know nobody by name.
             Self::CountsHead
             | Self::State
+            | Self::Periods
             | Self::Turnout
             | Self::Voters
             | Self::EventToken
             | Self::Void
+            | Self::ResultsRegistry
+            | Self::Outbox
             | Self::Scratch
             | Self::Sketch => Erasing::Nothing,
         }
@@ -377,6 +392,7 @@ mod tests {
                 Purging::Registry => assert_eq!(kind.slot(), Slot::Shard, "{kind:?}"),
                 // What a purge of the old shards would miss may not go with a board.
                 Purging::CountsRegistry => assert_eq!(kind.slot(), Slot::Home, "{kind:?}"),
+                Purging::ResultsRegistry => assert_eq!(kind.slot(), Slot::Board, "{kind:?}"),
                 Purging::Sweep => assert_eq!(kind.expiry(), Expiry::ByItself, "{kind:?}"),
                 Purging::Purge => assert_eq!(kind.expiry(), Expiry::Never, "{kind:?}"),
                 Purging::Call => assert_eq!(kind.expiry(), Expiry::WithCall, "{kind:?}"),

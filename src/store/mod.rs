@@ -2,9 +2,9 @@
 //!
 //! [`kinds`] declares every kind of data, [`keys`] makes every key, [`script`] has the Lua scripts, and each of
 //! [`api_keys`], [`audit`], [`boards`], [`events`], [`standings`], [`voters`], [`quotas`], [`reservations`], [`initial`],
-//! [`profiles`], [`hidden`], [`hide_ends`], [`erasures`],
-//! [`tasks`], [`orders`], [`staleness`], [`rollover`], [`reshard`], [`rewards`], [`purge`],
-//! [`sweep`], [`leases`] and [`check`] one typed call per script. A call is one round trip; what must be atomic is one
+//! [`profiles`], [`hidden`], [`hide_ends`], [`erasures`], [`barriers`],
+//! [`tasks`], [`orders`], [`outbox`], [`staleness`], [`rollover`], [`reshard`], [`rewards`], [`purge`],
+//! [`sweep`], [`leases`], [`closings`] and [`check`] one typed call per script. A call is one round trip; what must be atomic is one
 //! script. [`dispatch`] sends a call to the server of its keys, or to a replica of it. `topology.rs` and `replicas.rs` know
 //! these servers, `node.rs` has the connections to each, and `writer.rs` keeps writes in order. `contact.rs` checks a server
 //! at the start, `warnings.rs` from time to time.
@@ -13,8 +13,10 @@ mod address;
 pub mod api_keys;
 mod args;
 pub mod audit;
+pub mod barriers;
 pub mod boards;
 pub mod check;
+pub mod closings;
 mod connection;
 mod contact;
 pub mod dispatch;
@@ -30,6 +32,7 @@ pub mod kinds;
 pub mod leases;
 mod node;
 pub mod orders;
+pub mod outbox;
 pub mod profiles;
 pub mod protocol;
 pub mod purge;

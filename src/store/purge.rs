@@ -102,7 +102,14 @@ impl Store {
             let tag = shard.tag(id);
             self.purge_shard(&tag, unneeded, is_deleted).await
         });
-        let is_more = try_join_all(purged).await?.contains(&true);
+        let mut is_more = try_join_all(purged).await?.contains(&true);
+        if is_deleted {
+            let results = [
+                keys::results_registry(id, *generation),
+                keys::head(id.as_str()),
+            ];
+            is_more |= self.unlink(id.as_str(), results, *generation, true).await?;
+        }
         if !is_more {
             if is_deleted {
                 let left = vec![Deleted::of(unneeded).to_string().into()];

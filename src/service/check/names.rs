@@ -204,7 +204,10 @@ fn verdict(name: &Name, defined: &Defined, unneeded: &HashSet<Unneeded>) -> Verd
         (Kind::Head, _) => is_placed || (board.is_some() && sharding.is_together()),
         (Kind::CountsHead, _) => board.is_some_and(|board| board.placement.home() == sharding),
         (_, Purging::Sweep | Purging::Call) => true,
-        (_, Purging::Purge | Purging::Registry | Purging::CountsRegistry) => false,
+        (
+            _,
+            Purging::Purge | Purging::Registry | Purging::CountsRegistry | Purging::ResultsRegistry,
+        ) => false,
     };
     if is_fine {
         return Verdict::Fine;
@@ -212,7 +215,11 @@ fn verdict(name: &Name, defined: &Defined, unneeded: &HashSet<Unneeded>) -> Verd
     let Some(generation) = name.generation else {
         return Verdict::LeftOver;
     };
-    let own = board.filter(|board| is_placed && board.generation == generation);
+    let board = board.filter(|board| board.generation == generation);
+    if kind.slot() == Slot::Board && board.is_some() {
+        return Verdict::Fine;
+    }
+    let own = board.filter(|_| is_placed);
     let is_needed = own.is_some_and(|board| board.placement.needs(sharding));
     match (kind.slot(), kind.purging()) {
         (_, Purging::Registry) if is_needed => Verdict::Registered,

@@ -1,0 +1,210 @@
+//! Messages: what webhooks are told. They name no members.
+
+use std::fmt;
+
+use ring::digest::{SHA256, digest};
+use serde::{Deserialize, Serialize};
+
+use super::board::Board;
+use super::ids::BoardId;
+use super::time::Timestamp;
+
+/// How many bytes of a digest an id has: no two occasions have the same.
+const ID_BYTES: usize = 16;
+
+/// What a message tells of.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+pub enum MessageKind {
+    /// A period is final.
+    #[serde(rename = "period.final")]
+    PeriodFinal,
+    /// The results of final periods have changed.
+    #[serde(rename = "period.revised")]
+    PeriodRevised,
+    /// A member was hidden.
+    #[serde(rename = "member.hidden")]
+    MemberHidden,
+    /// The leagues of a period are decided.
+    #[serde(rename = "league.turned")]
+    LeagueTurned,
+    /// Somebody tests a webhook.
+    #[serde(rename = "webhook.test")]
+    Test,
+}
+
+impl MessageKind {
+    /// Those that webhooks can be registered for.
+    pub const OF_EVENTS: [Self; 4] = [
+        Self::PeriodFinal,
+        Self::PeriodRevised,
+        Self::MemberHidden,
+        Self::LeagueTurned,
+    ];
+
+    /// Its name, as receivers read it in `type`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::PeriodFinal => "period.final",
+            Self::PeriodRevised => "period.revised",
+            Self::MemberHidden => "member.hidden",
+            Self::LeagueTurned => "league.turned",
+            Self::Test => "webhook.test",
+        }
+    }
+
+    /// The kind with this name.
+    pub fn with_name(name: &str) -> Option<Self> {
+        let all = Self::OF_EVENTS.into_iter().chain([Self::Test]);
+        all.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+impl fmt::Display for MessageKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The id of a message: `webhook-id`, the same for every try and every receiver.
+#[derive(Clone, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(transparent)]
+pub struct MessageId(String);
+
+impl MessageId {
+    /// The id of what happens at most once: `occasion` tells it from all else of its kind on the board of this generation,
+    /// or on this webhook. So a step that is repeated makes the same id again.
+    fn of(kind: MessageKind, whose: &str, occasion: &str) -> Self {
+        let text = format!("{kind}\n{whose}\n{occasion}");
+        let digest = digest(&SHA256, text.as_bytes());
+        let bytes = digest.as_ref().iter().take(ID_BYTES);
+        let digits: String = bytes.map(|byte| format!("{byte:02x}")).collect();
+        Self(format!("msg_{digits}"))
+    }
+
+    /// An id as Redis has it, or as a caller names it; whether there is such a message is another question.
+    pub fn named(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for MessageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A message.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Message {
+    /// Its id.
+    pub id: MessageId,
+    /// What receivers get: JSON with `type`, `timestamp` and `data`.
+    pub body: String,
+}
+
+#[derive(Serialize)]
+struct Body<T> {
+    r#type: MessageKind,
+    timestamp: Timestamp,
+    data: T,
+}
+
+#[derive(Serialize)]
+struct OfBoard<'a, T> {
+    board: &'a BoardId,
+    #[serde(flatten)]
+    data: T,
+}
+
+impl Message {
+    /// A message of something that has happened on a board. `occasion` tells it from all else of this kind that ever happens
+    /// on the board, as `week:2026-W47:1`. `data` is an object, to which `board` is added; it names no member.
+    pub fn new(
+        kind: MessageKind,
+        board: &Board,
+        occasion: &str,
+        at: Timestamp,
+        data: &impl Serialize,
+    ) -> Self {
+        let whose = format!("{} {}", board.id, board.generation);
+        let board = &board.id;
+        let id = MessageId::of(kind, &whose, occasion);
+        Self::with(id, kind, at, OfBoard { board, data })
+    }
+
+    /// The `number`-th test of a webhook.
+    pub fn test(webhook: &str, number: u32, at: Timestamp) -> Self {
+        let id = MessageId::of(MessageKind::Test, webhook, &number.to_string());
+        let data = serde_json::json!({ "webhook": webhook });
+        Self::with(id, MessageKind::Test, at, data)
+    }
+
+    fn with(id: MessageId, kind: MessageKind, at: Timestamp, data: impl Serialize) -> Self {
+        let body = Body {
+            r#type: kind,
+            timestamp: at,
+            data,
+        };
+        let body = serde_json::to_string(&body).expect("invariant: `data` is an object");
+        Self { id, body }
+    }
+
+    /// What it tells of; `None` if this release does not know it.
+    pub fn kind(&self) -> Option<MessageKind> {
+        #[derive(Deserialize)]
+        struct Typed {
+            r#type: MessageKind,
+        }
+        let typed: Typed = serde_json::from_str(&self.body).ok()?;
+        Some(typed.r#type)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn board(generation: u64) -> Board {
+        let definition = serde_json::from_str(r#"{"windows": ["week"]}"#).unwrap();
+        let id = BoardId::parse("vote-eu").unwrap();
+        Board::new(id, definition, generation, 3, [].into_iter().collect())
+    }
+
+    #[test]
+    fn a_step_that_is_repeated_makes_the_same_id_and_no_other_step_does() {
+        let at = Timestamp::parse("2026-11-23T00:10:00Z").unwrap();
+        let later = Timestamp::parse("2026-11-23T00:10:07Z").unwrap();
+        let data = json!({"window": "week", "key": "2026-W47", "revision": 1});
+        let made = |generation, kind, occasion, at| {
+            Message::new(kind, &board(generation), occasion, at, &data)
+        };
+        let first = made(7, MessageKind::PeriodFinal, "week:2026-W47:1", at);
+        let expected = json!({"type": "period.final", "timestamp": "2026-11-23T00:10:00.000Z",
+            "data": {"board": "vote-eu", "window": "week", "key": "2026-W47", "revision": 1}});
+        let body: Value = serde_json::from_str(&first.body).unwrap();
+        assert_eq!(body, expected);
+        assert_eq!(first.kind(), Some(MessageKind::PeriodFinal));
+        assert_eq!(first.id.as_str().len(), 36);
+        let again = made(7, MessageKind::PeriodFinal, "week:2026-W47:1", later);
+        assert_eq!(again.id, first.id);
+        for other in [
+            made(8, MessageKind::PeriodFinal, "week:2026-W47:1", at),
+            made(7, MessageKind::PeriodRevised, "week:2026-W47:1", at),
+            made(7, MessageKind::PeriodFinal, "week:2026-W47:2", at),
+            Message::test("vote-eu", 1, at),
+        ] {
+            assert_ne!(other.id, first.id);
+        }
+        for kind in MessageKind::OF_EVENTS {
+            assert_eq!(MessageKind::with_name(kind.name()), Some(kind));
+            assert_eq!(json!(kind), json!(kind.name()));
+        }
+    }
+}
