@@ -29,6 +29,7 @@ pub mod score;
 pub mod secret;
 pub mod series;
 pub mod shard;
+pub mod state;
 pub mod task;
 pub mod ties;
 pub mod time;

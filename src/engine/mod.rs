@@ -29,6 +29,7 @@ pub mod purge;
 pub mod reader;
 mod recall;
 pub mod reservations;
+pub mod results;
 pub mod rollover;
 mod steps;
 pub mod submission;

@@ -231,6 +231,13 @@ kinds! {
     /// What was copied of it: hash.
     Copied = "copied": (F::Single, S::Shard, E::Never, C::Not, P::Registry);
 
+    /// The results of a window's final periods, by their keys: hash (`scripts/record_result.lua`).
+    Results = "results": (F::Named, S::Board, E::Never, C::Not, P::ResultsRegistry);
+    /// The keys of these periods, in their order: sorted set.
+    FinalPeriods = "final-periods": (F::Named, S::Board, E::Never, C::Not, P::ResultsRegistry);
+    /// The digests of a window's final periods, and of those that are being made how far they have come: hash
+    /// (`scripts/note_digest.lua`).
+    Digests = "digests": (F::Named, S::Board, E::Never, C::Not, P::ResultsRegistry);
     /// Messages for webhooks that were not handed on yet: hash, by their ids (`scripts/lib/outbox.lua`).
     Outbox = "outbox": (F::Single, S::Board, E::Never, C::Not, P::ResultsRegistry);
 
@@ -286,7 +293,8 @@ impl Kind {
             | Self::HideJournal
             | Self::Erasing
             | Self::Rewards
-            | Self::RewardIndex => Erasing::Removed,
+            | Self::RewardIndex
+            | Self::Results => Erasing::Removed,
             // A definition may give a member a weight, and the id of a player's event begins with the player. To remove counts of
             // quotas would give votes back. What a move has noted goes with the move. An erasure, and the hide that outlives it, lie under a keyed hash.
             Self::Head
@@ -307,6 +315,8 @@ impl Kind {
             | Self::EventToken
             | Self::Void
             | Self::ResultsRegistry
+            | Self::FinalPeriods
+            | Self::Digests
             | Self::Outbox
             | Self::Scratch
             | Self::Sketch => Erasing::Nothing,

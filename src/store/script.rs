@@ -165,6 +165,10 @@ scripts! {
     WIDEN_LIST = "widen_list", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "standing", "hidden", "follow"];
     /// Reads pages, members, subsets and amounts.
     READ = "read", "#!lua flags=no-writes", ["process", "keys", "capture", "standing", "derived", "hidden", "visible"] with [queries];
+    /// Records the result of a final period.
+    RECORD_RESULT = "record_result", "#!lua", ["outbox"];
+    /// Notes the digest of a final period.
+    NOTE_DIGEST = "note_digest", "#!lua", [];
     /// Counts distinct voters.
     VOTERS = "voters", "#!lua flags=allow-oom", [];
     /// Merges the voters of a shard.
