@@ -120,8 +120,8 @@ pub(super) fn closes_ms(board: &Board) -> i64 {
 }
 
 /// `ranking` in the arguments of the scripts.
-pub(super) fn ranking_name(board: &Board) -> &'static str {
-    match board.definition.ranking {
+pub(super) fn ranking_name(ranking: Ranking) -> &'static str {
+    match ranking {
         Ranking::Ordinal => "ordinal",
         Ranking::Competition => "competition",
         Ranking::Dense => "dense",
