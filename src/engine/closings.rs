@@ -6,7 +6,6 @@
 
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::future::try_join_all;
@@ -35,8 +34,6 @@ const SHARDS_AT_ONCE: usize = 16;
 #[derive(Debug, Default)]
 pub(super) struct Due {
     schedule: Schedule<BoardId>,
-    /// Whether the clock was doubted when the job looked last.
-    was_doubted: AtomicBool,
 }
 
 impl Due {
@@ -81,20 +78,12 @@ impl Job for ClosePeriods {
 }
 
 impl Engine {
-    /// Whether the clock is doubted: then nothing is decided, and a fault of all boards says why. When it is trusted again, all
-    /// boards are looked at: what is due was planned by a clock that was wrong.
+    /// Whether the clock is doubted: then nothing is decided, and a fault of all boards says why.
     fn doubts_clock(&self) -> bool {
         let doubt = self.clock.doubt().map(Error::ClockDoubted);
         let (now, subject) = (self.clock.now(), Subject::all_boards());
         self.faults
             .record(JobKind::Closings, &subject, now, doubt.as_ref());
-        let was_doubted = self
-            .closings
-            .was_doubted
-            .swap(doubt.is_some(), Ordering::Relaxed);
-        if doubt.is_none() && was_doubted {
-            self.closings.schedule.set_all_due();
-        }
         doubt.is_some()
     }
 
