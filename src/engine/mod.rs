@@ -11,6 +11,7 @@ pub mod audit;
 pub mod barriers;
 pub mod batcher;
 pub mod boards;
+pub mod digests;
 pub mod ended_hides;
 pub mod erasures;
 pub mod error;
@@ -31,6 +32,7 @@ mod recall;
 pub mod reservations;
 pub mod results;
 pub mod rollover;
+pub(crate) mod scroll;
 mod steps;
 pub mod submission;
 pub mod sweep;
@@ -63,6 +65,8 @@ pub struct Engine {
     pub keyring: keyring::Keyring,
     pub(crate) boards: boards::Boards,
     completing: rollover::Completing,
+    /// One request at a time makes a digest.
+    digesting: tokio::sync::Mutex<()>,
     left_behind: left_behind::Homes,
     warned: warnings::Warned,
 }
@@ -77,6 +81,7 @@ impl Engine {
             keyring: keyring::Keyring::default(),
             boards: boards::Boards::default(),
             completing: rollover::Completing::default(),
+            digesting: tokio::sync::Mutex::default(),
             left_behind: left_behind::Homes::default(),
             warned: warnings::Warned::default(),
         }
