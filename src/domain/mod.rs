@@ -25,6 +25,7 @@ pub mod plan;
 pub mod preview;
 pub mod profile;
 pub mod quota;
+pub mod reward;
 pub mod score;
 pub mod secret;
 pub mod series;

@@ -11,6 +11,7 @@ pub mod audit;
 pub mod barriers;
 pub mod batcher;
 pub mod boards;
+pub mod closings;
 pub mod digests;
 pub mod ended_hides;
 pub mod erasures;
@@ -65,6 +66,7 @@ pub struct Engine {
     pub keyring: keyring::Keyring,
     pub(crate) boards: boards::Boards,
     completing: rollover::Completing,
+    closings: closings::Due,
     /// One request at a time makes a digest.
     digesting: tokio::sync::Mutex<()>,
     left_behind: left_behind::Homes,
@@ -81,6 +83,7 @@ impl Engine {
             keyring: keyring::Keyring::default(),
             boards: boards::Boards::default(),
             completing: rollover::Completing::default(),
+            closings: closings::Due::default(),
             digesting: tokio::sync::Mutex::default(),
             left_behind: left_behind::Homes::default(),
             warned: warnings::Warned::default(),

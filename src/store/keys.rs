@@ -20,6 +20,7 @@
 //! | `st:{b}:1:periods:day` | [`Kind::Periods`] of a unit |
 //! | `st:{b}:1:hides`, `st:{b}:1:hidden`, `st:{b}:1:hide-journal` | [`Kind::Hides`], [`Kind::Hidden`], [`Kind::HideJournal`] |
 //! | `st:{b}:1:erased`, `st:{b}:1:erasing` | [`Kind::Erased`], [`Kind::Erasing`] |
+//! | `st:{b}:1:rewards:day:2026-11-21`, `st:{b}:1:reward-index:day:2026-11-21` | [`Kind::Rewards`], [`Kind::RewardIndex`] |
 //! | `st:{b}:1:state:last-7-days` | [`Kind::State`] of a derived series |
 //! | `st:{b}:1:turnout:day:2026-11-21` | [`Kind::Turnout`] |
 //! | `st:{b}:1:voters:day:2026-11-21`, …`␟alice` | [`Kind::Voters`], [`Kind::MemberVoters`] |
@@ -514,6 +515,11 @@ pub fn turnout(shard: &Shard, period: &Period) -> String {
     of_period(shard, Kind::Turnout, period)
 }
 
+/// The key of what members have won in a period.
+pub fn rewards(shard: &Shard, period: &Period) -> String {
+    of_period(shard, Kind::Rewards, period)
+}
+
 /// The key of the voters of a period.
 pub fn voters(shard: &Shard, period: &Period) -> String {
     of_period(shard, Kind::Voters, period)
@@ -803,6 +809,8 @@ mod tests {
             Kind::Periods => vec![periods(shard, Unit::Day)],
             Kind::Turnout => vec![turnout(shard, &day)],
             Kind::Voters => vec![voters(shard, &day)],
+            Kind::Rewards => vec![rewards(shard, &day)],
+            Kind::RewardIndex => vec![of_period(shard, kind, &day)],
             Kind::MemberVoters => ["a", "a:b", ":members"]
                 .map(|member| member_voters(&voters(shard, &day), member))
                 .to_vec(),

@@ -199,6 +199,11 @@ kinds! {
     /// Erased members of whom something may be left: hash, member -> how far the removal has come.
     Erasing as ERASING = "erasing": (F::Single, S::Shard, E::Never, C::Lines, P::Registry);
 
+    /// What members have won in a final period: hash, member -> its line (`scripts/lib/rewards.lua`).
+    Rewards as REWARDS = "rewards": (F::Named, S::Shard, E::Never, C::Lines, P::Registry);
+    /// In which order these are listed, and what has changed: sorted set.
+    RewardIndex as REWARD_INDEX = "reward-index": (F::Named, S::Shard, E::Never, C::Rebuilt, P::Registry);
+
     /// How many events of a period were taken, where voters are counted, by the tag of the shard that took them: hash.
     Turnout as TURNOUT = "turnout": (F::Named, S::Shard, E::WithPeriod, C::Whole, P::Registry);
     /// Who has voted in a period: `HyperLogLog`.
@@ -287,6 +292,8 @@ impl Kind {
             | Self::Hidden
             | Self::HideJournal
             | Self::Erasing
+            | Self::Rewards
+            | Self::RewardIndex
             | Self::Results => Erasing::Removed,
             // A definition may give a member a weight, and the id of a player's event begins with the player. To remove counts of
             // quotas would give votes back. What a move has noted goes with the move. An erasure, and the hide that outlives it, lie under a keyed hash.

@@ -223,9 +223,16 @@ async fn apply_adds_remembers_and_refuses() {
         redis.run(&[b"ZSCORE", DAY.as_bytes(), b"ann"]).await.text(),
         "-7"
     );
+    let index = b"st:{b}:1:periods:day";
+    let registered = [
+        b"SMISMEMBER",
+        b"st:{b}:1:keys".as_slice(),
+        DAY.as_bytes(),
+        index,
+    ];
     assert_eq!(
-        redis.run(&[b"SMEMBERS", b"st:{b}:1:keys"]).await,
-        Reply::texts(&[DAY])
+        redis.run(&registered).await,
+        Reply::List(vec![Reply::Integer(1), Reply::Integer(1)])
     );
     let used = redis.run(&[b"HGET", b"st:{b}", b"used"]).await;
     assert_eq!(used.text(), "1-1");
