@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::board::{Board, Ranking};
 use super::period::{Period, Unit};
+use super::reward::Rule;
 use super::time::{Span, Timestamp};
 use super::window::Window;
 
@@ -39,6 +40,9 @@ pub struct Pinned {
     pub revision: u64,
     /// How ranks count.
     pub ranking: Ranking,
+    /// What members win.
+    #[serde(default)]
+    pub rewards: Vec<Rule>,
 }
 
 impl Pinned {
@@ -48,12 +52,13 @@ impl Pinned {
             until,
             revision: board.revision,
             ranking: board.definition.ranking,
+            rewards: board.definition.rewards.clone(),
         }
     }
 
     /// Whether a later closing pins the same.
     fn is_same(&self, later: &Self) -> bool {
-        self.ranking == later.ranking
+        self.ranking == later.ranking && self.rewards == later.rewards
     }
 }
 
@@ -92,6 +97,20 @@ impl Board {
     pub fn ranking_of(&self, period: &Period) -> Ranking {
         let pinned = self.pinned(period);
         pinned.map_or(self.definition.ranking, |pinned| pinned.ranking)
+    }
+
+    /// The rules of the board as they hold for a period, those for other windows too: the index of a rule is what it is
+    /// known by.
+    pub fn all_rules_of(&self, period: &Period) -> &[Rule] {
+        let pinned = self.pinned(period);
+        pinned.map_or(&self.definition.rewards, |pinned| &pinned.rewards)
+    }
+
+    /// Those by which members win in a period, with their indexes.
+    pub fn rules_of(&self, period: &Period) -> impl Iterator<Item = (usize, &Rule)> + Clone {
+        let window = Window::Period(period.unit);
+        let rules = self.all_rules_of(period).iter().enumerate();
+        rules.filter(move |(_, rule)| rule.window == window)
     }
 
     /// What is pinned when a closing is decided for this instant, together with what was pinned before.
@@ -240,7 +259,10 @@ mod tests {
     #[test]
     fn a_period_goes_by_what_was_pinned_when_it_was_closed() {
         let json = |ranking| {
-            format!(r#"{{"windows": ["day"], "finalize": "0s", "ranking": "{ranking}"}}"#)
+            format!(
+                r#"{{"windows": ["day"], "finalize": "0s", "ranking": "{ranking}",
+                    "rewards": [{{"id": "{ranking}", "window": "day", "ranks": [1, 1], "reward": 1}}]}}"#
+            )
         };
         let mut board = board(&json("ordinal"));
         for day in ["2026-11-02", "2026-11-03"] {
@@ -254,6 +276,14 @@ mod tests {
             board.ranking_of(&board.calendar.containing(Unit::Day, at))
         };
         for _ in 0..2 {
+            let first = board
+                .calendar
+                .containing(Unit::Day, at("2026-11-01T12:00:00Z"));
+            let rules: Vec<&str> = board
+                .rules_of(&first)
+                .map(|(_, rule)| rule.id.as_str())
+                .collect();
+            assert_eq!(rules, ["ordinal"]);
             assert_eq!(of(&board, "2026-11-01"), Ranking::Ordinal);
             assert_eq!(of(&board, "2026-11-02"), Ranking::Ordinal);
             assert_eq!(of(&board, "2026-11-03"), Ranking::Competition);

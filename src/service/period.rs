@@ -38,8 +38,8 @@ pub struct Target {
     pub ends_at: Option<Timestamp>,
     /// Whether history that it is made of may have been dropped, so that there is nothing to show.
     pub is_expired: bool,
-    /// Whether no event can change it any more.
-    pub is_final: bool,
+    /// Whether events of its last period come too late by now.
+    pub is_late: bool,
 }
 
 impl Target {
@@ -126,13 +126,13 @@ impl Target {
             starts_at: oldest.start(),
             ends_at: period.end(),
             is_expired,
-            is_final: is_final(board, &period, now),
+            is_late: is_late(board, &period, now),
         })
     }
 }
 
 /// Whether events of the period are too late by now.
-fn is_final(board: &Board, period: &Period, now: Timestamp) -> bool {
+fn is_late(board: &Board, period: &Period, now: Timestamp) -> bool {
     use crate::domain::board::AcceptLate;
     match board.definition.accept_late {
         AcceptLate::Any => false,

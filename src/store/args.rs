@@ -104,8 +104,8 @@ impl LayoutArgs {
 }
 
 /// `ranking` in the arguments of the scripts.
-pub(super) fn ranking_name(board: &Board) -> &'static str {
-    match board.definition.ranking {
+pub(super) fn ranking_name(ranking: Ranking) -> &'static str {
+    match ranking {
         Ranking::Ordinal => "ordinal",
         Ranking::Competition => "competition",
         Ranking::Dense => "dense",

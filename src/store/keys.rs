@@ -20,6 +20,7 @@
 //! | `st:{b}:1:periods:day` | [`Kind::Periods`] of a unit |
 //! | `st:{b}:1:hides`, `st:{b}:1:hidden`, `st:{b}:1:hide-journal` | [`Kind::Hides`], [`Kind::Hidden`], [`Kind::HideJournal`] |
 //! | `st:{b}:1:erased`, `st:{b}:1:erasing` | [`Kind::Erased`], [`Kind::Erasing`] |
+//! | `st:{b}:1:rewards:day:2026-11-21`, `st:{b}:1:reward-index:day:2026-11-21` | [`Kind::Rewards`], [`Kind::RewardIndex`] |
 //! | `st:{b}:1:state:last-7-days` | [`Kind::State`] of a derived series |
 //! | `st:{b}:1:turnout:day:2026-11-21` | [`Kind::Turnout`] |
 //! | `st:{b}:1:voters:day:2026-11-21`, …`␟alice` | [`Kind::Voters`], [`Kind::MemberVoters`] |
@@ -28,6 +29,7 @@
 //! | `st:{b:16:3}:1:reserved`, `st:{b:16:3}:1:reserving` | [`Kind::Reserved`], [`Kind::Reserving`] |
 //! | `st:{b}:1:changes`, `st:{b}:1:copied` | [`Kind::Changes`], [`Kind::Copied`] |
 //! | `st:{b}:1:results-keys` | [`Kind::ResultsRegistry`] |
+//! | `st:{b}:1:results:week`, `st:{b}:1:final-periods:week`, `st:{b}:1:digests:week` | [`Kind::Results`], [`Kind::FinalPeriods`], [`Kind::Digests`] |
 //! | `st:{b}:1:outbox` | [`Kind::Outbox`] |
 //! | `st:{b}:1:scratch`, `st:{b}:1:sketch:3` | [`Kind::Scratch`], [`Kind::Sketch`] |
 //!
@@ -73,8 +75,9 @@ use std::fmt::Display;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::kinds::{Form, Kind, SEPARATOR};
+use super::kinds::{Form, Kind, SEPARATOR, Slot};
 use super::reservations::Token;
+use crate::domain::board::Board;
 use crate::domain::ids::{BoardId, EventId};
 use crate::domain::period::{Period, Unit};
 use crate::domain::profile::ReviewStatus;
@@ -217,6 +220,14 @@ pub fn results_registry(id: &BoardId, generation: u64) -> String {
 /// The key of the messages of a board that were not handed on yet.
 pub fn outbox(id: &BoardId, generation: u64) -> String {
     in_generation(id.as_str(), generation, Kind::Outbox.code())
+}
+
+/// A key of a kind that lies under a board's own tag, of a window with results.
+pub fn of_results(board: &Board, kind: Kind, window: Window) -> String {
+    debug_assert_eq!(kind.slot(), Slot::Board, "{kind:?}");
+    let (id, code) = (board.id.as_str(), kind.code());
+    let name = named_since(board.epoch(Some(window)), window);
+    in_generation(id, board.generation, format_args!("{code}:{name}"))
 }
 
 /// The head of a shard where counts of quotas lie. It is the shard's own only where they lie with the board, since they
@@ -489,7 +500,11 @@ fn series_name(shard: &Shard, series: Series) -> String {
 
 /// The name of something that is recorded from the epoch of a window on.
 fn recorded(shard: &Shard, window: Option<Window>, name: impl Display) -> String {
-    match shard.epoch(window) {
+    named_since(shard.epoch(window), name)
+}
+
+fn named_since(epoch: u64, name: impl Display) -> String {
+    match epoch {
         0 => name.to_string(),
         epoch => format!("{name}@{epoch}"),
     }
@@ -498,6 +513,11 @@ fn recorded(shard: &Shard, window: Option<Window>, name: impl Display) -> String
 /// The key of the number of events of a period.
 pub fn turnout(shard: &Shard, period: &Period) -> String {
     of_period(shard, Kind::Turnout, period)
+}
+
+/// The key of what members have won in a period.
+pub fn rewards(shard: &Shard, period: &Period) -> String {
+    of_period(shard, Kind::Rewards, period)
 }
 
 /// The key of the voters of a period.
@@ -561,7 +581,6 @@ mod tests {
 
     use super::super::kinds::Slot;
     use super::*;
-    use crate::domain::board::Board;
     use crate::domain::time::Timestamp;
     use crate::domain::window::Window;
 
@@ -770,6 +789,9 @@ mod tests {
             Kind::Registry => vec![registry(shard.tag(), shard.generation)],
             Kind::CountsRegistry => vec![counts_registry(shard.tag(), shard.generation)],
             Kind::ResultsRegistry => vec![results_registry(&shard.id, shard.generation)],
+            Kind::Results | Kind::FinalPeriods | Kind::Digests => {
+                vec![of_results(shard, kind, Window::Period(Unit::Day))]
+            }
             Kind::Outbox => vec![outbox(&shard.id, shard.generation)],
             Kind::Standing => recorded().to_vec(),
             Kind::Derived => derived().to_vec(),
@@ -787,6 +809,8 @@ mod tests {
             Kind::Periods => vec![periods(shard, Unit::Day)],
             Kind::Turnout => vec![turnout(shard, &day)],
             Kind::Voters => vec![voters(shard, &day)],
+            Kind::Rewards => vec![rewards(shard, &day)],
+            Kind::RewardIndex => vec![of_period(shard, kind, &day)],
             Kind::MemberVoters => ["a", "a:b", ":members"]
                 .map(|member| member_voters(&voters(shard, &day), member))
                 .to_vec(),

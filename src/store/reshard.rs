@@ -158,7 +158,7 @@ struct CopyInArgs {
     generation: String,
     lease: u64,
     layout: LayoutArgs,
-    lines: Vec<(&'static str, String, usize)>,
+    lines: Vec<(&'static str, String, usize, usize)>,
     standings: Vec<MembersArgs>,
     turnouts: Vec<(usize, i64, String, i64)>,
     voters: Vec<(usize, i64, usize)>,
@@ -206,10 +206,13 @@ impl<'a> CopyIn<'a> {
     }
 
     /// A line of a kind, by the member that it is about or another name; `None` if there is none.
-    pub fn line(&mut self, kind: Kind, name: String, line: Option<Bytes>) {
+    ///
+    /// `key`: of kinds that a shard has many keys of.
+    pub fn line(&mut self, kind: Kind, key: Option<String>, name: String, line: Option<Bytes>) {
         let place = line.map_or(0, |line| self.string(line));
+        let key = key.map_or(0, |key| self.key(key));
         self.entries += 1;
-        self.args.lines.push((kind.code(), name, place));
+        self.args.lines.push((kind.code(), name, place, key));
     }
 
     /// Members of the standing of this kind with this sorted set.

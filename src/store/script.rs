@@ -148,15 +148,27 @@ scripts! {
     /// Erases a member.
     ERASE = "erase", "#!lua flags=allow-oom", ["slot", "keys", "capture", "hides", "erasures"];
     /// Removes a part of what an erased member has left.
-    FORGET = "forget", "#!lua flags=allow-oom", ["slot", "keys", "process", "cursor", "capture", "standing", "hidden", "follow"];
+    FORGET = "forget", "#!lua flags=allow-oom", ["slot", "keys", "process", "cursor", "capture", "standing", "hidden", "follow", "rewards"];
     /// Reads who was erased.
     ERASURES = "erasures", "#!lua flags=no-writes", ["keys", "capture", "hides", "erasures"];
+    /// Notes what members win.
+    HAND_OUT = "hand_out", "#!lua", ["slot", "keys", "capture", "rewards"];
+    /// Takes back what members do not win any more.
+    TAKE_BACK = "take_back", "#!lua", ["slot", "keys", "capture", "rewards"];
+    /// Claims what a member has won.
+    CLAIM = "claim", "#!lua", ["slot", "keys", "capture", "rewards"];
+    /// Reads what members have won.
+    READ_REWARDS = "read_rewards", "#!lua flags=no-writes", ["keys", "capture", "rewards"];
     /// Makes the hidden list of a standing follow the hides.
     HIDDEN_LIST = "hidden_list", "#!lua", ["slot", "keys", "capture", "standing", "hidden", "follow"];
     /// Finds more members of a list that is kept short.
     WIDEN_LIST = "widen_list", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "standing", "hidden", "follow"];
     /// Reads pages, members, subsets and amounts.
     READ = "read", "#!lua flags=no-writes", ["process", "keys", "capture", "standing", "derived", "hidden", "visible"] with [queries];
+    /// Records the result of a final period.
+    RECORD_RESULT = "record_result", "#!lua", ["outbox"];
+    /// Notes the digest of a final period.
+    NOTE_DIGEST = "note_digest", "#!lua", [];
     /// Counts distinct voters.
     VOTERS = "voters", "#!lua flags=allow-oom", [];
     /// Merges the voters of a shard.
@@ -179,6 +191,8 @@ scripts! {
     DECIDE = "decide", "#!lua", [];
     /// Notes that the results of a closing are recorded.
     RESULTS_UNTIL = "results_until", "#!lua", ["generation"];
+    /// Lets a period expire.
+    EXPIRE = "expire", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "standing"];
     /// Reads which periods have data.
     PERIODS = "periods", "#!lua flags=no-writes", ["keys", "periods"];
     /// Tells a shard of a definition.
@@ -194,7 +208,7 @@ scripts! {
     /// Tells what has changed in a shard.
     CHANGES = "changes", "#!lua", ["slot", "generation", "keys", "capture", "standing"];
     /// Takes over data from other shards.
-    COPY_IN = "copy_in", "#!lua", ["slot", "keys", "capture", "standing", "hides", "erasures", "hidden", "follow", "periods"];
+    COPY_IN = "copy_in", "#!lua", ["slot", "keys", "capture", "standing", "hides", "erasures", "hidden", "follow", "periods", "rewards"];
     /// Tells what a former shard remembers.
     RECALL = "recall", "#!lua", [] with [results, record];
     /// Takes a definition away.

@@ -1,0 +1,144 @@
+//! The results of final periods: what the last reads of a standing say, kept for ever.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::future::try_join_all;
+use serde_json::json;
+
+use super::merge::Merged;
+use super::reader::{ReadError, Reader};
+use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
+use crate::domain::board::Board;
+use crate::domain::message::{Message, MessageKind};
+use crate::domain::period::Period;
+use crate::domain::series::{Standing, Track};
+use crate::domain::state::PeriodState;
+use crate::domain::window::Window;
+use crate::store::results::{Moderated, PeriodResult, Winner};
+use crate::store::standings::{Page, Selection};
+use crate::store::{Freshness, Versioned};
+
+/// The standing of a period that has results.
+pub(crate) fn standing_of(board: &Board, period: &Period) -> Standing {
+    let window = Window::Period(period.unit);
+    Standing {
+        series: board.series(window, Track::Shown),
+        period: *period,
+    }
+}
+
+impl Engine {
+    /// Records the result of a final period of a unit that is among the board's windows, unless there is one. Its message
+    /// is in the outbox then, and noted.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::busy`] if a shard has not the barrier yet, or if members are hidden all the time.
+    pub async fn record_result(&self, live: &Arc<LiveBoard>, period: &Period) -> Result<(), Error> {
+        let (id, mut live) = (live.board.id.clone(), Arc::clone(live));
+        let window = Window::Period(period.unit);
+        for _ in 0..ATTEMPTS_MAX {
+            let key = live.board.calendar.key(period);
+            let keys = [key.clone()];
+            let known = self.store.results(&live.board, window, &keys).await?;
+            if known.into_iter().flatten().next().is_some() {
+                // Whoever has recorded it may have come no further.
+                return Ok(self.store.note_outbox(&live.board).await?);
+            }
+            if let Some(result) = self.make_result(&live, period).await? {
+                let (board, named) = (&live.board, (window, &*key));
+                let messages = [message_of(board, named, &result)];
+                let recorded = self
+                    .store
+                    .record_result(board, named, (None, &result), &messages);
+                if let Versioned::Current(_) = recorded.await? {
+                    return Ok(self.store.note_outbox(&live.board).await?);
+                }
+                self.reload(&id).await?;
+            }
+            live = self.live_board(&id).await?;
+        }
+        Err(Error::busy())
+    }
+
+    /// The result of a final period; `None` if something has changed meanwhile.
+    async fn make_result(
+        &self,
+        live: &LiveBoard,
+        period: &Period,
+    ) -> Result<Option<PeriodResult>, Error> {
+        let board = &live.board;
+        let before = self.moderated(live).await?;
+        let reader = Reader::new(self, live, Freshness::Current);
+        let first = Selection::Behind(0);
+        let list = Merged::new(&reader, standing_of(board, period));
+        let page = match Box::pin(list.page(first, 1, None)).await {
+            Ok(page) => page,
+            Err(ReadError::Retry) => return Ok(None),
+            Err(ReadError::Failed(error)) => return Err(error),
+        };
+        let now = self.clock.now();
+        if board.state_of(period, reader.seen(), now) != Some(PeriodState::Final) {
+            return Err(Error::busy());
+        }
+        if self.moderated(live).await? != before {
+            return Ok(None);
+        }
+        let pinned = board.pinned(period);
+        let hides = before.into_iter();
+        Ok(Some(PeriodResult {
+            starts_at: period.start(),
+            ends_at: board.end_of(period),
+            final_at: now,
+            total: page.total,
+            winner: winner_of(&page),
+            revision: 1,
+            rewards: 0,
+            definition: pinned.map_or(board.revision, |pinned| pinned.revision),
+            hides: hides.map(|(tag, of)| (tag, of.hides)).collect(),
+        }))
+    }
+
+    /// What the heads of a board's shards say of hides and erasures, by their tags.
+    pub(crate) async fn moderated(
+        &self,
+        live: &LiveBoard,
+    ) -> Result<BTreeMap<String, Moderated>, Error> {
+        let of_shards = live.shards.iter().map(async |shard| {
+            let moderated = self.store.moderated(&shard.shard).await?;
+            Ok::<_, Error>((shard.shard.tag().to_owned(), moderated))
+        });
+        Ok(try_join_all(of_shards).await?.into_iter().collect())
+    }
+}
+
+/// The first of a list.
+pub(crate) fn winner_of(page: &Page) -> Option<Winner> {
+    let first = page.entries.first()?;
+    Some(Winner {
+        member: Some(first.member.to_string()),
+        score: first.score,
+        reached_at: first.reached_at,
+    })
+}
+
+/// What webhooks are told of a period that is final.
+fn message_of(board: &Board, (window, key): (Window, &str), result: &PeriodResult) -> Message {
+    let occasion = format!("{window}:{key}:{}", result.revision);
+    let data = json!({
+        "window": window.to_string(),
+        "key": key,
+        "revision": result.revision,
+        "starts_at": result.starts_at,
+        "ends_at": result.ends_at,
+        "total": result.total,
+    });
+    Message::new(
+        MessageKind::PeriodFinal,
+        board,
+        &occasion,
+        result.final_at,
+        &data,
+    )
+}
