@@ -30,6 +30,7 @@ pub mod reader;
 mod recall;
 pub mod reservations;
 pub mod results;
+pub mod rewards;
 pub mod rollover;
 mod steps;
 pub mod submission;

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::merge::Merged;
 use super::reader::{ReadError, Reader};
+use super::rewards::HandedOut;
 use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
 use crate::domain::board::Board;
 use crate::domain::message::{Message, MessageKind};
@@ -46,7 +47,7 @@ impl Engine {
                 // Whoever has recorded it may have come no further.
                 return Ok(self.store.note_outbox(&live.board).await?);
             }
-            if let Some(result) = self.make_result(&live, period).await? {
+            if let Some(result) = self.make_result(&live, period, 1).await? {
                 let (board, named) = (&live.board, (window, &*key));
                 let messages = [message_of(board, named, &result)];
                 let recorded = self
@@ -62,14 +63,20 @@ impl Engine {
         Err(Error::busy())
     }
 
-    /// The result of a final period; `None` if something has changed meanwhile.
-    async fn make_result(
+    /// The result of a final period, whose rewards are handed out then; `None` if something has changed meanwhile.
+    pub(super) async fn make_result(
         &self,
         live: &LiveBoard,
         period: &Period,
+        revision: u64,
     ) -> Result<Option<PeriodResult>, Error> {
         let board = &live.board;
-        let before = self.moderated(live).await?;
+        // A member that is being erased is not shown for a moment, and its line comes back.
+        self.forget_all(&board.id).await?;
+        let Some(HandedOut { before, rewards }) = self.hand_out(live, period, revision).await?
+        else {
+            return Ok(None);
+        };
         let reader = Reader::new(self, live, Freshness::Current);
         let first = Selection::Behind(0);
         let list = Merged::new(&reader, standing_of(board, period));
@@ -93,8 +100,8 @@ impl Engine {
             final_at: now,
             total: page.total,
             winner: winner_of(&page),
-            revision: 1,
-            rewards: 0,
+            revision,
+            rewards,
             definition: pinned.map_or(board.revision, |pinned| pinned.revision),
             hides: hides.map(|(tag, of)| (tag, of.hides)).collect(),
         }))
