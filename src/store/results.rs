@@ -99,6 +99,11 @@ pub struct Noted<T> {
 }
 
 impl Recorded {
+    /// How it is stored.
+    pub(super) fn json(&self) -> &str {
+        &self.json
+    }
+
     fn read(json: String) -> Result<Self, StoreError> {
         let result = read("a result", &json)?;
         Ok(Self { result, json })
