@@ -94,12 +94,14 @@ local function copy_standing(first, expires, lists_all, ids, scores, times, data
     local score = scores[index]
     set(standing, m, score, score and layout.hashed and times[index] or nil, data[index])
   end
-  if flush(standing) then
-    for _, key in ipairs(keys_of(standing)) do keep_until(key, expires) end
-    note_period(REGISTRY, standing.zset)
-  elseif count_members(standing) == 0 then
+  local is_new = flush(standing)
+  if is_new then note_period(REGISTRY, standing.zset) end
+  if count_members(standing) == 0 then
     unlink_standing(standing)
     call('SREM', REGISTRY, unpack(keys_of(standing)))
+  elseif is_new or expires > 0 then
+    -- A closing may have changed when it expires.
+    for _, key in ipairs(keys_of(standing)) do keep_until(key, expires) end
   end
 end
 

@@ -2,13 +2,13 @@
 //! stopped half-way.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use metrics::{counter, gauge};
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::{Clock, Look};
 use crate::engine::announcements::Announcements;
+use crate::engine::closings::ClosePeriods;
 use crate::engine::ended_hides::EndedHides;
 use crate::engine::erasures::Erasures;
 use crate::engine::hidden::HiddenLists;
@@ -41,6 +41,7 @@ fn interval(kind: JobKind) -> Duration {
         | JobKind::Hides
         | JobKind::Erasures
         | JobKind::HiddenLists
+        | JobKind::Closings
         | JobKind::Tasks => Duration::from_secs(1),
         // One walk over all keys is for all boards that were deleted by then.
         JobKind::Sweep | JobKind::Audit => Duration::from_mins(1),
@@ -74,6 +75,7 @@ pub async fn run(kind: JobKind, engine: &Engine) -> Result<(), Error> {
         JobKind::Erasures => engine.run(&Erasures).await,
         JobKind::Hides => engine.run(&EndedHides).await,
         JobKind::Tasks => engine.run(&Tasks).await,
+        JobKind::Closings => engine.run(&ClosePeriods).await,
         JobKind::Audit => engine.trim_audit().await,
         JobKind::HiddenLists => engine.run(&HiddenLists).await,
     }
@@ -105,12 +107,9 @@ pub async fn repeat(kind: JobKind, service: Arc<Service>, cancelled: Cancellatio
 }
 
 async fn follow_clock(engine: &Engine) -> Result<(), Error> {
-    let local_now = || (Clock::local_ms(), Instant::now());
-    let began = local_now();
-    let answer = engine.store.server_time_ms().await;
-    gauge!("standings_store_up").set(if answer.is_ok() { 1.0 } else { 0.0 });
-    let look = Look::between(answer?, began, local_now());
-    if let Some(jump_ms) = engine.clock.follow(look) {
+    let followed = engine.follow_clock().await;
+    gauge!("standings_store_up").set(if followed.is_ok() { 1.0 } else { 0.0 });
+    if let Some(jump_ms) = followed? {
         counter!("standings_clock_jumps_total").increment(1);
         let what = "the clock of Redis has jumped: ahead, what was to expire within that time is gone (event ids, counts of \
                     quotas, standings with a retention); back, it stays for so much longer";

@@ -11,6 +11,7 @@ pub mod audit;
 pub mod barriers;
 pub mod batcher;
 pub mod boards;
+pub mod closings;
 pub mod ended_hides;
 pub mod erasures;
 pub mod error;
@@ -64,6 +65,7 @@ pub struct Engine {
     pub keyring: keyring::Keyring,
     pub(crate) boards: boards::Boards,
     completing: rollover::Completing,
+    closings: closings::Due,
     left_behind: left_behind::Homes,
     warned: warnings::Warned,
 }
@@ -78,6 +80,7 @@ impl Engine {
             keyring: keyring::Keyring::default(),
             boards: boards::Boards::default(),
             completing: rollover::Completing::default(),
+            closings: closings::Due::default(),
             left_behind: left_behind::Homes::default(),
             warned: warnings::Warned::default(),
         }

@@ -5,6 +5,7 @@ pub mod audit;
 pub mod auth;
 pub mod boards;
 mod caching;
+pub mod closings;
 pub mod connection;
 pub mod cors;
 mod docs;

@@ -154,6 +154,18 @@ kinds! {
         "The change would delete windows whose standings the service can't build again. The service did nothing.",
         "Keep the windows in the definition. To delete them for good, name them: `?drop_windows=week,month`.",
         "week, month would be deleted with all that they hold";
+    BOARD_FINAL = CONFLICT, "board-final", "The change would alter what is final",
+        "The change would remove a window that has final periods, or move the end of the board where periods are final already. The service did nothing.",
+        "Leave the fields as they are that `errors` names, or define a new board.",
+        "/closes_at: has ended the board";
+    PERIOD_RUNNING = CONFLICT, "period-running", "The period has not ended",
+        "The period has not ended yet, so that it can't become final. The service did nothing.",
+        "Wait until the period ends. To end the board now, set its `closes_at`.",
+        "week 2026-11-16 of board run_hero has not ended: it ends at 2026-11-23T00:00:00.000Z";
+    NOT_FINALIZED = CONFLICT, "not-finalized", "The period does not become final",
+        "The board has no `finalize`, or the period had ended when `finalize` was set. So the period has no result. The service did nothing.",
+        "Set `finalize` in the board's definition. It holds for periods that end after that.",
+        "board run_hero has no `finalize`";
     BOARD_CLOSED = CONFLICT, "board-closed", "The board does not take events of this time",
         "The event's `at` is before the board's `opens_at`, or not before its `closes_at`. The service did not take the event.",
         "Do not send the event again: the answer stays the same. `GET /v1/boards/{board}/summary` tells when the board is open.",
@@ -431,6 +443,16 @@ impl From<Error> for Problem {
                     ..Self::new(BOARD_IN_USE, detail)
                 };
             }
+            Error::BoardFinal(errors) => {
+                return Self {
+                    errors,
+                    ..Self::new(BOARD_FINAL, detail)
+                };
+            }
+            Error::ClockDoubted(_) => {
+                return Self::new(STORE_UNAVAILABLE, "the time is not certain; try again")
+                    .because(detail);
+            }
             Error::Score { .. } => {
                 let errors = vec![FieldError::new("/score", &detail)];
                 return Self {
@@ -451,6 +473,8 @@ impl From<Error> for Problem {
             // It is in the log as a fault of the board.
             Error::Unreadable { .. } => INTERNAL,
             Error::WindowsInUse(_) => WINDOWS_IN_USE,
+            Error::PeriodRunning { .. } => PERIOD_RUNNING,
+            Error::NotFinalized(_) => NOT_FINALIZED,
             Error::Store(StoreError::Full(_)) => STORE_FULL,
             Error::Store(StoreError::Unusable(_)) => STORE_UNAVAILABLE,
             Error::Store(_) => return Self::internal(detail),

@@ -10,8 +10,8 @@ use utoipa_axum::routes;
 
 use super::auth::{Access, Gate};
 use super::{
-    App, api_keys, audit, boards, erasures, events, health, initial, moderation, profiles, quotas,
-    shards, standings, summary, tasks,
+    App, api_keys, audit, boards, closings, erasures, events, health, initial, moderation,
+    profiles, quotas, shards, standings, summary, tasks,
 };
 use crate::domain::access::Scope;
 
@@ -45,6 +45,7 @@ fn rows() -> Vec<Row> {
             routes!(erasures::delete_everywhere),
         ),
         row(A::board(S::Configure).audited(), routes!(shards::put)),
+        row(A::board(S::Configure).audited(), routes!(closings::post)),
         row(A::board(S::Configure).audited(), routes!(initial::patch)),
         row(A::board(S::Write).for_players(), routes!(events::post_one)),
         row(A::each(S::Write).for_players(), routes!(events::post_many)),

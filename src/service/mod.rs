@@ -4,6 +4,7 @@ pub mod api_keys;
 pub mod audit;
 pub mod boards;
 pub mod check;
+mod closing;
 mod erasures;
 pub mod events;
 pub mod hidden;

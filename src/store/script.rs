@@ -199,6 +199,8 @@ scripts! {
     DECIDE = "decide", "#!lua", [];
     /// Notes that the results of a closing are recorded.
     RESULTS_UNTIL = "results_until", "#!lua", ["generation"];
+    /// Lets a period expire.
+    EXPIRE = "expire", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "standing"];
     /// Reads which periods have data.
     PERIODS = "periods", "#!lua flags=no-writes", ["keys", "periods"];
     /// Tells a shard of a definition.

@@ -223,9 +223,16 @@ async fn apply_adds_remembers_and_refuses() {
         redis.run(&[b"ZSCORE", DAY.as_bytes(), b"ann"]).await.text(),
         "-7"
     );
+    let index = b"st:{b}:1:periods:day";
+    let registered = [
+        b"SMISMEMBER",
+        b"st:{b}:1:keys".as_slice(),
+        DAY.as_bytes(),
+        index,
+    ];
     assert_eq!(
-        redis.run(&[b"SMEMBERS", b"st:{b}:1:keys"]).await,
-        Reply::texts(&[DAY])
+        redis.run(&registered).await,
+        Reply::List(vec![Reply::Integer(1), Reply::Integer(1)])
     );
     let used = redis.run(&[b"HGET", b"st:{b}", b"used"]).await;
     assert_eq!(used.text(), "1-1");
@@ -1591,13 +1598,13 @@ async fn a_read_tells_the_barrier_and_counts_ranks_as_the_standing_does() {
         redis.run(&[b"ZADD", DAY.as_bytes(), score, member]).await;
     }
     let ask = async || {
-        let standings = json!([[2, 0, 0, 0], [2, 0, 0, 0, "competition"]]);
+        let standings = json!([[2, 0, 0, 0], [3, 0, 0, 0, "competition"]]);
         let subset = |standing| json!([3, standing, ["bob"]]);
         let args = pack(
             &json!({"version": "1-1", "layout": layout(), "ranking": "ordinal",
             "standings": standings, "queries": [subset(1), subset(2)]}),
         );
-        let reply = run(&redis, &script::READ, &["st:{b}", DAY], &[&args]).await;
+        let reply = run(&redis, &script::READ, &["st:{b}", DAY, DAY], &[&args]).await;
         let [code, barrier, answers @ ..] = reply.list() else {
             panic!("{reply:?}")
         };

@@ -98,6 +98,8 @@ pub enum JobKind {
     Tasks,
     /// Removing what erased members have left.
     Erasures,
+    /// Making periods final whose wait is over.
+    Closings,
 }
 
 impl JobKind {
@@ -111,7 +113,7 @@ impl JobKind {
         Self::Staleness,
     ];
     /// What one instance is enough for.
-    pub const IN_BACKGROUND: [Self; 11] = [
+    pub const IN_BACKGROUND: [Self; 12] = [
         Self::Rollover,
         Self::Reshard,
         Self::Purge,
@@ -123,6 +125,7 @@ impl JobKind {
         Self::Hides,
         Self::Tasks,
         Self::Erasures,
+        Self::Closings,
     ];
 
     /// Its name.
@@ -145,6 +148,7 @@ impl JobKind {
             Self::Hides => "hides",
             Self::Tasks => "tasks",
             Self::Erasures => "erasures",
+            Self::Closings => "closings",
         }
     }
 }

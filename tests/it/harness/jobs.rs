@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 pub use standings::engine::announcements::Announcements;
+pub use standings::engine::closings::ClosePeriods;
 pub use standings::engine::ended_hides::EndedHides;
 pub use standings::engine::erasures::Erasures;
 pub use standings::engine::hidden::HiddenLists;
