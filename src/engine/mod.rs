@@ -31,6 +31,7 @@ pub mod reader;
 mod recall;
 pub mod reservations;
 pub mod results;
+pub mod revisions;
 pub mod rewards;
 pub mod rollover;
 mod steps;

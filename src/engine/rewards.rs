@@ -36,8 +36,8 @@ const HELD_PAUSE: Duration = Duration::from_millis(20);
 /// What was handed out in a final period.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct HandedOut {
-    /// What the heads of the shards said of hides and erasures before, and after.
-    pub(crate) before: BTreeMap<String, Moderated>,
+    /// What the heads of the shards said of hides and erasures all the time, by their tags.
+    pub(crate) meanwhile: BTreeMap<String, Moderated>,
     /// How many rewards are won.
     pub(crate) rewards: u64,
 }
@@ -81,7 +81,51 @@ struct Walk<'a> {
     mark: Option<Mark>,
 }
 
+/// The right to hand out the rewards of a board once, until the result that comes of it is recorded.
+pub(crate) struct Handing {
+    /// `None`: nobody can win anything.
+    lease: Option<Lease>,
+    /// How far the walk has come.
+    position: String,
+    until: Instant,
+}
+
+impl Handing {
+    /// Lets others hand out rewards.
+    pub(crate) async fn give_back(self) -> Result<(), StoreError> {
+        match self.lease {
+            Some(lease) => lease.give_back(&self.position).await,
+            None => Ok(()),
+        }
+    }
+}
+
 impl Engine {
+    /// Waits for the right to hand out the rewards of a final period.
+    pub(crate) async fn handing(
+        &self,
+        live: &LiveBoard,
+        period: &Period,
+    ) -> Result<Handing, Error> {
+        let until = Instant::now() + self.store.timeouts.times(WALK_TIME_MAX);
+        let handing = |lease: Option<Lease>| Handing {
+            position: lease.iter().map(|lease| lease.position.as_str()).collect(),
+            lease,
+            until,
+        };
+        if live.board.rules_of(period).next().is_none() {
+            return Ok(handing(None));
+        }
+        while Instant::now() < until {
+            let leased = Leased::of_board(&live.board, "rewards");
+            if let Some(lease) = Lease::take(&self.store, leased).await? {
+                return Ok(handing(Some(lease)));
+            }
+            tokio::time::sleep(HELD_PAUSE).await;
+        }
+        Err(unfinished(live))
+    }
+
     /// Hands out what members win in a final period, under a revision of its result. `None` if something has changed
     /// meanwhile: then it is to be done anew.
     pub(crate) async fn hand_out(
@@ -89,43 +133,28 @@ impl Engine {
         live: &LiveBoard,
         period: &Period,
         revision: u64,
+        handing: &mut Handing,
     ) -> Result<Option<HandedOut>, Error> {
-        if live.board.rules_of(period).next().is_none() {
-            let before = self.moderated(live).await?;
-            return Ok(Some(HandedOut { before, rewards: 0 }));
-        }
-        let until = Instant::now() + self.store.timeouts.times(WALK_TIME_MAX);
-        while Instant::now() < until {
-            let leased = Leased::of_board(&live.board, "rewards");
-            if let Some(lease) = Lease::take(&self.store, leased).await? {
-                return self.walk(live, (period, revision), lease, until).await;
+        let Some(lease) = &handing.lease else {
+            let meanwhile = self.moderated(live).await?;
+            return Ok(Some(HandedOut {
+                meanwhile,
+                rewards: 0,
+            }));
+        };
+        let walked = match Walk::take_up(self, live, (period, revision), lease).await {
+            Ok(mut walk) => {
+                let walked = walk.to_end(handing.until).await;
+                handing.position = walk.position();
+                walked
             }
-            tokio::time::sleep(HELD_PAUSE).await;
-        }
-        Err(unfinished(live))
-    }
-
-    async fn walk(
-        &self,
-        live: &LiveBoard,
-        (period, revision): (&Period, u64),
-        lease: Lease,
-        until: Instant,
-    ) -> Result<Option<HandedOut>, Error> {
-        let (mut position, walked) =
-            match Walk::take_up(self, live, (period, revision), &lease).await {
-                Ok(mut walk) => {
-                    let walked = walk.to_end(until).await;
-                    (walk.position(), walked)
-                }
-                Err(error) => (lease.position.clone(), Err(error)),
-            };
-        if walked.is_ok() {
-            position.clear();
-        }
-        let given_back = lease.give_back(&position).await;
+            Err(error) => Err(error),
+        };
         match walked {
-            Ok(handed_out) => given_back.map(|()| handed_out).map_err(Error::from),
+            Ok(handed_out) => {
+                handing.position.clear();
+                Ok(handed_out)
+            }
             Err(ReadError::Retry) => {
                 self.reload(&live.board.id).await?;
                 Ok(None)
@@ -134,7 +163,6 @@ impl Engine {
         }
     }
 }
-
 impl<'a> Walk<'a> {
     /// Goes on with the last walk, if it was the same and nobody was hidden or brought back since; otherwise begins one.
     async fn take_up(
@@ -207,7 +235,7 @@ impl<'a> Walk<'a> {
             return Ok(None);
         }
         Ok(Some(HandedOut {
-            before: self.at.before.clone(),
+            meanwhile: self.at.before.clone(),
             rewards: self.at.taken_back.won,
         }))
     }
