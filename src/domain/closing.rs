@@ -164,15 +164,13 @@ impl Board {
 pub fn due(board: &Board, decided: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
     let waited = now.saturating_sub(board.definition.finalize?);
     let closes_at = board.definition.closes_at;
-    let due = match closes_at.filter(|closes_at| *closes_at <= waited) {
-        // Nothing ends after that.
-        Some(closes_at) => Some(closes_at),
-        None => {
-            let units = board.closed_units();
-            let starts = units.map(|unit| board.calendar.containing(unit, waited).start());
-            starts.flatten().max()
-        }
-    };
+    let is_over = closes_at.filter(|closes_at| *closes_at <= waited);
+    let starts = board.closed_units().filter_map(|unit| {
+        let period = board.calendar.containing(unit, waited);
+        period.start()
+    });
+    // Nothing ends after the board.
+    let due = is_over.or_else(|| starts.max());
     due.filter(|due| Some(*due) > decided)
 }
 

@@ -17,7 +17,7 @@ use super::jobs::{Job, JobKind, Progress};
 use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
 use crate::clock::{Clock, Look};
 use crate::domain::board::Board;
-use crate::domain::closing;
+use crate::domain::closing::{self, Closings};
 use crate::domain::ids::BoardId;
 use crate::domain::period::{Period, Unit};
 use crate::domain::shard::Shard;
@@ -309,7 +309,7 @@ impl Closing {
     /// Takes what is decided a bounded step further.
     async fn step(&mut self, engine: &Engine) -> Result<Progress, Error> {
         let closings = engine.store.closings(&self.id).await?;
-        let pending = closings.filter(|closings| closings.is_pending());
+        let pending = closings.filter(Closings::is_pending);
         let Some((until, after)) =
             pending.and_then(|closings| closings.until.zip(closings.results_until))
         else {

@@ -73,6 +73,47 @@ pub enum Error {
         /// Who was asked for.
         member: String,
     },
+    /// The period has neither data nor a result.
+    #[error("the standing {} of board {board} has no data", standing(window, key))]
+    PeriodNotFound {
+        /// The board.
+        board: BoardId,
+        /// The window.
+        window: String,
+        /// The period.
+        key: String,
+    },
+    /// The window is not made of periods that end one after the other.
+    #[error("window {window} of board {board} has no results: only windows of one period have")]
+    NoPeriods {
+        /// The board.
+        board: BoardId,
+        /// The window.
+        window: String,
+    },
+    /// The period is not final.
+    #[error("the standing {} of board {board} is not final", standing(window, key))]
+    PeriodNotFinal {
+        /// The board.
+        board: BoardId,
+        /// The window.
+        window: String,
+        /// The period.
+        key: String,
+    },
+    /// The entries of the period are gone; its result stays.
+    #[error(
+        "the entries of the standing {} of board {board} have expired",
+        standing(window, key)
+    )]
+    PeriodExpired {
+        /// The board.
+        board: BoardId,
+        /// The window.
+        window: String,
+        /// The period.
+        key: String,
+    },
     /// The board has no such window.
     #[error("board {board} has no window {window:?}; it has {known}")]
     UnknownWindow {
@@ -101,7 +142,7 @@ pub enum Error {
     #[error("these fields would change periods that are final: `errors` names them and says why")]
     BoardFinal(Vec<FieldError>),
     /// The period has not ended yet.
-    #[error("{window} {key} of board {board} has not ended{}", ends_at(.end))]
+    #[error("{window} {key} of board {board} has not ended{}", ends_at(*.end))]
     PeriodRunning {
         /// The board.
         board: BoardId,
@@ -164,7 +205,7 @@ fn windows_in_use(windows: &[Window]) -> String {
     )
 }
 
-fn ends_at(end: &Option<Timestamp>) -> String {
+fn ends_at(end: Option<Timestamp>) -> String {
     end.map_or_else(String::new, |end| format!(": it ends at {end}"))
 }
 
