@@ -73,6 +73,47 @@ pub enum Error {
         /// Who was asked for.
         member: String,
     },
+    /// The period has neither data nor a result.
+    #[error("the standing {} of board {board} has no data", standing(window, key))]
+    PeriodNotFound {
+        /// The board.
+        board: BoardId,
+        /// The window.
+        window: String,
+        /// The period.
+        key: String,
+    },
+    /// The window is not made of periods that end one after the other.
+    #[error("window {window} of board {board} has no results: only windows of one period have")]
+    NoPeriods {
+        /// The board.
+        board: BoardId,
+        /// The window.
+        window: String,
+    },
+    /// The period is not final.
+    #[error("the standing {} of board {board} is not final", standing(window, key))]
+    PeriodNotFinal {
+        /// The board.
+        board: BoardId,
+        /// The window.
+        window: String,
+        /// The period.
+        key: String,
+    },
+    /// The entries of the period are gone; its result stays.
+    #[error(
+        "the entries of the standing {} of board {board} have expired",
+        standing(window, key)
+    )]
+    PeriodExpired {
+        /// The board.
+        board: BoardId,
+        /// The window.
+        window: String,
+        /// The period.
+        key: String,
+    },
     /// The board has no such window.
     #[error("board {board} has no window {window:?}; it has {known}")]
     UnknownWindow {

@@ -291,6 +291,21 @@ impl<'a> Merged<'a> {
         self.gather(begin, None, count).await
     }
 
+    /// The lines of `count` entries behind the first `offset`, without ranks.
+    pub(crate) async fn lines(&self, offset: u64, count: u64) -> Result<Vec<Line>, ReadError> {
+        let begin = self.begin_of(offset).await?;
+        Ok(self.gather_lines(&begin, Some(offset), count).await?.lines)
+    }
+
+    /// The same from a mark on.
+    pub(crate) async fn lines_from(
+        &self,
+        begin: &Mark,
+        count: u64,
+    ) -> Result<Vec<Line>, ReadError> {
+        Ok(self.gather_lines(begin, None, count).await?.lines)
+    }
+
     /// How many members there are, and `count` entries from a mark on, or from a position that is not far behind it.
     async fn gather(
         &self,

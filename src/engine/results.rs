@@ -100,6 +100,18 @@ impl Engine {
         }))
     }
 
+    /// Whether members were hidden or brought back that a result does not take into account, by what the heads of the shards
+    /// say.
+    pub(crate) fn is_revising(
+        &self,
+        result: &PeriodResult,
+        moderated: &BTreeMap<String, Moderated>,
+    ) -> bool {
+        let known = |tag| result.hides.get(tag).copied().unwrap_or(0);
+        let mut of_shards = moderated.iter();
+        of_shards.any(|(tag, now)| now.hides > known(tag))
+    }
+
     /// What the heads of a board's shards say of hides and erasures, by their tags.
     pub(crate) async fn moderated(
         &self,

@@ -134,6 +134,18 @@ kinds! {
         "The standing does not list this member, because the member had no event in the period.",
         "Show the member without a rank. It appears with its next event.",
         "member 999 is not in this standing";
+    PERIOD_NOT_FOUND = NOT_FOUND, "period-not-found", "The period has no data",
+        "The period has neither data nor a result, or the window has no results: those of the last N periods have none.",
+        "Check the key. `GET /v1/boards/{board}/standings/{window}/periods` lists the periods that have data.",
+        "the standing day 2026-11-20 of board run_hero has no data";
+    PERIOD_NOT_FINAL = CONFLICT, "period-not-final", "The period is not final",
+        "The period is running, or its events may still count. Without `finalize` in its definition a board has no final periods.",
+        "Wait until `state` is `final`, or end the wait with `POST /v1/boards/{board}/standings/{window}/periods/{key}/close`.",
+        "the standing day 2026-11-21 of board run_hero is not final";
+    PERIOD_EXPIRED = GONE, "period-expired", "The entries of the period are gone",
+        "The `retention` of the period has passed, so its entries are gone. Its result stays.",
+        "Read the result: `GET /v1/boards/{board}/standings/{window}/periods/{key}`. To keep entries for longer, set `retention`.",
+        "the entries of the standing day 2026-11-21 of board run_hero have expired";
     NOT_FOUND = NOT_FOUND, "not-found", "There is nothing at this address",
         "There is nothing at this address.",
         "Check the address. `/docs` shows all operations.",
@@ -490,6 +502,9 @@ impl From<Error> for Problem {
             Error::TooManyOrders => TOO_MANY_ORDERS,
             Error::TaskNotFound(_) => JOB_NOT_FOUND,
             Error::MemberNotFound { .. } => MEMBER_NOT_FOUND,
+            Error::PeriodNotFound { .. } | Error::NoPeriods { .. } => PERIOD_NOT_FOUND,
+            Error::PeriodNotFinal { .. } => PERIOD_NOT_FINAL,
+            Error::PeriodExpired { .. } => PERIOD_EXPIRED,
             Error::UnknownWindow { .. } => UNKNOWN_WINDOW,
             Error::InvalidParameter { .. } => INVALID_PARAMETER,
             Error::PreconditionFailed => PRECONDITION_FAILED,
