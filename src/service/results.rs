@@ -328,7 +328,7 @@ impl Between {
 }
 
 /// A window that has results, and its unit.
-fn unit_of(live: &LiveBoard, window: &str) -> Result<(Window, Unit), Error> {
+pub(super) fn unit_of(live: &LiveBoard, window: &str) -> Result<(Window, Unit), Error> {
     match find_window(&live.board, window)? {
         window @ Window::Period(unit) => Ok((window, unit)),
         Window::Rolling { .. } => Err(Error::NoPeriods {
