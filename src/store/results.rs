@@ -79,7 +79,7 @@ mod scaled {
 }
 
 /// What the head of a shard says of hides and erasures.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Moderated {
     /// The number of the last hide.
     pub hides: u64,
@@ -99,6 +99,11 @@ pub struct Noted<T> {
 }
 
 impl Recorded {
+    /// How it is stored.
+    pub(super) fn json(&self) -> &str {
+        &self.json
+    }
+
     fn read(json: String) -> Result<Self, StoreError> {
         let result = read("a result", &json)?;
         Ok(Self { result, json })

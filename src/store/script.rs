@@ -151,6 +151,14 @@ scripts! {
     FORGET = "forget", "#!lua flags=allow-oom", ["slot", "keys", "process", "cursor", "capture", "standing", "hidden", "follow", "rewards"];
     /// Reads who was erased.
     ERASURES = "erasures", "#!lua flags=no-writes", ["keys", "capture", "hides", "erasures"];
+    /// Reads who was hidden and brought back.
+    JOURNAL = "journal", "#!lua flags=no-writes", ["keys"];
+    /// Notes lines of a journal of hides by which results are to be revised.
+    NOTE_LINES = "note_lines", "#!lua", ["generation"];
+    /// Revises the result of a final period.
+    REVISE_RESULT = "revise_result", "#!lua", [];
+    /// Forgets a line by which results were revised.
+    END_LINE = "end_line", "#!lua flags=allow-oom", ["slot"];
     /// Notes what members win.
     HAND_OUT = "hand_out", "#!lua", ["slot", "keys", "capture", "rewards"];
     /// Takes back what members do not win any more.
