@@ -2,12 +2,17 @@
 
 use std::sync::Arc;
 
+use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 
 use super::App;
 use super::extract::{Path, board_id};
 use super::problem::{Problem, ProblemBody};
+use super::results::ResultBody;
+use crate::service::Error;
+use crate::service::period::Choice;
 
 /// Make a period final now.
 ///
@@ -21,7 +26,8 @@ use super::problem::{Problem, ProblemBody};
         ("key" = String, Path, description = "The key of a period that has ended", example = "2026-11-09"),
     ),
     responses(
-        (status = 204, description = "The period is final"),
+        (status = 200, description = "The period is final", body = ResultBody),
+        (status = 204, description = "The period is final. It has no data, and so no result"),
         (status = 400, description = "`invalid-parameter`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 404, description = "`board-not-found`, `unknown-window`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 409, description = "`period-running`, `not-finalized`", body = ProblemBody, content_type = "application/problem+json"),
@@ -30,8 +36,13 @@ use super::problem::{Problem, ProblemBody};
 pub async fn post(
     State(app): State<Arc<App>>,
     Path((board, window, key)): Path<(String, String, String)>,
-) -> Result<StatusCode, Problem> {
+) -> Result<Response, Problem> {
     let board = board_id(&board)?;
     app.service.close_period(&board, &window, &key).await?;
-    Ok(StatusCode::NO_CONTENT)
+    let choice = Choice::Key(key);
+    match app.service.period_result(&board, &window, &choice).await {
+        Ok(found) => Ok(Json(ResultBody::new(&found)).into_response()),
+        Err(Error::PeriodNotFound { .. }) => Ok(StatusCode::NO_CONTENT.into_response()),
+        Err(error) => Err(error.into()),
+    }
 }

@@ -233,6 +233,7 @@ impl Service {
         window: &str,
         choice: &Choice,
     ) -> Result<(FoundResult, Basis), Error> {
+        let mut is_finished = false;
         for _ in 0..ATTEMPTS_MAX {
             let live = self.engine.live_board(id).await?;
             let (named, unit) = unit_of(&live, window)?;
@@ -254,6 +255,12 @@ impl Service {
                     window: window.to_owned(),
                     key,
                 });
+            }
+            let lacks_result = found.state == Some(PeriodState::Final) && found.result.is_none();
+            if lacks_result && !is_finished {
+                // A result that is missing then never comes: the period ended before `finalize` was set.
+                is_finished = self.engine.finish_closing(id).await?;
+                continue;
             }
             return self.judged(live, found).await;
         }
@@ -300,7 +307,7 @@ impl Service {
             None => Basis::new(),
         };
         let result = period.result.as_ref();
-        let is_revising = result.is_some_and(|result| self.engine.is_revising(result, &basis));
+        let is_revising = result.is_some_and(|result| result.is_behind(&basis));
         let found = FoundResult {
             live,
             period,

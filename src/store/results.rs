@@ -98,6 +98,16 @@ pub struct Noted<T> {
     pub noted: T,
 }
 
+impl PeriodResult {
+    /// Whether members were hidden or brought back since that it does not take into account, by what the heads of the
+    /// shards say.
+    pub fn is_behind(&self, moderated: &BTreeMap<String, Moderated>) -> bool {
+        let known = |tag| self.hides.get(tag).copied().unwrap_or(0);
+        let mut of_shards = moderated.iter();
+        of_shards.any(|(tag, now)| now.hides > known(tag))
+    }
+}
+
 impl Recorded {
     fn read(json: String) -> Result<Self, StoreError> {
         let result = read("a result", &json)?;
