@@ -39,7 +39,7 @@ if entry.state == 'revoked' then return reply('REVOKED') end
 if entry.state == 'claimed' then return reply(entry.claim.by == args.by and 'SAME' or 'TAKEN') end
 
 -- The index does not change with it.
-entry.state, entry.claim = 'claimed', {by = args.by, at = args.at, rank = entry.rank}
+entry.state, entry.before, entry.claim = 'claimed', 'claimed', {by = args.by, at = args.at, rank = entry.rank}
 redis.call('HSET', LINES, args.member, cmsgpack.pack(line))
 capture(KIND_REWARDS, LINES, args.member)
 return reply('NEW')

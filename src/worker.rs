@@ -16,6 +16,7 @@ use crate::engine::jobs::JobKind;
 use crate::engine::left_behind::LeftBehind;
 use crate::engine::moves::Moves;
 use crate::engine::purge::Purge;
+use crate::engine::revisions::Revisions;
 use crate::engine::rollover::Rollover;
 use crate::engine::sweep::Sweep;
 use crate::engine::tasks::Tasks;
@@ -40,6 +41,7 @@ fn interval(kind: JobKind) -> Duration {
         | JobKind::Staleness
         | JobKind::Hides
         | JobKind::Erasures
+        | JobKind::Revisions
         | JobKind::HiddenLists
         | JobKind::Closings
         | JobKind::Tasks => Duration::from_secs(1),
@@ -73,6 +75,7 @@ pub async fn run(kind: JobKind, engine: &Engine) -> Result<(), Error> {
         JobKind::Sweep => engine.run(&Sweep).await,
         JobKind::Reservations => engine.run(&LeftBehind::default()).await,
         JobKind::Erasures => engine.run(&Erasures).await,
+        JobKind::Revisions => engine.run(&Revisions).await,
         JobKind::Hides => engine.run(&EndedHides).await,
         JobKind::Tasks => engine.run(&Tasks).await,
         JobKind::Closings => engine.run(&ClosePeriods).await,

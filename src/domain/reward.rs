@@ -329,6 +329,11 @@ impl Course {
         }
     }
 
+    /// How many entries it has come along.
+    pub fn entries(&self) -> u64 {
+        self.0.position
+    }
+
     /// Whether an entry that comes now may win by one of these rules.
     pub fn goes_on<'a>(
         &self,

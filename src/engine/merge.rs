@@ -455,7 +455,7 @@ impl<'a> Merged<'a> {
     }
 
     /// How many entries are ahead of marks.
-    async fn positions(&self, marks: Vec<Mark>) -> Result<Vec<u64>, ReadError> {
+    pub(super) async fn positions(&self, marks: Vec<Mark>) -> Result<Vec<u64>, ReadError> {
         let mut sums = vec![0; marks.len()];
         let query = Query::Positions {
             standing: self.standing,

@@ -32,6 +32,8 @@ pub mod reader;
 mod recall;
 pub mod reservations;
 pub mod results;
+pub mod revisions;
+pub mod rewards;
 pub mod rollover;
 pub(crate) mod scroll;
 mod steps;

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::merge::Merged;
 use super::reader::{ReadError, Reader};
+use super::rewards::{HandedOut, Handing};
 use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
 use crate::domain::board::Board;
 use crate::domain::ids::{BoardId, MemberId};
@@ -50,31 +51,57 @@ impl Engine {
                 // Whoever has recorded it may have come no further.
                 return Ok(self.store.note_outbox(&live.board).await?);
             }
-            if let Some(result) = self.make_result(&live, period).await? {
-                let (board, named) = (&live.board, (window, &*key));
-                let messages = [message_of(board, named, &result)];
-                let recorded = self
-                    .store
-                    .record_result(board, named, (None, &result), &messages);
-                if let Versioned::Current(_) = recorded.await? {
-                    return Ok(self.store.note_outbox(&live.board).await?);
-                }
-                self.reload(&id).await?;
+            let mut handing = self.handing(&live, period).await?;
+            let recorded = self.record_first(&live, period, &mut handing).await;
+            handing.give_back().await?;
+            if recorded? {
+                return Ok(self.store.note_outbox(&live.board).await?);
             }
             live = self.live_board(&id).await?;
         }
         Err(Error::busy())
     }
 
-    /// The result of a final period; `None` if something has changed meanwhile.
-    async fn make_result(
+    /// Records the first result of a final period, unless there is one. Returns whether there is one then.
+    async fn record_first(
         &self,
         live: &LiveBoard,
         period: &Period,
+        handing: &mut Handing,
+    ) -> Result<bool, Error> {
+        let (board, window) = (&live.board, Window::Period(period.unit));
+        let key = board.calendar.key(period);
+        // Whoever has handed out before may have recorded it.
+        let known = self.store.results(board, window, &[key.clone()]).await?;
+        if known.into_iter().flatten().next().is_some() {
+            return Ok(true);
+        }
+        let Some(result) = self.make_result(live, period, 1, handing).await? else {
+            return Ok(false);
+        };
+        let messages = [message_of(board, (window, &key), &result)];
+        let recorded = self
+            .store
+            .record_result(board, (window, &key), (None, &result), &messages);
+        if let Versioned::Stale = recorded.await? {
+            self.reload(&board.id).await?;
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// The result of a final period, whose rewards are handed out then; `None` if something has changed meanwhile.
+    pub(super) async fn make_result(
+        &self,
+        live: &LiveBoard,
+        period: &Period,
+        revision: u64,
+        handing: &mut Handing,
     ) -> Result<Option<PeriodResult>, Error> {
         let board = &live.board;
         let before = self.moderated(live).await?;
-        // Until it has lost its member, the line of an erased member is not shown.
+        // A member that is being erased is not shown for a moment, and its line comes back. An erasure that begins later
+        // changes what the heads say.
         self.forget_all(&board.id).await?;
         let reader = Reader::new(self, live, Freshness::Current);
         let first = Selection::Behind(0);
@@ -88,9 +115,10 @@ impl Engine {
         if board.state_of(period, reader.seen(), now) != Some(PeriodState::Final) {
             return Err(Error::busy());
         }
-        if self.moderated(live).await? != before {
+        let handed_out = self.hand_out(live, period, revision, handing).await?;
+        let Some(HandedOut { rewards, .. }) = handed_out.filter(|of| of.meanwhile == before) else {
             return Ok(None);
-        }
+        };
         let pinned = board.pinned(period);
         let hides = before.into_iter();
         Ok(Some(PeriodResult {
@@ -99,8 +127,8 @@ impl Engine {
             final_at: now,
             total: page.total,
             winner: winner_of(&page),
-            revision: 1,
-            rewards: 0,
+            revision,
+            rewards,
             definition: pinned.map_or(board.revision, |pinned| pinned.revision),
             hides: hides.map(|(tag, of)| (tag, of.hides)).collect(),
         }))

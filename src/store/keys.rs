@@ -13,7 +13,7 @@
 //! | `st:{b}:1:s:day:2026-11-21` | [`Kind::Standing`] |
 //! | `st:{b}:1:s:base-day:2026-11-21` | the same without what was carried over, for rolling windows |
 //! | `st:{b}:1:d:last-7-days:2026-11-21`, `st:{b}:1:d:initial-day:2026-11-21` | [`Kind::Derived`] |
-//! | `st:{b}:1:i:initial-scores:all` | [`Kind::InitialScores`] |
+//! | `st:{b}:1:i:initial-scores:all`, `st:{b}:1:past-initial` | [`Kind::InitialScores`], [`Kind::PastInitial`] |
 //! | `st:{b}:1:s:raw-day:2026-11-21`, … | the same as without `raw-`, without weights |
 //! | …`:members`, …`:scores`, …`:total` | [`Kind::Members`], [`Kind::Distinct`], [`Kind::Total`] of a standing |
 //! | …`:hidden-list`, …`:hidden-scores`, …`:hidden-state` | [`Kind::HiddenList`], [`Kind::HiddenScores`], [`Kind::HiddenState`] of a standing |
@@ -30,6 +30,8 @@
 //! | `st:{b}:1:changes`, `st:{b}:1:copied` | [`Kind::Changes`], [`Kind::Copied`] |
 //! | `st:{b}:1:results-keys` | [`Kind::ResultsRegistry`] |
 //! | `st:{b}:1:results:week`, `st:{b}:1:final-periods:week`, `st:{b}:1:digests:week` | [`Kind::Results`], [`Kind::FinalPeriods`], [`Kind::Digests`] |
+//! | `st:{b}:1:revised`, `st:{b}:1:to-revise`, `st:{b}:1:revised-periods` | [`Kind::Revised`], [`Kind::ToRevise`], [`Kind::RevisedPeriods`] |
+//! | `st:{b}:1:revisions:week`, `st:{b}:1:revised-members:week` | [`Kind::Revisions`], [`Kind::RevisedMembers`] |
 //! | `st:{b}:1:outbox` | [`Kind::Outbox`] |
 //! | `st:{b}:1:scratch`, `st:{b}:1:sketch:3` | [`Kind::Scratch`], [`Kind::Sketch`] |
 //!
@@ -58,6 +60,7 @@
 //! | `st:{boards}:orders` | hash | standing orders by members, or by names of erased ones (`scripts/forget_order.lua`): the number of the task, and the hide as JSON |
 //! | `st:{boards}:order-members`, `st:{boards}:orders-end` | sorted set | the same members and names, all under score 0; those whose order ends by itself, by that instant |
 //! | `st:{boards}:hides-end` | sorted set | `end board` by the instant at which hides of that board end |
+//! | `st:{boards}:moderated` | set | `note generation board` of boards on which members were hidden or brought back (`store/revisions.rs`) |
 //! | `st:{boards}:outboxes` | set | `note generation board` of boards whose outbox may have messages (`store/outbox.rs`) |
 //! | `st:{boards}:stalenesses` | hash | instances that read from replicas: how far behind these may be, in milliseconds, and until when that counts (`scripts/staleness.lua`) |
 //! | `st:{boards}:unneeded` | set | `generation board sharding` of data that is to be unlinked once nothing needs it |
@@ -144,6 +147,8 @@ pub const ORDER_MEMBERS: &str = "st:{boards}:order-members";
 pub const ORDERS_END: &str = "st:{boards}:orders-end";
 /// When hides of boards end.
 pub const HIDES_END: &str = "st:{boards}:hides-end";
+/// The boards whose results may have to be revised.
+pub const MODERATED: &str = "st:{boards}:moderated";
 /// The boards whose outbox may have messages.
 pub const OUTBOXES: &str = "st:{boards}:outboxes";
 /// How far behind the replicas may be that instances read from.
@@ -220,6 +225,12 @@ pub fn results_registry(id: &BoardId, generation: u64) -> String {
 /// The key of the messages of a board that were not handed on yet.
 pub fn outbox(id: &BoardId, generation: u64) -> String {
     in_generation(id.as_str(), generation, Kind::Outbox.code())
+}
+
+/// The one key of a kind that lies under a board's own tag.
+pub fn of_board(board: &Board, kind: Kind) -> String {
+    debug_assert_eq!(kind.form(), Form::Single, "{kind:?}");
+    in_generation(board.id.as_str(), board.generation, kind.code())
 }
 
 /// A key of a kind that lies under a board's own tag, of a window with results.
@@ -789,7 +800,12 @@ mod tests {
             Kind::Registry => vec![registry(shard.tag(), shard.generation)],
             Kind::CountsRegistry => vec![counts_registry(shard.tag(), shard.generation)],
             Kind::ResultsRegistry => vec![results_registry(&shard.id, shard.generation)],
-            Kind::Results | Kind::FinalPeriods | Kind::Digests => {
+            Kind::Revised | Kind::ToRevise | Kind::RevisedPeriods => vec![of_board(shard, kind)],
+            Kind::Results
+            | Kind::FinalPeriods
+            | Kind::Digests
+            | Kind::Revisions
+            | Kind::RevisedMembers => {
                 vec![of_results(shard, kind, Window::Period(Unit::Day))]
             }
             Kind::Outbox => vec![outbox(&shard.id, shard.generation)],
@@ -832,6 +848,7 @@ mod tests {
             | Kind::Changes
             | Kind::Copied
             | Kind::Scratch
+            | Kind::PastInitial
             | Kind::Hides
             | Kind::Erased
             | Kind::Erasing

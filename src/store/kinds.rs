@@ -169,6 +169,8 @@ kinds! {
     Derived as DERIVED = "d": (F::Named, S::Shard, E::Never, C::Members, P::Registry);
     /// The initial scores of a board's members, all of which it lists: sorted set.
     InitialScores as INITIAL_SCORES = "i": (F::Named, S::Shard, E::Never, C::Members, P::Registry);
+    /// What initial scores were when periods were closed: hash, member -> list (`scripts/lib/past_initial.lua`).
+    PastInitial as PAST_INITIAL = "past-initial": (F::Single, S::Shard, E::Never, C::Lines, P::Registry);
     /// The members of a standing, where its layout has them, with the data of their entries: hash.
     Members as MEMBERS = "members": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry);
     /// The distinct scores of a standing, where its layout has them: sorted set.
@@ -238,6 +240,16 @@ kinds! {
     /// The digests of a window's final periods, and of those that are being made how far they have come: hash
     /// (`scripts/note_digest.lua`).
     Digests = "digests": (F::Named, S::Board, E::Never, C::Not, P::ResultsRegistry);
+    /// Up to which line of each shard's journal of hides it is noted that results are to be revised: hash, by tags.
+    Revised = "revised": (F::Single, S::Board, E::Never, C::Not, P::ResultsRegistry);
+    /// Lines of these journals by which results are to be revised: sorted set (`scripts/note_lines.lua`).
+    ToRevise = "to-revise": (F::Single, S::Board, E::Never, C::Not, P::ResultsRegistry);
+    /// Which periods were revised by such a line so far: hash.
+    RevisedPeriods = "revised-periods": (F::Single, S::Board, E::Never, C::Not, P::ResultsRegistry);
+    /// How the results of a window were revised: hash (`scripts/revise_result.lua`).
+    Revisions = "revisions": (F::Named, S::Board, E::Never, C::Not, P::ResultsRegistry);
+    /// Whose hides were the reason: hash.
+    RevisedMembers = "revised-members": (F::Named, S::Board, E::Never, C::Not, P::ResultsRegistry);
     /// Messages for webhooks that were not handed on yet: hash, by their ids (`scripts/lib/outbox.lua`).
     Outbox = "outbox": (F::Single, S::Board, E::Never, C::Not, P::ResultsRegistry);
 
@@ -281,6 +293,7 @@ impl Kind {
             | Self::Standing
             | Self::Derived
             | Self::InitialScores
+            | Self::PastInitial
             | Self::Members
             | Self::Distinct
             | Self::Total
@@ -294,12 +307,15 @@ impl Kind {
             | Self::Erasing
             | Self::Rewards
             | Self::RewardIndex
+            | Self::RevisedMembers
             | Self::Results => Erasing::Removed,
             // A definition may give a member a weight, and the id of a player's event begins with the player. To remove counts of
             // quotas would give votes back. What a move has noted goes with the move. An erasure, and the hide that outlives it, lie under a keyed hash.
             Self::Head
             | Self::Erased
             | Self::EventId
+            | Self::ToRevise
+            | Self::RevisedPeriods
             | Self::Quota
             | Self::CountsRegistry
             | Self::Reserved
@@ -315,6 +331,8 @@ impl Kind {
             | Self::EventToken
             | Self::Void
             | Self::ResultsRegistry
+            | Self::Revised
+            | Self::Revisions
             | Self::FinalPeriods
             | Self::Digests
             | Self::Outbox

@@ -3,7 +3,7 @@
 //! [`kinds`] declares every kind of data, [`keys`] makes every key, [`script`] has the Lua scripts, and each of
 //! [`api_keys`], [`audit`], [`boards`], [`events`], [`standings`], [`voters`], [`quotas`], [`reservations`], [`initial`],
 //! [`profiles`], [`hidden`], [`hide_ends`], [`erasures`], [`barriers`],
-//! [`tasks`], [`orders`], [`outbox`], [`staleness`], [`rollover`], [`reshard`], [`results`], [`rewards`], [`purge`],
+//! [`tasks`], [`orders`], [`outbox`], [`staleness`], [`rollover`], [`reshard`], [`results`], [`revisions`], [`rewards`], [`purge`],
 //! [`sweep`], [`leases`], [`closings`] and [`check`] one typed call per script. A call is one round trip; what must be atomic is one
 //! script. [`dispatch`] sends a call to the server of its keys, or to a replica of it. `topology.rs` and `replicas.rs` know
 //! these servers, `node.rs` has the connections to each, and `writer.rs` keeps writes in order. `contact.rs` checks a server
@@ -43,6 +43,7 @@ mod reply;
 pub mod reservations;
 pub mod reshard;
 pub mod results;
+pub mod revisions;
 pub mod rewards;
 pub mod rollover;
 pub mod script;

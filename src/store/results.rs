@@ -79,7 +79,7 @@ mod scaled {
 }
 
 /// What the head of a shard says of hides and erasures.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Moderated {
     /// The number of the last hide.
     pub hides: u64,
@@ -98,17 +98,12 @@ pub struct Noted<T> {
     pub noted: T,
 }
 
-impl PeriodResult {
-    /// Whether members were hidden or brought back since that it does not take into account, by what the heads of the
-    /// shards say.
-    pub fn is_behind(&self, moderated: &BTreeMap<String, Moderated>) -> bool {
-        let known = |tag| self.hides.get(tag).copied().unwrap_or(0);
-        let mut of_shards = moderated.iter();
-        of_shards.any(|(tag, now)| now.hides > known(tag))
-    }
-}
-
 impl Recorded {
+    /// How it is stored.
+    pub(super) fn json(&self) -> &str {
+        &self.json
+    }
+
     fn read(json: String) -> Result<Self, StoreError> {
         let result = read("a result", &json)?;
         Ok(Self { result, json })

@@ -98,6 +98,8 @@ pub enum JobKind {
     Tasks,
     /// Removing what erased members have left.
     Erasures,
+    /// Revising results after members were hidden or brought back.
+    Revisions,
     /// Making periods final whose wait is over.
     Closings,
 }
@@ -113,7 +115,7 @@ impl JobKind {
         Self::Staleness,
     ];
     /// What one instance is enough for.
-    pub const IN_BACKGROUND: [Self; 12] = [
+    pub const IN_BACKGROUND: [Self; 13] = [
         Self::Rollover,
         Self::Reshard,
         Self::Purge,
@@ -125,6 +127,7 @@ impl JobKind {
         Self::Hides,
         Self::Tasks,
         Self::Erasures,
+        Self::Revisions,
         Self::Closings,
     ];
 
@@ -148,6 +151,7 @@ impl JobKind {
             Self::Hides => "hides",
             Self::Tasks => "tasks",
             Self::Erasures => "erasures",
+            Self::Revisions => "revisions",
             Self::Closings => "closings",
         }
     }
