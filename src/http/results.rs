@@ -123,7 +123,7 @@ pub struct PeriodPath {
     #[param(example = "day")]
     pub(super) window: String,
     /// The key of the period; `current` or `previous`
-    #[param(example = "current")]
+    #[param(example = "previous")]
     pub(super) key: String,
 }
 

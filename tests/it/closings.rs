@@ -9,7 +9,7 @@ use standings::domain::ids::BoardId;
 use standings::domain::time::Timestamp;
 use standings::store::results::PeriodResult;
 
-use crate::harness::jobs::{ClosePeriods, Moves};
+use crate::harness::jobs::{ClosePeriods, Moves, Purge};
 use crate::harness::redis::{Reply, eventually};
 use crate::harness::{Client, Instance, World, break_off, keys};
 
@@ -489,6 +489,7 @@ async fn a_move_amid_a_closing_loses_neither() {
         .await;
         run(&world.instances[1]).await;
         assert!(is_closed(client, "2026-10-31T23:59:59Z").await);
+        engines[1].run(&Purge).await.unwrap();
         check_month(&world).await;
     }
 }
