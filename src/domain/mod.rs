@@ -13,6 +13,7 @@ pub mod document;
 pub mod draft;
 pub mod erasure;
 pub mod event;
+pub mod export;
 pub mod hide;
 pub mod ids;
 pub mod include;

@@ -12,6 +12,7 @@ pub mod barriers;
 pub mod batcher;
 pub mod boards;
 pub mod closings;
+pub mod digests;
 pub mod ended_hides;
 pub mod erasures;
 pub mod error;
@@ -34,6 +35,7 @@ pub mod results;
 pub mod revisions;
 pub mod rewards;
 pub mod rollover;
+pub(crate) mod scroll;
 mod steps;
 pub mod submission;
 pub mod sweep;
@@ -67,6 +69,8 @@ pub struct Engine {
     pub(crate) boards: boards::Boards,
     completing: rollover::Completing,
     closings: closings::Due,
+    /// One request at a time makes a digest.
+    digesting: tokio::sync::Mutex<()>,
     left_behind: left_behind::Homes,
     warned: warnings::Warned,
 }
@@ -82,6 +86,7 @@ impl Engine {
             boards: boards::Boards::default(),
             completing: rollover::Completing::default(),
             closings: closings::Due::default(),
+            digesting: tokio::sync::Mutex::default(),
             left_behind: left_behind::Homes::default(),
             warned: warnings::Warned::default(),
         }

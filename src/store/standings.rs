@@ -20,6 +20,7 @@ use super::voters::Voters;
 use super::{Dated, StoreError, Versioned, keys, script};
 use crate::domain::board::{Board, Order, Ranking};
 use crate::domain::data::EntryData;
+use crate::domain::export::ExportLine;
 use crate::domain::ids::MemberId;
 use crate::domain::include::Includes;
 use crate::domain::period::Period;
@@ -43,6 +44,19 @@ pub struct Entry {
     pub reached_at: Option<Timestamp>,
     /// The data of the event that gave it `reached_at`, where that was asked for.
     pub data: Option<EntryData>,
+}
+
+impl Entry {
+    /// Its line in an export, without its profile; of an entry that is listed.
+    pub fn export_line(&self, board: &Board) -> ExportLine<'_> {
+        ExportLine {
+            rank: self.rank.unwrap_or(0),
+            member: Some(&self.member),
+            score: self.score.shown(board.definition.decimals),
+            reached_at: self.reached_at,
+            profile: None,
+        }
+    }
 }
 
 /// A part of a standing, and what those who share it make of it once.

@@ -27,5 +27,6 @@ mod own_redis;
 mod program;
 mod records;
 mod replicas;
+mod rewards;
 mod scripts;
 mod tidy;
