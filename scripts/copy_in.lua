@@ -19,6 +19,7 @@
 --   states      list of {key, place in ARGV}; see lib/derived.lua. A standing that a state lists has its keys in the
 --               registry, also one that has no members here yet: an event that adds the first does not look
 --   dropped     list of keys
+--   closed_until   ms since the epoch: the greatest barrier of the old shards (close_shard.lua), nil for none
 -- ARGV[2…] strings of bytes
 -- `expires` is in ms since the epoch, 0: never.
 --
@@ -35,11 +36,14 @@ load_hides()
 load_periods()
 require_slot(HEAD)
 
-local head = call('HMGET', HEAD, 'version', 'lease')
+local head = call('HMGET', HEAD, 'version', 'lease', 'closed_until')
 local generation, revision = string.match(head[1] or '', '^(%d+)-(%d+)$')
 if generation ~= args.generation or tonumber(head[2] or 0) > args.lease then return {'SUPERSEDED'} end
 if revision ~= '0' then return {'OPEN'} end
 call('HSET', HEAD, 'lease', args.lease)
+if args.closed_until and args.closed_until > tonumber(head[3] or '-inf') then
+  call('HSET', HEAD, 'closed_until', number_text(args.closed_until))
+end
 
 local function keep_until(key, expires)
   call('SADD', REGISTRY, key)
@@ -79,6 +83,14 @@ local function copy_rewards(member, packed, key)
   store_line(rewards, member, before, packed and cmsgpack.unpack(packed))
 end
 
+local PAST_INITIAL = beside_registry(REGISTRY, KIND_PAST_INITIAL)
+
+local function copy_past_initial(member, line)
+  if not line then return call('HDEL', PAST_INITIAL, member) end
+  call('HSET', PAST_INITIAL, member, line)
+  call('SADD', REGISTRY, PAST_INITIAL)
+end
+
 local function copy_standing(first, expires, lists_all, ids, scores, times, data)
   local layout = {}
   for name, value in pairs(args.layout) do layout[name] = value end
@@ -114,6 +126,7 @@ end
 
 local SET = {
   [KIND_HIDES] = copy_hide, [KIND_ERASING] = copy_erasing, [KIND_ERASED] = copy_erasure, [KIND_REWARDS] = copy_rewards,
+  [KIND_PAST_INITIAL] = copy_past_initial,
 }
 for _, line in ipairs(args.lines) do SET[line[1]](line[2], line[3] > 0 and ARGV[line[3]] or nil, KEYS[line[4]]) end
 local number = call('HGET', HEAD, 'hides')

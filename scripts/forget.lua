@@ -85,6 +85,8 @@ if cursor ~= '0' then
   call('HSET', ERASING, member, cursor)
   return {'MORE'}
 end
+local PAST_INITIAL = beside_registry(REGISTRY, KIND_PAST_INITIAL)
+if call('HDEL', PAST_INITIAL, member) == 1 then capture(KIND_PAST_INITIAL, PAST_INITIAL, member) end
 call('HDEL', ERASING, member)
 capture(KIND_ERASING, ERASING, member)
 -- No hidden list has an entry of the member any more, so the journal need not tell of it.

@@ -77,9 +77,9 @@ impl Seen {
         };
         let apart_ms = look.redis_ms.saturating_sub(look.local_ms);
         if apart_ms.abs() > APART_MS_MAX {
-            let apart_s = apart_ms / 1_000;
+            let seconds = apart_ms / 1_000;
             return Some(format!(
-                "the clock of Redis differs from that of this machine by {apart_s} s"
+                "the clock of Redis differs from that of this machine by {seconds} s"
             ));
         }
         let jumped = self.jumped.map(ago).filter(|ago| *ago < DOUBT)?;

@@ -135,6 +135,24 @@ impl Board {
         Some(expires_ms.saturating_add_unsigned(unclosed_ms))
     }
 
+    /// Whether some of its periods may be closed. Then only its shards know which events they refuse.
+    pub fn closes_periods(&self) -> bool {
+        self.definition.finalize.is_some() || self.closings.until.is_some()
+    }
+
+    /// The first instant, in milliseconds since the epoch, of those at which a period may have ended that has initial scores
+    /// and is kept.
+    pub fn initial_kept_from_ms(&self, now: Timestamp) -> i64 {
+        let kept_from_ms = |unit: &Unit| {
+            let running = self.calendar.containing(*unit, now);
+            let kept_ms = self.kept_until_ms(&running)?.checked_sub(running.end_ms)?;
+            Some(now.ms().saturating_sub(kept_ms))
+        };
+        let units = self.definition.initial.iter();
+        let kept_from_ms = units.map(|unit| kept_from_ms(unit).unwrap_or(i64::MIN));
+        kept_from_ms.min().unwrap_or(i64::MIN)
+    }
+
     /// The units whose periods this board closes.
     fn closed_units(&self) -> impl Iterator<Item = Unit> {
         self.recorded_units().filter(|unit| *unit != Unit::All)
@@ -146,15 +164,13 @@ impl Board {
 pub fn due(board: &Board, decided: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
     let waited = now.saturating_sub(board.definition.finalize?);
     let closes_at = board.definition.closes_at;
-    let due = match closes_at.filter(|closes_at| *closes_at <= waited) {
-        // Nothing ends after that.
-        Some(closes_at) => Some(closes_at),
-        None => {
-            let units = board.closed_units();
-            let starts = units.map(|unit| board.calendar.containing(unit, waited).start());
-            starts.flatten().max()
-        }
-    };
+    let is_over = closes_at.filter(|closes_at| *closes_at <= waited);
+    let starts = board.closed_units().filter_map(|unit| {
+        let period = board.calendar.containing(unit, waited);
+        period.start()
+    });
+    // Nothing ends after the board.
+    let due = is_over.or_else(|| starts.max());
     due.filter(|due| Some(*due) > decided)
 }
 

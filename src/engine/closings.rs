@@ -6,7 +6,6 @@
 
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::future::try_join_all;
@@ -18,7 +17,7 @@ use super::jobs::{Job, JobKind, Progress};
 use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
 use crate::clock::{Clock, Look};
 use crate::domain::board::Board;
-use crate::domain::closing;
+use crate::domain::closing::{self, Closings};
 use crate::domain::ids::BoardId;
 use crate::domain::period::{Period, Unit};
 use crate::domain::shard::Shard;
@@ -35,8 +34,6 @@ const SHARDS_AT_ONCE: usize = 16;
 #[derive(Debug, Default)]
 pub(super) struct Due {
     schedule: Schedule<BoardId>,
-    /// Whether the clock was doubted when the job looked last.
-    was_doubted: AtomicBool,
 }
 
 impl Due {
@@ -81,20 +78,12 @@ impl Job for ClosePeriods {
 }
 
 impl Engine {
-    /// Whether the clock is doubted: then nothing is decided, and a fault of all boards says why. When it is trusted again, all
-    /// boards are looked at: what is due was planned by a clock that was wrong.
+    /// Whether the clock is doubted: then nothing is decided, and a fault of all boards says why.
     fn doubts_clock(&self) -> bool {
         let doubt = self.clock.doubt().map(Error::ClockDoubted);
         let (now, subject) = (self.clock.now(), Subject::all_boards());
         self.faults
             .record(JobKind::Closings, &subject, now, doubt.as_ref());
-        let was_doubted = self
-            .closings
-            .was_doubted
-            .swap(doubt.is_some(), Ordering::Relaxed);
-        if doubt.is_none() && was_doubted {
-            self.closings.schedule.set_all_due();
-        }
         doubt.is_some()
     }
 
@@ -320,7 +309,7 @@ impl Closing {
     /// Takes what is decided a bounded step further.
     async fn step(&mut self, engine: &Engine) -> Result<Progress, Error> {
         let closings = engine.store.closings(&self.id).await?;
-        let pending = closings.filter(|closings| closings.is_pending());
+        let pending = closings.filter(Closings::is_pending);
         let Some((until, after)) =
             pending.and_then(|closings| closings.until.zip(closings.results_until))
         else {

@@ -166,7 +166,7 @@ pub enum Error {
     #[error("these fields would change periods that are final: `errors` names them and says why")]
     BoardFinal(Vec<FieldError>),
     /// The period has not ended yet.
-    #[error("{window} {key} of board {board} has not ended{}", ends_at(.end))]
+    #[error("{window} {key} of board {board} has not ended{}", ends_at(*.end))]
     PeriodRunning {
         /// The board.
         board: BoardId,
@@ -229,7 +229,7 @@ fn windows_in_use(windows: &[Window]) -> String {
     )
 }
 
-fn ends_at(end: &Option<Timestamp>) -> String {
+fn ends_at(end: Option<Timestamp>) -> String {
     end.map_or_else(String::new, |end| format!(": it ends at {end}"))
 }
 

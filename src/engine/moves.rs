@@ -272,7 +272,7 @@ impl Mover {
         copier.hand_over_derived(board, &old).await?;
         self.hand_over_journals(engine, &old).await?;
         // Whoever opens the shards has to hold the lease still.
-        copier.hold().await?;
+        copier.hand_over_barrier(&old).await?;
         let remembered = remember_ms(board);
         let now_ms = engine.clock.redis_now().ms();
         let ids_until_ms = now_ms.saturating_add_unsigned(remembered);

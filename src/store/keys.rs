@@ -13,7 +13,7 @@
 //! | `st:{b}:1:s:day:2026-11-21` | [`Kind::Standing`] |
 //! | `st:{b}:1:s:base-day:2026-11-21` | the same without what was carried over, for rolling windows |
 //! | `st:{b}:1:d:last-7-days:2026-11-21`, `st:{b}:1:d:initial-day:2026-11-21` | [`Kind::Derived`] |
-//! | `st:{b}:1:i:initial-scores:all` | [`Kind::InitialScores`] |
+//! | `st:{b}:1:i:initial-scores:all`, `st:{b}:1:past-initial` | [`Kind::InitialScores`], [`Kind::PastInitial`] |
 //! | `st:{b}:1:s:raw-day:2026-11-21`, … | the same as without `raw-`, without weights |
 //! | …`:members`, …`:scores`, …`:total` | [`Kind::Members`], [`Kind::Distinct`], [`Kind::Total`] of a standing |
 //! | …`:hidden-list`, …`:hidden-scores`, …`:hidden-state` | [`Kind::HiddenList`], [`Kind::HiddenScores`], [`Kind::HiddenState`] of a standing |
@@ -848,6 +848,7 @@ mod tests {
             | Kind::Changes
             | Kind::Copied
             | Kind::Scratch
+            | Kind::PastInitial
             | Kind::Hides
             | Kind::Erased
             | Kind::Erasing

@@ -169,6 +169,8 @@ kinds! {
     Derived as DERIVED = "d": (F::Named, S::Shard, E::Never, C::Members, P::Registry);
     /// The initial scores of a board's members, all of which it lists: sorted set.
     InitialScores as INITIAL_SCORES = "i": (F::Named, S::Shard, E::Never, C::Members, P::Registry);
+    /// What initial scores were when periods were closed: hash, member -> list (`scripts/lib/past_initial.lua`).
+    PastInitial as PAST_INITIAL = "past-initial": (F::Single, S::Shard, E::Never, C::Lines, P::Registry);
     /// The members of a standing, where its layout has them, with the data of their entries: hash.
     Members as MEMBERS = "members": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry);
     /// The distinct scores of a standing, where its layout has them: sorted set.
@@ -291,6 +293,7 @@ impl Kind {
             | Self::Standing
             | Self::Derived
             | Self::InitialScores
+            | Self::PastInitial
             | Self::Members
             | Self::Distinct
             | Self::Total

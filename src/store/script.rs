@@ -134,9 +134,9 @@ scripts! {
     /// Raises the barrier of a shard.
     CLOSE_SHARD = "close_shard", "#!lua", [];
     /// Takes a derived standing a step nearer to complete.
-    ADVANCE = "advance", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "standing", "derived", "hidden", "follow"];
+    ADVANCE = "advance", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "past_initial", "standing", "derived", "hidden", "follow"];
     /// Sets initial scores.
-    INITIAL = "initial", "#!lua", ["slot", "keys", "capture", "standing", "derived", "hides", "erasures", "hidden", "follow", "return"] with [bounds];
+    INITIAL = "initial", "#!lua", ["slot", "keys", "capture", "past_initial", "standing", "derived", "hides", "erasures", "hidden", "follow", "return"] with [bounds];
     /// Hides a member, or brings it back.
     HIDE = "hide", "#!lua", ["slot", "keys", "capture", "hides", "erasures"];
     /// Hides erased members on a new board, as soon as they have data there.
@@ -276,9 +276,9 @@ scripts! {
     /// The same, and mends it.
     MEND_STATE = "check_state", "#!lua", ["keys", "capture", "standing", "derived", "check"] with [bounds];
     /// Looks whether a standing is what others say.
-    CHECK_SUMS = "check_sums", "#!lua flags=no-writes", ["process", "cursor", "members", "keys", "capture", "standing", "derived", "check"] with [bounds];
+    CHECK_SUMS = "check_sums", "#!lua flags=no-writes", ["process", "cursor", "members", "keys", "capture", "past_initial", "standing", "derived", "check"] with [bounds];
     /// The same, and mends it.
-    MEND_SUMS = "check_sums", "#!lua", ["process", "cursor", "members", "keys", "capture", "standing", "derived", "check"] with [bounds];
+    MEND_SUMS = "check_sums", "#!lua", ["process", "cursor", "members", "keys", "capture", "past_initial", "standing", "derived", "check"] with [bounds];
     /// Looks whether keys are in their registry.
     CHECK_KEYS = "check_keys", "#!lua flags=no-writes", [];
     /// The same, and puts them in.

@@ -34,14 +34,6 @@ impl<K: Clone + Hash + Ord> Schedule<K> {
         self.set(item, i64::MIN);
     }
 
-    /// Makes all items due at once.
-    pub fn set_all_due(&self) {
-        let mut items = self.items.lock();
-        let Items { by_time, due_ms } = &mut *items;
-        due_ms.values_mut().for_each(|at_ms| *at_ms = i64::MIN);
-        *by_time = due_ms.keys().map(|item| (i64::MIN, item.clone())).collect();
-    }
-
     /// Forgets an item.
     pub fn remove(&self, item: &K) {
         let mut items = self.items.lock();
@@ -90,9 +82,5 @@ mod tests {
         assert_eq!(due(39), ["c"]);
         schedule.set_due(&"a");
         assert_eq!(due(0), ["a"]);
-        schedule.set_all_due();
-        assert_eq!(due(0), ["a", "c"]);
-        schedule.set(&"a", 1);
-        assert_eq!(due(0), ["c"]);
     }
 }

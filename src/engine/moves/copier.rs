@@ -51,6 +51,18 @@ impl Copier {
         self.copy_in_all(self.copies(), true).await
     }
 
+    /// Raises the barriers of the new shards to the greatest of the old ones, which are raised no more: they take no calls.
+    /// Makes sure that the lease is held, too.
+    pub(super) async fn hand_over_barrier(&self, old: &[Shard]) -> Result<(), Stop> {
+        let barriers = old.iter().map(|old| self.store.closed_until(old));
+        let barrier = try_join_all(barriers).await?.into_iter().flatten().max();
+        let mut copies = self.copies();
+        for copy in &mut copies {
+            copy.barrier(barrier);
+        }
+        self.copy_in_all(copies, true).await
+    }
+
     /// Copies a part of a standing, or of lines, and returns the cursor of the next, `0` at the end.
     pub(super) async fn copy_part(
         &self,

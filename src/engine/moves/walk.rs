@@ -45,7 +45,7 @@ impl Walk {
             complete.extend(done.map(|entry| entry.zset().to_owned()));
         }
         // Lines come before entries, the hides first.
-        let lines = [Kind::Erasing, Kind::Erased, Kind::Hides];
+        let lines = [Kind::PastInitial, Kind::Erasing, Kind::Erased, Kind::Hides];
         let lines = lines.map(|kind| (kind, keys::single(&old, kind)));
         let lines = lines
             .into_iter()
