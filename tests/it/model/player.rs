@@ -16,6 +16,7 @@ use standings::domain::series::Track;
 use standings::domain::time::Timestamp;
 use standings::service::check::Report;
 use standings::service::hidden::FoundHidden;
+use standings::service::period::Choice;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::answers::{
@@ -1312,7 +1313,10 @@ async fn close_periods(world: &World, instance: Pick, closed: &Closed, killed_af
     let close = async |place: usize| {
         let service = &world.instances[place % world.instances.len()].service;
         match &closed.period {
-            Some((window, &standings::service::period::Choice::Key(key.clone()))) => service.close_period(&id, window, key).await.is_ok(),
+            Some((window, key)) => {
+                let choice = Choice::Key(key.clone());
+                service.close_period(&id, window, &choice).await.is_ok()
+            }
             None => service.engine.close_shards(&id, until).await.is_ok(),
         }
     };
