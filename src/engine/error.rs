@@ -9,6 +9,7 @@ use crate::domain::hide::HIDDEN_MAX;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::name::Name;
 use crate::domain::quota::{Measure, QuotaWindow};
+use crate::domain::reward::RuleId;
 use crate::domain::score::{Bound, ScoreError};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
@@ -91,6 +92,29 @@ pub enum Error {
         /// The window.
         window: String,
     },
+    /// The member has not won this, or is hidden.
+    #[error(
+        "{member:?} has not won {rule} in the standing {} of board {board}",
+        standing(window, key)
+    )]
+    RewardNotFound {
+        /// The board.
+        board: BoardId,
+        /// The window.
+        window: String,
+        /// The period.
+        key: String,
+        /// The rule.
+        rule: RuleId,
+        /// Who was to have won it.
+        member: MemberId,
+    },
+    /// The reward was claimed before, under this name and then.
+    #[error("the reward was claimed by {:?} at {}", .0.0, .0.1)]
+    AlreadyClaimed((String, Timestamp)),
+    /// The same, and the member has not won it any more.
+    #[error("the reward was claimed by {:?} at {}, and is not won any more", .0.0, .0.1)]
+    RewardRevoked((String, Timestamp)),
     /// The period is not final.
     #[error("the standing {} of board {board} is not final", standing(window, key))]
     PeriodNotFinal {

@@ -30,6 +30,7 @@ pub mod quotas;
 pub mod ratelimit;
 pub mod rendered;
 pub mod results;
+pub mod rewards;
 pub mod shards;
 pub mod standings;
 pub mod summary;

@@ -11,7 +11,7 @@ use utoipa_axum::routes;
 use super::auth::{Access, Gate};
 use super::{
     App, api_keys, audit, boards, closings, erasures, events, export, health, initial, moderation,
-    profiles, quotas, results, shards, standings, summary, tasks,
+    profiles, quotas, results, rewards, shards, standings, summary, tasks,
 };
 use crate::domain::access::Scope;
 
@@ -69,6 +69,9 @@ fn rows() -> Vec<Row> {
         row(A::public(), routes!(standings::at_percentile)),
         row(A::public(), routes!(results::list)),
         row(A::public(), routes!(results::get)),
+        row(A::board(S::Read), routes!(rewards::list)),
+        row(A::board(S::Write), routes!(rewards::claim)),
+        row(A::board(S::Read), routes!(rewards::revisions)),
         row(A::board(S::Read), routes!(export::get)),
         row(A::each(S::Read), routes!(standings::queries::query)),
         row(A::each(S::Read), routes!(standings::across::standings_of)),

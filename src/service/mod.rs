@@ -18,6 +18,7 @@ pub mod period;
 pub mod profiles;
 pub mod quotas;
 pub mod results;
+pub mod rewards;
 pub mod shards;
 pub mod standing;
 pub mod stats;
