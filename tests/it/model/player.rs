@@ -1285,7 +1285,7 @@ async fn hide_all(world: &World, instance: Pick, hides: &[Hiding]) -> Result<(),
             if hiding.is_hidden {
                 service.hide(&id, &member, &hide).await.is_ok()
             } else {
-                service.unhide(&id, &member).await.is_ok()
+                service.engine.unhide(&id, &member, None).await.is_ok()
             }
         })
         .await;
