@@ -5,12 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use futures::future::try_join_all;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::jobs::faults::Subject;
 use super::jobs::{Job, JobKind, Progress};
 use super::{ATTEMPTS_MAX, Engine, Error};
-use crate::domain::board::Board;
 use crate::domain::erasure::Erasure;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::task::Action;
@@ -93,6 +93,7 @@ impl Engine {
 
     /// Removes all that an erased member has left on a board.
     pub(crate) async fn forget(&self, id: &BoardId, member: &MemberId) -> Result<(), Error> {
+        self.forget_in_results(id, member).await?;
         let left = || format!("an erased member of board {id} is still being removed");
         self.take_steps(|| self.forget_part(id, member), left).await
     }
@@ -107,25 +108,35 @@ impl Engine {
     async fn forget_part(&self, id: &BoardId, member: &MemberId) -> Result<Progress, Error> {
         let live = self.live_board(id).await?;
         let shard = &live.shard_of(member).shard;
-        self.forget_in_revisions(&live.board, member).await?;
-        match self.store.forget(shard, member, FORGET_KEYS).await? {
+        let now = self.clock.now();
+        match self.store.forget(shard, member, FORGET_KEYS, now).await? {
             Versioned::Current(true) => Ok(Progress::More),
             Versioned::Current(false) => Ok(Progress::Done),
             Versioned::Stale => self.reload(id).await.map(|()| Progress::More),
         }
     }
 
-    /// Removes a member's name from the revisions of a board that may have some.
-    async fn forget_in_revisions(&self, board: &Board, member: &MemberId) -> Result<(), Error> {
-        if board.definition.finalize.is_none() && board.closings.until.is_none() {
-            return Ok(());
+    /// Removes a member's name from the results of a board that may have some, and from their revisions.
+    async fn forget_in_results(&self, id: &BoardId, member: &MemberId) -> Result<(), Error> {
+        for _ in 0..ATTEMPTS_MAX {
+            let live = self.live_board(id).await?;
+            let board = &live.board;
+            if board.definition.finalize.is_none() && board.closings.until.is_none() {
+                return Ok(());
+            }
+            let windows = board.definition.windows.iter();
+            let forgotten = windows.map(async |window| {
+                let (store, window) = (&self.store, *window);
+                store.forget_in_revisions(board, window, member).await?;
+                store.forget_winner(board, window, member).await
+            });
+            let forgotten: Vec<Versioned<()>> = try_join_all(forgotten).await?;
+            if !forgotten.contains(&Versioned::Stale) {
+                return Ok(());
+            }
+            self.reload(id).await?;
         }
-        for window in &board.definition.windows {
-            self.store
-                .forget_in_revisions(board, *window, member)
-                .await?;
-        }
-        Ok(())
+        Err(Error::busy())
     }
 
     /// The same of any erased members.
@@ -138,8 +149,9 @@ impl Engine {
                 return Ok(Progress::More);
             };
             if let Some(member) = erasing.first() {
-                self.forget_in_revisions(&live.board, member).await?;
-                self.store.forget(shard, member, FORGET_KEYS).await?;
+                self.forget_in_results(id, member).await?;
+                let now = self.clock.now();
+                self.store.forget(shard, member, FORGET_KEYS, now).await?;
                 progress = Progress::More;
             }
         }
