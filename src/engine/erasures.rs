@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use futures::future::try_join_all;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::jobs::faults::Subject;
@@ -93,7 +92,9 @@ impl Engine {
 
     /// Removes all that an erased member has left on a board.
     pub(crate) async fn forget(&self, id: &BoardId, member: &MemberId) -> Result<(), Error> {
+        // First: as long as something is left elsewhere, somebody comes back here.
         self.forget_in_results(id, member).await?;
+        self.forget_in_revisions(id, member).await?;
         let left = || format!("an erased member of board {id} is still being removed");
         self.take_steps(|| self.forget_part(id, member), left).await
     }
@@ -116,27 +117,19 @@ impl Engine {
         }
     }
 
-    /// Removes a member's name from the results of a board that may have some, and from their revisions.
-    async fn forget_in_results(&self, id: &BoardId, member: &MemberId) -> Result<(), Error> {
-        for _ in 0..ATTEMPTS_MAX {
-            let live = self.live_board(id).await?;
-            let board = &live.board;
-            if board.definition.finalize.is_none() && board.closings.until.is_none() {
-                return Ok(());
-            }
-            let windows = board.definition.windows.iter();
-            let forgotten = windows.map(async |window| {
-                let (store, window) = (&self.store, *window);
-                store.forget_in_revisions(board, window, member).await?;
-                store.forget_winner(board, window, member).await
-            });
-            let forgotten: Vec<Versioned<()>> = try_join_all(forgotten).await?;
-            if !forgotten.contains(&Versioned::Stale) {
-                return Ok(());
-            }
-            self.reload(id).await?;
+    /// Removes a member's name from the revisions of a board that may have some.
+    async fn forget_in_revisions(&self, id: &BoardId, member: &MemberId) -> Result<(), Error> {
+        let live = self.live_board(id).await?;
+        let board = &live.board;
+        if board.definition.finalize.is_none() && board.closings.until.is_none() {
+            return Ok(());
         }
-        Err(Error::busy())
+        for window in &board.definition.windows {
+            self.store
+                .forget_in_revisions(board, *window, member)
+                .await?;
+        }
+        Ok(())
     }
 
     /// The same of any erased members.
@@ -150,6 +143,7 @@ impl Engine {
             };
             if let Some(member) = erasing.first() {
                 self.forget_in_results(id, member).await?;
+                self.forget_in_revisions(id, member).await?;
                 let now = self.clock.now();
                 self.store.forget(shard, member, FORGET_KEYS, now).await?;
                 progress = Progress::More;

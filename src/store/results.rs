@@ -10,7 +10,6 @@ use super::kinds::Kind;
 use super::reply::Reply;
 use super::{StoreError, Versioned, keys, script};
 use crate::domain::board::Board;
-use crate::domain::ids::MemberId;
 use crate::domain::message::Message;
 use crate::domain::score::Score;
 use crate::domain::shard::Shard;
@@ -19,9 +18,6 @@ use crate::domain::window::Window;
 
 /// What stands before the key of a period under which it is noted how far its digest has come.
 const MAKING: &str = "making:";
-
-/// How many results one call reads when the name of a member is removed from them.
-const FORGET_COUNT: &str = "200";
 
 /// What is kept of a final period.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -179,46 +175,6 @@ impl Store {
         let range = [&list, &from, &to, "BYLEX", "REV", "LIMIT", "0", &count];
         self.command("ZRANGE", range.map(str::to_owned).to_vec())
             .await
-    }
-
-    /// Removes the name of an erased member from the results of a window that it has won.
-    pub async fn forget_winner(
-        &self,
-        board: &Board,
-        window: Window,
-        member: &MemberId,
-    ) -> Result<Versioned<()>, StoreError> {
-        let list = keys::of_results(board, Kind::Results, window);
-        let mut cursor = "0".to_owned();
-        loop {
-            let args = [list.as_str(), &cursor, "COUNT", FORGET_COUNT].map(str::to_owned);
-            let (next, flat): (String, Vec<String>) = self.command("HSCAN", args.to_vec()).await?;
-            for pair in flat.chunks_exact(2) {
-                // What can't be read is shown to nobody.
-                let Ok(seen) = Recorded::read(pair[1].clone()) else {
-                    continue;
-                };
-                let mut result = seen.result.clone();
-                let winner = result.winner.as_mut();
-                let named =
-                    winner.filter(|winner| winner.member.as_deref() == Some(member.as_str()));
-                let Some(winner) = named else {
-                    continue;
-                };
-                winner.member = None;
-                let period = (window, pair[0].as_str());
-                // If it is another one by now, whoever has recorded that knows of the erasure.
-                let change = (Some(&seen), &result);
-                let recorded = self.record_result(board, period, change, &[]).await?;
-                if recorded == Versioned::Stale {
-                    return Ok(Versioned::Stale);
-                }
-            }
-            if next == "0" {
-                return Ok(Versioned::Current(()));
-            }
-            cursor = next;
-        }
     }
 
     /// What the head of a shard says of hides and erasures.

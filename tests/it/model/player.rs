@@ -16,6 +16,7 @@ use standings::domain::series::Track;
 use standings::domain::time::Timestamp;
 use standings::service::check::Report;
 use standings::service::hidden::FoundHidden;
+use standings::service::period::Choice;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::answers::{
@@ -56,6 +57,7 @@ struct Game<'a> {
     boards: Vec<(String, Model)>,
     members: usize,
     has_huge_scores: bool,
+    begun: i64,
     now: i64,
     sent: Vec<Sent>,
     ids: usize,
@@ -85,6 +87,8 @@ struct Hiding {
 struct Closed {
     board: usize,
     id: String,
+    /// One of these periods, if it has a result then: its window and its key.
+    period: Option<(String, String)>,
     until: i64,
 }
 
@@ -199,6 +203,7 @@ impl Table {
             boards: boards.collect(),
             members: case.members,
             has_huge_scores: case.has_huge_scores,
+            begun: case.begin,
             now: case.begin,
             sent: Vec::new(),
             ids: 0,
@@ -553,12 +558,17 @@ impl Game<'_> {
         let board = pick(closing.board, self.boards.len());
         let (id, model) = &self.boards[board];
         let windows = &model.board.windows;
-        let unit = windows[pick(closing.unit, windows.len())].unit();
+        let window = windows[pick(closing.unit, windows.len())];
+        let unit = window.unit();
         let period = model.board.period(unit, self.now) - closing.before;
         let until = model.board.start(unit, period)?;
+        // What ended before the board had `finalize` has no result.
+        let has_result = matches!(window, Window::Period(_)) && self.begun < until;
+        let period = has_result.then(|| (unit_name(unit), model.board.key(unit, period - 1)));
         model.board.finalizes.then(|| Closed {
             board,
             id: id.clone(),
+            period,
             until,
         })
     }
@@ -594,7 +604,9 @@ impl Game<'_> {
 
     /// Takes note of periods that were closed.
     fn note_closed(&mut self, closed: &Closed) {
-        let Closed { board, id, until } = closed;
+        let Closed {
+            board, id, until, ..
+        } = closed;
         self.log
             .push(format!("{id} is closed until {}", time_text(*until)));
         self.boards[*board].1.close(*until);
@@ -1301,10 +1313,14 @@ async fn close_periods(world: &World, instance: Pick, closed: &Closed, killed_af
     let id = BoardId::parse(&closed.id).unwrap();
     let until = Timestamp::parse(&time_text(closed.until)).unwrap();
     let close = async |place: usize| {
-        let engine = &world.instances[place % world.instances.len()]
-            .service
-            .engine;
-        engine.close_shards(&id, until).await.is_ok()
+        let service = &world.instances[place % world.instances.len()].service;
+        match &closed.period {
+            Some((window, key)) => {
+                let choice = Choice::Key(key.clone());
+                service.close_period(&id, window, &choice).await.is_ok()
+            }
+            None => service.engine.close_shards(&id, until).await.is_ok(),
+        }
     };
     if let Some(waits) = killed_after {
         let _ = break_off(close(place), waits).await;
