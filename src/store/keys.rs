@@ -494,7 +494,8 @@ pub fn state(shard: &Shard, series: Series) -> String {
 }
 
 /// A series as keys name it.
-fn series_name(shard: &Shard, series: Series) -> String {
+/// The name of a series in the names of its keys.
+pub fn series_name(shard: &Shard, series: Series) -> String {
     let track = match series.track {
         Track::Shown => "",
         Track::Raw => "raw-",
@@ -542,7 +543,8 @@ fn of_period(shard: &Shard, kind: Kind, period: &Period) -> String {
     named(shard, kind, format_args!("{series}:{period}"))
 }
 
-fn of_unit(shard: &Shard, unit: Unit) -> String {
+/// The name of a unit in the names of keys of its periods.
+pub fn of_unit(shard: &Shard, unit: Unit) -> String {
     recorded(shard, Some(Window::Period(unit)), unit)
 }
 
