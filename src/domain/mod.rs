@@ -4,10 +4,12 @@
 //! starts at [`plan`]: it says which standings an event belongs to, and with what amount.
 
 pub mod access;
+pub mod address;
 pub mod audit;
 pub mod blocklist;
 pub mod board;
 pub mod data;
+pub mod delivery;
 pub mod document;
 pub mod draft;
 pub mod erasure;
@@ -30,5 +32,6 @@ pub mod shard;
 pub mod task;
 pub mod ties;
 pub mod time;
+pub mod webhook;
 pub mod weight;
 pub mod window;

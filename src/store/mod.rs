@@ -3,7 +3,7 @@
 //! [`kinds`] declares every kind of data, [`keys`] makes every key, [`script`] has the Lua scripts, and each of
 //! [`api_keys`], [`audit`], [`boards`], [`events`], [`standings`], [`voters`], [`quotas`], [`reservations`], [`initial`],
 //! [`profiles`], [`hidden`], [`hide_ends`], [`erasures`],
-//! [`tasks`], [`orders`], [`outbox`], [`staleness`], [`rollover`], [`reshard`], [`purge`],
+//! [`tasks`], [`orders`], [`outbox`], [`webhooks`], [`deliveries`], [`staleness`], [`rollover`], [`reshard`], [`purge`],
 //! [`sweep`], [`leases`] and [`check`] one typed call per script. A call is one round trip; what must be atomic is one
 //! script. [`dispatch`] sends a call to the server of its keys, or to a replica of it. `topology.rs` and `replicas.rs` know
 //! these servers, `node.rs` has the connections to each, and `writer.rs` keeps writes in order. `contact.rs` checks a server
@@ -17,6 +17,7 @@ pub mod boards;
 pub mod check;
 mod connection;
 mod contact;
+pub mod deliveries;
 pub mod dispatch;
 pub mod embedded;
 pub mod erasures;
@@ -50,6 +51,7 @@ mod tls;
 mod topology;
 pub mod voters;
 mod warnings;
+pub mod webhooks;
 mod writer;
 
 pub use address::Address;
