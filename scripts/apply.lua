@@ -22,7 +22,7 @@
 --   An event that takes from the log of a quota, or reports ranks, writes before the script looks at the next events. This
 --   shows only if the call is broken off.
 --
--- KEYS[1]  board      hash: `version`, `used`, `moving`, `hides`, `erased` (src/store/keys.rs has the form of every key)
+-- KEYS[1]  board      hash: `version`, `used`, `moving`, `hides`, `erased`, `closed_until` (src/store/keys.rs has the form of every key)
 -- KEYS[2]  registry   set: names of the keys that the board's data lies in
 -- KEYS[3…] in any order, named by their index in ARGV[1]: standings (`layout.width` keys each), states of
 --          derived series (string, see lib/derived.lua), turnouts (hash, HyperLogLog), remembered event ids (string)
@@ -86,6 +86,7 @@
 --                        list is behind, or that has to be widened (lib/hidden.lua): nothing done, complete it
 --   {NO_QUOTA, quota, ms}   this quota is used up; when a sliding window would take the event, text, 0: unknown
 --   {VOID}               the event's reservation is void: nothing done, reserve again
+--   {CLOSED, barrier}    refused: the event lies before the barrier of the shard (close_shard.lua): ms since the epoch, text
 --   {ERASED, instant}    refused: the event does not lie after the last erasure of its member, at this instant: a tie key of
 --                        `ties: first`, text
 --   {ERASING}            something is left of the member, who was erased: nothing done, remove it (forget.lua)
@@ -113,7 +114,7 @@ local is_sum, score_max = update == 'sum', args.score_max
 -- If `is_sum` is false some layouts keep times all the same, but no answer depends on them.
 local shows_times = layout.prefixed or update == 'last_greatest' or update == 'last_least'
 
-local board = call('HMGET', BOARD, 'version', 'used', 'moving', 'hides', 'erased')
+local board = call('HMGET', BOARD, 'version', 'used', 'moving', 'hides', 'erased', 'closed_until')
 if board[1] ~= args.version then return {'STALE'} end
 -- Few calls need all functions.
 if board[4] or board[5] then load_hides() end
@@ -127,6 +128,8 @@ end
 if board[3] then start_capture(board[3]) end
 -- The last erasures of the members, by their numbers.
 local erasures = board[5] and load_erasures(REGISTRY, board[5], args.names) or {}
+-- The barrier in the order of time, as a tie key of `ties: first`; nil without one.
+local barrier = board[6] and board[6] + TIE_KEY_OF_EPOCH
 invariant(#ids == #members and #details == #members, 'the columns are of one length')
 
 local standings = open_standings(layout, args.names)
@@ -257,9 +260,15 @@ end
 
 local function flush_standings()
   for _, standing in pairs(standings.opened) do
+    local has_changed, is_new = #standing.touched > 0, flush(standing)
     -- The keys of derived standings were registered when they were begun.
-    if flush(standing) and standing.expires then
+    if is_new and standing.expires then
       for _, key in ipairs(keys_of(standing)) do keep_until(key, standing.expires) end
+    end
+    -- A standing that is not new may be one of an earlier release, which has noted no periods.
+    if standing.expires and (is_new or has_changed and board[2] ~= args.version) then
+      load_periods()
+      note_period(REGISTRY, standing.zset)
     end
   end
 end
@@ -394,6 +403,7 @@ local function recognise(e, id_key, token)
     if token and string.sub(known, -#token) == token then return told end
     return {DUPLICATE, told}
   end
+  if barrier and in_time(ats[e]) < barrier then return {CLOSED, board[6]} end
   if refusals[e] == UNLESS_KNOWN then return {REFUSED} end
   if token and voids[keys[args.voids[e]]] then return {VOID} end
   if erasure and in_time(ats[e]) <= erasure.instant then return {ERASED, number_text(erasure.instant)} end

@@ -31,6 +31,7 @@ if #KEYS < 3 or #ARGV < 1 then return redis.error_reply('ERR copy_in.lua: 3 keys
 local HEAD, REGISTRY, SCRATCH = KEYS[1], KEYS[2], KEYS[3]
 local args = cmsgpack.unpack(ARGV[1])
 load_hides()
+load_periods()
 require_slot(HEAD)
 
 local head = call('HMGET', HEAD, 'version', 'lease')
@@ -88,6 +89,7 @@ local function copy_standing(first, expires, lists_all, ids, scores, times, data
   end
   if flush(standing) then
     for _, key in ipairs(keys_of(standing)) do keep_until(key, expires) end
+    note_period(REGISTRY, standing.zset)
   elseif count_members(standing) == 0 then
     unlink_standing(standing)
     call('SREM', REGISTRY, unpack(keys_of(standing)))

@@ -41,7 +41,7 @@ write_line(hides, member, true)
 local instant = before and math.max(args.instant, before.instant + 1) or args.instant
 store_erasure(REGISTRY, {
   name = erased_name(key, member), number = args.number, instant = instant, changes = 0,
-  hide = hide or before and before.hide or '',
+  has_data = false, hide = hide or before and before.hide or '',
 })
 
 local erasing = beside_registry(REGISTRY, KIND_ERASING)

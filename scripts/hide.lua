@@ -11,14 +11,14 @@
 --   ends       with no hide: only a hide that ends then (ms) is taken away; absent: any
 --   hidden_max how many members of the shard may be hidden
 --
--- Reply: {'STALE'} | {'NEW', hide}: the member was not hidden | {'SAME', hide}: it was; this is its hide now |
---   {'FULL'}: too many are hidden | {'BACK'}: the member was brought back | {'NOT_HIDDEN'}: it has no such hide.
---   Each hide is as it is stored.
+-- Reply: {'STALE'} | {'HIDDEN', its hide now, the one before} | {'FULL'}: too many are hidden |
+--   {'BACK', the hide that it had}: the member was brought back | {'NOT_HIDDEN'}: it has no such hide.
+--   Each hide is as it is stored, '' for none. One that has ended is none.
 --
 -- Example: ann is hidden for ever:
 --   KEYS  st:{b} st:{b}:1:keys
 --   ARGV  {version='1-1', member='ann', hide={reason='cheating', by='mod', since=1795305600123}, hidden_max=100000}
---   reply {'NEW', …}
+--   reply {'HIDDEN', …, ''}
 
 if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR hide.lua: 2 keys, 1 argument') end
 local HEAD, REGISTRY = KEYS[1], KEYS[2]
@@ -33,10 +33,10 @@ if head[2] then start_capture(head[2]) end
 local hides = hides_of(HEAD, REGISTRY)
 local erasure = head[3] and load_erasures(REGISTRY, head[3], {args.member})[1]
 -- The hide of a member who was erased lies with the erasure until the member has data again.
-local lies_there = erasure and (erasure.is_pending or erasure.hide ~= '')
-local packed = redis.call('HGET', hides.lines, args.member)
-if lies_there then packed = erasure.hide ~= '' and erasure.hide end
-local stored = packed and cmsgpack.unpack(packed)
+local lies_there = erasure and not erasure.has_data
+local packed = redis.call('HGET', hides.lines, args.member) or ''
+if lies_there then packed = erasure.hide end
+local stored = packed ~= '' and cmsgpack.unpack(packed)
 
 local function set(line)
   if lies_there then keep_hide(REGISTRY, erasure, line or '') else set_hide(hides, args.member, line) end
@@ -44,17 +44,18 @@ end
 
 local function hide(new)
   if not stored and redis.call('ZCARD', hides.hidden) >= args.hidden_max then return {'FULL'} end
-  if stored then new.since, new.by = stored.since, stored.by end
+  local goes_on = stored and not has_ended(stored, new.since)
+  if goes_on then new.since, new.by = stored.since, stored.by end
   local line = cmsgpack.pack(new)
   -- Also if it is the same: if the caller waits for replicas after this call, the replicas have it.
   set(line)
-  return {stored and 'SAME' or 'NEW', line}
+  return {'HIDDEN', line, goes_on and packed or ''}
 end
 
 local function bring_back()
   if not stored or (args.ends and stored['until'] ~= args.ends) then return {'NOT_HIDDEN'} end
   set(nil)
-  return {'BACK'}
+  return {'BACK', packed}
 end
 
 if args.hide then return hide(args.hide) end

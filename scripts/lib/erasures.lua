@@ -5,8 +5,10 @@
 -- An *erasure* has a number, which is a stamp, and an instant. All that was written of the member before is taken for absent
 -- from then on; forget.lua removes it in bounded steps. What comes in later begins from nothing. Two keys of a shard tell it:
 --   erased    hash: name of the member -> its last erasure. The name is a keyed hash of the member's id, since the shard is
---             to forget the id. '>I7I6I4': number; instant, as a tie key of `ties: first`; how often the hide behind them has
---             changed; and then the hide of the member as lib/hides.lua stores it, or nothing
+--             to forget the id. '>I7I6I4B': number; instant, as a tie key of `ties: first`; how often what follows has
+--             changed; 1 if the member has had data since; and then the hide of the member as lib/hides.lua stores it, or
+--             nothing. The number 0 is for a member that was never erased here: the line has nothing but a hide, which
+--             somebody has ordered for all boards before the member was erased (keep_hides.lua)
 --   erasing   hash: member of whom something may be left -> cursor of the walk over the registry
 -- The field `erased` of the head has the key of the names, and so has the line of `erased` without a name. Where the field is
 -- absent nobody was ever erased, and no script looks further.
@@ -14,17 +16,21 @@
 -- While something of a member may be left, the journal has the member as hidden, so that no read shows it. No script writes
 -- anything of it: who wants to brings the removal to its end first.
 --
--- A hide outlives an erasure. It lies with the erasure until the member has data again.
+-- A hide outlives an erasure. Until the member has data again, each hide of it lies with the erasure, also one that comes
+-- meanwhile.
 
-local STORED_FORM, STORED_BYTES = '>I7I6I4', 17
+local STORED_FORM, STORED_BYTES = '>I7I6I4B', 18
 
 local function erased_name(key, id)
   return redis.sha1hex(key .. id)
 end
 
 local function unpack_erasure(stored)
-  local number, instant, changes = struct.unpack(STORED_FORM, stored)
-  return {number = number, instant = instant, changes = changes, hide = string.sub(stored, STORED_BYTES + 1)}
+  local number, instant, changes, has_data = struct.unpack(STORED_FORM, stored)
+  return {
+    number = number, instant = number > 0 and instant or -1, changes = changes, has_data = has_data == 1,
+    hide = string.sub(stored, STORED_BYTES + 1),
+  }
 end
 
 -- Gives a shard the key of the names.
@@ -36,11 +42,11 @@ local function begin_erasures(head, registry, key)
   capture(KIND_ERASED, erased, '')
 end
 
--- Stores an erasure {name, number, instant, changes, hide}.
+-- Stores an erasure {name, number, instant, changes, has_data, hide}.
 local function store_erasure(registry, erasure)
-  local key = beside_registry(registry, KIND_ERASED)
-  local stored = struct.pack(STORED_FORM, erasure.number, erasure.instant, erasure.changes) .. erasure.hide
-  redis.call('HSET', key, erasure.name, stored)
+  local key, instant = beside_registry(registry, KIND_ERASED), math.max(erasure.instant, 0)
+  local stored = struct.pack(STORED_FORM, erasure.number, instant, erasure.changes, erasure.has_data and 1 or 0)
+  redis.call('HSET', key, erasure.name, stored .. erasure.hide)
   redis.call('SADD', registry, key)
   capture(KIND_ERASED, key, erasure.name)
 end

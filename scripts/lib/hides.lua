@@ -26,6 +26,11 @@ local function hides_of(head, registry)
   }
 end
 
+-- Whether a hide has ended at this instant (ms): it holds until somebody takes it away.
+local function has_ended(hide, now)
+  return hide['until'] and hide['until'] <= now
+end
+
 -- Forgets some members that were brought back long ago, if the journal has become long.
 local function prune_journal(hides)
   local length, hidden = redis.call('ZCARD', hides.journal), redis.call('ZCARD', hides.hidden)

@@ -7,6 +7,7 @@ use chrono_tz::Tz;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
 
+use super::closing::{Closings, FINALIZE_MAX};
 use super::ids::BoardId;
 use super::include::{Include, Includes};
 use super::period::{Calendar, Period, Season, Unit};
@@ -307,6 +308,11 @@ pub struct Definition {
     #[serde(default)]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub closes_at: Option<Timestamp>,
+    /// How long after its end a period becomes final: a duration up to `31d`. From then on its events are refused, and it
+    /// has a result. Null: never. It holds for periods that end after it was set.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, pattern = r"^[0-9]{1,9}[smhd]$", example = "10m")]
+    pub finalize: Option<Span>,
 }
 
 /// A window: a period, or the last N of one.
@@ -532,7 +538,23 @@ impl Definition {
         {
             refuse("/closes_at".into(), "a board closes after it opens");
         }
+        for (pointer, detail) in self.check_finalize() {
+            refuse(pointer, detail);
+        }
         errors
+    }
+
+    /// What is wrong with its wait for the end of a period.
+    fn check_finalize(&self) -> Vec<(String, &'static str)> {
+        let Some(finalize) = self.finalize else {
+            return Vec::new();
+        };
+        let is_long = (finalize > FINALIZE_MAX).then(|| ("/finalize".into(), "is at most 31d"));
+        let retention = self.retention.iter();
+        let short = retention.filter(|(_, retention)| **retention < finalize);
+        let detail = "a standing has to be kept until it is final: at least for `finalize`";
+        let short = short.map(|(unit, _)| (format!("/retention/{unit}"), detail));
+        is_long.into_iter().chain(short).collect()
     }
 
     /// What a board of several shards can't have, or not so many of them.
@@ -635,6 +657,7 @@ impl Definition {
             shards: _,
             opens_at: _,
             closes_at: _,
+            finalize: _,
         } = self;
         compare("update", *update == other.update);
         compare("order", *order == other.order);
@@ -701,6 +724,10 @@ pub struct Board {
     pub quotas: Vec<Quota>,
     /// Where its data lies.
     pub placement: Placement,
+    /// Since when it has `finalize`, if it has: periods that ended by then have no result.
+    pub finalize_since: Option<Timestamp>,
+    /// How far its closings have come.
+    pub closings: Closings,
 }
 
 impl Board {
@@ -726,6 +753,8 @@ impl Board {
             revision,
             epochs,
             calendar,
+            finalize_since: None,
+            closings: Closings::default(),
         }
     }
 
@@ -756,6 +785,10 @@ impl Board {
         let id = self.id.clone();
         Self {
             placement,
+            finalize_since: self
+                .finalize_since
+                .filter(|_| definition.finalize.is_some()),
+            closings: self.closings.clone(),
             ..Self::new(id, definition, self.generation, revision, epochs)
         }
     }
@@ -767,6 +800,16 @@ impl Board {
             revision: self.revision_at(stamp),
             placement,
             ..self.clone()
+        }
+    }
+
+    /// This board, where it has `finalize` since now unless it had it before.
+    #[must_use]
+    pub fn finalized(self, now: Timestamp) -> Self {
+        let since = self.definition.finalize.map(|_| now);
+        Self {
+            finalize_since: self.finalize_since.or(since),
+            ..self
         }
     }
 
@@ -872,7 +915,7 @@ mod tests {
             "season": null, "carryover": {}, "accept_late": "48h", "idempotency": "1h",
             "retention": {}, "quotas": [], "max_attempts": {}, "score_min": null, "score_max": null,
             "weight": null, "initial": [], "uniques": null, "keep_top": null, "entry_data": false, "shards": 1,
-            "opens_at": null, "closes_at": null
+            "opens_at": null, "closes_at": null, "finalize": null
         });
         assert_eq!(shown, expected);
     }
@@ -938,6 +981,16 @@ mod tests {
         assert_eq!(
             pointers(r#"{"windows": ["day"], "idempotency": "0s"}"#),
             ["/idempotency"]
+        );
+        assert_eq!(
+            pointers(r#"{"windows": ["day"], "finalize": "32d"}"#),
+            ["/finalize"]
+        );
+        assert_eq!(
+            pointers(
+                r#"{"windows": ["day", "week"], "finalize": "2h", "retention": {"day": "1h", "week": "2h"}}"#
+            ),
+            ["/retention/day"]
         );
     }
 

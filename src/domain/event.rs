@@ -109,8 +109,21 @@ pub enum Rejection {
     },
     /// Its id was used by an event with another content.
     IdReused,
+    /// It lies before this instant, the barrier of its shard.
+    PeriodClosed(Timestamp),
     /// It does not lie after the last erasure of its member, at this instant.
     Erased(Timestamp),
+}
+
+impl Rejection {
+    /// The first instant for which such an event would not be refused like this, if the event lies too early.
+    pub fn not_before(self) -> Option<Timestamp> {
+        match self {
+            Self::PeriodClosed(until) => Some(until),
+            Self::Erased(at) => Some(Timestamp::from_ms_clamped(at.ms().saturating_add(1))),
+            _ => None,
+        }
+    }
 }
 
 /// How much an outcome tells.

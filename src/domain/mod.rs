@@ -8,6 +8,7 @@ pub mod address;
 pub mod audit;
 pub mod blocklist;
 pub mod board;
+pub mod closing;
 pub mod data;
 pub mod delivery;
 pub mod document;

@@ -289,7 +289,7 @@ impl Route {
                 route.add_period(board, period, *track);
             }
             if board.definition.uniques.is_some() {
-                route.turnouts.push((period, board.expires_at_ms(&period)));
+                route.turnouts.push((period, board.kept_until_ms(&period)));
             }
         }
         for derived in board.derived() {
@@ -334,7 +334,7 @@ impl Route {
         };
         let base = board.base(unit, track);
         let mut write = |series, period, amount, reported| {
-            let expires_at_ms = board.expires_at_ms(&period);
+            let expires_at_ms = board.kept_until_ms(&period);
             let standing = Standing { series, period };
             self.writes.push(Write {
                 standing,

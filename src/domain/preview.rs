@@ -70,6 +70,9 @@ fn effect(field: &str) -> &'static str {
             "A standing that gets its first event from now on is kept for so long. Other standings keep the time that they have."
         }
         "carryover" => "Events from now on carry this share over. What was carried over stays.",
+        "finalize" => {
+            "Periods that end from now on wait for so long, and those that have ended and are not final. What is final stays final."
+        }
         "shards" => "The data moves to so many shards in the background.",
         "update" | "order" | "decimals" | "ties" | "timezone" | "week_start" | "season"
         | "weight" | "initial" | "uniques" | "keep_top" | "entry_data" => {

@@ -1,9 +1,14 @@
 //! The job that ends hides whose end has come, and standing orders.
 
+use std::sync::Arc;
+
 use super::jobs::faults::Subject;
 use super::jobs::{Job, JobKind, Progress};
-use super::{Engine, Error};
-use crate::domain::ids::MemberId;
+use super::{Engine, Error, LiveBoard};
+use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::time::Timestamp;
+use crate::store::Versioned;
+use crate::store::hidden::WALK_BEGINS;
 use crate::store::hide_ends::HideEnd;
 
 /// How many hides one step looks at.
@@ -18,8 +23,22 @@ pub struct EndedHides;
 #[derive(Debug)]
 pub struct Ending {
     end: HideEnd,
-    /// The member that the walk over the hides has come to.
-    after: Option<MemberId>,
+    walk: Walk,
+}
+
+/// How far the walk over the hides of a board has come. Those that lie with erasures come first: if one of them is given back to
+/// its member meanwhile, the walk meets it among the hidden members.
+#[derive(Debug)]
+enum Walk {
+    Beginning,
+    /// Over the hides that lie with erasures, shard by shard. It holds for these shards alone.
+    Kept {
+        live: Arc<LiveBoard>,
+        shard: usize,
+        cursor: String,
+    },
+    /// Over the hidden members, to this one; `None`: before the first.
+    Hidden(Option<MemberId>),
 }
 
 impl Job for EndedHides {
@@ -34,27 +53,86 @@ impl Job for EndedHides {
         let now = engine.clock.now();
         while engine.store.end_orders(now).await? {}
         let ends = engine.store.ended_hides(now).await?.into_iter();
-        Ok(ends.map(|end| Ending { end, after: None }).collect())
+        let begin = |end| Ending {
+            end,
+            walk: Walk::Beginning,
+        };
+        Ok(ends.map(begin).collect())
     }
 
     async fn step(&self, engine: &Engine, ending: &mut Ending) -> Result<Progress, Error> {
-        let Ending { end, after } = ending;
-        let found = engine.hidden(&end.board, after.as_ref(), STEP_HIDES_MAX);
-        let found = match found.await {
-            Err(Error::BoardNotFound(_)) => None,
-            found => Some(found?),
-        };
-        let members = found.iter().flat_map(|found| &found.members);
-        for (member, hide) in members {
-            if let Some(until) = hide.until.filter(|until| until.ms() <= end.at_ms) {
-                engine.unhide(&end.board, member, Some(until)).await?;
+        let Ending { end, walk } = ending;
+        let next = match walk {
+            Walk::Beginning => engine.walk_kept(&end.board).await.map(Some),
+            Walk::Kept {
+                live,
+                shard,
+                cursor,
+            } => {
+                let ended = engine.end_some_kept(end, live, *shard, cursor);
+                ended.await.map(Some)
             }
-        }
-        *after = found.and_then(|found| found.next);
-        if after.is_some() {
-            return Ok(Progress::More);
+            Walk::Hidden(after) => engine.end_some_hides(end, after.as_ref()).await,
+        };
+        match next {
+            Ok(Some(next)) => {
+                *walk = next;
+                return Ok(Progress::More);
+            }
+            Ok(None) | Err(Error::BoardNotFound(_)) => {}
+            Err(error) => return Err(error),
         }
         engine.store.forget_hide_end(end).await?;
         Ok(Progress::Done)
+    }
+}
+
+impl Engine {
+    /// The beginning of the walk over the hides of a board that lie with erasures.
+    async fn walk_kept(&self, id: &BoardId) -> Result<Walk, Error> {
+        Ok(Walk::Kept {
+            live: self.live_board(id).await?,
+            shard: 0,
+            cursor: WALK_BEGINS.to_owned(),
+        })
+    }
+
+    /// Ends some of the hides that lie with erasures in a shard. Returns where the walk goes on.
+    async fn end_some_kept(
+        &self,
+        end: &HideEnd,
+        live: &Arc<LiveBoard>,
+        shard: usize,
+        cursor: &str,
+    ) -> Result<Walk, Error> {
+        let Some(of_shard) = live.shards.get(shard) else {
+            return Ok(Walk::Hidden(None));
+        };
+        let now = Timestamp::from_ms_clamped(end.at_ms);
+        let ended = self.store.end_kept_hides(&of_shard.shard, now, cursor);
+        let Versioned::Current(next) = ended.await? else {
+            self.reload(&end.board).await?;
+            return self.walk_kept(&end.board).await;
+        };
+        Ok(Walk::Kept {
+            live: Arc::clone(live),
+            shard: shard + usize::from(next.is_none()),
+            cursor: next.unwrap_or_else(|| WALK_BEGINS.to_owned()),
+        })
+    }
+
+    /// Brings some members back whose hides have ended. Returns where the walk goes on; `None` at its end.
+    async fn end_some_hides(
+        &self,
+        end: &HideEnd,
+        after: Option<&MemberId>,
+    ) -> Result<Option<Walk>, Error> {
+        let found = self.hidden(&end.board, after, STEP_HIDES_MAX).await?;
+        for (member, hide) in found.members {
+            if let Some(until) = hide.until.filter(|until| until.ms() <= end.at_ms) {
+                self.unhide(&end.board, &member, Some(until)).await?;
+            }
+        }
+        Ok(found.next.map(|next| Walk::Hidden(Some(next))))
     }
 }

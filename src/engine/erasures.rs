@@ -4,7 +4,6 @@
 //! takes to its end what was left half-way.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
@@ -14,13 +13,11 @@ use super::{ATTEMPTS_MAX, Engine, Error};
 use crate::domain::erasure::Erasure;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::task::Action;
+use crate::store::Versioned;
 use crate::store::boards::Begun;
 use crate::store::erasures::FORGET_KEYS;
 use crate::store::tasks::OrderChange;
-use crate::store::{StoreError, Versioned};
 
-/// How long a request waits for what an erased member has left to be removed. The steps that were taken by then stay.
-const FORGET_TIME_MAX: Duration = Duration::from_secs(8);
 /// On how many boards a member is erased side by side.
 const BOARDS_AT_ONCE: usize = 32;
 
@@ -64,9 +61,11 @@ impl Engine {
         erased.try_collect().await
     }
 
-    /// Erases a member of all boards that there are, its profile, and its name in the audit log. Returns the number of the task
-    /// that removes what it has left, and names the boards at which that fails.
+    /// Erases a member of all boards that there are, its profile, and its name in the audit log and in its standing order.
+    /// Returns the number of the task that removes what it has left, and names the boards at which that fails.
     pub(crate) async fn erase_everywhere(&self, member: &MemberId) -> Result<u64, Error> {
+        // Before the boards are listed: whoever creates another one later finds the order without the member's id.
+        self.store.forget_order(member).await?;
         let boards = self.store.all_board_ids().await?;
         let number = match boards.first() {
             Some(first) => self.store.begin_erasure(first).await?,
@@ -76,7 +75,8 @@ impl Engine {
         self.store.delete_profile(member).await?;
         self.store.forget_in_audit(member).await?;
         let forget = Action::Forget(member.clone(), number);
-        self.begin_task(forget, OrderChange::None).await
+        let begun = self.begin_task(forget, OrderChange::None).await?;
+        Ok(begun.number)
     }
 
     /// Removes all that a member has left on a board who was erased under this number, and forgets the note of the erasure.
@@ -92,55 +92,42 @@ impl Engine {
 
     /// Removes all that an erased member has left on a board.
     pub(crate) async fn forget(&self, id: &BoardId, member: &MemberId) -> Result<(), Error> {
-        self.forget_whole(id, Some(member)).await
+        let left = || format!("an erased member of board {id} is still being removed");
+        self.take_steps(|| self.forget_part(id, member), left).await
     }
 
     /// Removes all that erased members have left on a board.
     pub(crate) async fn forget_all(&self, id: &BoardId) -> Result<(), Error> {
-        self.forget_whole(id, None).await
+        let left = || format!("erased members of board {id} are still being removed");
+        self.take_steps(|| self.forget_some(id), left).await
     }
 
-    async fn forget_whole(&self, id: &BoardId, member: Option<&MemberId>) -> Result<(), Error> {
-        let begun = Instant::now();
-        let time_max = self.store.timeouts.times(FORGET_TIME_MAX);
-        while begun.elapsed() < time_max {
-            let is_left = match member {
-                Some(member) => self.forget_part(id, member).await?,
-                None => self.forget_some(id).await?,
-            };
-            if !is_left {
-                return Ok(());
-            }
-        }
-        let message = format!("erased members of board {id} are still being removed");
-        Err(StoreError::Unavailable(message).into())
-    }
-
-    /// Removes a bounded part of what an erased member has left on a board. Returns whether there may be more.
-    async fn forget_part(&self, id: &BoardId, member: &MemberId) -> Result<bool, Error> {
+    /// Removes a bounded part of what an erased member has left on a board.
+    async fn forget_part(&self, id: &BoardId, member: &MemberId) -> Result<Progress, Error> {
         let live = self.live_board(id).await?;
         let shard = &live.shard_of(member).shard;
         match self.store.forget(shard, member, FORGET_KEYS).await? {
-            Versioned::Current(is_left) => Ok(is_left),
-            Versioned::Stale => self.reload(id).await.map(|()| true),
+            Versioned::Current(true) => Ok(Progress::More),
+            Versioned::Current(false) => Ok(Progress::Done),
+            Versioned::Stale => self.reload(id).await.map(|()| Progress::More),
         }
     }
 
     /// The same of any erased members.
-    async fn forget_some(&self, id: &BoardId) -> Result<bool, Error> {
+    async fn forget_some(&self, id: &BoardId) -> Result<Progress, Error> {
         let live = self.live_board(id).await?;
-        let mut is_left = false;
+        let mut progress = Progress::Done;
         for shard in live.shards.iter().map(|live| &live.shard) {
             let Versioned::Current(erasing) = self.store.erasing(shard).await? else {
                 self.reload(id).await?;
-                return Ok(true);
+                return Ok(Progress::More);
             };
             if let Some(member) = erasing.first() {
                 self.store.forget(shard, member, FORGET_KEYS).await?;
-                is_left = true;
+                progress = Progress::More;
             }
         }
-        Ok(is_left)
+        Ok(progress)
     }
 }
 
@@ -174,8 +161,8 @@ impl Job for Erasures {
 
     async fn step(&self, engine: &Engine, noted: &mut Noted) -> Result<Progress, Error> {
         match engine.forget_some(&noted.id).await {
-            Ok(true) => return Ok(Progress::More),
-            Ok(false) | Err(Error::BoardNotFound(_)) => {}
+            Ok(Progress::More) => return Ok(Progress::More),
+            Ok(Progress::Done) | Err(Error::BoardNotFound(_)) => {}
             Err(error) => return Err(error),
         }
         for begun in &noted.begun {

@@ -57,7 +57,7 @@ pub enum Error {
     TooManyOrders,
     /// There is no such job.
     #[error("there is no job {0}; a job is kept for seven days after its end")]
-    JobNotFound(String),
+    TaskNotFound(String),
     /// The member isn't listed in the standing.
     #[error(
         "{member:?} is not in the standing {} of board {board}",
@@ -234,6 +234,9 @@ impl Error {
             }
             Rejection::Erased(erased_at) => format!(
                 "the member was erased at {erased_at}; board {id} takes no event of it from then or before"
+            ),
+            Rejection::PeriodClosed(until) => format!(
+                "board {id} has closed its periods up to {until}; it takes no event of {at} any more"
             ),
             Rejection::IdReused => "another event with other content had this id".to_owned(),
         };

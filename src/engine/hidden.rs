@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::batcher::Work;
 use super::jobs::faults::Subject;
@@ -23,8 +23,6 @@ use crate::store::{Store, StoreError, Versioned, keys};
 
 /// How many lists one round brings up to date.
 const LISTS_MAX: usize = 16;
-/// How long a request waits for a list to be widened. The steps that were taken by then stay.
-const WIDEN_TIME_MAX: Duration = Duration::from_secs(8);
 
 /// The hidden lists of one shard.
 #[derive(Debug)]
@@ -101,20 +99,23 @@ impl Engine {
 
     /// Finds more members for a list that is kept short, until it has enough. If the definition has changed, it is read again.
     pub(crate) async fn widen(&self, shard: &Shard, standing: &Standing) -> Result<(), Error> {
-        let begun = Instant::now();
-        let time_max = self.store.timeouts.times(WIDEN_TIME_MAX);
-        while begun.elapsed() < time_max {
-            match self.store.widen_list(shard, standing).await? {
-                Versioned::Current(false) => {}
-                Versioned::Current(true) => return Ok(()),
-                Versioned::Stale => return self.reload(&shard.id).await,
-            }
+        let left = || {
+            let id = &shard.id;
+            format!(
+                "so many members of board {id} are hidden that its list is still being made longer"
+            )
+        };
+        self.take_steps(|| self.widen_more(shard, standing), left)
+            .await
+    }
+
+    async fn widen_more(&self, shard: &Shard, standing: &Standing) -> Result<Progress, Error> {
+        match self.store.widen_list(shard, standing).await? {
+            Versioned::Current(false) => return Ok(Progress::More),
+            Versioned::Current(true) => {}
+            Versioned::Stale => self.reload(&shard.id).await?,
         }
-        let message = format!(
-            "so many members of board {} are hidden that its list is still being made longer",
-            shard.id
-        );
-        Err(StoreError::Unavailable(message).into())
+        Ok(Progress::Done)
     }
 }
 

@@ -11,7 +11,8 @@ use crate::domain::hide::{HIDDEN_MAX, Hide};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::time::Timestamp;
 use crate::store::Versioned;
-use crate::store::hidden::{HIDES_READ_MAX, Hidden, HiddenMembers};
+pub use crate::store::hidden::Hiding;
+use crate::store::hidden::{HIDES_READ_MAX, Hidden, HiddenMembers, KEPT_MAX};
 
 /// Some of the hidden members of a board.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -25,13 +26,18 @@ pub struct FoundHidden {
 }
 
 impl Engine {
-    /// Hides a member of a board, and returns its hide: one that was there keeps its `since` and its `by`. When this
-    /// returns, every read that begins later and asks a primary leaves the member out.
+    /// Hides a member of a board: a hide that is there keeps its `since` and its `by`. When this returns, every read that begins
+    /// later and asks a primary leaves the member out.
     ///
     /// # Errors
     ///
     /// [`Error::TooManyHidden`] if as many members of the board are hidden as may be.
-    pub async fn hide(&self, id: &BoardId, member: &MemberId, hide: &Hide) -> Result<Hide, Error> {
+    pub async fn hide(
+        &self,
+        id: &BoardId,
+        member: &MemberId,
+        hide: &Hide,
+    ) -> Result<Hiding, Error> {
         for _ in 0..ATTEMPTS_MAX {
             let live = self.live_board(id).await?;
             if let Some(hidden) = self.hide_on(&live.board, member, hide).await? {
@@ -48,7 +54,7 @@ impl Engine {
         board: &Arc<Board>,
         member: &MemberId,
         hide: &Hide,
-    ) -> Result<Option<Hide>, Error> {
+    ) -> Result<Option<Hiding>, Error> {
         let (shards, own) = (board.shards(), board.shard_of(member));
         let others = shards.iter().enumerate().filter(|(shard, _)| *shard != own);
         let counted = others.map(|(_, shard)| self.store.hidden_members(shard, None, 0));
@@ -64,11 +70,31 @@ impl Engine {
         match current(done.await?) {
             None => Ok(None),
             Some(Hidden::Full) => Err(Error::TooManyHidden(board.id.clone())),
-            Some(Hidden::New(hidden) | Hidden::Same(hidden)) => {
+            Some(Hidden::Done(hidden)) => {
                 self.note_end(&board.id, hide.until).await?;
                 Ok(Some(hidden))
             }
         }
+    }
+
+    /// Hides erased members, whose ids nobody knows any more, on a board as soon as they have data there. Each has its name
+    /// (`Store::erased_name`). The board need not be in memory; `None` if its definition has changed.
+    pub(super) async fn keep_hides(
+        &self,
+        board: &Arc<Board>,
+        hides: &[(&str, &Hide)],
+    ) -> Result<Option<()>, Error> {
+        for hides in hides.chunks(KEPT_MAX) {
+            for shard in &board.shards() {
+                if current(self.store.keep_hides(shard, hides).await?).is_none() {
+                    return Ok(None);
+                }
+            }
+            for (_, hide) in hides {
+                self.note_end(&board.id, hide.until).await?;
+            }
+        }
+        Ok(Some(()))
     }
 
     async fn note_end(&self, id: &BoardId, until: Option<Timestamp>) -> Result<(), Error> {
@@ -78,18 +104,18 @@ impl Engine {
         }
     }
 
-    /// Brings a member of a board back, with `ends` only from a hide that ends then. Returns whether it had such a hide.
+    /// Brings a member of a board back, with `ends` only from a hide that ends then. Returns the hide that it had.
     pub async fn unhide(
         &self,
         id: &BoardId,
         member: &MemberId,
         ends: Option<Timestamp>,
-    ) -> Result<bool, Error> {
+    ) -> Result<Option<Hide>, Error> {
         for _ in 0..ATTEMPTS_MAX {
             let live = self.live_board(id).await?;
             let shard = &live.shard_of(member).shard;
-            if let Some(was_hidden) = current(self.store.unhide(shard, member, ends).await?) {
-                return Ok(was_hidden);
+            if let Some(before) = current(self.store.unhide(shard, member, ends).await?) {
+                return Ok(before);
             }
             self.reload(id).await?;
         }

@@ -8,6 +8,7 @@
 pub mod announcements;
 pub mod applier;
 pub mod audit;
+pub mod barriers;
 pub mod batcher;
 pub mod boards;
 pub mod ended_hides;
@@ -29,6 +30,7 @@ pub mod reader;
 mod recall;
 pub mod reservations;
 pub mod rollover;
+mod steps;
 pub mod submission;
 pub mod sweep;
 pub mod tasks;

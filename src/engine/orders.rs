@@ -10,7 +10,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use super::{Engine, Error};
 use crate::domain::board::Board;
 use crate::store::boards::Defined;
-use crate::store::orders::Order;
+use crate::store::orders::{Order, Whom};
 
 /// How many members of a board are hidden side by side.
 const HIDES_AT_ONCE: usize = 32;
@@ -57,15 +57,19 @@ impl Engine {
         }
         let now = self.clock.now();
         let lasting = |order: &&Order| order.hide.until.is_none_or(|until| now < until);
-        let lasting = orders.iter().filter(lasting);
-        let hides = lasting.map(|order| self.hide_on(board, &order.member, &order.hide));
-        let hides: Vec<_> = hides.collect();
-        let mut hides = stream::iter(hides).buffer_unordered(HIDES_AT_ONCE);
+        let (mut members, mut erased) = (Vec::new(), Vec::new());
+        for order in orders.iter().filter(lasting) {
+            match &order.whom {
+                Whom::Member(member) => members.push(self.hide_on(board, member, &order.hide)),
+                Whom::Erased(name) => erased.push((name.as_str(), &order.hide)),
+            }
+        }
+        let mut hides = stream::iter(members).buffer_unordered(HIDES_AT_ONCE);
         while let Some(hide) = hides.try_next().await? {
             if hide.is_none() {
                 return Ok(false);
             }
         }
-        Ok(true)
+        Ok(self.keep_hides(board, &erased).await?.is_some())
     }
 }

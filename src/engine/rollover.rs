@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -20,11 +20,9 @@ use crate::domain::period::Period;
 use crate::domain::series::{Derived, Series};
 use crate::domain::shard::{Shard, ShardId};
 use crate::domain::time::Timestamp;
+use crate::store::Versioned;
 use crate::store::rollover::STEP_BUDGET;
-use crate::store::{StoreError, Versioned};
 
-/// How long a request waits for a standing to be completed. The steps that were taken by then stay.
-const COMPLETE_TIME_MAX: Duration = Duration::from_secs(8);
 /// The job completes the next period's standing ahead of its time by at most this, in milliseconds: before that, every
 /// event would be written to it in vain.
 const AHEAD_MS_MAX: u64 = 3_600_000;
@@ -118,30 +116,30 @@ impl Engine {
                 .or_default(),
         );
         let _turn = turn.lock().await;
-        let result = self.complete_in_turn(shard, derived, period).await;
+        let left = || {
+            let (window, id) = (derived.window, &shard.id);
+            format!("{window} of board {id} is still being completed")
+        };
+        let step = || self.complete_more(shard, derived, period);
+        let result = self.take_steps(step, left).await;
         self.completing.running.lock().remove(&key);
         result
     }
 
-    async fn complete_in_turn(
+    async fn complete_more(
         &self,
         shard: &Shard,
         derived: &Derived,
         period: &Period,
-    ) -> Result<(), Error> {
-        let begun = Instant::now();
-        let time_max = self.store.timeouts.times(COMPLETE_TIME_MAX);
-        while begun.elapsed() < time_max {
-            // `Stale`: the definition has changed. Whoever needs the standing begins anew with the new definition.
-            if self.advance(shard, derived, period).await? != Versioned::Current(false) {
-                return Ok(());
-            }
-        }
-        let message = format!(
-            "{} of board {} is still being completed",
-            derived.window, shard.id
-        );
-        Err(StoreError::Unavailable(message).into())
+    ) -> Result<Progress, Error> {
+        // `Stale`: the definition has changed. Whoever needs the standing begins anew with the new definition.
+        let is_incomplete = Versioned::Current(false);
+        let advanced = self.advance(shard, derived, period).await?;
+        Ok(if advanced == is_incomplete {
+            Progress::More
+        } else {
+            Progress::Done
+        })
     }
 
     /// Takes a derived standing a bounded step nearer to complete; returns whether it is. A board whose shard does not know

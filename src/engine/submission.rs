@@ -26,7 +26,7 @@ use std::time::Duration;
 use super::applier::{self, Reply};
 use super::events::{Incoming, RemainingQuota, Report, Submitted};
 use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard, reservations};
-use crate::domain::event::{Detail, Rejection};
+use crate::domain::event::Detail;
 use crate::domain::ids::BoardId;
 use crate::domain::plan::Route;
 use crate::domain::series::{Standing, Track};
@@ -49,8 +49,8 @@ pub(crate) struct Submission {
     index: usize,
     /// Whether the history of its rolling windows is sent with it, because a standing was missing without that.
     with_history: bool,
-    /// When its member was erased, if it came in at that instant: it is planned for a later one.
-    erased_at: Option<Timestamp>,
+    /// The first instant that it may count for, if it counts for the time at which it comes in, and that was refused.
+    not_before: Option<Timestamp>,
     state: State,
 }
 
@@ -82,8 +82,8 @@ pub(crate) enum Obstacle {
     VoidReservation,
     /// Whether a quota is used up depends on others that are on their way.
     Others,
-    /// Its member was erased at this instant, and it counts for the time at which it comes in: that has to lie behind.
-    Erased(Timestamp),
+    /// It counts for the time at which it comes in, and that has to be this instant or a later one.
+    TooEarly(Timestamp),
     /// Something is left of its member, who was erased.
     Erasing,
 }
@@ -95,7 +95,7 @@ impl Submission {
             request: Arc::clone(request),
             index,
             with_history: false,
-            erased_at: None,
+            not_before: None,
             state: State::New,
         }
     }
@@ -143,8 +143,8 @@ impl Submission {
     /// It can't go on before this is removed.
     pub(crate) fn block(&mut self, obstacle: Obstacle) {
         self.with_history |= obstacle == Obstacle::MissingHistory;
-        if let Obstacle::Erased(at) = obstacle {
-            self.erased_at = Some(at);
+        if let Obstacle::TooEarly(first) = obstacle {
+            self.not_before = self.not_before.max(Some(first));
         }
         self.state = State::Blocked(obstacle);
     }
@@ -162,8 +162,7 @@ impl Submission {
             Ok(event) => event,
             Err(error) => return self.fail(error),
         };
-        let behind = |at: Timestamp| Timestamp::from_ms_clamped(at.ms().saturating_add(1));
-        let now = self.erased_at.map_or(now, |at| now.max(behind(at)));
+        let now = self.not_before.map_or(now, |first| now.max(first));
         let plan = live.routes.plan(board, event, now);
         self.state = match plan.rejection {
             Some(rejection) if incoming.id.is_none() => {
@@ -215,12 +214,12 @@ impl Submission {
         self.state = match answer {
             Answer::Taken(outcome, remaining) => submitted(outcome, false, &remaining),
             Answer::Duplicate(outcome) => submitted(outcome, true, &[]),
-            Answer::Rejected(Rejection::Erased(at)) if self.incoming().at.is_none() => {
-                return self.block(Obstacle::Erased(at));
-            }
-            Answer::Rejected(rejection) => {
-                State::Ended(Err(Error::rejected(&live.board, rejection, at, now)))
-            }
+            Answer::Rejected(rejection) => match rejection.not_before() {
+                Some(first) if self.incoming().at.is_none() => {
+                    return self.block(Obstacle::TooEarly(first));
+                }
+                _ => State::Ended(Err(Error::rejected(&live.board, rejection, at, now))),
+            },
             Answer::NeedsHistory => return self.block(Obstacle::MissingHistory),
             Answer::NeedsStanding(window) => {
                 return self.block(Obstacle::IncompleteStanding(window, at));

@@ -16,7 +16,7 @@ use crate::domain::ids::BoardId;
 use crate::domain::task::{Action, Failed, Failure, Left, Task};
 use crate::store::StoreError;
 use crate::store::leases::Leased;
-use crate::store::tasks::{OrderChange, StoredTask};
+use crate::store::tasks::{BegunTask, OrderChange, StoredTask};
 use crate::throttle;
 
 /// How many boards one step comes to.
@@ -72,12 +72,16 @@ impl Job for Tasks {
 }
 
 impl Engine {
-    /// Begins a task for all boards, and changes the standing orders in the same step. Returns its number.
+    /// Begins a task for all boards, and changes the standing orders in the same step.
     ///
     /// # Errors
     ///
     /// [`Error::TooManyOrders`] if it would be one standing order too many.
-    pub async fn begin_task(&self, action: Action, change: OrderChange<'_>) -> Result<u64, Error> {
+    pub async fn begin_task(
+        &self,
+        action: Action,
+        change: OrderChange<'_>,
+    ) -> Result<BegunTask, Error> {
         let total = self.store.board_count().await?;
         let task = Task::new(action, self.clock.now(), total);
         let begun = self.store.begin_task(&task, change).await?;

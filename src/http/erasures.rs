@@ -7,8 +7,8 @@ use axum::http::StatusCode;
 
 use super::App;
 use super::extract::{Path, board_id, member_id};
-use super::jobs::{self, JobBody};
 use super::problem::{Problem, ProblemBody};
+use super::tasks::{self, TaskBody};
 
 /// Erase a member of a board.
 ///
@@ -43,14 +43,14 @@ pub async fn delete(
     delete, path = "/v1/members/{member}", tag = "moderation", operation_id = "delete_member_everywhere",
     params(("member" = String, Path, description = "The member's id", example = "eve", min_length = 1, max_length = 128)),
     responses(
-        (status = 202, description = "The service has erased the member, and removes what it has left", body = JobBody, headers(
+        (status = 202, description = "The service has erased the member, and removes what it has left", body = TaskBody, headers(
             ("Location" = String, description = "The address of the job"))),
     )
 )]
 pub async fn delete_everywhere(
     State(app): State<Arc<App>>,
     Path(member): Path<String>,
-) -> Result<jobs::Begun, Problem> {
+) -> Result<tasks::Begun, Problem> {
     let number = app.service.erase_everywhere(&member_id(&member)?).await?;
-    jobs::begun(&app, number).await
+    tasks::begun(&app, number).await
 }

@@ -479,7 +479,7 @@ impl RejectedEvent {
             ("RateLimit" = Option<String>, description = "On boards with quotas, unless the event is a duplicate: what is left of each quota, as in draft-ietf-httpapi-ratelimit-headers"),
             ("RateLimit-Policy" = Option<String>, description = "What each quota allows"))),
         (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 409, description = "`board-closed`, `member-erased`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`board-closed`, `period-closed`, `member-erased`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 422, description = "`validation-failed`, `score-out-of-range`, `event-in-future`, `event-too-late`, `event-id-reused`", body = ProblemBody, content_type = "application/problem+json"),

@@ -16,7 +16,7 @@ use super::extract::{Json, Path, Query, board_id, list_limit};
 use super::problem::{Problem, ProblemBody};
 use crate::domain::board::FieldError;
 use crate::domain::ids::MemberId;
-use crate::domain::score::ShownScore;
+use crate::domain::score::{Score, ShownScore};
 use crate::service::initial::INITIAL_MAX;
 
 /// Initial scores as they are sent.
@@ -122,9 +122,14 @@ pub async fn patch(
     let scores = scores.map(|(member, score)| (member, score.map(text)));
     let set = app.service.set_initial(&board, &scores.collect()).await?;
     let decimals = set.live.board.definition.decimals;
-    let before = set.before.iter();
-    let before = before.map(|(member, score)| (member, score.map(|score| score.shown(decimals))));
-    audit.before(&json!({"scores": before.collect::<BTreeMap<_, _>>()}));
+    let shown = |scores: &BTreeMap<MemberId, Option<Score>>| {
+        let scores = scores.iter();
+        let shown =
+            scores.map(|(member, score)| (member, score.map(|score| score.shown(decimals))));
+        json!({"scores": shown.collect::<BTreeMap<_, _>>()})
+    };
+    audit.before(&shown(&set.before));
+    audit.after(&shown(&set.after));
     let members = set.members;
     Ok(JsonResponse(InitialCount { members }))
 }

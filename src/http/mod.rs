@@ -15,7 +15,6 @@ pub mod extract;
 pub mod freshness;
 pub mod health;
 pub mod initial;
-pub mod jobs;
 pub mod listener;
 mod local;
 pub mod memory;
@@ -32,17 +31,17 @@ pub mod shards;
 pub mod standings;
 pub mod summary;
 pub mod table;
+pub mod tasks;
 
 use std::sync::Arc;
 
 use axum::http::StatusCode;
 use axum::routing::get;
-use axum::{Json, Router};
+use axum::Router;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceBuilder;
 use tower_http::compression::CompressionLayer;
-use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
 use self::auth::{ApiKeys, Gate};
@@ -115,14 +114,10 @@ pub fn reserve(app: Arc<App>) -> Router {
 pub fn router(app: Arc<App>, options: &Options) -> Router {
     let gate = Arc::new(Gate::new(Arc::clone(&app), options.clone()));
     let (table, _) = table::router(OpenApiRouter::new(), Some(&gate)).split_for_parts();
-    let document = Arc::new(document());
     let timeouts = app.service.engine.store.timeouts;
     let routed = table
         .merge(docs::router())
-        .route(
-            "/openapi.json",
-            get(async move || Json(OpenApi::clone(&document))),
-        )
+        .route("/openapi.json", get(docs::document))
         .route("/problems", get(problem::list))
         .route("/problems/{name}", get(problem::explain))
         .fallback(async || StatusCode::NOT_FOUND)

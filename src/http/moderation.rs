@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use utoipa::openapi::schema::{Array, ArrayBuilder, ObjectBuilder, SchemaType, Type};
 use utoipa::{IntoParams, ToSchema};
 
@@ -14,14 +15,14 @@ use super::App;
 use super::audit::Audit;
 use super::auth::Caller;
 use super::extract::{Json, Path, Query, board_id, list_limit, member_id};
-use super::jobs::{self, JobBody};
 use super::problem::{Problem, ProblemBody};
+use super::tasks::{self, TaskBody};
 use crate::domain::board::FieldError;
 use crate::domain::hide::{Hide, Reason};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::task::Action;
 use crate::domain::time::Timestamp;
-use crate::service::Error;
+use crate::service::moderation::Moderated;
 
 /// The most boards of one request.
 const BOARDS_MAX: usize = 100;
@@ -284,17 +285,6 @@ fn hide(
     }
 }
 
-/// The hide of a member before it changes, for the audit log.
-async fn hide_before(
-    app: &App,
-    board: &BoardId,
-    member: &MemberId,
-) -> Result<Option<Hide>, Problem> {
-    let members = std::slice::from_ref(member);
-    let mut found = app.service.hidden_among(board, members).await?;
-    Ok(found.pop().map(|(_, hide)| hide))
-}
-
 impl ModerationBody {
     fn action(&self, caller: &Caller, now: Timestamp) -> Result<Action, Problem> {
         let (member, reason) = (self.member.clone(), self.reason.as_deref());
@@ -364,10 +354,10 @@ pub async fn put(
     let (board, member) = (board_id(&board)?, member_id(&member)?);
     let now = app.service.engine.clock.now();
     let hide = hide(&body.reason, body.until, &caller, now)?;
-    audit.before(&hide_before(&app, &board, &member).await?);
     let hidden = app.service.hide(&board, &member, &hide).await?;
-    audit.after(&hidden);
-    Ok(JsonResponse(HiddenMember::new(&member, hidden)))
+    audit.before(&hidden.before);
+    audit.after(&hidden.hide);
+    Ok(JsonResponse(HiddenMember::new(&member, hidden.hide)))
 }
 
 /// Bring a hidden member of a board back.
@@ -390,11 +380,8 @@ pub async fn delete(
     audit: Audit,
 ) -> Result<StatusCode, Problem> {
     let (board, member) = (board_id(&board)?, member_id(&member)?);
-    audit.before(&hide_before(&app, &board, &member).await?);
-    if app.service.unhide(&board, &member).await? {
-        return Ok(StatusCode::NO_CONTENT);
-    }
-    Err(Error::NotHidden { board, member }.into())
+    audit.before(&app.service.unhide(&board, &member).await?);
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// List the hidden members of a board.
@@ -418,7 +405,11 @@ pub async fn hidden(
 ) -> Result<JsonResponse<HiddenList>, Problem> {
     let (board, limit) = (board_id(&board)?, list_limit(params.limit)?);
     let after = params.after.as_deref().map(member_id).transpose()?;
-    let found = app.service.hidden(&board, after.as_ref(), limit).await?;
+    let found = app
+        .service
+        .engine
+        .hidden(&board, after.as_ref(), limit)
+        .await?;
     let members = found.members.into_iter();
     Ok(JsonResponse(HiddenList {
         hidden: members
@@ -442,7 +433,7 @@ pub async fn hidden(
         (status = 200, description = "What has become of it on each board of the list", body = ModerationResults, example = json!({
             "results": [{"board": "run_hero", "status": "done", "hidden": {"member": "troll-7", "reason": "cheating",
                 "by": "moderators", "since": "2026-11-21T12:00:00.000Z", "until": null}}]})),
-        (status = 202, description = "A job does it on all boards", body = JobBody, headers(("Location" = String, description = "The address of the job"))),
+        (status = 202, description = "A job does it on all boards", body = TaskBody, headers(("Location" = String, description = "The address of the job"))),
         (status = 409, description = "`too-many-orders`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
@@ -459,29 +450,26 @@ pub async fn post(
     let action = body.action(&caller, now)?;
     let Some(boards) = body.boards()? else {
         caller.require_board(None)?;
-        let number = app.service.moderate_all(action).await?;
-        return Ok(jobs::begun(&app, number).await?.into_response());
+        let ordered = match &action {
+            Action::Hide(_, hide) => Some(hide.clone()),
+            Action::Unhide(_) | Action::Forget(..) => None,
+        };
+        let begun = app.service.moderate_all(action).await?;
+        audit.before(&begun.order_before);
+        audit.after(&ordered);
+        return Ok(tasks::begun(&app, begun.number).await?.into_response());
     };
-    let allowed = boards.iter().map(|board| caller.require_board(Some(board)));
-    let allowed: Vec<Result<(), Problem>> = allowed.collect();
-    let own = boards
-        .iter()
-        .zip(&allowed)
-        .filter(|(_, allowed)| allowed.is_ok());
-    let own: Vec<BoardId> = own.map(|(board, _)| board.clone()).collect();
-    let mut moderated = app.service.moderate(&own, &action).await?.into_iter();
-    let mut results = Vec::with_capacity(boards.len());
-    for (board, allowed) in boards.iter().zip(allowed) {
-        let result = allowed.and_then(|()| {
-            let result = moderated
-                .next()
-                .expect("invariant: a result for each board");
-            result.map_err(Problem::from)
-        });
+    let moderated = moderate(&app, &caller, &boards, &action).await?;
+    let hidden = |hide: &Option<Hide>| {
+        let hide = hide.clone();
+        hide.map(|hide| HiddenMember::new(&body.member, hide))
+    };
+    let (mut before, mut results) = (Vec::new(), Vec::with_capacity(boards.len()));
+    for (board, result) in boards.iter().zip(moderated) {
         results.push(match result {
-            Ok(hide) => {
-                let hidden = hide.map(|hide| HiddenMember::new(&body.member, hide));
-                ModerationResult::done(board, hidden)
+            Ok(moderated) => {
+                before.push(json!({"board": board.as_str(), "hidden": hidden(&moderated.before)}));
+                ModerationResult::done(board, hidden(&moderated.hide))
             }
             // The store is missing: nothing more is known of any of them. To send the same again does no harm.
             Err(problem) if problem.kind.status == StatusCode::SERVICE_UNAVAILABLE => {
@@ -490,9 +478,33 @@ pub async fn post(
             Err(problem) => ModerationResult::refused(board, &problem),
         });
     }
+    audit.before(&json!({"results": before}));
     let results = ModerationResults { results };
     audit.after(&results);
     Ok(JsonResponse(results).into_response())
+}
+
+/// Hides a member on these boards, or brings it back, as far as the caller may.
+async fn moderate(
+    app: &App,
+    caller: &Caller,
+    boards: &[BoardId],
+    action: &Action,
+) -> Result<Vec<Result<Moderated, Problem>>, Problem> {
+    let allowed = boards.iter().map(|board| caller.require_board(Some(board)));
+    let allowed: Vec<Result<(), Problem>> = allowed.collect();
+    let own = boards.iter().zip(&allowed);
+    let own = own.filter(|(_, allowed)| allowed.is_ok());
+    let own: Vec<BoardId> = own.map(|(board, _)| board.clone()).collect();
+    let mut moderated = app.service.moderate(&own, action).await?.into_iter();
+    let results = allowed.into_iter().map(|allowed| {
+        allowed.and_then(|()| {
+            let result = moderated.next();
+            let result = result.expect("invariant: a result for each board");
+            result.map_err(Problem::from)
+        })
+    });
+    Ok(results.collect())
 }
 
 /// List who is hidden on all boards.
@@ -517,7 +529,7 @@ pub async fn orders(
     let orders = found.orders.into_iter();
     Ok(JsonResponse(HiddenList {
         hidden: orders
-            .map(|order| HiddenMember::new(&order.member, order.hide))
+            .map(|(member, hide)| HiddenMember::new(&member, hide))
             .collect(),
         next: found.next.map(|member| member.to_string()),
     }))

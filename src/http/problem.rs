@@ -158,6 +158,10 @@ kinds! {
         "The event's `at` is before the board's `opens_at`, or not before its `closes_at`. The service did not take the event.",
         "Do not send the event again: the answer stays the same. `GET /v1/boards/{board}/summary` tells when the board is open.",
         "the board run_hero takes events from 2026-11-01T00:00:00.000Z to 2026-12-01T00:00:00.000Z";
+    PERIOD_CLOSED = CONFLICT, "period-closed", "The period of the event is closed",
+        "The event's `at` lies in a period that is closed: the period has ended, the board's wait after that, `finalize`, is over, and the period has its final result. The service did not take the event.",
+        "Do not send the event again: the answer stays the same. An event without `at` counts for the time at which it comes in.",
+        "board run_hero has closed its periods up to 2026-11-21T00:00:00.000Z; it takes no event of 2026-11-20T23:59:00.000Z any more";
     MEMBER_ERASED = CONFLICT, "member-erased", "The member was erased after this event",
         "The member was erased, and the event's `at` does not lie after that. The service did not take the event.",
         "Do not send the event again: the answer stays the same. Later events of the member count, and begin from nothing.",
@@ -460,7 +464,7 @@ impl From<Error> for Problem {
             Error::NotHidden { .. } => NOT_HIDDEN,
             Error::TooManyHidden(_) => TOO_MANY_HIDDEN,
             Error::TooManyOrders => TOO_MANY_ORDERS,
-            Error::JobNotFound(_) => JOB_NOT_FOUND,
+            Error::TaskNotFound(_) => JOB_NOT_FOUND,
             Error::MemberNotFound { .. } => MEMBER_NOT_FOUND,
             Error::UnknownWindow { .. } => UNKNOWN_WINDOW,
             Error::InvalidParameter { .. } => INVALID_PARAMETER,
@@ -471,6 +475,7 @@ impl From<Error> for Problem {
                 Rejection::Closed => BOARD_CLOSED,
                 Rejection::ScoreBounds | Rejection::OutOfRange(_) => SCORE_OUT_OF_RANGE,
                 Rejection::IdReused => EVENT_ID_REUSED,
+                Rejection::PeriodClosed(_) => PERIOD_CLOSED,
                 Rejection::Erased(_) => MEMBER_ERASED,
                 Rejection::Missing(_) => VALIDATION_FAILED,
                 Rejection::Quota { .. } => QUOTA_EXCEEDED,

@@ -10,8 +10,8 @@ use utoipa_axum::routes;
 
 use super::auth::{Access, Gate};
 use super::{
-    App, api_keys, audit, boards, erasures, events, health, initial, jobs, moderation, profiles,
-    quotas, shards, standings, summary,
+    App, api_keys, audit, boards, erasures, events, health, initial, moderation, profiles, quotas,
+    shards, standings, summary, tasks,
 };
 use crate::domain::access::Scope;
 
@@ -70,7 +70,7 @@ fn rows() -> Vec<Row> {
         row(A::each(S::Read), routes!(standings::across::standings_of)),
         row(A::board(S::Moderate).audited(), routes!(moderation::put)),
         row(A::each(S::Moderate).audited(), routes!(moderation::post)),
-        row(A::all(S::Moderate), routes!(jobs::get)),
+        row(A::all(S::Moderate), routes!(tasks::get)),
         row(A::board(S::Moderate), routes!(moderation::hidden)),
         row(A::all(S::Moderate), routes!(moderation::orders)),
         row(A::board(S::Moderate).audited(), routes!(moderation::delete)),

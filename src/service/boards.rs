@@ -131,7 +131,7 @@ impl Service {
                 return Ok((Arc::clone(board), before));
             }
             let stamp = self.engine.store.begin_change(id).await?;
-            let mut board = change.board(stamp);
+            let mut board = change.board(stamp, self.engine.clock.now());
             if is_new && self.engine.store.has_orders().await? {
                 board.placement = board.placement.opening();
             }
@@ -192,12 +192,13 @@ impl Service {
                     Defined::Changed => continue,
                 }
             }
-            let board = change.board(0);
+            let now = self.engine.clock.now();
+            let board = change.board(0, now);
             let before = change.seen().map(|board| &board.definition);
             return Ok(Preview {
                 is_new: before.is_none(),
                 changes: preview::changes(before, &board.definition),
-                boundaries: preview::boundaries(&board, self.engine.clock.now()),
+                boundaries: preview::boundaries(&board, now),
                 board,
             });
         }
@@ -327,13 +328,14 @@ impl Change {
         (board.definition == self.definition).then_some(board)
     }
 
-    /// The board that it leads to, at a stamp.
-    fn board(&self, stamp: u64) -> Board {
+    /// The board that it leads to, at a stamp and a time.
+    fn board(&self, stamp: u64, now: Timestamp) -> Board {
         let definition = self.definition.clone();
-        match self.seen() {
+        let board = match self.seen() {
             Some(board) => board.replaced(definition, stamp),
             None => Board::new(self.id.clone(), definition, stamp, 1, BTreeMap::new()),
-        }
+        };
+        board.finalized(now)
     }
 }
 

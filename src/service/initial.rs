@@ -31,6 +31,8 @@ pub struct SetInitial {
     pub members: u64,
     /// What the members of the request had before.
     pub before: BTreeMap<MemberId, Option<Score>>,
+    /// What they have now.
+    pub after: BTreeMap<MemberId, Option<Score>>,
 }
 
 /// Some of a board's initial scores.
@@ -62,8 +64,8 @@ impl Service {
                 continue;
             }
             let mut of_shard = vec![Vec::new(); live.shards.len()];
-            for score in scores {
-                of_shard[live.board.shard_of(&score.0)].push(score);
+            for score in &scores {
+                of_shard[live.board.shard_of(&score.0)].push(score.clone());
             }
             let shards = live.shards.iter().zip(&of_shard);
             let set = shards.map(|(shard, scores)| self.set_all(&shard.shard, scores, &before));
@@ -74,6 +76,7 @@ impl Service {
                         live,
                         members,
                         before,
+                        after: scores.into_iter().collect(),
                     });
                 }
                 None => self.engine.reload(id).await?,

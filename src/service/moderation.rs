@@ -8,8 +8,9 @@ use super::{Error, Service};
 use crate::domain::hide::Hide;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::task::{Action, Task};
-use crate::store::orders::Order;
-use crate::store::tasks::OrderChange;
+use crate::engine::hides::Hiding;
+use crate::store::orders::{Order, Whom};
+use crate::store::tasks::{BegunTask, OrderChange};
 
 /// How many boards are changed side by side.
 const BOARDS_AT_ONCE: usize = 16;
@@ -17,20 +18,29 @@ const BOARDS_AT_ONCE: usize = 16;
 /// Some of the standing orders.
 #[derive(Clone, Debug)]
 pub struct FoundOrders {
-    /// The orders, in the order of the bytes of their members.
-    pub orders: Vec<Order>,
+    /// Members and how they are hidden, in the order of their bytes.
+    pub orders: Vec<(MemberId, Hide)>,
     /// Behind whom the next part begins; `None`: this was the last.
     pub next: Option<MemberId>,
 }
 
+/// What has become of a member of a board.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Moderated {
+    /// Its hide before; `None` if it was not hidden.
+    pub before: Option<Hide>,
+    /// Its hide now; `None` if it is not hidden any more.
+    pub hide: Option<Hide>,
+}
+
 impl Service {
-    /// Hides a member on some boards, or brings it back. Tells for each board what has become of that: the hide of a member
-    /// that is hidden now. When this returns, it holds for every read that begins later, by any instance.
+    /// Hides a member on some boards, or brings it back. Tells for each board what has become of that. When this returns, it
+    /// holds for every read that begins later, by any instance.
     pub async fn moderate(
         &self,
         boards: &[BoardId],
         action: &Action,
-    ) -> Result<Vec<Result<Option<Hide>, Error>>, Error> {
+    ) -> Result<Vec<Result<Moderated, Error>>, Error> {
         let moderated = boards.iter().map(|board| self.moderate_one(board, action));
         let moderated: Vec<_> = moderated.collect();
         let results = stream::iter(moderated)
@@ -41,26 +51,33 @@ impl Service {
         Ok(results)
     }
 
-    async fn moderate_one(&self, board: &BoardId, action: &Action) -> Result<Option<Hide>, Error> {
+    async fn moderate_one(&self, board: &BoardId, action: &Action) -> Result<Moderated, Error> {
         match action {
-            Action::Hide(member, hide) => self.engine.hide(board, member, hide).await.map(Some),
+            Action::Hide(member, hide) => {
+                let Hiding { hide, before } = self.engine.hide(board, member, hide).await?;
+                let hide = Some(hide);
+                Ok(Moderated { before, hide })
+            }
             Action::Unhide(member) => {
                 let (board, member) = (board.clone(), member.clone());
-                let was_hidden = self.engine.unhide(&board, &member, None).await?;
-                was_hidden
-                    .then_some(None)
-                    .ok_or(Error::NotHidden { board, member })
+                let before = self.engine.unhide(&board, &member, None).await?;
+                let hide = None;
+                match before {
+                    Some(_) => Ok(Moderated { before, hide }),
+                    None => Err(Error::NotHidden { board, member }),
+                }
             }
             Action::Forget(member, number) => {
-                let ended = self.engine.end_erasure(board, member, *number);
-                ended.await.map(|()| None)
+                self.engine.end_erasure(board, member, *number).await?;
+                let (before, hide) = (None, None);
+                Ok(Moderated { before, hide })
             }
         }
     }
 
     /// Hides a member on all boards, also on those that are created later, or brings it back on all boards. That is done in
-    /// the background; this returns the number of the task.
-    pub async fn moderate_all(&self, action: Action) -> Result<u64, Error> {
+    /// the background.
+    pub async fn moderate_all(&self, action: Action) -> Result<BegunTask, Error> {
         let ordered = action.clone();
         let change = match &ordered {
             Action::Hide(member, hide) => OrderChange::Give(member, hide),
@@ -73,11 +90,11 @@ impl Service {
     /// The task with this number: what it does, and how far it has come.
     pub async fn task(&self, number: u64) -> Result<Task, Error> {
         let stored = self.engine.store.load_task(number).await?;
-        let stored = stored.ok_or_else(|| Error::JobNotFound(number.to_string()))?;
+        let stored = stored.ok_or_else(|| Error::TaskNotFound(number.to_string()))?;
         Ok(stored.read()?)
     }
 
-    /// Lists standing orders: up to `count` of them, behind `after`.
+    /// Lists standing orders: up to `count` of them, behind `after`. Those for members who were erased are not told.
     pub async fn orders(
         &self,
         after: Option<&MemberId>,
@@ -87,8 +104,13 @@ impl Service {
         let mut members = self.engine.store.order_members(after, count + 1).await?;
         let is_more = members.len() > count;
         members.truncate(count);
+        let orders = self.engine.store.orders_of(&members).await?.into_iter();
+        let orders = orders.filter_map(|Order { whom, hide, .. }| match whom {
+            Whom::Member(member) => Some((member, hide)),
+            Whom::Erased(_) => None,
+        });
         Ok(FoundOrders {
-            orders: self.engine.store.orders_of(&members).await?,
+            orders: orders.collect(),
             next: members.pop().filter(|_| is_more),
         })
     }

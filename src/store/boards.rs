@@ -1,6 +1,7 @@
 //! Stores definitions with their boards, and announces changes to all instances.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -13,15 +14,21 @@ use super::reply::{Reply, unknown_code};
 use super::script::Script;
 use super::{StoreError, Versioned, keys, script};
 use crate::domain::board::{Board, Definition};
+use crate::domain::closing::Closings;
 use crate::domain::ids::BoardId;
 use crate::domain::placement::Placement;
 use crate::domain::shard::{Shard, Sharding};
+use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 
 /// The instant from which stamps count microseconds (`scripts/begin.lua`), in milliseconds since the epoch.
 const STAMPS_BEGIN_MS: i64 = 1_767_225_600_000;
 /// How many ids of boards one call reads where all are wanted.
 const LISTED_MAX: usize = 1_000;
+/// The fields of a board's head that say how far its closings have come.
+const CLOSINGS: [&str; 3] = ["closing_until", "results_until", "pinned"];
+/// What a caller tells that does not care which closings were decided.
+const ANY_CLOSING: &str = "*";
 /// How many changes that were begun one call reads.
 const CALL_BEGUN_MAX: u32 = 100;
 
@@ -34,6 +41,8 @@ struct Stored {
     epochs: BTreeMap<Window, u64>,
     placement: Placement,
     definition: Definition,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    finalize_since: Option<Timestamp>,
 }
 
 /// A board whose stored definition can't be read: a newer release may have written it.
@@ -84,25 +93,32 @@ pub enum Defined {
 impl Store {
     /// The stored board of that name.
     pub async fn load_board(&self, id: &BoardId) -> Result<Option<StoredBoard>, StoreError> {
-        let fields = ["version", "definition"].map(str::to_owned);
-        let head = vec![keys::head(id.as_str())];
-        let fields: Vec<Option<String>> = self
-            .command("HMGET", [head, fields.to_vec()].concat())
-            .await?;
-        let [Some(version), Some(json)] = fields.as_slice() else {
+        let fields = ["version", "definition"].into_iter().chain(CLOSINGS);
+        let head = [keys::head(id.as_str())].into_iter();
+        let args = head.chain(fields.map(str::to_owned));
+        let fields: Vec<Option<String>> = self.command("HMGET", args.collect()).await?;
+        let [Some(version), Some(json), closings @ ..] = fields.as_slice() else {
             return Ok(None);
         };
+        let closings = closings_of(closings)?;
         match serde_json::from_str(json) {
-            Ok(stored) => Ok(Some(Ok(board_of(id, stored).into()))),
+            Ok(stored) => {
+                let board = Board {
+                    closings,
+                    ..board_of(id, stored)
+                };
+                Ok(Some(Ok(board.into())))
+            }
             Err(error) => {
-                let unreadable = salvage(id, version, json, &error)?;
+                let unreadable = salvage(id, version, json, &error, closings)?;
                 Ok(Some(Err(Box::new(unreadable))))
             }
         }
     }
 
     /// Stores a board if its stored version is the one that was `seen`, and, with `unused_since`, if it has taken no
-    /// event at that revision or a later one.
+    /// event at that revision or a later one. If the definition is to change, no closing may have been decided since the
+    /// board was seen.
     pub async fn define_board(
         &self,
         board: &Board,
@@ -115,9 +131,15 @@ impl Store {
             epochs: board.epochs.clone(),
             placement: board.placement.clone(),
             definition: board.definition.clone(),
+            finalize_since: board.finalize_since,
         };
         let json = serde_json::to_string(&stored)
             .map_err(|error| StoreError::Unexpected(error.to_string()))?;
+        let is_same = seen.is_some_and(|seen| seen.definition == board.definition);
+        let closed_until = match seen {
+            Some(_) if is_same => ANY_CLOSING.to_owned(),
+            seen => seen.map(decided).unwrap_or_default(),
+        };
         let seen = seen.map(Board::version).unwrap_or_default();
         let unused_since = unused_since.map(|revision| revision.to_string());
         let args = vec![
@@ -125,6 +147,7 @@ impl Store {
             unused_since.unwrap_or_default().into(),
             board.version().into(),
             json.into(),
+            closed_until.into(),
         ];
         let reply = self.write_head(board, &script::DEFINE, args).await?;
         defined(reply)
@@ -142,6 +165,7 @@ impl Store {
             unused_since.unwrap_or_default().into(),
             "".into(),
             "".into(),
+            decided(seen).into(),
         ];
         let reply = self.write_head(seen, &script::DEFINE, args).await?;
         defined(reply)
@@ -416,11 +440,38 @@ fn board_of(id: &BoardId, stored: Stored) -> Board {
         epochs,
         placement,
         definition,
+        finalize_since,
     } = stored;
     Board {
         placement,
+        finalize_since,
         ..Board::new(id.clone(), definition, generation, revision, epochs)
     }
+}
+
+/// What the fields [`CLOSINGS`] say.
+fn closings_of(fields: &[Option<String>]) -> Result<Closings, StoreError> {
+    let [until, results_until, pinned] = fields else {
+        return Err(StoreError::Unexpected("fewer fields than asked for".into()));
+    };
+    let fault = |error: &dyn fmt::Display| StoreError::Unexpected(format!("closings: {error}"));
+    let instant = |text: &Option<String>| {
+        let ms = text.as_deref().map(str::parse).transpose();
+        ms.map(|ms| ms.map(Timestamp::from_ms_clamped))
+            .map_err(|error| fault(&error))
+    };
+    let pinned = pinned.as_deref().map(serde_json::from_str).transpose();
+    Ok(Closings {
+        until: instant(until)?,
+        results_until: instant(results_until)?,
+        pinned: pinned.map_err(|error| fault(&error))?.unwrap_or_default(),
+    })
+}
+
+/// The instant for which a closing was decided last, as it is stored; empty for none.
+fn decided(board: &Board) -> String {
+    let until = board.closings.until;
+    until.map_or_else(String::new, |until| until.ms().to_string())
 }
 
 /// Reads what can be read of a board that can't be read whole.
@@ -429,6 +480,7 @@ fn salvage(
     version: &str,
     json: &str,
     error: &serde_json::Error,
+    closings: Closings,
 ) -> Result<Unreadable, StoreError> {
     let numbers = version.split_once('-');
     let numbers = numbers
@@ -452,6 +504,8 @@ fn salvage(
     );
     let is_known = is_known && epochs.is_ok() && placement.is_some();
     board.epochs = epochs.ok().flatten().unwrap_or_default();
+    board.finalize_since = serde_json::from_value(stored["finalize_since"].clone()).ok();
+    board.closings = closings;
     board.placement = placement.unwrap_or(board.placement);
     Ok(Unreadable {
         board: board.into(),
@@ -497,7 +551,7 @@ mod tests {
     fn salvaged(json: &str) -> Unreadable {
         let id = BoardId::parse("b").unwrap();
         let error = serde_json::from_str::<Stored>(json).err().unwrap();
-        salvage(&id, "7-9", json, &error).unwrap()
+        salvage(&id, "7-9", json, &error, Closings::default()).unwrap()
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use fred::util::sha1_hash;
 use serde::Serialize;
 
 use super::args::{LayoutArgs, pack};
@@ -105,8 +106,21 @@ impl Store {
         })
     }
 
+    /// What names a member who was erased: a keyed hash of its id.
+    pub(super) async fn erased_name(&self, member: &MemberId) -> Result<String, StoreError> {
+        let key = self.erasure_key().await?;
+        Ok(sha1_hash(&format!("{key}{member}")))
+    }
+
     /// The key of the hashes under which erasures are kept, the same for all boards.
-    async fn erasure_key(&self) -> Result<String, StoreError> {
+    pub(super) async fn erasure_key(&self) -> Result<String, StoreError> {
+        // Redis answers this also where its memory is full.
+        let stored: Option<String> = self
+            .command("GET", vec![keys::ERASURE_KEY.to_owned()])
+            .await?;
+        if let Some(stored) = stored {
+            return Ok(stored);
+        }
         let new = random::hexadecimal::<KEY_BYTES>("")?;
         let set = [keys::ERASURE_KEY, &new, "NX", "GET"].map(str::to_owned);
         let stored: Option<String> = self.command("SET", set.to_vec()).await?;

@@ -22,6 +22,13 @@ const LINES_MAX: u32 = 300;
 /// How many members one call looks at that widens a list: about a millisecond of Redis.
 const WIDENED_MAX: u32 = 300;
 
+/// How many hides one call of [`Store::keep_hides`] tells a shard of at the most.
+pub const KEPT_MAX: usize = 300;
+/// How many erasures one call looks at that ends hides: about a millisecond of Redis.
+const KEPT_LOOKED_AT: u32 = 300;
+/// The cursor of a walk that is at its beginning, or at its end.
+pub const WALK_BEGINS: &str = "0";
+
 /// How far a hidden list has followed the hides.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Followed {
@@ -34,12 +41,19 @@ pub struct Followed {
 /// What became of a hide.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Hidden {
-    /// The member was not hidden; this is its hide now.
-    New(Hide),
-    /// The member was hidden; this is its hide now, which may have another reason and another end than before.
-    Same(Hide),
+    /// The member is hidden.
+    Done(Hiding),
     /// Nothing was done: too many members are hidden.
     Full,
+}
+
+/// A hide, and the one that the member had before.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Hiding {
+    /// The hide that the member has now.
+    pub hide: Hide,
+    /// The one before, with another reason and another end perhaps; `None` if the member was not hidden.
+    pub before: Option<Hide>,
 }
 
 /// The hidden members of a shard, or some of them.
@@ -60,6 +74,21 @@ struct HideArgs<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     ends: Option<i64>,
     hidden_max: u64,
+}
+
+#[derive(Serialize)]
+struct KeepArgs<'a> {
+    version: String,
+    hides: Vec<(&'a str, StoredHide)>,
+    key: String,
+}
+
+#[derive(Serialize)]
+struct EndArgs<'a> {
+    version: String,
+    now: i64,
+    cursor: &'a str,
+    count: u32,
 }
 
 #[derive(Serialize)]
@@ -134,20 +163,26 @@ impl Store {
             return Ok(Versioned::Stale);
         };
         Ok(Versioned::Current(match code.as_str() {
-            "NEW" => Hidden::New(unpacked(&reply.bytes()?)?),
-            "SAME" => Hidden::Same(unpacked(&reply.bytes()?)?),
+            "HIDDEN" => {
+                let (hide, before) = (reply.bytes()?, reply.bytes()?);
+                let before = (!before.is_empty()).then(|| unpacked(&before));
+                Hidden::Done(Hiding {
+                    hide: unpacked(&hide)?,
+                    before: before.transpose()?,
+                })
+            }
             "FULL" => Hidden::Full,
             other => return unknown_code(other),
         }))
     }
 
-    /// Brings a member of this shard back, with `ends` only from a hide that ends then. Returns whether it had such a hide.
+    /// Brings a member of this shard back, with `ends` only from a hide that ends then. Returns the hide that it had.
     pub async fn unhide(
         &self,
         shard: &Shard,
         member: &MemberId,
         ends: Option<Timestamp>,
-    ) -> Result<Versioned<bool>, StoreError> {
+    ) -> Result<Versioned<Option<Hide>>, StoreError> {
         let args = HideArgs {
             version: shard.version(),
             member: member.as_str(),
@@ -155,12 +190,12 @@ impl Store {
             ends: ends.map(Timestamp::ms),
             hidden_max: HIDDEN_MAX,
         };
-        let Versioned::Current((code, _)) = self.run_hide(shard, &args).await? else {
+        let Versioned::Current((code, mut reply)) = self.run_hide(shard, &args).await? else {
             return Ok(Versioned::Stale);
         };
         Ok(Versioned::Current(match code.as_str() {
-            "BACK" => true,
-            "NOT_HIDDEN" => false,
+            "BACK" => Some(unpacked(&reply.bytes()?)?),
+            "NOT_HIDDEN" => None,
             other => return unknown_code(other),
         }))
     }
@@ -173,6 +208,53 @@ impl Store {
         let keys = keys::head_and_registry(shard);
         let reply = self.write(shard, &script::HIDE, keys, vec![pack(args)?]);
         Reply::versioned(reply.await?)
+    }
+
+    /// Hides erased members of this shard as soon as they have data there: up to [`KEPT_MAX`] of them, by their names
+    /// ([`Store::erased_name`]). A hide that lies with an erasure already stays.
+    pub async fn keep_hides(
+        &self,
+        shard: &Shard,
+        hides: &[(&str, &Hide)],
+    ) -> Result<Versioned<()>, StoreError> {
+        let hides = hides.iter().take(KEPT_MAX);
+        let args = KeepArgs {
+            version: shard.version(),
+            hides: hides.map(|(name, hide)| (*name, (*hide).into())).collect(),
+            key: self.erasure_key().await?,
+        };
+        let keys = keys::head_and_registry(shard);
+        let reply = self.write(shard, &script::KEEP_HIDES, keys, vec![pack(&args)?]);
+        let kept = Reply::versioned(reply.await?)?;
+        Ok(match kept {
+            Versioned::Current(_) => Versioned::Current(()),
+            Versioned::Stale => Versioned::Stale,
+        })
+    }
+
+    /// Ends hides of this shard that lie with erasures and end no later than `now`, by a bounded step of a walk that begins
+    /// with [`WALK_BEGINS`]. Returns where it goes on; `None` at its end.
+    pub async fn end_kept_hides(
+        &self,
+        shard: &Shard,
+        now: Timestamp,
+        cursor: &str,
+    ) -> Result<Versioned<Option<String>>, StoreError> {
+        let args = EndArgs {
+            version: shard.version(),
+            now: now.ms(),
+            cursor,
+            count: KEPT_LOOKED_AT,
+        };
+        let keys = keys::head_and_registry(shard);
+        let reply = self.write(shard, &script::END_KEPT_HIDES, keys, vec![pack(&args)?]);
+        Ok(match Reply::answer(reply.await?)? {
+            Versioned::Current(mut reply) => {
+                let cursor = reply.text()?;
+                Versioned::Current((cursor != WALK_BEGINS).then_some(cursor))
+            }
+            Versioned::Stale => Versioned::Stale,
+        })
     }
 
     /// Makes the hidden list of a standing follow the hides by a bounded step. Returns how far it has come when it is up to
@@ -253,23 +335,6 @@ impl Store {
     pub async fn forget_narrow(&self, name: &str) -> Result<(), StoreError> {
         let args = vec![keys::NARROW.into(), name.to_owned()];
         self.command("SREM", args).await
-    }
-
-    /// The hide of a member of this shard, if it is hidden.
-    pub async fn hide_of(
-        &self,
-        shard: &Shard,
-        member: &MemberId,
-    ) -> Result<Versioned<Option<Hide>>, StoreError> {
-        let members = self
-            .hidden_among(shard, std::slice::from_ref(member))
-            .await?;
-        Ok(match members {
-            Versioned::Current(mut found) => {
-                Versioned::Current(found.members.pop().map(|(_, hide)| hide))
-            }
-            Versioned::Stale => Versioned::Stale,
-        })
     }
 
     /// Those of some members of this shard who are hidden, in the order in which they are named; of no more than

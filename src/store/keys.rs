@@ -7,7 +7,7 @@
 //!
 //! | key | kind |
 //! | --- | --- |
-//! | `st:{b}`, `st:{b:16:3}` | [`Kind::Head`]: hash with `version`, of a board `definition` (JSON), and `used` once there are events |
+//! | `st:{b}`, `st:{b:16:3}` | [`Kind::Head`]: hash with `version`, of a board `definition` (JSON), and `used` once there are events; of its closings `closing_until`, `results_until`, `pinned` (`scripts/decide.lua`) |
 //! | `st:{b:16:3}:counts` | [`Kind::CountsHead`]: `version` |
 //! | `st:{b}:1:keys`, `st:{b}:1:quotas` | [`Kind::Registry`], [`Kind::CountsRegistry`] |
 //! | `st:{b}:1:s:day:2026-11-21` | [`Kind::Standing`] |
@@ -17,6 +17,7 @@
 //! | `st:{b}:1:s:raw-day:2026-11-21`, … | the same as without `raw-`, without weights |
 //! | …`:members`, …`:scores`, …`:total` | [`Kind::Members`], [`Kind::Distinct`], [`Kind::Total`] of a standing |
 //! | …`:hidden-list`, …`:hidden-scores`, …`:hidden-state` | [`Kind::HiddenList`], [`Kind::HiddenScores`], [`Kind::HiddenState`] of a standing |
+//! | `st:{b}:1:periods:day` | [`Kind::Periods`] of a unit |
 //! | `st:{b}:1:hides`, `st:{b}:1:hidden`, `st:{b}:1:hide-journal` | [`Kind::Hides`], [`Kind::Hidden`], [`Kind::HideJournal`] |
 //! | `st:{b}:1:erased`, `st:{b}:1:erasing` | [`Kind::Erased`], [`Kind::Erasing`] |
 //! | `st:{b}:1:state:last-7-days` | [`Kind::State`] of a derived series |
@@ -52,8 +53,8 @@
 //! | `st:{boards}:tasks` | hash | tasks for all boards by their numbers, JSON (`scripts/begin_task.lua`) |
 //! | `st:{boards}:open-tasks`, `st:{boards}:ended-tasks` | sorted set | the numbers of those that are not at their end, by themselves; of the others, by the instant at which they ended |
 //! | `st:{boards}:task-number` | integer | the number of the last task |
-//! | `st:{boards}:orders` | hash | standing orders by members: the number of the task, and the hide as JSON |
-//! | `st:{boards}:order-members`, `st:{boards}:orders-end` | sorted set | the members with a standing order, all under score 0; those whose order ends by itself, by that instant |
+//! | `st:{boards}:orders` | hash | standing orders by members, or by names of erased ones (`scripts/forget_order.lua`): the number of the task, and the hide as JSON |
+//! | `st:{boards}:order-members`, `st:{boards}:orders-end` | sorted set | the same members and names, all under score 0; those whose order ends by itself, by that instant |
 //! | `st:{boards}:hides-end` | sorted set | `end board` by the instant at which hides of that board end |
 //! | `st:{boards}:outboxes` | set | `note generation board` of boards whose outbox may have messages (`store/outbox.rs`) |
 //! | `st:{boards}:webhooks` | hash | webhooks by name, JSON (`domain/webhook.rs`) |
@@ -545,9 +546,18 @@ pub fn voters(shard: &Shard, period: &Period) -> String {
 }
 
 fn of_period(shard: &Shard, kind: Kind, period: &Period) -> String {
-    let series = recorded(shard, Some(Window::Period(period.unit)), period.unit);
+    let series = of_unit(shard, period.unit);
     let period = shard.calendar.key(period);
     named(shard, kind, format_args!("{series}:{period}"))
+}
+
+fn of_unit(shard: &Shard, unit: Unit) -> String {
+    recorded(shard, Some(Window::Period(unit)), unit)
+}
+
+/// The key of the index of the periods of a unit that have data.
+pub fn periods(shard: &Shard, unit: Unit) -> String {
+    named(shard, Kind::Periods, of_unit(shard, unit))
 }
 
 /// The key of the voters of a member in a period.
@@ -818,6 +828,7 @@ mod tests {
                 zsets.map(|zset| part(&zset, kind)).collect()
             }
             Kind::State => vec![state(shard, Series::shown(List::Rolling(rolling)))],
+            Kind::Periods => vec![periods(shard, Unit::Day)],
             Kind::Turnout => vec![turnout(shard, &day)],
             Kind::Voters => vec![voters(shard, &day)],
             Kind::MemberVoters => ["a", "a:b", ":members"]

@@ -178,6 +178,9 @@ kinds! {
     /// Which standings of a derived series are there: string (`scripts/lib/derived.lua`).
     State = "state": (F::Named, S::Shard, E::Never, C::Rebuilt, P::Registry);
 
+    /// Which periods of a unit have data: sorted set (`scripts/lib/periods.lua`).
+    Periods as PERIODS = "periods": (F::Named, S::Shard, E::Never, C::Rebuilt, P::Registry);
+
     /// The hides of a shard's members: hash, member -> hide (`scripts/lib/hides.lua`).
     Hides as HIDES = "hides": (F::Single, S::Shard, E::Never, C::Lines, P::Registry);
     /// The hidden members of a shard in the order of their bytes: sorted set.
@@ -291,6 +294,7 @@ impl Kind {
             // Sketches and sums know nobody by name.
             Self::CountsHead
             | Self::State
+            | Self::Periods
             | Self::Turnout
             | Self::Voters
             | Self::EventToken

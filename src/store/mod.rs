@@ -2,7 +2,7 @@
 //!
 //! [`kinds`] declares every kind of data, [`keys`] makes every key, [`script`] has the Lua scripts, and each of
 //! [`api_keys`], [`audit`], [`boards`], [`events`], [`standings`], [`voters`], [`quotas`], [`reservations`], [`initial`],
-//! [`profiles`], [`hidden`], [`hide_ends`], [`erasures`],
+//! [`profiles`], [`hidden`], [`hide_ends`], [`erasures`], [`barriers`], [`closings`],
 //! [`tasks`], [`orders`], [`outbox`], [`webhooks`], [`deliveries`], [`staleness`], [`rollover`], [`reshard`], [`purge`],
 //! [`sweep`], [`leases`] and [`check`] one typed call per script. A call is one round trip; what must be atomic is one
 //! script. [`dispatch`] sends a call to the server of its keys, or to a replica of it. `topology.rs` and `replicas.rs` know
@@ -13,8 +13,10 @@ mod address;
 pub mod api_keys;
 mod args;
 pub mod audit;
+pub mod barriers;
 pub mod boards;
 pub mod check;
+pub mod closings;
 mod connection;
 mod contact;
 pub mod deliveries;

@@ -11,11 +11,37 @@ const CALL_ORDERS_MAX: usize = 500;
 /// How many standing orders one call ends.
 const CALL_ENDED_MAX: u32 = 500;
 
+/// What the names of erased members begin with among those with an order: no id has control characters.
+const NAMELESS: char = '\u{1e}';
+/// All names of erased members sort ahead of it, and all ids behind it.
+const BEHIND_NAMELESS: &str = "\u{1f}";
+
+/// Whom a standing order hides.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Whom {
+    /// This member.
+    Member(MemberId),
+    /// A member who was erased since: [`Store::erased_name`] names it.
+    Erased(String),
+}
+
+impl Whom {
+    /// Reads what a standing order is stored under.
+    fn parse(stored: &str) -> Result<Self, StoreError> {
+        if let Some(name) = stored.strip_prefix(NAMELESS) {
+            return Ok(Self::Erased(name.to_owned()));
+        }
+        let member = MemberId::parse(stored);
+        let fault = |error| StoreError::Unexpected(format!("a standing order: {error}"));
+        member.map(Self::Member).map_err(fault)
+    }
+}
+
 /// A standing order.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Order {
-    /// The member that it hides.
-    pub member: MemberId,
+    /// Whom it hides.
+    pub whom: Whom,
     /// How.
     pub hide: Hide,
     /// The number of the task that carries it out on the boards that there are.
@@ -23,35 +49,58 @@ pub struct Order {
 }
 
 impl Store {
-    /// The number of the task that carries out a member's standing order, if there is one.
-    pub async fn task_of_order(&self, member: &MemberId) -> Result<Option<u64>, StoreError> {
-        let args = vec![keys::ORDERS.to_owned(), member.to_string()];
-        let stored: Option<String> = self.command("HGET", args).await?;
-        let parsed = stored.map(|stored| parse(member, &stored)).transpose()?;
-        Ok(parsed.map(|order| order.task))
+    /// What the standing order of a member is stored under once the member was erased.
+    pub(super) async fn name_of_order(&self, member: &MemberId) -> Result<String, StoreError> {
+        let name = self.erased_name(member).await?;
+        Ok(format!("{NAMELESS}{name}"))
     }
 
-    /// Up to `count` members with a standing order, in the order of their bytes, behind `after`.
+    /// Has the standing order of a member forget the member's id, if there is one. It goes on to hold.
+    pub async fn forget_order(&self, member: &MemberId) -> Result<(), StoreError> {
+        let name = self.name_of_order(member).await?;
+        let keys = [keys::ORDERS, keys::ORDER_MEMBERS, keys::ORDERS_END];
+        let keys = keys.map(str::to_owned).to_vec();
+        let args = vec![member.as_str().into(), name.into()];
+        let forgotten = self.write_at(keys::ORDERS, &script::FORGET_ORDER, keys, args);
+        forgotten.await.map(drop)
+    }
+
+    /// The number of the task that carries out a member's standing order, if there is one.
+    pub async fn task_of_order(&self, member: &MemberId) -> Result<Option<u64>, StoreError> {
+        let names = [member.to_string(), self.name_of_order(member).await?];
+        let orders = self.orders_under(&names).await?;
+        Ok(orders.first().map(|order| order.task))
+    }
+
+    /// Up to `count` members with a standing order, in the order of their bytes, behind `after`. Those who were erased are not
+    /// told.
     pub async fn order_members(
         &self,
         after: Option<&MemberId>,
         count: usize,
     ) -> Result<Vec<MemberId>, StoreError> {
-        let members = self.listed(keys::ORDER_MEMBERS, after.map(MemberId::as_str), count);
+        let after = after.map_or(BEHIND_NAMELESS, MemberId::as_str);
+        let members = self.listed(keys::ORDER_MEMBERS, Some(after), count);
         let members = members.await?.into_iter();
         Ok(members.flat_map(|id| MemberId::parse(&id)).collect())
     }
 
     /// The standing orders of these members, as far as they have one.
     pub async fn orders_of(&self, members: &[MemberId]) -> Result<Vec<Order>, StoreError> {
-        let mut orders = Vec::with_capacity(members.len());
-        for members in members.chunks(CALL_ORDERS_MAX) {
-            let fields = members.iter().map(ToString::to_string);
+        let names: Vec<String> = members.iter().map(ToString::to_string).collect();
+        self.orders_under(&names).await
+    }
+
+    /// The standing orders that are stored under these names.
+    async fn orders_under(&self, names: &[String]) -> Result<Vec<Order>, StoreError> {
+        let mut orders = Vec::with_capacity(names.len());
+        for names in names.chunks(CALL_ORDERS_MAX) {
+            let fields = names.iter().cloned();
             let args = [keys::ORDERS.to_owned()].into_iter().chain(fields);
             let stored: Vec<Option<String>> = self.command("HMGET", args.collect()).await?;
-            for (member, stored) in members.iter().zip(stored) {
+            for (name, stored) in names.iter().zip(stored) {
                 if let Some(stored) = stored {
-                    orders.push(parse(member, &stored)?);
+                    orders.push(parse(name, &stored)?);
                 }
             }
         }
@@ -66,13 +115,15 @@ impl Store {
 
     /// All standing orders.
     pub async fn all_orders(&self) -> Result<Vec<Order>, StoreError> {
-        let mut all: Vec<MemberId> = Vec::new();
+        let mut all: Vec<String> = Vec::new();
         loop {
-            let members = self.order_members(all.last(), CALL_ORDERS_MAX).await?;
-            let is_last = members.len() < CALL_ORDERS_MAX;
-            all.extend(members);
+            let after = all.last().map(String::as_str);
+            let names = self.listed(keys::ORDER_MEMBERS, after, CALL_ORDERS_MAX);
+            let names = names.await?;
+            let is_last = names.len() < CALL_ORDERS_MAX;
+            all.extend(names);
             if is_last {
-                return self.orders_of(&all).await;
+                return self.orders_under(&all).await;
             }
         }
     }
@@ -94,12 +145,12 @@ impl Store {
 }
 
 /// Reads `number hide`.
-fn parse(member: &MemberId, stored: &str) -> Result<Order, StoreError> {
+pub(super) fn parse(name: &str, stored: &str) -> Result<Order, StoreError> {
     let fault = |detail: String| StoreError::Unexpected(format!("a standing order: {detail}"));
     let parts = stored.split_once(' ');
     let parts = parts.and_then(|(task, hide)| Some((task.parse().ok()?, hide)));
     let (task, hide) = parts.ok_or_else(|| fault("it has no number".to_owned()))?;
     let hide = serde_json::from_str(hide).map_err(|error| fault(error.to_string()))?;
-    let member = member.clone();
-    Ok(Order { member, hide, task })
+    let whom = Whom::parse(name)?;
+    Ok(Order { whom, hide, task })
 }

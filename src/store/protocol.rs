@@ -5,6 +5,7 @@
 use crate::domain::event::Detail;
 use crate::domain::score::SCORE_MAX;
 use crate::domain::ties::TIE_KEY_MAX;
+use crate::domain::time::Timestamp;
 
 /// Makes groups of constants.
 macro_rules! groups {
@@ -49,6 +50,8 @@ groups! {
         ERASED: i64 = 10;
         /// Something may be left of the member, who was erased.
         ERASING: i64 = 11;
+        /// The event lies before the barrier of the shard. Then: the barrier, in milliseconds since the epoch, as text.
+        CLOSED: i64 = 12;
     }
 
     /// What is to be reported of an event: [`Detail::code`].
@@ -94,6 +97,8 @@ groups! {
         SCORE_MAX: i64 = 9007199254740991;
         /// The greatest tie key.
         TIE_KEY_MAX: u64 = 281474976710655;
+        /// The tie key of the epoch, 1970, with `ties: first`.
+        TIE_KEY_OF_EPOCH: u64 = 2208988800000;
     }
 
     /// What a query begins with, in `read.lua`.
@@ -202,4 +207,5 @@ const _: () = {
     assert!(details::WITH_RANKS == Detail::Ranks.code());
     assert!(details::WITH_RANKS < flags::DETAIL_COUNT);
     assert!(bounds::TIE_KEY_MAX == TIE_KEY_MAX);
+    assert!(bounds::TIE_KEY_OF_EPOCH == Timestamp::MIN.ms().unsigned_abs());
 };

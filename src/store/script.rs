@@ -129,14 +129,20 @@ macro_rules! scripts {
 
 scripts! {
     /// Carries out the plans of many events.
-    APPLY = "apply", "#!lua", ["slot", "keys", "capture", "standing", "derived", "hides", "erasures", "hidden", "follow", "return", "visible", "quota"]
+    APPLY = "apply", "#!lua", ["slot", "keys", "capture", "standing", "derived", "hides", "erasures", "hidden", "follow", "return", "visible", "quota", "periods"]
         with [results, details, refusals, flags, record, bounds];
+    /// Raises the barrier of a shard.
+    CLOSE_SHARD = "close_shard", "#!lua", [];
     /// Takes a derived standing a step nearer to complete.
     ADVANCE = "advance", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "standing", "derived", "hidden", "follow"];
     /// Sets initial scores.
     INITIAL = "initial", "#!lua", ["slot", "keys", "capture", "standing", "derived", "hides", "erasures", "hidden", "follow", "return"] with [bounds];
     /// Hides a member, or brings it back.
     HIDE = "hide", "#!lua", ["slot", "keys", "capture", "hides", "erasures"];
+    /// Hides erased members on a new board, as soon as they have data there.
+    KEEP_HIDES = "keep_hides", "#!lua", ["slot", "keys", "capture", "hides", "erasures"];
+    /// Ends hides of erased members.
+    END_KEPT_HIDES = "end_kept_hides", "#!lua", ["slot", "process", "cursor", "keys", "capture", "hides", "erasures"];
     /// Reads who is hidden.
     HIDDEN = "hidden", "#!lua flags=no-writes", ["keys"];
     /// Erases a member.
@@ -169,6 +175,12 @@ scripts! {
     VOID = "void", "#!lua", ["generation"];
     /// Stores a definition.
     DEFINE = "define", "#!lua", [];
+    /// Decides a closing.
+    DECIDE = "decide", "#!lua", [];
+    /// Notes that the results of a closing are recorded.
+    RESULTS_UNTIL = "results_until", "#!lua", ["generation"];
+    /// Reads which periods have data.
+    PERIODS = "periods", "#!lua flags=no-writes", ["keys", "periods"];
     /// Tells a shard of a definition.
     SHARD = "shard", "#!lua flags=allow-oom", ["slot"];
     /// Notes that a board has events.
@@ -182,7 +194,7 @@ scripts! {
     /// Tells what has changed in a shard.
     CHANGES = "changes", "#!lua", ["slot", "generation", "keys", "capture", "standing"];
     /// Takes over data from other shards.
-    COPY_IN = "copy_in", "#!lua", ["slot", "keys", "capture", "standing", "hides", "erasures", "hidden", "follow"];
+    COPY_IN = "copy_in", "#!lua", ["slot", "keys", "capture", "standing", "hides", "erasures", "hidden", "follow", "periods"];
     /// Tells what a former shard remembers.
     RECALL = "recall", "#!lua", [] with [results, record];
     /// Takes a definition away.
@@ -227,6 +239,8 @@ scripts! {
     BEGIN_TASK = "begin_task", "#!lua", [];
     /// Notes how far a task for all boards has come.
     NOTE_TASK = "note_task", "#!lua flags=allow-oom", [];
+    /// Has the standing order of a member forget the member's id.
+    FORGET_ORDER = "forget_order", "#!lua flags=allow-oom", [];
     /// Ends standing orders whose time has come.
     END_ORDERS = "end_orders", "#!lua flags=allow-oom", [];
     /// Tells how far behind replicas may be.

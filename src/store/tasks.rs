@@ -3,6 +3,7 @@
 use fred::types::Value;
 
 use super::dispatch::Store;
+use super::orders::parse;
 use super::reply::{Reply, unknown_code};
 use super::{StoreError, keys, script};
 use crate::domain::hide::Hide;
@@ -24,6 +25,15 @@ pub enum OrderChange<'a> {
     End(&'a MemberId),
 }
 
+/// A task that was begun.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct BegunTask {
+    /// Its number.
+    pub number: u64,
+    /// The hide of the standing order that its member had before.
+    pub order_before: Option<Hide>,
+}
+
 /// A task as it is stored.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct StoredTask {
@@ -42,25 +52,30 @@ impl StoredTask {
 }
 
 impl Store {
-    /// Begins a task, and changes the standing orders in the same step. Returns its number; `None` if there are
-    /// [`ORDERS_MAX`] standing orders already, and then nothing is done.
+    /// Begins a task, and changes the standing orders in the same step. `None`: there are [`ORDERS_MAX`] standing orders
+    /// already, and nothing is done.
     pub async fn begin_task(
         &self,
         task: &Task,
         change: OrderChange<'_>,
-    ) -> Result<Option<u64>, StoreError> {
+    ) -> Result<Option<BegunTask>, StoreError> {
         let (member, hide) = match change {
-            OrderChange::None => ("", None),
-            OrderChange::Give(member, hide) => (member.as_str(), Some(hide)),
-            OrderChange::End(member) => (member.as_str(), None),
+            OrderChange::None => (None, None),
+            OrderChange::Give(member, hide) => (Some(member), Some(hide)),
+            OrderChange::End(member) => (Some(member), None),
+        };
+        let name = match member {
+            Some(member) => self.name_of_order(member).await?,
+            None => String::new(),
         };
         let ends_at = hide.and_then(|hide| hide.until);
         let args: Vec<Value> = vec![
             to_json(task)?.into(),
-            member.into(),
+            member.map_or("", MemberId::as_str).into(),
             hide.map(to_json).transpose()?.unwrap_or_default().into(),
             ends_at.map(ms_text).unwrap_or_default().into(),
             ORDERS_MAX.to_string().into(),
+            name.as_str().into(),
         ];
         let keys = [
             keys::TASKS,
@@ -74,7 +89,15 @@ impl Store {
         let reply = self.write_at(keys::TASKS, &script::BEGIN_TASK, keys, args);
         let mut reply = Reply::new(reply.await?)?;
         match reply.text()?.as_str() {
-            "OK" => reply.count().map(Some),
+            "OK" => {
+                let (number, before) = (reply.count()?, reply.text()?);
+                let before = (!before.is_empty()).then(|| parse(&name, &before));
+                let order_before = before.transpose()?.map(|order| order.hide);
+                Ok(Some(BegunTask {
+                    number,
+                    order_before,
+                }))
+            }
             "FULL" => Ok(None),
             other => unknown_code(other),
         }

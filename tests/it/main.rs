@@ -7,6 +7,7 @@
     reason = "nothing is outside of a test binary, and a table of cases is long"
 )]
 
+mod barriers;
 mod check;
 mod connections;
 mod docs;

@@ -194,6 +194,49 @@ async fn no_replica_shows_a_member_after_the_answer_to_its_hide() {
     }
 }
 
+/// The same of who is erased. What comes in later is seen.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_replica_shows_a_member_after_the_answer_to_its_erasure() {
+    const MAX_STALENESS: Duration = Duration::from_secs(2);
+    let pair = Pair::start(MAX_STALENESS).await;
+    let store = crate::harness::store(&pair.primary.url());
+    let erasing = Instance::start_on(store, pair.clock.clone(), "").await;
+    pair.client().define("b", json!({"windows": ["all"]})).await;
+    pair.post("b").await;
+    for (is_held, path) in [
+        (true, "/v1/boards/b/members/a"),
+        (true, "/v1/members/a"),
+        (false, "/v1/members/a"),
+    ] {
+        pair.post("a").await;
+        pair.wait_for_replica().await;
+        pair.delay.hold(is_held);
+        let client = erasing.client.clone();
+        let erased = tokio::spawn(async move {
+            let begun = Instant::now();
+            let answer = client.delete(path).await;
+            assert!(answer.status.is_success(), "{}", answer.text);
+            begun.elapsed()
+        });
+        let mut by_replicas = 0;
+        while !erased.is_finished() {
+            let answer = pair.client().get(PAGE).await;
+            by_replicas += usize::from(staleness_of(&answer).is_some());
+        }
+        assert!(erased.await.unwrap() >= MAX_STALENESS);
+        for _ in 0..50 {
+            let answer = pair.client().get(PAGE).await.expect(200);
+            assert_eq!(answer["total"], 1, "{answer}");
+        }
+        assert!(by_replicas > 0);
+        pair.delay.hold(false);
+        pair.post("a").await;
+        let page = pair.client().get_current(PAGE).await.expect(200);
+        assert_eq!(page["entries"][0]["score"], 1, "{page}");
+        assert_eq!(page["total"], 2);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_replica_does_not_know_its_primary_answers() {
     let pair = Pair::start(Duration::from_mins(1)).await;

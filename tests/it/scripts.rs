@@ -30,7 +30,7 @@ async fn board(redis: &RedisServer) {
         redis,
         &script::DEFINE,
         &["st:{b}"],
-        &[b"", b"0", b"1-1", b"{}"],
+        &[b"", b"0", b"1-1", b"{}", b""],
     )
     .await;
     assert_eq!(defined, Reply::texts(&["OK"]));
@@ -131,7 +131,7 @@ async fn every_script_begins_with_its_shebang_and_those_that_read_can_not_write(
             "audit_members" | "audit_forget" | "audit_trim" | "delete" | "begin" | "announce"
             | "api_key" | "unneeded" | "purge" | "lease" | "settle" | "shard" | "voters"
             | "export_voters" | "union" | "erase" | "forget" | "note_task" | "end_orders"
-            | "staleness" => "#!lua flags=allow-oom",
+            | "forget_order" | "staleness" => "#!lua flags=allow-oom",
             _ => "#!lua",
         };
         assert_eq!(first, expected, "{}", script.name);
@@ -150,6 +150,8 @@ async fn scripts_that_touch_other_keys_than_they_are_given_do_nothing_while_thei
         (&script::ADVANCE, 6, &["1"]),
         (&script::INITIAL, 6, &["1"]),
         (&script::HIDE, 2, &["1"]),
+        (&script::KEEP_HIDES, 2, &["1"]),
+        (&script::END_KEPT_HIDES, 2, &["1"]),
         (&script::ERASE, 2, &["1"]),
         (&script::FORGET, 2, &["1"]),
         (&script::SHARD, 1, &["1"; 2]),
@@ -229,6 +231,49 @@ async fn apply_adds_remembers_and_refuses() {
     assert_eq!(used.text(), "1-1");
     let ttl = redis.run(&[b"PTTL", EVENT.as_bytes()]).await;
     assert!(matches!(ttl, Reply::Integer(1..=60_000)), "{ttl:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_barrier_never_falls_and_what_lies_before_it_is_refused_unless_it_is_known() {
+    let redis = RedisServer::start().await;
+    board(&redis).await;
+    let event = |id, refusal| Event {
+        id,
+        amount: -5,
+        fingerprint: 77,
+        detail: 0,
+        refusal,
+    };
+    let at_ms = i64::try_from(AT - 2_208_988_800_000).unwrap();
+    let close = async |version: &str, until_ms: i64| {
+        let args = [version.to_owned(), until_ms.to_string()];
+        let [version, until] = args.each_ref().map(String::as_bytes);
+        let reply = run(&redis, &script::CLOSE_SHARD, &["st:{b}"], &[version, until]).await;
+        reply.list()[0].text()
+    };
+    assert_eq!(close("1-1", at_ms).await, "OK");
+    assert_eq!(close("1-1", at_ms - 1).await, "OK", "it stays");
+    assert_eq!(close("1-2", at_ms + 1).await, "STALE");
+    let stored = redis.run(&[b"HGET", b"st:{b}", b"closed_until"]).await;
+    assert_eq!(stored.text(), at_ms.to_string());
+    let taken = apply(&redis, "1-1", &event(4, 0)).await;
+    assert_eq!(taken.bytes(), record(77, 0, &[]), "at the barrier");
+
+    assert_eq!(close("1-1", at_ms + 1).await, "OK");
+    let known = apply(&redis, "1-1", &event(4, 0)).await;
+    assert_eq!(known.list()[0], Reply::Integer(1), "it was taken");
+    for refusal in [0, 1] {
+        let closed = apply(&redis, "1-1", &event(0, refusal)).await;
+        let [code, barrier] = closed.list() else {
+            panic!("{closed:?}");
+        };
+        assert_eq!(
+            (code, barrier.text()),
+            (&Reply::Integer(12), (at_ms + 1).to_string())
+        );
+    }
+    let score = redis.run(&[b"ZSCORE", DAY.as_bytes(), b"ann"]).await;
+    assert_eq!(score.text(), "-5");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -743,7 +788,7 @@ async fn definitions_change_only_from_what_was_seen() {
     let redis = RedisServer::start().await;
     board(&redis).await;
     let define = async |seen: &str, unused_since: &str, version: &str| {
-        let args = [seen, unused_since, version, "{}"].map(str::as_bytes);
+        let args = [seen, unused_since, version, "{}", "*"].map(str::as_bytes);
         run(&redis, &script::DEFINE, &["st:{b}"], &args)
             .await
             .list()[0]
@@ -1015,6 +1060,130 @@ async fn of_every_kind_that_is_copied_changes_can_be_read() {
     }
 }
 
+/// The code that a script replies.
+async fn code(redis: &RedisServer, script: &Script, keys: &[&str], args: &[&str]) -> String {
+    let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
+    let reply = run(redis, script, keys, &args).await;
+    reply.list()[0].text()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closing_is_decided_once_the_last_one_has_its_results_and_a_definition_changes_only_if_it_was_seen()
+ {
+    let redis = RedisServer::start().await;
+    board(&redis).await;
+    let decide = async |version, until| {
+        let args = [version, until, "[]", "50"];
+        code(&redis, &script::DECIDE, &["st:{b}"], &args).await
+    };
+    let recorded = async |generation, until| {
+        let args = [generation, until];
+        code(&redis, &script::RESULTS_UNTIL, &["st:{b}"], &args).await
+    };
+    let fields = async || {
+        let fields = ["HMGET", "st:{b}", "closing_until", "results_until"];
+        redis.run(&fields.map(str::as_bytes)).await
+    };
+    assert_eq!(decide("1-0", "100").await, "STALE");
+    assert_eq!(decide("1-1", "100").await, "OK");
+    assert_eq!(fields().await, Reply::texts(&["100", "50"]));
+    assert_eq!(decide("1-1", "90").await, "OK", "decided before");
+    assert_eq!(decide("1-1", "200").await, "PENDING");
+    assert_eq!(recorded("2", "100").await, "STALE");
+    assert_eq!(recorded("1", "100").await, "OK");
+    assert_eq!(recorded("1", "70").await, "OK");
+    assert_eq!(fields().await, Reply::texts(&["100", "100"]));
+    assert_eq!(decide("1-1", "200").await, "OK");
+    assert_eq!(fields().await, Reply::texts(&["200", "100"]));
+    let define = async |seen, version, closing| {
+        let args = [seen, "", version, "{}", closing];
+        code(&redis, &script::DEFINE, &["st:{b}"], &args).await
+    };
+    assert_eq!(define("1-1", "1-2", "100").await, "CHANGED");
+    assert_eq!(define("1-1", "1-2", "").await, "CHANGED");
+    assert_eq!(define("1-1", "1-2", "200").await, "OK");
+    assert_eq!(define("1-2", "1-3", "*").await, "OK");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn periods_with_data_are_found_in_the_order_of_time_and_those_that_are_gone_are_forgotten() {
+    let redis = RedisServer::start().await;
+    board(&redis).await;
+    let event = |member: u64| Event {
+        id: 0,
+        amount: 5,
+        fingerprint: member,
+        detail: 0,
+        refusal: 0,
+    };
+    let score_in = async |zset: &str| {
+        let keys = ["st:{b}", "st:{b}:1:keys", zset];
+        let args = apply_args("1-1", &event(1));
+        let reply = run(&redis, &script::APPLY, &keys, &[&args]).await;
+        assert_eq!(reply.list()[0].text(), "OK");
+    };
+    for zset in [
+        "s:day:2026-11-20",
+        "s:day:2026-11-19",
+        "s:base-day:2026-11-19",
+        "s:raw-day:2026-11-19",
+        "s:day@7:2026-11-21",
+    ] {
+        score_in(&format!("st:{{b}}:1:{zset}")).await;
+    }
+    let index = "st:{b}:1:periods:day";
+    let listed = async |index: &str| redis.run(&[b"ZRANGE", index.as_bytes(), b"0", b"-1"]).await;
+    assert_eq!(
+        listed(index).await,
+        Reply::texts(&["2026-11-19", "2026-11-20"])
+    );
+    assert_eq!(
+        listed("st:{b}:1:periods:day@7").await,
+        Reply::texts(&["2026-11-21"])
+    );
+    assert_eq!(
+        redis
+            .run(&[b"SISMEMBER", b"st:{b}:1:keys", index.as_bytes()])
+            .await,
+        Reply::Integer(1)
+    );
+    let periods = async |from: &str, to: &str, newest: &str, count: &str, lines: &str| {
+        let args = ["1-1", from, to, newest, count, lines].map(str::as_bytes);
+        run(&redis, &script::PERIODS, &["st:{b}", index], &args).await
+    };
+    assert_eq!(
+        periods("-", "+", "0", "5", "9").await,
+        Reply::texts(&["OK", "", "2026-11-19", "2026-11-20"])
+    );
+    assert_eq!(
+        periods("-", "+", "0", "1", "9").await,
+        Reply::texts(&["OK", "2026-11-19", "2026-11-19"])
+    );
+    assert_eq!(
+        periods("+", "-", "1", "1", "9").await,
+        Reply::texts(&["OK", "2026-11-20", "2026-11-20"])
+    );
+    assert_eq!(
+        periods("(2026-11-20", "-", "1", "9", "9").await,
+        Reply::texts(&["OK", "", "2026-11-19"])
+    );
+    redis.command("DEL st:{b}:1:s:day:2026-11-19").await;
+    assert_eq!(
+        periods("-", "+", "0", "5", "1").await,
+        Reply::texts(&["OK", "2026-11-19"]),
+        "go on there"
+    );
+    assert_eq!(
+        periods("-", "+", "0", "5", "9").await,
+        Reply::texts(&["OK", "", "2026-11-20"])
+    );
+    score_in("st:{b}:1:s:day:2026-11-22").await;
+    assert_eq!(
+        listed(index).await,
+        Reply::texts(&["2026-11-20", "2026-11-22"])
+    );
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn when_memory_is_full_only_what_may_need_more_is_refused() {
     let redis = RedisServer::start().await;
@@ -1028,7 +1197,7 @@ async fn when_memory_is_full_only_what_may_need_more_is_refused() {
         &redis,
         &script::DEFINE,
         &["st:{c}"],
-        &[b"", b"0", b"1-1", b"{}"],
+        &[b"", b"0", b"1-1", b"{}", b""],
     );
     assert!(is_refused(&define.await));
     let unneeded = "st:{boards}:unneeded";
@@ -1288,12 +1457,13 @@ async fn a_hide_has_a_line_in_the_journal_and_is_the_same_twice() {
     assert_eq!(number().await, Reply::Nil, "nobody was ever hidden");
 
     let done = hide(hide_args("bob", "cheating", 10, 0)).await;
-    assert_eq!(done.list()[0].text(), "NEW");
+    assert_eq!(done.list()[0].text(), "HIDDEN");
     let line = json!({"reason": "cheating", "by": "mod", "since": 10});
     assert_eq!(stored_hide(&done.list()[1]), line);
+    assert_eq!(done.list()[2].text(), "", "it had none before");
     assert_eq!(number().await.text(), "1", "a hide has an odd number");
     let done = hide(hide_args("bob", "rudeness", 20, 99)).await;
-    assert_eq!(done.list()[0].text(), "SAME");
+    assert_eq!(stored_hide(&done.list()[2]), line, "the one before");
     let line = json!({"reason": "rudeness", "by": "mod", "since": 10, "until": 99});
     assert_eq!(stored_hide(&done.list()[1]), line, "it goes on");
     assert_eq!(number().await.text(), "1", "nothing is new");
@@ -1319,6 +1489,12 @@ async fn a_hide_has_a_line_in_the_journal_and_is_the_same_twice() {
     assert_eq!(read(json!({"after": "ann", "count": 9})).await, two("bob"));
     assert_eq!(read(json!({"after": "bob"})).await, two(""));
     assert_eq!(read(json!({"members": ["cid", "bob"]})).await, two("bob"));
+
+    // A hide that has ended, and that nobody has taken away yet, is none.
+    let done = hide(hide_args("bob", "spam", 99, 99)).await;
+    assert_eq!(done.list()[2].text(), "");
+    let line = json!({"reason": "spam", "by": "mod", "since": 99, "until": 99});
+    assert_eq!(stored_hide(&done.list()[1]), line, "it begins anew");
 
     assert_eq!(back("bob", json!({"ends": 98})).await, "NOT_HIDDEN");
     assert_eq!(back("bob", json!({"ends": 99})).await, "BACK");

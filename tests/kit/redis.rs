@@ -224,6 +224,15 @@ impl Reply {
         }
     }
 
+    /// Whether this text stands anywhere in it.
+    pub fn holds(&self, text: &str) -> bool {
+        match self {
+            Self::Text(bytes) => String::from_utf8_lossy(bytes).contains(text),
+            Self::List(items) => items.iter().any(|item| item.holds(text)),
+            Self::Integer(_) | Self::Error(_) | Self::Nil => false,
+        }
+    }
+
     #[track_caller]
     pub fn text(&self) -> String {
         String::from_utf8(self.bytes().to_vec()).unwrap()

@@ -45,6 +45,10 @@ pub(super) fn answer(board: &Board, plan: &Plan, result: Value) -> Result<Answer
         results::VOID => Answer::Void,
         results::ERASED => Answer::Rejected(Rejection::Erased(instant(&mut reply)?)),
         results::ERASING => Answer::Erasing,
+        results::CLOSED => {
+            let until = Timestamp::from_ms_clamped(reply.integer()?);
+            Answer::Rejected(Rejection::PeriodClosed(until))
+        }
         other => return unknown_code(&other.to_string()),
     };
     require(reply.is_empty().then_some(answer), "a result ends")

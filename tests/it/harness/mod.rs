@@ -203,6 +203,27 @@ impl World {
         keys
     }
 
+    /// The keys that match a pattern and hold this text, in their names or in what they have.
+    pub async fn keys_with(&self, pattern: &str, text: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        for key in self.redis.keys(pattern).await {
+            let kind = self.redis.run(&[b"TYPE", key.as_bytes()]).await.text();
+            let (command, range) = match kind.as_str() {
+                "zset" => ("ZRANGE", &["0", "-1"][..]),
+                "stream" => ("XRANGE", &["-", "+"][..]),
+                "hash" => ("HGETALL", &[][..]),
+                "set" => ("SMEMBERS", &[][..]),
+                _ => ("GET", &[][..]),
+            };
+            let mut words = vec![command.as_bytes(), key.as_bytes()];
+            words.extend(range.iter().map(|word| word.as_bytes()));
+            if key.contains(text) || self.redis.run(&words).await.holds(text) {
+                found.push(key);
+            }
+        }
+        found
+    }
+
     pub async fn with_instances(count: usize, now: &str) -> Self {
         Self::with_keys(count, now, "").await
     }

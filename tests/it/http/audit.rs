@@ -191,6 +191,7 @@ async fn a_line_tells_what_was_there_before_and_what_is_there_now() {
             assert!(line["body"]["scores"].get(pseudonym).is_some(), "{line}");
             assert_eq!(&line["outcome"]["before"]["scores"][pseudonym], before);
         }
+        assert_eq!(line["outcome"]["after"]["scores"], line["body"]["scores"]);
     }
     admin.spread("b", 4).await;
     let spread = outcome().await;
@@ -689,14 +690,34 @@ async fn hides_and_reviews_are_told_before_and_after_without_names() {
         "{line}"
     );
     assert_eq!(line["boards"], json!(["b"]));
+    let before = json!({"results": [{"board": "b", "hidden": null}]});
+    assert_eq!(line["outcome"]["before"], before);
+    let mut back = order.clone();
+    back["action"] = json!("unhide");
+    client.post("/v1/moderation", back).await.expect(200);
+    let line = last(client).await;
+    let [before, after] = ["before", "after"].map(|half| &line["outcome"][half]["results"][0]);
+    assert_eq!(before["hidden"]["reason"], "bots");
+    assert_eq!(
+        &before["hidden"]["member"],
+        &line["members"][0]["pseudonym"]
+    );
+    assert_eq!(after["hidden"], Value::Null);
     let mut everywhere = order;
     everywhere["boards"] = json!("*");
-    client.post("/v1/moderation", everywhere).await.expect(202);
-    assert_eq!(last(client).await["boards"], json!(["*"]));
+    for reason in ["bots", "spam"] {
+        everywhere["reason"] = json!(reason);
+        let ordered = client.post("/v1/moderation", everywhere.clone()).await;
+        ordered.expect(202);
+    }
+    let line = last(client).await;
+    assert_eq!(line["boards"], json!(["*"]));
+    let reasons = ["before", "after"].map(|half| &line["outcome"][half]["reason"]);
+    assert_eq!(reasons, ["bots", "spam"]);
     assert_eq!(
         lines(client, "board=other").await.len(),
-        1,
-        "it is for all boards"
+        2,
+        "they are for all boards"
     );
 
     let profile = "/v1/members/zo%C3%AB%20of%20nowhere";

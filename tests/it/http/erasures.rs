@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use standings::domain::ids::{BoardId, MemberId};
 use standings::engine::Engine;
 
-use crate::harness::jobs::{Erasures, Moves, Purge, Rollover, Tasks};
+use crate::harness::jobs::{EndedHides, Erasures, Moves, Purge, Rollover, Tasks};
 use crate::harness::redis::{Reply, eventually};
 use crate::harness::{Client, Instance, World, break_off};
 
@@ -49,33 +49,14 @@ async fn traces_of(world: &World, member: &str) -> Vec<String> {
 
 /// The keys that match a pattern and hold the name of this member, without their beginnings.
 async fn traces_in(world: &World, pattern: &str, member: &str) -> Vec<String> {
-    let mut traces = Vec::new();
-    let mut keys = world.redis.keys(pattern).await;
+    let mut keys = world.keys_with(pattern, member).await;
     keys.retain(|key| !key.starts_with("st:{boards}"));
-    for key in keys {
-        let found = world.redis.run(&[b"TYPE", key.as_bytes()]).await.text();
-        let mut read: Vec<&[u8]> = match found.as_str() {
-            "zset" => vec![b"ZRANGE", b"0", b"-1"],
-            "hash" => vec![b"HGETALL"],
-            "set" => vec![b"SMEMBERS"],
-            _ => vec![b"GET"],
-        };
-        read.insert(1, key.as_bytes());
-        let texts = match world.redis.run(&read).await {
-            Reply::List(texts) => texts,
-            text => vec![text],
-        };
-        let names = |text: &Reply| String::from_utf8_lossy(text.bytes()).contains(member);
-        if key.contains(member) || texts.iter().any(names) {
-            let mut parts = key.splitn(2, "}:");
-            let name = parts.nth(1).unwrap_or("definition");
-            let name = name
-                .split_once(':')
-                .map_or(name, |(_generation, name)| name);
-            traces.push(name.to_owned());
-        }
-    }
-    traces
+    let names = keys.iter().map(|key| {
+        let name = key.split_once("}:").map_or("definition", |(_, name)| name);
+        let behind = name.split_once(':');
+        behind.map_or(name, |(_generation, name)| name).to_owned()
+    });
+    names.collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -269,8 +250,9 @@ async fn erase_until_killed(instance: &Instance, member: &str, waits: u16) -> bo
     erased.is_some_and(|erased| erased.is_ok())
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_erasure_that_is_killed_anywhere_is_whole_or_was_never_begun() {
+/// Plays one erasure after the other, each of which is killed one step later, until one comes to its end. With `kills_redis`
+/// Redis dies with it.
+async fn kill_at_each_step(kills_redis: bool) {
     let world = world(json!({"windows": ["day", "last-3-days", "all"], "uniques": "member"})).await;
     let [one, other] = [0, 1].map(|index| &world.instances[index]);
     let windows = ["day", "last-3-days", "all"];
@@ -279,6 +261,16 @@ async fn an_erasure_that_is_killed_anywhere_is_whole_or_was_never_begun() {
         send(&one.client, &member, 5, json!({"voter": "v"})).await;
         page(&one.client, "last-3-days").await;
         let is_done = erase_until_killed(one, &member, waits).await;
+        if kills_redis {
+            world.redis.kill();
+            world.redis.restart().await;
+            for instance in &world.instances {
+                eventually("the instance is ready", async || {
+                    instance.client.get("/readyz").await.status == 200
+                })
+                .await;
+            }
+        }
         let mut totals = Vec::new();
         for window in windows {
             totals.push(page(&other.client, window).await[0].clone());
@@ -303,6 +295,16 @@ async fn an_erasure_that_is_killed_anywhere_is_whole_or_was_never_begun() {
         }
     }
     panic!("the erasure never comes to its end");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_erasure_that_is_killed_anywhere_is_whole_or_was_never_begun() {
+    kill_at_each_step(false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_erasure_amid_which_redis_dies_is_whole_or_was_never_begun() {
+    kill_at_each_step(true).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -394,6 +396,44 @@ async fn a_hide_outlives_an_erasure() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hide_that_outlives_an_erasure_ends_at_its_end() {
+    let until = "2026-11-21T12:10:00Z";
+    for shards in [1, 3] {
+        let world = world(json!({"windows": ["all"], "shards": shards})).await;
+        let client = world.client();
+        for member in ["ann", "bob", "cid"] {
+            let path = format!("/v1/boards/b/hidden/{member}");
+            let hide = json!({"reason": "a long story", "until": until});
+            client.put(&path, hide).await.expect(200);
+            erase(client, member).await;
+        }
+        let engine = &world.service().engine;
+        engine.run(&EndedHides).await.unwrap();
+        // Who has data before the end is hidden until then.
+        send(client, "ann", 1, json!({})).await;
+        assert_eq!(page(client, "all").await[0], 0);
+        // One that is told to hide it meanwhile goes on from the first one.
+        let path = "/v1/boards/b/hidden/cid";
+        let longer = json!({"reason": "another story"});
+        let hidden = client.put(path, longer).await.expect(200);
+        assert_eq!(hidden["since"], "2026-11-21T12:00:00.000Z");
+        assert_eq!(traces_of(&world, "cid").await, [""; 0]);
+        world.set_time("2026-11-21T12:10:02Z");
+        engine.run(&EndedHides).await.unwrap();
+        assert_eq!(traces_of(&world, "a long story").await, [""; 0]);
+        assert_eq!(page(client, "all").await, json!([1, [[1, "ann", 1]]]));
+        for member in ["bob", "cid"] {
+            send(client, member, 2, json!({})).await;
+        }
+        let seen = json!([2, [[1, "bob", 2], [2, "ann", 1]]]);
+        assert_eq!(page(client, "all").await, seen);
+        // Its end is noted no longer.
+        let left = world.redis.run(&[b"ZCARD", b"st:{boards}:hides-end"]).await;
+        assert_eq!(left, Reply::Integer(0));
+    }
+}
+
 async fn move_to(world: &World, shards: u16) {
     let id = BoardId::parse("b").unwrap();
     world.client().spread("b", shards).await;
@@ -461,6 +501,48 @@ async fn who_is_erased_everywhere_is_gone_from_each_board_with_the_answer() {
     }
     let noted = world.redis.run(&[b"EXISTS", b"st:{boards}:erasing"]).await;
     assert_eq!(noted, Reply::Integer(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_erased_everywhere_has_no_profile_and_is_nobody_in_the_log() {
+    let world = world(json!({"windows": ["day"]})).await;
+    let client = world.client();
+    let member = "/v1/members/erased-one";
+    let profile = format!("{member}/profile");
+    let body = json!({"name": "Ann", "attributes": {"country": "NZ"}});
+    let put = client.put(&profile, body).await;
+    assert!(put.status.is_success(), "{}", put.text);
+    let review = json!({"name": "Ann", "status": "approved", "reason": null});
+    let path = format!("{member}/name-review");
+    client.put(&path, review).await.expect(200);
+    send(client, "erased-one", 5, json!({})).await;
+    client
+        .patch("/v1/boards/b", json!({"title": "Another"}))
+        .await
+        .expect(200);
+    let log = "/v1/audit?member=erased-one";
+    let named = client.get(log).await.expect(200);
+    assert_eq!(named["lines"].as_array().unwrap().len(), 1);
+
+    client.delete(member).await.expect(202);
+    client
+        .get(&profile)
+        .await
+        .expect_problem(404, "profile-not-found");
+    let page = client.get("/v1/boards/b/standings/day?include=profile");
+    assert_eq!(page.await.expect(200)["total"], 0);
+    for status in ["pending", "approved", "blocked"] {
+        let path = format!("/v1/name-reviews?status={status}");
+        let listed = client.get(&path).await.expect(200).to_string();
+        assert!(!listed.contains("erased-one"), "{listed}");
+    }
+    assert_eq!(client.get(log).await.expect(200)["lines"], json!([]));
+    let all = client.get("/v1/audit").await.expect(200);
+    assert_eq!(all["lines"].as_array().unwrap().len(), 4);
+    assert!(!all.to_string().contains("erased-one"), "{all}");
+    world.service().engine.run(&Tasks).await.unwrap();
+    let left = world.keys_with("st:{*", "erased-one").await;
+    assert_eq!(left, [""; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -414,6 +414,91 @@ async fn who_is_hidden_on_all_boards_is_hidden_on_boards_that_are_created_later(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_standing_order_outlives_an_erase_without_the_name_of_its_member() {
+    let world = World::with_instances(2, NOW).await;
+    let client = world.client();
+    define(client, "before").await;
+    let soon = "2026-11-21T12:10:00Z";
+    for (member, until) in [("ann-1", None), ("ann-2", Some(soon)), ("eve", None)] {
+        let order = json!({"action": "hide", "member": member, "reason": "cheating", "until": until,
+            "boards": "*"});
+        client.post("/v1/moderation", order).await.expect(202);
+    }
+    // The tasks that hide them are not done yet: they end later than the erasures.
+    for member in ["ann-1", "ann-2"] {
+        let path = format!("/v1/members/{member}");
+        client.delete(&path).await.expect(202);
+    }
+    define(client, "between").await;
+    world.service().engine.run(&Tasks).await.unwrap();
+    for (board, shards) in [("after", 1), ("many", 5)] {
+        client
+            .define(board, json!({"windows": ["day"], "shards": shards}))
+            .await;
+    }
+    assert_eq!(world.keys_with("st:{*", "ann-").await, [""; 0]);
+    let orders = client.get("/v1/moderation").await.expect(200);
+    assert_eq!(orders["hidden"].as_array().unwrap().len(), 1);
+    assert_eq!(orders["hidden"][0]["member"], "eve");
+
+    let boards = ["before", "between", "after", "many"];
+    let send = async |board: &str, member: &str| {
+        let event = json!({"member": member, "score": 1});
+        let path = format!("/v1/boards/{board}/events");
+        client.post(&path, event).await.expect(200);
+        let page = format!("/v1/boards/{board}/standings/day");
+        client.get(&page).await.expect(200)["total"].clone()
+    };
+    for board in boards {
+        assert_eq!(hidden_on(client, board).await, ["eve"]);
+        assert_eq!(send(board, "ann-1").await, 0, "{board}");
+        assert_eq!(hidden_on(client, board).await, ["ann-1", "eve"]);
+    }
+    // Nobody was erased on a board that is newer: an older event is taken there.
+    let event = json!({"member": "ann-2", "score": 1, "at": "2026-11-21T11:00:00Z"});
+    client
+        .post("/v1/boards/many/events", event)
+        .await
+        .expect(200);
+    assert_eq!(hidden_on(client, "many").await, ["ann-1", "ann-2", "eve"]);
+    world.set_time("2026-11-21T12:10:02Z");
+    world.service().engine.run(&EndedHides).await.unwrap();
+    for board in boards {
+        assert_eq!(send(board, "ann-2").await, 1, "{board}: it has ended");
+    }
+    // Whoever brings the member back names it, and so ends the order.
+    order(client, "unhide", "ann-1").await;
+    world.service().engine.run(&Tasks).await.unwrap();
+    define(client, "last").await;
+    assert_eq!(send("last", "ann-1").await, 1);
+    for board in boards {
+        assert_eq!(send(board, "ann-1").await, 2, "{board}");
+    }
+    let left = world.redis.run(&[b"HLEN", b"st:{boards}:orders"]).await;
+    assert_eq!(left, Reply::Integer(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_that_is_given_again_after_an_erase_takes_the_place_of_the_one_before() {
+    let world = World::start(NOW).await;
+    let client = world.client();
+    for _ in 0..2 {
+        let hide = order(client, "hide", "ann").await;
+        client.delete("/v1/members/ann").await.expect(202);
+        world.service().engine.run(&Tasks).await.unwrap();
+        assert_eq!(job(client, &hide).await["status"], "done");
+        assert_eq!(world.keys_with("st:{*", "ann").await, [""; 0]);
+        let left = world.redis.run(&[b"HLEN", b"st:{boards}:orders"]).await;
+        assert_eq!(left, Reply::Integer(1));
+    }
+    order(client, "hide", "ann").await;
+    let orders = client.get("/v1/moderation").await.expect(200);
+    assert_eq!(orders["hidden"][0]["member"], "ann");
+    let left = world.redis.run(&[b"HLEN", b"st:{boards}:orders"]).await;
+    assert_eq!(left, Reply::Integer(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_board_that_is_half_created_is_closed_until_its_orders_were_carried_out() {
     let world = World::with_instances(2, NOW).await;
     let client = world.client();

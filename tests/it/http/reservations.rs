@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::future::{join, join_all};
 use serde_json::{Value, json};
-use standings::domain::event::{Detail, Event, Origin};
+use standings::domain::event::{Detail, Event, Origin, Rejection};
 use standings::domain::ids::{BoardId, EventId, Label, MemberId};
 use standings::domain::plan::Routes;
 use standings::domain::score::Score;
@@ -16,7 +16,7 @@ use standings::store::{Store, Versioned};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::harness::client::Answer as HttpAnswer;
-use crate::harness::jobs::SETTLE_ALL;
+use crate::harness::jobs::{Moves, SETTLE_ALL};
 use crate::harness::redis::eventually;
 use crate::harness::servers::RedisServers;
 use crate::harness::{Client, Instance, World, clock_at};
@@ -180,6 +180,61 @@ async fn what_was_applied_and_never_settled_is_kept() {
             assert_eq!(vote(client, "x").await.expect(200)["status"], "duplicate");
         }
     }
+}
+
+/// Erases the member of the votes.
+async fn erase(client: &Client) {
+    let path = "/v1/boards/votes/members/alice";
+    client.delete(path).await.expect(204);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_reserved_for_a_member_that_is_erased_meanwhile_is_given_back() {
+    let world = world().await;
+    let client = world.client();
+    let steps = Steps::of(&world, Some("x")).await;
+    steps.reserve().await;
+    erase(client).await;
+    let refused = steps.apply().await;
+    let is_erased = matches!(refused, Answer::Rejected(Rejection::Erased(_)));
+    assert!(is_erased, "{refused:?}");
+    settle(&world).await;
+    assert_nothing_is_open(&world).await;
+    assert_eq!(used(client).await, [0, 0]);
+    // What comes in later counts, and takes from the quotas.
+    assert_eq!(vote(client, "y").await.expect(200)["status"], "applied");
+    assert_eq!(score(client).await, 1);
+    assert_eq!(used(client).await, [1, 1]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_erasure_gives_no_votes_back() {
+    let world = world().await;
+    let client = world.client();
+    let steps = Steps::of(&world, Some("x")).await;
+    steps.reserve().await;
+    let taken = steps.apply().await;
+    assert!(matches!(taken, Answer::Taken(..)), "{taken:?}");
+    erase(client).await;
+    assert_eq!(score(client).await, Value::Null);
+    settle(&world).await;
+    assert_nothing_is_open(&world).await;
+    assert_eq!(used(client).await, [1, 1]);
+    vote(client, "y")
+        .await
+        .expect_problem(429, "quota-exceeded");
+    let again = vote(client, "x").await.expect(200);
+    assert_eq!(
+        (&again["status"], &again["standings"]),
+        (&json!("duplicate"), &json!([]))
+    );
+    // The same on other shards.
+    client.spread("votes", 3).await;
+    world.service().engine.run(&Moves).await.unwrap();
+    vote(client, "z")
+        .await
+        .expect_problem(429, "quota-exceeded");
+    assert_eq!(score(client).await, Value::Null);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -554,7 +554,7 @@ impl Game<'_> {
             loop {
                 let found: Mutex<Option<FoundHidden>> = Mutex::default();
                 eventually("hidden members are listed", async || {
-                    let read = service.hidden(&board, after.as_ref(), LIMIT).await;
+                    let read = service.engine.hidden(&board, after.as_ref(), LIMIT).await;
                     *found.lock() = read.ok();
                     found.lock().is_some()
                 })

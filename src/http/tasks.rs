@@ -1,4 +1,4 @@
-//! Jobs: what the service does on all boards, one after the other.
+//! Tasks: what somebody has ordered for all boards. To clients they are jobs.
 
 use std::sync::Arc;
 
@@ -18,16 +18,16 @@ use crate::service::Error;
 /// Something that the service does on all boards, one after the other.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Job)]
-pub struct JobBody {
+pub struct TaskBody {
     /// Its id.
     #[schema(example = "1")]
     pub id: String,
     /// What it does.
     #[schema(inline)]
-    pub kind: JobKind,
+    pub kind: KindOfTask,
     /// Whether it is under way, or at its end.
     #[schema(inline)]
-    pub status: JobStatus,
+    pub status: TaskStatus,
     /// How many boards it has come to.
     #[schema(example = 3)]
     pub done: u64,
@@ -47,7 +47,7 @@ pub struct JobBody {
 /// What a job does.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum JobKind {
+pub enum KindOfTask {
     /// It hides a member.
     Hide,
     /// It brings a member back.
@@ -59,7 +59,7 @@ pub enum JobKind {
 /// How far a job is.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum JobStatus {
+pub enum TaskStatus {
     /// It is under way.
     Running,
     /// It is at its end.
@@ -76,19 +76,19 @@ pub struct FailedBoard {
     pub problem: ProblemBody,
 }
 
-impl JobBody {
+impl TaskBody {
     fn new(number: u64, task: Task) -> Self {
         Self {
             id: number.to_string(),
             kind: match task.kind {
-                TaskKind::Hide => JobKind::Hide,
-                TaskKind::Unhide => JobKind::Unhide,
-                TaskKind::Erase => JobKind::Erase,
+                TaskKind::Hide => KindOfTask::Hide,
+                TaskKind::Unhide => KindOfTask::Unhide,
+                TaskKind::Erase => KindOfTask::Erase,
             },
             status: if task.finished_at.is_some() {
-                JobStatus::Done
+                TaskStatus::Done
             } else {
-                JobStatus::Running
+                TaskStatus::Running
             },
             done: task.done,
             // Boards may have come since it began.
@@ -120,11 +120,15 @@ impl From<Failed> for FailedBoard {
 }
 
 /// What is answered when a job was begun.
-pub(super) type Begun = (StatusCode, [(HeaderName, String); 1], JsonResponse<JobBody>);
+pub(super) type Begun = (
+    StatusCode,
+    [(HeaderName, String); 1],
+    JsonResponse<TaskBody>,
+);
 
 /// Answers a request with the job that it has begun.
 pub(super) async fn begun(app: &App, number: u64) -> Result<Begun, Problem> {
-    let job = JobBody::new(number, app.service.task(number).await?);
+    let job = TaskBody::new(number, app.service.task(number).await?);
     let location = [(header::LOCATION, format!("/v1/jobs/{number}"))];
     Ok((StatusCode::ACCEPTED, location, JsonResponse(job)))
 }
@@ -137,16 +141,16 @@ pub(super) async fn begun(app: &App, number: u64) -> Result<Begun, Problem> {
     get, path = "/v1/jobs/{id}", tag = "operations", operation_id = "get_job",
     params(("id" = String, Path, description = "The job's id", example = "1")),
     responses(
-        (status = 200, description = "The job", body = JobBody),
+        (status = 200, description = "The job", body = TaskBody),
         (status = 404, description = "`job-not-found`", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
 pub async fn get(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
-) -> Result<JsonResponse<JobBody>, Problem> {
-    let unknown = || Problem::from(Error::JobNotFound(id.clone()));
+) -> Result<JsonResponse<TaskBody>, Problem> {
+    let unknown = || Problem::from(Error::TaskNotFound(id.clone()));
     let number: u64 = id.parse().map_err(|_| unknown())?;
     let task = app.service.task(number).await?;
-    Ok(JsonResponse(JobBody::new(number, task)))
+    Ok(JsonResponse(TaskBody::new(number, task)))
 }

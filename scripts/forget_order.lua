@@ -1,0 +1,25 @@
+-- forget_order.lua: has the standing order of a member, who is about to be erased, forget the member's id. It goes on under a
+-- name that is made of a keyed hash.
+--
+-- KEYS[1] standing orders: hash; KEYS[2] the members with one: sorted set; KEYS[3] those whose order ends by itself: sorted set,
+--         by ms (begin_task.lua)
+-- ARGV[1] the member
+-- ARGV[2] its name from now on (src/store/orders.rs)
+--
+-- Reply: {'OK'}, also where there is no such order
+-- Example: KEYS st:{boards}:orders st:{boards}:order-members st:{boards}:orders-end  ARGV 'ann' '\30' .. '2c26b46b…'
+--   reply {'OK'}
+
+if #KEYS ~= 3 or #ARGV ~= 2 then return redis.error_reply('ERR forget_order.lua: 3 keys, 2 arguments') end
+local ORDERS, MEMBERS, ENDS = unpack(KEYS)
+local member, name = unpack(ARGV)
+
+local order, ends_at = redis.call('HGET', ORDERS, member), redis.call('ZSCORE', ENDS, member)
+if not order then return {'OK'} end
+redis.call('HSET', ORDERS, name, order)
+redis.call('ZADD', MEMBERS, 0, name)
+if ends_at then redis.call('ZADD', ENDS, ends_at, name) else redis.call('ZREM', ENDS, name) end
+redis.call('HDEL', ORDERS, member)
+redis.call('ZREM', MEMBERS, member)
+redis.call('ZREM', ENDS, member)
+return {'OK'}

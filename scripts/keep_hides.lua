@@ -1,0 +1,35 @@
+-- keep_hides.lua: hides erased members on a new board, as soon as they have data there (lib/erasures.lua).
+--
+-- Nobody knows the ids of the members any more, so nobody knows either in which shard of the board they will be: each shard is
+-- told. A hide that lies there already stays.
+--
+-- KEYS[1]  head of the shard, or board; KEYS[2] registry; the erasures lie beside it
+-- ARGV[1]  MessagePack of a map:
+--   version   as in apply.lua
+--   hides     list of {name of the member (lib/erasures.lua), hide as hide.lua takes it}
+--   key       of the names, if the shard has none yet
+--
+-- Reply: {'STALE'} | {'OK'}
+--
+-- Example: KEYS  st:{b}  st:{b}:1:keys
+--   ARGV  {version='1-1', hides={{'2c26b46b…', {reason='cheating', by='mod', since=1795305600123}}}, key='x'}  reply {'OK'}
+
+if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR keep_hides.lua: 2 keys, 1 argument') end
+local HEAD, REGISTRY = KEYS[1], KEYS[2]
+require_slot(HEAD)
+local args = cmsgpack.unpack(ARGV[1])
+load_hides()
+
+local head = redis.call('HMGET', HEAD, 'version', 'moving', 'erased')
+if head[1] ~= args.version then return {'STALE'} end
+if head[2] then start_capture(head[2]) end
+if not head[3] then begin_erasures(HEAD, REGISTRY, args.key) end
+
+for _, kept in ipairs(args.hides) do
+  local name, hide = unpack(kept)
+  local stored = redis.call('HGET', beside_registry(REGISTRY, KIND_ERASED), name)
+  local erasure = stored and unpack_erasure(stored) or {number = 0, instant = -1, changes = 0, hide = ''}
+  erasure.name = name
+  if not erasure.has_data and erasure.hide == '' then keep_hide(REGISTRY, erasure, cmsgpack.pack(hide)) end
+end
+return {'OK'}

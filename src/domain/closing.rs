@@ -1,0 +1,281 @@
+//! Closings: what makes the periods of a board final.
+//!
+//! A period is *live* until its end, and *closing* while events of it may still count. A closing is decided for an instant:
+//! all periods that end up to it become final together. It pins what the definition says then. From then on the *barrier* of
+//! every shard is at that instant or behind it: no shard takes an event with an earlier `at` any more
+//! (`scripts/apply.lua`). A barrier never falls.
+
+use serde::{Deserialize, Serialize};
+
+use super::board::{Board, Ranking};
+use super::period::{Period, Unit};
+use super::time::{Span, Timestamp};
+use super::window::Window;
+
+/// The longest `finalize`.
+pub const FINALIZE_MAX: Span = Span::days(31);
+/// For how long a standing waits for its closing beyond its retention, in milliseconds: 366 days. A standing that waits in
+/// vain, because the service is down or `finalize` was removed, goes then.
+pub const UNCLOSED_MS_MAX: u64 = 366 * 86_400_000;
+
+/// How far the closings of a board have come. What is in memory may be behind what is stored: see [`Board::pinned`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Closings {
+    /// The greatest instant for which a closing was decided.
+    pub until: Option<Timestamp>,
+    /// The results of all periods that end up to this instant are recorded.
+    pub results_until: Option<Timestamp>,
+    /// What the closings have pinned, in the order of time.
+    pub pinned: Vec<Pinned>,
+}
+
+/// What the definition said when closings were decided, for the periods that end up to an instant and after that of the item
+/// before.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Pinned {
+    /// The instant of the last of these closings.
+    pub until: Timestamp,
+    /// The revision of the definition at the first of them.
+    pub revision: u64,
+    /// How ranks count.
+    pub ranking: Ranking,
+}
+
+impl Pinned {
+    /// What a closing for this instant pins.
+    fn of(board: &Board, until: Timestamp) -> Self {
+        Self {
+            until,
+            revision: board.revision,
+            ranking: board.definition.ranking,
+        }
+    }
+
+    /// Whether a later closing pins the same.
+    fn is_same(&self, later: &Self) -> bool {
+        self.ranking == later.ranking
+    }
+}
+
+impl Closings {
+    /// Whether results of a closing that was decided may be missing.
+    pub fn is_pending(&self) -> bool {
+        self.results_until < self.until
+    }
+}
+
+impl Board {
+    /// When a period ends on this board: when the board closes, if that is earlier. `None` if it never ends.
+    pub fn end_of(&self, period: &Period) -> Option<Timestamp> {
+        let closes_at = self.definition.closes_at;
+        period.end().into_iter().chain(closes_at).min()
+    }
+
+    /// Whether a period has a result when it is final: it is one of a window, and begins before the board closes.
+    pub fn has_result(&self, period: &Period) -> bool {
+        let closes_at = self.definition.closes_at;
+        self.definition
+            .windows
+            .contains(&Window::Period(period.unit))
+            && closes_at.is_none_or(|closes_at| period.start_ms < closes_at.ms())
+    }
+
+    /// What was pinned for a period; `None` if no closing was decided for it, or none that this copy knows of. A copy
+    /// knows all closings but those with its own definition, so in both cases the definition says what counts.
+    pub fn pinned(&self, period: &Period) -> Option<&Pinned> {
+        let end = self.end_of(period)?;
+        let mut pinned = self.closings.pinned.iter();
+        pinned.find(|pinned| pinned.until >= end)
+    }
+
+    /// How ranks count in a period.
+    pub fn ranking_of(&self, period: &Period) -> Ranking {
+        let pinned = self.pinned(period);
+        pinned.map_or(self.definition.ranking, |pinned| pinned.ranking)
+    }
+
+    /// What is pinned when a closing is decided for this instant, together with what was pinned before.
+    pub fn pinned_with(&self, until: Timestamp) -> Vec<Pinned> {
+        let mut all = self.closings.pinned.clone();
+        let new = Pinned::of(self, until);
+        match all.last_mut() {
+            Some(last) if last.is_same(&new) => last.until = until,
+            _ => all.push(new),
+        }
+        all
+    }
+
+    /// When a standing that is written to now may be dropped, in milliseconds since the epoch: `None` for never. What waits
+    /// for a closing is kept for longer; the closing then sets when it may be dropped ([`Board::expires_at_ms`]).
+    pub fn kept_until_ms(&self, period: &Period) -> Option<i64> {
+        let expires_ms = self.expires_at_ms(period)?;
+        let is_closed_later = self
+            .finalize_since
+            .is_some_and(|since| self.end_of(period).is_none_or(|end| end > since));
+        let unclosed_ms = if is_closed_later { UNCLOSED_MS_MAX } else { 0 };
+        Some(expires_ms.saturating_add_unsigned(unclosed_ms))
+    }
+
+    /// The units whose periods this board closes.
+    fn closed_units(&self) -> impl Iterator<Item = Unit> {
+        self.recorded_units().filter(|unit| *unit != Unit::All)
+    }
+}
+
+/// The greatest instant for which a closing may be decided now, if it lies behind the one that was `decided` last. With
+/// `finalize`, that is the last instant, at least so long ago, at which a period of the board ended.
+pub fn due(board: &Board, decided: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
+    let waited = now.saturating_sub(board.definition.finalize?);
+    let closes_at = board.definition.closes_at;
+    let due = match closes_at.filter(|closes_at| *closes_at <= waited) {
+        // Nothing ends after that.
+        Some(closes_at) => Some(closes_at),
+        None => {
+            let units = board.closed_units();
+            let starts = units.map(|unit| board.calendar.containing(unit, waited).start());
+            starts.flatten().max()
+        }
+    };
+    due.filter(|due| Some(*due) > decided)
+}
+
+/// When [`due`] will name another instant, in milliseconds since the epoch; `None` for never.
+pub fn next_due_ms(board: &Board, now: Timestamp) -> Option<i64> {
+    let finalize = board.definition.finalize?;
+    let waited = now.saturating_sub(finalize);
+    let closes_at = board.definition.closes_at;
+    if closes_at.is_some_and(|closes_at| closes_at <= waited) {
+        return None;
+    }
+    let units = board.closed_units();
+    let ends = units.filter_map(|unit| board.calendar.containing(unit, waited).end());
+    let next = ends.chain(closes_at).min()?;
+    Some(next.saturating_add(finalize).ms())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::domain::ids::BoardId;
+
+    fn board(json: &str) -> Board {
+        let id = BoardId::parse("b").unwrap();
+        let definition = serde_json::from_str(json).unwrap();
+        Board::new(id, definition, 1, 1, BTreeMap::new())
+    }
+
+    fn at(text: &str) -> Timestamp {
+        Timestamp::parse(text).unwrap()
+    }
+
+    #[test]
+    fn a_closing_is_due_when_the_wait_after_an_end_is_over() {
+        let board = board(r#"{"windows": ["hour", "last-7-days"], "finalize": "10m"}"#);
+        let due = |now| due(&board, None, at(now));
+        assert_eq!(
+            due("2026-11-21T12:10:00Z"),
+            Some(at("2026-11-21T12:00:00Z"))
+        );
+        assert_eq!(
+            due("2026-11-21T12:09:59.999Z"),
+            Some(at("2026-11-21T11:00:00Z"))
+        );
+        assert_eq!(
+            due("2026-11-22T00:10:00Z"),
+            Some(at("2026-11-22T00:00:00Z"))
+        );
+        let decided = Some(at("2026-11-21T12:00:00Z"));
+        assert_eq!(
+            super::due(&board, decided, at("2026-11-21T12:50:00Z")),
+            None
+        );
+        let next = next_due_ms(&board, at("2026-11-21T12:10:00Z"));
+        assert_eq!(next, Some(at("2026-11-21T13:10:00Z").ms()));
+    }
+
+    #[test]
+    fn a_board_without_finalize_or_without_an_end_is_never_due() {
+        for json in [
+            r#"{"windows": ["hour"]}"#,
+            r#"{"windows": ["all"], "finalize": "0s"}"#,
+        ] {
+            let board = board(json);
+            let now = at("2026-11-21T12:00:00Z");
+            assert_eq!(
+                (due(&board, None, now), next_due_ms(&board, now)),
+                (None, None)
+            );
+        }
+    }
+
+    #[test]
+    fn nothing_is_due_behind_the_end_of_the_board() {
+        let board = board(
+            r#"{"windows": ["all", "day"], "finalize": "1h", "closes_at": "2026-11-21T12:30:00Z"}"#,
+        );
+        let due = |now| due(&board, None, at(now));
+        assert_eq!(
+            due("2026-11-21T13:29:00Z"),
+            Some(at("2026-11-21T00:00:00Z"))
+        );
+        let next = next_due_ms(&board, at("2026-11-21T13:29:00Z"));
+        assert_eq!(next, Some(at("2026-11-21T13:30:00Z").ms()));
+        for now in ["2026-11-21T13:30:00Z", "2027-11-21T13:30:00Z"] {
+            assert_eq!(due(now), Some(at("2026-11-21T12:30:00Z")));
+            assert_eq!(next_due_ms(&board, at(now)), None);
+        }
+        let period = |unit, now| board.calendar.containing(unit, at(now));
+        let day = period(Unit::Day, "2026-11-21T12:00:00Z");
+        assert_eq!(board.end_of(&day), Some(at("2026-11-21T12:30:00Z")));
+        let all = period(Unit::All, "2026-11-21T12:00:00Z");
+        assert_eq!(board.end_of(&all), Some(at("2026-11-21T12:30:00Z")));
+        let next = period(Unit::Day, "2026-11-22T12:00:00Z");
+        let week = period(Unit::Week, "2026-11-21T12:00:00Z");
+        let have = [day, all, next, week].map(|period| board.has_result(&period));
+        assert_eq!(have, [true, true, false, false]);
+    }
+
+    #[test]
+    fn a_period_goes_by_what_was_pinned_when_it_was_closed() {
+        let json = |ranking| {
+            format!(r#"{{"windows": ["day"], "finalize": "0s", "ranking": "{ranking}"}}"#)
+        };
+        let mut board = board(&json("ordinal"));
+        for day in ["2026-11-02", "2026-11-03"] {
+            board.closings.pinned = board.pinned_with(at(&format!("{day}T00:00:00Z")));
+        }
+        assert_eq!(board.closings.pinned.len(), 1);
+        let definition = serde_json::from_str(&json("competition")).unwrap();
+        let mut board = board.replaced(definition, 7);
+        let of = |board: &Board, day: &str| {
+            let at = at(&format!("{day}T12:00:00Z"));
+            board.ranking_of(&board.calendar.containing(Unit::Day, at))
+        };
+        for _ in 0..2 {
+            assert_eq!(of(&board, "2026-11-01"), Ranking::Ordinal);
+            assert_eq!(of(&board, "2026-11-02"), Ranking::Ordinal);
+            assert_eq!(of(&board, "2026-11-03"), Ranking::Competition);
+            board.closings.pinned = board.pinned_with(at("2026-11-04T00:00:00Z"));
+        }
+        assert_eq!(board.closings.pinned.len(), 2);
+        assert_eq!(board.closings.pinned[1].revision, 7);
+    }
+
+    #[test]
+    fn what_waits_for_its_closing_is_kept_for_longer() {
+        let mut board =
+            board(r#"{"windows": ["day"], "finalize": "1h", "retention": {"day": "7d"}}"#);
+        let day = board
+            .calendar
+            .containing(Unit::Day, at("2026-11-21T12:00:00Z"));
+        let expires = board.expires_at_ms(&day);
+        assert_eq!(board.kept_until_ms(&day), expires);
+        board.finalize_since = Some(at("2026-11-21T12:00:00Z"));
+        let later = expires.unwrap() + i64::try_from(UNCLOSED_MS_MAX).unwrap();
+        assert_eq!(board.kept_until_ms(&day), Some(later));
+        let before = board.calendar.previous(&day).unwrap();
+        assert_eq!(board.kept_until_ms(&before), board.expires_at_ms(&before));
+    }
+}

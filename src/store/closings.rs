@@ -1,0 +1,130 @@
+//! How far the closings of a board have come (`domain/closing.rs`), and which of its periods have data.
+
+use std::ops::Bound;
+
+use super::dispatch::Store;
+use super::reply::{Reply, unknown_code};
+use super::{StoreError, Versioned, keys, script};
+use crate::domain::board::Board;
+use crate::domain::period::Unit;
+use crate::domain::shard::Shard;
+use crate::domain::time::Timestamp;
+
+/// How many lines of an index one call looks at.
+const CALL_LINES_MAX: usize = 1_000;
+
+/// How the wish for a closing ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Decision {
+    /// It is decided.
+    Decided,
+    /// Results of the closing before are missing: nothing was done.
+    Pending,
+}
+
+/// Which keys of periods are wanted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Keys<'a> {
+    /// From this one on.
+    pub from: Bound<&'a str>,
+    /// Up to this one.
+    pub to: Bound<&'a str>,
+    /// The newest first: then `from` is the later one.
+    pub is_newest_first: bool,
+}
+
+impl Store {
+    /// Decides a closing for this instant, with what the definition says. What was decided before stays.
+    pub async fn decide_closing(
+        &self,
+        board: &Board,
+        until: Timestamp,
+    ) -> Result<Versioned<Decision>, StoreError> {
+        let pinned = serde_json::to_string(&board.pinned_with(until))
+            .map_err(|error| StoreError::Unexpected(error.to_string()))?;
+        let since = board.finalize_since.unwrap_or(until);
+        let args = vec![
+            board.version().into(),
+            until.ms().to_string().into(),
+            pinned.into(),
+            since.ms().to_string().into(),
+        ];
+        let reply = self.write_head(board, &script::DECIDE, args).await?;
+        let Versioned::Current((code, _)) = Reply::versioned(reply)? else {
+            return Ok(Versioned::Stale);
+        };
+        Ok(Versioned::Current(match code.as_str() {
+            "OK" => Decision::Decided,
+            "PENDING" => Decision::Pending,
+            other => return unknown_code(other),
+        }))
+    }
+
+    /// Notes that the results of all periods that end up to this instant are recorded.
+    pub async fn note_results(
+        &self,
+        board: &Board,
+        until: Timestamp,
+    ) -> Result<Versioned<()>, StoreError> {
+        let args = [board.generation.to_string(), until.ms().to_string()];
+        let args = args.map(Into::into).to_vec();
+        let reply = self.write_head(board, &script::RESULTS_UNTIL, args).await?;
+        Ok(match Reply::answer(reply)? {
+            Versioned::Current(_) => Versioned::Current(()),
+            Versioned::Stale => Versioned::Stale,
+        })
+    }
+
+    /// The keys of up to `count` periods of a unit that have data in this shard.
+    pub async fn periods(
+        &self,
+        shard: &Shard,
+        unit: Unit,
+        wanted: Keys<'_>,
+        count: usize,
+    ) -> Result<Versioned<Vec<String>>, StoreError> {
+        let Keys {
+            from,
+            to,
+            is_newest_first,
+        } = wanted;
+        let (mut from, to) = (
+            lexical(from, is_newest_first),
+            lexical(to, !is_newest_first),
+        );
+        let mut found = Vec::new();
+        loop {
+            let keys = vec![keys::head(shard.tag()), keys::periods(shard, unit)];
+            let args = vec![
+                shard.version().into(),
+                from.into(),
+                to.clone().into(),
+                if is_newest_first { "1" } else { "0" }.into(),
+                (count - found.len()).to_string().into(),
+                CALL_LINES_MAX.to_string().into(),
+            ];
+            let reply = self.read(&script::PERIODS, keys, args).await?;
+            let Versioned::Current(mut reply) = Reply::answer(reply)? else {
+                return Ok(Versioned::Stale);
+            };
+            let next = reply.text()?;
+            while !reply.is_empty() {
+                found.push(reply.text()?);
+            }
+            if next.is_empty() || found.len() >= count {
+                return Ok(Versioned::Current(found));
+            }
+            from = format!("({next}");
+        }
+    }
+}
+
+/// A bound as `ZRANGE … BYLEX` takes it. Without one: `+` for the greatest, `-` for the smallest.
+fn lexical(bound: Bound<&str>, is_greatest: bool) -> String {
+    match bound {
+        Bound::Included(key) => format!("[{key}"),
+        Bound::Excluded(key) => format!("({key}"),
+        Bound::Unbounded if is_greatest => "+".to_owned(),
+        Bound::Unbounded => "-".to_owned(),
+    }
+}
