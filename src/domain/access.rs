@@ -387,12 +387,20 @@ mod tests {
         assert!(boards(&[]).is_err());
         assert!(boards(&["a"; 101]).is_err());
         assert!(Boards::one(&id("a.b")).has(&id("a.b")));
-        let covers = |own: &[&str], others: &[&str]| {
-            boards(own).unwrap().cover(&boards(others).unwrap())
-        };
-        assert!(covers(&["vote-*", "run"], &["vote-eu", "vote-*", "vote-*-1", "run"]));
+        let covers =
+            |own: &[&str], others: &[&str]| boards(own).unwrap().cover(&boards(others).unwrap());
+        assert!(covers(
+            &["vote-*", "run"],
+            &["vote-eu", "vote-*", "vote-*-1", "run"]
+        ));
         assert!(covers(&["*"], &["*", "a", "*a*"]) && covers(&["a*b*c"], &["a*c*bc"]));
-        for (own, other) in [("vote-*", "*"), ("vote-*", "vote*"), ("a", "a*"), ("a*c", "*ac"), ("a*b", "a*")] {
+        for (own, other) in [
+            ("vote-*", "*"),
+            ("vote-*", "vote*"),
+            ("a", "a*"),
+            ("a*c", "*ac"),
+            ("a*b", "a*"),
+        ] {
             assert!(!covers(&[own], &[other]), "{own} {other}");
         }
     }

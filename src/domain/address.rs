@@ -4,31 +4,31 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Networks of IPv4 that are not global unicast, as addresses and how many bits count (IANA's special-purpose registry).
 const V4: [([u8; 4], u32); 16] = [
-    ([0, 0, 0, 0], 8),       // this network
-    ([10, 0, 0, 0], 8),      // private
-    ([100, 64, 0, 0], 10),   // shared by the customers of a provider
-    ([127, 0, 0, 0], 8),     // loopback
-    ([169, 254, 0, 0], 16),  // link-local; there clouds tell machines their secrets
-    ([172, 16, 0, 0], 12),   // private
-    ([192, 0, 0, 0], 24),    // protocol assignments
-    ([192, 0, 2, 0], 24),    // documentation
-    ([192, 88, 99, 0], 24),  // relays of 6to4
-    ([192, 168, 0, 0], 16),  // private
-    ([198, 18, 0, 0], 15),   // benchmarks
-    ([198, 51, 100, 0], 24), // documentation
-    ([203, 0, 113, 0], 24),  // documentation
-    ([224, 0, 0, 0], 4),     // multicast
-    ([240, 0, 0, 0], 4),     // reserved, and broadcast
+    ([0, 0, 0, 0], 8),        // this network
+    ([10, 0, 0, 0], 8),       // private
+    ([100, 64, 0, 0], 10),    // shared by the customers of a provider
+    ([127, 0, 0, 0], 8),      // loopback
+    ([169, 254, 0, 0], 16),   // link-local; there clouds tell machines their secrets
+    ([172, 16, 0, 0], 12),    // private
+    ([192, 0, 0, 0], 24),     // protocol assignments
+    ([192, 0, 2, 0], 24),     // documentation
+    ([192, 88, 99, 0], 24),   // relays of 6to4
+    ([192, 168, 0, 0], 16),   // private
+    ([198, 18, 0, 0], 15),    // benchmarks
+    ([198, 51, 100, 0], 24),  // documentation
+    ([203, 0, 113, 0], 24),   // documentation
+    ([224, 0, 0, 0], 4),      // multicast
+    ([240, 0, 0, 0], 4),      // reserved, and broadcast
     ([168, 63, 129, 16], 32), // what a large cloud tells its machines by
 ];
 
 /// Global unicast of IPv6, and the networks in it that are something else.
 const V6_GLOBAL: (u128, u32) = (0x2000 << 112, 3);
 const V6: [(u128, u32); 4] = [
-    (0x2001 << 112, 23),           // protocol assignments, Teredo (2001::/32) and ORCHID among them
-    (0x2001_0db8 << 96, 32),       // documentation
-    (0x2002 << 112, 16),           // 6to4: the address has one of IPv4 in it
-    (0x3fff << 112, 20),           // documentation
+    (0x2001 << 112, 23), // protocol assignments, Teredo (2001::/32) and ORCHID among them
+    (0x2001_0db8 << 96, 32), // documentation
+    (0x2002 << 112, 16), // 6to4: the address has one of IPv4 in it
+    (0x3fff << 112, 20), // documentation
 ];
 /// Behind this prefix a translator (NAT64) dials the address of IPv4 in the last 32 bits.
 const NAT64: (u128, u32) = (0x0064_ff9b << 96, 96);

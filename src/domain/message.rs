@@ -184,7 +184,10 @@ mod tests {
             "data": {"board": "vote-eu", "window": "week", "key": "2026-W47", "revision": 1}});
         let body: Value = serde_json::from_str(&first.body).unwrap();
         assert_eq!(body, expected);
-        assert_eq!(MessageKind::of_body(&first.body), Some(MessageKind::PeriodFinal));
+        assert_eq!(
+            MessageKind::of_body(&first.body),
+            Some(MessageKind::PeriodFinal)
+        );
         assert_eq!(first.id.as_str().len(), 36);
         let again = made(7, MessageKind::PeriodFinal, "week:2026-W47:1", later);
         assert_eq!(again.id, first.id);

@@ -158,7 +158,9 @@ impl Wanted {
         }
         let mut kinds = Vec::new();
         for (index, name) in self.events.iter().enumerate() {
-            let kind = MessageKind::OF_EVENTS.into_iter().find(|kind| kind.name() == name);
+            let kind = MessageKind::OF_EVENTS
+                .into_iter()
+                .find(|kind| kind.name() == name);
             match kind {
                 Some(kind) => kinds.push(kind),
                 None => {
@@ -173,7 +175,11 @@ impl Wanted {
         if self.events.is_empty() {
             errors.push(FieldError::new("/events", "must be one event at least"));
         }
-        if errors.is_empty() { Ok(kinds) } else { Err(errors) }
+        if errors.is_empty() {
+            Ok(kinds)
+        } else {
+            Err(errors)
+        }
     }
 }
 

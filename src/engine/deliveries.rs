@@ -5,11 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::pin::pin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::future::Either;
 use futures::stream::{FuturesUnordered, StreamExt};
 use metrics::{counter, gauge, histogram};
+use parking_lot::Mutex;
 
 use super::{ATTEMPTS_MAX, Engine, Error};
 use crate::domain::delivery::{Delivery, DeliveryStatus};
@@ -22,6 +23,25 @@ use crate::throttle;
 const AT_ONCE: usize = 2;
 /// How often it looks for what has come while others are under way.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+
+/// How often it counts deliveries.
+const COUNT_INTERVAL: Duration = Duration::from_secs(10);
+
+/// When this instance has last counted deliveries.
+#[derive(Debug, Default)]
+pub struct Counted(Mutex<Option<Instant>>);
+
+impl Counted {
+    /// Whether it is time to count; if so, it is not for a while.
+    fn is_due(&self) -> bool {
+        let mut counted = self.0.lock();
+        let is_due = counted.is_none_or(|at| at.elapsed() >= COUNT_INTERVAL);
+        if is_due {
+            *counted = Some(Instant::now());
+        }
+        is_due
+    }
+}
 
 /// A delivery that this instance has claimed.
 struct Sending {
@@ -62,6 +82,9 @@ impl Engine {
 
     /// Claims deliveries that are due, as many of each webhook as may be under way.
     async fn claim(&self, busy: &BTreeMap<WebhookName, usize>) -> Result<Vec<Sending>, Error> {
+        if self.deliveries.is_due() {
+            self.count_deliveries().await?;
+        }
         let now = self.clock.now();
         let mut claimed = Vec::new();
         for name in self.store.due_webhooks(now).await? {
@@ -96,8 +119,10 @@ impl Engine {
             seen,
             delivery,
         } = sending;
-        let begun = std::time::Instant::now();
-        let sent = self.sender.send(&webhook, &seen.id, &delivery.body, self.clock.now());
+        let begun = Instant::now();
+        let sent = self
+            .sender
+            .send(&webhook, &seen.id, &delivery.body, self.clock.now());
         let tried = sent.await;
         histogram!("standings_webhook_seconds").record(begun.elapsed());
         let seed = format!("{name} {}", seen.id);
@@ -144,7 +169,9 @@ impl Engine {
                 }),
                 ..webhook
             };
-            let changed = self.store.change_webhook(name, Some(&stored), Some(&disabled), now);
+            let changed = self
+                .store
+                .change_webhook(name, Some(&stored), Some(&disabled), now);
             if changed.await? == WebhookChanged::Done {
                 tracing::warn!(%name, "a webhook is disabled: its receiver has answered 410");
                 return Ok(());
@@ -154,7 +181,7 @@ impl Engine {
     }
 
     /// Tells by metrics how many deliveries wait, and how many dead letters there are.
-    pub async fn count_deliveries(&self) -> Result<(), Error> {
+    async fn count_deliveries(&self) -> Result<(), Error> {
         let webhooks = self.store.load_webhooks().await?;
         for (status, metric) in [
             (DeliveryStatus::Pending, "standings_webhook_pending"),

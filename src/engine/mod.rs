@@ -11,6 +11,7 @@ pub mod audit;
 pub mod barriers;
 pub mod batcher;
 pub mod boards;
+pub mod deliveries;
 pub mod ended_hides;
 pub mod erasures;
 pub mod error;
@@ -25,11 +26,13 @@ pub mod merge;
 pub mod moves;
 mod news;
 mod orders;
+pub mod outboxes;
 pub mod purge;
 pub mod reader;
 mod recall;
 pub mod reservations;
 pub mod rollover;
+pub mod sender;
 mod steps;
 pub mod submission;
 pub mod sweep;
@@ -58,12 +61,15 @@ pub struct Engine {
     pub clock: Clock,
     /// What the background work fails at.
     pub faults: Faults,
+    /// What sends messages to webhooks.
+    pub sender: sender::Sender,
     /// The API keys.
     pub keyring: keyring::Keyring,
     pub(crate) boards: boards::Boards,
     completing: rollover::Completing,
     left_behind: left_behind::Homes,
     warned: warnings::Warned,
+    deliveries: deliveries::Counted,
 }
 
 impl Engine {
@@ -73,11 +79,13 @@ impl Engine {
             store: Arc::new(store),
             clock,
             faults: Faults::default(),
+            sender: sender::Sender::default(),
             keyring: keyring::Keyring::default(),
             boards: boards::Boards::default(),
             completing: rollover::Completing::default(),
             left_behind: left_behind::Homes::default(),
             warned: warnings::Warned::default(),
+            deliveries: deliveries::Counted::default(),
         }
     }
 }

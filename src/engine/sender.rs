@@ -93,7 +93,13 @@ impl Sender {
     }
 
     /// Sends a message to a webhook once.
-    pub async fn send(&self, webhook: &Webhook, id: &MessageId, body: &str, now: Timestamp) -> Tried {
+    pub async fn send(
+        &self,
+        webhook: &Webhook,
+        id: &MessageId,
+        body: &str,
+        now: Timestamp,
+    ) -> Tried {
         let deadline = Instant::now() + TRY_TIMEOUT;
         let sent = timeout_at(deadline, self.post(webhook, id, body, now)).await;
         let sent = sent.unwrap_or_else(|_| Err("it took more than 15 s".to_owned()));
@@ -188,7 +194,9 @@ impl Resolve for CheckedNames {
                 return Err(io::Error::other(detail).into());
             }
             // The port of the URL takes the place of 0.
-            let sockets = addresses.into_iter().map(|address| SocketAddr::new(address, 0));
+            let sockets = addresses
+                .into_iter()
+                .map(|address| SocketAddr::new(address, 0));
             Ok(Box::new(sockets) as Addrs)
         })
     }
@@ -304,8 +312,15 @@ mod tests {
         let now = Timestamp::from_ms_clamped(0);
         let tried = sender.send(&webhook, &id, "{}", now).await;
         let error = tried.end.error.unwrap();
-        assert!(error.contains("no address that is global unicast"), "{error}");
-        assert_eq!(lookup.0.load(Ordering::SeqCst), 2, "one look-up for each try");
+        assert!(
+            error.contains("no address that is global unicast"),
+            "{error}"
+        );
+        assert_eq!(
+            lookup.0.load(Ordering::SeqCst),
+            2,
+            "one look-up for each try"
+        );
         let nobody = std::future::poll_fn(|context| {
             std::task::Poll::Ready(listener.poll_accept(context).is_pending())
         });
@@ -314,7 +329,13 @@ mod tests {
 
     #[tokio::test]
     async fn of_the_addresses_of_a_name_only_those_for_everybody_are_dialled() {
-        let mixed = &["10.0.0.1", "1.1.1.1", "::1", "::ffff:127.0.0.1", "2606:4700::1111"];
+        let mixed = &[
+            "10.0.0.1",
+            "1.1.1.1",
+            "::1",
+            "::ffff:127.0.0.1",
+            "2606:4700::1111",
+        ];
         let names = |allows_private| CheckedNames {
             allows_private,
             lookup: Arc::new(Always(mixed)),

@@ -32,12 +32,13 @@ pub mod standings;
 pub mod summary;
 pub mod table;
 pub mod tasks;
+pub mod webhooks;
 
 use std::sync::Arc;
 
+use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::get;
-use axum::Router;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceBuilder;

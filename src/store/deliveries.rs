@@ -17,7 +17,7 @@ use crate::domain::webhook::WebhookName;
 /// How many deliveries of a webhook may wait. What comes then is a dead letter at once.
 const PENDING_MAX: usize = 10_000;
 /// For how long a delivery that an instance has claimed is nobody else's: longer than a try takes.
-const CLAIMED_FOR: Span = Span::minutes(1);
+const CLAIMED_FOR: Span = Span::seconds(30);
 
 /// A delivery as it is stored.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -65,7 +65,9 @@ impl FromStr for DeliveryMark {
         let mut parts = text.splitn(3, '.');
         let mut part = || parts.next().ok_or("is no place in this list");
         let status = part()?;
-        let status = DeliveryStatus::ALL.into_iter().find(|one| one.name() == status);
+        let status = DeliveryStatus::ALL
+            .into_iter()
+            .find(|one| one.name() == status);
         Ok(Self {
             status: status.ok_or("is no place in this list")?,
             at_ms: part()?.parse().map_err(|_| "is no place in this list")?,
@@ -93,7 +95,9 @@ impl Store {
         deliveries: &[NamedDelivery],
         now: Timestamp,
     ) -> Result<Versioned<()>, StoreError> {
-        let queued = self.queue(version, name, deliveries, now, PENDING_MAX).await?;
+        let queued = self
+            .queue(version, name, deliveries, now, PENDING_MAX)
+            .await?;
         if let Some(queued) = queued {
             return Ok(queued);
         }
@@ -105,7 +109,9 @@ impl Store {
             }
         });
         let given_up: Vec<_> = given_up.collect();
-        let queued = self.queue(version, name, &given_up, now, usize::MAX).await?;
+        let queued = self
+            .queue(version, name, &given_up, now, usize::MAX)
+            .await?;
         Ok(queued.unwrap_or(Versioned::Stale))
     }
 
@@ -149,7 +155,9 @@ impl Store {
         let args = [keys::WEBHOOKS_DUE.to_owned()].into_iter().chain(range);
         let names: Vec<String> = self.command("ZRANGE", args.collect()).await?;
         let names = names.iter();
-        Ok(names.filter_map(|name| WebhookName::parse(name).ok()).collect())
+        Ok(names
+            .filter_map(|name| WebhookName::parse(name).ok())
+            .collect())
     }
 
     /// Claims up to `count` deliveries of a webhook that are due, and drops those that were kept for long enough. `None`: the
@@ -287,7 +295,11 @@ impl Store {
         if let Some(rank) = rank {
             return Ok(rank + 1);
         }
-        let newer = [list.to_owned(), format!("({}", mark.at_ms), "+inf".to_owned()];
+        let newer = [
+            list.to_owned(),
+            format!("({}", mark.at_ms),
+            "+inf".to_owned(),
+        ];
         self.command("ZCOUNT", newer.to_vec()).await
     }
 

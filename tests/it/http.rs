@@ -25,3 +25,4 @@ mod resharding;
 
 mod shards;
 mod votes;
+mod webhooks;

@@ -98,6 +98,10 @@ pub enum JobKind {
     Tasks,
     /// Removing what erased members have left.
     Erasures,
+    /// Handing messages on from the outboxes of boards to the queues of webhooks.
+    Outboxes,
+    /// Sending what is queued for webhooks.
+    Webhooks,
 }
 
 impl JobKind {
@@ -111,7 +115,7 @@ impl JobKind {
         Self::Staleness,
     ];
     /// What one instance is enough for.
-    pub const IN_BACKGROUND: [Self; 11] = [
+    pub const IN_BACKGROUND: [Self; 13] = [
         Self::Rollover,
         Self::Reshard,
         Self::Purge,
@@ -123,6 +127,8 @@ impl JobKind {
         Self::Hides,
         Self::Tasks,
         Self::Erasures,
+        Self::Outboxes,
+        Self::Webhooks,
     ];
 
     /// Its name.
@@ -145,6 +151,8 @@ impl JobKind {
             Self::Hides => "hides",
             Self::Tasks => "tasks",
             Self::Erasures => "erasures",
+            Self::Outboxes => "outboxes",
+            Self::Webhooks => "webhooks",
         }
     }
 }
