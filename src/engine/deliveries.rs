@@ -3,8 +3,7 @@
 //! Any number of instances may send: each claims deliveries for a while, so that nobody else sends them. If it dies, they are
 //! due again. Each webhook has a few deliveries under way at the most, and never waits for another one.
 
-use std::collections::BTreeMap;
-use std::pin::pin;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use futures::future::Either;
@@ -13,10 +12,10 @@ use metrics::{counter, gauge, histogram};
 use parking_lot::Mutex;
 
 use super::{ATTEMPTS_MAX, Engine, Error};
-use crate::domain::delivery::{Delivery, DeliveryStatus};
+use crate::domain::delivery::DeliveryStatus;
 use crate::domain::webhook::{Disabled, Webhook, WebhookName};
-use crate::store::deliveries::StoredDelivery;
-use crate::store::webhooks::{StoredWebhook, WebhookChanged};
+use crate::store::deliveries::Claimed;
+use crate::store::webhooks::WebhookChanged;
 use crate::throttle;
 
 /// How many deliveries of a webhook are under way at once on an instance.
@@ -43,82 +42,88 @@ impl Counted {
     }
 }
 
-/// A delivery that this instance has claimed.
-struct Sending {
-    name: WebhookName,
-    webhook: Webhook,
-    seen: StoredDelivery,
-    delivery: Delivery,
+/// What one of the futures of a run has come to.
+enum Ended {
+    /// The webhooks for which something is to be done.
+    Looked(Result<Vec<WebhookName>, Error>),
+    /// Nothing is due for this webhook any more, or it has failed.
+    Served(WebhookName, Result<(), Error>),
 }
 
 impl Engine {
     /// Sends all that is due, until nothing is due or under way.
     pub async fn deliver(&self) -> Result<(), Error> {
-        let (mut under_way, mut busy) = (FuturesUnordered::new(), BTreeMap::new());
-        let mut looked = self.claim(&busy).await;
-        loop {
-            // Where Redis fails, what is under way is finished first.
-            for sending in looked.as_mut().map(std::mem::take).unwrap_or_default() {
-                *busy.entry(sending.name.clone()).or_insert(0) += 1;
-                under_way.push(self.try_delivery(sending));
-            }
-            let ended = {
-                let pause = pin!(tokio::time::sleep(LOOK_INTERVAL));
-                match futures::future::select(under_way.next(), pause).await {
-                    Either::Left((None, _)) => return looked.map(drop),
-                    Either::Left((Some(ended), _)) => Some(ended),
-                    Either::Right(_) => None,
-                }
-            };
-            if let Some((name, ended)) = ended {
-                busy.entry(name).and_modify(|count| *count -= 1);
-                looked = looked.and_then(|none| ended.map(|()| none));
-            }
-            if looked.is_ok() {
-                looked = self.claim(&busy).await;
-            }
-        }
-    }
-
-    /// Claims deliveries that are due, as many of each webhook as may be under way.
-    async fn claim(&self, busy: &BTreeMap<WebhookName, usize>) -> Result<Vec<Sending>, Error> {
-        if self.deliveries.is_due() {
-            self.count_deliveries().await?;
-        }
-        let now = self.clock.now();
-        let mut claimed = Vec::new();
-        for name in self.store.due_webhooks(now).await? {
-            let count = AT_ONCE - busy.get(&name).copied().unwrap_or(0).min(AT_ONCE);
-            if count == 0 {
-                continue;
-            }
-            let found = self.store.claim_deliveries(&name, now, count).await;
-            match found.map_err(Error::from) {
-                Ok(None) => {}
-                Ok(Some(found)) => {
-                    for seen in found.deliveries {
-                        match read(&name, &found.webhook, seen) {
-                            Ok(sending) => claimed.push(sending),
-                            Err(error) => tell(&name, &error),
-                        }
+        let mut running = FuturesUnordered::new();
+        let (mut under_way, mut failed) = (BTreeMap::new(), None);
+        let mut faulty = BTreeSet::new();
+        running.push(Either::Left(self.look(Duration::ZERO)));
+        // Nothing else is awaited here: a write takes its turn behind those before it, and these are only polled by this.
+        while let Some(ended) = running.next().await {
+            match ended {
+                Ended::Looked(Ok(due)) if failed.is_none() => {
+                    for name in due.into_iter().filter(|name| !faulty.contains(name)) {
+                        let count = under_way.entry(name.clone()).or_insert(0);
+                        let new = AT_ONCE - *count;
+                        *count = AT_ONCE;
+                        let serve = || Either::Right(self.serve(name.clone()));
+                        running.extend(std::iter::repeat_with(serve).take(new));
+                    }
+                    if !running.is_empty() {
+                        running.push(Either::Left(self.look(LOOK_INTERVAL)));
                     }
                 }
-                // A fault of one webhook holds up no other.
-                Err(error) if error.is_fault() => tell(&name, &error),
-                Err(error) => return Err(error),
+                Ended::Looked(Ok(_)) => {}
+                // Where Redis fails, what is under way is finished first.
+                Ended::Looked(Err(error)) => failed = Some(error),
+                Ended::Served(name, served) => {
+                    under_way
+                        .entry(name.clone())
+                        .and_modify(|count| *count -= 1);
+                    match served {
+                        Ok(()) => {}
+                        // A fault of one webhook holds up no other. The next run tries it again.
+                        Err(error) if error.is_fault() => {
+                            tell(&name, &error);
+                            faulty.insert(name);
+                        }
+                        Err(error) => failed = Some(error),
+                    }
+                }
             }
         }
-        Ok(claimed)
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Looks after a pause for which webhooks something is to be done.
+    async fn look(&self, pause: Duration) -> Ended {
+        tokio::time::sleep(pause).await;
+        Ended::Looked(
+            async {
+                if self.deliveries.is_due() {
+                    self.count_deliveries().await?;
+                }
+                Ok(self.store.due_webhooks(self.clock.now()).await?)
+            }
+            .await,
+        )
+    }
+
+    /// Sends to a webhook what is due for it, one message after the other.
+    async fn serve(&self, name: WebhookName) -> Ended {
+        let served = async {
+            while let Some(claimed) = self.store.claim_delivery(&name, self.clock.now()).await? {
+                self.try_delivery(&name, claimed).await?;
+            }
+            Ok(())
+        };
+        let served = served.await;
+        Ended::Served(name, served)
     }
 
     /// Sends a message once, and stores how that has ended.
-    async fn try_delivery(&self, sending: Sending) -> (WebhookName, Result<(), Error>) {
-        let Sending {
-            name,
-            webhook,
-            seen,
-            delivery,
-        } = sending;
+    async fn try_delivery(&self, name: &WebhookName, claimed: Claimed) -> Result<(), Error> {
+        let (webhook, seen) = (claimed.webhook.read()?, claimed.delivery);
+        let delivery = seen.read()?;
         let begun = Instant::now();
         let sent = self
             .sender
@@ -138,17 +143,13 @@ impl Engine {
                 tracing::warn!(%name, error, result, more, "a message was not delivered");
             });
         }
-        let stored = async {
-            if tried.is_gone {
-                self.disable_webhook(&name, &webhook).await?;
-            }
-            let now = self.clock.now();
-            // If it is not what was claimed, somebody else has gone on with it.
-            self.store.end_delivery(&name, &seen, &ended, now).await?;
-            Ok(())
-        };
-        let stored = stored.await;
-        (name, stored)
+        if tried.is_gone {
+            self.disable_webhook(name, &webhook).await?;
+        }
+        let now = self.clock.now();
+        // If it is not what was claimed, somebody else has gone on with it.
+        self.store.end_delivery(name, &seen, &ended, now).await?;
+        Ok(())
     }
 
     /// Disables a webhook whose receiver wants no more messages, unless its maker has changed it meanwhile.
@@ -196,19 +197,6 @@ impl Engine {
         }
         Ok(())
     }
-}
-
-fn read(
-    name: &WebhookName,
-    webhook: &StoredWebhook,
-    seen: StoredDelivery,
-) -> Result<Sending, Error> {
-    Ok(Sending {
-        name: name.clone(),
-        webhook: webhook.read()?,
-        delivery: seen.read()?,
-        seen,
-    })
 }
 
 fn tell(name: &WebhookName, error: &Error) {

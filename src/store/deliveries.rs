@@ -40,8 +40,8 @@ impl StoredDelivery {
 pub struct Claimed {
     /// The webhook.
     pub webhook: StoredWebhook,
-    /// The deliveries, which nobody else has for a while.
-    pub deliveries: Vec<StoredDelivery>,
+    /// The delivery, which nobody else has for a while.
+    pub delivery: StoredDelivery,
 }
 
 /// Where in the list of deliveries something stands.
@@ -160,37 +160,31 @@ impl Store {
             .collect())
     }
 
-    /// Claims up to `count` deliveries of a webhook that are due, and drops those that were kept for long enough. `None`: the
+    /// Claims a delivery of a webhook that is due, and drops those that were kept for long enough. `None`: nothing is due, or the
     /// webhook is gone or disabled.
-    pub async fn claim_deliveries(
+    pub async fn claim_delivery(
         &self,
         name: &WebhookName,
         now: Timestamp,
-        count: usize,
     ) -> Result<Option<Claimed>, StoreError> {
         let until = now.saturating_add(CLAIMED_FOR);
         let args: Vec<Value> = vec![
             name.as_str().into(),
             now.ms().to_string().into(),
             until.ms().to_string().into(),
-            count.to_string().into(),
         ];
         let keys = keys::webhook_keys(name).to_vec();
-        let reply = self.write_at(keys::WEBHOOKS, &script::CLAIM_DELIVERIES, keys, args);
+        let reply = self.write_at(keys::WEBHOOKS, &script::CLAIM_DELIVERY, keys, args);
         let mut reply = Reply::new(reply.await?)?;
-        let (_ok, webhook) = (reply.text()?, reply.text()?);
-        let mut deliveries = Vec::new();
-        while !reply.is_empty() {
-            let id = MessageId::named(reply.text()?);
-            let json = reply.text()?;
-            deliveries.push(StoredDelivery { id, json });
+        match reply.text()?.as_str() {
+            "OK" => {}
+            "NONE" => return Ok(None),
+            other => return unknown_code(other),
         }
-        let is_there = !webhook.is_empty();
-        let webhook = StoredWebhook(webhook);
-        Ok(is_there.then_some(Claimed {
-            webhook,
-            deliveries,
-        }))
+        let webhook = StoredWebhook(reply.text()?);
+        let (id, json) = (MessageId::named(reply.text()?), reply.text()?);
+        let delivery = StoredDelivery { id, json };
+        Ok(Some(Claimed { webhook, delivery }))
     }
 
     /// Stores what has become of a delivery, if it is still what the caller saw; returns whether it was.

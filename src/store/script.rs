@@ -229,8 +229,8 @@ scripts! {
     WEBHOOK = "webhook", "#!lua flags=allow-oom", ["deliveries"];
     /// Queues messages for a webhook.
     QUEUE_DELIVERIES = "queue_deliveries", "#!lua", ["deliveries"];
-    /// Gives an instance deliveries that are due.
-    CLAIM_DELIVERIES = "claim_deliveries", "#!lua", ["deliveries"];
+    /// Gives an instance a delivery that is due.
+    CLAIM_DELIVERY = "claim_delivery", "#!lua", ["deliveries"];
     /// Stores what has become of a delivery.
     END_DELIVERY = "end_delivery", "#!lua", ["deliveries"];
     /// Notes when hides of a board end.
