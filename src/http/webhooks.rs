@@ -133,6 +133,21 @@ pub enum DeliveryStatusSchema {
     Delivered,
 }
 
+/// A message, as receivers get it.
+#[derive(ToSchema)]
+#[schema(as = Message)]
+#[expect(dead_code, reason = "describes `Message` to the OpenAPI document")]
+pub struct MessageSchema {
+    /// What it tells of.
+    #[schema(example = "period.final")]
+    r#type: String,
+    /// When that happened.
+    #[schema(format = DateTime)]
+    timestamp: String,
+    /// What exactly: never members, and never scores.
+    data: serde_json::Value,
+}
+
 /// A message on its way to a webhook.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Delivery)]
@@ -165,7 +180,7 @@ pub struct DeliveryBody {
     #[schema(required = true, example = "the status is 503")]
     pub last_error: Option<String>,
     /// What the receiver gets.
-    #[schema(value_type = Object)]
+    #[schema(value_type = MessageSchema)]
     pub payload: Box<RawValue>,
 }
 
