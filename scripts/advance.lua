@@ -9,7 +9,8 @@
 -- S(i) = R(i) + I, and is built anew for each period. The script walks the members of every term with a cursor
 -- (lib/cursor.lua), and lists each member that is not listed yet with its sum. A cursor meets every member that does not
 -- change. It may miss a member that has an event meanwhile, but apply.lua lists that member with the event.
--- So when the walk has ended, all members are listed.
+-- So when the walk has ended, all members are listed. In a closed period I is what the initial scores were when it was closed, and
+-- the walk also goes over the members whose initial scores have changed since (lib/past_initial.lua).
 --
 -- KEYS[1]  board, KEYS[2] registry, KEYS[3] state of the series (lib/derived.lua)
 -- KEYS[4…] the standing's keys (`layout.width`), and then the standings of the periods
@@ -25,6 +26,8 @@
 --   periods    N
 --   initial    true: with initial scores; then also
 --   floor      the tie key of the period's beginning
+--   ends       ms: where the period ends
+--   closes     ms: when the board closes, or the end of time
 --   keep_from  ms: standings from this `start` on are kept; older ones are dropped when they
 --   cache_ms   ms: have not been needed for so long, or
 --   cache_max  are more than so many
@@ -47,7 +50,7 @@ local layout, names = args.layout, {}
 local standings = open_standings(layout, names)
 local PERIODS = TARGET + layout.width
 
-local board = call('HMGET', BOARD, 'version', 'moving', 'hides', 'erased')
+local board = call('HMGET', BOARD, 'version', 'moving', 'hides', 'erased', 'closed_until')
 if board[1] ~= args.version then return {'STALE'} end
 if board[3] then
   load_hides()
@@ -58,6 +61,10 @@ if board[2] then start_capture_of_drops(board[2]) end
 
 -- Erased members of whom something may be left: they are not listed.
 local erasing = board[4] and beside_registry(REGISTRY, KIND_ERASING)
+
+-- When the period ends whose initial scores are those of a barrier in the past; nil if the present ones count.
+local past_ends = args.initial and board[5] and math.min(args.ends, args.closes)
+if past_ends and past_ends > tonumber(board[5]) then past_ends = nil end
 
 -- The standing of the period that lies `back` periods before the newest.
 local function period(back)
@@ -110,6 +117,7 @@ local function begin(entries)
   local previous = entry_at(entries, args.previous)
   if args.initial then
     entry.depends, entry.events, entry.floor = args.oldest, keys_in(period(0)), args.floor
+    entry.ends = args.ends
     add_term(period(1), 1, true)
   elseif previous and previous.done then
     entry.from, entry.depends = previous.start, args.before
@@ -149,17 +157,19 @@ local function unlisted_of(target, ids, scores, times, data)
   return other_ids, other_scores, other_times, other_data
 end
 
--- Lists the members whose sum over the terms is not zero, with that sum.
+-- Lists the members whose sum over the terms is not zero, or with initial scores those that a term lists, with that sum. `walked`:
+-- the term whose scores, times and data these are, nil for none.
 local function settle(entry, terms, walked, target, ids, scores, times, data)
   if #ids == 0 then return end
-  local sums, newest, newest_data = {}, {}, {}
+  local sums, newest, newest_data, is_listed = {}, {}, {}, {}
   for index = 1, #ids do sums[index] = 0 end
   for _, term in ipairs(terms) do
     local term_scores, term_times, term_data = scores, times, data
     if term ~= walked then term_scores, term_times, term_data = fetch(term.standing, ids) end
+    if past_ends and term.is_initial then term_scores = scores_in_past(REGISTRY, past_ends, ids, term_scores) end
     for index = 1, #ids do
       if term_scores[index] then
-        sums[index] = sums[index] + term.sign * term_scores[index]
+        sums[index], is_listed[index] = sums[index] + term.sign * term_scores[index], true
         if term.sign > 0 and not term.is_initial and not newest[index] then
           newest[index], newest_data[index] = term_times[index], term_data and term_data[index]
         end
@@ -167,7 +177,7 @@ local function settle(entry, terms, walked, target, ids, scores, times, data)
     end
   end
   for index = 1, #ids do
-    if sums[index] ~= 0 or args.initial then
+    if sums[index] ~= 0 or (args.initial and is_listed[index]) then
       local time, own_data = newest[index] or entry.floor, newest_data[index]
       if not time and layout.hashed then time, own_data = newest_time(ids[index]) end
       names[index] = ids[index]
@@ -179,7 +189,8 @@ local function settle(entry, terms, walked, target, ids, scores, times, data)
   if layout.data then target.data, target.old_data = {}, {} end
 end
 
--- Walks on by about `count` members; returns true at the end. `present`: the terms that have members.
+-- Walks on by about `count` members; returns true at the end. `present`: the terms that have members. Behind the terms come the
+-- members whose initial scores have changed since the period was closed.
 local function walk_on(entry, terms, present, target, count)
   local walk = entry.walk
   while count > 0 and walk.term <= #terms do
@@ -190,7 +201,14 @@ local function walk_on(entry, terms, present, target, count)
     count = count - math.max(1, #ids)
     settle(entry, present, walked, target, unlisted_of(target, ids, scores, times, data))
   end
-  return walk.term > #terms
+  while past_ends and count > 0 and walk.term == #terms + 1 do
+    local ids
+    ids, walk.cursor = scan_fields(past_initial_key(REGISTRY), walk.cursor, count)
+    if walk.cursor == '0' then walk.term = walk.term + 1 end
+    count = count - math.max(1, #ids)
+    settle(entry, present, nil, target, unlisted_of(target, ids, {}, {}, layout.data and {}))
+  end
+  return walk.term > #terms + (past_ends and 1 or 0)
 end
 
 local entries = derived_entries(STATE)
@@ -217,7 +235,8 @@ local target = open_standing(standings, entry)
 local terms, present = {}, {}
 for index, term in ipairs(entry.terms) do
   terms[index] = {standing = open_standing(standings, term), sign = term.sign, is_initial = term.is_initial}
-  if call('EXISTS', term.zset) == 1 then table.insert(present, terms[index]) end
+  local was_there = past_ends and term.is_initial
+  if was_there or call('EXISTS', term.zset) == 1 then table.insert(present, terms[index]) end
 end
 local count = math.max(math.min(MEMBERS_MIN, args.budget), math.floor(args.budget / math.max(1, #present)))
 if walk_on(entry, terms, present, target, count) then

@@ -14,9 +14,10 @@
 --   kind      'rolling' | 'initial' | 'carried'
 --   start     ms: where the newest period of the standing begins
 --   floor     of `initial`: the tie key of that, where the layout is hashed
+--   ends      of `initial`: ms: where the period ends, or when the board closes before
 --   ratio     of `carried`: the share that is carried over, in millionths, 0: not known
 --   sign      -1 where scores are stored negated, otherwise 1
---   term      which standing is walked, 0: the standing itself
+--   term      which standing is walked, 0: the standing itself; behind the last, the past initial scores
 --   cursor    '0' at first
 --   budget    about how many members × terms one call may look at
 --   mend      whether to mend
@@ -40,10 +41,12 @@ local REGISTRY, STATE, TARGET = KEYS[2], KEYS[3], 4
 local args = cmsgpack.unpack(ARGV[1])
 local layout, kind = args.layout, args.kind
 
-local head = call('HMGET', KEYS[1], 'version', 'moving', 'erased')
+local head = call('HMGET', KEYS[1], 'version', 'moving', 'erased', 'closed_until')
 if not is_in_use(head[1], args.generation, args.revision) then return {'STALE'} end
 local mends = args.mend and not head[2]
 local ERASING = head[3] and beside_registry(REGISTRY, KIND_ERASING)
+-- Whether the initial scores are those of a barrier in the past (lib/past_initial.lua).
+local is_past = kind == 'initial' and head[4] and args.ends <= tonumber(head[4])
 
 local entries, entry, place
 if kind ~= 'carried' then
@@ -100,6 +103,7 @@ local function of_terms(ids)
       scores[index], times[index], data[index] = {}, {}, {}
     end
   end
+  if is_past then scores[2] = scores_in_past(REGISTRY, args.ends, ids, scores[2]) end
   return scores, times, data
 end
 
@@ -140,7 +144,8 @@ local function compare(walked, ids)
   for m, id in ipairs(ids) do
     -- A member that several of them list is met in several walks, and compared in the first.
     local is_compared = walked > 0 and scores[m]
-    for index = 1, walked - 1 do is_compared = is_compared or term_scores[index][m] end
+    -- A past initial score need not have been met in the walk over the present ones.
+    for index = 1, math.min(walked, #terms) - 1 do is_compared = is_compared or term_scores[index][m] end
     if not is_compared and kind == 'carried' then
       local own, before = term_scores[1][m], term_scores[2] and term_scores[2][m]
       if not is_carried(scores[m], own, before) then
@@ -173,14 +178,19 @@ end
 local present = 1
 for _, term in ipairs(terms) do present = present + (term.is_there and 1 or 0) end
 local count = math.max(MEMBERS_MIN, math.floor(args.budget / present))
-local walked, cursor = args.term, args.cursor
-while count > 0 and walked <= #terms and not is_dropped do
-  local standing = walked == 0 and target or terms[walked].standing
-  local ids, _, _, next_cursor = scan_members(standing, cursor, count)
+local walked, cursor, last = args.term, args.cursor, #terms + (is_past and 1 or 0)
+while count > 0 and walked <= last and not is_dropped do
+  local ids, next_cursor, _
+  if walked > #terms then
+    ids, next_cursor = scan_fields(past_initial_key(REGISTRY), cursor, count)
+  else
+    local standing = walked == 0 and target or terms[walked].standing
+    ids, _, _, next_cursor = scan_members(standing, cursor, count)
+  end
   -- A command takes only so many at a time.
   for first = 1, #ids, 500 do compare(walked, present_of(ids, first, first + 499)) end
   count, cursor = count - math.max(1, #ids), next_cursor
   if cursor == '0' then walked = walked + 1 end
 end
-if is_dropped or walked > #terms then walked = -1 end
+if is_dropped or walked > last then walked = -1 end
 return {'OK', walked, cursor, #absent, unpack(differences)}

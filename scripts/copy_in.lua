@@ -9,8 +9,9 @@
 -- ARGV[1]  MessagePack of a map:
 --   generation, lease   whose data it is, and under which lease it was read (lease.lua)
 --   layout      see lib/standing.lua
---   lines       list of {code of a kind, name, place in ARGV of the line, 0: none}: of the hides and of who is being erased
---               by members, of the erasures by their names. Of two lines of one erasure the later one stays
+--   lines       list of {code of a kind, name, place in ARGV of the line, 0: none, index in KEYS, 0 where a shard has one key of
+--               the kind}: of the hides, of who is being erased and of rewards by members, of the erasures by their names. Of
+--               two lines of one erasure the later one stays
 --   standings   list of {standing, expires, whether it lists all members whatever the layout says,
 --                names, scores (false: not listed), times (tie keys), data (empty unless the layout has it)}
 --   turnouts    list of {key, expires, tag of the shard that has counted, number}
@@ -18,6 +19,7 @@
 --   states      list of {key, place in ARGV}; see lib/derived.lua. A standing that a state lists has its keys in the
 --               registry, also one that has no members here yet: an event that adds the first does not look
 --   dropped     list of keys
+--   closed_until   ms since the epoch: the greatest barrier of the old shards (close_shard.lua), nil for none
 -- ARGV[2…] strings of bytes
 -- `expires` is in ms since the epoch, 0: never.
 --
@@ -34,11 +36,14 @@ load_hides()
 load_periods()
 require_slot(HEAD)
 
-local head = call('HMGET', HEAD, 'version', 'lease')
+local head = call('HMGET', HEAD, 'version', 'lease', 'closed_until')
 local generation, revision = string.match(head[1] or '', '^(%d+)-(%d+)$')
 if generation ~= args.generation or tonumber(head[2] or 0) > args.lease then return {'SUPERSEDED'} end
 if revision ~= '0' then return {'OPEN'} end
 call('HSET', HEAD, 'lease', args.lease)
+if args.closed_until and args.closed_until > tonumber(head[3] or '-inf') then
+  call('HSET', HEAD, 'closed_until', number_text(args.closed_until))
+end
 
 local function keep_until(key, expires)
   call('SADD', REGISTRY, key)
@@ -72,6 +77,20 @@ local function copy_erasure(name, line)
   if not known or is_later_line(erasure, unpack_erasure(known)) then store_erasure(REGISTRY, erasure) end
 end
 
+local function copy_rewards(member, packed, key)
+  local rewards = rewards_of(REGISTRY, key)
+  local before = names_of_line(member, load_line(key, member))
+  store_line(rewards, member, before, packed and cmsgpack.unpack(packed))
+end
+
+local PAST_INITIAL = beside_registry(REGISTRY, KIND_PAST_INITIAL)
+
+local function copy_past_initial(member, line)
+  if not line then return call('HDEL', PAST_INITIAL, member) end
+  call('HSET', PAST_INITIAL, member, line)
+  call('SADD', REGISTRY, PAST_INITIAL)
+end
+
 local function copy_standing(first, expires, lists_all, ids, scores, times, data)
   local layout = {}
   for name, value in pairs(args.layout) do layout[name] = value end
@@ -87,12 +106,14 @@ local function copy_standing(first, expires, lists_all, ids, scores, times, data
     local score = scores[index]
     set(standing, m, score, score and layout.hashed and times[index] or nil, data[index])
   end
-  if flush(standing) then
-    for _, key in ipairs(keys_of(standing)) do keep_until(key, expires) end
-    note_period(REGISTRY, standing.zset)
-  elseif count_members(standing) == 0 then
+  local is_new = flush(standing)
+  if is_new then note_period(REGISTRY, standing.zset) end
+  if count_members(standing) == 0 then
     unlink_standing(standing)
     call('SREM', REGISTRY, unpack(keys_of(standing)))
+  elseif is_new or expires > 0 then
+    -- A closing may have changed when it expires.
+    for _, key in ipairs(keys_of(standing)) do keep_until(key, expires) end
   end
 end
 
@@ -103,8 +124,11 @@ local function merge_voters(key, expires, voters)
   keep_until(key, expires)
 end
 
-local SET = {[KIND_HIDES] = copy_hide, [KIND_ERASING] = copy_erasing, [KIND_ERASED] = copy_erasure}
-for _, line in ipairs(args.lines) do SET[line[1]](line[2], line[3] > 0 and ARGV[line[3]] or nil) end
+local SET = {
+  [KIND_HIDES] = copy_hide, [KIND_ERASING] = copy_erasing, [KIND_ERASED] = copy_erasure, [KIND_REWARDS] = copy_rewards,
+  [KIND_PAST_INITIAL] = copy_past_initial,
+}
+for _, line in ipairs(args.lines) do SET[line[1]](line[2], line[3] > 0 and ARGV[line[3]] or nil, KEYS[line[4]]) end
 local number = call('HGET', HEAD, 'hides')
 if number then open_hides(number, REGISTRY) end
 for _, standing in ipairs(args.standings) do copy_standing(unpack(standing, 1, 7)) end

@@ -58,6 +58,12 @@ end
 
 local prefix_length, suffix = #REGISTRY - #KIND_REGISTRY, SEPARATOR .. member
 
+-- Removes what the member has won in a period.
+local function leave_rewards(key)
+  local names = names_of_line(member, load_line(key, member))
+  if #names > 0 then store_line(rewards_of(REGISTRY, key), member, names, nil) end
+end
+
 -- Removes what a key has of the member.
 local function forget(key)
   local kind, name = string.match(string.sub(key, prefix_length + 1), '^([^:]+):(.*)$')
@@ -65,6 +71,8 @@ local function forget(key)
     call('UNLINK', key)
     call('SREM', REGISTRY, key)
     capture(KIND_MEMBER_VOTERS, key)
+  elseif kind == KIND_REWARDS then
+    leave_rewards(key)
   elseif args.standings[kind] ~= nil and not args.parts[string.match(name, '[^:]*$')] then
     leave(kind, key)
   end
@@ -77,6 +85,8 @@ if cursor ~= '0' then
   call('HSET', ERASING, member, cursor)
   return {'MORE'}
 end
+local PAST_INITIAL = beside_registry(REGISTRY, KIND_PAST_INITIAL)
+if call('HDEL', PAST_INITIAL, member) == 1 then capture(KIND_PAST_INITIAL, PAST_INITIAL, member) end
 call('HDEL', ERASING, member)
 capture(KIND_ERASING, ERASING, member)
 -- No hidden list has an entry of the member any more, so the journal need not tell of it.

@@ -1,7 +1,8 @@
 -- initial.lua: sets or removes the initial scores of some members.
 --
--- All existing standings that count initial scores follow at once, complete or not. If a score would pass the bound in one of
--- them, the script changes nothing.
+-- All existing standings that count initial scores follow at once, complete or not, but for those of closed periods: these go on to
+-- count what there was when they were closed (lib/past_initial.lua). If a score would pass the bound in a standing that follows, the
+-- script changes nothing.
 --
 -- KEYS[1]  board, KEYS[2] registry
 -- KEYS[3…] the standing of the initial scores (`layout.width` keys), and then the states of the series that count them
@@ -13,6 +14,8 @@
 --   scores     their stored scores, false for none
 --   time       a tie key, that of all initial scores
 --   now        ms since the epoch
+--   closes     ms since the epoch: when the board closes, or the end of time
+--   kept_from  ms since the epoch: periods that ended before that are not kept any more
 --
 -- Reply: {'STALE'} | {'OUT_OF_RANGE', place in `names`}
 --   | {'OK', how many members have an initial score, the stored scores that they had before (MessagePack; false for none)}
@@ -31,13 +34,15 @@ local layout, scores = args.layout, args.scores
 local names = args.names
 local standings = open_standings(layout, names)
 
-local board = call('HMGET', BOARD, 'version', 'moving', 'hides', 'erased')
+local board = call('HMGET', BOARD, 'version', 'moving', 'hides', 'erased', 'closed_until')
 if board[1] ~= args.version then return {'STALE'} end
 if board[3] or board[4] then load_hides() end
 if board[3] then open_hides(board[3], REGISTRY) end
 if board[2] then start_capture(board[2]) end
 local erasures = board[4] and load_erasures(REGISTRY, board[4], names) or {}
 if board[4] and call('EXISTS', beside_registry(REGISTRY, KIND_ERASING)) == 1 then return {'ERASING'} end
+
+local barrier = tonumber(board[5])
 
 local members = {}
 for m = 1, #names do members[m] = m end
@@ -55,6 +60,14 @@ for m = 1, #names do before[m] = own.score[m] or false end
 -- The changes to make: {entry, standing, m, score, time, data}. If a score falls on a list that is kept short, the standing is dropped
 -- and built anew when it is needed.
 local changes, states = {}, {}
+
+-- Whether an entry's period is closed. If an entry of an earlier release may be one, which does not say when its period ends, its
+-- standing is dropped and built anew when it is needed.
+local function is_closed(entry)
+  if not barrier then return false end
+  entry.is_dropped = not entry.ends and entry.start < barrier
+  return entry.is_dropped or math.min(entry.ends or args.closes, args.closes) <= barrier
+end
 
 -- The index of a member whose score would pass the bound in an entry's standing, or nil.
 local function look_up(entry)
@@ -76,7 +89,7 @@ for place = SCORES + layout.width, #KEYS do
   local entries = derived_entries(KEYS[place])
   states[KEYS[place]] = entries
   for _, entry in ipairs(entries) do
-    local beyond = look_up(entry)
+    local beyond = not is_closed(entry) and look_up(entry)
     if beyond then return {'OUT_OF_RANGE', beyond} end
   end
 end
@@ -99,6 +112,16 @@ for state, entries in pairs(states) do
     end
   end
   if #kept < #entries then call('SET', state, cmsgpack.pack(kept)) end
+end
+if barrier then
+  local changed, scores_before = {}, {}
+  for m = 1, #names do
+    if before[m] ~= scores[m] then
+      changed[#changed + 1] = names[m]
+      scores_before[#scores_before + 1] = before[m]
+    end
+  end
+  keep_past(REGISTRY, barrier, args.kept_from, changed, scores_before)
 end
 for m = 1, #names do set(own, m, scores[m], scores[m] and layout.hashed and args.time or nil) end
 if flush(own) then call('SADD', REGISTRY, unpack(keys_of(own))) end

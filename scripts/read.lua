@@ -9,7 +9,7 @@
 -- ARGV[1]  MessagePack of a map:
 --   version, layout, ranking   as in apply.lua
 --   standings   list of {standing, state (0 if it isn't derived), start (ms, of its newest period), 1 if it shows hidden
---               members too, otherwise 0}
+--               members too, otherwise 0, its ranking or nil if that is `ranking`}
 --   erasing     absent, or if hidden members are shown too, the index of the key of those who are being erased
 --   followed    a number of a hide: hidden lists that have followed the hides up to it are new enough. Absent: they have to
 --               be up to date
@@ -33,8 +33,8 @@
 -- ARGV[2]  only for a replica: the id of the process whose data is known to be fresh enough. A replica does not know that
 --          its slot is moving, and may have only a part of the keys
 --
--- Reply: {'STALE'} (another version; on a replica also another process, or a key is missing), or {'OK', an answer to each
--- query}:
+-- Reply: {'STALE'} (another version; on a replica also another process, or a key is missing), or {'OK', the barrier of the
+-- shard (`closed_until`: ms, '' for none), an answer to each query}:
 --   {INCOMPLETE, start}   a standing that the query needs is not complete
 --   {ERASING}             the query shows hidden members too, and something may be left of erased ones
 --   {UNLISTED, 1 if that is the one before, otherwise 0}   the hidden list of a standing that the query needs is behind
@@ -57,11 +57,11 @@
 -- Example: the first page, with bob's own entry, of a board with ties by member:
 --   KEYS  st:{b}  st:{b}:1:s:day:2026-11-21
 --   ARGV  {version='1-1', …, standings={{2, 0, 0}}, queries={{1, 1, 0, 10, 'bob'}}}
---   reply {'OK', {2, 1, {'ann', '-5', 'bob', '-3'}, {2, '-3', 'bob'}}}
+--   reply {'OK', '', {2, 1, {'ann', '-5', 'bob', '-3'}, {2, '-3', 'bob'}}}
 
 if #KEYS < 2 or #ARGV < 1 then return redis.error_reply('ERR read.lua: 2 keys or more, 1 or 2 arguments') end
 local args = cmsgpack.unpack(ARGV[1])
-local layout, ranking = args.layout, args.ranking
+local layout = args.layout
 
 -- Whether no key is missing: a key that does not exist is not in the registry either.
 local function is_whole()
@@ -75,7 +75,7 @@ local function is_whole()
   return call('EXISTS', registry) == 1
 end
 
-local head = call('HMGET', KEYS[1], 'version', 'hides')
+local head = call('HMGET', KEYS[1], 'version', 'hides', 'closed_until')
 if head[1] ~= args.version then return {'STALE'} end
 if ARGV[2] and not (ARGV[2] == process_id() and is_whole()) then return {'STALE'} end
 load_visible()
@@ -88,7 +88,7 @@ end
 -- `is_too_short` one whose list is too short without the hidden members.
 local seen, everybody, standings = open_standings(layout, {}), open_standings(layout, {}), {}
 for index, described in ipairs(args.standings) do
-  local first, state, start, shows_hidden = unpack(described)
+  local first, state, start, shows_hidden, ranking = unpack(described, 1, 5)
   local standing = standing_at(shows_hidden == 1 and everybody or seen, first)
   if state > 0 then
     local entry = entry_at(derived_entries(KEYS[state]), start)
@@ -98,7 +98,7 @@ for index, described in ipairs(args.standings) do
     standing.is_behind = not is_list_current(standing)
     standing.is_too_short = is_short(standing)
   end
-  standing.start = start
+  standing.start, standing.ranking = start, ranking or args.ranking
   standings[index] = standing
 end
 
@@ -136,8 +136,8 @@ end
 -- The rank of an entry at this position with this score.
 local function rank_at(standing, position, score)
   if position < 0 then return 0 end
-  if ranking == 'ordinal' then return position + 1 end
-  return count_ahead(standing, ranking, score) + 1
+  if standing.ranking == 'ordinal' then return position + 1 end
+  return count_ahead(standing, standing.ranking, score) + 1
 end
 
 -- A part of the list: the rank of its first entry, 0 if it is empty, and the entries.
@@ -301,9 +301,9 @@ answers[WITH_DATA] = function(standing, query)
   return {answer[1], answer, data}
 end
 
-local reply = {'OK'}
+local reply = {'OK', head[3] or ''}
 for index, query in ipairs(args.queries) do
   local standing = standings[query[2]]
-  reply[index + 1] = obstacle(standing) or answers[query[1]](standing, unpack(query, 3))
+  reply[index + 2] = obstacle(standing) or answers[query[1]](standing, unpack(query, 3))
 end
 return reply

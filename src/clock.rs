@@ -1,8 +1,8 @@
 //! The time, as all instances of the service agree on it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::{Duration, Instant};
 
 use chrono::Utc;
 use parking_lot::Mutex;
@@ -14,6 +14,12 @@ use crate::domain::time::Timestamp;
 const JUMP_MS_MAX: i64 = 5_000;
 /// Clocks that are being corrected run faster or slower by a part in so many.
 const SLEW: i64 = 1_000;
+/// By how many milliseconds Redis' clock and this machine's may differ, if both are to be trusted.
+const APART_MS_MAX: i64 = 60_000;
+/// For how long no clock is trusted after one has jumped: it may jump back.
+const DOUBT: Duration = Duration::from_mins(10);
+/// How old the last look may be: later both clocks may have jumped.
+const LOOK_AGE_MAX: Duration = Duration::from_mins(1);
 
 /// A look at Redis' clock.
 #[derive(Clone, Copy, Debug)]
@@ -38,10 +44,49 @@ impl Look {
 
     /// By how many milliseconds Redis' clock has jumped since an earlier look, if it has: ahead, or back.
     fn jump_since(&self, earlier: &Self) -> Option<i64> {
+        self.jump(earlier, |look| look.redis_ms)
+    }
+
+    /// The same of this machine's clock.
+    fn local_jump_since(&self, earlier: &Self) -> Option<i64> {
+        self.jump(earlier, |look| look.local_ms)
+    }
+
+    fn jump(&self, earlier: &Self, shown_ms: impl Fn(&Self) -> i64) -> Option<i64> {
         let elapsed = self.at.saturating_duration_since(earlier.at);
         let elapsed_ms = i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX);
-        let jump_ms = self.redis_ms.saturating_sub(earlier.redis_ms) - elapsed_ms;
+        let jump_ms = shown_ms(self).saturating_sub(shown_ms(earlier)) - elapsed_ms;
         (jump_ms.abs() > JUMP_MS_MAX + elapsed_ms / SLEW).then_some(jump_ms)
+    }
+}
+
+/// What was seen of the clocks.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    last: Option<Look>,
+    /// When a clock jumped last.
+    jumped: Option<Instant>,
+}
+
+impl Seen {
+    /// Why the clocks may be wrong by much; `None` if nothing speaks for that.
+    fn doubt(&self, at: Instant) -> Option<String> {
+        let ago = |earlier| at.saturating_duration_since(earlier);
+        let Some(look) = self.last.filter(|look| ago(look.at) <= LOOK_AGE_MAX) else {
+            return Some("nobody has looked at the clock of Redis for a minute".to_owned());
+        };
+        let apart_ms = look.redis_ms.saturating_sub(look.local_ms);
+        if apart_ms.abs() > APART_MS_MAX {
+            let seconds = apart_ms / 1_000;
+            return Some(format!(
+                "the clock of Redis differs from that of this machine by {seconds} s"
+            ));
+        }
+        let jumped = self.jumped.map(ago).filter(|ago| *ago < DOUBT)?;
+        let (ago_s, doubt_s) = (jumped.as_secs(), DOUBT.as_secs());
+        Some(format!(
+            "the clock of Redis, or of this machine, has jumped {ago_s} s ago; they are trusted again after {doubt_s} s"
+        ))
     }
 }
 
@@ -53,10 +98,11 @@ pub struct Clock(Kind);
 enum Kind {
     System {
         ahead_ms: Arc<AtomicI64>,
-        last: Arc<Mutex<Option<Look>>>,
+        seen: Arc<Mutex<Seen>>,
     },
     Set {
         now_ms: Arc<AtomicI64>,
+        is_doubted: Arc<AtomicBool>,
     },
 }
 
@@ -65,7 +111,7 @@ impl Clock {
     pub fn system() -> Self {
         Self(Kind::System {
             ahead_ms: Arc::default(),
-            last: Arc::default(),
+            seen: Arc::default(),
         })
     }
 
@@ -73,25 +119,49 @@ impl Clock {
     pub fn set_to(now: Timestamp) -> Self {
         Self(Kind::Set {
             now_ms: Arc::new(AtomicI64::new(now.ms())),
+            is_doubted: Arc::default(),
         })
     }
 
     /// Moves a clock that stands; does nothing to one that runs.
     pub fn set(&self, now: Timestamp) {
-        if let Kind::Set { now_ms } = &self.0 {
+        if let Kind::Set { now_ms, .. } = &self.0 {
             now_ms.store(now.ms(), Ordering::SeqCst);
+        }
+    }
+
+    /// Says whether a clock that stands is to be doubted; does nothing to one that runs.
+    pub fn set_doubted(&self, doubted: bool) {
+        if let Kind::Set { is_doubted, .. } = &self.0 {
+            is_doubted.store(doubted, Ordering::SeqCst);
+        }
+    }
+
+    /// Why the time now may be wrong by much: the clocks of Redis and of this machine differ, or one of them has jumped. `None`
+    /// if nothing speaks for that. What can't be undone is not done by a clock that is doubted.
+    pub fn doubt(&self) -> Option<String> {
+        match &self.0 {
+            Kind::System { seen, .. } => seen.lock().doubt(Instant::now()),
+            Kind::Set { is_doubted, .. } => is_doubted
+                .load(Ordering::SeqCst)
+                .then(|| "a test doubts it".to_owned()),
         }
     }
 
     /// Corrects a running clock by a look at Redis' clock. Returns by how many milliseconds Redis' clock has jumped since the
     /// last look, if it has: ahead, or back. A machine that was suspended meanwhile takes that time for a jump, too.
     pub fn follow(&self, look: Look) -> Option<i64> {
-        let Kind::System { ahead_ms, last } = &self.0 else {
+        let Kind::System { ahead_ms, seen } = &self.0 else {
             return None;
         };
         ahead_ms.store(look.redis_ms - look.local_ms, Ordering::SeqCst);
-        let earlier = last.lock().replace(look);
-        earlier.and_then(|earlier| look.jump_since(&earlier))
+        let mut seen = seen.lock();
+        let earlier = seen.last.replace(look)?;
+        let jump_ms = look.jump_since(&earlier);
+        if jump_ms.or(look.local_jump_since(&earlier)).is_some() {
+            seen.jumped = Some(look.at);
+        }
+        jump_ms
     }
 
     /// This machine's own time in milliseconds since the epoch.
@@ -111,7 +181,7 @@ impl Clock {
     pub fn now(&self) -> Timestamp {
         let ms = match &self.0 {
             Kind::System { ahead_ms, .. } => Self::local_ms() + ahead_ms.load(Ordering::SeqCst),
-            Kind::Set { now_ms } => now_ms.load(Ordering::SeqCst),
+            Kind::Set { now_ms, .. } => now_ms.load(Ordering::SeqCst),
         };
         Timestamp::from_ms_clamped(ms)
     }
@@ -164,6 +234,69 @@ mod tests {
                 at,
             };
             assert_eq!(clock.follow(look), jump_ms, "after {after_ms} ms");
+        }
+    }
+
+    #[test]
+    fn clocks_that_differ_or_have_jumped_are_doubted_for_ten_minutes() {
+        const MONTH_MS: i64 = 30 * 86_400_000;
+        let begun = Instant::now();
+        // Seconds since the beginning; by how many milliseconds Redis' clock and this machine's are ahead; whether they
+        // are doubted.
+        for looks in [
+            // They are a month ahead for a minute, and back.
+            &[
+                (0, 0, 0, false),
+                (1, MONTH_MS, MONTH_MS, true),
+                (61, 0, 0, true),
+                (660, 0, 0, true),
+                (662, 0, 0, false),
+            ][..],
+            // One of them is.
+            &[
+                (0, 0, 0, false),
+                (1, MONTH_MS, 0, true),
+                (61, 0, 0, true),
+                (662, 0, 0, false),
+            ],
+            &[
+                (0, 0, 0, false),
+                (1, 0, MONTH_MS, true),
+                (61, 0, 0, true),
+                (662, 0, 0, false),
+            ],
+            // They differ from the beginning on.
+            &[
+                (0, 61_000, 0, true),
+                (900, 61_000, 0, true),
+                (901, 59_000, 0, false),
+            ],
+        ] {
+            let clock = Clock::system();
+            let Kind::System { seen, .. } = &clock.0 else {
+                panic!("a running clock")
+            };
+            assert!(clock.doubt().is_some(), "nobody has looked");
+            for (after_s, redis_ms, local_ms, is_doubted) in looks {
+                let at = begun + Duration::from_secs(*after_s);
+                let shown_ms = i64::try_from(*after_s).unwrap() * 1_000;
+                clock.follow(Look {
+                    redis_ms: shown_ms + redis_ms,
+                    local_ms: shown_ms + local_ms,
+                    at,
+                });
+                let doubt = seen.lock().doubt(at);
+                assert_eq!(
+                    doubt.is_some(),
+                    *is_doubted,
+                    "{looks:?}: {after_s} s: {doubt:?}"
+                );
+                let later = at + Duration::from_secs(61);
+                assert!(
+                    seen.lock().doubt(later).is_some(),
+                    "nobody has looked since"
+                );
+            }
         }
     }
 

@@ -2,13 +2,13 @@
 //! stopped half-way.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use metrics::{counter, gauge};
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::{Clock, Look};
 use crate::engine::announcements::Announcements;
+use crate::engine::closings::ClosePeriods;
 use crate::engine::ended_hides::EndedHides;
 use crate::engine::erasures::Erasures;
 use crate::engine::hidden::HiddenLists;
@@ -17,6 +17,7 @@ use crate::engine::left_behind::LeftBehind;
 use crate::engine::moves::Moves;
 use crate::engine::outboxes::Outboxes;
 use crate::engine::purge::Purge;
+use crate::engine::revisions::Revisions;
 use crate::engine::rollover::Rollover;
 use crate::engine::sweep::Sweep;
 use crate::engine::tasks::Tasks;
@@ -41,8 +42,10 @@ fn interval(kind: JobKind) -> Duration {
         | JobKind::Staleness
         | JobKind::Hides
         | JobKind::Erasures
+        | JobKind::Revisions
         | JobKind::HiddenLists
         | JobKind::Outboxes
+        | JobKind::Closings
         | JobKind::Tasks => Duration::from_secs(1),
         // One walk over all keys is for all boards that were deleted by then.
         JobKind::Sweep | JobKind::Audit => Duration::from_mins(1),
@@ -74,8 +77,10 @@ pub async fn run(kind: JobKind, engine: &Engine) -> Result<(), Error> {
         JobKind::Sweep => engine.run(&Sweep).await,
         JobKind::Reservations => engine.run(&LeftBehind::default()).await,
         JobKind::Erasures => engine.run(&Erasures).await,
+        JobKind::Revisions => engine.run(&Revisions).await,
         JobKind::Hides => engine.run(&EndedHides).await,
         JobKind::Tasks => engine.run(&Tasks).await,
+        JobKind::Closings => engine.run(&ClosePeriods).await,
         JobKind::Audit => engine.trim_audit().await,
         JobKind::HiddenLists => engine.run(&HiddenLists).await,
         JobKind::Outboxes => engine.run(&Outboxes).await,
@@ -109,12 +114,9 @@ pub async fn repeat(kind: JobKind, service: Arc<Service>, cancelled: Cancellatio
 }
 
 async fn follow_clock(engine: &Engine) -> Result<(), Error> {
-    let local_now = || (Clock::local_ms(), Instant::now());
-    let began = local_now();
-    let answer = engine.store.server_time_ms().await;
-    gauge!("standings_store_up").set(if answer.is_ok() { 1.0 } else { 0.0 });
-    let look = Look::between(answer?, began, local_now());
-    if let Some(jump_ms) = engine.clock.follow(look) {
+    let followed = engine.follow_clock().await;
+    gauge!("standings_store_up").set(if followed.is_ok() { 1.0 } else { 0.0 });
+    if let Some(jump_ms) = followed? {
         counter!("standings_clock_jumps_total").increment(1);
         let what = "the clock of Redis has jumped: ahead, what was to expire within that time is gone (event ids, counts of \
                     quotas, standings with a retention); back, it stays for so much longer";

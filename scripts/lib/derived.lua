@@ -12,6 +12,7 @@
 -- and with initial scores:
 --   events    {zset, hash, dense, total}: the standing of the period's events
 --   floor     the tie key of the period's beginning, where the layout is hashed: the time of an initial score alone
+--   ends      ms: where the period ends
 -- and while it is being built (advance.lua):
 --   depends   ms: where the oldest period begins that an event can change one of its terms from
 --   terms     list of {zset, hash, dense, total, sign (1 | -1), is_initial}: what it is the sum of

@@ -52,27 +52,33 @@ local function exact_of(standing, hidden)
   return listed == count_members(standing) and listed or math.min(hidden.exact, listed)
 end
 
--- How many hidden entries are ahead of an entry: of that which has this rank in the sorted set, or else of the visible one at
--- this position.
-local function hidden_before(standing, hidden, place, is_rank)
-  local low, high = 0, hidden.count
-  while low < high do
-    local middle = math.floor((low + high) / 2)
-    local rank = call('ZRANK', standing.zset, call('ZRANGE', hidden.list, middle, middle)[1])
-    invariant(rank or standing.layout.keep > 0, 'a hidden entry is in its sorted set')
-    if rank and (is_rank and rank < place or not is_rank and rank - middle <= place) then
-      low = middle + 1
-    else
-      high = middle
-    end
-  end
-  return low
+-- The rank in the sorted set of the entry with this index in a hidden list; nil if it is behind the last that is listed.
+local function rank_of_hidden(standing, hidden, index)
+  local rank = call('ZRANK', standing.zset, call('ZRANGE', hidden.list, index, index)[1])
+  invariant(rank or standing.layout.keep > 0, 'a hidden entry is in its sorted set')
+  return rank
+end
+
+-- How many hidden entries are ahead of the entry with this rank in the sorted set.
+local function hidden_before_rank(standing, hidden, rank)
+  return first_without(0, hidden.count, function(index)
+    local own = rank_of_hidden(standing, hidden, index)
+    return own and own < rank
+  end)
+end
+
+-- How many hidden entries are ahead of the visible one at this position.
+local function hidden_before(standing, hidden, position)
+  return first_without(0, hidden.count, function(index)
+    local own = rank_of_hidden(standing, hidden, index)
+    return own and own - index <= position
+  end)
 end
 
 -- How many entries of a list that is kept short are surely the best, and visible.
 local function visible_exact_of(standing, hidden)
   local exact = exact_of(standing, hidden)
-  return exact - hidden_before(standing, hidden, exact, true)
+  return exact - hidden_before_rank(standing, hidden, exact)
 end
 
 -- Whether a list that is kept short has used up half of its spare, and more of its members are to be found.

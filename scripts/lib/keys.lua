@@ -25,6 +25,12 @@ local function beside_registry(registry, kind)
   return string.sub(registry, 1, -1 - #KIND_REGISTRY) .. kind
 end
 
+-- The index of the reward lines that have this key, by the shard's registry.
+local function index_of_rewards(registry, lines)
+  local prefix = beside_registry(registry, '')
+  return prefix .. KIND_REWARD_INDEX .. string.sub(lines, #prefix + #KIND_REWARDS + 1)
+end
+
 -- The hidden list of the standing with this sorted set, the scores that only hidden members bear, and their state.
 local function hidden_keys_of(zset)
   return {zset .. ':' .. KIND_HIDDEN_LIST, zset .. ':' .. KIND_HIDDEN_SCORES, zset .. ':' .. KIND_HIDDEN_STATE}

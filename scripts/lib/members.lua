@@ -1,6 +1,14 @@
 -- lib/members.lua: walking over the members of a standing, part by part.
 -- Uses: lib/cursor.lua
 
+-- About `count` of the fields of a hash from the cursor on, and the next cursor.
+local function scan_fields(key, cursor, count)
+  local flat, next_cursor = scan_on('HSCAN', key, cursor, count)
+  local fields = {}
+  for index = 1, #flat, 2 do fields[#fields + 1] = flat[index] end
+  return fields, next_cursor
+end
+
 -- About `count` members from the cursor on, as three lists side by side: ids, scores and times; the next cursor; and the list
 -- of their data, nil unless the layout has it. If there is a hash it is read, because that takes half the time.
 local function scan_members(standing, cursor, count)

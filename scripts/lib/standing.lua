@@ -136,6 +136,20 @@ local function is_before(one, other)
   return #one < #other
 end
 
+-- The first number from `low` on for which a condition does not hold; `high` if it holds for all below. Behind that number it holds
+-- for none: a binary search finds it.
+local function first_without(low, high, holds)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if holds(middle) then
+      low = middle + 1
+    else
+      high = middle
+    end
+  end
+  return low
+end
+
 -- Of two entries that are equal otherwise, the data that counts.
 local function greater_data(one, other)
   return is_before(one, other) and other or one

@@ -25,16 +25,9 @@ local function count_before(key, score, member)
   if not member then return low end
   local own = call('ZRANK', key, member)
   if own and own >= low then return own end
-  local high = low + call('ZCOUNT', key, score, score)
-  while low < high do
-    local middle = math.floor((low + high) / 2)
-    if is_before(call('ZRANGE', key, middle, middle)[1], member) then
-      low = middle + 1
-    else
-      high = middle
-    end
-  end
-  return low
+  return first_without(low, low + call('ZCOUNT', key, score, score), function(rank)
+    return is_before(call('ZRANGE', key, rank, rank)[1], member)
+  end)
 end
 
 -- The position of an entry that is not hidden, or would not be, and has this rank in the sorted set. Of a list that is kept
@@ -42,7 +35,7 @@ end
 local function position_at(standing, hidden, rank, score, member)
   if standing.layout.keep == 0 then return rank - count_before(hidden.list, score, member) end
   rank = math.min(rank, exact_of(standing, hidden))
-  return rank - hidden_before(standing, hidden, rank, true)
+  return rank - hidden_before_rank(standing, hidden, rank)
 end
 
 -- The position of an entry that need not be there; without a member, of the first that has this score or a worse one.

@@ -147,6 +147,8 @@ fn rename_field(
         Value::Null => {}
         value if is_left_out => *value = LEFT_OUT.into(),
         Value::String(member) if name == "member" => *member = pseudonym(member),
+        // It should be the id of a member, and is none.
+        value if name == "member" => *value = LEFT_OUT.into(),
         value if OF_MEMBERS.contains(&name.as_str()) => {
             rename_members(value, is_personal, pseudonym);
         }
@@ -164,13 +166,17 @@ fn rename_members(value: &mut Value, is_personal: bool, pseudonym: &mut dyn FnMu
             for item in items {
                 match item {
                     Value::String(member) => *member = pseudonym(member),
-                    item => rename(item, is_personal, pseudonym),
+                    item @ Value::Object(_) => rename(item, is_personal, pseudonym),
+                    item => *item = LEFT_OUT.into(),
                 }
             }
         }
         Value::Object(fields) => {
             let renamed = std::mem::take(fields).into_iter().map(|(member, mut of)| {
-                rename(&mut of, is_personal, pseudonym);
+                match &mut of {
+                    Value::String(text) => LEFT_OUT.clone_into(text),
+                    of => rename(of, is_personal, pseudonym),
+                }
                 (pseudonym(&member), of)
             });
             *fields = renamed.collect::<Map<_, _>>();
@@ -215,6 +221,10 @@ mod tests {
         let written = json!({"action": "hide", "member": "m-ann", "reason": "cheating", "boards": ["a"],
             "weight": {"default": 1, "members": {"m-bob": 3}}, "results": [{"member": "m-cy"}],
             "scores": {"m-di": 1, "m-ed": null}, "Members": ["m-flo", {"member": "m-gil"}]});
+        assert_eq!(redacted(sent, false), written);
+        // Where a request makes no sense, too.
+        let sent = json!({"member": ["ann"], "members": ["bob", 7, ["cy"]], "scores": {"di": "ed"}, "ids": {"flo": null}});
+        let written = json!({"member": "…", "members": ["m-bob", "…", "…"], "scores": {"m-di": "…"}, "ids": {"m-flo": null}});
         assert_eq!(redacted(sent, false), written);
         let unknown = Pseudonyms::default().redact(json!({"member": "ann", "ids": "ann,bob"}));
         assert_eq!(unknown, json!({"member": "…", "ids": "…"}));

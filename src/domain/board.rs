@@ -13,6 +13,7 @@ use super::include::{Include, Includes};
 use super::period::{Calendar, Period, Season, Unit};
 use super::placement::Placement;
 use super::quota::{self, Quota};
+use super::reward::{self, Rule};
 use super::score::{Bound, Decimals, Ratio, Score};
 use super::shard::SHARDS_MAX;
 use super::ties::Ties;
@@ -295,6 +296,10 @@ pub struct Definition {
     /// its `reached_at`: with `include=data`. Not with `ties: member`.
     #[serde(default)]
     pub entry_data: bool,
+    /// What members win in a period, by rules that add up; up to 32. What the definition says when the period is closed counts.
+    #[serde(default)]
+    #[schema(max_items = 32)]
+    pub rewards: Vec<Rule>,
     /// Over how many slots of a Redis Cluster the members are spread, 1 to 64: for a board that is too much for one
     /// node. Reads and quotas stay exact. Not with `ranking: dense`.
     #[serde(default = "one")]
@@ -476,6 +481,9 @@ impl Definition {
         for (pointer, detail) in quota::check(self) {
             refuse(pointer, detail);
         }
+        for (pointer, detail) in reward::check(self) {
+            refuse(pointer, &detail);
+        }
         for (pointer, detail) in self.weight.iter().flat_map(Weights::check) {
             refuse(pointer, detail);
         }
@@ -654,6 +662,7 @@ impl Definition {
             retention: _,
             quotas: _,
             max_attempts: _,
+            rewards: _,
             shards: _,
             opens_at: _,
             closes_at: _,
@@ -914,7 +923,7 @@ mod tests {
             "ranking": "ordinal", "timezone": "UTC", "week_start": "monday", "windows": ["day"],
             "season": null, "carryover": {}, "accept_late": "48h", "idempotency": "1h",
             "retention": {}, "quotas": [], "max_attempts": {}, "score_min": null, "score_max": null,
-            "weight": null, "initial": [], "uniques": null, "keep_top": null, "entry_data": false, "shards": 1,
+            "weight": null, "initial": [], "uniques": null, "keep_top": null, "entry_data": false, "rewards": [], "shards": 1,
             "opens_at": null, "closes_at": null, "finalize": null
         });
         assert_eq!(shown, expected);

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::board::{Board, Ranking};
 use super::period::{Period, Unit};
+use super::reward::Rule;
 use super::time::{Span, Timestamp};
 use super::window::Window;
 
@@ -39,6 +40,9 @@ pub struct Pinned {
     pub revision: u64,
     /// How ranks count.
     pub ranking: Ranking,
+    /// What members win.
+    #[serde(default)]
+    pub rewards: Vec<Rule>,
 }
 
 impl Pinned {
@@ -48,12 +52,13 @@ impl Pinned {
             until,
             revision: board.revision,
             ranking: board.definition.ranking,
+            rewards: board.definition.rewards.clone(),
         }
     }
 
     /// Whether a later closing pins the same.
     fn is_same(&self, later: &Self) -> bool {
-        self.ranking == later.ranking
+        self.ranking == later.ranking && self.rewards == later.rewards
     }
 }
 
@@ -94,6 +99,20 @@ impl Board {
         pinned.map_or(self.definition.ranking, |pinned| pinned.ranking)
     }
 
+    /// The rules of the board as they hold for a period, those for other windows too: the index of a rule is what it is
+    /// known by.
+    pub fn all_rules_of(&self, period: &Period) -> &[Rule] {
+        let pinned = self.pinned(period);
+        pinned.map_or(&self.definition.rewards, |pinned| &pinned.rewards)
+    }
+
+    /// Those by which members win in a period, with their indexes.
+    pub fn rules_of(&self, period: &Period) -> impl Iterator<Item = (usize, &Rule)> + Clone {
+        let window = Window::Period(period.unit);
+        let rules = self.all_rules_of(period).iter().enumerate();
+        rules.filter(move |(_, rule)| rule.window == window)
+    }
+
     /// What is pinned when a closing is decided for this instant, together with what was pinned before.
     pub fn pinned_with(&self, until: Timestamp) -> Vec<Pinned> {
         let mut all = self.closings.pinned.clone();
@@ -116,6 +135,24 @@ impl Board {
         Some(expires_ms.saturating_add_unsigned(unclosed_ms))
     }
 
+    /// Whether some of its periods may be closed. Then only its shards know which events they refuse.
+    pub fn closes_periods(&self) -> bool {
+        self.definition.finalize.is_some() || self.closings.until.is_some()
+    }
+
+    /// The first instant, in milliseconds since the epoch, of those at which a period may have ended that has initial scores
+    /// and is kept.
+    pub fn initial_kept_from_ms(&self, now: Timestamp) -> i64 {
+        let kept_from_ms = |unit: &Unit| {
+            let running = self.calendar.containing(*unit, now);
+            let kept_ms = self.kept_until_ms(&running)?.checked_sub(running.end_ms)?;
+            Some(now.ms().saturating_sub(kept_ms))
+        };
+        let units = self.definition.initial.iter();
+        let kept_from_ms = units.map(|unit| kept_from_ms(unit).unwrap_or(i64::MIN));
+        kept_from_ms.min().unwrap_or(i64::MIN)
+    }
+
     /// The units whose periods this board closes.
     fn closed_units(&self) -> impl Iterator<Item = Unit> {
         self.recorded_units().filter(|unit| *unit != Unit::All)
@@ -127,15 +164,13 @@ impl Board {
 pub fn due(board: &Board, decided: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
     let waited = now.saturating_sub(board.definition.finalize?);
     let closes_at = board.definition.closes_at;
-    let due = match closes_at.filter(|closes_at| *closes_at <= waited) {
-        // Nothing ends after that.
-        Some(closes_at) => Some(closes_at),
-        None => {
-            let units = board.closed_units();
-            let starts = units.map(|unit| board.calendar.containing(unit, waited).start());
-            starts.flatten().max()
-        }
-    };
+    let is_over = closes_at.filter(|closes_at| *closes_at <= waited);
+    let starts = board.closed_units().filter_map(|unit| {
+        let period = board.calendar.containing(unit, waited);
+        period.start()
+    });
+    // Nothing ends after the board.
+    let due = is_over.or_else(|| starts.max());
     due.filter(|due| Some(*due) > decided)
 }
 
@@ -240,7 +275,10 @@ mod tests {
     #[test]
     fn a_period_goes_by_what_was_pinned_when_it_was_closed() {
         let json = |ranking| {
-            format!(r#"{{"windows": ["day"], "finalize": "0s", "ranking": "{ranking}"}}"#)
+            format!(
+                r#"{{"windows": ["day"], "finalize": "0s", "ranking": "{ranking}",
+                    "rewards": [{{"id": "{ranking}", "window": "day", "ranks": [1, 1], "reward": 1}}]}}"#
+            )
         };
         let mut board = board(&json("ordinal"));
         for day in ["2026-11-02", "2026-11-03"] {
@@ -254,6 +292,14 @@ mod tests {
             board.ranking_of(&board.calendar.containing(Unit::Day, at))
         };
         for _ in 0..2 {
+            let first = board
+                .calendar
+                .containing(Unit::Day, at("2026-11-01T12:00:00Z"));
+            let rules: Vec<&str> = board
+                .rules_of(&first)
+                .map(|(_, rule)| rule.id.as_str())
+                .collect();
+            assert_eq!(rules, ["ordinal"]);
             assert_eq!(of(&board, "2026-11-01"), Ranking::Ordinal);
             assert_eq!(of(&board, "2026-11-02"), Ranking::Ordinal);
             assert_eq!(of(&board, "2026-11-03"), Ranking::Competition);

@@ -36,16 +36,10 @@ pub enum DataError {
 impl EntryData {
     /// Reads a JSON object, however it is written.
     pub fn parse(text: &str) -> Result<Self, DataError> {
-        let unsound = |error: serde_json::Error| {
-            let text = error.to_string();
-            let message = text.rsplit_once(" at line ").map(|(message, _)| message);
-            DataError::Unsound(message.unwrap_or(&text).to_owned())
-        };
-        let Sound(value) = serde_json::from_str(text).map_err(unsound)?;
+        let (value, canonical) = canonical(text)?;
         if !value.is_object() {
             return Err(DataError::NoObject);
         }
-        let canonical = serde_json_canonicalizer::to_string(&value).map_err(unsound)?;
         if canonical.len() > DATA_BYTES_MAX {
             return Err(DataError::TooLong(canonical.len()));
         }
@@ -70,6 +64,18 @@ impl Serialize for EntryData {
         let object: &RawValue = serde_json::from_str(&self.0).map_err(serde::ser::Error::custom)?;
         object.serialize(serializer)
     }
+}
+
+/// Reads a JSON value that every client understands alike, and gives its canonical form (RFC 8785).
+pub(super) fn canonical(text: &str) -> Result<(Value, String), DataError> {
+    let unsound = |error: serde_json::Error| {
+        let text = error.to_string();
+        let message = text.rsplit_once(" at line ").map(|(message, _)| message);
+        DataError::Unsound(message.unwrap_or(&text).to_owned())
+    };
+    let Sound(value) = serde_json::from_str(text).map_err(unsound)?;
+    let canonical = serde_json_canonicalizer::to_string(&value).map_err(unsound)?;
+    Ok((value, canonical))
 }
 
 /// A JSON value that every client understands alike: no name comes twice in an object, and no whole number has more digits

@@ -29,6 +29,11 @@ pub enum IdError {
         "the name of a webhook has 1 to 64 of the characters A-Z a-z 0-9 . _ - and begins with a letter or a digit"
     )]
     Webhook,
+    /// The id of a rule breaks its pattern.
+    #[error(
+        "the id of a rule has 1 to 64 of the characters A-Z a-z 0-9 . _ - and begins with a letter or a digit"
+    )]
+    Rule,
     /// A member or event id is empty or too long.
     #[error("an id has 1 to 128 bytes of UTF-8, not {0}")]
     Length(usize),

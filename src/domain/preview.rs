@@ -65,6 +65,9 @@ fn effect(field: &str) -> &'static str {
         "quotas" | "max_attempts" => {
             "Events from now on are measured by it. What was counted under the name of a quota stays counted."
         }
+        "rewards" => {
+            "Periods that are closed from now on give these rewards. What members have won in others stays."
+        }
         "idempotency" => "The ids of events from now on are remembered for so long.",
         "retention" => {
             "A standing that gets its first event from now on is kept for so long. Other standings keep the time that they have."

@@ -387,6 +387,11 @@ impl ShownProfile {
     pub fn of(record: &Arc<Record>, names: Names) -> Option<Self> {
         record.is_shown(names).then(|| Self(Arc::clone(record)))
     }
+
+    /// The profile.
+    pub fn profile(&self) -> &Profile {
+        &self.0.profile
+    }
 }
 
 impl Serialize for ShownProfile {

@@ -202,6 +202,19 @@ impl Board {
         }
     }
 
+    /// The standings of a period that events are added to. The first is there if any of them is.
+    pub fn recorded_in(&self, period: &Period) -> Vec<Standing> {
+        let of_track = |track| {
+            let own = self.on_track(List::Period(period.unit), track);
+            let base = self.base(period.unit, track);
+            let has_base = base != own && self.definition.rolls(period.unit);
+            [Some(own), has_base.then_some(base)].into_iter().flatten()
+        };
+        let series = self.tracks().iter().copied().flat_map(of_track);
+        let period = *period;
+        series.map(|series| Standing { series, period }).collect()
+    }
+
     /// How entries are stored.
     pub fn layout(&self) -> Layout {
         let definition = &self.definition;

@@ -115,6 +115,7 @@ impl Engine {
         let board = live.as_ref().map(|live| &live.board);
         let derives = board.is_some_and(|board| board.derived().next().is_some());
         self.completing.plan(id, derives);
+        self.closings.plan(id, board.map(Arc::as_ref));
         self.left_behind
             .plan(id, board.is_some_and(|board| board.reserves()));
     }

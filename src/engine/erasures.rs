@@ -10,6 +10,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use super::jobs::faults::Subject;
 use super::jobs::{Job, JobKind, Progress};
 use super::{ATTEMPTS_MAX, Engine, Error};
+use crate::domain::board::Board;
 use crate::domain::erasure::Erasure;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::task::Action;
@@ -106,11 +107,25 @@ impl Engine {
     async fn forget_part(&self, id: &BoardId, member: &MemberId) -> Result<Progress, Error> {
         let live = self.live_board(id).await?;
         let shard = &live.shard_of(member).shard;
+        self.forget_in_revisions(&live.board, member).await?;
         match self.store.forget(shard, member, FORGET_KEYS).await? {
             Versioned::Current(true) => Ok(Progress::More),
             Versioned::Current(false) => Ok(Progress::Done),
             Versioned::Stale => self.reload(id).await.map(|()| Progress::More),
         }
+    }
+
+    /// Removes a member's name from the revisions of a board that may have some.
+    async fn forget_in_revisions(&self, board: &Board, member: &MemberId) -> Result<(), Error> {
+        if board.definition.finalize.is_none() && board.closings.until.is_none() {
+            return Ok(());
+        }
+        for window in &board.definition.windows {
+            self.store
+                .forget_in_revisions(board, *window, member)
+                .await?;
+        }
+        Ok(())
     }
 
     /// The same of any erased members.
@@ -123,6 +138,7 @@ impl Engine {
                 return Ok(Progress::More);
             };
             if let Some(member) = erasing.first() {
+                self.forget_in_revisions(&live.board, member).await?;
                 self.store.forget(shard, member, FORGET_KEYS).await?;
                 progress = Progress::More;
             }

@@ -91,6 +91,47 @@ pub enum Error {
         /// Who was asked for.
         member: String,
     },
+    /// The period has neither data nor a result.
+    #[error("the standing {} of board {board} has no data", standing(window, key))]
+    PeriodNotFound {
+        /// The board.
+        board: BoardId,
+        /// The window.
+        window: String,
+        /// The period.
+        key: String,
+    },
+    /// The window is not made of periods that end one after the other.
+    #[error("window {window} of board {board} has no results: only windows of one period have")]
+    NoPeriods {
+        /// The board.
+        board: BoardId,
+        /// The window.
+        window: String,
+    },
+    /// The period is not final.
+    #[error("the standing {} of board {board} is not final", standing(window, key))]
+    PeriodNotFinal {
+        /// The board.
+        board: BoardId,
+        /// The window.
+        window: String,
+        /// The period.
+        key: String,
+    },
+    /// The entries of the period are gone; its result stays.
+    #[error(
+        "the entries of the standing {} of board {board} have expired",
+        standing(window, key)
+    )]
+    PeriodExpired {
+        /// The board.
+        board: BoardId,
+        /// The window.
+        window: String,
+        /// The period.
+        key: String,
+    },
     /// The board has no such window.
     #[error("board {board} has no window {window:?}; it has {known}")]
     UnknownWindow {
@@ -115,6 +156,24 @@ pub enum Error {
     /// These fields of the definition can't change now, because the board has events or is moving.
     #[error("these fields of the board can't change now: `errors` names them and says why")]
     BoardInUse(Vec<FieldError>),
+    /// These fields of the definition would change what is final.
+    #[error("these fields would change periods that are final: `errors` names them and says why")]
+    BoardFinal(Vec<FieldError>),
+    /// The period has not ended yet.
+    #[error("{window} {key} of board {board} has not ended{}", ends_at(*.end))]
+    PeriodRunning {
+        /// The board.
+        board: BoardId,
+        /// The window.
+        window: Window,
+        /// The period.
+        key: String,
+        /// When it ends, if it does.
+        end: Option<Timestamp>,
+    },
+    /// The board makes no periods final, or not this one.
+    #[error("{0}")]
+    NotFinalized(String),
     /// The change would take data away in these windows, and was not confirmed.
     #[error("{}", windows_in_use(.0))]
     WindowsInUse(Vec<Window>),
@@ -148,6 +207,9 @@ pub enum Error {
     /// A quota is used up.
     #[error("{}", .0.detail)]
     QuotaExceeded(Box<UsedUp>),
+    /// The time may be wrong by much, so that nothing is done that can't be undone.
+    #[error("no period is made final: {0}")]
+    ClockDoubted(String),
     /// Redis failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -159,6 +221,10 @@ fn windows_in_use(windows: &[Window]) -> String {
     format!(
         "{names}: has data that would be lost for good; to give it up, send the same with ?drop_windows={names}"
     )
+}
+
+fn ends_at(end: Option<Timestamp>) -> String {
+    end.map_or_else(String::new, |end| format!(": it ends at {end}"))
 }
 
 impl From<Box<Unreadable>> for Error {
@@ -302,7 +368,9 @@ impl Error {
     pub(crate) fn is_fault(&self) -> bool {
         matches!(
             self,
-            Self::Unreadable { .. } | Self::Store(StoreError::Unexpected(_))
+            Self::Unreadable { .. }
+                | Self::ClockDoubted(_)
+                | Self::Store(StoreError::Unexpected(_))
         )
     }
 

@@ -65,6 +65,7 @@ impl Engine {
         let elsewhere: u64 = counted.iter().map(|part| part.total).sum();
         // Noted before, so that it is noted at all; and after, so that no job has come to it meanwhile.
         self.note_end(&board.id, hide.until).await?;
+        self.begin_moderation(board, &shards[own]).await?;
         let hidden_max = HIDDEN_MAX.saturating_sub(elsewhere);
         let done = self.store.hide(&shards[own], member, hide, hidden_max);
         match current(done.await?) {
@@ -72,6 +73,7 @@ impl Engine {
             Some(Hidden::Full) => Err(Error::TooManyHidden(board.id.clone())),
             Some(Hidden::Done(hidden)) => {
                 self.note_end(&board.id, hide.until).await?;
+                self.store.note_moderated(board).await?;
                 Ok(Some(hidden))
             }
         }
@@ -114,7 +116,9 @@ impl Engine {
         for _ in 0..ATTEMPTS_MAX {
             let live = self.live_board(id).await?;
             let shard = &live.shard_of(member).shard;
+            self.begin_moderation(&live.board, shard).await?;
             if let Some(before) = current(self.store.unhide(shard, member, ends).await?) {
+                self.store.note_moderated(&live.board).await?;
                 return Ok(before);
             }
             self.reload(id).await?;

@@ -34,6 +34,7 @@ pub(crate) struct Merged<'a> {
     reader: &'a Reader<'a>,
     live: &'a LiveBoard,
     standing: Standing,
+    ranking: Ranking,
     /// How many entries are listed.
     keep_top: Option<u64>,
 }
@@ -56,6 +57,15 @@ struct Found {
     listed: Option<u64>,
 }
 
+/// A part of a list.
+struct Gathered {
+    /// How many members there are.
+    total: u64,
+    /// The position of the first line.
+    from: u64,
+    lines: Vec<Line>,
+}
+
 /// A sample: where it stands, in which shard and at which position there.
 type Sample = (Mark, usize, u64);
 
@@ -67,6 +77,7 @@ impl<'a> Merged<'a> {
             reader,
             live,
             standing,
+            ranking: live.board.ranking_of(&standing.period),
             keep_top: live.board.definition.keep_top.map(u64::from),
         }
     }
@@ -280,6 +291,21 @@ impl<'a> Merged<'a> {
         self.gather(begin, None, count).await
     }
 
+    /// The lines of `count` entries behind the first `offset`, without ranks.
+    pub(crate) async fn lines(&self, offset: u64, count: u64) -> Result<Vec<Line>, ReadError> {
+        let begin = self.begin_of(offset).await?;
+        Ok(self.gather_lines(&begin, Some(offset), count).await?.lines)
+    }
+
+    /// The same from a mark on.
+    pub(crate) async fn lines_from(
+        &self,
+        begin: &Mark,
+        count: u64,
+    ) -> Result<Vec<Line>, ReadError> {
+        Ok(self.gather_lines(begin, None, count).await?.lines)
+    }
+
     /// How many members there are, and `count` entries from a mark on, or from a position that is not far behind it.
     async fn gather(
         &self,
@@ -287,6 +313,16 @@ impl<'a> Merged<'a> {
         offset: Option<u64>,
         count: u64,
     ) -> Result<(u64, Vec<Entry>), ReadError> {
+        let Gathered { total, from, lines } = self.gather_lines(begin, offset, count).await?;
+        Ok((total, self.ranked(from, lines.iter()).await?))
+    }
+
+    async fn gather_lines(
+        &self,
+        begin: &Mark,
+        offset: Option<u64>,
+        count: u64,
+    ) -> Result<Gathered, ReadError> {
         let count = count.min(self.listed_behind(offset.unwrap_or(0)));
         let shards = self.live.shards.len();
         // At first each shard is asked for its share and some more.
@@ -317,9 +353,9 @@ impl<'a> Merged<'a> {
                 lines.sort_unstable();
                 let skip = usize::try_from(skip).unwrap_or(usize::MAX);
                 let count = usize::try_from(count).unwrap_or(usize::MAX);
-                let page = lines.into_iter().skip(skip).take(count);
-                let entries = self.ranked(from, page).await?;
-                return Ok((total, entries));
+                let lines = lines.into_iter().skip(skip).take(count);
+                let lines = lines.cloned().collect();
+                return Ok(Gathered { total, from, lines });
             }
             let short: Vec<usize> = (0..shards)
                 .filter(has_more)
@@ -383,7 +419,7 @@ impl<'a> Merged<'a> {
         let board = &self.live.board;
         let lines: Vec<&Line> = lines.collect();
         let mut rank = from + 1;
-        if let (Some(first), Ranking::Competition) = (lines.first(), board.definition.ranking) {
+        if let (Some(first), Ranking::Competition) = (lines.first(), self.ranking) {
             let ahead = self.positions(vec![first.mark.of_score()]).await?;
             // It is read after the entries: who has come ahead meanwhile does not count.
             rank = ahead.first().map_or(rank, |ahead| rank.min(ahead + 1));
@@ -391,7 +427,7 @@ impl<'a> Merged<'a> {
         let mut entries = Vec::with_capacity(lines.len());
         for (index, line) in lines.iter().enumerate() {
             let is_tied = index > 0 && lines[index - 1].mark.score == line.mark.score;
-            if index > 0 && !(is_tied && board.definition.ranking == Ranking::Competition) {
+            if index > 0 && !(is_tied && self.ranking == Ranking::Competition) {
                 rank = from + 1 + index as u64;
             }
             entries.push(line.entry(board, Some(rank))?);
@@ -405,7 +441,7 @@ impl<'a> Merged<'a> {
             return Ok(Vec::new());
         }
         let positions = self.positions(marks.to_vec()).await?;
-        let ranks = match self.live.board.definition.ranking {
+        let ranks = match self.ranking {
             Ranking::Competition => {
                 let marks = marks.iter().map(Mark::of_score).collect();
                 self.positions(marks).await?
@@ -419,7 +455,7 @@ impl<'a> Merged<'a> {
     }
 
     /// How many entries are ahead of marks.
-    async fn positions(&self, marks: Vec<Mark>) -> Result<Vec<u64>, ReadError> {
+    pub(super) async fn positions(&self, marks: Vec<Mark>) -> Result<Vec<u64>, ReadError> {
         let mut sums = vec![0; marks.len()];
         let query = Query::Positions {
             standing: self.standing,

@@ -11,7 +11,9 @@ pub mod audit;
 pub mod barriers;
 pub mod batcher;
 pub mod boards;
+pub mod closings;
 pub mod deliveries;
+pub mod digests;
 pub mod ended_hides;
 pub mod erasures;
 pub mod error;
@@ -31,7 +33,11 @@ pub mod purge;
 pub mod reader;
 mod recall;
 pub mod reservations;
+pub mod results;
+pub mod revisions;
+pub mod rewards;
 pub mod rollover;
+pub(crate) mod scroll;
 pub mod sender;
 mod steps;
 pub mod submission;
@@ -67,6 +73,9 @@ pub struct Engine {
     pub keyring: keyring::Keyring,
     pub(crate) boards: boards::Boards,
     completing: rollover::Completing,
+    closings: closings::Due,
+    /// One request at a time makes a digest.
+    digesting: tokio::sync::Mutex<()>,
     left_behind: left_behind::Homes,
     warned: warnings::Warned,
     deliveries: deliveries::Counted,
@@ -83,6 +92,8 @@ impl Engine {
             keyring: keyring::Keyring::default(),
             boards: boards::Boards::default(),
             completing: rollover::Completing::default(),
+            closings: closings::Due::default(),
+            digesting: tokio::sync::Mutex::default(),
             left_behind: left_behind::Homes::default(),
             warned: warnings::Warned::default(),
             deliveries: deliveries::Counted::default(),

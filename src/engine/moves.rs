@@ -34,6 +34,7 @@ use self::walk::Walk;
 use super::jobs::faults::Subject;
 use super::jobs::lease::Lease;
 use super::jobs::{Job, JobKind, Progress};
+use super::reader::ReadError;
 use super::{Engine, Error};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
@@ -269,8 +270,9 @@ impl Mover {
         });
         try_join_all(rest).await?;
         copier.hand_over_derived(board, &old).await?;
+        self.hand_over_journals(engine, &old).await?;
         // Whoever opens the shards has to hold the lease still.
-        copier.hold().await?;
+        copier.hand_over_barrier(&old).await?;
         let remembered = remember_ms(board);
         let now_ms = engine.clock.redis_now().ms();
         let ids_until_ms = now_ms.saturating_add_unsigned(remembered);
@@ -284,5 +286,37 @@ impl Mover {
         engine.reload(&moved.id).await?;
         store.announce_board(&moved.id, true, Some(stamp)).await?;
         Ok(())
+    }
+
+    /// With events and reads waiting: notes what results are still to be revised by, since the journals of the new shards are
+    /// others, and have nothing by which they are.
+    async fn hand_over_journals(&self, engine: &Engine, old: &[Shard]) -> Result<(), Stop> {
+        let (board, store) = (&self.board, &self.copier.store);
+        loop {
+            let known = store.revised(board).await?;
+            let of_old = old
+                .iter()
+                .filter_map(|old| Some((old, *known.get(old.tag())?)));
+            let of_old: Vec<(&Shard, u64)> = of_old.collect();
+            if of_old.is_empty() {
+                return Ok(());
+            }
+            let noted = of_old.iter();
+            let noted = noted.map(|(old, known)| engine.note_journal(board, old, *known, true));
+            let noted = try_join_all(noted).await.map_err(|error| match error {
+                ReadError::Retry => Stop::Lost,
+                ReadError::Failed(error) => error.into(),
+            });
+            if noted?.contains(&true) {
+                continue;
+            }
+            for new in &self.copier.new {
+                let last = store.moderated(new).await?.hides;
+                let known = known.get(new.tag()).copied();
+                let noted = store.note_lines(board, new.tag(), (known, last), &[]);
+                noted.await?.ok_or(Stop::Lost)?;
+            }
+            return Ok(());
+        }
     }
 }

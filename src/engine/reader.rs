@@ -13,7 +13,9 @@ use super::batcher::{SMALL_COST_US_MAX, Work};
 use super::{Engine, Error, LiveBoard, LiveShard};
 use crate::domain::series::Series;
 use crate::domain::shard::Shard;
-use crate::store::standings::{Answer, Query, Sight};
+use crate::domain::state::Seen;
+use crate::domain::time::Timestamp;
+use crate::store::standings::{Answer, Barred, Query, Sight};
 use crate::store::{Dated, Freshness, Store, StoreError, Versioned};
 
 /// For how long the queries of one call may keep Redis busy, in microseconds.
@@ -61,6 +63,9 @@ pub struct Reading {
     pub freshness: Freshness,
 }
 
+/// What is read for one query.
+type Read = Dated<Versioned<Barred<Answer>>>;
+
 /// The distinct queries of a call, and what they cost.
 #[derive(Debug, Default)]
 pub struct Asked {
@@ -70,7 +75,7 @@ pub struct Asked {
 
 impl Work for Reading {
     type Job = Query;
-    type Answer = Result<Dated<Versioned<Answer>>, StoreError>;
+    type Answer = Result<Read, StoreError>;
     type Load = Asked;
 
     fn admit(&self, load: &mut Asked, query: &Query) -> bool {
@@ -104,7 +109,10 @@ impl Work for Reading {
         match read.await {
             Ok(Dated { value, as_of }) => {
                 let of_job = |index: usize| match &value {
-                    Versioned::Current(answers) => Versioned::Current(answers[index].clone()),
+                    Versioned::Current(Barred { value, barrier }) => Versioned::Current(Barred {
+                        value: value[index].clone(),
+                        barrier: *barrier,
+                    }),
                     Versioned::Stale => Versioned::Stale,
                 };
                 let dated = |value| Ok(Dated { value, as_of });
@@ -123,7 +131,33 @@ pub(crate) struct Reader<'a> {
     size: Size,
     has_data: bool,
     sight: Sight,
-    as_of: Mutex<Option<Instant>>,
+    calls: Mutex<Calls>,
+}
+
+/// What the calls of a request have in common.
+#[derive(Clone, Copy, Debug, Default)]
+struct Calls {
+    /// Whether there was one.
+    is_any: bool,
+    /// The instant of the oldest answer that a replica gave.
+    as_of: Option<Instant>,
+    /// The least barrier that they saw; `None`: one of them saw none.
+    barrier: Option<Timestamp>,
+}
+
+impl Calls {
+    fn note(&mut self, as_of: Option<Instant>, barrier: Option<Timestamp>) {
+        let least = if self.is_any {
+            self.barrier.min(barrier)
+        } else {
+            barrier
+        };
+        *self = Self {
+            is_any: true,
+            as_of: self.as_of.into_iter().chain(as_of).min(),
+            barrier: least,
+        };
+    }
 }
 
 impl<'a> Reader<'a> {
@@ -135,7 +169,7 @@ impl<'a> Reader<'a> {
             size: Size::default(),
             has_data: false,
             sight: Sight::default(),
-            as_of: Mutex::default(),
+            calls: Mutex::default(),
         }
     }
 
@@ -159,13 +193,22 @@ impl<'a> Reader<'a> {
 
     /// All that was acknowledged by then is in what was read; `None`: all that was before the request.
     pub(crate) fn as_of(&self) -> Option<Instant> {
-        *self.as_of.lock()
+        self.calls.lock().as_of
+    }
+
+    /// What its calls have seen of barriers.
+    pub(crate) fn seen(&self) -> Seen {
+        let calls = *self.calls.lock();
+        Seen {
+            barrier: calls.barrier,
+            is_current: calls.is_any && calls.as_of.is_none(),
+        }
     }
 
     /// From now on answers have to be current. What was read before is forgotten.
     pub(crate) fn insist(&self) {
         *self.freshness.lock() = Freshness::Current;
-        *self.as_of.lock() = None;
+        *self.calls.lock() = Calls::default();
     }
 
     /// Asks a shard one query. If a standing is not complete, or too short, this completes it; if the board in memory is
@@ -187,43 +230,44 @@ impl<'a> Reader<'a> {
                 let freshness = *self.freshness.lock();
                 let answer = shard.reading(freshness, self.size).submit(query).await;
                 let answer = answer.ok_or_else(fault)??;
-                match answer.value {
-                    Versioned::Current(Answer::Unlisted(_)) => {
-                        Box::pin(self.without_hidden(shard, answer)).await?
-                    }
-                    _ => answer,
+                if is_unlisted(&answer) {
+                    Box::pin(self.without_hidden(shard, answer)).await?
+                } else {
+                    answer
                 }
             }
             sight => self.ask_alone(shard, query, sight).await?,
         };
+        let Versioned::Current(Barred { value, barrier }) = value else {
+            self.engine.reload(&shard.shard.id).await?;
+            return Err(ReadError::Retry);
+        };
         match value {
-            Versioned::Current(Answer::Incomplete(start_ms)) => {
+            Answer::Incomplete(start_ms) => {
                 let completed = self.engine.complete_from(&shard.shard, series, start_ms);
                 completed.await?;
             }
-            Versioned::Current(Answer::Erasing) => self.engine.forget_all(&shard.shard.id).await?,
-            Versioned::Current(Answer::Short(standing)) => {
+            Answer::Erasing => self.engine.forget_all(&shard.shard.id).await?,
+            Answer::Short(standing) => {
                 self.engine.widen(&shard.shard, &standing).await?;
             }
-            Versioned::Current(answer) => {
-                let mut oldest = self.as_of.lock();
-                *oldest = oldest.into_iter().chain(as_of).min();
+            answer => {
+                self.calls.lock().note(as_of, barrier);
                 return Ok(T::try_from(answer).map_err(|_| fault())?);
             }
-            Versioned::Stale => self.engine.reload(&shard.shard.id).await?,
         }
         Err(ReadError::Retry)
     }
 
     /// An answer as it is, unless a hidden list was behind: then this brings the list up to date and asks again. Later hides
     /// do not matter to that question, so it has to be asked once for each standing of the query.
-    async fn without_hidden(
-        &self,
-        shard: &LiveShard,
-        mut answer: Dated<Versioned<Answer>>,
-    ) -> Result<Dated<Versioned<Answer>>, ReadError> {
+    async fn without_hidden(&self, shard: &LiveShard, mut answer: Read) -> Result<Read, ReadError> {
         let mut known_to = None;
-        while let Versioned::Current(Answer::Unlisted(unlisted)) = answer.value {
+        while let Versioned::Current(Barred {
+            value: Answer::Unlisted(unlisted),
+            ..
+        }) = answer.value
+        {
             let (standing, query) = *unlisted;
             let followed = self.engine.follow_hides(shard, standing).await?;
             let number = *known_to.get_or_insert(followed.ok_or(ReadError::Retry)?.number);
@@ -239,13 +283,13 @@ impl<'a> Reader<'a> {
         shard: &LiveShard,
         query: Query,
         sight: Sight,
-    ) -> Result<Dated<Versioned<Answer>>, ReadError> {
+    ) -> Result<Read, ReadError> {
         let (store, queries) = (&self.engine.store, [query]);
         let read = store.read_standings(&shard.shard, &queries, sight, Freshness::Current);
         let Dated { value, as_of } = read.await?;
         let value = match value {
-            Versioned::Current(mut answers) => match answers.pop() {
-                Some(answer) => Versioned::Current(answer),
+            Versioned::Current(Barred { mut value, barrier }) => match value.pop() {
+                Some(value) => Versioned::Current(Barred { value, barrier }),
                 None => {
                     return Err(StoreError::Unexpected("a read without its answer".into()).into());
                 }
@@ -254,4 +298,12 @@ impl<'a> Reader<'a> {
         };
         Ok(Dated { value, as_of })
     }
+}
+
+/// Whether a hidden list is behind that the query needs.
+fn is_unlisted(read: &Read) -> bool {
+    let Versioned::Current(Barred { value, .. }) = &read.value else {
+        return false;
+    };
+    matches!(value, Answer::Unlisted(_))
 }

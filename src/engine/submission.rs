@@ -154,7 +154,8 @@ impl Submission {
         self.state = State::Ended(Err(error));
     }
 
-    /// Plans it, or refuses it at once. One that has an id is never refused at once: the id may be known.
+    /// Plans it, or refuses it at once. One that has an id is never refused at once: the id may be known. Neither is one whose
+    /// period may be closed: that is the reason that is told.
     fn plan(&mut self, live: &LiveBoard, report: Report, now: Timestamp) {
         let incoming = &self.request[self.index];
         let board = &live.board;
@@ -165,7 +166,7 @@ impl Submission {
         let now = self.not_before.map_or(now, |first| now.max(first));
         let plan = live.routes.plan(board, event, now);
         self.state = match plan.rejection {
-            Some(rejection) if incoming.id.is_none() => {
+            Some(rejection) if incoming.id.is_none() && !board.closes_periods() => {
                 State::Ended(Err(Error::rejected(board, rejection, plan.at, now)))
             }
             _ => State::Planned(Ready {

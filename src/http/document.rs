@@ -32,6 +32,7 @@ const EXAMPLES: &str = include_str!("../../openapi/examples.json");
         (name = "profiles", description = "Give members names and pictures."),
         (name = "names", description = "Review the names of members."),
         (name = "standings", description = "Read ranked lists: pages, members, subsets and statistics, by themselves or many in one request."),
+        (name = "results", description = "See who has won a period that is over."),
         (name = "moderation", description = "Hide members of boards, and bring them back. Erase them."),
         (name = "keys", description = "Create API keys, and give them new secrets."),
         (name = "webhooks", description = "Be told of what happens on boards: register addresses, give them new secrets, and test them."),

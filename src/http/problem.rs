@@ -150,6 +150,18 @@ kinds! {
         "The standing does not list this member, because the member had no event in the period.",
         "Show the member without a rank. It appears with its next event.",
         "member 999 is not in this standing";
+    PERIOD_NOT_FOUND = NOT_FOUND, "period-not-found", "The period has no data",
+        "The period has neither data nor a result, or the window has no results: those of the last N periods have none.",
+        "Check the key. `GET /v1/boards/{board}/standings/{window}/periods` lists the periods that have data.",
+        "the standing day 2026-11-20 of board run_hero has no data";
+    PERIOD_NOT_FINAL = CONFLICT, "period-not-final", "The period is not final",
+        "The period is running, or its events may still count. Without `finalize` in its definition a board has no final periods.",
+        "Wait until `state` is `final`, or end the wait with `POST /v1/boards/{board}/standings/{window}/periods/{key}/close`.",
+        "the standing day 2026-11-21 of board run_hero is not final";
+    PERIOD_EXPIRED = GONE, "period-expired", "The entries of the period are gone",
+        "The `retention` of the period has passed, so its entries are gone. Its result stays.",
+        "Read the result: `GET /v1/boards/{board}/standings/{window}/periods/{key}`. To keep entries for longer, set `retention`.",
+        "the entries of the standing day 2026-11-21 of board run_hero have expired";
     NOT_FOUND = NOT_FOUND, "not-found", "There is nothing at this address",
         "There is nothing at this address.",
         "Check the address. `/docs` shows all operations.",
@@ -170,6 +182,18 @@ kinds! {
         "The change would delete windows whose standings the service can't build again. The service did nothing.",
         "Keep the windows in the definition. To delete them for good, name them: `?drop_windows=week,month`.",
         "week, month would be deleted with all that they hold";
+    BOARD_FINAL = CONFLICT, "board-final", "The change would alter what is final",
+        "The change would remove a window that has final periods, or move the end of the board where periods are final already. The service did nothing.",
+        "Leave the fields as they are that `errors` names, or define a new board.",
+        "/closes_at: has ended the board";
+    PERIOD_RUNNING = CONFLICT, "period-running", "The period has not ended",
+        "The period has not ended yet, so that it can't become final. The service did nothing.",
+        "Wait until the period ends. To end the board now, set its `closes_at`.",
+        "week 2026-11-16 of board run_hero has not ended: it ends at 2026-11-23T00:00:00.000Z";
+    NOT_FINALIZED = CONFLICT, "not-finalized", "The period does not become final",
+        "The board has no `finalize`, or the period had ended when `finalize` was set. So the period has no result. The service did nothing.",
+        "Set `finalize` in the board's definition. It holds for periods that end after that.",
+        "board run_hero has no `finalize`";
     BOARD_CLOSED = CONFLICT, "board-closed", "The board does not take events of this time",
         "The event's `at` is before the board's `opens_at`, or not before its `closes_at`. The service did not take the event.",
         "Do not send the event again: the answer stays the same. `GET /v1/boards/{board}/summary` tells when the board is open.",
@@ -447,6 +471,16 @@ impl From<Error> for Problem {
                     ..Self::new(BOARD_IN_USE, detail)
                 };
             }
+            Error::BoardFinal(errors) => {
+                return Self {
+                    errors,
+                    ..Self::new(BOARD_FINAL, detail)
+                };
+            }
+            Error::ClockDoubted(_) => {
+                return Self::new(STORE_UNAVAILABLE, "the time is not certain; try again")
+                    .because(detail);
+            }
             Error::Score { .. } => {
                 let errors = vec![FieldError::new("/score", &detail)];
                 return Self {
@@ -467,6 +501,8 @@ impl From<Error> for Problem {
             // It is in the log as a fault of the board.
             Error::Unreadable { .. } => INTERNAL,
             Error::WindowsInUse(_) => WINDOWS_IN_USE,
+            Error::PeriodRunning { .. } => PERIOD_RUNNING,
+            Error::NotFinalized(_) => NOT_FINALIZED,
             Error::Store(StoreError::Full(_)) => STORE_FULL,
             Error::Store(StoreError::Unusable(_)) => STORE_UNAVAILABLE,
             Error::Store(_) => return Self::internal(detail),
@@ -487,6 +523,9 @@ impl From<Error> for Problem {
             Error::TooManyOrders => TOO_MANY_ORDERS,
             Error::TaskNotFound(_) => JOB_NOT_FOUND,
             Error::MemberNotFound { .. } => MEMBER_NOT_FOUND,
+            Error::PeriodNotFound { .. } | Error::NoPeriods { .. } => PERIOD_NOT_FOUND,
+            Error::PeriodNotFinal { .. } => PERIOD_NOT_FINAL,
+            Error::PeriodExpired { .. } => PERIOD_EXPIRED,
             Error::UnknownWindow { .. } => UNKNOWN_WINDOW,
             Error::InvalidParameter { .. } => INVALID_PARAMETER,
             Error::PreconditionFailed => PRECONDITION_FAILED,

@@ -9,8 +9,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::caching::Caching;
 use super::memory::{Taken, Written};
 use super::problem::{INTERNAL, Problem};
-use crate::domain::include::Includes;
-use crate::store::standings::Page;
+use crate::store::standings::{MadeWith, Page};
 
 /// A document as it is sent. Its copies share their memory.
 #[derive(Clone, Debug)]
@@ -38,14 +37,14 @@ impl Rendered {
 
     /// The same for a page, which is written once for all who share it.
     pub fn of_page<T: Serialize>(
-        (page, includes): (&Page, Includes),
+        (page, with): (&Page, MadeWith),
         body: impl FnOnce() -> T,
         taken: Taken,
     ) -> Result<Self, Problem> {
-        if let Some(rendered) = page.memo.get::<Self>(includes) {
+        if let Some(rendered) = page.memo.get::<Self>(with) {
             return Ok(rendered.clone());
         }
-        Ok(page.memo.keep(includes, Self::new(&body(), taken)?).clone())
+        Ok(page.memo.keep(with, Self::new(&body(), taken)?).clone())
     }
 
     /// The same with links.

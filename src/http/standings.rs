@@ -43,7 +43,7 @@ use crate::store::{Dated, Freshness};
 fn caching<T>(app: &App, request: &StandingRequest, found: &FoundIn<T>) -> Caching {
     let names_period = matches!(request.choice, Choice::Key(_) | Choice::At(_));
     // Profiles may change at any time.
-    let is_fixed = found.target.is_final && request.includes.is_empty();
+    let is_fixed = found.is_fixed() && request.includes.is_empty();
     Caching::of(app, &found.live.board, request.includes)
         .fixed_if(is_fixed && found.as_of.is_none() && names_period)
         .restricted_if(request.track == Track::Raw || request.sight == Sight::Everybody)
@@ -96,7 +96,7 @@ pub async fn page(
     let view = read.params.view()?;
     let render = |found: &FoundIn<FoundPage>, taken| {
         let page = &found.found.page;
-        let page_of = (&**page, found.includes);
+        let page_of = (&**page, (found.includes, found.state));
         let rendered = Rendered::of_page(page_of, || PageBody::new(&view, found), taken)?;
         let links = |number| links(&read.uri, number, view.size, page.listed);
         Ok(rendered.linked(view.number().and_then(links)))

@@ -16,6 +16,7 @@ use super::problem::{Problem, ProblemBody};
 use super::rendered::Rendered;
 use crate::domain::board::{Order, Ranking, WINDOWS_MAX, Zone};
 use crate::domain::include::Includes;
+use crate::domain::state::PeriodState;
 use crate::domain::time::{Span, Timestamp};
 use crate::domain::window::Window;
 use crate::service::summary::Summary;
@@ -36,6 +37,11 @@ pub struct WindowSummary {
     /// When the standing ends; null for `all`.
     #[schema(required = true, format = DateTime, example = "2026-11-21T16:00:00Z")]
     pub ends_at: Option<String>,
+    /// `live` before its end, then `closing`, and `final` once no event counts for it any more. Missing where a replica
+    /// answers that can't know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = PeriodState, required = false)]
+    pub state: Option<PeriodState>,
     /// How many members the standing has.
     #[schema(example = 1234)]
     pub total: u64,
@@ -82,12 +88,13 @@ impl From<&Summary> for SummaryBody {
         let board = &summary.live.board;
         let definition = &board.definition;
         let windows = summary.windows.iter();
-        let windows = windows.map(|(target, total)| WindowSummary {
-            window: target.window,
-            key: target.key.clone(),
-            starts_at: target.starts_at.map(Timestamp::to_rfc3339_seconds),
-            ends_at: target.ends_at.map(Timestamp::to_rfc3339_seconds),
-            total: *total,
+        let windows = windows.map(|found| WindowSummary {
+            window: found.target.window,
+            key: found.target.key.clone(),
+            starts_at: found.target.starts_at.map(Timestamp::to_rfc3339_seconds),
+            ends_at: found.target.ends_at.map(Timestamp::to_rfc3339_seconds),
+            state: found.state,
+            total: found.total,
         });
         Self {
             board: board.id.to_string(),

@@ -10,8 +10,8 @@ use utoipa_axum::routes;
 
 use super::auth::{Access, Gate};
 use super::{
-    App, api_keys, audit, boards, erasures, events, health, initial, moderation, profiles, quotas,
-    shards, standings, summary, tasks, webhooks,
+    App, api_keys, audit, boards, closings, erasures, events, export, health, initial, moderation,
+    profiles, quotas, results, shards, standings, summary, tasks, webhooks,
 };
 use crate::domain::access::Scope;
 
@@ -45,6 +45,7 @@ fn rows() -> Vec<Row> {
             routes!(erasures::delete_everywhere),
         ),
         row(A::board(S::Configure).audited(), routes!(shards::put)),
+        row(A::board(S::Configure).audited(), routes!(closings::post)),
         row(A::board(S::Configure).audited(), routes!(initial::patch)),
         row(A::board(S::Write).for_players(), routes!(events::post_one)),
         row(A::each(S::Write).for_players(), routes!(events::post_many)),
@@ -66,6 +67,9 @@ fn rows() -> Vec<Row> {
         row(A::public(), routes!(standings::member)),
         row(A::public(), routes!(standings::stats)),
         row(A::public(), routes!(standings::at_percentile)),
+        row(A::public(), routes!(results::list)),
+        row(A::public(), routes!(results::get)),
+        row(A::board(S::Read), routes!(export::get)),
         row(A::each(S::Read), routes!(standings::queries::query)),
         row(A::each(S::Read), routes!(standings::across::standings_of)),
         row(A::board(S::Moderate).audited(), routes!(moderation::put)),

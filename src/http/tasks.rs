@@ -151,6 +151,10 @@ pub async fn get(
 ) -> Result<JsonResponse<TaskBody>, Problem> {
     let unknown = || Problem::from(Error::TaskNotFound(id.clone()));
     let number: u64 = id.parse().map_err(|_| unknown())?;
+    // A number has one form.
+    if number.to_string() != id {
+        return Err(unknown());
+    }
     let task = app.service.task(number).await?;
     Ok(JsonResponse(TaskBody::new(number, task)))
 }

@@ -225,8 +225,41 @@ impl Service {
         }
         if let Some(board) = seen {
             check_shards(board, &definition, draft)?;
+            self.check_final(board, &definition).await?;
         }
         Change::new(id, stored, definition, &terms.drop_windows)
+    }
+
+    /// Checks that a change leaves alone what is final.
+    async fn check_final(&self, board: &Board, definition: &Definition) -> Result<(), Error> {
+        let Some(until) = board.closings.until else {
+            return Ok(());
+        };
+        let mut errors = Vec::new();
+        let (before, after) = (board.definition.closes_at, definition.closes_at);
+        let is_final = |at: Option<Timestamp>| at.is_some_and(|at| at <= until);
+        if before != after && is_final(before) {
+            let detail = "has ended the board, and what is final stays so";
+            errors.push(FieldError::new("/closes_at", detail));
+        } else if before != after && is_final(after) {
+            let detail = format!("has to lie behind {until}: up to then periods are final");
+            errors.push(FieldError::new("/closes_at", detail));
+        }
+        let windows = board.definition.windows.iter();
+        let removed = windows.filter(|window| !definition.windows.contains(window));
+        let removed = removed.filter_map(|window| match window {
+            Window::Period(unit) => Some(*unit),
+            Window::Rolling { .. } => None,
+        });
+        for unit in self.engine.final_units(board, removed).await? {
+            let detail = format!("`{unit}` has final periods, and can't be removed");
+            errors.push(FieldError::new("/windows", detail));
+        }
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::BoardFinal(errors))
+        }
     }
 
     /// Deletes a board, and returns what it was. Its data can't be reached from then on, and is unlinked in the background.

@@ -38,8 +38,8 @@ pub struct Target {
     pub ends_at: Option<Timestamp>,
     /// Whether history that it is made of may have been dropped, so that there is nothing to show.
     pub is_expired: bool,
-    /// Whether no event can change it any more.
-    pub is_final: bool,
+    /// Whether events of its last period come too late by now.
+    pub is_late: bool,
 }
 
 impl Target {
@@ -52,23 +52,7 @@ impl Target {
         now: Timestamp,
     ) -> Result<Self, Error> {
         let board = &live.board;
-        let parsed = window
-            .parse()
-            .ok()
-            .filter(|window| board.definition.windows.contains(window));
-        let Some(window) = parsed else {
-            let known: Vec<String> = board
-                .definition
-                .windows
-                .iter()
-                .map(Window::to_string)
-                .collect();
-            return Err(Error::UnknownWindow {
-                board: board.id.clone(),
-                window: window.chars().take(64).collect(),
-                known: known.join(", "),
-            });
-        };
+        let window = find_window(board, window)?;
         let period = find_period(board, window, choice, now)?;
         Self::of_period(board, window, board.series(window, track), period, now)
     }
@@ -126,18 +110,33 @@ impl Target {
             starts_at: oldest.start(),
             ends_at: period.end(),
             is_expired,
-            is_final: is_final(board, &period, now),
+            is_late: is_late(board, &period, now),
         })
     }
 }
 
 /// Whether events of the period are too late by now.
-fn is_final(board: &Board, period: &Period, now: Timestamp) -> bool {
+fn is_late(board: &Board, period: &Period, now: Timestamp) -> bool {
     use crate::domain::board::AcceptLate;
     match board.definition.accept_late {
         AcceptLate::Any => false,
         AcceptLate::Within(span) => period.end_ms.saturating_add_unsigned(span.ms()) < now.ms(),
     }
+}
+
+/// The window of a board that has this name.
+pub(super) fn find_window(board: &Board, name: &str) -> Result<Window, Error> {
+    let windows = &board.definition.windows;
+    let parsed = name.parse().ok();
+    let found = parsed.filter(|window| windows.contains(window));
+    found.ok_or_else(|| {
+        let known: Vec<String> = windows.iter().map(Window::to_string).collect();
+        Error::UnknownWindow {
+            board: board.id.clone(),
+            window: name.chars().take(64).collect(),
+            known: known.join(", "),
+        }
+    })
 }
 
 fn find_period(

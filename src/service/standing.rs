@@ -13,6 +13,7 @@ use crate::domain::include::{Include, Includes};
 use crate::domain::period::Period;
 use crate::domain::profile::ShownProfile;
 use crate::domain::series::Track;
+use crate::domain::state::PeriodState;
 use crate::domain::time::Timestamp;
 use crate::engine::reader::{ReadError, Reader, Size};
 use crate::engine::{ATTEMPTS_MAX, LiveBoard};
@@ -109,6 +110,8 @@ pub struct FoundIn<T> {
     pub live: Arc<LiveBoard>,
     /// The standing.
     pub target: Target,
+    /// Its state; `None` where a replica has answered that can't know.
+    pub state: Option<PeriodState>,
     /// What was found.
     pub found: T,
     /// What its entries have beside their scores.
@@ -133,6 +136,14 @@ impl<T> FoundIn<T> {
     pub fn data(&self, entry: &Entry) -> Option<Option<EntryData>> {
         let data = || entry.data.clone();
         self.includes.has(Include::Data).then(data)
+    }
+
+    /// Whether no event can change the standing any more.
+    pub fn is_fixed(&self) -> bool {
+        match self.live.board.definition.finalize {
+            Some(_) => self.state == Some(PeriodState::Final),
+            None => self.target.is_late,
+        }
     }
 
     /// Whether a member is hidden that the answer shows all the same.
@@ -177,7 +188,8 @@ impl Service {
             };
             match view.read(&attempt).await {
                 Ok(found) => {
-                    let as_of = attempt.reader.as_of();
+                    let (as_of, seen) = (attempt.reader.as_of(), attempt.reader.seen());
+                    let state = live.board.state_of(&target.standing.period, seen, now);
                     let hidden = match request.sight {
                         Sight::Everybody => {
                             let members = V::members(&found);
@@ -188,6 +200,7 @@ impl Service {
                     return Ok(FoundIn {
                         live,
                         target,
+                        state,
                         found,
                         includes: request.includes,
                         profiles: Profiles::default(),

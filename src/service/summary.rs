@@ -12,6 +12,7 @@ use super::{Error, Service};
 use crate::domain::ids::BoardId;
 use crate::domain::include::Includes;
 use crate::domain::series::Track;
+use crate::domain::state::PeriodState;
 use crate::engine::reader::Size;
 use crate::engine::{ATTEMPTS_MAX, LiveBoard};
 use crate::store::Freshness;
@@ -22,10 +23,21 @@ use crate::store::standings::Sight;
 pub struct Summary {
     /// The board.
     pub live: Arc<LiveBoard>,
-    /// The running standing of each of its windows, and how many members it has.
-    pub windows: Vec<(Target, u64)>,
+    /// The running standing of each of its windows.
+    pub windows: Vec<FoundWindow>,
     /// All that was acknowledged by then is in it; `None`: all that was before the request.
     pub as_of: Option<Instant>,
+}
+
+/// The running standing of a window.
+#[derive(Clone, Debug)]
+pub struct FoundWindow {
+    /// The standing.
+    pub target: Target,
+    /// Its state, if that is known.
+    pub state: Option<PeriodState>,
+    /// How many members it has.
+    pub total: u64,
 }
 
 impl Service {
@@ -66,7 +78,11 @@ impl Service {
             }
             let as_of = found.iter().filter_map(|one| one.as_of).min();
             let windows = found.into_iter();
-            let windows = windows.map(|one| (one.target, one.found.page.total));
+            let windows = windows.map(|one| FoundWindow {
+                total: one.found.page.total,
+                target: one.target,
+                state: one.state,
+            });
             return Ok(Summary {
                 live,
                 windows: windows.collect(),

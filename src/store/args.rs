@@ -5,8 +5,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{StoreError, keys};
 use crate::domain::board::{Board, Order, Ranking};
+use crate::domain::period::Period;
 use crate::domain::score::Score;
 use crate::domain::ties::Ties;
+use crate::domain::time::Timestamp;
+
+/// The end of time, in milliseconds since the epoch: for scripts, which count exactly up to 2^53.
+const END_OF_TIME_MS: i64 = Timestamp::MAX.ms() + 1;
 
 /// How many members more than are shown a list keeps on boards with `keep_top`: so many of the best may be hidden.
 pub(super) const SPARE: u32 = 1_000;
@@ -103,9 +108,20 @@ impl LayoutArgs {
     }
 }
 
+/// `ends` in the arguments of the scripts.
+pub(super) fn end_ms(period: &Period) -> i64 {
+    period.end_ms.min(END_OF_TIME_MS)
+}
+
+/// `closes` in the arguments of the scripts.
+pub(super) fn closes_ms(board: &Board) -> i64 {
+    let closes_at = board.definition.closes_at;
+    closes_at.map_or(END_OF_TIME_MS, Timestamp::ms)
+}
+
 /// `ranking` in the arguments of the scripts.
-pub(super) fn ranking_name(board: &Board) -> &'static str {
-    match board.definition.ranking {
+pub(super) fn ranking_name(ranking: Ranking) -> &'static str {
+    match ranking {
         Ranking::Ordinal => "ordinal",
         Ranking::Competition => "competition",
         Ranking::Dense => "dense",

@@ -42,6 +42,8 @@ impl FromStr for LineId {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let numbers = text.split_once('-');
         let numbers = numbers.and_then(|(ms, number)| ms.parse().ok().zip(number.parse().ok()));
+        // No line has the id 0-0: Redis refuses it.
+        let numbers = numbers.filter(|numbers| *numbers != (0, 0));
         numbers
             .map(|(ms, number)| Self(ms, number))
             .ok_or("is not what `next` of the part before says")

@@ -116,6 +116,18 @@ impl Store {
         }
     }
 
+    /// How far the closings of a board have come; `None` if there is no such board.
+    pub async fn closings(&self, id: &BoardId) -> Result<Option<Closings>, StoreError> {
+        let fields = ["version"].into_iter().chain(CLOSINGS);
+        let head = [keys::head(id.as_str())].into_iter();
+        let args = head.chain(fields.map(str::to_owned));
+        let fields: Vec<Option<String>> = self.command("HMGET", args.collect()).await?;
+        match fields.as_slice() {
+            [Some(_), closings @ ..] => closings_of(closings).map(Some),
+            _ => Ok(None),
+        }
+    }
+
     /// Stores a board if its stored version is the one that was `seen`, and, with `unused_since`, if it has taken no
     /// event at that revision or a later one. If the definition is to change, no closing may have been decided since the
     /// board was seen.

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use fred::types::Value;
 use serde::Serialize;
 
-use super::args::{LayoutArgs, pack};
+use super::args::{LayoutArgs, closes_ms, end_ms, pack};
 use super::boards::read_definition;
 use super::connection::Connection;
 use super::dispatch::Store;
@@ -203,6 +203,7 @@ struct SumsArgs<'a> {
     kind: &'static str,
     start: i64,
     floor: Option<u64>,
+    ends: i64,
     ratio: i64,
     sign: i8,
     term: u32,
@@ -311,6 +312,7 @@ impl Store {
             kind: sum.kind,
             start: period.start_ms,
             floor: shard.layout().hashed.then(|| beginning(shard, period)),
+            ends: end_ms(period).min(closes_ms(shard)),
             ratio: sum.ratio,
             sign: match shard.definition.order {
                 Order::Desc => -1,

@@ -2,16 +2,23 @@
 
 use std::ops::Bound;
 
+use serde::Serialize;
+
+use super::args::{LayoutArgs, pack};
 use super::dispatch::Store;
 use super::reply::{Reply, unknown_code};
 use super::{StoreError, Versioned, keys, script};
-use crate::domain::board::Board;
-use crate::domain::period::Unit;
+use crate::domain::board::{Board, Uniques};
+use crate::domain::period::{Period, Unit};
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 
 /// How many lines of an index one call looks at.
 const CALL_LINES_MAX: usize = 1_000;
+/// How many members' voters a call of [`Store::expire_period`] looks at, about.
+const CALL_MEMBERS_MAX: u32 = 300;
+/// Where a walk begins, and has ended.
+const ENDED: &str = "0";
 
 /// How the wish for a closing ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -31,6 +38,17 @@ pub struct Keys<'a> {
     pub to: Bound<&'a str>,
     /// The newest first: then `from` is the later one.
     pub is_newest_first: bool,
+}
+
+#[derive(Serialize)]
+struct ExpireArgs {
+    version: String,
+    layout: LayoutArgs,
+    now: i64,
+    standings: usize,
+    expires: i64,
+    by_member: bool,
+    count: u32,
 }
 
 impl Store {
@@ -73,6 +91,39 @@ impl Store {
             Versioned::Current(_) => Versioned::Current(()),
             Versioned::Stale => Versioned::Stale,
         })
+    }
+
+    /// Lets what this shard has of a period expire at an instant, in milliseconds since the epoch, by a bounded step. Returns the
+    /// cursor of the next step; `None` if there is no more to do. The first step has none.
+    pub async fn expire_period(
+        &self,
+        shard: &Shard,
+        period: &Period,
+        expires_at_ms: i64,
+        now: Timestamp,
+        cursor: Option<&str>,
+    ) -> Result<Versioned<Option<String>>, StoreError> {
+        let standings = shard.recorded_in(period);
+        let args = ExpireArgs {
+            version: shard.version(),
+            layout: LayoutArgs::new(shard),
+            now: now.ms(),
+            standings: standings.len(),
+            expires: expires_at_ms,
+            by_member: shard.definition.uniques == Some(Uniques::Member),
+            count: CALL_MEMBERS_MAX,
+        };
+        let mut keys = vec![keys::head(shard.tag())];
+        let of_standings = standings.iter();
+        keys.extend(of_standings.flat_map(|standing| keys::standing(shard, standing)));
+        keys.extend([keys::turnout(shard, period), keys::voters(shard, period)]);
+        let args = vec![pack(&args)?, cursor.unwrap_or(ENDED).into()];
+        let reply = self.write(shard, &script::EXPIRE, keys, args).await?;
+        let Versioned::Current(mut reply) = Reply::answer(reply)? else {
+            return Ok(Versioned::Stale);
+        };
+        let next = reply.text()?;
+        Ok(Versioned::Current((next != ENDED).then_some(next)))
     }
 
     /// The keys of up to `count` periods of a unit that have data in this shard.

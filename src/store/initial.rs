@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::args::{LayoutArgs, StoredScore, pack, shown_score, stored_score};
+use super::args::{LayoutArgs, StoredScore, closes_ms, pack, shown_score, stored_score};
 use super::dispatch::Store;
 use super::reply::{Reply, unknown_code};
 use super::{StoreError, Versioned, keys, script};
@@ -24,6 +24,8 @@ struct InitialArgs<'a> {
     scores: Vec<StoredScore>,
     time: u64,
     now: i64,
+    closes: i64,
+    kept_from: i64,
 }
 
 /// What became of a call.
@@ -62,6 +64,8 @@ impl Store {
             scores: scores.iter().map(|(_, score)| stored(score)).collect(),
             time: TieKey::new(shard.definition.ties, Timestamp::MIN).number(),
             now: now.ms(),
+            closes: closes_ms(shard),
+            kept_from: shard.initial_kept_from_ms(now),
         };
         let mut keys = keys::head_and_registry(shard);
         keys.extend(keys::standing(shard, &shard.initial_scores()));

@@ -13,13 +13,14 @@
 //! | `st:{b}:1:s:day:2026-11-21` | [`Kind::Standing`] |
 //! | `st:{b}:1:s:base-day:2026-11-21` | the same without what was carried over, for rolling windows |
 //! | `st:{b}:1:d:last-7-days:2026-11-21`, `st:{b}:1:d:initial-day:2026-11-21` | [`Kind::Derived`] |
-//! | `st:{b}:1:i:initial-scores:all` | [`Kind::InitialScores`] |
+//! | `st:{b}:1:i:initial-scores:all`, `st:{b}:1:past-initial` | [`Kind::InitialScores`], [`Kind::PastInitial`] |
 //! | `st:{b}:1:s:raw-day:2026-11-21`, … | the same as without `raw-`, without weights |
 //! | …`:members`, …`:scores`, …`:total` | [`Kind::Members`], [`Kind::Distinct`], [`Kind::Total`] of a standing |
 //! | …`:hidden-list`, …`:hidden-scores`, …`:hidden-state` | [`Kind::HiddenList`], [`Kind::HiddenScores`], [`Kind::HiddenState`] of a standing |
 //! | `st:{b}:1:periods:day` | [`Kind::Periods`] of a unit |
 //! | `st:{b}:1:hides`, `st:{b}:1:hidden`, `st:{b}:1:hide-journal` | [`Kind::Hides`], [`Kind::Hidden`], [`Kind::HideJournal`] |
 //! | `st:{b}:1:erased`, `st:{b}:1:erasing` | [`Kind::Erased`], [`Kind::Erasing`] |
+//! | `st:{b}:1:rewards:day:2026-11-21`, `st:{b}:1:reward-index:day:2026-11-21` | [`Kind::Rewards`], [`Kind::RewardIndex`] |
 //! | `st:{b}:1:state:last-7-days` | [`Kind::State`] of a derived series |
 //! | `st:{b}:1:turnout:day:2026-11-21` | [`Kind::Turnout`] |
 //! | `st:{b}:1:voters:day:2026-11-21`, …`␟alice` | [`Kind::Voters`], [`Kind::MemberVoters`] |
@@ -28,6 +29,9 @@
 //! | `st:{b:16:3}:1:reserved`, `st:{b:16:3}:1:reserving` | [`Kind::Reserved`], [`Kind::Reserving`] |
 //! | `st:{b}:1:changes`, `st:{b}:1:copied` | [`Kind::Changes`], [`Kind::Copied`] |
 //! | `st:{b}:1:results-keys` | [`Kind::ResultsRegistry`] |
+//! | `st:{b}:1:results:week`, `st:{b}:1:final-periods:week`, `st:{b}:1:digests:week` | [`Kind::Results`], [`Kind::FinalPeriods`], [`Kind::Digests`] |
+//! | `st:{b}:1:revised`, `st:{b}:1:to-revise`, `st:{b}:1:revised-periods` | [`Kind::Revised`], [`Kind::ToRevise`], [`Kind::RevisedPeriods`] |
+//! | `st:{b}:1:revisions:week`, `st:{b}:1:revised-members:week` | [`Kind::Revisions`], [`Kind::RevisedMembers`] |
 //! | `st:{b}:1:outbox` | [`Kind::Outbox`] |
 //! | `st:{b}:1:scratch`, `st:{b}:1:sketch:3` | [`Kind::Scratch`], [`Kind::Sketch`] |
 //!
@@ -56,6 +60,7 @@
 //! | `st:{boards}:orders` | hash | standing orders by members, or by names of erased ones (`scripts/forget_order.lua`): the number of the task, and the hide as JSON |
 //! | `st:{boards}:order-members`, `st:{boards}:orders-end` | sorted set | the same members and names, all under score 0; those whose order ends by itself, by that instant |
 //! | `st:{boards}:hides-end` | sorted set | `end board` by the instant at which hides of that board end |
+//! | `st:{boards}:moderated` | set | `note generation board` of boards on which members were hidden or brought back (`store/revisions.rs`) |
 //! | `st:{boards}:outboxes` | set | `note generation board` of boards whose outbox may have messages (`store/outbox.rs`) |
 //! | `st:{boards}:webhooks` | hash | webhooks by name, JSON (`domain/webhook.rs`) |
 //! | `st:{boards}:webhooks-version` | integer | another number after each change of a webhook |
@@ -78,8 +83,9 @@ use std::fmt::Display;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::kinds::{Form, Kind, SEPARATOR};
+use super::kinds::{Form, Kind, SEPARATOR, Slot};
 use super::reservations::Token;
+use crate::domain::board::Board;
 use crate::domain::delivery::DeliveryStatus;
 use crate::domain::ids::{BoardId, EventId};
 use crate::domain::period::{Period, Unit};
@@ -148,6 +154,8 @@ pub const ORDER_MEMBERS: &str = "st:{boards}:order-members";
 pub const ORDERS_END: &str = "st:{boards}:orders-end";
 /// When hides of boards end.
 pub const HIDES_END: &str = "st:{boards}:hides-end";
+/// The boards whose results may have to be revised.
+pub const MODERATED: &str = "st:{boards}:moderated";
 /// The boards whose outbox may have messages.
 pub const OUTBOXES: &str = "st:{boards}:outboxes";
 /// The webhooks.
@@ -256,6 +264,20 @@ pub fn results_registry(id: &BoardId, generation: u64) -> String {
 /// The key of the messages of a board that were not handed on yet.
 pub fn outbox(id: &BoardId, generation: u64) -> String {
     in_generation(id.as_str(), generation, Kind::Outbox.code())
+}
+
+/// The one key of a kind that lies under a board's own tag.
+pub fn of_board(board: &Board, kind: Kind) -> String {
+    debug_assert_eq!(kind.form(), Form::Single, "{kind:?}");
+    in_generation(board.id.as_str(), board.generation, kind.code())
+}
+
+/// A key of a kind that lies under a board's own tag, of a window with results.
+pub fn of_results(board: &Board, kind: Kind, window: Window) -> String {
+    debug_assert_eq!(kind.slot(), Slot::Board, "{kind:?}");
+    let (id, code) = (board.id.as_str(), kind.code());
+    let name = named_since(board.epoch(Some(window)), window);
+    in_generation(id, board.generation, format_args!("{code}:{name}"))
 }
 
 /// The head of a shard where counts of quotas lie. It is the shard's own only where they lie with the board, since they
@@ -529,7 +551,11 @@ fn series_name(shard: &Shard, series: Series) -> String {
 
 /// The name of something that is recorded from the epoch of a window on.
 fn recorded(shard: &Shard, window: Option<Window>, name: impl Display) -> String {
-    match shard.epoch(window) {
+    named_since(shard.epoch(window), name)
+}
+
+fn named_since(epoch: u64, name: impl Display) -> String {
+    match epoch {
         0 => name.to_string(),
         epoch => format!("{name}@{epoch}"),
     }
@@ -538,6 +564,11 @@ fn recorded(shard: &Shard, window: Option<Window>, name: impl Display) -> String
 /// The key of the number of events of a period.
 pub fn turnout(shard: &Shard, period: &Period) -> String {
     of_period(shard, Kind::Turnout, period)
+}
+
+/// The key of what members have won in a period.
+pub fn rewards(shard: &Shard, period: &Period) -> String {
+    of_period(shard, Kind::Rewards, period)
 }
 
 /// The key of the voters of a period.
@@ -601,7 +632,6 @@ mod tests {
 
     use super::super::kinds::Slot;
     use super::*;
-    use crate::domain::board::Board;
     use crate::domain::time::Timestamp;
     use crate::domain::window::Window;
 
@@ -814,6 +844,14 @@ mod tests {
             Kind::Registry => vec![registry(shard.tag(), shard.generation)],
             Kind::CountsRegistry => vec![counts_registry(shard.tag(), shard.generation)],
             Kind::ResultsRegistry => vec![results_registry(&shard.id, shard.generation)],
+            Kind::Revised | Kind::ToRevise | Kind::RevisedPeriods => vec![of_board(shard, kind)],
+            Kind::Results
+            | Kind::FinalPeriods
+            | Kind::Digests
+            | Kind::Revisions
+            | Kind::RevisedMembers => {
+                vec![of_results(shard, kind, Window::Period(Unit::Day))]
+            }
             Kind::Outbox => vec![outbox(&shard.id, shard.generation)],
             Kind::Standing => recorded().to_vec(),
             Kind::Derived => derived().to_vec(),
@@ -831,6 +869,8 @@ mod tests {
             Kind::Periods => vec![periods(shard, Unit::Day)],
             Kind::Turnout => vec![turnout(shard, &day)],
             Kind::Voters => vec![voters(shard, &day)],
+            Kind::Rewards => vec![rewards(shard, &day)],
+            Kind::RewardIndex => vec![of_period(shard, kind, &day)],
             Kind::MemberVoters => ["a", "a:b", ":members"]
                 .map(|member| member_voters(&voters(shard, &day), member))
                 .to_vec(),
@@ -852,6 +892,7 @@ mod tests {
             | Kind::Changes
             | Kind::Copied
             | Kind::Scratch
+            | Kind::PastInitial
             | Kind::Hides
             | Kind::Erased
             | Kind::Erasing

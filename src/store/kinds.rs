@@ -169,6 +169,8 @@ kinds! {
     Derived as DERIVED = "d": (F::Named, S::Shard, E::Never, C::Members, P::Registry);
     /// The initial scores of a board's members, all of which it lists: sorted set.
     InitialScores as INITIAL_SCORES = "i": (F::Named, S::Shard, E::Never, C::Members, P::Registry);
+    /// What initial scores were when periods were closed: hash, member -> list (`scripts/lib/past_initial.lua`).
+    PastInitial as PAST_INITIAL = "past-initial": (F::Single, S::Shard, E::Never, C::Lines, P::Registry);
     /// The members of a standing, where its layout has them, with the data of their entries: hash.
     Members as MEMBERS = "members": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry);
     /// The distinct scores of a standing, where its layout has them: sorted set.
@@ -199,6 +201,11 @@ kinds! {
     /// Erased members of whom something may be left: hash, member -> how far the removal has come.
     Erasing as ERASING = "erasing": (F::Single, S::Shard, E::Never, C::Lines, P::Registry);
 
+    /// What members have won in a final period: hash, member -> its line (`scripts/lib/rewards.lua`).
+    Rewards as REWARDS = "rewards": (F::Named, S::Shard, E::Never, C::Lines, P::Registry);
+    /// In which order these are listed, and what has changed: sorted set.
+    RewardIndex as REWARD_INDEX = "reward-index": (F::Named, S::Shard, E::Never, C::Rebuilt, P::Registry);
+
     /// How many events of a period were taken, where voters are counted, by the tag of the shard that took them: hash.
     Turnout as TURNOUT = "turnout": (F::Named, S::Shard, E::WithPeriod, C::Whole, P::Registry);
     /// Who has voted in a period: `HyperLogLog`.
@@ -226,6 +233,23 @@ kinds! {
     /// What was copied of it: hash.
     Copied = "copied": (F::Single, S::Shard, E::Never, C::Not, P::Registry);
 
+    /// The results of a window's final periods, by their keys: hash (`scripts/record_result.lua`).
+    Results = "results": (F::Named, S::Board, E::Never, C::Not, P::ResultsRegistry);
+    /// The keys of these periods, in their order: sorted set.
+    FinalPeriods = "final-periods": (F::Named, S::Board, E::Never, C::Not, P::ResultsRegistry);
+    /// The digests of a window's final periods, and of those that are being made how far they have come: hash
+    /// (`scripts/note_digest.lua`).
+    Digests = "digests": (F::Named, S::Board, E::Never, C::Not, P::ResultsRegistry);
+    /// Up to which line of each shard's journal of hides it is noted that results are to be revised: hash, by tags.
+    Revised = "revised": (F::Single, S::Board, E::Never, C::Not, P::ResultsRegistry);
+    /// Lines of these journals by which results are to be revised: sorted set (`scripts/note_lines.lua`).
+    ToRevise = "to-revise": (F::Single, S::Board, E::Never, C::Not, P::ResultsRegistry);
+    /// Which periods were revised by such a line so far: hash.
+    RevisedPeriods = "revised-periods": (F::Single, S::Board, E::Never, C::Not, P::ResultsRegistry);
+    /// How the results of a window were revised: hash (`scripts/revise_result.lua`).
+    Revisions = "revisions": (F::Named, S::Board, E::Never, C::Not, P::ResultsRegistry);
+    /// Whose hides were the reason: hash.
+    RevisedMembers = "revised-members": (F::Named, S::Board, E::Never, C::Not, P::ResultsRegistry);
     /// Messages for webhooks that were not handed on yet: hash, by their ids (`scripts/lib/outbox.lua`).
     Outbox = "outbox": (F::Single, S::Board, E::Never, C::Not, P::ResultsRegistry);
 
@@ -269,6 +293,7 @@ impl Kind {
             | Self::Standing
             | Self::Derived
             | Self::InitialScores
+            | Self::PastInitial
             | Self::Members
             | Self::Distinct
             | Self::Total
@@ -279,12 +304,18 @@ impl Kind {
             | Self::Hides
             | Self::Hidden
             | Self::HideJournal
-            | Self::Erasing => Erasing::Removed,
+            | Self::Erasing
+            | Self::Rewards
+            | Self::RewardIndex
+            | Self::RevisedMembers
+            | Self::Results => Erasing::Removed,
             // A definition may give a member a weight, and the id of a player's event begins with the player. To remove counts of
             // quotas would give votes back. What a move has noted goes with the move. An erasure, and the hide that outlives it, lie under a keyed hash.
             Self::Head
             | Self::Erased
             | Self::EventId
+            | Self::ToRevise
+            | Self::RevisedPeriods
             | Self::Quota
             | Self::CountsRegistry
             | Self::Reserved
@@ -300,6 +331,10 @@ impl Kind {
             | Self::EventToken
             | Self::Void
             | Self::ResultsRegistry
+            | Self::Revised
+            | Self::Revisions
+            | Self::FinalPeriods
+            | Self::Digests
             | Self::Outbox
             | Self::Scratch
             | Self::Sketch => Erasing::Nothing,

@@ -3,7 +3,8 @@
 //! [`kinds`] declares every kind of data, [`keys`] makes every key, [`script`] has the Lua scripts, and each of
 //! [`api_keys`], [`audit`], [`boards`], [`events`], [`standings`], [`voters`], [`quotas`], [`reservations`], [`initial`],
 //! [`profiles`], [`hidden`], [`hide_ends`], [`erasures`], [`barriers`], [`closings`],
-//! [`tasks`], [`orders`], [`outbox`], [`webhooks`], [`deliveries`], [`staleness`], [`rollover`], [`reshard`], [`purge`],
+//! [`tasks`], [`orders`], [`outbox`], [`webhooks`], [`deliveries`], [`staleness`], [`rollover`], [`reshard`], [`results`],
+//! [`revisions`], [`rewards`], [`purge`],
 //! [`sweep`], [`leases`] and [`check`] one typed call per script. A call is one round trip; what must be atomic is one
 //! script. [`dispatch`] sends a call to the server of its keys, or to a replica of it. `topology.rs` and `replicas.rs` know
 //! these servers, `node.rs` has the connections to each, and `writer.rs` keeps writes in order. `contact.rs` checks a server
@@ -43,6 +44,9 @@ mod replicas;
 mod reply;
 pub mod reservations;
 pub mod reshard;
+pub mod results;
+pub mod revisions;
+pub mod rewards;
 pub mod rollover;
 pub mod script;
 pub mod staleness;

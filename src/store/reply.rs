@@ -47,6 +47,17 @@ impl Reply {
             .ok_or_else(|| unexpected("an integer", &value))
     }
 
+    /// An integer that travels as text; `None` for an empty text.
+    pub(super) fn integer_or_none(&mut self) -> Result<Option<i64>, StoreError> {
+        let text = self.text()?;
+        if text.is_empty() {
+            return Ok(None);
+        }
+        text.parse()
+            .map(Some)
+            .map_err(|_| unexpected("an integer", &text))
+    }
+
     pub(super) fn count(&mut self) -> Result<u64, StoreError> {
         let number = self.integer()?;
         u64::try_from(number).map_err(|_| unexpected("a count", &number))

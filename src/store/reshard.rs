@@ -17,6 +17,7 @@ use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::series::Series;
 use crate::domain::shard::{Shard, Sharding};
+use crate::domain::time::Timestamp;
 
 /// How many entries one call reads or writes: less than a millisecond of Redis.
 const CALL_ENTRIES_MAX: u32 = 300;
@@ -85,6 +86,8 @@ pub struct DerivedEntry {
     events: Option<StandingKeys>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     floor: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ends: Option<i64>,
 }
 
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -158,12 +161,13 @@ struct CopyInArgs {
     generation: String,
     lease: u64,
     layout: LayoutArgs,
-    lines: Vec<(&'static str, String, usize)>,
+    lines: Vec<(&'static str, String, usize, usize)>,
     standings: Vec<MembersArgs>,
     turnouts: Vec<(usize, i64, String, i64)>,
     voters: Vec<(usize, i64, usize)>,
     states: Vec<(usize, usize)>,
     dropped: Vec<usize>,
+    closed_until: Option<i64>,
 }
 
 impl<'a> CopyIn<'a> {
@@ -184,6 +188,7 @@ impl<'a> CopyIn<'a> {
                 voters: Vec::new(),
                 states: Vec::new(),
                 dropped: Vec::new(),
+                closed_until: None,
             },
             strings: Vec::new(),
             entries: 0,
@@ -206,10 +211,13 @@ impl<'a> CopyIn<'a> {
     }
 
     /// A line of a kind, by the member that it is about or another name; `None` if there is none.
-    pub fn line(&mut self, kind: Kind, name: String, line: Option<Bytes>) {
+    ///
+    /// `key`: of kinds that a shard has many keys of.
+    pub fn line(&mut self, kind: Kind, key: Option<String>, name: String, line: Option<Bytes>) {
         let place = line.map_or(0, |line| self.string(line));
+        let key = key.map_or(0, |key| self.key(key));
         self.entries += 1;
-        self.args.lines.push((kind.code(), name, place));
+        self.args.lines.push((kind.code(), name, place, key));
     }
 
     /// Members of the standing of this kind with this sorted set.
@@ -252,6 +260,11 @@ impl<'a> CopyIn<'a> {
         let (place, voters) = (self.key(key), self.string(voters));
         self.entries += 1;
         self.args.voters.push((place, expires_at_ms, voters));
+    }
+
+    /// The greatest barrier of the old shards.
+    pub fn barrier(&mut self, until: Option<Timestamp>) {
+        self.args.closed_until = until.map(Timestamp::ms);
     }
 
     /// Which standings of a derived series are there.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::args::{LayoutArgs, pack};
+use super::args::{LayoutArgs, closes_ms, end_ms, pack};
 use super::dispatch::Store;
 use super::reply::{Reply, unknown_code};
 use super::{StoreError, Versioned, keys, script};
@@ -32,6 +32,8 @@ struct AdvanceArgs {
     periods: usize,
     initial: bool,
     floor: Option<u64>,
+    ends: i64,
+    closes: i64,
     keep_from: i64,
     cache_ms: u32,
     cache_max: u32,
@@ -78,6 +80,8 @@ impl Store {
             periods,
             initial: has_initial,
             floor: shard.layout().hashed.then(|| beginning(shard, period)),
+            ends: end_ms(period),
+            closes: closes_ms(shard),
             keep_from: shard
                 .calendar
                 .previous(running)

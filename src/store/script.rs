@@ -134,9 +134,9 @@ scripts! {
     /// Raises the barrier of a shard.
     CLOSE_SHARD = "close_shard", "#!lua", [];
     /// Takes a derived standing a step nearer to complete.
-    ADVANCE = "advance", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "standing", "derived", "hidden", "follow"];
+    ADVANCE = "advance", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "past_initial", "standing", "derived", "hidden", "follow"];
     /// Sets initial scores.
-    INITIAL = "initial", "#!lua", ["slot", "keys", "capture", "standing", "derived", "hides", "erasures", "hidden", "follow", "return"] with [bounds];
+    INITIAL = "initial", "#!lua", ["slot", "keys", "capture", "past_initial", "standing", "derived", "hides", "erasures", "hidden", "follow", "return"] with [bounds];
     /// Hides a member, or brings it back.
     HIDE = "hide", "#!lua", ["slot", "keys", "capture", "hides", "erasures"];
     /// Hides erased members on a new board, as soon as they have data there.
@@ -148,15 +148,35 @@ scripts! {
     /// Erases a member.
     ERASE = "erase", "#!lua flags=allow-oom", ["slot", "keys", "capture", "hides", "erasures"];
     /// Removes a part of what an erased member has left.
-    FORGET = "forget", "#!lua flags=allow-oom", ["slot", "keys", "process", "cursor", "capture", "standing", "hidden", "follow"];
+    FORGET = "forget", "#!lua flags=allow-oom", ["slot", "keys", "process", "cursor", "capture", "standing", "hidden", "follow", "rewards"];
     /// Reads who was erased.
     ERASURES = "erasures", "#!lua flags=no-writes", ["keys", "capture", "hides", "erasures"];
+    /// Reads who was hidden and brought back.
+    JOURNAL = "journal", "#!lua flags=no-writes", ["keys"];
+    /// Notes lines of a journal of hides by which results are to be revised.
+    NOTE_LINES = "note_lines", "#!lua", ["generation"];
+    /// Revises the result of a final period.
+    REVISE_RESULT = "revise_result", "#!lua", [];
+    /// Forgets a line by which results were revised.
+    END_LINE = "end_line", "#!lua flags=allow-oom", ["slot"];
+    /// Notes what members win.
+    HAND_OUT = "hand_out", "#!lua", ["slot", "keys", "capture", "rewards"];
+    /// Takes back what members do not win any more.
+    TAKE_BACK = "take_back", "#!lua", ["slot", "keys", "capture", "rewards"];
+    /// Claims what a member has won.
+    CLAIM = "claim", "#!lua", ["slot", "keys", "capture", "rewards"];
+    /// Reads what members have won.
+    READ_REWARDS = "read_rewards", "#!lua flags=no-writes", ["keys", "capture", "rewards"];
     /// Makes the hidden list of a standing follow the hides.
     HIDDEN_LIST = "hidden_list", "#!lua", ["slot", "keys", "capture", "standing", "hidden", "follow"];
     /// Finds more members of a list that is kept short.
     WIDEN_LIST = "widen_list", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "standing", "hidden", "follow"];
     /// Reads pages, members, subsets and amounts.
     READ = "read", "#!lua flags=no-writes", ["process", "keys", "capture", "standing", "derived", "hidden", "visible"] with [queries];
+    /// Records the result of a final period.
+    RECORD_RESULT = "record_result", "#!lua", ["outbox"];
+    /// Notes the digest of a final period.
+    NOTE_DIGEST = "note_digest", "#!lua", [];
     /// Counts distinct voters.
     VOTERS = "voters", "#!lua flags=allow-oom", [];
     /// Merges the voters of a shard.
@@ -179,6 +199,8 @@ scripts! {
     DECIDE = "decide", "#!lua", [];
     /// Notes that the results of a closing are recorded.
     RESULTS_UNTIL = "results_until", "#!lua", ["generation"];
+    /// Lets a period expire.
+    EXPIRE = "expire", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "standing"];
     /// Reads which periods have data.
     PERIODS = "periods", "#!lua flags=no-writes", ["keys", "periods"];
     /// Tells a shard of a definition.
@@ -194,7 +216,7 @@ scripts! {
     /// Tells what has changed in a shard.
     CHANGES = "changes", "#!lua", ["slot", "generation", "keys", "capture", "standing"];
     /// Takes over data from other shards.
-    COPY_IN = "copy_in", "#!lua", ["slot", "keys", "capture", "standing", "hides", "erasures", "hidden", "follow", "periods"];
+    COPY_IN = "copy_in", "#!lua", ["slot", "keys", "capture", "standing", "hides", "erasures", "hidden", "follow", "periods", "rewards"];
     /// Tells what a former shard remembers.
     RECALL = "recall", "#!lua", [] with [results, record];
     /// Takes a definition away.
@@ -262,9 +284,9 @@ scripts! {
     /// The same, and mends it.
     MEND_STATE = "check_state", "#!lua", ["keys", "capture", "standing", "derived", "check"] with [bounds];
     /// Looks whether a standing is what others say.
-    CHECK_SUMS = "check_sums", "#!lua flags=no-writes", ["process", "cursor", "members", "keys", "capture", "standing", "derived", "check"] with [bounds];
+    CHECK_SUMS = "check_sums", "#!lua flags=no-writes", ["process", "cursor", "members", "keys", "capture", "past_initial", "standing", "derived", "check"] with [bounds];
     /// The same, and mends it.
-    MEND_SUMS = "check_sums", "#!lua", ["process", "cursor", "members", "keys", "capture", "standing", "derived", "check"] with [bounds];
+    MEND_SUMS = "check_sums", "#!lua", ["process", "cursor", "members", "keys", "capture", "past_initial", "standing", "derived", "check"] with [bounds];
     /// Looks whether keys are in their registry.
     CHECK_KEYS = "check_keys", "#!lua flags=no-writes", [];
     /// The same, and puts them in.

@@ -20,12 +20,14 @@ use super::voters::Voters;
 use super::{Dated, StoreError, Versioned, keys, script};
 use crate::domain::board::{Board, Order, Ranking};
 use crate::domain::data::EntryData;
+use crate::domain::export::ExportLine;
 use crate::domain::ids::MemberId;
 use crate::domain::include::Includes;
 use crate::domain::period::Period;
 use crate::domain::score::Score;
 use crate::domain::series::Standing;
 use crate::domain::shard::Shard;
+use crate::domain::state::PeriodState;
 use crate::domain::ties::{TIE_KEY_BYTES, TieKey};
 use crate::domain::time::Timestamp;
 
@@ -42,6 +44,19 @@ pub struct Entry {
     pub reached_at: Option<Timestamp>,
     /// The data of the event that gave it `reached_at`, where that was asked for.
     pub data: Option<EntryData>,
+}
+
+impl Entry {
+    /// Its line in an export, without its profile; of an entry that is listed.
+    pub fn export_line(&self, board: &Board) -> ExportLine<'_> {
+        ExportLine {
+            rank: self.rank.unwrap_or(0),
+            member: Some(&self.member),
+            score: self.score.shown(board.definition.decimals),
+            reached_at: self.reached_at,
+            profile: None,
+        }
+    }
 }
 
 /// A part of a standing, and what those who share it make of it once.
@@ -63,21 +78,28 @@ pub struct Page {
     pub memo: Memo,
 }
 
-/// What a layer above makes of an answer once, for all who share the answer and want the same beside scores: a value of a
-/// type that only this layer knows.
+/// What a layer above makes of an answer once, for all who share the answer, want the same beside scores, and are told the
+/// same state: a value of a type that only this layer knows.
 #[derive(Debug, Default)]
-pub struct Memo([OnceLock<Box<dyn Any + Send + Sync>>; Includes::SETS]);
+pub struct Memo([[OnceLock<Box<dyn Any + Send + Sync>>; Includes::SETS]; PeriodState::COUNT + 1]);
+
+/// What an answer is made with: what entries have beside their scores, and the state of the standing.
+pub type MadeWith = (Includes, Option<PeriodState>);
 
 impl Memo {
+    fn place(&self, (includes, state): MadeWith) -> &OnceLock<Box<dyn Any + Send + Sync>> {
+        &self.0[state.map_or(PeriodState::COUNT, PeriodState::index)][includes.index()]
+    }
+
     /// What was made, if it was.
-    pub fn get<T: 'static>(&self, includes: Includes) -> Option<&T> {
-        let made = self.0[includes.index()].get()?.downcast_ref();
+    pub fn get<T: 'static>(&self, with: MadeWith) -> Option<&T> {
+        let made = self.place(with).get()?.downcast_ref();
         Some(made.expect("invariant: the memo of an answer has one type"))
     }
 
     /// Keeps what was made, unless another was first; returns what is kept.
-    pub fn keep<T: Any + Send + Sync>(&self, includes: Includes, made: T) -> &T {
-        let kept = self.0[includes.index()].get_or_init(|| Box::new(made));
+    pub fn keep<T: Any + Send + Sync>(&self, with: MadeWith, made: T) -> &T {
+        let kept = self.place(with).get_or_init(|| Box::new(made));
         let kept = kept.downcast_ref();
         kept.expect("invariant: the memo of an answer has one type")
     }
@@ -116,6 +138,9 @@ pub struct Mark {
     pub member: Bytes,
 }
 
+/// What stands behind a member in the mark right behind it. No id has a zero byte: between the two there is none.
+const BEHIND: &[u8] = b"\0";
+
 impl Mark {
     /// Ahead of all.
     pub const FIRST: Self = Self {
@@ -150,11 +175,19 @@ impl Mark {
         } else {
             &[]
         };
-        // No id has a zero byte: between a member and this mark there is none.
-        let member = [tie_key, member.as_str().as_bytes(), b"\0"].concat();
+        let member = [tie_key, member.as_str().as_bytes(), BEHIND].concat();
         Self {
             score: stored_score(board, score),
             member: member.into(),
+        }
+    }
+
+    /// Right behind the member that stands here.
+    #[must_use]
+    pub fn behind_it(&self) -> Self {
+        Self {
+            score: self.score,
+            member: [&self.member[..], BEHIND].concat().into(),
         }
     }
 
@@ -443,6 +476,15 @@ pub enum Answer {
     Erasing,
 }
 
+/// What a call has read of a shard.
+#[derive(Clone, Debug)]
+pub struct Barred<T> {
+    /// What it has read.
+    pub value: T,
+    /// The barrier of the shard then: no event before it counts any more.
+    pub barrier: Option<Timestamp>,
+}
+
 /// Takes an [`Answer`] of one kind apart; the error is that it is of another kind.
 macro_rules! try_from_answer {
     ($($kind:ident => $type:ty),* $(,)?) => {
@@ -483,8 +525,9 @@ struct ReadArgs<'a> {
     queries: Vec<QueryArgs<'a>>,
 }
 
-/// A standing: the index of its first key, that of its state, where it begins, and 1 if it shows hidden members too.
-type StandingArgs = (usize, usize, i64, u8);
+/// A standing: the index of its first key, that of its state, where it begins, 1 if it shows hidden members too, and its
+/// ranking if that is another one than the board's.
+type StandingArgs = (usize, usize, i64, u8, Option<&'static str>);
 
 #[derive(Serialize)]
 #[serde(untagged)]
@@ -567,7 +610,10 @@ impl Encoder<'_> {
             (0, 0)
         };
         let shows_hidden = u8::from(self.sight == Sight::Everybody);
-        self.standings.push((first, state, start, shows_hidden));
+        let ranking = self.shard.ranking_of(&standing.period);
+        let ranking = (ranking != self.shard.definition.ranking).then(|| ranking_name(ranking));
+        self.standings
+            .push((first, state, start, shows_hidden, ranking));
         self.indexes.insert(*standing, self.standings.len());
         self.standings.len()
     }
@@ -675,7 +721,7 @@ impl Store {
         queries: &[Query],
         sight: Sight,
         freshness: Freshness,
-    ) -> Result<Dated<Versioned<Vec<Answer>>>, StoreError> {
+    ) -> Result<Dated<Versioned<Barred<Vec<Answer>>>>, StoreError> {
         let mut encoder = Encoder {
             shard,
             keys: vec![keys::head(shard.tag())],
@@ -692,7 +738,7 @@ impl Store {
         let args = ReadArgs {
             version: shard.version(),
             layout: LayoutArgs::new(shard),
-            ranking: ranking_name(shard),
+            ranking: ranking_name(shard.definition.ranking),
             standings: encoder.standings,
             followed: match sight {
                 Sight::HiddenUpTo(number) => Some(number),
@@ -725,18 +771,20 @@ fn answers(
     board: &Board,
     queries: &[Query],
     reply: Value,
-) -> Result<Versioned<Vec<Answer>>, StoreError> {
+) -> Result<Versioned<Barred<Vec<Answer>>>, StoreError> {
     let Versioned::Current(mut reply) = Reply::answer(reply)? else {
         return Ok(Versioned::Stale);
     };
+    let barrier = reply.integer_or_none()?.map(Timestamp::from_ms_clamped);
     let answers = queries
         .iter()
         .map(|query| answer(board, query, &mut reply.list()?));
-    answers.collect::<Result<_, _>>().map(Versioned::Current)
+    let value = answers.collect::<Result<_, _>>()?;
+    Ok(Versioned::Current(Barred { value, barrier }))
 }
 
 /// Whether these are answers to all of the queries, so that nothing has to be done first: a replica can't.
-fn is_complete(answers: &Versioned<Vec<Answer>>) -> bool {
+fn is_complete(answers: &Versioned<Barred<Vec<Answer>>>) -> bool {
     let is_missing = |answer: &Answer| {
         matches!(
             answer,
@@ -744,7 +792,7 @@ fn is_complete(answers: &Versioned<Vec<Answer>>) -> bool {
         )
     };
     match answers {
-        Versioned::Current(answers) => !answers.iter().any(is_missing),
+        Versioned::Current(answers) => !answers.value.iter().any(is_missing),
         Versioned::Stale => false,
     }
 }
@@ -768,11 +816,19 @@ fn answer(board: &Board, query: &Query, reply: &mut Reply) -> Result<Answer, Sto
     }
     let total = require(u64::try_from(total).ok(), "a total is not negative")?;
     Ok(match query {
-        Query::Page { selection, .. } => {
+        Query::Page {
+            standing,
+            selection,
+            ..
+        } => {
+            let board = (board, board.ranking_of(&standing.period));
             Answer::Page(page(board, total, *selection, reply)?.into())
         }
         Query::Member { .. } if reply.is_empty() => Answer::Member(None),
-        Query::Member { .. } => Answer::Member(Some(neighbourhood(board, total, reply)?.into())),
+        Query::Member { standing, .. } => {
+            let board = (board, board.ranking_of(&standing.period));
+            Answer::Member(Some(neighbourhood(board, total, reply)?.into()))
+        }
         Query::Subset { .. } => Answer::Subset(subset(board, total, reply)?.into()),
         Query::Amounts { .. } => Answer::Amounts(amounts(board, total, reply)?),
         Query::Spread { .. } => Answer::Spread(spread(total, reply)?),
@@ -892,7 +948,7 @@ fn rank(reply: &mut Reply) -> Result<Option<u64>, StoreError> {
 }
 
 fn page(
-    board: &Board,
+    (board, ranking): (&Board, Ranking),
     total: u64,
     selection: Selection,
     reply: &mut Reply,
@@ -903,7 +959,7 @@ fn page(
         Selection::Behind(offset) => (offset, board.listed(total)),
         _ => (reply.count()?, reply.count()?),
     };
-    let entries = entries(board, offset, first_rank, &mut flat)?;
+    let entries = entries((board, ranking), offset, first_rank, &mut flat)?;
     let me = if me.is_empty() {
         None
     } else {
@@ -920,12 +976,12 @@ fn page(
 }
 
 fn neighbourhood(
-    board: &Board,
+    (board, ranking): (&Board, Ranking),
     total: u64,
     reply: &mut Reply,
 ) -> Result<Neighbourhood, StoreError> {
     let (position, from, first_rank) = (reply.integer()?, reply.count()?, reply.count()?);
-    let mut entries = entries(board, from, first_rank, &mut reply.list()?)?;
+    let mut entries = entries((board, ranking), from, first_rank, &mut reply.list()?)?;
     let mut previous = reply.list()?;
     let previous = if previous.is_empty() {
         None
@@ -998,7 +1054,7 @@ fn entry(
 
 /// Makes entries of a flat list of members and scores. The ranks behind the first follow from the scores.
 fn entries(
-    board: &Board,
+    (board, ranking): (&Board, Ranking),
     offset: u64,
     first_rank: u64,
     flat: &mut Reply,
@@ -1014,7 +1070,7 @@ fn entries(
         let mut entry = entry(board, Some(rank), stored, &member)?;
         if let Some(before) = entries.last() {
             let is_tied = before.score == entry.score;
-            rank = match board.definition.ranking {
+            rank = match ranking {
                 Ranking::Competition | Ranking::Dense if is_tied => rank,
                 Ranking::Ordinal | Ranking::Competition => ordinal_rank,
                 Ranking::Dense => rank + 1,

@@ -661,6 +661,7 @@ fn boards() -> [Model; BOARDS.len()] {
         keep_top: None,
         shards: 1,
         entry_data: false,
+        finalizes: false,
     };
     let members = Board {
         ties: Ties::Member,

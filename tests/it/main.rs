@@ -9,6 +9,7 @@
 
 mod barriers;
 mod check;
+mod closings;
 mod connections;
 mod docs;
 mod faults;

@@ -2,7 +2,7 @@
 //! it.** Random boards and random events, repeated, in any order, cut into random batches and sent through
 //! random instances of the service on one Redis, side by side or one after another, while the clock moves over
 //! the boundaries of periods and daylight saving, and the background step runs at random moments, twice,
-//! half-way, or never. Initial scores are set in between, boards move to other shards, and servers are killed
+//! half-way, or never. Initial scores are set in between, periods are closed, boards move to other shards, and servers are killed
 //! and started again. At every moment each answer, on either track, must be what a naive model says, number by
 //! number.
 //!
@@ -105,6 +105,7 @@ const EVERYTHING: Theme = Theme {
     votes: 0.08,
     shards: 0.1,
     quotas: 1,
+    closings: 0.3,
     kills: false,
     steps: 1..=16,
 };
@@ -214,11 +215,24 @@ fn the_law_holds_while_servers_are_killed() {
     let theme = Theme {
         votes: 0.2,
         shards: 0.7,
+        closings: 0.6,
         kills: true,
         steps: 4..=16,
         ..EVERYTHING
     };
     play("killed", &theme);
+}
+
+#[test]
+fn closed_periods_follow_the_law() {
+    let theme = Theme {
+        votes: 0.4,
+        shards: 0.5,
+        closings: 0.95,
+        steps: 4..=24,
+        ..EVERYTHING
+    };
+    play("closed", &theme);
 }
 
 /// Without rolling windows: their standings that nobody has asked for yet are not looked at when an event comes

@@ -223,9 +223,16 @@ async fn apply_adds_remembers_and_refuses() {
         redis.run(&[b"ZSCORE", DAY.as_bytes(), b"ann"]).await.text(),
         "-7"
     );
+    let index = b"st:{b}:1:periods:day";
+    let registered = [
+        b"SMISMEMBER",
+        b"st:{b}:1:keys".as_slice(),
+        DAY.as_bytes(),
+        index,
+    ];
     assert_eq!(
-        redis.run(&[b"SMEMBERS", b"st:{b}:1:keys"]).await,
-        Reply::texts(&[DAY])
+        redis.run(&registered).await,
+        Reply::List(vec![Reply::Integer(1), Reply::Integer(1)])
     );
     let used = redis.run(&[b"HGET", b"st:{b}", b"used"]).await;
     assert_eq!(used.text(), "1-1");
@@ -1547,4 +1554,69 @@ async fn a_long_journal_forgets_who_was_brought_back_long_ago() {
     );
     let count = redis.run(&[b"ZCARD", journal.as_bytes()]).await;
     assert_eq!(count, Reply::Integer(4_101 - 32));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_result_of_a_period_stays_unless_who_replaces_it_has_seen_it() {
+    let redis = RedisServer::start().await;
+    board(&redis).await;
+    let names = ["results-keys", "results:day", "final-periods:day", "outbox"];
+    let names = names.map(|name| format!("st:{{b}}:1:{name}"));
+    let keys = std::iter::once("st:{b}").chain(names.iter().map(String::as_str));
+    let keys: Vec<&str> = keys.collect();
+    let record = async |version: &str, seen: &str, result: &str, message: &str| {
+        let args = [version, "2026-11-21", seen, result, message, "{}"];
+        let args = args.map(str::as_bytes);
+        run(&redis, &script::RECORD_RESULT, &keys, &args).await
+    };
+    let stale = Reply::texts(&["STALE"]);
+    assert_eq!(record("1-2", "", "one", "m1").await, stale);
+    let stands = |result| Reply::texts(&["OK", result]);
+    assert_eq!(record("1-1", "", "one", "m1").await, stands("one"));
+    assert_eq!(record("1-1", "", "two", "m2").await, stands("one"));
+    assert_eq!(record("1-1", "zero", "two", "m2").await, stands("one"));
+    assert_eq!(record("1-1", "one", "two", "m2").await, stands("two"));
+    let messages = redis.run(&[b"HKEYS", names[3].as_bytes()]).await;
+    assert_eq!(
+        messages,
+        Reply::texts(&["m1", "m2"]),
+        "none of what was not recorded"
+    );
+    let periods = redis
+        .run(&[b"ZRANGE", names[2].as_bytes(), b"0", b"-1"])
+        .await;
+    assert_eq!(periods, Reply::texts(&["2026-11-21"]));
+    let registered = redis.run(&[b"SCARD", names[0].as_bytes()]).await;
+    assert_eq!(registered, Reply::Integer(3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_tells_the_barrier_and_counts_ranks_as_the_standing_does() {
+    let redis = RedisServer::start().await;
+    board(&redis).await;
+    for (member, score) in [(b"ann", b"-5"), (b"bob", b"-5"), (b"cid", b"-3")] {
+        redis.run(&[b"ZADD", DAY.as_bytes(), score, member]).await;
+    }
+    let ask = async || {
+        let standings = json!([[2, 0, 0, 0], [3, 0, 0, 0, "competition"]]);
+        let subset = |standing| json!([3, standing, ["bob"]]);
+        let args = pack(
+            &json!({"version": "1-1", "layout": layout(), "ranking": "ordinal",
+            "standings": standings, "queries": [subset(1), subset(2)]}),
+        );
+        let reply = run(&redis, &script::READ, &["st:{b}", DAY, DAY], &[&args]).await;
+        let [code, barrier, answers @ ..] = reply.list() else {
+            panic!("{reply:?}")
+        };
+        assert_eq!(code.text(), "OK");
+        let rank = |answer: &Reply| answer.list()[1].list()[0].list()[1].clone();
+        let ranks: Vec<Reply> = answers.iter().map(rank).collect();
+        assert_eq!(ranks, [Reply::Integer(2), Reply::Integer(1)]);
+        barrier.text().to_owned()
+    };
+    assert_eq!(ask().await, "");
+    redis
+        .run(&[b"HSET", b"st:{b}", b"closed_until", b"1795305600000"])
+        .await;
+    assert_eq!(ask().await, "1795305600000");
 }

@@ -102,6 +102,10 @@ pub enum JobKind {
     Outboxes,
     /// Sending what is queued for webhooks.
     Webhooks,
+    /// Revising results after members were hidden or brought back.
+    Revisions,
+    /// Making periods final whose wait is over.
+    Closings,
 }
 
 impl JobKind {
@@ -115,7 +119,7 @@ impl JobKind {
         Self::Staleness,
     ];
     /// What one instance is enough for.
-    pub const IN_BACKGROUND: [Self; 13] = [
+    pub const IN_BACKGROUND: [Self; 15] = [
         Self::Rollover,
         Self::Reshard,
         Self::Purge,
@@ -129,6 +133,8 @@ impl JobKind {
         Self::Erasures,
         Self::Outboxes,
         Self::Webhooks,
+        Self::Revisions,
+        Self::Closings,
     ];
 
     /// Its name.
@@ -153,6 +159,8 @@ impl JobKind {
             Self::Erasures => "erasures",
             Self::Outboxes => "outboxes",
             Self::Webhooks => "webhooks",
+            Self::Revisions => "revisions",
+            Self::Closings => "closings",
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::domain::board::Board;
 use crate::domain::ids::MemberId;
 use crate::domain::shard::{Shard, Sharding};
 use crate::engine::jobs::lease::Lease;
-use crate::store::kinds::{Copying, Kind};
+use crate::store::kinds::{Copying, Form, Kind};
 use crate::store::reshard::{CHANGES_MAX, Change, Changed, CopyIn, Notes, StoredMember};
 use crate::store::{Store, StoreError, keys};
 
@@ -51,6 +51,18 @@ impl Copier {
         self.copy_in_all(self.copies(), true).await
     }
 
+    /// Raises the barriers of the new shards to the greatest of the old ones, which are raised no more: they take no calls.
+    /// Makes sure that the lease is held, too.
+    pub(super) async fn hand_over_barrier(&self, old: &[Shard]) -> Result<(), Stop> {
+        let barriers = old.iter().map(|old| self.store.closed_until(old));
+        let barrier = try_join_all(barriers).await?.into_iter().flatten().max();
+        let mut copies = self.copies();
+        for copy in &mut copies {
+            copy.barrier(barrier);
+        }
+        self.copy_in_all(copies, true).await
+    }
+
     /// Copies a part of a standing, or of lines, and returns the cursor of the next, `0` at the end.
     pub(super) async fn copy_part(
         &self,
@@ -60,7 +72,7 @@ impl Copier {
         cursor: &str,
     ) -> Result<String, Stop> {
         if !kind.is_standing() {
-            return self.copy_lines(kind, zset, cursor).await;
+            return self.copy_lines(old, kind, zset, cursor).await;
         }
         let expires_at_ms = self.store.expires_at_ms(zset);
         let members = self.store.scan_members(old, zset, cursor);
@@ -81,11 +93,17 @@ impl Copier {
     }
 
     /// Copies a part of the lines of a kind, and returns the cursor of the next, `0` at the end.
-    async fn copy_lines(&self, kind: Kind, key: &str, cursor: &str) -> Result<String, Stop> {
+    async fn copy_lines(
+        &self,
+        old: &Shard,
+        kind: Kind,
+        key: &str,
+        cursor: &str,
+    ) -> Result<String, Stop> {
         let (next, lines) = self.store.scan_lines(key.to_owned(), cursor).await?;
         let mut copies = self.copies();
         for (name, line) in lines {
-            self.add_line(&mut copies, kind, &name, Some(&line))?;
+            self.add_line(&mut copies, old, (kind, key), &name, Some(&line))?;
         }
         self.copy_in_all(copies, false).await?;
         Ok(next)
@@ -94,16 +112,24 @@ impl Copier {
     fn add_line(
         &self,
         copies: &mut [CopyIn<'_>],
-        kind: Kind,
+        old: &Shard,
+        (kind, key): (Kind, &str),
         name: &str,
         line: Option<&Bytes>,
     ) -> Result<(), Stop> {
-        let copies = match kind.copying() {
-            Copying::Everywhere => copies,
-            _ => std::slice::from_mut(&mut copies[self.index_of(name)?]),
+        let indexes = match kind.copying() {
+            Copying::Everywhere => 0..copies.len(),
+            _ => {
+                let index = self.index_of(name)?;
+                index..index + 1
+            }
         };
-        for copy in copies {
-            copy.line(kind, name.to_owned(), line.cloned());
+        for index in indexes {
+            let key = match kind.form() {
+                Form::Named => Some(self.moved(key, old, index)?),
+                _ => None,
+            };
+            copies[index].line(kind, key, name.to_owned(), line.cloned());
         }
         Ok(())
     }
@@ -150,7 +176,8 @@ impl Copier {
     ) -> Result<(), Stop> {
         let index = match &change.now {
             Changed::Line(name, line) => {
-                return self.add_line(copies, change.kind, name, line.as_ref());
+                let of = (change.kind, change.key.as_str());
+                return self.add_line(copies, old, of, name, line.as_ref());
             }
             Changed::Member(StoredMember { id, .. }) | Changed::Voters(Some(id), _) => {
                 self.index_of(id)?

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use super::copier::Copier;
 use super::{REMAINING_MAX, Stop};
 use crate::domain::shard::Shard;
-use crate::store::kinds::{Copying, Kind};
+use crate::store::kinds::{Copying, Form, Kind};
 use crate::store::reshard::Notes;
 use crate::store::{Store, keys};
 
@@ -45,7 +45,7 @@ impl Walk {
             complete.extend(done.map(|entry| entry.zset().to_owned()));
         }
         // Lines come before entries, the hides first.
-        let lines = [Kind::Erasing, Kind::Erased, Kind::Hides];
+        let lines = [Kind::PastInitial, Kind::Erasing, Kind::Erased, Kind::Hides];
         let lines = lines.map(|kind| (kind, keys::single(&old, kind)));
         let lines = lines
             .into_iter()
@@ -115,12 +115,13 @@ impl Walk {
             let is_copied = match kind.copying() {
                 Copying::Members => kind != Kind::Derived || self.complete.contains(&name),
                 Copying::Whole | Copying::Merged => true,
-                Copying::Lines | Copying::Everywhere | Copying::Rebuilt | Copying::Not => false,
+                Copying::Lines => kind.form() == Form::Named,
+                Copying::Everywhere | Copying::Rebuilt | Copying::Not => false,
             };
             if !is_copied || !self.known.insert(name.clone()) {
                 continue;
             }
-            if kind.copying() == Copying::Members {
+            if matches!(kind.copying(), Copying::Members | Copying::Lines) {
                 self.standings.push((kind, name));
             } else {
                 changed.push(keys::captured(kind, &name));

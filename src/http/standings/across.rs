@@ -70,7 +70,6 @@ pub struct BoardProblem {
 
 impl BoardEntry {
     fn new(found: &FoundIn<FoundSubset>) -> Self {
-        let board = &found.live.board.id;
         let FoundSubset {
             total,
             entries,
@@ -79,7 +78,7 @@ impl BoardEntry {
         } = &found.found;
         let entry = entries.first();
         Self {
-            standing: StandingBody::new(board.as_str(), &found.target),
+            standing: StandingBody::new(found),
             total: *total,
             entry: entry.map(|entry| EntryBody::new(found, entry, voters.of(0))),
         }

@@ -8,10 +8,10 @@ use utoipa::ToSchema;
 use crate::domain::data::EntryData;
 use crate::domain::profile::{Profile, ShownProfile};
 use crate::domain::score::ShownScore;
+use crate::domain::state::PeriodState;
 use crate::domain::time::Timestamp;
 use crate::service::member::{FoundMember, MemberView};
 use crate::service::page::{FoundPage, PageView};
-use crate::service::period::Target;
 use crate::service::standing::FoundIn;
 use crate::service::stats::FoundStats;
 use crate::service::subset::FoundSubset;
@@ -74,6 +74,11 @@ pub struct StandingBody {
     /// When the standing ends; null for `all`.
     #[schema(format = DateTime, example = "2026-11-21T16:00:00Z")]
     pub ends_at: Option<String>,
+    /// `live` before its end, then `closing`, and `final` once no event counts for it any more. Missing where a replica
+    /// answers that can't know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = PeriodState, required = false)]
+    pub state: Option<PeriodState>,
 }
 
 /// A page of a standing.
@@ -259,26 +264,27 @@ impl EntryBody {
 }
 
 impl StandingBody {
-    pub(super) fn new(board: &str, target: &Target) -> Self {
+    pub(super) fn new<T>(found: &FoundIn<T>) -> Self {
+        let target = &found.target;
         Self {
-            board: board.to_owned(),
+            board: found.live.board.id.to_string(),
             window: target.window.to_string(),
             key: target.key.clone(),
             starts_at: target.starts_at.map(Timestamp::to_rfc3339_seconds),
             ends_at: target.ends_at.map(Timestamp::to_rfc3339_seconds),
+            state: found.state,
         }
     }
 }
 
 impl PageBody {
     pub(super) fn new(view: &PageView, found: &FoundIn<FoundPage>) -> Self {
-        let board = &found.live.board;
         let FoundPage { page, voters } = &found.found;
         let mut lines = page.entries.iter().chain(&page.me).enumerate();
         let line = |(index, entry): (usize, &Entry)| EntryBody::new(found, entry, voters.of(index));
         let entries = lines.by_ref().take(page.entries.len()).map(line).collect();
         Self {
-            standing: StandingBody::new(board.id.as_str(), &found.target),
+            standing: StandingBody::new(found),
             total: page.total,
             listed: page.listed,
             page: view.number(),
@@ -291,8 +297,7 @@ impl PageBody {
 
 impl MemberBody {
     pub(super) fn new(view: &MemberView, found: &FoundIn<FoundMember>) -> Self {
-        let board = &found.live.board;
-        let decimals = board.definition.decimals;
+        let decimals = found.live.board.definition.decimals;
         let FoundMember {
             previous,
             neighbourhood: around,
@@ -339,7 +344,7 @@ impl MemberBody {
                 score_change: ShownScore::difference(own.score, score, decimals),
             });
         Self {
-            standing: StandingBody::new(board.id.as_str(), &found.target),
+            standing: StandingBody::new(found),
             total: around.total,
             entry: line(around.index),
             percentile: around
@@ -355,11 +360,10 @@ impl MemberBody {
 
 impl PercentileBody {
     pub(super) fn new(percentile: ShownScore, found: &FoundIn<FoundPage>) -> Self {
-        let board = &found.live.board;
         let FoundPage { page, voters } = &found.found;
         let entry = page.entries.first();
         Self {
-            standing: StandingBody::new(board.id.as_str(), &found.target),
+            standing: StandingBody::new(found),
             total: page.total,
             percentile,
             entry: entry.map(|entry| EntryBody::new(found, entry, voters.of(0))),
@@ -369,7 +373,6 @@ impl PercentileBody {
 
 impl SubsetBody {
     pub(super) fn new(found: &FoundIn<FoundSubset>) -> Self {
-        let board = &found.live.board;
         let FoundSubset {
             total,
             entries,
@@ -382,7 +385,7 @@ impl SubsetBody {
             entry: EntryBody::new(found, entry, voters.of(index)),
         });
         Self {
-            standing: StandingBody::new(board.id.as_str(), &found.target),
+            standing: StandingBody::new(found),
             total: *total,
             entries: lines.collect(),
             not_found: not_found.iter().map(ToString::to_string).collect(),
@@ -397,7 +400,7 @@ impl StatsBody {
         let is_counted = board.definition.uniques.is_some();
         let score_sum = ShownScore::sum(amounts.score_sum, board.definition.decimals);
         Self {
-            standing: StandingBody::new(board.id.as_str(), &found.target),
+            standing: StandingBody::new(found),
             members: amounts.members,
             voters: *voters,
             events: is_counted.then_some(amounts.events),

@@ -68,10 +68,10 @@ impl<P: ReadParams> FromRequestParts<Arc<App>> for Read<P> {
 pub struct StandingPath {
     /// The board's id
     #[param(example = "run_hero")]
-    pub(super) board: String,
+    pub(in crate::http) board: String,
     /// One of the board's windows
     #[param(example = "day")]
-    pub(super) window: String,
+    pub(in crate::http) window: String,
 }
 
 /// The member that a path names.
@@ -249,7 +249,10 @@ read_params! {
 }
 
 /// What a request wants beside scores, as far as the caller may see it.
-pub(super) fn includes(include: Option<&str>, caller: &Caller) -> Result<Includes, Problem> {
+pub(in crate::http) fn includes(
+    include: Option<&str>,
+    caller: &Caller,
+) -> Result<Includes, Problem> {
     let Some(text) = include else {
         return Ok(Includes::default());
     };

@@ -170,7 +170,7 @@ impl<'a> Encoder<'a> {
                 version: shard.version(),
                 now: now.ms(),
                 layout: LayoutArgs::new(shard),
-                ranking: ranking_name(shard),
+                ranking: ranking_name(shard.definition.ranking),
                 update: update_name(shard),
                 score_max: shard.definition.decimals.score_max().scaled(),
                 remember: remember_ms(shard).to_string(),

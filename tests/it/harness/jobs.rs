@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 pub use standings::engine::announcements::Announcements;
+pub use standings::engine::closings::ClosePeriods;
 pub use standings::engine::ended_hides::EndedHides;
 pub use standings::engine::erasures::Erasures;
 pub use standings::engine::hidden::HiddenLists;
@@ -10,6 +11,7 @@ use standings::engine::left_behind::LeftBehind;
 pub use standings::engine::moves::Moves;
 pub use standings::engine::outboxes::Outboxes;
 pub use standings::engine::purge::Purge;
+pub use standings::engine::revisions::Revisions;
 pub use standings::engine::rollover::Rollover;
 pub use standings::engine::sweep::Sweep;
 pub use standings::engine::tasks::Tasks;

@@ -536,6 +536,7 @@ async fn the_log_is_read_in_parts_from_the_newest_line_on() {
     for wrong in [
         "after=x",
         "after=1",
+        "after=0-0",
         "limit=0",
         "board=%2F",
         "member=",

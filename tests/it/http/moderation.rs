@@ -153,7 +153,8 @@ async fn a_hide_that_makes_no_sense_is_refused_with_the_place_of_what_is_wrong()
         assert_eq!(answer["errors"][0]["pointer"], pointer, "{body}: {answer}");
     }
     assert_eq!(hidden_on(client, "b").await, [""; 0]);
-    for id in ["0", "1", "x", "-1"] {
+    order(client, "hide", "bob").await;
+    for id in ["0", "2", "x", "-1", "01", "%2B1"] {
         let answer = client.get(&format!("/v1/jobs/{id}")).await;
         answer.expect_problem(404, "job-not-found");
     }

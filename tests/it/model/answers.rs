@@ -150,6 +150,9 @@ pub fn definition(board: &Board) -> Value {
     if let Some(top) = board.keep_top {
         definition["keep_top"] = json!(top);
     }
+    if board.finalizes {
+        definition["finalize"] = json!("10m");
+    }
     if board.entry_data {
         definition["entry_data"] = json!(true);
     }

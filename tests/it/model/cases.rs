@@ -94,6 +94,8 @@ pub struct Theme {
     pub shards: f64,
     /// How likely it has quotas, to 3.
     pub quotas: u32,
+    /// How likely the periods of a board are closed.
+    pub closings: f64,
     /// Whether servers are killed.
     pub kills: bool,
     pub steps: RangeInclusive<usize>,
@@ -162,20 +164,37 @@ pub enum Step {
         board: Pick,
         shards: u16,
         during: Option<Batch>,
+        closing: Option<Closing>,
         /// Who is hidden meanwhile, or brought back.
         hides: Vec<(Pick, bool)>,
         /// After so many waits the instance that moves it is killed.
+        killed_after: Option<u16>,
+    },
+    /// Periods are closed, while a batch is sent. After so many waits the instance that closes them is killed.
+    Close {
+        instance: Pick,
+        closing: Closing,
+        during: Option<Batch>,
         killed_after: Option<u16>,
     },
     /// A server is killed without a warning, perhaps while a batch of events with ids is sent, and started again.
     Kill {
         server: Pick,
         during: Option<Batch>,
+        closing: Option<Closing>,
         /// Who is hidden meanwhile, or brought back.
         hides: Vec<(Pick, bool)>,
     },
     /// Some standings are read.
     Read { count: usize },
+}
+
+/// All periods of a board are closed that end up to the beginning of one of them, so many before the running one.
+#[derive(Clone, Copy, Debug)]
+pub struct Closing {
+    pub board: Pick,
+    pub unit: Pick,
+    pub before: i64,
 }
 
 /// How much an outcome tells.
@@ -353,6 +372,7 @@ fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
         option::weighted(theme.votes, 1..=5_usize),
         option::weighted(theme.shards, select(vec![2, 7, 16])),
         prop::bool::weighted(0.6),
+        prop::bool::weighted(theme.closings),
     );
     let ending: Vec<Unit> = units
         .iter()
@@ -370,7 +390,7 @@ fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
             let (update, descending, decimals, ties, ranking) = scores;
             let (zone, week_start, (season_start, season_length), accept_late) = time;
             let (score_min, score_max, quotas) = limits;
-            let (weight, initial, uniques, keep_top, shards, entry_data) = votes;
+            let (weight, initial, uniques, keep_top, shards, entry_data, finalizes) = votes;
             let periods = periods.into_iter().map(Window::Period);
             let rolling = rolling
                 .into_iter()
@@ -398,6 +418,7 @@ fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
                 shards: shards.unwrap_or(1),
                 retention,
                 entry_data,
+                finalizes,
             }
         },
     )
@@ -509,6 +530,7 @@ fn step(theme: &Theme) -> impl Strategy<Value = Step> + use<> {
         is_half_way,
         votes,
         shards,
+        closings,
         ..
     } = *theme;
     let events_max = if is_half_way { 5 } else { 12 };
@@ -546,17 +568,35 @@ fn step(theme: &Theme) -> impl Strategy<Value = Step> + use<> {
             }
         });
     let number = select(vec![1, 2, 7, 16]);
-    let during = (option::weighted(0.8, batch()), hides(0..=3));
+    let during = (
+        option::weighted(0.8, batch()),
+        option::weighted(0.3, closing()),
+        hides(0..=3),
+    );
     let reshard = (any::<Pick>(), any::<Pick>(), number, during, killed_after()).prop_map(
-        |(instance, board, shards, (during, hides), killed_after)| Step::Reshard {
+        |(instance, board, shards, (during, closing, hides), killed_after)| Step::Reshard {
             instance,
             board,
             shards,
             during,
+            closing,
             hides,
             killed_after,
         },
     );
+    let killed = option::weighted(0.3, 1..=12_u16);
+    let close = (
+        any::<Pick>(),
+        closing(),
+        option::weighted(0.5, batch()),
+        killed,
+    )
+        .prop_map(|(instance, closing, during, killed_after)| Step::Close {
+            instance,
+            closing,
+            during,
+            killed_after,
+        });
     let hide =
         (any::<Pick>(), any::<Pick>(), hides(1..=4)).prop_map(|(instance, board, members)| {
             Step::Hide {
@@ -591,8 +631,17 @@ fn step(theme: &Theme) -> impl Strategy<Value = Step> + use<> {
         if is_half_way { 5 } else { 2 } => hide,
         partly_often => partly,
         if shards > 0.5 { 4 } else { 1 } => reshard,
+        if closings > 0.5 { 6 } else { 2 } => close,
         read => (1..=4_usize).prop_map(|count| Step::Read { count }),
     ]
+}
+
+fn closing() -> impl Strategy<Value = Closing> + use<> {
+    (any::<Pick>(), any::<Pick>(), 0..=2_i64).prop_map(|(board, unit, before)| Closing {
+        board,
+        unit,
+        before,
+    })
 }
 
 /// Members, and whether each is hidden or brought back.
@@ -614,13 +663,16 @@ fn kill() -> impl Strategy<Value = Step> {
         }
         batch
     });
-    (any::<Pick>(), option::weighted(0.8, during), hides(0..=2)).prop_map(
-        |(server, during, hides)| Step::Kill {
+    let during = option::weighted(0.8, during);
+    let closing = option::weighted(0.5, closing());
+    (any::<Pick>(), during, closing, hides(0..=2)).prop_map(|(server, during, closing, hides)| {
+        Step::Kill {
             server,
             during,
+            closing,
             hides,
-        },
-    )
+        }
+    })
 }
 
 fn batch(events_max: usize, has_huge_scores: bool) -> impl Strategy<Value = Batch> {

@@ -108,6 +108,8 @@ pub struct Board {
     pub retention: Vec<Unit>,
     /// Whether its entries have data.
     pub entry_data: bool,
+    /// Whether its periods are closed.
+    pub finalizes: bool,
 }
 
 /// What the scores of these members, and of all others, are multiplied by.
@@ -323,6 +325,8 @@ pub struct Model {
     pub board: Board,
     taken: Vec<Taken>,
     initial_scores: BTreeMap<String, i64>,
+    /// The instants at which closed periods end, and the initial scores that there were when they were closed.
+    closings: Vec<(i64, BTreeMap<String, i64>)>,
     /// When members were erased last.
     erased: BTreeMap<String, i64>,
     /// Those whom no standing shows.
@@ -335,6 +339,7 @@ impl Model {
             board,
             taken: Vec::new(),
             initial_scores: BTreeMap::new(),
+            closings: Vec::new(),
             erased: BTreeMap::new(),
             hidden: BTreeSet::new(),
         }
@@ -427,7 +432,7 @@ impl Model {
             Window::Rolling(..) => scores.retain(|_, score| score.value != 0),
             Window::Period(unit) if self.board.initial.contains(&unit) => {
                 let at = self.board.start(unit, period).unwrap_or(BEGINNING);
-                for (member, value) in &self.initial_scores {
+                for (member, value) in self.initial_scores_of(unit, period) {
                     let nothing = Score {
                         value: 0,
                         at,
@@ -440,6 +445,26 @@ impl Model {
             Window::Period(_) => {}
         }
         scores
+    }
+
+    /// The initial scores that a period counts: those of its closing, if it is closed.
+    fn initial_scores_of(&self, unit: Unit, period: i64) -> &BTreeMap<String, i64> {
+        let end = self.board.start(unit, period + 1);
+        let mut closings = self.closings.iter();
+        let closing = closings.find(|(until, _)| end.is_some_and(|end| end <= *until));
+        closing.map_or(&self.initial_scores, |(_, scores)| scores)
+    }
+
+    /// Closes all periods that end up to this instant.
+    pub fn close(&mut self, until: i64) {
+        if self.closed_until() < until {
+            self.closings.push((until, self.initial_scores.clone()));
+        }
+    }
+
+    /// No event that lies before this instant is taken any more.
+    fn closed_until(&self) -> i64 {
+        self.closings.last().map_or(i64::MIN, |(until, _)| *until)
     }
 
     /// A member's score, listed or not.
@@ -554,7 +579,16 @@ impl Model {
             Some(erased_at) if event.at.is_none() => now.max(erased_at + 1),
             _ => now,
         };
+        let closed_until = self.closed_until();
+        let now = match event.at {
+            // It comes in after the closing, whatever the clock shows.
+            None => now.max(closed_until),
+            Some(_) => now,
+        };
         let at = event.at.unwrap_or(now);
+        if at < closed_until {
+            return Verdict::Rejected("period-closed");
+        }
         if at > now + MINUTE {
             return Verdict::Rejected("event-in-future");
         }
@@ -610,6 +644,9 @@ impl Model {
             taken.standings = Value::Array(Vec::new());
         }
         self.initial_scores.remove(member);
+        for (_, scores) in &mut self.closings {
+            scores.remove(member);
+        }
         self.erased.insert(member.to_owned(), now);
     }
 

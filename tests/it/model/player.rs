@@ -22,7 +22,7 @@ use super::answers::{
     changes, definition, exact, score_text, status, time_text, unit_name, window_name,
 };
 use super::cases::{
-    Amount, Batch, Case, DATA, Detail, MEMBERS, NewEvent, Pick, Sending, Step, Time,
+    Amount, Batch, Case, Closing, DATA, Detail, MEMBERS, NewEvent, Pick, Sending, Step, Time,
 };
 use super::naive::{Board, Event, Model, SCORE_MAX, Unit, Verdict, Window, utc};
 use super::reads::{ask, queries};
@@ -78,6 +78,14 @@ struct Hiding {
     id: String,
     member: &'static str,
     is_hidden: bool,
+}
+
+/// Periods of a board that are to be closed: those that end up to an instant.
+#[derive(Clone, Debug)]
+struct Closed {
+    board: usize,
+    id: String,
+    until: i64,
 }
 
 /// A batch that is ready to be sent.
@@ -396,25 +404,40 @@ impl Game<'_> {
                 board,
                 shards,
                 during,
+                closing,
                 hides,
                 killed_after,
             } => {
                 let is_asked = self.spread_anew(*instance, *board, *shards).await;
                 let hides = self.hides(*board, hides);
+                let closed = closing.and_then(|closing| self.closed(closing));
                 match during {
                     Some(batch) if is_asked => {
-                        self.reshard(*instance, batch, &hides, *killed_after).await
+                        self.reshard(*instance, batch, closed, &hides, *killed_after)
+                            .await
                     }
                     _ => Ok(()),
                 }
             }
+            Step::Close {
+                instance,
+                closing,
+                during,
+                killed_after,
+            } => {
+                let closed = self.closed(*closing);
+                let during = during.as_ref().map(|batch| self.prepare(batch));
+                self.close(*instance, closed, during, *killed_after).await
+            }
             Step::Kill {
                 server,
                 during,
+                closing,
                 hides,
             } => {
                 let hides = self.hides(*server, hides);
-                self.kill(*server, during.as_ref(), &hides).await
+                let closed = closing.and_then(|closing| self.closed(closing));
+                self.kill(*server, during.as_ref(), closed, &hides).await
             }
             Step::Read { count } => self.read_some(*count).await,
         }
@@ -493,6 +516,7 @@ impl Game<'_> {
         &mut self,
         instance: Pick,
         batch: &Batch,
+        closed: Option<Closed>,
         hides: &[Hiding],
         killed_after: Option<u16>,
     ) -> Result<(), String> {
@@ -513,11 +537,65 @@ impl Game<'_> {
         };
         // Outcomes of boards that move tell no ranks: it does not matter which comes first.
         let hidden = hide_all(world, instance, hides);
-        let (moved, sent, hidden) = tokio::join!(moving, self.send(batch), hidden);
+        let request = self.prepare(batch);
+        let sent = self.close(instance, closed, Some(request), None);
+        let (moved, sent, hidden) = tokio::join!(moving, sent, hidden);
         self.log
             .push(format!("until then its data moves, {killed_after:?}"));
         self.note_hides(hides);
         moved.and(sent).and(hidden)
+    }
+
+    /// What a closing closes, if the board has closings.
+    fn closed(&self, closing: Closing) -> Option<Closed> {
+        let board = pick(closing.board, self.boards.len());
+        let (id, model) = &self.boards[board];
+        let windows = &model.board.windows;
+        let unit = windows[pick(closing.unit, windows.len())].unit();
+        let period = model.board.period(unit, self.now) - closing.before;
+        let until = model.board.start(unit, period)?;
+        model.board.finalizes.then(|| Closed {
+            board,
+            id: id.clone(),
+            until,
+        })
+    }
+
+    /// Has an instance close periods, and sends a batch meanwhile.
+    async fn close(
+        &mut self,
+        instance: Pick,
+        closed: Option<Closed>,
+        during: Option<Request>,
+        killed_after: Option<u16>,
+    ) -> Result<(), String> {
+        let Some(closed) = closed else {
+            return match during {
+                Some(request) => self.send_request(request).await,
+                None => Ok(()),
+            };
+        };
+        let closing = close_periods(self.world, instance, &closed, killed_after);
+        let Some(request) = during else {
+            closing.await;
+            self.note_closed(&closed);
+            return Ok(());
+        };
+        let sent = post(self.world, &self.boards, &request);
+        let (outcomes, ()) = join(sent, closing).await;
+        let outcomes = outcomes?;
+        self.log_sent(&request, &outcomes);
+        self.log.push("meanwhile".to_owned());
+        let answered = request.events.into_iter().zip(outcomes);
+        self.compare(answered.collect(), request.detail, Some(&closed))
+    }
+
+    /// Takes note of periods that were closed.
+    fn note_closed(&mut self, closed: &Closed) {
+        let Closed { board, id, until } = closed;
+        self.log
+            .push(format!("{id} is closed until {}", time_text(*until)));
+        self.boards[*board].1.close(*until);
     }
 
     /// Members of a board who are to be hidden, or brought back; each once.
@@ -621,6 +699,7 @@ impl Game<'_> {
         &mut self,
         server: Pick,
         during: Option<&Batch>,
+        closed: Option<Closed>,
         hides: &[Hiding],
     ) -> Result<(), String> {
         let has_quotas = |(_, model): &(String, Model)| !model.board.quotas.is_empty();
@@ -638,35 +717,44 @@ impl Game<'_> {
             }
         };
         let hidden = hide_all(self.world, server, hides);
+        let closing = async {
+            if let Some(closed) = &closed {
+                close_periods(self.world, server, closed, None).await;
+            }
+        };
+        let disturbed = join3(killed, closing, hidden);
         match request {
             Some(request) if any_order && request.detail != Detail::Ranks => {
                 let sent = post_until_taken(self.world, &self.boards, &request);
-                let ((), outcomes, hidden) = join3(killed, sent, hidden).await;
+                let (((), (), hidden), outcomes) = join(disturbed, sent).await;
                 let outcomes = outcomes?;
                 hidden?;
                 self.log.push("meanwhile".to_owned());
                 self.note_hides(hides);
                 self.log_sent(&request, &outcomes);
-                self.compare_repeated(request.events.into_iter().zip(outcomes))
+                let answered = request.events.into_iter().zip(outcomes);
+                self.compare_repeated(answered, closed.as_ref())
             }
-            Some(request) => {
-                let ((), hidden) = join(killed, hidden).await;
+            request => {
+                let ((), (), hidden) = disturbed.await;
                 hidden?;
                 self.note_hides(hides);
-                self.send_request(request).await
-            }
-            None => {
-                let ((), hidden) = join(killed, hidden).await;
-                self.note_hides(hides);
-                hidden
+                if let Some(closed) = &closed {
+                    self.note_closed(closed);
+                }
+                match request {
+                    Some(request) => self.send_request(request).await,
+                    None => Ok(()),
+                }
             }
         }
     }
 
-    /// Compares what became of events that may have been taken at an earlier try.
+    /// Compares what became of events that may have been taken at an earlier try. These periods were closed meanwhile.
     fn compare_repeated(
         &mut self,
         answered: impl Iterator<Item = (Sent, Outcome)>,
+        closed: Option<&Closed>,
     ) -> Result<(), String> {
         let (others, known): (Vec<_>, Vec<_>) =
             answered.partition(|(_, outcome)| outcome.problem.is_some());
@@ -684,7 +772,24 @@ impl Game<'_> {
             }
             moments.push(self.boards.clone());
         }
-        self.compare_others(&others, &moments)
+        self.compare_refused(&others, moments, closed)
+    }
+
+    /// The same of events that were not taken, where periods were closed at any of these moments.
+    fn compare_refused(
+        &mut self,
+        others: &[(Sent, Outcome)],
+        mut moments: Vec<Vec<(String, Model)>>,
+        closed: Option<&Closed>,
+    ) -> Result<(), String> {
+        if let Some(closed) = closed {
+            for boards in &mut moments.clone() {
+                boards[closed.board].1.close(closed.until);
+                moments.push(boards.clone());
+            }
+            self.note_closed(closed);
+        }
+        self.compare_others(others, &moments)
     }
 
     /// Whether it depends on the order of some events which of them are taken.
@@ -784,17 +889,23 @@ impl Game<'_> {
         let answered = request.events.into_iter().zip(outcomes);
         if request.is_single {
             for one in answered {
-                self.compare(vec![one], request.detail)?;
+                self.compare(vec![one], request.detail, None)?;
             }
             Ok(())
         } else {
-            self.compare(answered.collect(), request.detail)
+            self.compare(answered.collect(), request.detail, None)
         }
     }
 
     /// Compares what became of events that were sent together. They may be carried out in any order, so there
-    /// has to be one in which those that were taken fit, and each other one fits at some moment of that.
-    fn compare(&mut self, answered: Vec<(Sent, Outcome)>, detail: Detail) -> Result<(), String> {
+    /// has to be one in which those that were taken fit, and each other one fits at some moment of that. These periods were
+    /// closed meanwhile.
+    fn compare(
+        &mut self,
+        answered: Vec<(Sent, Outcome)>,
+        detail: Detail,
+        closed: Option<&Closed>,
+    ) -> Result<(), String> {
         let (taken, others): (Vec<_>, Vec<_>) = answered
             .into_iter()
             .partition(|(_, outcome)| outcome.is_taken());
@@ -813,7 +924,7 @@ impl Game<'_> {
                 .map_or_else(|| "no order was found".to_owned(), |(_, why)| why));
         }
         self.boards.clone_from(&moments[moments.len() - 1]);
-        self.compare_others(&others, &moments)
+        self.compare_refused(&others, moments, closed)
     }
 
     /// Compares what became of events that were not taken, which has to be right at one of these moments.
@@ -828,8 +939,10 @@ impl Game<'_> {
             let is_over = || {
                 let mut nameless = sent.clone();
                 nameless.event.id = None;
-                let (_, verdict) = judge(&self.boards, &nameless, self.now, Detail::Status);
-                verdict == *outcome && outcome.is_over_quota()
+                let judge = |boards| judge(boards, &nameless, self.now, Detail::Status).1;
+                outcome.is_over_quota()
+                    && (judge(&self.boards) == *outcome
+                        || moments.iter().any(|boards| judge(boards) == *outcome))
             };
             if is_over() {
                 continue;
@@ -1178,6 +1291,23 @@ async fn hide_all(world: &World, instance: Pick, hides: &[Hiding]) -> Result<(),
         .await;
     }
     Ok(())
+}
+
+/// Has an instance close periods; again where a server is missing. If it is killed after so many waits, another one goes on.
+async fn close_periods(world: &World, instance: Pick, closed: &Closed, killed_after: Option<u16>) {
+    let place = pick(instance, world.instances.len());
+    let id = BoardId::parse(&closed.id).unwrap();
+    let until = Timestamp::parse(&time_text(closed.until)).unwrap();
+    let close = async |place: usize| {
+        let engine = &world.instances[place % world.instances.len()]
+            .service
+            .engine;
+        engine.close_shards(&id, until).await.is_ok()
+    };
+    if let Some(waits) = killed_after {
+        let _ = break_off(close(place), waits).await;
+    }
+    eventually("the periods are closed", async || close(place + 1).await).await;
 }
 
 /// Has an instance move boards, and kills it after so many waits; returns whether it came to the end.

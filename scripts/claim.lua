@@ -1,0 +1,45 @@
+-- claim.lua: claims what a member of a shard has won by a rule in a final period (lib/rewards.lua).
+--
+-- KEYS[1]  head of the shard, or board; KEYS[2] registry; the hides lie beside it; KEYS[3] reward lines of the period
+-- ARGV[1]  MessagePack of a map:
+--   version    as in apply.lua
+--   member, rule   whose reward, by the rule with this index
+--   by, at     under which name it is claimed, and when (ms)
+--   revision   of the result; hides: up to which number of the shard's hides it was revised
+--
+-- Reply: {'STALE'} | {'BEHIND'} the result has to be revised first | {'NONE'} the member has not won it, or is hidden |
+--   {'NEW', entry}: it is claimed now | {'SAME', entry}: it was, by the same | {'TAKEN', entry}: it was, by another one |
+--   {'REVOKED', entry}: it was, and is not won any more. The entry is that of the line, MessagePack
+--
+-- Example: KEYS  st:{b} st:{b}:1:keys st:{b}:1:rewards:day:2026-11-21
+--   ARGV  {version='1-1', member='ann', rule=0, by='grant-88', at=1795305600123, revision=1, hides=0}  reply {'NEW', …}
+
+if #KEYS ~= 3 or #ARGV ~= 1 then return redis.error_reply('ERR claim.lua: 3 keys, 1 argument') end
+local HEAD, REGISTRY, LINES = KEYS[1], KEYS[2], KEYS[3]
+require_slot(HEAD)
+local args = cmsgpack.unpack(ARGV[1])
+
+local head = redis.call('HMGET', HEAD, 'version', 'moving', 'hides')
+if head[1] ~= args.version then return {'STALE'} end
+if head[2] then start_capture(head[2]) end
+if tonumber(head[3] or 0) ~= args.hides then return {'BEHIND'} end
+for _, kind in ipairs({KIND_HIDES, KIND_ERASING}) do
+  if redis.call('HEXISTS', beside_registry(REGISTRY, kind), args.member) == 1 then return {'NONE'} end
+end
+
+local line, entry = load_line(LINES, args.member), nil
+for _, candidate in ipairs(line.entries) do
+  if candidate.rule == args.rule then entry = candidate end
+end
+if not entry then return {'NONE'} end
+if entry.revision > args.revision then return {'BEHIND'} end
+if entry.state == 'lost' then return {'NONE'} end
+local function reply(code) return {code, cmsgpack.pack(entry)} end
+if entry.state == 'revoked' then return reply('REVOKED') end
+if entry.state == 'claimed' then return reply(entry.claim.by == args.by and 'SAME' or 'TAKEN') end
+
+-- The index does not change with it.
+entry.state, entry.before, entry.claim = 'claimed', 'claimed', {by = args.by, at = args.at, rank = entry.rank}
+redis.call('HSET', LINES, args.member, cmsgpack.pack(line))
+capture(KIND_REWARDS, LINES, args.member)
+return reply('NEW')

@@ -1,0 +1,34 @@
+-- hand_out.lua: notes what some members of a shard win in a final period (lib/rewards.lua).
+--
+-- KEYS[1]  head of the shard, or board; KEYS[2] registry; KEYS[3] reward lines of the period
+-- ARGV[1]  MessagePack of a map:
+--   version    as in apply.lua
+--   lease      the number of the caller's lease of the board's rewards
+--   revision   of the result that comes of it
+--   walk       the number of the walk
+--   members    list of {member, rank, score, list of the indexes of the rules by which it wins}. Rules that are not named are
+--              not won
+--
+-- Reply: {'STALE'} | {'SUPERSEDED'} a later lease is known | {'OK'}
+--
+-- Example: ann wins by the first rule:
+--   KEYS  st:{b} st:{b}:1:keys st:{b}:1:rewards:day:2026-11-21
+--   ARGV  {version='1-1', lease=1, revision=1, walk=1, members={{'ann', 1, 30, {0}}}}  reply {'OK'}
+
+if #KEYS ~= 3 or #ARGV ~= 1 then return redis.error_reply('ERR hand_out.lua: 3 keys, 1 argument') end
+local HEAD, rewards = KEYS[1], rewards_of(KEYS[2], KEYS[3])
+require_slot(HEAD)
+local args = cmsgpack.unpack(ARGV[1])
+
+local head = redis.call('HMGET', HEAD, 'version', 'moving', 'rewards_lease')
+if head[1] ~= args.version then return {'STALE'} end
+if not hold_rewards(HEAD, head[3], args.lease) then return {'SUPERSEDED'} end
+if head[2] then start_capture(head[2]) end
+
+for _, winner in ipairs(args.members) do
+  local member, rank, score, rules = unpack(winner)
+  local won = {}
+  for _, rule in ipairs(rules) do won[rule] = true end
+  decide_line(rewards, member, load_line(rewards.lines, member), args.walk, args.revision, won, rank, score)
+end
+return {'OK'}

@@ -1,0 +1,575 @@
+//! Rewards: what members of a final standing win, by the rules of a board.
+//!
+//! A rule gives its reward to each visible member that is within its ranks, or in its best percent, and has the score that the
+//! rule asks for. Rules add up: one member may win by several of them. Who wins follows from the order of the standing alone,
+//! entry by entry from the first on: see [`Course`].
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::board::{Definition, Order, Ranking};
+use super::data;
+use super::ids::{BoardId, IdError};
+use super::score::{Bound, Decimals, Score};
+use super::window::Window;
+
+/// The most rules of a board.
+pub const RULES_MAX: usize = 32;
+/// The longest reward, in bytes of its canonical form.
+pub const REWARD_BYTES_MAX: usize = 1_024;
+/// The greatest rank that a rule names: more members than any standing has.
+const RANK_MAX: u64 = 1_000_000_000;
+/// A percent in the unit of [`Percent`].
+const PERCENT: u64 = 1_000_000;
+
+/// The name of a rule: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct RuleId(Arc<str>);
+
+impl RuleId {
+    /// Checks a text against the pattern.
+    pub fn parse(text: &str) -> Result<Self, IdError> {
+        let checked = BoardId::parse(text).map_err(|_| IdError::Rule)?;
+        Ok(Self(checked.as_str().into()))
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RuleId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Serialize for RuleId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for RuleId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).map_err(serde::de::Error::custom)
+    }
+}
+
+/// A share of the members of a standing: above 0, up to 100, with at most 6 decimals, which are exact.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Percent {
+    millionths: u64,
+}
+
+impl Percent {
+    /// The last place within this share of so many members: ⌈share · total / 100⌉.
+    pub fn last_place(self, total: u64) -> u64 {
+        let product = u128::from(self.millionths) * u128::from(total);
+        let place = product.div_ceil(u128::from(100 * PERCENT));
+        u64::try_from(place).expect("invariant: a share of a total is no more than the total")
+    }
+}
+
+impl<'de> Deserialize<'de> for Percent {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        let decimals = Decimals::try_from(6).map_err(serde::de::Error::custom)?;
+        let millionths = Score::parse(text.get(), decimals).ok();
+        let millionths = millionths.and_then(|score| u64::try_from(score.scaled()).ok());
+        match millionths {
+            Some(millionths) if (1..=100 * PERCENT).contains(&millionths) => {
+                Ok(Self { millionths })
+            }
+            _ => Err(serde::de::Error::custom(
+                "a percentage is a number above 0, up to 100, with at most 6 decimals",
+            )),
+        }
+    }
+}
+
+impl Serialize for Percent {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let scaled = i64::try_from(self.millionths).map_err(serde::ser::Error::custom)?;
+        let decimals = Decimals::try_from(6).map_err(serde::ser::Error::custom)?;
+        let score = Score::from_stored(scaled);
+        score.shown(decimals).serialize(serializer)
+    }
+}
+
+/// What is won: any JSON value that every client understands alike, in its canonical form (RFC 8785).
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Reward(Arc<str>);
+
+impl<'de> Deserialize<'de> for Reward {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        let (_, canonical) = data::canonical(text.get()).map_err(serde::de::Error::custom)?;
+        if canonical.len() > REWARD_BYTES_MAX {
+            return Err(serde::de::Error::custom(format_args!(
+                "has {} bytes in its canonical form (RFC 8785), and {REWARD_BYTES_MAX} are allowed",
+                canonical.len()
+            )));
+        }
+        Ok(Self(canonical.into()))
+    }
+}
+
+impl Serialize for Reward {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let value: &RawValue = serde_json::from_str(&self.0).map_err(serde::ser::Error::custom)?;
+        value.serialize(serializer)
+    }
+}
+
+/// Who wins a reward. A rule has either `ranks` or `top_percent`.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = RewardRule)]
+pub struct Rule {
+    /// Its name; no two rules of a board have the same.
+    #[schema(value_type = String, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", example = "crown")]
+    pub id: RuleId,
+    /// In the standings of which window: a period, `season` or `all`. It is among the board's windows.
+    #[schema(value_type = super::board::PeriodSchema)]
+    pub window: Window,
+    /// The first and the last rank that win, as ranks are shown: `[1, 3]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<u64>>, min_items = 2, max_items = 2, example = json!([1, 3]))]
+    pub ranks: Option<[u64; 2]>,
+    /// The best so many percent win: above 0, up to 100, at most 6 decimals. Of members that are tied all win if the first of
+    /// them does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<f64>, exclusive_minimum = 0, maximum = 100, example = 5)]
+    pub top_percent: Option<Percent>,
+    /// Only members with this score or a better one win: on boards with `order: asc` this score or a smaller one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<f64>, example = 100)]
+    pub min_score: Option<Bound>,
+    /// What is won: any JSON value of up to 1,024 bytes.
+    #[schema(value_type = serde_json::Value, example = json!({"item": "crown"}))]
+    pub reward: Reward,
+}
+
+/// Everything that is wrong with the rules of a definition: where, and what.
+pub fn check(definition: &Definition) -> Vec<(String, String)> {
+    let mut errors = Vec::new();
+    if definition.rewards.len() > RULES_MAX {
+        errors.push((
+            "/rewards".into(),
+            format!("a board has up to {RULES_MAX} rules"),
+        ));
+    }
+    if !definition.rewards.is_empty() && definition.finalize.is_none() {
+        let detail = "periods have results, and so rewards, only on boards with `finalize`";
+        errors.push(("/rewards".into(), detail.into()));
+    }
+    let mut ids = BTreeSet::new();
+    for (index, rule) in definition.rewards.iter().enumerate() {
+        let mut refuse = |field: &str, detail: String| {
+            errors.push((format!("/rewards/{index}{field}"), detail));
+        };
+        if !ids.insert(&rule.id) {
+            refuse("/id", "another rule has this id".into());
+        }
+        for (field, detail) in rule.check(definition) {
+            refuse(field, detail);
+        }
+    }
+    errors
+}
+
+impl Rule {
+    fn check(&self, definition: &Definition) -> Vec<(&'static str, String)> {
+        let mut errors = Vec::new();
+        let window = self.window;
+        if matches!(window, Window::Rolling { .. }) {
+            errors.push(("/window", "rolling windows have no rewards".into()));
+        } else if !definition.windows.contains(&window) {
+            errors.push(("/window", format!("`{window}` is not among the windows")));
+        }
+        match (self.ranks, self.top_percent) {
+            (Some([first, last]), None) if !(1..=last).contains(&first) || last > RANK_MAX => {
+                let detail = format!("ranks go from 1 to {RANK_MAX}, the first before the last");
+                errors.push(("/ranks", detail));
+            }
+            (Some(_), None) | (None, Some(_)) => {}
+            _ => errors.push(("", "a rule has either `ranks` or `top_percent`".into())),
+        }
+        if let Some(Err(error)) = self.min_score.map(|min| min.score(definition.decimals)) {
+            errors.push(("/min_score", format!("this bound {error}")));
+        }
+        if let Some(keep_top) = definition.keep_top
+            && !self.stays_within(u64::from(keep_top), definition.ranking)
+        {
+            let detail = "may reach beyond `keep_top`: needs `ranks` up to that number, and `ranking: ordinal`";
+            errors.push(("", detail.into()));
+        }
+        errors
+    }
+
+    /// Whether nobody wins by it who is not among the first so many of a standing.
+    fn stays_within(&self, listed: u64, ranking: Ranking) -> bool {
+        // Ties that share a rank may be any number.
+        ranking == Ranking::Ordinal && self.ranks.is_some_and(|[_, last]| last <= listed)
+    }
+
+    /// Whether an entry wins.
+    fn wins(&self, basis: &Basis, at: &Spot) -> bool {
+        let is_placed = match (self.ranks, self.top_percent) {
+            (Some([first, last]), _) => (first..=last).contains(&at.rank(basis.ranking)),
+            (None, Some(percent)) => at.place <= percent.last_place(basis.total),
+            (None, None) => false,
+        };
+        is_placed && self.takes_score(basis, at.score)
+    }
+
+    /// Whether an entry behind this one may win.
+    fn may_go_on(&self, basis: &Basis, at: &Spot) -> bool {
+        let may_be_placed = match (self.ranks, self.top_percent) {
+            (Some([_, last]), _) => match basis.ranking {
+                Ranking::Ordinal => at.position < last,
+                // Whoever is tied with the last one wins, too.
+                Ranking::Competition | Ranking::Dense => at.rank(basis.ranking) <= last,
+            },
+            (None, Some(percent)) => at.place <= percent.last_place(basis.total),
+            (None, None) => false,
+        };
+        may_be_placed && self.takes_score(basis, at.score)
+    }
+
+    fn takes_score(&self, basis: &Basis, score: Score) -> bool {
+        // A bound that is no score of the board was refused with the definition.
+        let min = self
+            .min_score
+            .and_then(|min| min.score(basis.decimals).ok());
+        min.is_none_or(|min| match basis.order {
+            Order::Desc => score >= min,
+            Order::Asc => score <= min,
+        })
+    }
+}
+
+/// What the rules go by in a final standing, beside its entries.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Basis {
+    /// How ranks count.
+    pub ranking: Ranking,
+    /// Which end is rank 1.
+    pub order: Order,
+    /// The decimals of its scores.
+    pub decimals: Decimals,
+    /// How many members it shows.
+    pub total: u64,
+}
+
+/// Where an entry stands. All numbers count from 1.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+struct Spot {
+    /// Its rank with ties broken.
+    position: u64,
+    /// The position of the first that it is tied with.
+    place: u64,
+    /// How many distinct scores there are up to its own.
+    step: u64,
+    /// Its score.
+    #[serde(with = "scaled")]
+    score: Score,
+}
+
+impl Spot {
+    fn rank(&self, ranking: Ranking) -> u64 {
+        match ranking {
+            Ranking::Ordinal => self.position,
+            Ranking::Competition => self.place,
+            Ranking::Dense => self.step,
+        }
+    }
+}
+
+/// What an entry has won.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Won {
+    /// The rank of the entry, as it is shown.
+    pub rank: u64,
+    /// By which rules: their indexes, in ascending order. Empty: it has won nothing.
+    pub rules: Vec<usize>,
+}
+
+/// The way along a standing from the first entry on. It knows how far it has come.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Course(Spot);
+
+impl Course {
+    /// Goes on to the next entry, which has this score, and tells what it wins by some rules with their indexes.
+    pub fn next<'a>(
+        &mut self,
+        score: Score,
+        rules: impl IntoIterator<Item = (usize, &'a Rule)>,
+        basis: &Basis,
+    ) -> Won {
+        let Self(at) = self;
+        at.position += 1;
+        if at.position == 1 || at.score != score {
+            at.place = at.position;
+            at.step += 1;
+            at.score = score;
+        }
+        let winning = rules.into_iter().filter(|(_, rule)| rule.wins(basis, at));
+        Won {
+            rank: at.rank(basis.ranking),
+            rules: winning.map(|(index, _)| index).collect(),
+        }
+    }
+
+    /// How many entries it has come along.
+    pub fn entries(&self) -> u64 {
+        self.0.position
+    }
+
+    /// Whether an entry that comes now may win by one of these rules.
+    pub fn goes_on<'a>(
+        &self,
+        rules: impl IntoIterator<Item = (usize, &'a Rule)>,
+        basis: &Basis,
+    ) -> bool {
+        let Self(at) = self;
+        let mut rules = rules.into_iter();
+        if at.position == 0 {
+            return rules.next().is_some() && basis.total > 0;
+        }
+        at.position < basis.total && rules.any(|(_, rule)| rule.may_go_on(basis, at))
+    }
+}
+
+/// A score as its scaled integer.
+mod scaled {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::Score;
+
+    pub(super) fn serialize<S: Serializer>(score: &Score, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_i64(score.scaled())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Score, D::Error> {
+        i64::deserialize(from).map(Score::from_stored)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn definition(rest: &str, rules: &str) -> Definition {
+        let json = format!(
+            r#"{{"windows": ["day", "last-7-days"], "finalize": "1h", {rest} "rewards": {rules}}}"#
+        );
+        serde_json::from_str(&json).unwrap()
+    }
+
+    /// What is wrong with one rule for the days of a board.
+    fn errors(rest: &str, rule: &str) -> Vec<String> {
+        let rules = format!(r#"[{{"id": "a", "reward": 1, {rule}}}]"#);
+        let errors = check(&definition(rest, &rules)).into_iter();
+        errors.map(|(pointer, _)| pointer).collect()
+    }
+
+    #[test]
+    fn rules_that_make_no_sense_are_refused() {
+        let day = |rule: &str| errors("", &format!(r#""window": "day", {rule}"#));
+        for sound in [
+            r#""ranks": [1, 1]"#,
+            r#""ranks": [2, 1000]"#,
+            r#""top_percent": 0.000001"#,
+            r#""top_percent": 100, "min_score": -5"#,
+        ] {
+            assert!(day(sound).is_empty(), "{sound}");
+        }
+        assert_eq!(day(r#""min_score": 1"#), ["/rewards/0"]);
+        assert_eq!(day(r#""ranks": [1, 2], "top_percent": 5"#), ["/rewards/0"]);
+        for ranks in ["[0, 1]", "[2, 1]", "[1, 1000000001]"] {
+            assert_eq!(day(&format!(r#""ranks": {ranks}"#)), ["/rewards/0/ranks"]);
+        }
+        assert_eq!(
+            day(r#""ranks": [1, 1], "min_score": 0.5"#),
+            ["/rewards/0/min_score"]
+        );
+        for window in ["last-7-days", "week"] {
+            let rule = format!(r#""window": "{window}", "ranks": [1, 1]"#);
+            assert_eq!(errors("", &rule), ["/rewards/0/window"]);
+        }
+        let json = r#"{"windows": ["day"], "rewards": [{"id": "a", "window": "day", "ranks": [1, 1], "reward": 1}]}"#;
+        let errors = check(&serde_json::from_str(json).unwrap());
+        assert_eq!(errors[0].0, "/rewards", "without `finalize`");
+        let twice = r#"[{"id": "a", "window": "day", "ranks": [1, 1], "reward": 1},
+            {"id": "a", "window": "day", "ranks": [2, 2], "reward": null}]"#;
+        assert_eq!(check(&definition("", twice))[0].0, "/rewards/1/id");
+        let rules = (0..=RULES_MAX).map(|id| {
+            format!(r#"{{"id": "{id}", "window": "day", "ranks": [1, 1], "reward": 1}}"#)
+        });
+        let rules: Vec<String> = rules.collect();
+        let rules = format!("[{}]", rules.join(","));
+        assert_eq!(check(&definition("", &rules))[0].0, "/rewards");
+    }
+
+    #[test]
+    fn no_rule_reaches_beyond_a_list_that_is_kept_short() {
+        let short = |rest: &str, rule: &str| {
+            let rest = format!(r#""keep_top": 10, "update": "max", {rest}"#);
+            let json = format!(
+                r#"{{"windows": ["day"], "finalize": "1h", {rest} "rewards": [{{"id": "a", "window": "day", "reward": 1, {rule}}}]}}"#
+            );
+            check(&serde_json::from_str(&json).unwrap()).len()
+        };
+        assert_eq!(short("", r#""ranks": [1, 10]"#), 0);
+        assert_eq!(short("", r#""ranks": [1, 11]"#), 1);
+        assert_eq!(short("", r#""top_percent": 1"#), 1);
+        assert_eq!(
+            short(r#""ranking": "competition","#, r#""ranks": [1, 2]"#),
+            1
+        );
+    }
+
+    #[test]
+    fn what_is_no_percentage_no_id_and_no_reward_is_refused() {
+        let parse = |rule: &str| serde_json::from_str::<Rule>(rule).is_ok();
+        let percent = |percent: &str| {
+            parse(&format!(
+                r#"{{"id": "a", "window": "day", "top_percent": {percent}, "reward": 1}}"#
+            ))
+        };
+        assert!(["5", "0.1", "1e2", "33.333333"].into_iter().all(percent));
+        assert!(
+            !["0", "-1", "100.000001", "0.0000001", "\"5\""]
+                .into_iter()
+                .any(percent)
+        );
+        let reward = |reward: &str| {
+            parse(&format!(
+                r#"{{"id": "a", "window": "day", "ranks": [1, 1], "reward": {reward}}}"#
+            ))
+        };
+        let text = |length: usize| format!("\"{}\"", "x".repeat(length - 2));
+        assert!(reward("null") && reward("[1, {}]") && reward(&text(REWARD_BYTES_MAX)));
+        assert!(!reward(&text(REWARD_BYTES_MAX + 1)));
+        assert!(!reward("9007199254740993") && !reward(r#"{"a": 1, "a": 2}"#));
+        assert!(!parse(
+            r#"{"id": "-a", "window": "day", "ranks": [1, 1], "reward": 1}"#
+        ));
+        let rule = r#"{"id":"a","window":"day","top_percent":5.5,"min_score":1.5,"reward":{"b":[1,2],"c":"é"}}"#;
+        let parsed: Rule = serde_json::from_str(rule).unwrap();
+        assert_eq!(serde_json::to_string(&parsed).unwrap(), rule);
+        let value = serde_json::to_value(&parsed).unwrap();
+        assert_eq!(serde_json::from_value::<Rule>(value).unwrap(), parsed);
+    }
+
+    /// Which rules each entry of a standing wins by.
+    fn winners(ranking: Ranking, order: Order, rules: &[&str], scores: &[i64]) -> Vec<Vec<usize>> {
+        let rules = rules.iter().map(|rule| {
+            let json = format!(r#"{{"id": "a", "window": "day", "reward": 1, {rule}}}"#);
+            serde_json::from_str(&json).unwrap()
+        });
+        let rules: Vec<Rule> = rules.collect();
+        let basis = Basis {
+            ranking,
+            order,
+            decimals: Decimals::default(),
+            total: scores.len() as u64,
+        };
+        let mut course = Course::default();
+        let mut won = Vec::new();
+        while course.goes_on(rules.iter().enumerate(), &basis) {
+            let score = Score::from_stored(scores[won.len()]);
+            won.push(course.next(score, rules.iter().enumerate(), &basis).rules);
+        }
+        // Nobody behind wins anything.
+        for score in &scores[won.len()..] {
+            let score = Score::from_stored(*score);
+            let behind = course.next(score, rules.iter().enumerate(), &basis);
+            assert!(behind.rules.is_empty(), "{scores:?}");
+        }
+        while won.last().is_some_and(Vec::is_empty) {
+            won.pop();
+        }
+        won
+    }
+
+    #[test]
+    fn ranks_win_as_they_are_shown() {
+        let scores = [9, 7, 7, 7, 5, 3];
+        let won = |ranking, rule| winners(ranking, Order::Desc, &[rule], &scores).len();
+        let ranks = r#""ranks": [1, 2]"#;
+        assert_eq!(won(Ranking::Ordinal, ranks), 2);
+        assert_eq!(won(Ranking::Competition, ranks), 4);
+        assert_eq!(won(Ranking::Dense, ranks), 4);
+        let third = r#""ranks": [3, 3]"#;
+        assert_eq!(won(Ranking::Ordinal, third), 3);
+        assert_eq!(won(Ranking::Competition, third), 0, "there is no third");
+        assert_eq!(won(Ranking::Dense, third), 5);
+        assert_eq!(won(Ranking::Ordinal, r#""ranks": [5, 900]"#), 6);
+    }
+
+    #[test]
+    fn a_percentage_goes_by_the_first_of_a_tie_and_is_rounded_up() {
+        let won = |percent: &str, scores: &[i64]| {
+            let rule = format!(r#""top_percent": {percent}"#);
+            let of = |ranking| winners(ranking, Order::Desc, &[&rule], scores).len();
+            assert_eq!(of(Ranking::Ordinal), of(Ranking::Competition));
+            assert_eq!(of(Ranking::Ordinal), of(Ranking::Dense));
+            of(Ranking::Ordinal)
+        };
+        let ten = [10, 9, 8, 7, 6, 5, 4, 3, 2, 1];
+        for (percent, count) in [
+            ("0.000001", 1),
+            ("10", 1),
+            ("10.000001", 2),
+            ("70", 7),
+            ("100", 10),
+        ] {
+            assert_eq!(won(percent, &ten), count, "{percent}");
+        }
+        // In floats, 7 % of 100 is more than 7.
+        let hundred: Vec<i64> = (0..100).rev().collect();
+        assert_eq!(won("7", &hundred), 7);
+        assert_eq!(won("20", &[5, 4, 4, 4, 1]), 1);
+        assert_eq!(won("40", &[5, 4, 4, 4, 1]), 4, "all that are tied");
+        assert_eq!(won("50", &[]), 0);
+    }
+
+    #[test]
+    fn rules_add_up_and_a_score_may_be_asked_for() {
+        let rules = [r#""ranks": [1, 1]"#, r#""top_percent": 50, "min_score": 5"#];
+        let won = winners(Ranking::Ordinal, Order::Desc, &rules, &[9, 5, 4, 3, 2, 1]);
+        assert_eq!(won, [vec![0, 1], vec![1]]);
+        let fast = winners(Ranking::Ordinal, Order::Asc, &rules, &[2, 5, 6, 7, 8, 9]);
+        assert_eq!(fast, [vec![0, 1], vec![1]]);
+    }
+
+    #[test]
+    fn a_course_goes_on_where_it_was_noted() {
+        let rule = r#"{"id": "a", "window": "day", "ranks": [1, 3], "reward": 1}"#;
+        let rules: [Rule; 1] = [serde_json::from_str(rule).unwrap()];
+        let basis = Basis {
+            ranking: Ranking::Competition,
+            order: Order::Desc,
+            decimals: Decimals::default(),
+            total: 4,
+        };
+        let (mut course, mut ranks) = (Course::default(), Vec::new());
+        for score in [7, 5, 5, 1] {
+            let score = Score::from_stored(score);
+            ranks.push(course.next(score, rules.iter().enumerate(), &basis).rank);
+            let noted = serde_json::to_string(&course).unwrap();
+            course = serde_json::from_str(&noted).unwrap();
+        }
+        assert_eq!(ranks, [1, 2, 2, 4]);
+    }
+}

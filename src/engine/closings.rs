@@ -1,0 +1,415 @@
+//! Closes the periods of boards (`domain/closing.rs`): a job, and requests that can't wait for it.
+//!
+//! A closing is decided for an instant, the barriers of all shards follow, and then the results of all periods that end up to
+//! it, in the order of their ends. All progress lies in Redis, and every step can be repeated: so any number of instances may
+//! take the same steps at once, and die between any two. The decision alone depends on a clock.
+
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::future::try_join_all;
+use futures::stream::{self, StreamExt, TryStreamExt};
+
+use super::jobs::faults::Subject;
+use super::jobs::schedule::Schedule;
+use super::jobs::{Job, JobKind, Progress};
+use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
+use crate::clock::{Clock, Look};
+use crate::domain::board::Board;
+use crate::domain::closing::{self, Closings};
+use crate::domain::ids::BoardId;
+use crate::domain::period::{Period, Unit};
+use crate::domain::shard::Shard;
+use crate::domain::time::Timestamp;
+use crate::store::closings::{Decision, Keys};
+use crate::store::{StoreError, Versioned};
+
+/// How long a request waits for a closing to come to its end. The steps that were taken by then stay.
+const FINISH_TIME_MAX: Duration = Duration::from_secs(8);
+/// How many shards are looked after side by side.
+const SHARDS_AT_ONCE: usize = 16;
+
+/// When the periods of boards are to be closed.
+#[derive(Debug, Default)]
+pub(super) struct Due {
+    schedule: Schedule<BoardId>,
+}
+
+impl Due {
+    /// Takes note of a board that is new in memory, or gone from there.
+    pub(super) fn plan(&self, id: &BoardId, board: Option<&Board>) {
+        let closes =
+            |board: &Board| board.definition.finalize.is_some() || board.closings.is_pending();
+        if board.is_some_and(closes) {
+            self.schedule.set_due(id);
+        } else {
+            self.schedule.remove(id);
+        }
+    }
+}
+
+/// The job: closes the periods of all boards whose wait is over.
+#[derive(Clone, Copy, Debug)]
+pub struct ClosePeriods;
+
+impl Job for ClosePeriods {
+    type Item = Closing;
+    const KIND: JobKind = JobKind::Closings;
+
+    fn subject(&self, closing: &Closing) -> Subject {
+        Subject::board(&closing.id)
+    }
+
+    async fn due(&self, engine: &Engine) -> Result<Vec<Closing>, Error> {
+        if engine.doubts_clock() {
+            return Ok(Vec::new());
+        }
+        let due = engine.closings.schedule.due(engine.clock.now());
+        Ok(due.into_iter().map(Closing::of).collect())
+    }
+
+    async fn step(&self, engine: &Engine, closing: &mut Closing) -> Result<Progress, Error> {
+        if closing.step(engine).await? == Progress::More {
+            return Ok(Progress::More);
+        }
+        engine.decide_due(&closing.id).await
+    }
+}
+
+impl Engine {
+    /// Whether the clock is doubted: then nothing is decided, and a fault of all boards says why.
+    fn doubts_clock(&self) -> bool {
+        let doubt = self.clock.doubt().map(Error::ClockDoubted);
+        let (now, subject) = (self.clock.now(), Subject::all_boards());
+        self.faults
+            .record(JobKind::Closings, &subject, now, doubt.as_ref());
+        doubt.is_some()
+    }
+
+    /// Looks at the clock of Redis, and returns by how many milliseconds it has jumped since the last look, if it has.
+    pub(crate) async fn follow_clock(&self) -> Result<Option<i64>, Error> {
+        let local_now = || (Clock::local_ms(), Instant::now());
+        let began = local_now();
+        let redis_ms = self.store.server_time_ms().await?;
+        Ok(self
+            .clock
+            .follow(Look::between(redis_ms, began, local_now())))
+    }
+
+    /// The time now, as it may decide what can't be undone.
+    pub(crate) async fn trusted_now(&self) -> Result<Timestamp, Error> {
+        self.follow_clock().await?;
+        match self.clock.doubt() {
+            Some(doubt) => Err(Error::ClockDoubted(doubt)),
+            None => Ok(self.clock.now()),
+        }
+    }
+
+    /// Decides the closing of a board that is due, or plans when one will be.
+    async fn decide_due(&self, id: &BoardId) -> Result<Progress, Error> {
+        let (Some(live), Some(closings)) = (self.known(id).await?, self.store.closings(id).await?)
+        else {
+            return Ok(Progress::Done);
+        };
+        let now = match self.trusted_now().await {
+            // It stays due.
+            Err(Error::ClockDoubted(_)) => return Ok(Progress::Done),
+            now => now?,
+        };
+        let Some(until) = closing::due(&live.board, closings.until, now) else {
+            self.plan_closing(&live, now);
+            return Ok(Progress::Done);
+        };
+        self.decide(&live.board, until).await?;
+        Ok(Progress::More)
+    }
+
+    /// Plans when the next closing of a board is due, if the board is still the one that is held.
+    fn plan_closing(&self, live: &Arc<LiveBoard>, now: Timestamp) {
+        let (board, schedule) = (&live.board, &self.closings.schedule);
+        let _planning = self.boards.planning();
+        let held = self.boards.get(&board.id);
+        if held.is_some_and(|held| Arc::ptr_eq(&held, live)) {
+            match closing::next_due_ms(board, now) {
+                Some(next_ms) => schedule.set(&board.id, next_ms),
+                None => schedule.remove(&board.id),
+            }
+        }
+    }
+
+    /// A board; `None` if there is none.
+    async fn known(&self, id: &BoardId) -> Result<Option<Arc<LiveBoard>>, Error> {
+        match self.live_board(id).await {
+            Err(Error::BoardNotFound(_)) => Ok(None),
+            live => live.map(Some),
+        }
+    }
+
+    /// Decides a closing, unless results of the last one are missing, or the definition has changed.
+    async fn decide(&self, board: &Board, until: Timestamp) -> Result<(), Error> {
+        match self.store.decide_closing(board, until).await? {
+            Versioned::Current(Decision::Decided | Decision::Pending) => Ok(()),
+            Versioned::Stale => self.reload(&board.id).await,
+        }
+    }
+
+    /// Makes all periods of a board final that end up to this instant, which has to lie in the past by a clock that is trusted.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unavailable`] if that takes too long. The job goes on.
+    pub(crate) async fn close_until(&self, id: &BoardId, until: Timestamp) -> Result<(), Error> {
+        for _ in 0..ATTEMPTS_MAX {
+            if !self.finish_closing(id).await? {
+                let message = format!("periods of board {id} are still being closed");
+                return Err(StoreError::Unavailable(message).into());
+            }
+            let live = self.live_board(id).await?;
+            let closings = self.store.closings(id).await?.unwrap_or_default();
+            if closings.until >= Some(until) {
+                return Ok(());
+            }
+            self.decide(&live.board, until).await?;
+        }
+        Err(Error::busy())
+    }
+
+    /// Takes what is decided of a board's closings to its end; returns whether it is there. It waits for a bounded time.
+    pub(crate) async fn finish_closing(&self, id: &BoardId) -> Result<bool, Error> {
+        let (begun, mut closing) = (Instant::now(), Closing::of(id.clone()));
+        while begun.elapsed() < self.store.timeouts.times(FINISH_TIME_MAX) {
+            if closing.step(self).await? == Progress::Done {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The periods with data that end next after an instant, and not after another one; and when they do.
+    async fn next_ending(
+        &self,
+        live: &LiveBoard,
+        after: Timestamp,
+        until: Timestamp,
+    ) -> Result<Versioned<Option<(Timestamp, Vec<Period>)>>, Error> {
+        let board = &live.board;
+        let units = board.recorded_units();
+        let firsts = units.map(|unit| self.first_with_data(live, unit, after));
+        let mut ending = Vec::new();
+        for first in try_join_all(firsts).await? {
+            let Versioned::Current(first) = first else {
+                return Ok(Versioned::Stale);
+            };
+            let end = first.and_then(|first| Some((board.end_of(&first)?, first)));
+            ending.extend(end.filter(|(end, _)| after < *end && *end <= until));
+        }
+        let next = ending.iter().map(|(end, _)| *end).min();
+        Ok(Versioned::Current(next.map(|next| {
+            let periods = ending.into_iter().filter(|(end, _)| *end == next);
+            (next, periods.map(|(_, period)| period).collect())
+        })))
+    }
+
+    /// Which of these units have periods with data that are final.
+    pub(crate) async fn final_units(
+        &self,
+        board: &Board,
+        units: impl Iterator<Item = Unit>,
+    ) -> Result<Vec<Unit>, Error> {
+        let mut found = Vec::new();
+        for unit in units {
+            let first = self.oldest_with_data(&board.id, unit).await?;
+            let end = first.and_then(|first| board.end_of(&first));
+            if end.is_some_and(|end| board.closings.until >= Some(end)) {
+                found.push(unit);
+            }
+        }
+        Ok(found)
+    }
+
+    async fn oldest_with_data(&self, id: &BoardId, unit: Unit) -> Result<Option<Period>, Error> {
+        for _ in 0..ATTEMPTS_MAX {
+            let live = self.live_board(id).await?;
+            match self.first_with_data(&live, unit, Timestamp::MIN).await? {
+                Versioned::Current(first) => return Ok(first),
+                Versioned::Stale => self.reload(id).await?,
+            }
+        }
+        Err(Error::busy())
+    }
+
+    /// The first period of a unit with data that ends after an instant.
+    async fn first_with_data(
+        &self,
+        live: &LiveBoard,
+        unit: Unit,
+        after: Timestamp,
+    ) -> Result<Versioned<Option<Period>>, Error> {
+        let calendar = &live.board.calendar;
+        let from = calendar.key(&calendar.containing(unit, after));
+        let wanted = Keys {
+            from: Bound::Included(&from),
+            to: Bound::Unbounded,
+            is_newest_first: false,
+        };
+        let reads = live.shards.iter();
+        let reads = reads.map(|live| self.store.periods(&live.shard, unit, wanted, 1));
+        let mut first: Option<String> = None;
+        for keys in try_join_all(reads).await? {
+            let Versioned::Current(keys) = keys else {
+                return Ok(Versioned::Stale);
+            };
+            first = first.into_iter().chain(keys).min();
+        }
+        let period = first.map(|key| calendar.parse_key(unit, &key)).transpose();
+        let period = period.map_err(|error| {
+            StoreError::Unexpected(format!("a period that is noted as {unit}: {error}"))
+        })?;
+        Ok(Versioned::Current(period))
+    }
+}
+
+/// A closing that is brought to its end.
+#[derive(Debug)]
+pub struct Closing {
+    id: BoardId,
+    /// Up to where this has raised the barriers of all shards.
+    closed_until: Option<Timestamp>,
+    /// What is left to do of the periods that end next.
+    ending: Option<Ending>,
+}
+
+/// Periods that end at one instant, and whose results are recorded.
+#[derive(Debug)]
+struct Ending {
+    at: Timestamp,
+    /// What is to expire.
+    parts: Vec<Part>,
+}
+
+/// What a shard has of a period.
+#[derive(Debug)]
+struct Part {
+    shard: Shard,
+    period: Period,
+    expires_at_ms: i64,
+    cursor: Option<String>,
+}
+
+impl Closing {
+    fn of(id: BoardId) -> Self {
+        Self {
+            id,
+            closed_until: None,
+            ending: None,
+        }
+    }
+
+    /// Takes what is decided a bounded step further.
+    async fn step(&mut self, engine: &Engine) -> Result<Progress, Error> {
+        let closings = engine.store.closings(&self.id).await?;
+        let pending = closings.filter(Closings::is_pending);
+        let Some((until, after)) =
+            pending.and_then(|closings| closings.until.zip(closings.results_until))
+        else {
+            return Ok(Progress::Done);
+        };
+        let Some(live) = engine.known(&self.id).await? else {
+            return Ok(Progress::Done);
+        };
+        if self.closed_until != Some(until) {
+            engine.close_shards(&self.id, until).await?;
+            self.closed_until = Some(until);
+        }
+        let ending = match self.ending.take().filter(|ending| ending.at > after) {
+            Some(ending) => Versioned::Current(Some(ending)),
+            None => self.end_next(engine, &live, after, until).await?,
+        };
+        let Versioned::Current(ending) = ending else {
+            engine.reload(&self.id).await?;
+            return Ok(Progress::More);
+        };
+        let Some(ending) = ending else {
+            engine.store.note_results(&live.board, until).await?;
+            return Ok(Progress::More);
+        };
+        self.expire(engine, &live, ending).await
+    }
+
+    /// Records the results of the periods that end next.
+    async fn end_next(
+        &self,
+        engine: &Engine,
+        live: &Arc<LiveBoard>,
+        after: Timestamp,
+        until: Timestamp,
+    ) -> Result<Versioned<Option<Ending>>, Error> {
+        let Versioned::Current(next) = engine.next_ending(live, after, until).await? else {
+            return Ok(Versioned::Stale);
+        };
+        let Some((at, periods)) = next else {
+            return Ok(Versioned::Current(None));
+        };
+        let board = &live.board;
+        for period in periods.iter().filter(|period| board.has_result(period)) {
+            engine.record_result(live, period).await?;
+        }
+        let parts = periods.into_iter().flat_map(|period| {
+            let expires_at_ms = board.expires_at_ms(&period);
+            let shards = live.shards.iter().map(|live| &live.shard);
+            shards.filter_map(move |shard| {
+                Some(Part {
+                    shard: shard.clone(),
+                    period,
+                    expires_at_ms: expires_at_ms?,
+                    cursor: None,
+                })
+            })
+        });
+        let parts = parts.collect();
+        Ok(Versioned::Current(Some(Ending { at, parts })))
+    }
+
+    /// Lets periods expire by a step, and notes when they are at their end.
+    async fn expire(
+        &mut self,
+        engine: &Engine,
+        live: &LiveBoard,
+        ending: Ending,
+    ) -> Result<Progress, Error> {
+        let Ending { at, parts } = ending;
+        let expiring = stream::iter(parts).map(|part| part.expire(engine));
+        let left = expiring.buffer_unordered(SHARDS_AT_ONCE).try_collect();
+        let left: Vec<Versioned<Option<Part>>> = left.await?;
+        if left.iter().any(|left| matches!(left, Versioned::Stale)) {
+            engine.reload(&self.id).await?;
+            return Ok(Progress::More);
+        }
+        let parts = left
+            .into_iter()
+            .filter_map(|left| left.ok_or(()).ok().flatten());
+        let parts: Vec<Part> = parts.collect();
+        if parts.is_empty() {
+            engine.store.note_results(&live.board, at).await?;
+        } else {
+            self.ending = Some(Ending { at, parts });
+        }
+        Ok(Progress::More)
+    }
+}
+
+impl Part {
+    /// Lets it expire by a step; returns what is left.
+    async fn expire(self, engine: &Engine) -> Result<Versioned<Option<Self>>, StoreError> {
+        let (store, now) = (&engine.store, engine.clock.now());
+        let cursor = self.cursor.as_deref();
+        let expired =
+            store.expire_period(&self.shard, &self.period, self.expires_at_ms, now, cursor);
+        Ok(match expired.await? {
+            Versioned::Stale => Versioned::Stale,
+            Versioned::Current(None) => Versioned::Current(None),
+            Versioned::Current(cursor) => Versioned::Current(Some(Self { cursor, ..self })),
+        })
+    }
+}

@@ -1,0 +1,227 @@
+//! The digests of results: the SHA-256 of what an export as NDJSON, without profiles, has.
+//!
+//! A digest is made when it is first asked for, in bounded steps. How far it has come lies in Redis, so that any request of
+//! any instance goes on there: the state of the hash, and how many entries are in it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use sha2::digest::common::hazmat::{SerializableState, SerializedState};
+use sha2::{Digest, Sha256};
+
+use super::results::standing_of;
+use super::scroll::{Place, Scroll};
+use super::{Engine, Error, LiveBoard};
+use crate::domain::board::Board;
+use crate::domain::period::Period;
+use crate::domain::window::Window;
+use crate::store::results::{Moderated, Noted, PeriodResult};
+use crate::store::standings::Entry;
+
+/// For how long a request makes a digest. The next one goes on there.
+const REQUEST_TIME_MAX: Duration = Duration::from_secs(2);
+/// How many entries are read at once.
+const STEP_ENTRIES: u64 = 1_000;
+/// After how many entries it is noted how far a digest has come.
+const NOTED_ENTRIES: u64 = 50_000;
+
+/// How far a digest has come.
+#[derive(Debug, Deserialize, Serialize)]
+struct Making {
+    /// How many entries are in it.
+    place: Place,
+    /// The state of the hash, in hexadecimal.
+    state: String,
+}
+
+/// Which digest is wanted.
+struct Wanted<'a> {
+    live: &'a LiveBoard,
+    period: &'a Period,
+    key: &'a str,
+    result: &'a PeriodResult,
+    /// What the heads of the shards said of hides and erasures when the result took all of them into account.
+    basis: &'a BTreeMap<String, Moderated>,
+}
+
+impl Wanted<'_> {
+    fn named(&self) -> (Window, &str) {
+        (Window::Period(self.period.unit), self.key)
+    }
+
+    fn note<T>(&self, noted: T) -> Noted<T> {
+        let of_shards = self.basis.values();
+        Noted {
+            revision: self.result.revision,
+            anonymised: of_shards.map(|moderated| moderated.anonymised).sum(),
+            noted,
+        }
+    }
+
+    /// What was noted, if it is of this digest.
+    fn own<T>(&self, other: Noted<T>) -> Option<T> {
+        let own = self.note(());
+        let is_own = (own.revision, own.anonymised) == (other.revision, other.anonymised);
+        is_own.then_some(other.noted)
+    }
+}
+
+impl Engine {
+    /// The digest of a result that takes all hides into account; `None` while it is being made, and where the standing has
+    /// expired before that. `basis`: what the heads of the shards said of hides when that was found out.
+    pub(crate) async fn digest(
+        &self,
+        live: &LiveBoard,
+        period: &Period,
+        result: &PeriodResult,
+        basis: &BTreeMap<String, Moderated>,
+    ) -> Result<Option<String>, Error> {
+        let key = &live.board.calendar.key(period);
+        let wanted = Wanted {
+            live,
+            period,
+            key,
+            result,
+            basis,
+        };
+        let noted = self.store.digest::<Making>(&live.board, wanted.named());
+        let (made, making) = noted.await?;
+        let older = made.clone().filter(|made| made.revision == result.revision);
+        if let Some(made) = made.and_then(|made| wanted.own(made)) {
+            return Ok(Some(made));
+        }
+        // Another request of this instance makes one.
+        let Ok(_turn) = self.digesting.try_lock() else {
+            return Ok(None);
+        };
+        let making = making.and_then(|making| wanted.own(making)?.resume());
+        match self
+            .make_digest(&wanted, making.unwrap_or_default())
+            .await?
+        {
+            Made::Whole(digest) => Ok(Some(digest)),
+            Made::Part => Ok(None),
+            // What was made before is all that is known.
+            Made::Expired => Ok(older.map(|older| older.noted)),
+        }
+    }
+
+    async fn make_digest(
+        &self,
+        wanted: &Wanted<'_>,
+        (mut hash, place): (Sha256, Place),
+    ) -> Result<Made, Error> {
+        let Wanted { live, result, .. } = wanted;
+        let (board, store) = (&live.board, &self.store);
+        let mut scroll = Scroll::new(board, standing_of(board, wanted.period), place);
+        let (begun, mut noted) = (Instant::now(), place.entries);
+        loop {
+            let entries = scroll.next(self, STEP_ENTRIES).await?;
+            add(&mut hash, board, &entries);
+            let is_end = (entries.len() as u64) < STEP_ENTRIES;
+            let is_late = begun.elapsed() >= REQUEST_TIME_MAX;
+            let place = scroll.place();
+            if !is_end && !is_late && place.entries - noted < NOTED_ENTRIES {
+                continue;
+            }
+            if self.moderated(live).await? != *wanted.basis {
+                // Perhaps not all of it is of one revision.
+                return Ok(Made::Part);
+            }
+            if is_end && place.entries != board.listed(result.total) {
+                return Ok(Made::Expired);
+            }
+            // If the definition has changed meanwhile, the next request makes it.
+            if is_end {
+                let digest = wanted.note(hexadecimal(&hash.finalize()));
+                store.note_digest(board, wanted.named(), &digest).await?;
+                return Ok(Made::Whole(digest.noted));
+            }
+            noted = place.entries;
+            let making = wanted.note(Making::of(&hash, place));
+            store.note_making(board, wanted.named(), &making).await?;
+            if is_late {
+                return Ok(Made::Part);
+            }
+        }
+    }
+}
+
+/// How far a request has brought a digest.
+enum Made {
+    /// It is made.
+    Whole(String),
+    /// The next request goes on.
+    Part,
+    /// The entries are gone.
+    Expired,
+}
+
+impl Making {
+    fn of(hash: &Sha256, place: Place) -> Self {
+        let state = hexadecimal(&hash.serialize());
+        Self { place, state }
+    }
+
+    /// The hash and its place; `None` if another release has noted it.
+    fn resume(self) -> Option<(Sha256, Place)> {
+        let bytes = self.state.as_bytes().chunks(2);
+        let bytes = bytes.map(|digits| u8::from_str_radix(str::from_utf8(digits).ok()?, 16).ok());
+        let bytes: Vec<u8> = bytes.collect::<Option<_>>()?;
+        let state = SerializedState::<Sha256>::try_from(&*bytes).ok()?;
+        Some((Sha256::deserialize(&state).ok()?, self.place))
+    }
+}
+
+/// Adds entries to a digest.
+fn add(hash: &mut Sha256, board: &Board, entries: &[Entry]) {
+    let mut lines = Vec::new();
+    for entry in entries {
+        let written = entry.export_line(board).write_json(&mut lines);
+        written.expect("invariant: a line can be written to memory");
+    }
+    hash.update(&lines);
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        // Writing to a string can't fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_goes_on_where_it_was_noted() {
+        let mut whole = Sha256::new();
+        whole.update(b"one\ntwo\n");
+        let mut part = Sha256::new();
+        part.update(b"one\n");
+        let making = serde_json::to_string(&Making::of(&part, Place::default())).unwrap();
+        let making: Making = serde_json::from_str(&making).unwrap();
+        let (mut part, place) = making.resume().unwrap();
+        assert_eq!(place, Place::default());
+        part.update(b"two\n");
+        let digest = hexadecimal(&part.finalize());
+        assert_eq!(digest, hexadecimal(&whole.finalize()));
+        assert_eq!(digest.len(), 64);
+    }
+
+    #[test]
+    fn what_another_release_has_noted_is_begun_anew() {
+        for state in ["", "00", "x"] {
+            let making = Making {
+                place: Place::default(),
+                state: state.to_owned(),
+            };
+            assert!(making.resume().is_none(), "{state}");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Reads a whole standing in rank order, part by part. What lies between two parts may change meanwhile: of a final standing
+//! only a hide or an erasure changes something.
+
+use serde::{Deserialize, Serialize};
+
+use super::merge::Merged;
+use super::reader::{ReadError, Reader, Size};
+use super::{ATTEMPTS_MAX, Engine, Error};
+use crate::domain::board::{Board, Ranking};
+use crate::domain::ids::BoardId;
+use crate::domain::series::Standing;
+use crate::store::Freshness;
+use crate::store::standings::{Entry, Line, Mark};
+
+/// A standing, and how far it was read.
+#[derive(Clone, Debug)]
+pub(crate) struct Scroll {
+    board: BoardId,
+    generation: u64,
+    standing: Standing,
+    place: Place,
+    /// Right behind the last entry that this scroll has read; `None`: none yet.
+    mark: Option<Mark>,
+}
+
+/// How far a standing was read: up to an entry, which it does not name.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub(crate) struct Place {
+    /// How many entries were read.
+    pub(crate) entries: u64,
+    /// The rank of the last one.
+    rank: u64,
+    /// Its stored score.
+    score: Option<i64>,
+}
+
+impl Place {
+    /// The rank of the next entry, which has this stored score.
+    fn advance(&mut self, ranking: Ranking, score: i64) -> u64 {
+        let is_tied = self.score == Some(score);
+        self.entries += 1;
+        self.rank = match ranking {
+            Ranking::Competition | Ranking::Dense if is_tied => self.rank,
+            Ranking::Ordinal | Ranking::Competition => self.entries,
+            Ranking::Dense => self.rank + 1,
+        };
+        self.score = Some(score);
+        self.rank
+    }
+}
+
+impl Scroll {
+    /// Reads a standing of a board from this place on.
+    pub(crate) fn new(board: &Board, standing: Standing, place: Place) -> Self {
+        Self {
+            board: board.id.clone(),
+            generation: board.generation,
+            standing,
+            place,
+            mark: None,
+        }
+    }
+
+    /// How far it has come.
+    pub(crate) fn place(&self) -> Place {
+        self.place
+    }
+
+    /// The next `count` entries. Fewer come at the end alone.
+    pub(crate) async fn next(&mut self, engine: &Engine, count: u64) -> Result<Vec<Entry>, Error> {
+        for _ in 0..ATTEMPTS_MAX {
+            let live = engine.live_board(&self.board).await?;
+            if live.board.generation != self.generation {
+                return Err(Error::BoardNotFound(self.board.clone()));
+            }
+            let reader = Reader::new(engine, &live, Freshness::Current).of_size(Size::Large);
+            match Box::pin(self.read(&reader, count)).await {
+                Ok(lines) => return self.take(&live.board, &lines),
+                Err(ReadError::Retry) => {}
+                Err(ReadError::Failed(error)) => return Err(error),
+            }
+        }
+        Err(Error::busy())
+    }
+
+    async fn read(&self, reader: &Reader<'_>, count: u64) -> Result<Vec<Line>, ReadError> {
+        let list = Merged::new(reader, self.standing);
+        match &self.mark {
+            Some(mark) => list.lines_from(mark, count).await,
+            None => list.lines(self.place.entries, count).await,
+        }
+    }
+
+    /// Makes entries of the next lines.
+    fn take(&mut self, board: &Board, lines: &[Line]) -> Result<Vec<Entry>, Error> {
+        let ranking = board.ranking_of(&self.standing.period);
+        let mut entries = Vec::with_capacity(lines.len());
+        for line in lines {
+            let rank = self.place.advance(ranking, line.mark.score);
+            entries.push(line.entry(board, Some(rank))?);
+        }
+        if let Some(last) = lines.last() {
+            self.mark = Some(last.mark.behind_it());
+        }
+        Ok(entries)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_count_as_the_ranking_says_also_from_part_to_part() {
+        let ranks = |ranking| {
+            let mut place = Place::default();
+            [5, 7, 7, 7, 9, 9, 10].map(|score| place.advance(ranking, score))
+        };
+        assert_eq!(ranks(Ranking::Ordinal), [1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(ranks(Ranking::Competition), [1, 2, 2, 2, 5, 5, 7]);
+        assert_eq!(ranks(Ranking::Dense), [1, 2, 2, 2, 3, 3, 4]);
+    }
+}

@@ -1,0 +1,243 @@
+//! Exports the whole standing of a final period, as a stream that holds no more than a part of it in memory.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures::Stream;
+use futures::stream::try_unfold;
+use http_body::Frame;
+use http_body_util::StreamBody;
+use serde::Deserialize;
+use utoipa::{IntoParams, ToSchema};
+
+use super::App;
+use super::auth::Caller;
+use super::extract::{Path, Query, board_id, choice};
+use super::memory::Taken;
+use super::problem::{Problem, ProblemBody};
+use super::results::PeriodPath;
+use super::standings::params::includes;
+use crate::domain::board::Names;
+use crate::domain::export::{ExportLine, write_header};
+use crate::domain::ids::BoardId;
+use crate::domain::include::{Include, Includes};
+use crate::domain::profile::ShownProfile;
+use crate::engine::LiveBoard;
+use crate::service::Error;
+use crate::service::export::{Export, PART_ENTRIES};
+use crate::store::standings::Entry;
+
+/// Which revision of the result an export begins with.
+const REVISION: HeaderName = HeaderName::from_static("standings-revision");
+/// The trailer that says whether anything of the standing may have changed during the export.
+const CHANGED: HeaderName = HeaderName::from_static("standings-changed");
+/// For how many parts an export holds memory: one that is written, and one that is read.
+const PARTS_HELD: usize = 2;
+
+/// In which form.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ExportFormat {
+    /// A line of comma-separated values for each entry, behind one with the names of the columns.
+    Csv,
+    /// A JSON object for each entry, each in a line.
+    Ndjson,
+}
+
+impl ExportFormat {
+    fn content_type(self) -> HeaderValue {
+        HeaderValue::from_static(match self {
+            Self::Csv => "text/csv; charset=utf-8",
+            Self::Ndjson => "application/x-ndjson",
+        })
+    }
+
+    fn ending(self) -> &'static str {
+        match self {
+            Self::Csv => "csv",
+            Self::Ndjson => "ndjson",
+        }
+    }
+}
+
+/// How a period is exported.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct ExportParams {
+    /// The form.
+    #[param(inline)]
+    format: ExportFormat,
+    /// What entries have beside their scores: `profile`.
+    #[param(value_type = Option<Vec<Include>>, required = false, style = Form, explode = false, example = json!(["profile"]))]
+    include: Option<String>,
+}
+
+/// An export on its way out.
+struct Outgoing {
+    app: Arc<App>,
+    id: BoardId,
+    live: Arc<LiveBoard>,
+    export: Export,
+    format: ExportFormat,
+    includes: Includes,
+    /// Given back when the stream ends, or is dropped.
+    _taken: Taken,
+}
+
+/// What comes next.
+enum Next {
+    Header(Box<Outgoing>),
+    Part(Box<Outgoing>),
+    Trailer(Box<Outgoing>),
+    End,
+}
+
+/// Export a final period.
+///
+/// The whole standing in rank order. Cells of a CSV that a spreadsheet would take for formulas begin with an apostrophe.
+#[utoipa::path(
+    get, path = "/v1/boards/{board}/standings/{window}/periods/{key}/export", tag = "results", operation_id = "export_period",
+    params(PeriodPath, ExportParams),
+    responses(
+        (status = 200, description = "The entries. The trailer `Standings-Changed` says whether anything of the standing may have changed meanwhile", content((String = "text/csv"), (String = "application/x-ndjson")), headers(("Standings-Revision" = u64, description = "The revision of the result"), ("Trailer" = String, description = "`Standings-Changed`"))),
+        (status = 404, description = "`board-not-found`, `unknown-window`, `period-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`period-not-final`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 410, description = "`period-expired`", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub async fn get(
+    State(app): State<Arc<App>>,
+    Path(PeriodPath { board, window, key }): Path<PeriodPath>,
+    Query(ExportParams { format, include }): Query<ExportParams>,
+    caller: Caller,
+) -> Result<Response, Problem> {
+    let (id, choice) = (board_id(&board)?, choice(Some(&key), None)?);
+    let includes = includes(include.as_deref(), &caller)?;
+    let taken = app
+        .memory
+        .for_entries(PARTS_HELD * PART_ENTRIES, includes)
+        .await?;
+    let found = app.service.period_to_export(&id, &window, &choice).await?;
+    let export = app.service.export(&found).await?;
+    let name = format!(
+        "{id}-{window}-{}.{}",
+        found.period.target.key,
+        format.ending()
+    );
+    let headers = headers(format, &name, export.result.revision)?;
+    let outgoing = Box::new(Outgoing {
+        app,
+        id,
+        live: found.live,
+        export,
+        format,
+        includes,
+        _taken: taken,
+    });
+    let first = match format {
+        ExportFormat::Csv => Next::Header(outgoing),
+        ExportFormat::Ndjson => Next::Part(outgoing),
+    };
+    Ok((headers, Body::new(StreamBody::new(frames(first)))).into_response())
+}
+
+fn headers(format: ExportFormat, name: &str, revision: u64) -> Result<HeaderMap, Problem> {
+    // Keys of hours have colons, which files can't have everywhere.
+    let name = name.replace(':', "");
+    let disposition = HeaderValue::try_from(format!("attachment; filename=\"{name}\""));
+    let disposition = disposition.map_err(|error| Problem::internal(error.to_string()))?;
+    Ok(HeaderMap::from_iter([
+        (header::CONTENT_TYPE, format.content_type()),
+        (header::CONTENT_DISPOSITION, disposition),
+        (
+            header::CACHE_CONTROL,
+            HeaderValue::from_static("private, no-store"),
+        ),
+        (header::TRAILER, HeaderValue::from_name(CHANGED)),
+        (REVISION, HeaderValue::from(revision)),
+    ]))
+}
+
+/// The frames of the body. An error ends the connection, so that nobody takes the part for the whole.
+fn frames(first: Next) -> impl Stream<Item = Result<Frame<Bytes>, Error>> {
+    try_unfold(first, async |next| {
+        Ok(match next {
+            Next::Header(outgoing) => {
+                let mut csv = csv::Writer::from_writer(Vec::new());
+                let has_profiles = outgoing.includes.has(Include::Profile);
+                write_header(&mut csv, has_profiles).expect(IN_MEMORY);
+                Some((Frame::data(bytes_of(csv)), Next::Part(outgoing)))
+            }
+            Next::Part(mut outgoing) => {
+                let (bytes, is_last) = outgoing.part().await?;
+                let next = if is_last { Next::Trailer } else { Next::Part };
+                Some((Frame::data(bytes), next(outgoing)))
+            }
+            Next::Trailer(outgoing) => {
+                let Outgoing {
+                    app, id, export, ..
+                } = &*outgoing;
+                let has_changed = app.service.has_changed(export, id).await?;
+                let changed = if has_changed { "true" } else { "false" };
+                let changed = HeaderValue::from_static(changed);
+                let trailer = HeaderMap::from_iter([(CHANGED, changed)]);
+                Some((Frame::trailers(trailer), Next::End))
+            }
+            Next::End => None,
+        })
+    })
+}
+
+/// Why writing can't fail.
+const IN_MEMORY: &str = "invariant: an export is written to memory";
+
+fn bytes_of(csv: csv::Writer<Vec<u8>>) -> Bytes {
+    csv.into_inner().expect(IN_MEMORY).into()
+}
+
+impl Outgoing {
+    /// The next part, and whether it is the last.
+    async fn part(&mut self) -> Result<(Bytes, bool), Error> {
+        let service = &self.app.service;
+        let entries = service.export_on(&mut self.export).await?;
+        let has_profiles = self.includes.has(Include::Profile);
+        let profiles = if has_profiles {
+            let members = entries.iter().map(|entry| Arc::clone(&entry.member));
+            Some(service.profiles(members).await?)
+        } else {
+            None
+        };
+        let (board, names) = (&self.live.board, self.live.board.definition.names);
+        let shown = |entry: &Entry, names: Names| {
+            let profiles = profiles.as_ref()?;
+            let record = profiles.of(&entry.member);
+            Some(record.and_then(|record| ShownProfile::of(record, names)))
+        };
+        let lines = entries.iter().map(|entry| ExportLine {
+            profile: shown(entry, names),
+            ..entry.export_line(board)
+        });
+        let bytes = match self.format {
+            ExportFormat::Csv => {
+                let mut csv = csv::Writer::from_writer(Vec::new());
+                for line in lines {
+                    line.write_csv(&mut csv).expect(IN_MEMORY);
+                }
+                bytes_of(csv)
+            }
+            ExportFormat::Ndjson => {
+                let mut json = Vec::new();
+                for line in lines {
+                    line.write_json(&mut json).expect(IN_MEMORY);
+                }
+                json.into()
+            }
+        };
+        Ok((bytes, entries.len() < PART_ENTRIES))
+    }
+}

@@ -1,0 +1,94 @@
+//! Reads the whole standing of a final period, part by part.
+
+use std::collections::BTreeMap;
+
+use super::results::FoundResult;
+use super::{Error, Service};
+use crate::domain::ids::BoardId;
+use crate::domain::state::PeriodState;
+use crate::engine::results::standing_of;
+use crate::engine::scroll::{Place, Scroll};
+use crate::store::results::{Moderated, PeriodResult};
+use crate::store::standings::Entry;
+
+/// How many entries are read at once.
+pub const PART_ENTRIES: usize = 1_000;
+
+/// An export under way.
+#[derive(Debug)]
+pub struct Export {
+    scroll: Scroll,
+    /// The result whose entries they are.
+    pub result: PeriodResult,
+    /// What the heads of the shards said of hides and erasures when it began.
+    basis: BTreeMap<String, Moderated>,
+    /// Whether the result did not take all of them into account.
+    is_revising: bool,
+    /// How many entries it has to have.
+    listed: u64,
+}
+
+impl Service {
+    /// Begins to export a final period.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PeriodNotFinal`]; [`Error::PeriodExpired`] if its entries are gone.
+    pub async fn export(&self, found: &FoundResult) -> Result<Export, Error> {
+        let (board, target) = (&found.live.board, &found.period.target);
+        let (id, window, key) = (
+            board.id.clone(),
+            target.window.to_string(),
+            target.key.clone(),
+        );
+        let Some(result) = found.period.result.clone() else {
+            return Err(match found.period.state {
+                Some(PeriodState::Final) => Error::PeriodNotFound {
+                    board: id,
+                    window,
+                    key,
+                },
+                _ => Error::PeriodNotFinal {
+                    board: id,
+                    window,
+                    key,
+                },
+            });
+        };
+        let standing = standing_of(board, &target.standing.period);
+        let mut first = Scroll::new(board, standing, Place::default());
+        let is_expected = result.total > 0 && !found.is_revising;
+        if is_expected && first.next(&self.engine, 1).await?.is_empty() {
+            return Err(Error::PeriodExpired {
+                board: id,
+                window,
+                key,
+            });
+        }
+        Ok(Export {
+            scroll: Scroll::new(board, standing, Place::default()),
+            basis: self.engine.moderated(&found.live).await?,
+            is_revising: found.is_revising,
+            listed: board.listed(result.total),
+            result,
+        })
+    }
+
+    /// The next entries of an export; fewer than [`PART_ENTRIES`] at its end.
+    pub async fn export_on(&self, export: &mut Export) -> Result<Vec<Entry>, Error> {
+        export.scroll.next(&self.engine, PART_ENTRIES as u64).await
+    }
+
+    /// Whether anything of the standing may have changed while it was exported. If nothing has, all entries were there.
+    pub async fn has_changed(&self, export: &Export, id: &BoardId) -> Result<bool, Error> {
+        let live = self.engine.live_board(id).await?;
+        if export.is_revising || self.engine.moderated(&live).await? != export.basis {
+            return Ok(true);
+        }
+        if export.scroll.place().entries == export.listed {
+            Ok(false)
+        } else {
+            Err(Error::busy())
+        }
+    }
+}

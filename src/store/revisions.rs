@@ -1,0 +1,434 @@
+//! How results of final periods are revised after members were hidden or brought back.
+//!
+//! A hide writes a line into the journal of its shard (`scripts/lib/hides.lua`). These lines are noted under the board's own
+//! tag, where the results lie, and stay there until all results were revised by them. That a board has such lines is noted
+//! among the keys of all boards, before the hide and after it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use fred::types::Value;
+use serde::{Deserialize, Serialize};
+
+use super::dispatch::Store;
+use super::kinds::{Kind, SEPARATOR};
+use super::reply::{Reply, require, unknown_code};
+use super::results::{PeriodResult, Recorded};
+use super::{StoreError, Versioned, keys, random, script};
+use crate::domain::board::Board;
+use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::shard::{Shard, ShardId};
+use crate::domain::time::Timestamp;
+use crate::domain::window::Window;
+
+/// How many lines of a journal one call reads.
+const CALL_LINES_MAX: u32 = 300;
+/// How many notes one call reads.
+const CALL_NOTES_MAX: u32 = 1_000;
+/// How many revisions one call looks at.
+const CALL_REVISIONS_MAX: u32 = 1_000;
+
+/// A note that the results of a board may have to be revised.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct ModeratedNote {
+    /// The board.
+    pub board: BoardId,
+    /// Its generation.
+    pub generation: u64,
+    /// What tells it from other notes.
+    name: String,
+}
+
+impl fmt::Display for ModeratedNote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.name, self.generation, self.board)
+    }
+}
+
+impl FromStr for ModeratedNote {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let mut parts = text.split(' ');
+        let mut part = || parts.next().ok_or(());
+        Ok(Self {
+            name: part()?.to_owned(),
+            generation: part()?.parse().map_err(drop)?,
+            board: BoardId::parse(part()?).map_err(drop)?,
+        })
+    }
+}
+
+/// What was done with a member.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Moderation {
+    /// It was hidden.
+    Hidden,
+    /// It was brought back.
+    Unhidden,
+}
+
+/// A line of a journal by which results are to be revised.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct JournalLine {
+    /// The tag of the shard.
+    pub tag: String,
+    /// The number of the line.
+    pub number: u64,
+    /// Who was hidden or brought back.
+    pub member: MemberId,
+}
+
+impl JournalLine {
+    /// What it says.
+    pub fn says(&self) -> Moderation {
+        if self.number % 2 == 1 {
+            Moderation::Hidden
+        } else {
+            Moderation::Unhidden
+        }
+    }
+
+    /// The name under which it is noted.
+    fn name(&self) -> String {
+        format!("{}{SEPARATOR}{}", self.tag, self.member)
+    }
+
+    /// Whether a result with these numbers takes it into account.
+    pub fn is_in(&self, hides: &BTreeMap<String, u64>) -> bool {
+        match hides.get(&self.tag) {
+            Some(number) => *number >= self.number,
+            // Such a result was made after the board had moved away from that shard.
+            None => hides.keys().any(|tag| epoch_of(tag) > epoch_of(&self.tag)),
+        }
+    }
+}
+
+/// Which of a board's shardings a tag is of.
+fn epoch_of(tag: &str) -> Option<u32> {
+    ShardId::of_tag(tag).map(|(_, shard)| shard.of.epoch)
+}
+
+/// What a revision has changed in the result of a period.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Revision {
+    /// When it was made.
+    pub at: Timestamp,
+    /// What was done.
+    pub action: Moderation,
+    /// How many members are ahead of the one who was hidden or brought back, and 1 more; members that are tied with it are not
+    /// ahead.
+    pub place: u64,
+    /// How many members the standing had before.
+    pub total_before: u64,
+    /// How many it has.
+    pub total: u64,
+}
+
+/// A period that was revised.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct RevisedPeriod {
+    /// The window.
+    pub window: Window,
+    /// The key of the period.
+    pub key: String,
+    /// The revision of its result.
+    pub revision: u64,
+}
+
+impl Store {
+    /// Notes that members of a board may have been hidden or brought back. To be called before that, and again after it.
+    pub async fn note_moderated(&self, board: &Board) -> Result<(), StoreError> {
+        let note = ModeratedNote {
+            board: board.id.clone(),
+            generation: board.generation,
+            name: random::hexadecimal::<8>("")?,
+        };
+        let args = vec![note.to_string().into()];
+        let keys = vec![keys::MODERATED.to_owned()];
+        let noted = self.write_at(keys::MODERATED, &script::UNNEEDED, keys, args);
+        noted.await.map(drop)
+    }
+
+    /// Some of these notes, or all if there are few.
+    pub async fn moderated_notes(&self) -> Result<Vec<ModeratedNote>, StoreError> {
+        let args = vec![keys::MODERATED.to_owned(), CALL_NOTES_MAX.to_string()];
+        let notes: Vec<String> = self.command("SRANDMEMBER", args).await?;
+        Ok(notes.iter().filter_map(|note| note.parse().ok()).collect())
+    }
+
+    /// Takes notes away, after the results were revised.
+    pub async fn forget_moderated(&self, notes: &[ModeratedNote]) -> Result<(), StoreError> {
+        let names = notes.iter().map(ToString::to_string);
+        let args = [keys::MODERATED.to_owned()].into_iter().chain(names);
+        self.command("SREM", args.collect()).await
+    }
+
+    /// Up to which line of each shard's journal it is noted that results are to be revised, by the tags of the shards. A shard
+    /// that is missing has no lines that matter.
+    pub async fn revised(&self, board: &Board) -> Result<BTreeMap<String, u64>, StoreError> {
+        let args = vec![keys::of_board(board, Kind::Revised)];
+        self.command("HGETALL", args).await
+    }
+
+    /// The number of the last line of a shard's journal, and some of the lines behind a number. What tells of members who are
+    /// being erased is left out. `is_closed`: whatever the version of the shard is.
+    pub async fn journal(
+        &self,
+        shard: &Shard,
+        after: u64,
+        is_closed: bool,
+    ) -> Result<Versioned<(u64, Vec<JournalLine>)>, StoreError> {
+        let version = if is_closed {
+            String::new()
+        } else {
+            shard.version()
+        };
+        let args = [version, after.to_string(), CALL_LINES_MAX.to_string()];
+        let args = args.map(Value::from).to_vec();
+        let keys = keys::head_and_registry(shard);
+        let reply = self.read(&script::JOURNAL, keys, args).await?;
+        let Versioned::Current(mut reply) = Reply::answer(reply)? else {
+            return Ok(Versioned::Stale);
+        };
+        let (mut last, mut lines, mut count) = (reply.count()?, Vec::new(), 0);
+        while !reply.is_empty() {
+            let (member, number, says) = (reply.text()?, reply.count()?, reply.text()?);
+            count += 1;
+            if count == CALL_LINES_MAX {
+                // There may be more.
+                last = number;
+            }
+            if says == "erasing" {
+                continue;
+            }
+            let member = require(MemberId::parse(&member).ok(), "a journal names members")?;
+            lines.push(JournalLine {
+                tag: shard.tag().to_owned(),
+                number,
+                member,
+            });
+        }
+        Ok(Versioned::Current((last, lines)))
+    }
+
+    /// Notes lines of a shard's journal, unless somebody has noted lines of it since `known`. From now on those up to `last`
+    /// are noted.
+    pub async fn note_lines(
+        &self,
+        board: &Board,
+        tag: &str,
+        (known, last): (Option<u64>, u64),
+        lines: &[JournalLine],
+    ) -> Result<Versioned<()>, StoreError> {
+        let known = known.map(|known| known.to_string());
+        let first = [
+            board.generation.to_string(),
+            tag.to_owned(),
+            known.unwrap_or_default(),
+            last.to_string(),
+        ];
+        let lines = lines.iter();
+        let lines = lines.flat_map(|line| [line.member.to_string(), line.number.to_string()]);
+        let args = first.into_iter().chain(lines).map(Value::from);
+        let keys = board_keys(board, &[Kind::Revised, Kind::ToRevise]);
+        let reply = self.write_at(board.id.as_str(), &script::NOTE_LINES, keys, args.collect());
+        Ok(match Reply::answer(reply.await?)? {
+            Versioned::Current(_) => Versioned::Current(()),
+            Versioned::Stale => Versioned::Stale,
+        })
+    }
+
+    /// The first line by which results are to be revised; those of one shard come in their order.
+    pub async fn line_to_revise(&self, board: &Board) -> Result<Option<JournalLine>, StoreError> {
+        let list = keys::of_board(board, Kind::ToRevise);
+        let range = [list.as_str(), "0", "0", "WITHSCORES"].map(str::to_owned);
+        let first: Vec<String> = self.command("ZRANGE", range.to_vec()).await?;
+        let [name, number] = first.as_slice() else {
+            return Ok(None);
+        };
+        let line = name.split_once(SEPARATOR).and_then(|(tag, member)| {
+            Some(JournalLine {
+                tag: tag.to_owned(),
+                number: number.parse().ok()?,
+                member: MemberId::parse(member).ok()?,
+            })
+        });
+        require(line, "a line that was noted has its tag and its member").map(Some)
+    }
+
+    /// Replaces the result of a period by its next revision, because of a line. Returns whether that was done: not, if another
+    /// result is stored than the one that was `seen`.
+    pub async fn revise_result(
+        &self,
+        board: &Board,
+        (window, key): (Window, &str),
+        (seen, result): (&Recorded, &PeriodResult),
+        (line, revision): (&JournalLine, &Revision),
+    ) -> Result<Versioned<bool>, StoreError> {
+        let mut keys = board_keys(board, &[]);
+        let of_window = [Kind::Results, Kind::Revisions, Kind::RevisedMembers];
+        keys.extend(of_window.map(|kind| keys::of_results(board, kind, window)));
+        keys.push(keys::of_board(board, Kind::RevisedPeriods));
+        let period = RevisedPeriod {
+            window,
+            key: key.to_owned(),
+            revision: result.revision,
+        };
+        let args = [
+            board.version(),
+            key.to_owned(),
+            seen.json().to_owned(),
+            json(result)?,
+            result.revision.to_string(),
+            json(revision)?,
+            line.member.to_string(),
+            line.name(),
+            json(&period)?,
+        ];
+        let args = args.map(Value::from).to_vec();
+        let reply = self.write_at(board.id.as_str(), &script::REVISE_RESULT, keys, args);
+        let Versioned::Current((code, _)) = Reply::versioned(reply.await?)? else {
+            return Ok(Versioned::Stale);
+        };
+        Ok(Versioned::Current(match code.as_str() {
+            "SEEN" => true,
+            "OTHER" => false,
+            other => return unknown_code(other),
+        }))
+    }
+
+    /// The periods that were revised by a line.
+    pub async fn revised_periods(
+        &self,
+        board: &Board,
+        line: &JournalLine,
+    ) -> Result<Vec<RevisedPeriod>, StoreError> {
+        let args = vec![keys::of_board(board, Kind::RevisedPeriods), line.name()];
+        let periods: Option<String> = self.command("HGET", args).await?;
+        let periods = periods.unwrap_or_default();
+        let periods = periods
+            .lines()
+            .map(|period| read("a revised period", period));
+        periods.collect()
+    }
+
+    /// Forgets a line: all results were revised by it.
+    pub async fn end_line(&self, board: &Board, line: &JournalLine) -> Result<(), StoreError> {
+        let keys = [Kind::ToRevise, Kind::RevisedPeriods];
+        let keys = keys.map(|kind| keys::of_board(board, kind)).to_vec();
+        let args = vec![line.name().into(), line.number.to_string().into()];
+        let ended = self.write_at(board.id.as_str(), &script::END_LINE, keys, args);
+        ended.await.map(drop)
+    }
+
+    /// Some revisions of the result of a period, each with the member who was hidden or brought back; `None` once it was
+    /// erased.
+    pub async fn revisions(
+        &self,
+        board: &Board,
+        (window, key): (Window, &str),
+        revisions: impl Iterator<Item = u64>,
+    ) -> Result<Vec<(u64, Revision, Option<String>)>, StoreError> {
+        let revisions: Vec<u64> = revisions.collect();
+        if revisions.is_empty() {
+            return Ok(Vec::new());
+        }
+        let fields = revisions.iter();
+        let fields: Vec<String> = fields
+            .map(|revision| format!("{key}{SEPARATOR}{revision}"))
+            .collect();
+        let of = async |kind| -> Result<Vec<Option<String>>, StoreError> {
+            let list = keys::of_results(board, kind, window);
+            let args = [list].into_iter().chain(fields.clone());
+            self.command("HMGET", args.collect()).await
+        };
+        let (changes, members) = (of(Kind::Revisions).await?, of(Kind::RevisedMembers).await?);
+        let all = revisions.into_iter().zip(changes.into_iter().zip(members));
+        let known =
+            all.filter_map(|(revision, (change, member))| Some((revision, change?, member)));
+        known
+            .map(|(revision, change, member)| Ok((revision, read("a revision", &change)?, member)))
+            .collect()
+    }
+
+    /// Removes the name of an erased member from the revisions of a window.
+    pub async fn forget_in_revisions(
+        &self,
+        board: &Board,
+        window: Window,
+        member: &MemberId,
+    ) -> Result<(), StoreError> {
+        let list = keys::of_results(board, Kind::RevisedMembers, window);
+        let mut cursor = "0".to_owned();
+        loop {
+            let count = CALL_REVISIONS_MAX.to_string();
+            let args = [list.as_str(), &cursor, "COUNT", &count].map(str::to_owned);
+            let (next, flat): (String, Vec<String>) = self.command("HSCAN", args.to_vec()).await?;
+            let named = flat
+                .chunks_exact(2)
+                .filter(|pair| pair[1] == member.as_str());
+            let named: Vec<String> = named.map(|pair| pair[0].clone()).collect();
+            if !named.is_empty() {
+                let args = [list.clone()].into_iter().chain(named);
+                let () = self.command("HDEL", args.collect()).await?;
+            }
+            if next == "0" {
+                return Ok(());
+            }
+            cursor = next;
+        }
+    }
+}
+
+/// The board, the registry of results, and keys that the board has one of.
+fn board_keys(board: &Board, kinds: &[Kind]) -> Vec<String> {
+    let (id, generation) = (&board.id, board.generation);
+    let first = [
+        keys::head(id.as_str()),
+        keys::results_registry(id, generation),
+    ];
+    let own = kinds.iter().map(|kind| keys::of_board(board, *kind));
+    first.into_iter().chain(own).collect()
+}
+
+fn json<T: Serialize>(value: &T) -> Result<String, StoreError> {
+    serde_json::to_string(value).map_err(|error| StoreError::Unexpected(error.to_string()))
+}
+
+fn read<T: for<'de> Deserialize<'de>>(what: &str, json: &str) -> Result<T, StoreError> {
+    let read = serde_json::from_str(json);
+    read.map_err(|error| StoreError::Unexpected(format!("{what}: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(tag: &str, number: u64) -> JournalLine {
+        JournalLine {
+            tag: tag.to_owned(),
+            number,
+            member: MemberId::parse("ann").unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_result_takes_lines_into_account_up_to_its_numbers_and_all_of_former_shards() {
+        let hides = |tags: &[(&str, u64)]| -> BTreeMap<String, u64> {
+            tags.iter()
+                .map(|(tag, number)| ((*tag).to_owned(), *number))
+                .collect()
+        };
+        let result = hides(&[("b:4:0:1", 3), ("b:4:1:1", 0)]);
+        assert!(line("b:4:0:1", 3).is_in(&result));
+        assert!(!line("b:4:0:1", 4).is_in(&result));
+        assert!(!line("b:4:1:1", 1).is_in(&result));
+        assert!(line("b", 9).is_in(&result), "before the move");
+        assert!(!line("b:2:0:2", 1).is_in(&result), "after another one");
+        assert_eq!(line("b", 1).says(), Moderation::Hidden);
+        assert_eq!(line("b", 2).says(), Moderation::Unhidden);
+    }
+}
