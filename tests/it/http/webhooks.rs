@@ -5,10 +5,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use standings::domain::board::Board;
+use standings::domain::delivery::{Delivery, NamedDelivery};
 use standings::domain::ids::BoardId;
-use standings::domain::message::{Message, MessageKind};
+use standings::domain::message::{Message, MessageId, MessageKind};
 use standings::domain::time::{Span, Timestamp};
+use standings::domain::webhook::WebhookName;
 use standings::engine::jobs::JobKind;
+use standings::store::Versioned;
 use standings::worker;
 
 use super::api_keys::make_key;
@@ -629,6 +632,57 @@ async fn a_program_that_is_killed_sends_by_tls_what_it_was_to_send() {
     let metrics = program.client().get("/metrics").await.text;
     assert!(metrics.contains("standings_webhook_tries_total{result=\"delivered\"} 1"));
     program.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_is_bounded_and_what_comes_then_is_a_dead_letter() {
+    let world = World::sending(1, NOW, "").await;
+    let (instance, client) = (&world.instances[0], world.client());
+    let receiver = Receiver::start(Manner::Status(200)).await;
+    register(client, "site", everything(&receiver.url())).await;
+    let (store, now) = (&instance.service.engine.store, world.clock.now());
+    let name = WebhookName::parse("site").unwrap();
+    let queued: Vec<_> = (0..10_000)
+        .map(|number| NamedDelivery {
+            id: MessageId::named(format!("msg_{number}")),
+            delivery: Delivery::new("{}".to_owned(), now),
+        })
+        .collect();
+    for part in queued.chunks(500) {
+        let part = store.queue_deliveries(None, &name, part, now).await;
+        part.unwrap().ok_or("it is there").unwrap();
+    }
+    let board = board(instance, "b").await;
+    let posted = post(instance, &board, 1).await;
+    instance.service.engine.run(&Outboxes).await.unwrap();
+    let [dead] = &deliveries(client, "site", "status=dead").await[..] else {
+        panic!("one is dead")
+    };
+    assert_eq!(dead["id"], posted.id.as_str());
+    assert_eq!(dead["last_error"], "too many messages wait");
+    assert_eq!(
+        (&dead["tries"], &dead["last_try_at"]),
+        (&json!(0), &Value::Null)
+    );
+    // The check of all keys knows what these are.
+    let report = world.service().check(None, false).await.unwrap();
+    assert!(report.is_sound(), "{report:?}");
+    let version = store.load_webhooks().await.unwrap().version;
+    client
+        .post("/v1/webhooks/site/rotate", json!({}))
+        .await
+        .expect(200);
+    let stale = store
+        .queue_deliveries(Some(&version), &name, &queued[..1], now)
+        .await;
+    assert_eq!(stale.unwrap(), Versioned::Stale, "a webhook has changed");
+    client.delete("/v1/webhooks/site").await.expect(204);
+    let gone = store.queue_deliveries(None, &name, &queued[..1], now).await;
+    assert_eq!(
+        gone.unwrap(),
+        Versioned::Stale,
+        "nothing is queued for one that is gone"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
