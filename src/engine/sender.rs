@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
-use reqwest::{Client, Response, StatusCode, redirect};
+use reqwest::{Client, Response, redirect};
 use tokio::time::{Instant, timeout_at};
 
 use crate::domain::address::is_global_unicast;
@@ -25,6 +25,8 @@ use crate::domain::webhook::{Webhook, check_url};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest time for all of a try.
 const TRY_TIMEOUT: Duration = Duration::from_secs(15);
+/// The status of a receiver that wants no more messages.
+const GONE: u16 = 410;
 /// How much of an answer is read, in bytes. Nothing of it is kept.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 /// How much is kept of why a try has failed, in bytes.
@@ -103,25 +105,21 @@ impl Sender {
         let deadline = Instant::now() + TRY_TIMEOUT;
         let sent = timeout_at(deadline, self.post(webhook, id, body, now)).await;
         let sent = sent.unwrap_or_else(|_| Err("it took more than 15 s".to_owned()));
-        let status = match &sent {
-            Ok(response) => Some(response.status()),
-            Err(_) => None,
-        };
-        let error = match sent {
+        let (status, error) = match sent {
             Ok(response) => {
-                let error = error_of(response.status());
+                let status = response.status().as_u16();
                 // What is left of the answer makes no difference.
                 let _ = timeout_at(deadline, read(response)).await;
-                error
+                (Some(status), error_of(status))
             }
-            Err(error) => Some(error),
+            Err(error) => (None, Some(error)),
         };
         let end = Try {
             at: now,
-            status: status.map(|status| status.as_u16()),
+            status,
             error,
         };
-        let is_gone = status == Some(StatusCode::GONE);
+        let is_gone = status == Some(GONE);
         Tried { end, is_gone }
     }
 
@@ -213,14 +211,13 @@ async fn read(mut response: Response) {
     }
 }
 
-/// Why an answer says that the message was not taken.
-fn error_of(status: StatusCode) -> Option<String> {
-    let code = status.as_u16();
+/// Why an answer with this status says that the message was not taken.
+fn error_of(status: u16) -> Option<String> {
     match status {
-        status if status.is_success() => None,
-        StatusCode::GONE => Some("410: the receiver wants no more messages".to_owned()),
-        status if status.is_redirection() => Some(format!("{code}: redirects are not followed")),
-        _ => Some(format!("the status is {code}")),
+        200..=299 => None,
+        300..=399 => Some(format!("{status}: redirects are not followed")),
+        GONE => Some(format!("{status}: the receiver wants no more messages")),
+        _ => Some(format!("the status is {status}")),
     }
 }
 
