@@ -93,6 +93,8 @@ impl Engine {
 
     /// Removes all that an erased member has left on a board.
     pub(crate) async fn forget(&self, id: &BoardId, member: &MemberId) -> Result<(), Error> {
+        // First: as long as something is left elsewhere, somebody comes back here.
+        self.forget_in_results(id, member).await?;
         let left = || format!("an erased member of board {id} is still being removed");
         self.take_steps(|| self.forget_part(id, member), left).await
     }
@@ -138,6 +140,7 @@ impl Engine {
                 return Ok(Progress::More);
             };
             if let Some(member) = erasing.first() {
+                self.forget_in_results(id, member).await?;
                 self.forget_in_revisions(&live.board, member).await?;
                 self.store.forget(shard, member, FORGET_KEYS).await?;
                 progress = Progress::More;

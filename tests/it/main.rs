@@ -27,5 +27,6 @@ mod own_redis;
 mod program;
 mod records;
 mod replicas;
+mod results;
 mod scripts;
 mod tidy;

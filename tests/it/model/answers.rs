@@ -253,6 +253,8 @@ pub struct View<'a> {
     period: i64,
     entries: Vec<Entry>,
     has_data: bool,
+    /// When it is read, if its state is told.
+    now: Option<i64>,
 }
 
 impl<'a> View<'a> {
@@ -264,6 +266,15 @@ impl<'a> View<'a> {
             period,
             entries: model.standing(window, period),
             has_data: false,
+            now: None,
+        }
+    }
+
+    /// The same with the state that it has now.
+    pub fn with_state(self, now: i64) -> Self {
+        Self {
+            now: Some(now),
+            ..self
         }
     }
 
@@ -342,13 +353,17 @@ impl<'a> View<'a> {
                 .start(unit, period)
                 .map(|at| utc(at).to_rfc3339_opts(SecondsFormat::Secs, true))
         };
-        json!({
+        let mut json = json!({
             "board": self.id,
             "window": window_name(self.window),
             "key": board.key(unit, self.period),
             "starts_at": start(oldest),
             "ends_at": start(self.period + 1),
-        })
+        });
+        if let Some(now) = self.now {
+            json["state"] = json!(self.model.state(unit, self.period, now));
+        }
+        json
     }
 
     /// The same with how many members it has.

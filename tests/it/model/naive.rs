@@ -467,6 +467,15 @@ impl Model {
         self.closings.last().map_or(i64::MIN, |(until, _)| *until)
     }
 
+    /// How far a period has come at this time.
+    pub fn state(&self, unit: Unit, period: i64, now: i64) -> &'static str {
+        match self.board.start(unit, period + 1) {
+            Some(end) if end <= self.closed_until() => "final",
+            Some(end) if end <= now => "closing",
+            _ => "live",
+        }
+    }
+
     /// A member's score, listed or not.
     pub fn score(&self, window: Window, period: i64, member: &str) -> Option<Score> {
         self.scores(window, period).get(member).copied()

@@ -56,6 +56,7 @@ struct Game<'a> {
     boards: Vec<(String, Model)>,
     members: usize,
     has_huge_scores: bool,
+    begun: i64,
     now: i64,
     sent: Vec<Sent>,
     ids: usize,
@@ -85,6 +86,8 @@ struct Hiding {
 struct Closed {
     board: usize,
     id: String,
+    /// One of these periods, if it has a result then: its window and its key.
+    period: Option<(String, String)>,
     until: i64,
 }
 
@@ -199,6 +202,7 @@ impl Table {
             boards: boards.collect(),
             members: case.members,
             has_huge_scores: case.has_huge_scores,
+            begun: case.begin,
             now: case.begin,
             sent: Vec::new(),
             ids: 0,
@@ -551,12 +555,17 @@ impl Game<'_> {
         let board = pick(closing.board, self.boards.len());
         let (id, model) = &self.boards[board];
         let windows = &model.board.windows;
-        let unit = windows[pick(closing.unit, windows.len())].unit();
+        let window = windows[pick(closing.unit, windows.len())];
+        let unit = window.unit();
         let period = model.board.period(unit, self.now) - closing.before;
         let until = model.board.start(unit, period)?;
+        // What ended before the board had `finalize` has no result.
+        let has_result = matches!(window, Window::Period(_)) && self.begun < until;
+        let period = has_result.then(|| (unit_name(unit), model.board.key(unit, period - 1)));
         model.board.finalizes.then(|| Closed {
             board,
             id: id.clone(),
+            period,
             until,
         })
     }
@@ -592,7 +601,9 @@ impl Game<'_> {
 
     /// Takes note of periods that were closed.
     fn note_closed(&mut self, closed: &Closed) {
-        let Closed { board, id, until } = closed;
+        let Closed {
+            board, id, until, ..
+        } = closed;
         self.log
             .push(format!("{id} is closed until {}", time_text(*until)));
         self.boards[*board].1.close(*until);
@@ -1285,7 +1296,7 @@ async fn hide_all(world: &World, instance: Pick, hides: &[Hiding]) -> Result<(),
             if hiding.is_hidden {
                 service.hide(&id, &member, &hide).await.is_ok()
             } else {
-                service.unhide(&id, &member).await.is_ok()
+                service.engine.unhide(&id, &member, None).await.is_ok()
             }
         })
         .await;
@@ -1299,10 +1310,11 @@ async fn close_periods(world: &World, instance: Pick, closed: &Closed, killed_af
     let id = BoardId::parse(&closed.id).unwrap();
     let until = Timestamp::parse(&time_text(closed.until)).unwrap();
     let close = async |place: usize| {
-        let engine = &world.instances[place % world.instances.len()]
-            .service
-            .engine;
-        engine.close_shards(&id, until).await.is_ok()
+        let service = &world.instances[place % world.instances.len()].service;
+        match &closed.period {
+            Some((window, key)) => service.close_period(&id, window, key).await.is_ok(),
+            None => service.engine.close_shards(&id, until).await.is_ok(),
+        }
     };
     if let Some(waits) = killed_after {
         let _ = break_off(close(place), waits).await;

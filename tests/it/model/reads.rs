@@ -62,7 +62,9 @@ pub fn queries(
         _ => model,
     };
     let includes_data = random.below(2) == 0;
-    let view = View::new(on_track, id, window, period).with_data(includes_data);
+    let view = View::new(on_track, id, window, period)
+        .with_data(includes_data)
+        .with_state(now);
     let board = &on_track.board;
     let running = board.period(window.unit(), now);
     let is_refused = board.is_built(window) && period > running + 1;
