@@ -118,20 +118,20 @@ impl Delivery {
 
     /// What becomes of it after a try. `seed` tells this delivery from others: it decides how long the pause is.
     #[must_use]
-    pub fn after(self, tried: Try, is_gone: bool, seed: &str) -> Self {
+    pub fn after(self, end: Try, is_gone: bool, seed: &str) -> Self {
         let (tries, tries_in_row) = (self.tries + 1, self.tries_in_row + 1);
         let pause_ms = pause_ms_after(tries_in_row, seed).filter(|_| !is_gone);
-        let (status, at_ms) = match (&tried.error, pause_ms) {
-            (None, _) => (DeliveryStatus::Delivered, tried.at.ms()),
-            (Some(_), Some(pause_ms)) => (DeliveryStatus::Pending, tried.at.ms() + pause_ms),
-            (Some(_), None) => (DeliveryStatus::Dead, tried.at.ms()),
+        let (status, at_ms) = match (&end.error, pause_ms) {
+            (None, _) => (DeliveryStatus::Delivered, end.at.ms()),
+            (Some(_), Some(pause_ms)) => (DeliveryStatus::Pending, end.at.ms() + pause_ms),
+            (Some(_), None) => (DeliveryStatus::Dead, end.at.ms()),
         };
         Self {
             status,
             at: Timestamp::from_ms_clamped(at_ms),
             tries,
             tries_in_row,
-            last: Some(tried),
+            last: Some(end),
             ..self
         }
     }

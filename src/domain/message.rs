@@ -2,15 +2,12 @@
 
 use std::fmt;
 
-use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 
 use super::board::Board;
 use super::ids::BoardId;
+use super::secret::Digest;
 use super::time::Timestamp;
-
-/// How many bytes of a digest an id has: no two occasions have the same.
-const ID_BYTES: usize = 16;
 
 /// What a message tells of.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
@@ -79,10 +76,8 @@ impl MessageId {
     /// or on this webhook. So a step that is repeated makes the same id again.
     fn of(kind: MessageKind, whose: &str, occasion: &str) -> Self {
         let text = format!("{kind}\n{whose}\n{occasion}");
-        let digest = digest(&SHA256, text.as_bytes());
-        let bytes = digest.as_ref().iter().take(ID_BYTES);
-        let digits: String = bytes.map(|byte| format!("{byte:02x}")).collect();
-        Self(format!("msg_{digits}"))
+        // The first half: no two occasions have the same.
+        Self(format!("msg_{:032x}", Digest::of(&text).half()))
     }
 
     /// An id as Redis has it, or as a caller names it; whether there is such a message is another question.

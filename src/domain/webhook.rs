@@ -161,13 +161,12 @@ impl Wanted {
             let kind = MessageKind::OF_EVENTS
                 .into_iter()
                 .find(|kind| kind.name() == name);
-            match kind {
-                Some(kind) => kinds.push(kind),
-                None => {
-                    let known = MessageKind::OF_EVENTS.map(MessageKind::name).join(", ");
-                    let detail = format!("is one of {known}");
-                    errors.push(FieldError::new(format!("/events/{index}"), detail));
-                }
+            if let Some(kind) = kind {
+                kinds.push(kind);
+            } else {
+                let known = MessageKind::OF_EVENTS.map(MessageKind::name).join(", ");
+                let detail = format!("is one of {known}");
+                errors.push(FieldError::new(format!("/events/{index}"), detail));
             }
         }
         kinds.sort_unstable();

@@ -122,15 +122,15 @@ impl Engine {
 
     /// Sends a message once, and stores how that has ended.
     async fn try_delivery(&self, name: &WebhookName, claimed: Claimed) -> Result<(), Error> {
-        let (webhook, seen) = (claimed.webhook.read()?, claimed.delivery);
-        let delivery = seen.read()?;
+        let (webhook, stored) = (claimed.webhook.read()?, claimed.delivery);
+        let delivery = stored.read()?;
         let begun = Instant::now();
         let sent = self
             .sender
-            .send(&webhook, &seen.id, &delivery.body, self.clock.now());
+            .send(&webhook, &stored.id, &delivery.body, self.clock.now());
         let tried = sent.await;
         histogram!("standings_webhook_seconds").record(begun.elapsed());
-        let seed = format!("{name} {}", seen.id);
+        let seed = format!("{name} {}", stored.id);
         let ended = delivery.after(tried.end, tried.is_gone, &seed);
         let result = match ended.status {
             DeliveryStatus::Delivered => "delivered",
@@ -148,7 +148,7 @@ impl Engine {
         }
         let now = self.clock.now();
         // If it is not what was claimed, somebody else has gone on with it.
-        self.store.end_delivery(name, &seen, &ended, now).await?;
+        self.store.end_delivery(name, &stored, &ended, now).await?;
         Ok(())
     }
 

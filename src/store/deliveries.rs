@@ -266,8 +266,8 @@ impl Store {
             None => 0,
             Some(mark) => self.place_behind(&list, mark).await?,
         };
-        let last = first + count.saturating_sub(1);
-        let range = [first.to_string(), last.to_string()];
+        let end = first + count.saturating_sub(1);
+        let range = [first.to_string(), end.to_string()];
         let args = [list].into_iter().chain(range);
         let args = args.chain(["REV", "WITHSCORES"].map(str::to_owned));
         let flat: Vec<String> = self.command("ZRANGE", args.collect()).await?;

@@ -1,5 +1,6 @@
 //! Webhooks: who is told what, signed how, tried when, and what no crash and no bad receiver changes in that.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,9 +16,9 @@ use standings::store::Versioned;
 use standings::worker;
 
 use super::api_keys::make_key;
-use crate::harness::jobs::{Outboxes, Purge};
+use crate::harness::jobs::{ClosePeriods, Outboxes, Purge, Revisions};
 use crate::harness::program::{self, Program};
-use crate::harness::receiver::{Manner, Receiver};
+use crate::harness::receiver::{Manner, Received, Receiver};
 use crate::harness::redis::eventually;
 use crate::harness::tls::{TlsFront, authority};
 use crate::harness::{Client, Instance, World, break_off};
@@ -496,6 +497,63 @@ async fn no_crash_loses_a_message_and_instances_share_the_work() {
     assert_eq!(listed.len(), 59);
     assert!(listed.iter().all(|one| one["status"] == "delivered"));
     assert_eq!(world.redis.keys("st:{boards}:outboxes").await, [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_result_and_revision_is_told_wherever_instances_die() {
+    let world = World::sending(2, "2026-11-20T00:00:00Z", "").await;
+    let client = world.client();
+    let receiver = Receiver::start(Manner::Status(200)).await;
+    register(client, "site", everything(&receiver.url())).await;
+    let definition = json!({"windows": ["hour"], "finalize": "0s", "shards": 2});
+    client.define("b", definition).await;
+    let told = |kind: &str| {
+        let received = receiver.received().into_iter();
+        let of_kind = received.filter(|one| one.json()["type"] == kind);
+        let ids = of_kind.map(|one| (one.json()["data"]["key"].to_string(), one.id().to_owned()));
+        ids.collect::<BTreeSet<_>>()
+    };
+    for hour in 0..24_u16 {
+        let waits = hour * 4 + 1;
+        let event = json!({"id": format!("e{hour}"), "member": "ann", "score": 1});
+        client.post("/v1/boards/b/events", event).await.expect(200);
+        advance(&world, Span::hours(1));
+        // One instance dies after so many waits in each job, and another one goes on.
+        let [dying, other] = &world.instances[..] else {
+            panic!("two instances")
+        };
+        break_off(dying.service.engine.run(&ClosePeriods), waits).await;
+        break_off(dying.service.engine.run(&Outboxes), waits).await;
+        other.service.engine.run(&ClosePeriods).await.unwrap();
+        run(other).await;
+        assert_eq!(told("period.final").len(), usize::from(hour) + 1, "{waits}");
+    }
+    let first = receiver.received()[0].json();
+    let data = json!({"board": "b", "window": "hour", "key": "2026-11-20T00:00Z", "revision": 1, "total": 1,
+        "starts_at": "2026-11-20T00:00:00.000Z", "ends_at": "2026-11-20T01:00:00.000Z"});
+    assert_eq!(first["data"], data);
+    let hidden = json!({"reason": "cheating"});
+    client
+        .put("/v1/boards/b/hidden/ann", hidden)
+        .await
+        .expect(201);
+    for waits in (1..200).step_by(9) {
+        let dying = &world.instances[0].service.engine;
+        break_off(dying.run(&Revisions), waits).await;
+        break_off(dying.run(&Outboxes), waits).await;
+    }
+    world.instances[1]
+        .service
+        .engine
+        .run(&Revisions)
+        .await
+        .unwrap();
+    run(&world.instances[1]).await;
+    for kind in ["member.hidden", "period.revised"] {
+        assert_eq!(told(kind).len(), 1, "{kind}");
+    }
+    let names_nobody = |one: &Received| !one.body.contains("ann");
+    assert!(receiver.received().iter().all(names_nobody));
 }
 
 #[tokio::test(flavor = "multi_thread")]
