@@ -24,6 +24,11 @@ pub enum IdError {
         "the name of a key has 1 to 64 of the characters A-Z a-z 0-9 . _ - and begins with a letter or a digit"
     )]
     Key,
+    /// The name of a webhook breaks its pattern.
+    #[error(
+        "the name of a webhook has 1 to 64 of the characters A-Z a-z 0-9 . _ - and begins with a letter or a digit"
+    )]
+    Webhook,
     /// The id of a rule breaks its pattern.
     #[error(
         "the id of a rule has 1 to 64 of the characters A-Z a-z 0-9 . _ - and begins with a letter or a digit"

@@ -247,6 +247,14 @@ scripts! {
     DELETE_PROFILES = "profiles", "#!lua flags=allow-oom", ["slot"];
     /// Posts messages for webhooks.
     POST = "post", "#!lua", ["outbox"];
+    /// Makes, changes or deletes a webhook.
+    WEBHOOK = "webhook", "#!lua flags=allow-oom", ["deliveries"];
+    /// Queues messages for a webhook.
+    QUEUE_DELIVERIES = "queue_deliveries", "#!lua", ["deliveries"];
+    /// Gives an instance a delivery that is due.
+    CLAIM_DELIVERY = "claim_delivery", "#!lua", ["deliveries"];
+    /// Stores what has become of a delivery.
+    END_DELIVERY = "end_delivery", "#!lua", ["deliveries"];
     /// Notes when hides of a board end.
     NOTE_END = "note_end", "#!lua", [];
     /// Begins a task for all boards.

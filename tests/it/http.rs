@@ -25,3 +25,4 @@ mod reservations;
 mod resharding;
 mod shards;
 mod votes;
+mod webhooks;
