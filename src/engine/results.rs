@@ -11,14 +11,18 @@ use super::reader::{ReadError, Reader};
 use super::rewards::{HandedOut, Handing};
 use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
 use crate::domain::board::Board;
+use crate::domain::ids::{BoardId, MemberId, shown_member};
 use crate::domain::message::{Message, MessageKind};
 use crate::domain::period::Period;
 use crate::domain::series::{Standing, Track};
 use crate::domain::state::PeriodState;
 use crate::domain::window::Window;
-use crate::store::results::{Moderated, PeriodResult, Winner};
+use crate::store::results::{Moderated, PeriodResult, Recorded, Winner};
 use crate::store::standings::{Page, Selection};
 use crate::store::{Freshness, Versioned};
+
+/// How many results are looked at in one call.
+const RESULTS_AT_ONCE: usize = 100;
 
 /// The standing of a period that has results.
 pub(crate) fn standing_of(board: &Board, period: &Period) -> Standing {
@@ -95,9 +99,10 @@ impl Engine {
         handing: &mut Handing,
     ) -> Result<Option<PeriodResult>, Error> {
         let board = &live.board;
-        // A member that is being erased is not shown for a moment, and its line comes back.
-        self.forget_all(&board.id).await?;
         let before = self.moderated(live).await?;
+        // A member that is being erased is not shown for a moment, and its line comes back. An erasure that begins later
+        // changes what the heads say.
+        self.forget_all(&board.id).await?;
         let reader = Reader::new(self, live, Freshness::Current);
         let first = Selection::Behind(0);
         let list = Merged::new(&reader, standing_of(board, period));
@@ -129,16 +134,67 @@ impl Engine {
         }))
     }
 
-    /// Whether members were hidden or brought back that a result does not take into account, by what the heads of the shards
-    /// say.
-    pub(crate) fn is_revising(
+    /// Takes the id of an erased member from the results that it has won.
+    pub(crate) async fn forget_in_results(
         &self,
-        result: &PeriodResult,
-        moderated: &BTreeMap<String, Moderated>,
-    ) -> bool {
-        let known = |tag| result.hides.get(tag).copied().unwrap_or(0);
-        let mut of_shards = moderated.iter();
-        of_shards.any(|(tag, now)| now.hides > known(tag))
+        id: &BoardId,
+        member: &MemberId,
+    ) -> Result<(), Error> {
+        let live = self.live_board(id).await?;
+        let board = &live.board;
+        // A copy in memory knows whether anything was ever final, but for what has come since it was read.
+        if board.closings.until.is_none() && board.definition.finalize.is_none() {
+            return Ok(());
+        }
+        for window in &board.definition.windows {
+            let mut before = None;
+            loop {
+                let between = (None, before.as_deref());
+                let keys = self
+                    .store
+                    .final_periods(board, *window, between, RESULTS_AT_ONCE);
+                let keys = keys.await?;
+                let recorded = self.store.results(board, *window, &keys).await?;
+                for (key, recorded) in keys.iter().zip(&recorded) {
+                    self.forget_winner(board, (*window, key), recorded.as_ref(), member)
+                        .await?;
+                }
+                before = keys.into_iter().nth(RESULTS_AT_ONCE - 1);
+                if before.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn forget_winner(
+        &self,
+        board: &Board,
+        named: (Window, &str),
+        recorded: Option<&Recorded>,
+        member: &MemberId,
+    ) -> Result<(), Error> {
+        let Some(recorded) = recorded else {
+            return Ok(());
+        };
+        let mut result = recorded.result.clone();
+        let winner = result.winner.iter_mut();
+        let mut own = winner.filter(|winner| winner.member.as_deref() == Some(member.as_str()));
+        let Some(winner) = own.next() else {
+            return Ok(());
+        };
+        winner.member = None;
+        let stands = self
+            .store
+            .record_result(board, named, (Some(recorded), &result), &[]);
+        match stands.await? {
+            Versioned::Current(stands) if stands.result == result => Ok(()),
+            Versioned::Current(_) | Versioned::Stale => {
+                self.reload(&board.id).await?;
+                Err(Error::busy())
+            }
+        }
     }
 
     /// What the heads of a board's shards say of hides and erasures, by their tags.
@@ -158,7 +214,7 @@ impl Engine {
 pub(crate) fn winner_of(page: &Page) -> Option<Winner> {
     let first = page.entries.first()?;
     Some(Winner {
-        member: Some(first.member.to_string()),
+        member: shown_member(&*first.member).map(ToOwned::to_owned),
         score: first.score,
         reached_at: first.reached_at,
     })

@@ -238,11 +238,11 @@ pub struct DefinitionPatchSchema {}
     ),
     request_body(content = Definition, example = json!({
         "title": "Run heroes", "timezone": "Asia/Shanghai", "windows": ["day", "week", "all", "last-7-days"],
-        "initial": ["all"], "uniques": "board"})),
+        "initial": ["all"], "uniques": "board", "finalize": "10m"})),
     responses(
         (status = 201, description = "The service has created the board", body = BoardBody, headers(("ETag" = String, description = "The definition's version"))),
         (status = 200, description = "The service has replaced the definition, or would have, with `dry_run`", body = ChangedBoard, headers(("ETag" = String, description = "The definition's version"))),
-        (status = 409, description = "`board-in-use`, `windows-in-use`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`board-in-use`, `windows-in-use`, `board-final`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 412, description = "`precondition-failed`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
@@ -276,7 +276,7 @@ pub async fn put(
     responses(
         (status = 200, description = "The service has changed the definition, or would have, with `dry_run`", body = ChangedBoard, headers(("ETag" = String, description = "The definition's version"))),
         (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 409, description = "`board-in-use`, `windows-in-use`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`board-in-use`, `windows-in-use`, `board-final`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 412, description = "`precondition-failed`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),

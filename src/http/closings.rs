@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use axum::Json as JsonResponse;
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 
 use super::App;
-use super::extract::{Path, board_id};
+use super::extract::{Path, board_id, choice};
 use super::problem::{Problem, ProblemBody};
+use super::results::{PeriodPath, ResultBody};
 
 /// Make a period final now.
 ///
@@ -15,23 +18,23 @@ use super::problem::{Problem, ProblemBody};
 /// again changes nothing.
 #[utoipa::path(
     post, path = "/v1/boards/{board}/standings/{window}/periods/{key}/close", tag = "results", operation_id = "close_period",
-    params(
-        ("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
-        ("window" = String, Path, description = "The window", example = "week"),
-        ("key" = String, Path, description = "The key of a period that has ended", example = "2026-11-09"),
-    ),
+    params(PeriodPath),
     responses(
-        (status = 204, description = "The period is final"),
+        (status = 200, description = "The period is final: its result", body = ResultBody),
+        (status = 204, description = "The period is final, and has no data"),
         (status = 400, description = "`invalid-parameter`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 404, description = "`board-not-found`, `unknown-window`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`board-not-found`, `unknown-window`, `period-not-found`: the window has no results", body = ProblemBody, content_type = "application/problem+json"),
         (status = 409, description = "`period-running`, `not-finalized`", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
 pub async fn post(
     State(app): State<Arc<App>>,
-    Path((board, window, key)): Path<(String, String, String)>,
-) -> Result<StatusCode, Problem> {
-    let board = board_id(&board)?;
-    app.service.close_period(&board, &window, &key).await?;
-    Ok(StatusCode::NO_CONTENT)
+    Path(PeriodPath { board, window, key }): Path<PeriodPath>,
+) -> Result<Response, Problem> {
+    let (board, choice) = (board_id(&board)?, choice(Some(&key), None)?);
+    let found = app.service.close_period(&board, &window, &choice).await?;
+    Ok(match found {
+        Some(found) => JsonResponse(ResultBody::new(&found)).into_response(),
+        None => StatusCode::NO_CONTENT.into_response(),
+    })
 }

@@ -1,25 +1,24 @@
 //! Makes a period final before its wait is over.
 
 use super::period::{Choice, Target};
+use super::results::{FoundResult, unit_of};
 use super::{Error, Service};
 use crate::domain::ids::BoardId;
 use crate::domain::series::Track;
-use crate::domain::window::Window;
 
 impl Service {
-    /// Makes a period final that has ended, and with it every period of the board that ends no later.
-    pub async fn close_period(&self, id: &BoardId, window: &str, key: &str) -> Result<(), Error> {
+    /// Makes a period final that has ended, and with it every period of the board that ends no later. Returns its result;
+    /// `None` if it has no data.
+    pub async fn close_period(
+        &self,
+        id: &BoardId,
+        window: &str,
+        choice: &Choice,
+    ) -> Result<Option<FoundResult>, Error> {
         let now = self.engine.trusted_now().await?;
         let live = self.engine.live_board(id).await?;
-        let choice = Choice::Key(key.to_owned());
-        let target = Target::find(&live, window, Track::Shown, &choice, now)?;
-        if matches!(target.window, Window::Rolling { .. }) {
-            return Err(Error::InvalidParameter {
-                name: "window",
-                detail: "a rolling window has no result; close the period with which it ends"
-                    .to_owned(),
-            });
-        }
+        unit_of(&live, window)?;
+        let target = Target::find(&live, window, Track::Shown, choice, now)?;
         // What is in memory may be behind.
         let board = self.engine.board(id).await?;
         let end = board.end_of(&target.standing.period);
@@ -31,14 +30,19 @@ impl Service {
                 end,
             });
         };
-        let ended_after_since = board.finalize_since.is_some_and(|since| end > since);
-        if board.closings.until < Some(end) && !ended_after_since {
+        let ended_since = board.finalize_since.is_some_and(|since| end > since);
+        if board.closings.until < Some(end) && !ended_since {
             let detail = match board.finalize_since {
                 None => format!("board {id} has no `finalize`"),
                 Some(since) => format!("the period had ended when `finalize` was set, at {since}"),
             };
             return Err(Error::NotFinalized(detail));
         }
-        self.engine.close_until(id, end).await
+        self.engine.close_until(id, end).await?;
+        let closed = Choice::Key(target.key);
+        match self.period_result(id, window, &closed).await {
+            Err(Error::PeriodNotFound { .. }) => Ok(None),
+            found => found.map(Some),
+        }
     }
 }

@@ -18,9 +18,9 @@ use crate::engine::reader::{ReadError, Reader};
 use crate::engine::results::winner_of;
 use crate::engine::{ATTEMPTS_MAX, LiveBoard};
 use crate::store::closings::Keys;
-use crate::store::results::{Moderated, PeriodResult, Winner};
+use crate::store::results::{Moderated, PeriodResult, Recorded, Winner};
 use crate::store::standings::{Page, Selection};
-use crate::store::{Freshness, Versioned};
+use crate::store::{Freshness, StoreError, Versioned};
 
 /// How a period stands.
 #[derive(Clone, Debug)]
@@ -97,10 +97,7 @@ impl Service {
             let store = &self.engine.store;
             let recorded = store.results(&live.board, named, &keys).await?;
             let found = keys.iter().zip(recorded);
-            let found = found.map(|(key, recorded)| {
-                let result = recorded.map(|recorded| recorded.result);
-                self.find_period(&live, window, key, result)
-            });
+            let found = found.map(|(key, recorded)| self.find_period(&live, window, key, recorded));
             match try_join_all(found).await {
                 Ok(periods) => {
                     return Ok(FoundPeriods {
@@ -157,19 +154,21 @@ impl Service {
         live: &LiveBoard,
         window: &str,
         key: &str,
-        result: Option<PeriodResult>,
+        recorded: Option<Recorded>,
     ) -> Result<FoundPeriod, ReadError> {
         let now = self.engine.clock.now();
         let choice = Choice::Key(key.to_owned());
         let target = Target::find(live, window, Track::Shown, &choice, now)?;
-        if let Some(result) = result {
-            return Ok(FoundPeriod {
+        if recorded.is_some() {
+            let mut found = FoundPeriod {
                 target,
-                state: Some(PeriodState::Final),
-                total: result.total,
-                winner: result.winner.clone(),
-                result: Some(result),
-            });
+                state: None,
+                total: 0,
+                winner: None,
+                result: None,
+            };
+            found.is_now(recorded);
+            return Ok(found);
         }
         let reader = Reader::new(&self.engine, live, Freshness::Current);
         let page = if target.is_expired {
@@ -233,6 +232,7 @@ impl Service {
         window: &str,
         choice: &Choice,
     ) -> Result<(FoundResult, Basis), Error> {
+        let mut is_finished = false;
         for _ in 0..ATTEMPTS_MAX {
             let live = self.engine.live_board(id).await?;
             let (named, unit) = unit_of(&live, window)?;
@@ -241,9 +241,8 @@ impl Service {
             let key = target.key.clone();
             let keys = [key.clone()];
             let recorded = self.engine.store.results(&live.board, named, &keys).await?;
-            let result = recorded.into_iter().flatten().next();
-            let result = result.map(|recorded| recorded.result);
-            let found = match self.find_period(&live, window, &key, result).await {
+            let recorded = recorded.into_iter().flatten().next();
+            let found = match self.find_period(&live, window, &key, recorded).await {
                 Ok(found) => found,
                 Err(ReadError::Retry) => continue,
                 Err(ReadError::Failed(error)) => return Err(error),
@@ -255,7 +254,13 @@ impl Service {
                     key,
                 });
             }
-            return self.judged(live, found).await;
+            let lacks_result = found.state == Some(PeriodState::Final) && found.result.is_none();
+            if lacks_result && !is_finished {
+                // A result that is missing then never comes: the period ended before `finalize` was set.
+                is_finished = self.engine.finish_closing(id).await?;
+                continue;
+            }
+            return self.revised(live, found).await;
         }
         Err(Error::busy())
     }
@@ -289,25 +294,49 @@ impl Service {
         Ok(of_shards.iter().any(is_there))
     }
 
-    /// A period, and whether hides are not taken into account yet, by what the heads of the shards say.
-    async fn judged(
+    /// A period whose result takes all hides into account, or else is revising; and what the heads of the shards said before
+    /// of hides and erasures.
+    async fn revised(
         &self,
         live: Arc<LiveBoard>,
-        period: FoundPeriod,
+        mut period: FoundPeriod,
     ) -> Result<(FoundResult, Basis), Error> {
-        let basis = match &period.result {
-            Some(_) => self.engine.moderated(&live).await?,
-            None => Basis::new(),
-        };
-        let result = period.result.as_ref();
-        let is_revising = result.is_some_and(|result| self.engine.is_revising(result, &basis));
+        let (mut basis, mut is_revising) = (Basis::new(), false);
+        if period.result.is_some() {
+            basis = self.engine.moderated(&live).await?;
+            is_revising = match self.engine.revise(&live.board.id).await {
+                Ok(_) => false,
+                // The job goes on.
+                Err(Error::Store(StoreError::Unavailable(_) | StoreError::Full(_))) => true,
+                Err(error) => return Err(error),
+            };
+            let (window, keys) = (period.target.window, [period.target.key.clone()]);
+            let recorded = self
+                .engine
+                .store
+                .results(&live.board, window, &keys)
+                .await?;
+            period.is_now(recorded.into_iter().flatten().next());
+        }
         let found = FoundResult {
             live,
-            period,
             is_revising,
+            period,
             digest: None,
         };
         Ok((found, basis))
+    }
+}
+
+impl FoundPeriod {
+    /// Takes over what is recorded.
+    fn is_now(&mut self, recorded: Option<Recorded>) {
+        if let Some(Recorded { result, .. }) = recorded {
+            self.total = result.total;
+            self.winner.clone_from(&result.winner);
+            self.state = Some(PeriodState::Final);
+            self.result = Some(result);
+        }
     }
 }
 
@@ -328,7 +357,7 @@ impl Between {
 }
 
 /// A window that has results, and its unit.
-fn unit_of(live: &LiveBoard, window: &str) -> Result<(Window, Unit), Error> {
+pub(super) fn unit_of(live: &LiveBoard, window: &str) -> Result<(Window, Unit), Error> {
     match find_window(&live.board, window)? {
         window @ Window::Period(unit) => Ok((window, unit)),
         Window::Rolling { .. } => Err(Error::NoPeriods {

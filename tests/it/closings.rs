@@ -9,7 +9,7 @@ use standings::domain::ids::BoardId;
 use standings::domain::time::Timestamp;
 use standings::store::results::PeriodResult;
 
-use crate::harness::jobs::{ClosePeriods, Moves};
+use crate::harness::jobs::{ClosePeriods, Moves, Purge};
 use crate::harness::redis::{Reply, eventually};
 use crate::harness::{Client, Instance, World, break_off, keys};
 
@@ -325,7 +325,7 @@ async fn a_period_can_be_closed_early_and_takes_those_with_it_that_end_no_later(
     }
     close("last-2-days", "2026-11-20")
         .await
-        .expect_problem(400, "invalid-parameter");
+        .expect_problem(404, "period-not-found");
     close("day", "20")
         .await
         .expect_problem(400, "invalid-parameter");
@@ -337,7 +337,11 @@ async fn a_period_can_be_closed_early_and_takes_those_with_it_that_end_no_later(
         .expect_problem(409, "not-finalized");
     assert!(!is_closed(client, "2026-11-20T09:00:00Z").await);
     for _ in 0..2 {
-        close("day", "2026-11-20").await.expect(204);
+        let result = close("day", "2026-11-20").await.expect(200);
+        assert_eq!(
+            (&result["key"], &result["state"], &result["total"]),
+            (&json!("2026-11-20"), &json!("final"), &json!(2))
+        );
         assert!(is_closed(&world.instances[1].client, "2026-11-20T23:59:59Z").await);
         assert!(!is_closed(client, "2026-11-21T00:00:00Z").await);
         assert_eq!(results(&world, "day").await.len(), 1);
@@ -348,7 +352,9 @@ async fn a_period_can_be_closed_early_and_takes_those_with_it_that_end_no_later(
         );
     }
     // The hour is final with the day.
-    close("hour", "2026-11-20T10:00Z").await.expect(204);
+    let hour = close("hour", "2026-11-20T10:00Z").await.expect(200);
+    assert_eq!((&hour["revision"], &hour["total"]), (&json!(1), &json!(1)));
+    close("hour", "2026-11-20T12:00Z").await.expect(204);
     client.define("other", json!({"windows": ["day"]})).await;
     let path = "/v1/boards/other/standings/day/periods/2026-11-20/close";
     client
@@ -483,6 +489,7 @@ async fn a_move_amid_a_closing_loses_neither() {
         .await;
         run(&world.instances[1]).await;
         assert!(is_closed(client, "2026-10-31T23:59:59Z").await);
+        engines[1].run(&Purge).await.unwrap();
         check_month(&world).await;
     }
 }
@@ -571,11 +578,51 @@ async fn periods_that_ended_before_finalize_was_set_have_no_result() {
     );
     assert!(is_closed(client, "2026-11-21T11:30:00Z").await);
     let close = async |key: &str| client.post(&close_path("hour", key), json!({})).await;
-    close("2026-11-21T12:00Z").await.expect(204);
+    close("2026-11-21T12:00Z").await.expect(200);
+    let earlier = close("2026-11-21T11:00Z").await.expect(200);
+    assert_eq!(
+        (&earlier["state"], &earlier["final_at"]),
+        (&json!("final"), &json!(null))
+    );
     let keys: Vec<String> = results(&world, "hour")
         .await
         .into_iter()
         .map(|(key, _)| key)
         .collect();
     assert_eq!(keys, ["2026-11-21T12:00Z"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_asks_for_a_result_has_it_recorded_if_nobody_has_come_to_that() {
+    let definition = json!({"windows": ["hour", "day"], "finalize": "0s"});
+    let world = world(2, "2026-11-21T11:30:00Z", definition).await;
+    let client = world.client();
+    send(client, event("1", "ann", 5, "2026-11-21T11:30:00Z")).await;
+    world.set_time("2026-11-21T12:00:00Z");
+    let (engine, id) = (
+        &world.instances[1].service.engine,
+        BoardId::parse("b").unwrap(),
+    );
+    let (board, until) = (engine.board(&id).await.unwrap(), world.clock.now());
+    engine.store.decide_closing(&board, until).await.unwrap();
+    let path = "/v1/boards/b/standings/hour/periods/2026-11-21T11:00Z";
+    let result = client.get(path).await.expect(200);
+    assert_eq!(
+        (&result["state"], &result["revision"]),
+        (&json!("closing"), &json!(null))
+    );
+    engine.close_shards(&id, until).await.unwrap();
+    let result = client.get(path).await.expect(200);
+    assert_eq!(
+        (&result["state"], &result["revision"]),
+        (&json!("final"), &json!(1))
+    );
+    let day = client
+        .get("/v1/boards/b/standings/day/periods/2026-11-21")
+        .await
+        .expect(200);
+    assert_eq!(
+        (&day["state"], &day["revision"]),
+        (&json!("live"), &json!(null))
+    );
 }

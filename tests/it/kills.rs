@@ -62,6 +62,82 @@ async fn kills_lose_and_double_nothing_and_ruin_no_standing() {
     siege.end(rounds).await;
 }
 
+/// A board is closed in each round, and whoever closes it is killed: the service, its Redis server, or both.
+#[tokio::test(flavor = "multi_thread")]
+async fn closings_amid_kills_give_each_board_one_result() {
+    let (home, mut random) = (Home::new(), Random::new(15));
+    let mut program = Program::serve_with(&home.data(), &home.server).await;
+    let mut recorded = Vec::new();
+    for round in 0..8 {
+        let client = program.client();
+        let path = format!("/v1/boards/b{round}");
+        let definition = json!({"windows": ["all", "day"], "finalize": "0s", "uniques": "member"});
+        client.define(&format!("b{round}"), definition).await;
+        for number in 0..20 {
+            let event =
+                json!({"id": number.to_string(), "member": format!("m{number}"), "score": number});
+            client
+                .post(&format!("{path}/events"), event)
+                .await
+                .expect(200);
+        }
+        let closes_at = json!({"closes_at": Utc::now().to_rfc3339()});
+        client.patch(&path, closes_at).await.expect(200);
+        let closing = format!("{path}/standings/all/periods/all/close");
+        let closing = client.builder(Method::POST, &closing);
+        let closing = tokio::spawn(Client::try_send(closing));
+        let pause = Duration::from_micros(random.next() % 20_000);
+        tokio::time::sleep(pause).await;
+        if round % 3 > 0 {
+            home.kill_redis();
+        }
+        if round % 3 < 2 {
+            program.kill();
+        }
+        let _ = closing.await;
+        if round % 3 < 2 {
+            program.die().await;
+            program = Program::serve_with(&home.data(), &home.server).await;
+        }
+        recorded.push(result_of(&program.client(), round).await);
+    }
+    // Nothing records them again.
+    program.die().await;
+    home.kill_redis();
+    program = Program::serve_with(&home.data(), &home.server).await;
+    for (round, recorded) in recorded.iter().enumerate() {
+        assert_eq!(&result_of(&program.client(), round).await, recorded);
+    }
+    program.stop().await;
+}
+
+/// The result of a board that was closed, once it is there.
+async fn result_of(client: &Client, round: usize) -> Value {
+    let of_all = format!("/v1/boards/b{round}/standings/all/periods/all");
+    eventually("the result is recorded", async || {
+        client.get(&of_all).await.expect(200)["final_at"].is_string()
+    })
+    .await;
+    let mut result = client.get(&of_all).await.expect(200);
+    result["digest"].take();
+    assert_eq!(
+        (&result["revision"], &result["total"]),
+        (&json!(1), &json!(20)),
+        "{result}"
+    );
+    let winner = &result["winner"];
+    assert_eq!(
+        (&winner["member"], &winner["score"]),
+        (&json!("m19"), &json!(19))
+    );
+    let late = json!({"id": "late", "member": "m1", "score": 1, "at": "2026-11-01T00:00:00Z"});
+    let late = client
+        .post(&format!("/v1/boards/b{round}/events"), late)
+        .await;
+    assert!(late.status.is_client_error(), "{}", late.text);
+    result
+}
+
 /// The last write of the file is torn in the middle of each of its commands.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_that_was_torn_is_as_if_it_had_not_begun() {

@@ -27,5 +27,7 @@ mod own_redis;
 mod program;
 mod records;
 mod replicas;
+mod results;
+mod rewards;
 mod scripts;
 mod tidy;

@@ -197,6 +197,9 @@ fn settled(mut answer: Value) -> Value {
         Value::Object(fields) => {
             for (name, value) in fields {
                 *value = match (name.as_str(), value.take()) {
+                    ("secret", Value::String(secret)) if secret.starts_with("whsec_") => {
+                        json!("whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
+                    }
                     ("secret", _) => json!(format!("st_{}", "0123456789abcdef".repeat(4))),
                     ("version", _) => json!("28080000123456-1"),
                     ("warnings", _) => json!([]),
@@ -224,6 +227,10 @@ async fn every_answer_is_as_its_schema_says_and_every_request_has_to_be() {
     let mut examples = BTreeMap::new();
     for operation in as_shown(&document.0) {
         let (method, path, described) = &operation;
+        if described["tags"][0] == "results" {
+            // The day is over.
+            world.set_time("2026-11-22T12:00:00Z");
+        }
         let name = format!("{method} {path}");
         let json_of = |content: &Value| content["application/json"]["schema"].clone();
         let body = &described["requestBody"]["content"];

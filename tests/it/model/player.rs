@@ -16,6 +16,7 @@ use standings::domain::series::Track;
 use standings::domain::time::Timestamp;
 use standings::service::check::Report;
 use standings::service::hidden::FoundHidden;
+use standings::service::period::Choice;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::answers::{
@@ -486,7 +487,9 @@ impl Game<'_> {
             let live = service.engine.board(&id).await?;
             let shard = &live.shards()[live.shard_of(&member)];
             for _ in 0..steps {
-                store.forget(shard, &member, KEYS).await?;
+                store
+                    .forget(shard, &member, KEYS, service.engine.clock.now())
+                    .await?;
             }
             Ok::<_, standings::engine::Error>(())
         };
@@ -1312,7 +1315,10 @@ async fn close_periods(world: &World, instance: Pick, closed: &Closed, killed_af
     let close = async |place: usize| {
         let service = &world.instances[place % world.instances.len()].service;
         match &closed.period {
-            Some((window, key)) => service.close_period(&id, window, key).await.is_ok(),
+            Some((window, key)) => {
+                let key = Choice::Key(key.clone());
+                service.close_period(&id, window, &key).await.is_ok()
+            }
             None => service.engine.close_shards(&id, until).await.is_ok(),
         }
     };
