@@ -1649,8 +1649,11 @@ async fn the_first_result_of_a_period_stays_unless_who_replaces_it_has_seen_it()
 async fn a_read_tells_the_barrier_and_counts_ranks_as_the_standing_does() {
     let redis = RedisServer::start().await;
     board(&redis).await;
-    for (member, score) in [(b"ann", b"-5"), (b"bob", b"-5"), (b"cid", b"-3")] {
-        redis.run(&[b"ZADD", DAY.as_bytes(), score, member]).await;
+    let next = "st:{b}:1:s:day:2026-11-22";
+    for zset in [DAY, next] {
+        for (member, score) in [(b"ann", b"-5"), (b"bob", b"-5"), (b"cid", b"-3")] {
+            redis.run(&[b"ZADD", zset.as_bytes(), score, member]).await;
+        }
     }
     let ask = async || {
         let standings = json!([[2, 0, 0, 0], [3, 0, 0, 0, "competition"]]);
@@ -1659,7 +1662,7 @@ async fn a_read_tells_the_barrier_and_counts_ranks_as_the_standing_does() {
             &json!({"version": "1-1", "layout": layout(), "ranking": "ordinal",
             "standings": standings, "queries": [subset(1), subset(2)]}),
         );
-        let reply = run(&redis, &script::READ, &["st:{b}", DAY, DAY], &[&args]).await;
+        let reply = run(&redis, &script::READ, &["st:{b}", DAY, next], &[&args]).await;
         let [code, barrier, answers @ ..] = reply.list() else {
             panic!("{reply:?}")
         };
