@@ -36,6 +36,7 @@ pub mod standings;
 pub mod summary;
 pub mod table;
 pub mod tasks;
+pub mod webhooks;
 
 use std::sync::Arc;
 

@@ -102,6 +102,22 @@ kinds! {
         "There is no API key with this name.",
         "Check the name. `GET /v1/keys` lists the API keys, and `PUT /v1/keys/{name}` creates one.",
         "there is no API key site";
+    WEBHOOK_NOT_FOUND = NOT_FOUND, "webhook-not-found", "The webhook does not exist",
+        "There is no webhook with this name.",
+        "Check the name. `GET /v1/webhooks` lists the webhooks, and `PUT /v1/webhooks/{name}` creates one.",
+        "there is no webhook site";
+    DELIVERY_NOT_FOUND = NOT_FOUND, "delivery-not-found", "The delivery does not exist",
+        "The webhook has no delivery with this id, or it ended more than 30 days ago.",
+        "Check the id. `GET /v1/webhooks/{name}/deliveries` lists the deliveries.",
+        "there is no delivery msg_5f0c2a9be41d7763c8aa5f0c2a9be41d; what is at its end is kept for 30 days";
+    WEBHOOK_DISABLED = CONFLICT, "webhook-disabled", "The webhook is disabled",
+        "The receiver has answered 410, which says that it wants no more messages. The service sends it none, and did nothing.",
+        "Put the webhook again, with the same address or another one: `PUT /v1/webhooks/{name}` enables it.",
+        "the webhook site is disabled; PUT it again to enable it";
+    TOO_MANY_WEBHOOKS = CONFLICT, "too-many-webhooks", "There are too many webhooks",
+        "There are as many webhooks as there may be. The service did nothing.",
+        "Delete webhooks that nobody needs: `DELETE /v1/webhooks/{name}`. One webhook can be for many boards.",
+        "there are 100 webhooks already; delete one";
     NOT_HIDDEN = NOT_FOUND, "not-hidden", "The member is not hidden",
         "The member is not hidden on this board, so that there is nothing to take back.",
         "Nothing is to be done. `GET /v1/boards/{board}/hidden` lists who is hidden.",
@@ -534,6 +550,11 @@ impl From<Error> for Problem {
             Error::KeyNotFound(_) => KEY_NOT_FOUND,
             Error::KeyExists(_) => KEY_EXISTS,
             Error::TooManyKeys => TOO_MANY_KEYS,
+            Error::WebhookNotFound(_) => WEBHOOK_NOT_FOUND,
+            Error::TooManyWebhooks => TOO_MANY_WEBHOOKS,
+            Error::WebhookDisabled(_) => WEBHOOK_DISABLED,
+            Error::DeliveryNotFound(_) => DELIVERY_NOT_FOUND,
+            Error::ForOtherBoards => FORBIDDEN,
             Error::NotHidden { .. } => NOT_HIDDEN,
             Error::TooManyHidden(_) => TOO_MANY_HIDDEN,
             Error::TooManyOrders => TOO_MANY_ORDERS,

@@ -46,7 +46,7 @@ pub struct WinnerBody {
 
 /// A period of a window.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Period)]
+#[schema(as = WindowPeriod)]
 pub struct PeriodBody {
     /// Its key.
     #[schema(example = "2026-11-21")]
@@ -123,7 +123,7 @@ pub struct PeriodPath {
     #[param(example = "day")]
     pub(super) window: String,
     /// The key of the period; `current` or `previous`
-    #[param(example = "current")]
+    #[param(example = "previous")]
     pub(super) key: String,
 }
 

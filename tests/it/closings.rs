@@ -9,7 +9,7 @@ use standings::domain::ids::BoardId;
 use standings::domain::time::Timestamp;
 use standings::store::results::PeriodResult;
 
-use crate::harness::jobs::{ClosePeriods, Moves};
+use crate::harness::jobs::{ClosePeriods, Moves, Purge};
 use crate::harness::redis::{Reply, eventually};
 use crate::harness::{Client, Instance, World, break_off, keys};
 
@@ -489,6 +489,7 @@ async fn a_move_amid_a_closing_loses_neither() {
         .await;
         run(&world.instances[1]).await;
         assert!(is_closed(client, "2026-10-31T23:59:59Z").await);
+        engines[1].run(&Purge).await.unwrap();
         check_month(&world).await;
     }
 }
@@ -589,4 +590,39 @@ async fn periods_that_ended_before_finalize_was_set_have_no_result() {
         .map(|(key, _)| key)
         .collect();
     assert_eq!(keys, ["2026-11-21T12:00Z"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_asks_for_a_result_has_it_recorded_if_nobody_has_come_to_that() {
+    let definition = json!({"windows": ["hour", "day"], "finalize": "0s"});
+    let world = world(2, "2026-11-21T11:30:00Z", definition).await;
+    let client = world.client();
+    send(client, event("1", "ann", 5, "2026-11-21T11:30:00Z")).await;
+    world.set_time("2026-11-21T12:00:00Z");
+    let (engine, id) = (
+        &world.instances[1].service.engine,
+        BoardId::parse("b").unwrap(),
+    );
+    let (board, until) = (engine.board(&id).await.unwrap(), world.clock.now());
+    engine.store.decide_closing(&board, until).await.unwrap();
+    let path = "/v1/boards/b/standings/hour/periods/2026-11-21T11:00Z";
+    let result = client.get(path).await.expect(200);
+    assert_eq!(
+        (&result["state"], &result["revision"]),
+        (&json!("closing"), &json!(null))
+    );
+    engine.close_shards(&id, until).await.unwrap();
+    let result = client.get(path).await.expect(200);
+    assert_eq!(
+        (&result["state"], &result["revision"]),
+        (&json!("final"), &json!(1))
+    );
+    let day = client
+        .get("/v1/boards/b/standings/day/periods/2026-11-21")
+        .await
+        .expect(200);
+    assert_eq!(
+        (&day["state"], &day["revision"]),
+        (&json!("live"), &json!(null))
+    );
 }

@@ -487,7 +487,9 @@ impl Game<'_> {
             let live = service.engine.board(&id).await?;
             let shard = &live.shards()[live.shard_of(&member)];
             for _ in 0..steps {
-                store.forget(shard, &member, KEYS).await?;
+                store
+                    .forget(shard, &member, KEYS, service.engine.clock.now())
+                    .await?;
             }
             Ok::<_, standings::engine::Error>(())
         };
@@ -1314,8 +1316,8 @@ async fn close_periods(world: &World, instance: Pick, closed: &Closed, killed_af
         let service = &world.instances[place % world.instances.len()].service;
         match &closed.period {
             Some((window, key)) => {
-                let choice = Choice::Key(key.clone());
-                service.close_period(&id, window, &choice).await.is_ok()
+                let key = Choice::Key(key.clone());
+                service.close_period(&id, window, &key).await.is_ok()
             }
             None => service.engine.close_shards(&id, until).await.is_ok(),
         }
