@@ -66,6 +66,10 @@ local erasing = board[4] and beside_registry(REGISTRY, KIND_ERASING)
 local past_ends = args.initial and board[5] and math.min(args.ends, args.closes)
 if past_ends and past_ends > tonumber(board[5]) then past_ends = nil end
 
+-- Whether the terms may have lines that have outlived their members. Such a line stays in the final standing of its period, and in
+-- no rolling one.
+local skips_nameless = board[4] and board[5] and not args.initial
+
 -- The standing of the period that lies `back` periods before the newest.
 local function period(back)
   return standing_at(standings, PERIODS + back * layout.width)
@@ -148,7 +152,7 @@ local function unlisted_of(target, ids, scores, times, data)
   local listed, is_erasing = fetch(target, ids), erasing and call('HMGET', erasing, unpack(ids)) or {}
   local other_ids, other_scores, other_times, other_data, count = {}, {}, {}, data and {}, 0
   for index = 1, #ids do
-    if not listed[index] and not is_erasing[index] then
+    if not listed[index] and not is_erasing[index] and not (skips_nameless and is_nameless(ids[index])) then
       count = count + 1
       other_ids[count], other_scores[count], other_times[count] = ids[index], scores[index], times[index]
       if data then other_data[count] = data[index] end

@@ -164,13 +164,15 @@ local function compare(walked, ids)
   end
 end
 
--- Some of the members, without those who were erased and are being removed from one standing after the other.
+-- Some of the members, without those who were erased and are being removed from one standing after the other, and without the
+-- lines that have outlived their members: only a sum with initial scores has them.
 local function present_of(ids, first, last)
   local some = {unpack(ids, first, math.min(#ids, last))}
   if not ERASING or #some == 0 then return some end
   local kept = {}
-  for index, cursor in ipairs(call('HMGET', ERASING, unpack(some))) do
-    if not cursor then kept[#kept + 1] = some[index] end
+  for index, erasing in ipairs(call('HMGET', ERASING, unpack(some))) do
+    local is_left_out = kind ~= 'initial' and is_nameless(some[index])
+    if not erasing and not is_left_out then kept[#kept + 1] = some[index] end
   end
   return kept
 end

@@ -59,10 +59,10 @@ local function copy_hide(member, hide)
   if not hide and call('HEXISTS', ERASING, member) == 1 then write_line(own_hides, member, true) end
 end
 
-local function copy_erasing(member, cursor)
-  if cursor then
+local function copy_erasing(member, line)
+  if line then
     -- The registry here is another one, so the walk begins anew.
-    call('HSET', ERASING, member, '0')
+    call('HSET', ERASING, member, '0' .. string.sub(line, string.find(line, ' ') or #line + 1))
     call('SADD', REGISTRY, ERASING)
     write_line(own_hides, member, true)
   elseif call('HDEL', ERASING, member) == 1 and call('HEXISTS', own_hides.lines, member) == 0 then

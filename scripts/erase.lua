@@ -10,10 +10,11 @@
 --   number    of the erasure: a stamp. If this erasure or a later one is known, the script does nothing
 --   instant   a tie key of `ties: first`
 --   key       of the names, if the shard has none yet
+--   tag, salt of the lines that stay in final standings (lib/nameless.lua)
 --
 -- Reply: {'STALE'} | {'OK'}
 --
--- Example: KEYS  st:{b}  st:{b}:1:keys  ARGV {version='1-1', member='ann', number=28080000123456, instant=…, key='x'}
+-- Example: KEYS  st:{b}  st:{b}:1:keys  ARGV {version='1-1', member='ann', number=28080000123456, instant=…, key='x', tag='05af', salt='y'}
 --   reply {'OK'}
 
 if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR erase.lua: 2 keys, 1 argument') end
@@ -45,7 +46,10 @@ store_erasure(REGISTRY, {
 })
 
 local erasing = beside_registry(REGISTRY, KIND_ERASING)
-redis.call('HSET', erasing, member, '0')
+local pending = redis.call('HGET', erasing, member)
+-- Who was hidden has no line in final standings. If an erasure before this one is under way, that is decided.
+local stays = pending and string.sub(pending, string.find(pending, ' ') or #pending + 1) or hide and ''
+redis.call('HSET', erasing, member, '0' .. (stays or ' ' .. args.tag .. ' ' .. args.salt))
 redis.call('SADD', REGISTRY, erasing)
 capture(KIND_ERASING, erasing, member)
 return {'OK'}

@@ -5,6 +5,9 @@
 -- named there. The walk meets every key that was there when the member was erased. Nothing new of the member comes in
 -- meanwhile: apply.lua and initial.lua refuse it, and advance.lua leaves it out.
 --
+-- In final standings of windows the member's line stays, and its rewards, under the id of nobody (lib/nameless.lua), unless the
+-- member was hidden: then it has none.
+--
 -- KEYS[1]  head of the shard, or board; KEYS[2] registry; the erasures and the hides lie beside it
 -- ARGV[1]  MessagePack of a map:
 --   version     as in apply.lua
@@ -13,12 +16,19 @@
 --   standings   the kinds of standings: code -> whether one lists all members, whatever the layout says
 --   parts       the kinds of the other keys of a standing: code -> true
 --   count       how many names of the registry one call looks at, about
+--   barrier     the barrier (ms; '' for none) by which the caller has found out what is final
+--   finals      the series of windows with final standings: name -> {last: key of the last final period; rewards: what the names
+--               of its rewards begin with, if it is the one that windows show; with initial scores also events, derived:
+--               the names of the series of the events, and of the sums; state: key of the state of the sums}
+--   keeps_place whether a line that stays keeps its place among those with the same score and time; otherwise it goes ahead of them
+--   initial     the sorted set of the initial scores, if windows count them; closes, kept_from: as in initial.lua
 --
--- Reply: {'STALE'} | {'MORE'} | {'DONE'}: nothing is left
+-- Reply: {'STALE'} | {'MORE'} | {'DONE'}: nothing is left | {'BARRIER', the barrier}: it is another one
 --
 -- Example: ann, who stands in the only standing of a board:
 --   KEYS  st:{b}  st:{b}:1:keys
---   ARGV  {version='1-1', layout={…}, member='ann', standings={s=false, …}, parts={members=true, …}, count=300}
+--   ARGV  {version='1-1', layout={…}, member='ann', standings={s=false, …}, parts={members=true, …}, count=300, barrier='',
+--          finals={}, keeps_place=true}
 --   reply {'DONE'}
 
 if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR forget.lua: 2 keys, 1 argument') end
@@ -28,41 +38,152 @@ local args = cmsgpack.unpack(ARGV[1])
 load_hides()
 local member, layout = args.member, args.layout
 
-local head = call('HMGET', HEAD, 'version', 'moving', 'hides')
+local head = call('HMGET', HEAD, 'version', 'moving', 'hides', 'closed_until')
 if head[1] ~= args.version then return {'STALE'} end
+local barrier = head[4] or ''
+if barrier ~= args.barrier then return {'BARRIER', barrier} end
 if head[2] then start_capture(head[2]) end
 if head[3] then open_hides(head[3], REGISTRY) end
 
-local ERASING = beside_registry(REGISTRY, KIND_ERASING)
-local cursor = call('HGET', ERASING, member)
-if not cursor then return {'DONE'} end
+local ERASING, PAST_INITIAL = beside_registry(REGISTRY, KIND_ERASING), past_initial_key(REGISTRY)
+local erasing = call('HGET', ERASING, member)
+if not erasing then return {'DONE'} end
+local cursor, tag, salt = string.match(erasing, '^(%S+) ?(%S*) ?(%S*)$')
+-- Whether its lines in final standings stay.
+local keeps_lines = tag ~= '' and barrier ~= ''
 
 local layout_of_all = {}
 for name, value in pairs(layout) do layout_of_all[name] = value end
 layout_of_all.keep = 0
 
--- Takes the member out of the standing of this kind with this sorted set.
-local function leave(kind, zset)
+-- The key of this kind with this name.
+local function key_named(kind, ...)
+  return beside_registry(REGISTRY, kind) .. ':' .. table.concat({...}, ':')
+end
+
+-- The end of the id of a line of the member. With initial scores all of its lines have the same one, since one is the sum of others.
+local function id_behind(text, key)
+  return text .. NAMELESS .. tag .. string.sub(redis.sha1hex(salt .. (args.initial and '' or key)), 1, 16)
+end
+
+local function open(kind, zset, names)
   local own_layout = args.standings[kind] and layout_of_all or layout
-  local standing = open_standing(open_standings(own_layout, {member}), keys_of_zset(zset, layout))
+  local standing = open_standing(open_standings(own_layout, names), keys_of_zset(zset, layout))
   standing.kind = kind
-  load(standing, {1})
-  if not standing.score[1] then return end
-  set(standing, 1, false)
+  return standing
+end
+
+local function flush_last(standing)
   flush(standing)
   if count_members(standing) > 0 then return end
   unlink_standing(standing)
   -- The keys of a derived standing stay in the registry for as long as its state names them.
-  if kind ~= KIND_DERIVED then call('SREM', REGISTRY, unpack(keys_of(standing))) end
+  if standing.kind ~= KIND_DERIVED then call('SREM', REGISTRY, unpack(keys_of(standing))) end
+end
+
+-- Takes the member out of the standing of this kind with this sorted set. If its line stays, returns the line's id.
+local function leave(kind, zset, stays)
+  local names = {member}
+  local standing = open(kind, zset, names)
+  load(standing, {1})
+  local score = standing.score[1]
+  if not score then return nil end
+  if stays then
+    names[2] = id_behind(args.keeps_place and text_of_place(standing, 1) or '', zset)
+    load(standing, {2})
+    set(standing, 2, score, standing.time[1])
+    call('HINCRBY', HEAD, 'anonymised', 1)
+  end
+  set(standing, 1, false)
+  flush_last(standing)
+  return names[2]
+end
+
+-- The sum of a line that stays and of the initial score of that time, where it is listed: as advance.lua would list it.
+local function leave_sum(final, period, events)
+  local zset = key_named(KIND_DERIVED, final.derived, period)
+  for _, entry in ipairs(derived_entries(final.state)) do
+    if entry.zset == zset then
+      local names = {member, id_behind('')}
+      local sum, terms = open(KIND_DERIVED, zset, names), open(KIND_STANDING, events, names)
+      load(sum, {1, 2})
+      load(terms, {2})
+      local ends = math.min(entry.ends or args.closes, args.closes)
+      local initial = scores_in_past(REGISTRY, ends, {names[2]}, {false})[1]
+      local score = (terms.score[2] or initial) and (terms.score[2] or 0) + (initial or 0)
+      if sum.score[1] then call('HINCRBY', HEAD, 'anonymised', 1) end
+      set(sum, 1, false)
+      set(sum, 2, score or false, score and (terms.time[2] or entry.floor) or nil)
+      flush_last(sum)
+    end
+  end
+end
+
+-- Has the rewards of the member in a period go on under another id, or removes them (nil).
+local function rename_rewards(key, id)
+  local line = load_line(key, member)
+  local names = names_of_line(member, line)
+  if #names == 0 then return end
+  local rewards = rewards_of(REGISTRY, key)
+  store_line(rewards, member, names, nil)
+  if id then store_line(rewards, id, {}, line) end
+end
+
+-- Has the lines of the member in a final period stay under another id.
+local function leave_final(final, kind, zset, period)
+  local id
+  if final.derived then
+    local events = key_named(KIND_STANDING, final.events, period)
+    id = leave(KIND_STANDING, events, true) or id_behind('')
+    leave_sum(final, period, events)
+  else
+    id = leave(kind, zset, true)
+  end
+  if id and final.rewards then rename_rewards(key_named(KIND_REWARDS, final.rewards, period), id) end
+end
+
+-- The same for what it has won there.
+local function leave_rewards(key, name)
+  local series, period = string.match(name, '^([^:]*):(.*)$')
+  for own_series, final in pairs(keeps_lines and args.finals or {}) do
+    if final.rewards == series then
+      leave_final(final, KIND_STANDING, key_named(KIND_STANDING, own_series, period), period)
+    end
+  end
+  -- The standing may have expired.
+  rename_rewards(key, keeps_lines and id_behind('', key) or nil)
+end
+
+local function leave_standing(key, kind, name)
+  local series, period = string.match(name, '^([^:]*):(.*)$')
+  local final = keeps_lines and args.finals[series]
+  if final and not is_before(final.last, period) then
+    leave_final(final, kind, key, period)
+  else
+    leave(kind, key)
+  end
+end
+
+-- The initial score goes first. In closed periods it goes on to count for the lines that stay.
+local function leave_initial()
+  if not args.initial then return end
+  local own = open(KIND_INITIAL_SCORES, args.initial, {member})
+  load(own, {1})
+  if own.score[1] and keeps_lines then
+    keep_past(REGISTRY, tonumber(barrier), args.kept_from, {member}, {own.score[1]})
+  end
+  leave(KIND_INITIAL_SCORES, args.initial)
+  local past = call('HGET', PAST_INITIAL, member)
+  if not past then return end
+  if keeps_lines then
+    call('HSET', PAST_INITIAL, id_behind(''), past)
+    capture(KIND_PAST_INITIAL, PAST_INITIAL, id_behind(''))
+  end
+  call('HDEL', PAST_INITIAL, member)
+  capture(KIND_PAST_INITIAL, PAST_INITIAL, member)
 end
 
 local prefix_length, suffix = #REGISTRY - #KIND_REGISTRY, SEPARATOR .. member
-
--- Removes what the member has won in a period.
-local function leave_rewards(key)
-  local names = names_of_line(member, load_line(key, member))
-  if #names > 0 then store_line(rewards_of(REGISTRY, key), member, names, nil) end
-end
 
 -- Removes what a key has of the member.
 local function forget(key)
@@ -72,21 +193,20 @@ local function forget(key)
     call('SREM', REGISTRY, key)
     capture(KIND_MEMBER_VOTERS, key)
   elseif kind == KIND_REWARDS then
-    leave_rewards(key)
+    leave_rewards(key, name)
   elseif args.standings[kind] ~= nil and not args.parts[string.match(name, '[^:]*$')] then
-    leave(kind, key)
+    leave_standing(key, kind, name)
   end
 end
 
+leave_initial()
 local names
 names, cursor = scan_on('SSCAN', REGISTRY, cursor, args.count)
 for _, key in ipairs(names) do forget(key) end
 if cursor ~= '0' then
-  call('HSET', ERASING, member, cursor)
+  call('HSET', ERASING, member, table.concat({cursor, tag, salt}, ' '))
   return {'MORE'}
 end
-local PAST_INITIAL = beside_registry(REGISTRY, KIND_PAST_INITIAL)
-if call('HDEL', PAST_INITIAL, member) == 1 then capture(KIND_PAST_INITIAL, PAST_INITIAL, member) end
 call('HDEL', ERASING, member)
 capture(KIND_ERASING, ERASING, member)
 -- No hidden list has an entry of the member any more, so the journal need not tell of it.

@@ -9,8 +9,9 @@
 -- ARGV[1]  MessagePack of a map:
 --   version, layout, ranking   as in apply.lua
 --   standings   list of {standing, state (0 if it isn't derived), start (ms, of its newest period), 1 if it shows hidden
---               members too, otherwise 0, its ranking or nil if that is `ranking`}
---   erasing     absent, or if hidden members are shown too, the index of the key of those who are being erased
+--               members too, otherwise 0, its ranking or nil if that is `ranking`, nil or when it ends (ms): once it is final, it
+--               keeps the lines of erased members}
+--   erasing     absent, or the index of the key of those who are being erased: if a standing shows hidden members too, or ends
 --   followed    a number of a hide: hidden lists that have followed the hides up to it are new enough. Absent: they have to
 --               be up to date
 --   queries     list of
@@ -36,7 +37,7 @@
 -- Reply: {'STALE'} (another version; on a replica also another process, or a key is missing), or {'OK', the barrier of the
 -- shard (`closed_until`: ms, '' for none), an answer to each query}:
 --   {INCOMPLETE, start}   a standing that the query needs is not complete
---   {ERASING}             the query shows hidden members too, and something may be left of erased ones
+--   {ERASING}             something may be left of erased members that the query would show
 --   {UNLISTED, 1 if that is the one before, otherwise 0}   the hidden list of a standing that the query needs is behind
 --                         (lib/hidden.lua)
 --   {SHORT, the same}     so many members are hidden that it has to be widened first (widen_list.lua)
@@ -88,7 +89,7 @@ end
 -- `is_too_short` one whose list is too short without the hidden members.
 local seen, everybody, standings = open_standings(layout, {}), open_standings(layout, {}), {}
 for index, described in ipairs(args.standings) do
-  local first, state, start, shows_hidden, ranking = unpack(described, 1, 5)
+  local first, state, start, shows_hidden, ranking, ends = unpack(described, 1, 6)
   local standing = standing_at(shows_hidden == 1 and everybody or seen, first)
   if state > 0 then
     local entry = entry_at(derived_entries(KEYS[state]), start)
@@ -99,14 +100,22 @@ for index, described in ipairs(args.standings) do
     standing.is_too_short = is_short(standing)
   end
   standing.start, standing.ranking = start, ranking or args.ranking
+  standing.waits_for_erasures = shows_hidden == 1 or (ends and head[3] and ends <= tonumber(head[3]))
   standings[index] = standing
 end
 
-local is_erasing = args.erasing and call('EXISTS', KEYS[args.erasing]) == 1
+local is_erasing
+
+-- Whether something may be left of an erased member that the standing would show.
+local function is_unsettled(standing)
+  if not standing.waits_for_erasures then return false end
+  if is_erasing == nil then is_erasing = call('EXISTS', KEYS[args.erasing]) == 1 end
+  return is_erasing
+end
 
 -- What an answer says of a standing that can't be read; nil if it can be. `is_of_before`: it is that of the period before.
 local function obstacle(standing, is_of_before)
-  if is_erasing then return {ERASING} end
+  if is_unsettled(standing) then return {ERASING} end
   if standing.is_missing then return {INCOMPLETE, number_text(standing.start)} end
   if standing.is_behind then return {UNLISTED, is_of_before and 1 or 0} end
   if standing.is_too_short then return {SHORT, is_of_before and 1 or 0} end

@@ -150,6 +150,10 @@ pub struct ServeArgs {
     /// A file with patterns of names that are blocked at once: a regular expression in each line.
     #[arg(long, env = "STANDINGS_NAME_BLOCKLIST")]
     pub name_blocklist: Option<PathBuf>,
+    /// Lets webhooks send to private addresses too, and without TLS. Only for tests and closed networks: whoever may configure
+    /// webhooks can then send requests to every machine that the service reaches.
+    #[arg(long, env = "STANDINGS_WEBHOOK_ALLOW_PRIVATE", default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    pub webhook_allow_private: bool,
     /// Whether this instance does background work, such as preparing rolling windows and unlinking deleted boards.
     #[arg(long, env = "STANDINGS_BACKGROUND", default_value_t = true, action = clap::ArgAction::Set)]
     pub background: bool,

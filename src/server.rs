@@ -16,6 +16,7 @@ use crate::clock::Clock;
 use crate::config::{ConfigError, ServeArgs};
 use crate::descriptors;
 use crate::engine::jobs::JobKind;
+use crate::engine::sender::Sender;
 use crate::http::connection::Times;
 use crate::http::listener::{self, Limits, Routers};
 use crate::http::memory::Memory;
@@ -112,7 +113,8 @@ async fn serve_on(
         .with_min_replicas(args.min_replicas)
         .with_max_staleness(max_staleness)
         .with_audit_retention(args.audit_retention());
-    let service = Service::new(store, Clock::system());
+    let sender = Sender::new(args.webhook_allow_private);
+    let service = Service::with_sender(store, Clock::system(), sender);
     first_contact(&service).await?;
     let mut loops = Loops::begin();
     loops.repeat(&JobKind::OF_EVERY_INSTANCE, &service);
@@ -182,7 +184,8 @@ pub async fn work(args: ServeArgs, stop: impl Future<Output = ()>) -> Result<(),
     let store = Store::connect(&Address::parse(url), args.timeout_factor)?
         .with_min_replicas(args.min_replicas)
         .with_audit_retention(args.audit_retention());
-    let service = Service::new(store, Clock::system());
+    let sender = Sender::new(args.webhook_allow_private);
+    let service = Service::with_sender(store, Clock::system(), sender);
     first_contact(&service).await?;
     let mut loops = Loops::begin();
     loops.repeat(&JobKind::OF_EVERY_INSTANCE, &service);

@@ -15,6 +15,7 @@ use crate::engine::hidden::HiddenLists;
 use crate::engine::jobs::JobKind;
 use crate::engine::left_behind::LeftBehind;
 use crate::engine::moves::Moves;
+use crate::engine::outboxes::Outboxes;
 use crate::engine::purge::Purge;
 use crate::engine::revisions::Revisions;
 use crate::engine::rollover::Rollover;
@@ -31,7 +32,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 fn interval(kind: JobKind) -> Duration {
     match kind {
         JobKind::Definition | JobKind::ApiKeys => Duration::from_millis(250),
-        JobKind::Rollover => Duration::from_millis(500),
+        JobKind::Rollover | JobKind::Webhooks => Duration::from_millis(500),
         JobKind::Warnings | JobKind::ApiKeyUses => Duration::from_secs(10),
         JobKind::Clock
         | JobKind::Reshard
@@ -43,6 +44,7 @@ fn interval(kind: JobKind) -> Duration {
         | JobKind::Erasures
         | JobKind::Revisions
         | JobKind::HiddenLists
+        | JobKind::Outboxes
         | JobKind::Closings
         | JobKind::Tasks => Duration::from_secs(1),
         // One walk over all keys is for all boards that were deleted by then.
@@ -81,6 +83,8 @@ pub async fn run(kind: JobKind, engine: &Engine) -> Result<(), Error> {
         JobKind::Closings => engine.run(&ClosePeriods).await,
         JobKind::Audit => engine.trim_audit().await,
         JobKind::HiddenLists => engine.run(&HiddenLists).await,
+        JobKind::Outboxes => engine.run(&Outboxes).await,
+        JobKind::Webhooks => engine.deliver().await,
     }
 }
 

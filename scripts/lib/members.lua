@@ -1,6 +1,11 @@
 -- lib/members.lua: walking over the members of a standing, part by part.
 -- Uses: lib/cursor.lua
 
+-- Whether an id is that of a line which has outlived its member (lib/nameless.lua).
+local function is_nameless(id)
+  return string.find(id, NAMELESS, 1, true) ~= nil
+end
+
 -- About `count` of the fields of a hash from the cursor on, and the next cursor.
 local function scan_fields(key, cursor, count)
   local flat, next_cursor = scan_on('HSCAN', key, cursor, count)

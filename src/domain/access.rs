@@ -138,7 +138,11 @@ impl BoardPattern {
 
     /// Whether this board is meant.
     pub fn matches(&self, board: &BoardId) -> bool {
-        let mut rest = board.as_str();
+        self.matches_text(board.as_str())
+    }
+
+    fn matches_text(&self, text: &str) -> bool {
+        let mut rest = text;
         let mut parts = self.0.split('*');
         let first = parts.next().unwrap_or_default();
         let Some(last) = parts.next_back() else {
@@ -187,6 +191,13 @@ impl Boards {
     /// Whether this board is among them.
     pub fn has(&self, board: &BoardId) -> bool {
         self.0.iter().any(|pattern| pattern.matches(board))
+    }
+
+    /// Whether all boards of other patterns are among them: each of these patterns lies within one of its own.
+    pub fn cover(&self, others: &Self) -> bool {
+        // A pattern of ids never stands for a `*` otherwise than by a `*` of its own.
+        let is_covered = |other: &BoardPattern| self.0.iter().any(|own| own.matches_text(&other.0));
+        others.0.iter().all(is_covered)
     }
 
     /// Whether all boards are among them, also those that will be made later.
@@ -376,6 +387,22 @@ mod tests {
         assert!(boards(&[]).is_err());
         assert!(boards(&["a"; 101]).is_err());
         assert!(Boards::one(&id("a.b")).has(&id("a.b")));
+        let covers =
+            |own: &[&str], others: &[&str]| boards(own).unwrap().cover(&boards(others).unwrap());
+        assert!(covers(
+            &["vote-*", "run"],
+            &["vote-eu", "vote-*", "vote-*-1", "run"]
+        ));
+        assert!(covers(&["*"], &["*", "a", "*a*"]) && covers(&["a*b*c"], &["a*c*bc"]));
+        for (own, other) in [
+            ("vote-*", "*"),
+            ("vote-*", "vote*"),
+            ("a", "a*"),
+            ("a*c", "*ac"),
+            ("a*b", "a*"),
+        ] {
+            assert!(!covers(&[own], &[other]), "{own} {other}");
+        }
     }
 
     #[test]

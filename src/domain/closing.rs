@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::board::{Board, Ranking};
 use super::period::{Period, Unit};
 use super::reward::Rule;
+use super::series::{List, Standing};
 use super::time::{Span, Timestamp};
 use super::window::Window;
 
@@ -151,6 +152,30 @@ impl Board {
         let units = self.definition.initial.iter();
         let kept_from_ms = units.map(|unit| kept_from_ms(unit).unwrap_or(i64::MIN));
         kept_from_ms.min().unwrap_or(i64::MIN)
+    }
+
+    /// When a standing ends, if it goes on to have the lines of erased members once it is final: if it is that of a period of
+    /// one of the board's windows, and periods of the board are closed.
+    pub fn keeps_lines_from(&self, standing: &Standing) -> Option<Timestamp> {
+        let closes = self.definition.finalize.is_some() || self.closings.until.is_some();
+        let is_of_window = match standing.series.list {
+            List::Period(unit) | List::Initial(unit) => {
+                self.definition.windows.contains(&Window::Period(unit))
+            }
+            List::Base(_) | List::Rolling(_) | List::InitialScores => false,
+        };
+        let end = self.end_of(&standing.period);
+        end.filter(|_| closes && is_of_window)
+    }
+
+    /// The last period of a unit that is final where the barrier is here.
+    pub fn last_final(&self, unit: Unit, barrier: Timestamp) -> Option<Period> {
+        let before = Timestamp::from_ms_clamped(barrier.ms().saturating_sub(1));
+        let period = self.calendar.containing(unit, before);
+        if self.end_of(&period).is_some_and(|end| end <= barrier) {
+            return Some(period);
+        }
+        self.calendar.previous(&period)
     }
 
     /// The units whose periods this board closes.

@@ -24,6 +24,11 @@ pub enum IdError {
         "the name of a key has 1 to 64 of the characters A-Z a-z 0-9 . _ - and begins with a letter or a digit"
     )]
     Key,
+    /// The name of a webhook breaks its pattern.
+    #[error(
+        "the name of a webhook has 1 to 64 of the characters A-Z a-z 0-9 . _ - and begins with a letter or a digit"
+    )]
+    Webhook,
     /// The id of a rule breaks its pattern.
     #[error(
         "the id of a rule has 1 to 64 of the characters A-Z a-z 0-9 . _ - and begins with a letter or a digit"
@@ -138,6 +143,45 @@ name! {
     /// Who is ranked: 1 to 128 bytes of UTF-8 without control characters.
     MemberId
 }
+/// Stands in the id of a line that has outlived its member (`scripts/lib/nameless.lua`). No id that is sent has it, since it is a
+/// control character.
+const NAMELESS: char = '\u{1e}';
+/// How many characters behind it tell the shard.
+const TAG_CHARS: usize = 4;
+
+/// A stored id as it is shown: `None` for that of a line which has outlived its member.
+pub fn shown_member<T: AsRef<str>>(id: T) -> Option<T> {
+    (!id.as_ref().contains(NAMELESS)).then_some(id)
+}
+
+impl MemberId {
+    /// An id as it is stored: also that of a line which has outlived its member.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::parse`].
+    pub fn stored(text: &str) -> Result<Self, IdError> {
+        if shown_member(text).is_some() {
+            return Self::parse(text);
+        }
+        Ok(Self(text.into()))
+    }
+
+    /// The part of the id by which its shard is found.
+    pub fn shard_part(&self) -> &str {
+        let Some((_, behind)) = self.0.rsplit_once(NAMELESS) else {
+            return &self.0;
+        };
+        behind.get(..TAG_CHARS).unwrap_or(behind)
+    }
+
+    /// The id of a line whose shard is found by this tag.
+    #[must_use]
+    pub fn nameless(tag: &str) -> Self {
+        Self(format!("{NAMELESS}{tag}").into())
+    }
+}
+
 name! {
     /// What an event says of where it comes from: 1 to 128 bytes of UTF-8 without control characters.
     Label

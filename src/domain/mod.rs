@@ -4,11 +4,13 @@
 //! starts at [`plan`]: it says which standings an event belongs to, and with what amount.
 
 pub mod access;
+pub mod address;
 pub mod audit;
 pub mod blocklist;
 pub mod board;
 pub mod closing;
 pub mod data;
+pub mod delivery;
 pub mod document;
 pub mod draft;
 pub mod erasure;
@@ -34,5 +36,6 @@ pub mod state;
 pub mod task;
 pub mod ties;
 pub mod time;
+pub mod webhook;
 pub mod weight;
 pub mod window;

@@ -66,7 +66,7 @@ impl Sharding {
 
     /// In which of its shards a member lies. It stays the same for ever.
     pub fn index_of(self, member: &MemberId) -> usize {
-        let hash = xxh3_64(member.as_str().as_bytes());
+        let hash = xxh3_64(member.shard_part().as_bytes());
         usize::try_from(hash % u64::from(self.shards)).unwrap_or(0)
     }
 }

@@ -10,7 +10,6 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use super::jobs::faults::Subject;
 use super::jobs::{Job, JobKind, Progress};
 use super::{ATTEMPTS_MAX, Engine, Error};
-use crate::domain::board::Board;
 use crate::domain::erasure::Erasure;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::task::Action;
@@ -95,6 +94,7 @@ impl Engine {
     pub(crate) async fn forget(&self, id: &BoardId, member: &MemberId) -> Result<(), Error> {
         // First: as long as something is left elsewhere, somebody comes back here.
         self.forget_in_results(id, member).await?;
+        self.forget_in_revisions(id, member).await?;
         let left = || format!("an erased member of board {id} is still being removed");
         self.take_steps(|| self.forget_part(id, member), left).await
     }
@@ -109,8 +109,8 @@ impl Engine {
     async fn forget_part(&self, id: &BoardId, member: &MemberId) -> Result<Progress, Error> {
         let live = self.live_board(id).await?;
         let shard = &live.shard_of(member).shard;
-        self.forget_in_revisions(&live.board, member).await?;
-        match self.store.forget(shard, member, FORGET_KEYS).await? {
+        let now = self.clock.now();
+        match self.store.forget(shard, member, FORGET_KEYS, now).await? {
             Versioned::Current(true) => Ok(Progress::More),
             Versioned::Current(false) => Ok(Progress::Done),
             Versioned::Stale => self.reload(id).await.map(|()| Progress::More),
@@ -118,7 +118,9 @@ impl Engine {
     }
 
     /// Removes a member's name from the revisions of a board that may have some.
-    async fn forget_in_revisions(&self, board: &Board, member: &MemberId) -> Result<(), Error> {
+    async fn forget_in_revisions(&self, id: &BoardId, member: &MemberId) -> Result<(), Error> {
+        let live = self.live_board(id).await?;
+        let board = &live.board;
         if board.definition.finalize.is_none() && board.closings.until.is_none() {
             return Ok(());
         }
@@ -141,8 +143,9 @@ impl Engine {
             };
             if let Some(member) = erasing.first() {
                 self.forget_in_results(id, member).await?;
-                self.forget_in_revisions(&live.board, member).await?;
-                self.store.forget(shard, member, FORGET_KEYS).await?;
+                self.forget_in_revisions(id, member).await?;
+                let now = self.clock.now();
+                self.store.forget(shard, member, FORGET_KEYS, now).await?;
                 progress = Progress::More;
             }
         }

@@ -7,15 +7,19 @@ use crate::domain::board::{Board, FieldError};
 use crate::domain::event::Rejection;
 use crate::domain::hide::HIDDEN_MAX;
 use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::message::MessageId;
 use crate::domain::name::Name;
 use crate::domain::quota::{Measure, QuotaWindow};
+use crate::domain::reward::RuleId;
 use crate::domain::score::{Bound, ScoreError};
 use crate::domain::time::Timestamp;
+use crate::domain::webhook::WebhookName;
 use crate::domain::window::Window;
 use crate::store::StoreError;
 use crate::store::api_keys::API_KEYS_MAX;
 use crate::store::boards::Unreadable;
 use crate::store::tasks::ORDERS_MAX;
+use crate::store::webhooks::WEBHOOKS_MAX;
 
 /// Why a request was not carried out.
 #[derive(Clone, Debug, Error)]
@@ -32,6 +36,21 @@ pub enum Error {
     /// There are as many API keys as there may be.
     #[error("there are {API_KEYS_MAX} API keys already; delete one")]
     TooManyKeys,
+    /// There is no such webhook.
+    #[error("there is no webhook {0}")]
+    WebhookNotFound(WebhookName),
+    /// There are as many webhooks as there may be.
+    #[error("there are {WEBHOOKS_MAX} webhooks already; delete one")]
+    TooManyWebhooks,
+    /// Nothing is sent to the webhook.
+    #[error("the webhook {0} is disabled; PUT it again to enable it")]
+    WebhookDisabled(WebhookName),
+    /// The webhook has no such delivery.
+    #[error("there is no delivery {0}; what is at its end is kept for 30 days")]
+    DeliveryNotFound(MessageId),
+    /// The caller's key is for other boards than what it is about.
+    #[error("the key is for other boards")]
+    ForOtherBoards,
     /// The member has no profile.
     #[error("{0} has no profile")]
     ProfileNotFound(MemberId),
@@ -91,6 +110,29 @@ pub enum Error {
         /// The window.
         window: String,
     },
+    /// The member has not won this, or is hidden.
+    #[error(
+        "{member:?} has not won {rule} in the standing {} of board {board}",
+        standing(window, key)
+    )]
+    RewardNotFound {
+        /// The board.
+        board: BoardId,
+        /// The window.
+        window: String,
+        /// The period.
+        key: String,
+        /// The rule.
+        rule: RuleId,
+        /// Who was to have won it.
+        member: MemberId,
+    },
+    /// The reward was claimed before, under this name and then.
+    #[error("the reward was claimed by {:?} at {}", .0.0, .0.1)]
+    AlreadyClaimed((String, Timestamp)),
+    /// The same, and the member has not won it any more.
+    #[error("the reward was claimed by {:?} at {}, and is not won any more", .0.0, .0.1)]
+    RewardRevoked((String, Timestamp)),
     /// The period is not final.
     #[error("the standing {} of board {board} is not final", standing(window, key))]
     PeriodNotFinal {

@@ -12,6 +12,7 @@ pub mod barriers;
 pub mod batcher;
 pub mod boards;
 pub mod closings;
+pub mod deliveries;
 pub mod digests;
 pub mod ended_hides;
 pub mod erasures;
@@ -27,6 +28,7 @@ pub mod merge;
 pub mod moves;
 mod news;
 mod orders;
+pub mod outboxes;
 pub mod purge;
 pub mod reader;
 mod recall;
@@ -36,6 +38,7 @@ pub mod revisions;
 pub mod rewards;
 pub mod rollover;
 pub(crate) mod scroll;
+pub mod sender;
 mod steps;
 pub mod submission;
 pub mod sweep;
@@ -64,6 +67,8 @@ pub struct Engine {
     pub clock: Clock,
     /// What the background work fails at.
     pub faults: Faults,
+    /// What sends messages to webhooks.
+    pub sender: sender::Sender,
     /// The API keys.
     pub keyring: keyring::Keyring,
     pub(crate) boards: boards::Boards,
@@ -73,6 +78,7 @@ pub struct Engine {
     digesting: tokio::sync::Mutex<()>,
     left_behind: left_behind::Homes,
     warned: warnings::Warned,
+    deliveries: deliveries::Counted,
 }
 
 impl Engine {
@@ -82,6 +88,7 @@ impl Engine {
             store: Arc::new(store),
             clock,
             faults: Faults::default(),
+            sender: sender::Sender::default(),
             keyring: keyring::Keyring::default(),
             boards: boards::Boards::default(),
             completing: rollover::Completing::default(),
@@ -89,6 +96,7 @@ impl Engine {
             digesting: tokio::sync::Mutex::default(),
             left_behind: left_behind::Homes::default(),
             warned: warnings::Warned::default(),
+            deliveries: deliveries::Counted::default(),
         }
     }
 }

@@ -11,7 +11,7 @@ use super::reader::{ReadError, Reader};
 use super::rewards::{HandedOut, Handing};
 use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
 use crate::domain::board::Board;
-use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::ids::{BoardId, MemberId, shown_member};
 use crate::domain::message::{Message, MessageKind};
 use crate::domain::period::Period;
 use crate::domain::series::{Standing, Track};
@@ -214,7 +214,7 @@ impl Engine {
 pub(crate) fn winner_of(page: &Page) -> Option<Winner> {
     let first = page.entries.first()?;
     Some(Winner {
-        member: Some(first.member.to_string()),
+        member: shown_member(&*first.member).map(ToOwned::to_owned),
         score: first.score,
         reached_at: first.reached_at,
     })

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use futures::future::{join_all, try_join_all};
+use parking_lot::Mutex;
 use serde_json::json;
 
 use super::jobs::faults::Subject;
@@ -35,6 +36,18 @@ const PERIODS_AT_ONCE: usize = 100;
 /// How many periods a message names.
 const NAMED_MAX: usize = 100;
 
+/// Which hides are in all results of a board: up to which number, by the tags of the shards. Of a shard that is missing, all
+/// are that there are.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Revised(BTreeMap<String, u64>);
+
+impl Revised {
+    /// Whether these hides of a shard are in all results.
+    pub(crate) fn has(&self, tag: &str, hides: u64) -> bool {
+        self.0.get(tag).is_none_or(|known| *known >= hides)
+    }
+}
+
 impl Engine {
     /// Notes that somebody is about to hide a member of a shard, or to bring it back.
     pub(super) async fn begin_moderation(&self, board: &Board, shard: &Shard) -> Result<(), Error> {
@@ -49,18 +62,27 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes the revision of all results of a board to its end.
-    pub(crate) async fn revise(&self, id: &BoardId) -> Result<(), Error> {
+    /// Takes the revision of all results of a board to its end. All hides that were answered before are in them then.
+    pub(crate) async fn revise(&self, id: &BoardId) -> Result<Revised, Error> {
         let left = || format!("the results of board {id} are still being revised");
-        self.take_steps(|| self.revise_on(id), left).await
+        let revised = Mutex::default();
+        let step = || async {
+            let Some(done) = self.revise_on(id).await? else {
+                return Ok(Progress::More);
+            };
+            *revised.lock() = done;
+            Ok(Progress::Done)
+        };
+        self.take_steps(step, left).await?;
+        Ok(revised.into_inner())
     }
 
-    /// Revises results of a board by a bounded step.
-    async fn revise_on(&self, id: &BoardId) -> Result<Progress, Error> {
+    /// Revises results of a board by a bounded step; `None` if there may be more to do.
+    async fn revise_on(&self, id: &BoardId) -> Result<Option<Revised>, Error> {
         let live = self.live_board(id).await?;
         let known = self.store.revised(&live.board).await?;
         if known.is_empty() {
-            return Ok(Progress::Done);
+            return Ok(Some(Revised(known)));
         }
         let shards = live.shards.iter().map(|live| &live.shard);
         let noted = shards.filter_map(|shard| {
@@ -68,20 +90,20 @@ impl Engine {
             Some(self.note_journal(&live.board, shard, known, false))
         });
         match try_join_all(noted).await {
-            Ok(noted) if noted.contains(&true) => return Ok(Progress::More),
+            Ok(noted) if noted.contains(&true) => return Ok(None),
             Ok(_) => {}
-            Err(ReadError::Retry) => return self.reload(id).await.map(|()| Progress::More),
+            Err(ReadError::Retry) => return self.reload(id).await.map(|()| None),
             Err(ReadError::Failed(error)) => return Err(error),
         }
         let Some(line) = self.store.line_to_revise(&live.board).await? else {
-            return Ok(Progress::Done);
+            return Ok(Some(Revised(known)));
         };
         match self.revise_by(&live, &line).await {
             Ok(()) => {}
             Err(ReadError::Retry) => self.reload(id).await?,
             Err(ReadError::Failed(error)) => return Err(error),
         }
-        Ok(Progress::More)
+        Ok(None)
     }
 
     /// Notes some lines of a shard's journal behind the one that is `known`. Returns whether there may be more.
@@ -337,7 +359,10 @@ impl Job for Revisions {
         let stepped = match engine.live_board(&moderated.id).await {
             Err(Error::BoardNotFound(_)) => Progress::Done,
             Ok(live) if live.board.generation != moderated.generation => Progress::Done,
-            Ok(_) => engine.revise_on(&moderated.id).await?,
+            Ok(_) => match engine.revise_on(&moderated.id).await? {
+                Some(_) => Progress::Done,
+                None => Progress::More,
+            },
             Err(error) => return Err(error),
         };
         if stepped == Progress::Done {

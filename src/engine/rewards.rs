@@ -332,7 +332,7 @@ impl<'a> Walk<'a> {
 
 /// The index of the shard where the rewards of a member lie.
 fn shard_of(live: &LiveBoard, member: &str) -> Result<usize, StoreError> {
-    let member = MemberId::parse(member)
+    let member = MemberId::stored(member)
         .map_err(|error| StoreError::Unexpected(format!("a member that wins: {error}")))?;
     Ok(live.board.shard_of(&member))
 }

@@ -394,7 +394,7 @@ impl From<Outcome> for AuditOutcome {
 /// Read the audit log.
 ///
 /// It has a line of each request that defined, changed or deleted a board, set initial scores, hid, brought back or erased members, reviewed names,
-/// or created, changed or deleted an API key, and of those that tried to. The newest line is the first. One request looks at 10,000 lines at
+/// created, changed or deleted an API key or a webhook, and of those that tried to. The newest line is the first. One request looks at 10,000 lines at
 /// the most: a part may have few lines or none, though `next` leads on.
 #[utoipa::path(
     get, path = "/v1/audit", tag = "operations", operation_id = "list_audit",

@@ -263,6 +263,11 @@ impl Caller {
         }
     }
 
+    /// The boards that the caller may go to.
+    pub(super) fn boards(&self) -> &Boards {
+        &self.boards
+    }
+
     /// Checks that the caller has a scope.
     pub fn require(&self, scope: Scope) -> Result<(), Problem> {
         if self.scopes.has(scope) {

@@ -30,11 +30,13 @@ pub mod quotas;
 pub mod ratelimit;
 pub mod rendered;
 pub mod results;
+pub mod rewards;
 pub mod shards;
 pub mod standings;
 pub mod summary;
 pub mod table;
 pub mod tasks;
+pub mod webhooks;
 
 use std::sync::Arc;
 

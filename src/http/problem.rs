@@ -102,6 +102,22 @@ kinds! {
         "There is no API key with this name.",
         "Check the name. `GET /v1/keys` lists the API keys, and `PUT /v1/keys/{name}` creates one.",
         "there is no API key site";
+    WEBHOOK_NOT_FOUND = NOT_FOUND, "webhook-not-found", "The webhook does not exist",
+        "There is no webhook with this name.",
+        "Check the name. `GET /v1/webhooks` lists the webhooks, and `PUT /v1/webhooks/{name}` creates one.",
+        "there is no webhook site";
+    DELIVERY_NOT_FOUND = NOT_FOUND, "delivery-not-found", "The delivery does not exist",
+        "The webhook has no delivery with this id, or it ended more than 30 days ago.",
+        "Check the id. `GET /v1/webhooks/{name}/deliveries` lists the deliveries.",
+        "there is no delivery msg_5f0c2a9be41d7763c8aa5f0c2a9be41d; what is at its end is kept for 30 days";
+    WEBHOOK_DISABLED = CONFLICT, "webhook-disabled", "The webhook is disabled",
+        "The receiver has answered 410, which says that it wants no more messages. The service sends it none, and did nothing.",
+        "Put the webhook again, with the same address or another one: `PUT /v1/webhooks/{name}` enables it.",
+        "the webhook site is disabled; PUT it again to enable it";
+    TOO_MANY_WEBHOOKS = CONFLICT, "too-many-webhooks", "There are too many webhooks",
+        "There are as many webhooks as there may be. The service did nothing.",
+        "Delete webhooks that nobody needs: `DELETE /v1/webhooks/{name}`. One webhook can be for many boards.",
+        "there are 100 webhooks already; delete one";
     NOT_HIDDEN = NOT_FOUND, "not-hidden", "The member is not hidden",
         "The member is not hidden on this board, so that there is nothing to take back.",
         "Nothing is to be done. `GET /v1/boards/{board}/hidden` lists who is hidden.",
@@ -138,6 +154,18 @@ kinds! {
         "The period has neither data nor a result, or the window has no results: those of the last N periods have none.",
         "Check the key. `GET /v1/boards/{board}/standings/{window}/periods` lists the periods that have data.",
         "the standing day 2026-11-20 of board run_hero has no data";
+    REWARD_NOT_FOUND = NOT_FOUND, "reward-not-found", "The member has not won this",
+        "The member has not won this in the period, or not any more, or is hidden.",
+        "Grant nothing. `GET /v1/boards/{board}/standings/{window}/periods/{key}/rewards` lists what members have won.",
+        "\"999\" has not won crown in the standing week 2026-11-16 of board run_hero";
+    ALREADY_CLAIMED = CONFLICT, "already-claimed", "The reward was claimed before",
+        "The reward was claimed before under another name: `claimed_by` and `claimed_at` say by whom and when. The service did nothing.",
+        "Grant nothing: whoever has claimed the reward grants it.",
+        "the reward was claimed by \"grant-87\" at 2026-11-23T00:10:02.000Z";
+    REWARD_REVOKED = CONFLICT, "reward-revoked", "The reward was revoked",
+        "The reward was claimed, and the member has not won it any more, because somebody was hidden or brought back. The service did nothing.",
+        "Grant nothing. If the reward was granted, decide whether to take it back.",
+        "the reward was claimed by \"grant-88\" at 2026-11-23T00:10:02.000Z, and is not won any more";
     PERIOD_NOT_FINAL = CONFLICT, "period-not-final", "The period is not final",
         "The period is running, or its events may still count. Without `finalize` in its definition a board has no final periods.",
         "Wait until `state` is `final`, or end the wait with `POST /v1/boards/{board}/standings/{window}/periods/{key}/close`.",
@@ -272,6 +300,8 @@ pub struct Problem {
     pub errors: Vec<FieldError>,
     /// The quota that is used up.
     pub quota: Option<Box<UsedUp>>,
+    /// Who has claimed the reward, and when.
+    pub claim: Option<Box<(String, Timestamp)>>,
     /// What the log says of it, where that is not for clients.
     pub cause: Option<Box<Cause>>,
 }
@@ -311,6 +341,14 @@ pub struct ProblemBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false, format = DateTime)]
     pub frees_at: Option<Timestamp>,
+    /// Under which name the reward was claimed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false, example = "grant-87")]
+    pub claimed_by: Option<String>,
+    /// When it was claimed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false, format = DateTime)]
+    pub claimed_at: Option<Timestamp>,
     /// The request's id, as in the header `X-Request-Id`; missing in the problem of one item of a batch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
@@ -337,6 +375,7 @@ impl Problem {
             detail: detail.into(),
             errors: Vec::new(),
             quota: None,
+            claim: None,
             cause: None,
         }
     }
@@ -403,6 +442,8 @@ impl Problem {
             errors: self.errors.clone(),
             quota: self.quota.as_ref().map(|quota| quota.name.clone()),
             frees_at: self.quota.as_ref().and_then(|quota| quota.frees_at),
+            claimed_by: self.claim.as_ref().map(|claim| claim.0.clone()),
+            claimed_at: self.claim.as_ref().map(|claim| claim.1),
             request_id: request_id.map(ToOwned::to_owned),
         }
     }
@@ -478,6 +519,18 @@ impl From<Error> for Problem {
                     ..Self::new(QUOTA_EXCEEDED, detail)
                 };
             }
+            Error::AlreadyClaimed(claim) => {
+                return Self {
+                    claim: Some(Box::new(claim)),
+                    ..Self::new(ALREADY_CLAIMED, detail)
+                };
+            }
+            Error::RewardRevoked(claim) => {
+                return Self {
+                    claim: Some(Box::new(claim)),
+                    ..Self::new(REWARD_REVOKED, detail)
+                };
+            }
             Error::Store(StoreError::Unavailable(_)) => {
                 let told = "the store did not answer in time; try again";
                 return Self::new(STORE_UNAVAILABLE, told).because(detail);
@@ -497,12 +550,18 @@ impl From<Error> for Problem {
             Error::KeyNotFound(_) => KEY_NOT_FOUND,
             Error::KeyExists(_) => KEY_EXISTS,
             Error::TooManyKeys => TOO_MANY_KEYS,
+            Error::WebhookNotFound(_) => WEBHOOK_NOT_FOUND,
+            Error::TooManyWebhooks => TOO_MANY_WEBHOOKS,
+            Error::WebhookDisabled(_) => WEBHOOK_DISABLED,
+            Error::DeliveryNotFound(_) => DELIVERY_NOT_FOUND,
+            Error::ForOtherBoards => FORBIDDEN,
             Error::NotHidden { .. } => NOT_HIDDEN,
             Error::TooManyHidden(_) => TOO_MANY_HIDDEN,
             Error::TooManyOrders => TOO_MANY_ORDERS,
             Error::TaskNotFound(_) => JOB_NOT_FOUND,
             Error::MemberNotFound { .. } => MEMBER_NOT_FOUND,
             Error::PeriodNotFound { .. } | Error::NoPeriods { .. } => PERIOD_NOT_FOUND,
+            Error::RewardNotFound { .. } => REWARD_NOT_FOUND,
             Error::PeriodNotFinal { .. } => PERIOD_NOT_FINAL,
             Error::PeriodExpired { .. } => PERIOD_EXPIRED,
             Error::UnknownWindow { .. } => UNKNOWN_WINDOW,
@@ -577,6 +636,15 @@ impl Kind {
             ..Problem::new(*self, detail)
         };
         let mut body = problem.body(Some("0f3b1c9a-27"));
+        if [ALREADY_CLAIMED, REWARD_REVOKED].contains(self) {
+            let by = if *self == ALREADY_CLAIMED {
+                "grant-87"
+            } else {
+                "grant-88"
+            };
+            body.claimed_by = Some(by.to_owned());
+            body.claimed_at = Timestamp::parse("2026-11-23T00:10:02Z").ok();
+        }
         if *self == QUOTA_EXCEEDED {
             body.quota = Some("voter-minute".to_owned());
             body.frees_at = Timestamp::parse("2026-11-21T12:01:00Z").ok();

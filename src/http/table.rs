@@ -11,7 +11,7 @@ use utoipa_axum::routes;
 use super::auth::{Access, Gate};
 use super::{
     App, api_keys, audit, boards, closings, erasures, events, export, health, initial, moderation,
-    profiles, quotas, results, shards, standings, summary, tasks,
+    profiles, quotas, results, rewards, shards, standings, summary, tasks, webhooks,
 };
 use crate::domain::access::Scope;
 
@@ -69,6 +69,9 @@ fn rows() -> Vec<Row> {
         row(A::public(), routes!(standings::at_percentile)),
         row(A::public(), routes!(results::list)),
         row(A::public(), routes!(results::get)),
+        row(A::board(S::Read), routes!(rewards::list)),
+        row(A::board(S::Write), routes!(rewards::claim)),
+        row(A::board(S::Read), routes!(rewards::revisions)),
         row(A::board(S::Read), routes!(export::get)),
         row(A::each(S::Read), routes!(standings::queries::query)),
         row(A::each(S::Read), routes!(standings::across::standings_of)),
@@ -83,6 +86,14 @@ fn rows() -> Vec<Row> {
         row(A::all(S::Admin), routes!(api_keys::list)),
         row(A::all(S::Admin), routes!(api_keys::get)),
         row(A::all(S::Admin).audited(), routes!(api_keys::delete)),
+        row(A::each(S::Configure).audited(), routes!(webhooks::put)),
+        row(A::each(S::Configure).audited(), routes!(webhooks::rotate)),
+        row(A::each(S::Configure).audited(), routes!(webhooks::test)),
+        row(A::each(S::Configure), routes!(webhooks::list)),
+        row(A::each(S::Configure), routes!(webhooks::get)),
+        row(A::each(S::Configure).audited(), routes!(webhooks::delete)),
+        row(A::each(S::Configure), routes!(webhooks::deliveries)),
+        row(A::each(S::Configure).audited(), routes!(webhooks::retry)),
         row(A::all(S::Admin), routes!(audit::list)),
         row(A::OPEN, routes!(health::livez)),
         row(A::OPEN, routes!(health::readyz)),

@@ -18,17 +18,20 @@ pub mod period;
 pub mod profiles;
 pub mod quotas;
 pub mod results;
+pub mod rewards;
 pub mod shards;
 pub mod standing;
 pub mod stats;
 pub mod subset;
 pub mod summary;
+pub mod webhooks;
 
 use std::sync::Arc;
 
 use crate::clock::Clock;
 use crate::engine::Engine;
 pub use crate::engine::Error;
+use crate::engine::sender::Sender;
 use crate::store::Store;
 
 /// The service: what HTTP handlers and workers call. Shared behind an [`Arc`].
@@ -41,8 +44,13 @@ pub struct Service {
 impl Service {
     /// Puts the service together; nothing is read or written yet.
     pub fn new(store: Store, clock: Clock) -> Arc<Self> {
-        Arc::new(Self {
-            engine: Engine::new(store, clock),
-        })
+        Self::with_sender(store, clock, Sender::default())
+    }
+
+    /// The same with what sends messages to webhooks.
+    pub fn with_sender(store: Store, clock: Clock, sender: Sender) -> Arc<Self> {
+        let mut engine = Engine::new(store, clock);
+        engine.sender = sender;
+        Arc::new(Self { engine })
     }
 }

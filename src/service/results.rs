@@ -305,7 +305,7 @@ impl Service {
         if period.result.is_some() {
             basis = self.engine.moderated(&live).await?;
             is_revising = match self.engine.revise(&live.board.id).await {
-                Ok(()) => false,
+                Ok(_) => false,
                 // The job goes on.
                 Err(Error::Store(StoreError::Unavailable(_) | StoreError::Full(_))) => true,
                 Err(error) => return Err(error),
@@ -320,8 +320,8 @@ impl Service {
         }
         let found = FoundResult {
             live,
-            period,
             is_revising,
+            period,
             digest: None,
         };
         Ok((found, basis))

@@ -1,11 +1,12 @@
 //! Erases members of a board, and removes what they have left (`scripts/lib/erasures.lua`).
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use fred::util::sha1_hash;
 use serde::Serialize;
 
-use super::args::{LayoutArgs, pack};
+use super::args::{LayoutArgs, closes_ms, pack};
 use super::boards::Begun;
 use super::dispatch::Store;
 use super::kinds::{Form, Kind};
@@ -13,8 +14,11 @@ use super::reply::{Reply, unknown_code};
 use super::{StoreError, Versioned, keys, random, script};
 use crate::domain::erasure::Erasure;
 use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::series::{Derived, Track};
 use crate::domain::shard::Shard;
 use crate::domain::ties::{TieKey, Ties};
+use crate::domain::time::Timestamp;
+use crate::domain::window::Window;
 
 /// How many keys a call of [`Store::forget`] should look at: about a millisecond of Redis.
 pub const FORGET_KEYS: u32 = 300;
@@ -23,6 +27,9 @@ const UNDER_WAY_MS: i64 = 600_000;
 /// How many members one call of [`Store::erasing`] tells.
 const ERASING_READ_MAX: u32 = 100;
 
+/// How long the tag of a line that stays is, in bytes, and the salt of its id.
+const TAG_BYTES: usize = 2;
+const SALT_BYTES: usize = 16;
 /// How long the key of the names of erased members is, in bytes.
 const KEY_BYTES: usize = 20;
 
@@ -33,6 +40,8 @@ struct EraseArgs<'a> {
     number: u64,
     instant: u64,
     key: String,
+    tag: String,
+    salt: String,
 }
 
 #[derive(Serialize)]
@@ -43,6 +52,84 @@ struct ForgetArgs<'a> {
     standings: HashMap<&'static str, bool>,
     parts: HashMap<&'static str, bool>,
     count: u32,
+    barrier: String,
+    finals: HashMap<String, Arc<FinalArgs>>,
+    keeps_place: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    initial: Option<String>,
+    closes: i64,
+    kept_from: i64,
+}
+
+/// A series of a window with final standings, as forget.lua takes it.
+#[derive(Serialize)]
+struct FinalArgs {
+    last: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rewards: Option<String>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    initial: Option<InitialArgs>,
+}
+
+#[derive(Serialize)]
+struct InitialArgs {
+    events: String,
+    derived: String,
+    state: String,
+}
+
+/// The series of a board's windows that have final standings where the barrier is here, by their names.
+fn finals(shard: &Shard, barrier: Timestamp) -> HashMap<String, Arc<FinalArgs>> {
+    let mut finals = HashMap::new();
+    for window in &shard.definition.windows {
+        let &Window::Period(unit) = window else {
+            continue;
+        };
+        let Some(last) = shard.last_final(unit, barrier) else {
+            continue;
+        };
+        let shown = shard.series(*window, Track::Shown);
+        let name = |series| keys::series_name(shard, series);
+        let of = |rewards: bool, derived: Option<Derived>| {
+            let initial = derived.map(|derived| InitialArgs {
+                events: name(derived.base),
+                derived: name(derived.series),
+                state: keys::state(shard, derived.series),
+            });
+            Arc::new(FinalArgs {
+                last: shard.calendar.key(&last),
+                rewards: rewards.then(|| keys::of_unit(shard, unit)),
+                initial,
+            })
+        };
+        finals.insert(name(shard.series(*window, Track::Raw)), of(false, None));
+        let derived = shard.derived_as(shown);
+        let of_shown = of(true, derived);
+        if let Some(derived) = derived {
+            finals.insert(name(derived.base), Arc::clone(&of_shown));
+        }
+        finals.insert(name(shown), of_shown);
+    }
+    finals
+}
+
+/// What became of a call that removes what an erased member has left.
+enum Forgotten {
+    /// It has removed some of it.
+    Some { is_left: bool },
+    /// Nothing was done: the barrier is this one.
+    Barrier(Option<Timestamp>),
+}
+
+/// A tag for the lines of a member that stay: their shard is found by it, and is that of the member.
+fn tag_of(shard: &Shard, member: &MemberId) -> Result<String, StoreError> {
+    let own = shard.board.shard_of(member);
+    loop {
+        let tag = random::hexadecimal::<TAG_BYTES>("")?;
+        if shard.board.shard_of(&MemberId::nameless(&tag)) == own {
+            return Ok(tag);
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -96,6 +183,8 @@ impl Store {
             number: erasure.number,
             instant: TieKey::new(Ties::First, erasure.at).number(),
             key: self.erasure_key().await?,
+            tag: tag_of(shard, member)?,
+            salt: random::hexadecimal::<SALT_BYTES>("")?,
         };
         let keys = keys::head_and_registry(shard);
         let reply = self.write(shard, &script::ERASE, keys, vec![pack(&args)?]);
@@ -134,7 +223,32 @@ impl Store {
         shard: &Shard,
         member: &MemberId,
         keys: u32,
+        now: Timestamp,
     ) -> Result<Versioned<bool>, StoreError> {
+        let mut barrier = shard.closings.until;
+        loop {
+            match self
+                .forget_behind(shard, member, keys, (barrier, now))
+                .await?
+            {
+                Versioned::Current(Forgotten::Some { is_left }) => {
+                    return Ok(Versioned::Current(is_left));
+                }
+                // A barrier rises when periods are closed.
+                Versioned::Current(Forgotten::Barrier(other)) => barrier = other,
+                Versioned::Stale => return Ok(Versioned::Stale),
+            }
+        }
+    }
+
+    async fn forget_behind(
+        &self,
+        shard: &Shard,
+        member: &MemberId,
+        keys: u32,
+        (barrier, now): (Option<Timestamp>, Timestamp),
+    ) -> Result<Versioned<Forgotten>, StoreError> {
+        let has_initial = !shard.definition.initial.is_empty();
         let of_kind = |kind: &&Kind| kind.is_standing();
         let standings = Kind::ALL.iter().filter(of_kind);
         let parts = Kind::ALL.iter().filter(|kind| kind.form() == Form::Part);
@@ -147,15 +261,26 @@ impl Store {
                 .collect(),
             parts: parts.map(|kind| (kind.code(), true)).collect(),
             count: keys,
+            barrier: barrier.map_or_else(String::new, |barrier| barrier.ms().to_string()),
+            finals: barrier.map_or_else(HashMap::new, |barrier| finals(shard, barrier)),
+            // Other shards may have entries between. And with initial scores a line is a sum, whose terms have the same id.
+            keeps_place: shard.placement.current.is_together() && !has_initial,
+            initial: has_initial.then(|| keys::sorted_set(shard, &shard.initial_scores())),
+            closes: closes_ms(shard),
+            kept_from: shard.initial_kept_from_ms(now),
         };
         let keys = keys::head_and_registry(shard);
         let reply = self.write(shard, &script::FORGET, keys, vec![pack(&args)?]);
-        let Versioned::Current((code, _)) = Reply::versioned(reply.await?)? else {
+        let Versioned::Current((code, mut reply)) = Reply::versioned(reply.await?)? else {
             return Ok(Versioned::Stale);
         };
         Ok(Versioned::Current(match code.as_str() {
-            "MORE" => true,
-            "DONE" => false,
+            "MORE" => Forgotten::Some { is_left: true },
+            "DONE" => Forgotten::Some { is_left: false },
+            "BARRIER" => {
+                let barrier = reply.integer_or_none()?;
+                Forgotten::Barrier(barrier.map(Timestamp::from_ms_clamped))
+            }
             other => return unknown_code(other),
         }))
     }

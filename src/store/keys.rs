@@ -62,6 +62,11 @@
 //! | `st:{boards}:hides-end` | sorted set | `end board` by the instant at which hides of that board end |
 //! | `st:{boards}:moderated` | set | `note generation board` of boards on which members were hidden or brought back (`store/revisions.rs`) |
 //! | `st:{boards}:outboxes` | set | `note generation board` of boards whose outbox may have messages (`store/outbox.rs`) |
+//! | `st:{boards}:webhooks` | hash | webhooks by name, JSON (`domain/webhook.rs`) |
+//! | `st:{boards}:webhooks-version` | integer | another number after each change of a webhook |
+//! | `st:{boards}:webhooks-due` | sorted set | names of webhooks by when something is to be done for them |
+//! | `st:{boards}:webhook-deliveries:site` | hash | deliveries of a webhook by the ids of their messages, JSON (`domain/delivery.rs`) |
+//! | `st:{boards}:webhook-pending:site`, `st:{boards}:webhook-dead:site`, `st:{boards}:webhook-delivered:site` | sorted set | the ids of these by when they are due, or became so (`scripts/lib/deliveries.lua`) |
 //! | `st:{boards}:stalenesses` | hash | instances that read from replicas: how far behind these may be, in milliseconds, and until when that counts (`scripts/staleness.lua`) |
 //! | `st:{boards}:unneeded` | set | `generation board sharding` of data that is to be unlinked once nothing needs it |
 //!
@@ -81,12 +86,14 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::kinds::{Form, Kind, SEPARATOR, Slot};
 use super::reservations::Token;
 use crate::domain::board::Board;
+use crate::domain::delivery::DeliveryStatus;
 use crate::domain::ids::{BoardId, EventId};
 use crate::domain::period::{Period, Unit};
 use crate::domain::profile::ReviewStatus;
 use crate::domain::quota::Pool;
 use crate::domain::series::{Layout, List, Series, Standing, Track};
 use crate::domain::shard::{Shard, ShardId, Sharding};
+use crate::domain::webhook::WebhookName;
 use crate::domain::window::Window;
 
 /// The set of shardings of boards whose data is to be unlinked.
@@ -151,6 +158,20 @@ pub const HIDES_END: &str = "st:{boards}:hides-end";
 pub const MODERATED: &str = "st:{boards}:moderated";
 /// The boards whose outbox may have messages.
 pub const OUTBOXES: &str = "st:{boards}:outboxes";
+/// The webhooks.
+pub const WEBHOOKS: &str = "st:{boards}:webhooks";
+/// The version of the webhooks.
+pub const WEBHOOKS_VERSION: &str = "st:{boards}:webhooks-version";
+/// The webhooks by when something is to be done for them.
+pub const WEBHOOKS_DUE: &str = "st:{boards}:webhooks-due";
+/// What the keys of deliveries begin with, before the name of the webhook: of all, and of those that are pending, dead and
+/// delivered.
+const OF_WEBHOOK: [&str; 4] = [
+    "st:{boards}:webhook-deliveries",
+    "st:{boards}:webhook-pending",
+    "st:{boards}:webhook-dead",
+    "st:{boards}:webhook-delivered",
+];
 /// How far behind the replicas may be that instances read from.
 pub const STALENESSES: &str = "st:{boards}:stalenesses";
 /// The keys by which a kind of thing is announced (`scripts/lib/announce.lua`): the ids of all, the changes, the sequence,
@@ -200,6 +221,24 @@ pub fn profile(member: &str) -> String {
 /// The key of the members of a bucket whose name has this review.
 pub fn reviews(bucket: ProfileBucket, status: ReviewStatus) -> String {
     format!("st:{{{}}}:{}", bucket.tag(), status.name())
+}
+
+/// The keys of a webhook, as its scripts take them (`scripts/lib/deliveries.lua`).
+pub fn webhook_keys(name: &WebhookName) -> [String; 7] {
+    let of_all = [WEBHOOKS, WEBHOOKS_VERSION, WEBHOOKS_DUE].map(str::to_owned);
+    let [webhooks, version, due] = of_all;
+    let [all, pending, dead, delivered] = OF_WEBHOOK.map(|key| format!("{key}:{name}"));
+    [webhooks, version, due, all, pending, dead, delivered]
+}
+
+/// The key of the deliveries of a webhook that have this status.
+pub fn deliveries_with(name: &WebhookName, status: DeliveryStatus) -> String {
+    let [.., pending, dead, delivered] = webhook_keys(name);
+    match status {
+        DeliveryStatus::Pending => pending,
+        DeliveryStatus::Dead => dead,
+        DeliveryStatus::Delivered => delivered,
+    }
 }
 
 /// The key of a board's definition; of a shard, of what it knows of it.
@@ -315,7 +354,8 @@ pub fn take_apart(key: &str) -> Option<Name> {
     };
     match generation.parse() {
         Ok(generation) => name(Some(generation), Kind::of_name(rest)),
-        Err(_) => name(None, None),
+        // The generation of a board is a number, also of one that is called as the tag is.
+        Err(_) => (tag != SHARED_TAG).then(|| name(None, None))?,
     }
 }
 
@@ -494,7 +534,8 @@ pub fn state(shard: &Shard, series: Series) -> String {
 }
 
 /// A series as keys name it.
-fn series_name(shard: &Shard, series: Series) -> String {
+/// The name of a series in the names of its keys.
+pub fn series_name(shard: &Shard, series: Series) -> String {
     let track = match series.track {
         Track::Shown => "",
         Track::Raw => "raw-",
@@ -542,7 +583,8 @@ fn of_period(shard: &Shard, kind: Kind, period: &Period) -> String {
     named(shard, kind, format_args!("{series}:{period}"))
 }
 
-fn of_unit(shard: &Shard, unit: Unit) -> String {
+/// The name of a unit in the names of keys of its periods.
+pub fn of_unit(shard: &Shard, unit: Unit) -> String {
     recorded(shard, Some(Window::Period(unit)), unit)
 }
 
@@ -767,6 +809,10 @@ mod tests {
             ]
             .map(|name| format!("st:{{boards}}:{name}"))
         );
+        let webhook = WebhookName::parse("7").unwrap();
+        for key in webhook_keys(&webhook) {
+            assert_eq!(take_apart(&key), None, "{key} is no board's");
+        }
         let of_api_keys = [API_KEYS, API_KEY_USES].into_iter().chain(OF_API_KEYS);
         for key in of_api_keys {
             assert!(key.starts_with("st:{boards}:api-key"), "{key}");

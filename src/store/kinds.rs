@@ -146,6 +146,7 @@ macro_rules! kinds {
         /// The codes as constants of scripts, and the separator: names and values in Lua.
         pub const LUA: &[(&str, &str)] = &[
             ("SEPARATOR", "'\\31'"),
+            ("NAMELESS", "'\\30'"),
             $($((concat!("KIND_", stringify!($constant)), concat!("'", $code, "'")),)?)*
         ];
     };
@@ -406,8 +407,12 @@ mod tests {
             assert!(!kind.code().contains([':', SEPARATOR]), "{kind:?}");
         }
         assert_eq!(
-            LUA[..2],
-            [("SEPARATOR", "'\\31'"), ("KIND_REGISTRY", "'keys'")]
+            LUA[..3],
+            [
+                ("SEPARATOR", "'\\31'"),
+                ("NAMELESS", "'\\30'"),
+                ("KIND_REGISTRY", "'keys'")
+            ]
         );
         assert_eq!(SEPARATOR, '\u{1f}', "31, as in Lua");
     }

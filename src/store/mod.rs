@@ -2,9 +2,10 @@
 //!
 //! [`kinds`] declares every kind of data, [`keys`] makes every key, [`script`] has the Lua scripts, and each of
 //! [`api_keys`], [`audit`], [`boards`], [`events`], [`standings`], [`voters`], [`quotas`], [`reservations`], [`initial`],
-//! [`profiles`], [`hidden`], [`hide_ends`], [`erasures`], [`barriers`],
-//! [`tasks`], [`orders`], [`outbox`], [`staleness`], [`rollover`], [`reshard`], [`results`], [`revisions`], [`rewards`], [`purge`],
-//! [`sweep`], [`leases`], [`closings`] and [`check`] one typed call per script. A call is one round trip; what must be atomic is one
+//! [`profiles`], [`hidden`], [`hide_ends`], [`erasures`], [`barriers`], [`closings`],
+//! [`tasks`], [`orders`], [`outbox`], [`webhooks`], [`deliveries`], [`staleness`], [`rollover`], [`reshard`], [`results`],
+//! [`revisions`], [`rewards`], [`purge`],
+//! [`sweep`], [`leases`] and [`check`] one typed call per script. A call is one round trip; what must be atomic is one
 //! script. [`dispatch`] sends a call to the server of its keys, or to a replica of it. `topology.rs` and `replicas.rs` know
 //! these servers, `node.rs` has the connections to each, and `writer.rs` keeps writes in order. `contact.rs` checks a server
 //! at the start, `warnings.rs` from time to time.
@@ -19,6 +20,7 @@ pub mod check;
 pub mod closings;
 mod connection;
 mod contact;
+pub mod deliveries;
 pub mod dispatch;
 pub mod embedded;
 pub mod erasures;
@@ -55,6 +57,7 @@ mod tls;
 mod topology;
 pub mod voters;
 mod warnings;
+pub mod webhooks;
 mod writer;
 
 pub use address::Address;

@@ -1,4 +1,4 @@
-//! Random texts that nobody can guess.
+//! Random texts and bytes that nobody can guess.
 
 use std::fmt::Write;
 
@@ -12,13 +12,22 @@ use super::StoreError;
 ///
 /// The system gives no random bytes.
 pub fn hexadecimal<const N: usize>(beginning: &str) -> Result<String, StoreError> {
-    let mut bytes = [0; N];
-    let filled = SystemRandom::new().fill(&mut bytes);
-    filled.map_err(|_| StoreError::Unexpected("no random bytes from the system".to_owned()))?;
     let mut text = beginning.to_owned();
-    for byte in bytes {
+    for byte in bytes::<N>()? {
         // Writing to a string can't fail.
         let _ = write!(text, "{byte:02x}");
     }
     Ok(text)
+}
+
+/// `N` random bytes.
+///
+/// # Errors
+///
+/// The system gives no random bytes.
+pub fn bytes<const N: usize>() -> Result<[u8; N], StoreError> {
+    let mut bytes = [0; N];
+    let filled = SystemRandom::new().fill(&mut bytes);
+    filled.map_err(|_| StoreError::Unexpected("no random bytes from the system".to_owned()))?;
+    Ok(bytes)
 }

@@ -148,7 +148,7 @@ scripts! {
     /// Erases a member.
     ERASE = "erase", "#!lua flags=allow-oom", ["slot", "keys", "capture", "hides", "erasures"];
     /// Removes a part of what an erased member has left.
-    FORGET = "forget", "#!lua flags=allow-oom", ["slot", "keys", "process", "cursor", "capture", "standing", "hidden", "follow", "rewards"];
+    FORGET = "forget", "#!lua flags=allow-oom", ["slot", "keys", "process", "cursor", "capture", "past_initial", "standing", "derived", "nameless", "hidden", "follow", "rewards"];
     /// Reads who was erased.
     ERASURES = "erasures", "#!lua flags=no-writes", ["keys", "capture", "hides", "erasures"];
     /// Reads who was hidden and brought back.
@@ -247,6 +247,14 @@ scripts! {
     DELETE_PROFILES = "profiles", "#!lua flags=allow-oom", ["slot"];
     /// Posts messages for webhooks.
     POST = "post", "#!lua", ["outbox"];
+    /// Makes, changes or deletes a webhook.
+    WEBHOOK = "webhook", "#!lua flags=allow-oom", ["deliveries"];
+    /// Queues messages for a webhook.
+    QUEUE_DELIVERIES = "queue_deliveries", "#!lua", ["deliveries"];
+    /// Gives an instance a delivery that is due.
+    CLAIM_DELIVERY = "claim_delivery", "#!lua", ["deliveries"];
+    /// Stores what has become of a delivery.
+    END_DELIVERY = "end_delivery", "#!lua", ["deliveries"];
     /// Notes when hides of a board end.
     NOTE_END = "note_end", "#!lua", [];
     /// Begins a task for all boards.

@@ -21,7 +21,7 @@ use super::{Dated, StoreError, Versioned, keys, script};
 use crate::domain::board::{Board, Order, Ranking};
 use crate::domain::data::EntryData;
 use crate::domain::export::ExportLine;
-use crate::domain::ids::MemberId;
+use crate::domain::ids::{MemberId, shown_member};
 use crate::domain::include::Includes;
 use crate::domain::period::Period;
 use crate::domain::score::Score;
@@ -51,7 +51,7 @@ impl Entry {
     pub fn export_line(&self, board: &Board) -> ExportLine<'_> {
         ExportLine {
             rank: self.rank.unwrap_or(0),
-            member: Some(&self.member),
+            member: shown_member(&*self.member),
             score: self.score.shown(board.definition.decimals),
             reached_at: self.reached_at,
             profile: None,
@@ -526,8 +526,8 @@ struct ReadArgs<'a> {
 }
 
 /// A standing: the index of its first key, that of its state, where it begins, 1 if it shows hidden members too, and its
-/// ranking if that is another one than the board's.
-type StandingArgs = (usize, usize, i64, u8, Option<&'static str>);
+/// ranking if that is another one than the board's, and when it ends if it keeps the lines of erased members from then on.
+type StandingArgs = (usize, usize, i64, u8, Option<&'static str>, Option<i64>);
 
 #[derive(Serialize)]
 #[serde(untagged)]
@@ -612,8 +612,9 @@ impl Encoder<'_> {
         let shows_hidden = u8::from(self.sight == Sight::Everybody);
         let ranking = self.shard.ranking_of(&standing.period);
         let ranking = (ranking != self.shard.definition.ranking).then(|| ranking_name(ranking));
+        let ends = self.shard.keeps_lines_from(standing).map(Timestamp::ms);
         self.standings
-            .push((first, state, start, shows_hidden, ranking));
+            .push((first, state, start, shows_hidden, ranking, ends));
         self.indexes.insert(*standing, self.standings.len());
         self.standings.len()
     }
@@ -731,7 +732,11 @@ impl Store {
         };
         let asked = queries.iter().map(|query| encoder.query(query)).collect();
         let mut keys = encoder.keys;
-        let erasing = (sight == Sight::Everybody).then(|| {
+        let keeps_lines = encoder
+            .standings
+            .iter()
+            .any(|standing| standing.5.is_some());
+        let erasing = (sight == Sight::Everybody || keeps_lines).then(|| {
             keys.push(keys::single(shard, Kind::Erasing));
             keys.len()
         });

@@ -13,6 +13,7 @@ mod erasures;
 mod errors;
 mod events;
 mod expiry;
+mod final_lines;
 mod hiding;
 mod history;
 mod moderation;
@@ -22,6 +23,6 @@ mod quotas;
 mod reads;
 mod reservations;
 mod resharding;
-
 mod shards;
 mod votes;
+mod webhooks;

@@ -28,5 +28,6 @@ mod program;
 mod records;
 mod replicas;
 mod results;
+mod rewards;
 mod scripts;
 mod tidy;

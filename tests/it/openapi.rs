@@ -197,6 +197,9 @@ fn settled(mut answer: Value) -> Value {
         Value::Object(fields) => {
             for (name, value) in fields {
                 *value = match (name.as_str(), value.take()) {
+                    ("secret", Value::String(secret)) if secret.starts_with("whsec_") => {
+                        json!("whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
+                    }
                     ("secret", _) => json!(format!("st_{}", "0123456789abcdef".repeat(4))),
                     ("version", _) => json!("28080000123456-1"),
                     ("warnings", _) => json!([]),

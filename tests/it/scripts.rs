@@ -131,7 +131,7 @@ async fn every_script_begins_with_its_shebang_and_those_that_read_can_not_write(
             "audit_members" | "audit_forget" | "audit_trim" | "delete" | "begin" | "announce"
             | "api_key" | "unneeded" | "purge" | "lease" | "settle" | "shard" | "voters"
             | "export_voters" | "union" | "erase" | "forget" | "note_task" | "end_orders"
-            | "forget_order" | "staleness" => "#!lua flags=allow-oom",
+            | "forget_order" | "staleness" | "webhook" => "#!lua flags=allow-oom",
             _ => "#!lua",
         };
         assert_eq!(first, expected, "{}", script.name);

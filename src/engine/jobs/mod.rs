@@ -98,6 +98,10 @@ pub enum JobKind {
     Tasks,
     /// Removing what erased members have left.
     Erasures,
+    /// Handing messages on from the outboxes of boards to the queues of webhooks.
+    Outboxes,
+    /// Sending what is queued for webhooks.
+    Webhooks,
     /// Revising results after members were hidden or brought back.
     Revisions,
     /// Making periods final whose wait is over.
@@ -115,7 +119,7 @@ impl JobKind {
         Self::Staleness,
     ];
     /// What one instance is enough for.
-    pub const IN_BACKGROUND: [Self; 13] = [
+    pub const IN_BACKGROUND: [Self; 15] = [
         Self::Rollover,
         Self::Reshard,
         Self::Purge,
@@ -127,6 +131,8 @@ impl JobKind {
         Self::Hides,
         Self::Tasks,
         Self::Erasures,
+        Self::Outboxes,
+        Self::Webhooks,
         Self::Revisions,
         Self::Closings,
     ];
@@ -151,6 +157,8 @@ impl JobKind {
             Self::Hides => "hides",
             Self::Tasks => "tasks",
             Self::Erasures => "erasures",
+            Self::Outboxes => "outboxes",
+            Self::Webhooks => "webhooks",
             Self::Revisions => "revisions",
             Self::Closings => "closings",
         }

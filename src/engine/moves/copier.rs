@@ -222,7 +222,7 @@ impl Copier {
 
     /// The new shard of a member.
     fn index_of(&self, member: &str) -> Result<usize, Stop> {
-        let member = MemberId::parse(member)
+        let member = MemberId::stored(member)
             .map_err(|error| StoreError::Unexpected(format!("a member that is stored: {error}")))?;
         Ok(self.to.index_of(&member))
     }

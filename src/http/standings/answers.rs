@@ -6,6 +6,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::domain::data::EntryData;
+use crate::domain::ids::shown_member;
 use crate::domain::profile::{Profile, ShownProfile};
 use crate::domain::score::ShownScore;
 use crate::domain::state::PeriodState;
@@ -24,9 +25,9 @@ pub struct EntryBody {
     /// The rank, from 1, as the board's `ranking` counts; null for a member that `keep_top` does not list.
     #[schema(example = 1)]
     pub rank: Option<u64>,
-    /// The member.
-    #[schema(value_type = String, example = "999")]
-    pub member: Arc<str>,
+    /// The member; null if it was erased and the standing is final.
+    #[schema(value_type = Option<String>, required = true, example = "999")]
+    pub member: Option<Arc<str>>,
     /// The member's score.
     #[schema(value_type = f64, example = 30)]
     pub score: ShownScore,
@@ -113,9 +114,9 @@ pub struct PageBody {
 pub struct NeighbourBody {
     /// The neighbour's rank; null for a member that `keep_top` does not list.
     pub rank: Option<u64>,
-    /// The member.
-    #[schema(value_type = String)]
-    pub member: Arc<str>,
+    /// The member; null if it was erased and the standing is final.
+    #[schema(value_type = Option<String>, required = true)]
+    pub member: Option<Arc<str>>,
     /// The neighbour's score.
     #[schema(value_type = f64, example = 33)]
     pub score: ShownScore,
@@ -252,7 +253,7 @@ impl EntryBody {
     pub(super) fn new<T>(found: &FoundIn<T>, entry: &Entry, voters: Option<u64>) -> Self {
         Self {
             rank: entry.rank,
-            member: Arc::clone(&entry.member),
+            member: shown_member(Arc::clone(&entry.member)),
             score: entry.score.shown(found.live.board.definition.decimals),
             reached_at: entry.reached_at,
             voters,
@@ -309,7 +310,7 @@ impl MemberBody {
             let (greater, smaller) = (own.score.max(entry.score), own.score.min(entry.score));
             NeighbourBody {
                 rank: entry.rank,
-                member: Arc::clone(&entry.member),
+                member: shown_member(Arc::clone(&entry.member)),
                 score: entry.score.shown(decimals),
                 gap: ShownScore::difference(greater, smaller, decimals),
                 profile: found.profile(&entry.member),

@@ -9,6 +9,7 @@ pub use standings::engine::erasures::Erasures;
 pub use standings::engine::hidden::HiddenLists;
 use standings::engine::left_behind::LeftBehind;
 pub use standings::engine::moves::Moves;
+pub use standings::engine::outboxes::Outboxes;
 pub use standings::engine::purge::Purge;
 pub use standings::engine::revisions::Revisions;
 pub use standings::engine::rollover::Rollover;

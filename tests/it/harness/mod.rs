@@ -7,6 +7,7 @@ pub mod jobs;
 pub mod keys;
 pub mod program;
 pub mod random;
+pub mod receiver;
 pub mod replicated;
 pub mod sentinels;
 pub mod servers;
@@ -22,6 +23,7 @@ use std::task::Poll;
 use standings::clock::Clock;
 use standings::domain::time::Timestamp;
 use standings::engine::jobs::JobKind;
+use standings::engine::sender::Sender;
 use standings::http::connection::Times;
 use standings::http::listener::{self, Limits, Routers};
 use standings::http::memory::Memory;
@@ -99,11 +101,23 @@ impl Instance {
 
     /// Starts it on a store that is set up already.
     pub async fn start_on(store: Store, clock: Clock, keys: &str) -> Self {
-        let limits = Limits {
+        Self::start_within(Self::limits(), 256, store, clock, keys).await
+    }
+
+    fn limits() -> Limits {
+        Limits {
             connections: 1_000,
             times: Times::default(),
-        };
-        Self::start_within(limits, 256, store, clock, keys).await
+        }
+    }
+
+    fn options(keys: &str) -> Options {
+        Options {
+            keys: keys.parse().unwrap(),
+            cors_origins: "https://allowed.example".parse().unwrap(),
+            is_local: true,
+            ..Options::default()
+        }
     }
 
     /// The same with these limits of connections, and so many MiB for requests.
@@ -114,12 +128,7 @@ impl Instance {
         clock: Clock,
         keys: &str,
     ) -> Self {
-        let options = Options {
-            keys: keys.parse().unwrap(),
-            cors_origins: "https://allowed.example".parse().unwrap(),
-            is_local: true,
-            ..Options::default()
-        };
+        let options = Self::options(keys);
         Self::start_set_up(limits, memory_mb, store, clock, options).await
     }
 
@@ -131,13 +140,30 @@ impl Instance {
         clock: Clock,
         options: Options,
     ) -> Self {
+        Self::start_service(limits, memory_mb, Service::new(store, clock), options).await
+    }
+
+    /// Starts one whose webhooks may be on this machine.
+    pub async fn start_sending(redis_url: &str, clock: Clock, keys: &str) -> Self {
+        let timeouts = PATIENT.try_into().unwrap();
+        let store = Store::connect(&Address::parse(redis_url), timeouts).unwrap();
+        let service = Service::with_sender(store, clock, Sender::new(true));
+        let options = Self::options(keys);
+        Self::start_service(Self::limits(), 256, service, options).await
+    }
+
+    async fn start_service(
+        limits: Limits,
+        memory_mb: usize,
+        service: Arc<Service>,
+        options: Options,
+    ) -> Self {
         client::install_tls_provider();
         // A failing test shows what was logged.
         let _ = tracing_subscriber::fmt()
             .with_env_filter("info,fred=off")
             .with_test_writer()
             .try_init();
-        let service = Service::new(store, clock);
         redis::eventually("the instance reaches redis", async || {
             service.engine.store.prepare().await.is_ok()
                 && service.engine.store.check().await.is_ok()
@@ -226,6 +252,20 @@ impl World {
 
     pub async fn with_instances(count: usize, now: &str) -> Self {
         Self::with_keys(count, now, "").await
+    }
+
+    /// Instances whose webhooks may be on this machine.
+    pub async fn sending(count: usize, now: &str, keys: &str) -> Self {
+        let (redis, clock) = (RedisServers::start().await, clock_at(now));
+        let mut instances = Vec::new();
+        for _ in 0..count {
+            instances.push(Instance::start_sending(&redis.url(), clock.clone(), keys).await);
+        }
+        Self {
+            instances,
+            clock,
+            redis,
+        }
     }
 
     pub async fn with_keys(count: usize, now: &str, keys: &str) -> Self {

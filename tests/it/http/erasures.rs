@@ -185,7 +185,11 @@ async fn erase_half_way(engine: &Engine, member: &str, steps: usize) {
     let board = engine.board(&id).await.unwrap();
     let shard = &board.shards()[board.shard_of(&member)];
     for _ in 0..steps {
-        engine.store.forget(shard, &member, 1).await.unwrap();
+        engine
+            .store
+            .forget(shard, &member, 1, engine.clock.now())
+            .await
+            .unwrap();
     }
 }
 

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use super::cases::Detail;
 use super::naive::{
-    Board, Entry, Event, Model, Quota, QuotaWindow, Ranking, Ties, Uniques, Unit, Update, Weight,
-    Window, utc,
+    Board, Entry, Event, Model, NAMELESS, Quota, QuotaWindow, Ranking, Ties, Uniques, Unit, Update,
+    Weight, Window, utc,
 };
 
 /// Longer than all years of a case.
@@ -257,6 +257,11 @@ pub struct View<'a> {
     now: Option<i64>,
 }
 
+/// A member as it is shown: a line that has outlived its member is nobody's.
+fn shown(member: &str) -> Option<&str> {
+    (!member.contains(NAMELESS)).then_some(member)
+}
+
 impl<'a> View<'a> {
     pub fn new(model: &'a Model, id: &'a str, window: Window, period: i64) -> Self {
         Self {
@@ -320,7 +325,7 @@ impl<'a> View<'a> {
     fn entry(&self, entry: &Entry) -> Value {
         let mut json = json!({
             "rank": rank_text(entry.rank),
-            "member": entry.member,
+            "member": shown(&entry.member),
             "score": self.score(entry.score.value),
         });
         if self.model.board.ties != Ties::Member {
@@ -451,7 +456,7 @@ impl<'a> View<'a> {
         let neighbour = |other: &Entry| {
             json!({
                 "rank": rank_text(other.rank),
-                "member": other.member,
+                "member": shown(&other.member),
                 "score": self.score(other.score.value),
                 "gap": self.score((other.score.value - own.score.value).abs()),
             })

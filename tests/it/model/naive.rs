@@ -180,8 +180,21 @@ struct Taken {
     pools: Vec<usize>,
     /// What its answer said of the standings, as a duplicate has to repeat it.
     standings: Value,
-    /// Whether its member was erased since: it counts for quotas and turnouts alone.
+    /// Whether its member was erased since: it counts for quotas and turnouts alone, and for the line that its member has left.
     is_erased: bool,
+    left: Option<Line>,
+}
+
+/// Stands in the name of a line that has outlived its member.
+pub const NAMELESS: char = '\u{1e}';
+
+/// A line that a member who was erased has left in final standings.
+#[derive(Clone, Debug)]
+struct Line {
+    /// Where it sorts.
+    name: String,
+    /// Up to when periods were closed.
+    closed_until: i64,
 }
 
 /// A member's score, when it was reached, and the data of the event with which it was.
@@ -329,6 +342,8 @@ pub struct Model {
     closings: Vec<(i64, BTreeMap<String, i64>)>,
     /// When members were erased last.
     erased: BTreeMap<String, i64>,
+    /// How many were.
+    lines: usize,
     /// Those whom no standing shows.
     hidden: BTreeSet<String>,
 }
@@ -341,6 +356,7 @@ impl Model {
             initial_scores: BTreeMap::new(),
             closings: Vec::new(),
             erased: BTreeMap::new(),
+            lines: 0,
             hidden: BTreeSet::new(),
         }
     }
@@ -415,15 +431,22 @@ impl Model {
 
     fn scores(&self, window: Window, period: i64) -> BTreeMap<&str, Score> {
         let mut scores: BTreeMap<&str, Score> = BTreeMap::new();
-        for taken in self.taken.iter().filter(|taken| taken.counts()) {
+        for taken in &self.taken {
+            let left = taken.left.as_ref();
+            let left = left.filter(|line| self.is_kept(window, period, line.closed_until));
+            let (member, data) = match left {
+                Some(line) => (&line.name, None),
+                None if taken.counts() => (&taken.event.member, taken.event.data),
+                None => continue,
+            };
             if let Some(value) = self.amount(taken, window, period) {
                 let new = Score {
                     value,
                     at: taken.at,
-                    data: taken.event.data,
+                    data,
                 };
                 scores
-                    .entry(&taken.event.member)
+                    .entry(member)
                     .and_modify(|kept| *kept = self.merge(*kept, new))
                     .or_insert(new);
             }
@@ -445,6 +468,16 @@ impl Model {
             Window::Period(_) => {}
         }
         scores
+    }
+
+    /// Whether a standing keeps the lines of those who were erased when periods were closed up to an instant: a final one of a
+    /// period that a window shows.
+    fn is_kept(&self, window: Window, period: i64, closed_until: i64) -> bool {
+        let Window::Period(unit) = window else {
+            return false;
+        };
+        let end = self.board.start(unit, period + 1);
+        self.board.windows.contains(&window) && end.is_some_and(|end| end <= closed_until)
     }
 
     /// The initial scores that a period counts: those of its closing, if it is closed.
@@ -642,19 +675,36 @@ impl Model {
             pools: Vec::new(),
             standings: Value::Null,
             is_erased: false,
+            left: None,
         });
     }
 
     /// Erases a member.
     pub fn erase(&mut self, member: &str, now: i64) {
+        // Those who are hidden have no line.
+        let leaves_line = !self.hidden.contains(member);
+        // Their places are known where all entries lie together, and none is a sum.
+        let keeps_place = self.board.shards == 1 && self.board.initial.is_empty();
+        let place = if keeps_place { member } else { "" };
+        self.lines += 1;
+        let line = Line {
+            name: format!("{place}{NAMELESS}{}", self.lines),
+            closed_until: self.closed_until(),
+        };
         let of_member = self.taken.iter_mut();
         for taken in of_member.filter(|taken| taken.event.member == member) {
+            if !taken.is_erased && leaves_line {
+                taken.left = Some(line.clone());
+            }
             taken.is_erased = true;
             taken.standings = Value::Array(Vec::new());
         }
         self.initial_scores.remove(member);
         for (_, scores) in &mut self.closings {
-            scores.remove(member);
+            let score = scores.remove(member);
+            if let Some(score) = score.filter(|_| leaves_line) {
+                scores.insert(line.name.clone(), score);
+            }
         }
         self.erased.insert(member.to_owned(), now);
     }

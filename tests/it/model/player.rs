@@ -487,7 +487,9 @@ impl Game<'_> {
             let live = service.engine.board(&id).await?;
             let shard = &live.shards()[live.shard_of(&member)];
             for _ in 0..steps {
-                store.forget(shard, &member, KEYS).await?;
+                store
+                    .forget(shard, &member, KEYS, service.engine.clock.now())
+                    .await?;
             }
             Ok::<_, standings::engine::Error>(())
         };

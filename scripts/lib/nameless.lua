@@ -1,0 +1,40 @@
+-- lib/nameless.lua: the lines of erased members in final standings.
+-- Uses: lib/standing.lua
+--
+-- A final standing keeps the line of a member who is erased, under an id that nobody can have: a text that keeps its place among
+-- entries with the same score and time, the character NAMELESS (ids have no control characters), and what tells the lines of
+-- this member from others: a tag, by which its shard is found (src/domain/shard.rs), and a hash.
+
+-- Sorts behind all other characters.
+local LAST = '\244\143\191\191'
+
+-- The id of the entry of the sorted set with this rank, if it has this score and its member begins so.
+local function tied_id(standing, rank, score, prefix)
+  local entry = rank >= 0 and call('ZRANGE', standing.zset, rank, rank, 'WITHSCORES') or {}
+  local is_tied = entry[1] and tonumber(entry[2]) == score and string.sub(entry[1], 1, #prefix) == prefix
+  return is_tied and string.sub(entry[1], #prefix + 1) or nil
+end
+
+-- A text that, with NAMELESS behind it, sorts between two ids; nil where there is none on this side.
+local function text_between(lower, upper)
+  if not lower then return '' end
+  if upper and string.sub(upper, 1, #lower) == lower then return lower end
+  local at = 1
+  while upper and string.byte(lower, at) == string.byte(upper, at) do at = at + 1 end
+  local function is_inner(index)
+    local byte = string.byte(lower, index)
+    return byte and byte >= 128 and byte < 192
+  end
+  while is_inner(at) do at = at - 1 end
+  while is_inner(at + 1) do at = at + 1 end
+  while string.sub(lower, at + 1, at + #LAST) == LAST do at = at + #LAST end
+  return string.sub(lower, 1, at) .. LAST
+end
+
+-- The text that keeps the place of a loaded member among the entries of its shard.
+local function text_of_place(standing, m)
+  local score, prefix = standing.score[m], standing.layout.prefixed and struct.pack('>I6', standing.time[m]) or ''
+  local rank = call('ZRANK', standing.zset, prefix .. standing.names[m])
+  if not rank then return '' end
+  return text_between(tied_id(standing, rank - 1, score, prefix), tied_id(standing, rank + 1, score, prefix))
+end

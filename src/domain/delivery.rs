@@ -1,0 +1,220 @@
+//! Deliveries: a message on its way to a webhook, and when it is tried again.
+
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::message::{MessageId, MessageKind};
+use super::time::{Span, Timestamp};
+
+/// The pauses between tries: 24 hours together, and then the delivery is a dead letter.
+const PAUSES: [Span; 8] = [
+    Span::seconds(5),
+    Span::minutes(1),
+    Span::minutes(5),
+    Span::minutes(30),
+    Span::hours(2),
+    Span::hours(5),
+    Span::hours(8),
+    Span::hours(8),
+];
+/// By how much a pause is longer or shorter, so that receivers are not called all at once: up to a tenth of it.
+const JITTER_PARTS: u64 = 10;
+
+/// How far a delivery is.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DeliveryStatus {
+    /// It will be tried, or tried again.
+    Pending,
+    /// It has failed for too long: a dead letter.
+    Dead,
+    /// The receiver has taken it.
+    Delivered,
+}
+
+impl DeliveryStatus {
+    /// All of them, in the order in which they are listed.
+    pub const ALL: [Self; 3] = [Self::Pending, Self::Dead, Self::Delivered];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Dead => "dead",
+            Self::Delivered => "delivered",
+        }
+    }
+}
+
+/// A message on its way to a webhook, as it is stored.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Delivery {
+    /// What the receiver gets.
+    pub body: String,
+    /// How far it is.
+    pub status: DeliveryStatus,
+    /// When it was queued.
+    pub created_at: Timestamp,
+    /// When it is tried next, was delivered, or was given up. (Scripts order deliveries by this.)
+    pub at: Timestamp,
+    /// How many tries there were.
+    pub tries: u32,
+    /// How many of them since it was queued, or since somebody had it tried anew.
+    pub tries_in_row: u32,
+    /// How the last try has ended; nothing of the answer but its status is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<Try>,
+}
+
+/// How a try has ended.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Try {
+    /// When.
+    pub at: Timestamp,
+    /// The status of the answer, if there was one.
+    pub status: Option<u16>,
+    /// Why it has failed; `None`: it has not.
+    pub error: Option<String>,
+}
+
+/// A delivery and its id, which is that of its message.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct NamedDelivery {
+    /// The id.
+    pub id: MessageId,
+    /// The delivery.
+    pub delivery: Delivery,
+}
+
+impl Delivery {
+    /// A message that is to be sent at once.
+    pub fn new(body: String, now: Timestamp) -> Self {
+        Self {
+            body,
+            status: DeliveryStatus::Pending,
+            created_at: now,
+            at: now,
+            tries: 0,
+            tries_in_row: 0,
+            last: None,
+        }
+    }
+
+    /// The same where it is given up at once, for this reason.
+    #[must_use]
+    pub fn given_up(self, reason: &str, now: Timestamp) -> Self {
+        let last = Some(Try {
+            at: now,
+            status: None,
+            error: Some(reason.to_owned()),
+        });
+        let status = DeliveryStatus::Dead;
+        Self {
+            status,
+            last,
+            ..self
+        }
+    }
+
+    /// What becomes of it after a try. `seed` tells this delivery from others: it decides how long the pause is.
+    #[must_use]
+    pub fn after(self, end: Try, is_gone: bool, seed: &str) -> Self {
+        let (tries, tries_in_row) = (self.tries + 1, self.tries_in_row + 1);
+        let pause_ms = pause_ms_after(tries_in_row, seed).filter(|_| !is_gone);
+        let (status, at_ms) = match (&end.error, pause_ms) {
+            (None, _) => (DeliveryStatus::Delivered, end.at.ms()),
+            (Some(_), Some(pause_ms)) => (DeliveryStatus::Pending, end.at.ms() + pause_ms),
+            (Some(_), None) => (DeliveryStatus::Dead, end.at.ms()),
+        };
+        Self {
+            status,
+            at: Timestamp::from_ms_clamped(at_ms),
+            tries,
+            tries_in_row,
+            last: Some(end),
+            ..self
+        }
+    }
+
+    /// The same where it is tried anew, at once.
+    #[must_use]
+    pub fn anew(self, now: Timestamp) -> Self {
+        Self {
+            status: DeliveryStatus::Pending,
+            at: now,
+            tries_in_row: 0,
+            ..self
+        }
+    }
+
+    /// What its message tells of; `None` if this release does not know it.
+    pub fn kind(&self) -> Option<MessageKind> {
+        MessageKind::of_body(&self.body)
+    }
+}
+
+/// The pause after so many tries in milliseconds; `None` if there were enough.
+fn pause_ms_after(tries: u32, seed: &str) -> Option<i64> {
+    let index = usize::try_from(tries).ok()?.checked_sub(1)?;
+    let pause_ms = PAUSES.get(index)?.ms();
+    let most_ms = pause_ms / JITTER_PARTS;
+    let random = xxh3_64(format!("{seed} {tries}").as_bytes()) % (2 * most_ms + 1);
+    i64::try_from(pause_ms - most_ms + random).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn failed(at: Timestamp) -> Try {
+        Try {
+            at,
+            status: Some(500),
+            error: Some("status 500".to_owned()),
+        }
+    }
+
+    #[test]
+    fn a_delivery_is_tried_for_a_day_and_is_then_a_dead_letter() {
+        let begun = Timestamp::parse("2026-11-23T00:10:00Z").unwrap();
+        let mut ends = BTreeSet::new();
+        for seed in 0..50 {
+            let mut delivery = Delivery::new("{}".to_owned(), begun);
+            let mut now = begun;
+            while delivery.status == DeliveryStatus::Pending {
+                now = delivery.at;
+                delivery = delivery.after(failed(now), false, &seed.to_string());
+            }
+            assert_eq!(delivery.status, DeliveryStatus::Dead);
+            assert_eq!(delivery.tries, 9);
+            let hours = (now.ms() - begun.ms()) / 3_600_000;
+            assert!((21..=26).contains(&hours), "{hours}");
+            ends.insert(now.ms());
+            let anew = delivery.anew(now);
+            assert_eq!((anew.status, anew.tries), (DeliveryStatus::Pending, 9));
+            let again = anew.after(failed(now), false, "x");
+            assert_eq!(again.status, DeliveryStatus::Pending);
+            assert!(again.at.ms() - now.ms() <= 5_500, "from the beginning");
+        }
+        assert!(ends.len() > 40, "tries are spread");
+    }
+
+    #[test]
+    fn a_delivery_that_was_taken_or_is_not_wanted_is_not_tried_again() {
+        let now = Timestamp::parse("2026-11-23T00:10:00Z").unwrap();
+        let new = Delivery::new("{}".to_owned(), now);
+        let taken = Try {
+            at: now,
+            status: Some(204),
+            error: None,
+        };
+        let delivered = new.clone().after(taken, false, "x");
+        assert_eq!(delivered.status, DeliveryStatus::Delivered);
+        let gone = new.clone().after(failed(now), true, "x");
+        assert_eq!(gone.status, DeliveryStatus::Dead);
+        let full = new.given_up("too many wait", now);
+        assert_eq!((full.status, full.tries), (DeliveryStatus::Dead, 0));
+    }
+}

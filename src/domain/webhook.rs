@@ -1,0 +1,367 @@
+//! Webhooks: where messages are sent, for which boards, and the secrets that sign them (Standard Webhooks 1.0.0).
+
+use std::fmt;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use ring::hmac;
+use serde::{Deserialize, Deserializer, Serialize};
+use url::{Host, Url};
+
+use super::access::Boards;
+use super::address::is_global_unicast;
+use super::board::FieldError;
+use super::ids::{BoardId, IdError};
+use super::message::{MessageId, MessageKind};
+use super::time::{Span, Timestamp};
+
+/// What the text of a secret begins with.
+const SECRET_PREFIX: &str = "whsec_";
+/// How many random bytes a secret has.
+pub const SECRET_BYTES: usize = 32;
+/// For how long a secret that was replaced goes on signing.
+pub const GRACE: Span = Span::hours(24);
+/// The longest URL, in bytes.
+const URL_BYTES_MAX: usize = 2_048;
+
+/// The name of a webhook: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`, as that of a board.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct WebhookName(Arc<str>);
+
+impl WebhookName {
+    /// Checks a text against the pattern.
+    pub fn parse(text: &str) -> Result<Self, IdError> {
+        let checked = BoardId::parse(text).map_err(|_| IdError::Webhook)?;
+        Ok(Self(checked.as_str().into()))
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for WebhookName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What signs messages: `whsec_` and the Base64 of random bytes. It has to be kept as it is, since it is needed for each
+/// message.
+#[derive(Clone, Eq, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct SigningSecret(String);
+
+/// It is never written to the log.
+impl fmt::Debug for SigningSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SigningSecret(…)")
+    }
+}
+
+impl<'de> Deserialize<'de> for SigningSecret {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let secret = Self(String::deserialize(deserializer)?);
+        match secret.key() {
+            Some(_) => Ok(secret),
+            None => Err(serde::de::Error::custom("a secret begins with whsec_")),
+        }
+    }
+}
+
+impl SigningSecret {
+    /// The secret with these bytes.
+    pub fn of(bytes: [u8; SECRET_BYTES]) -> Self {
+        Self(format!("{SECRET_PREFIX}{}", BASE64.encode(bytes)))
+    }
+
+    /// As whoever registers a webhook is told it, once.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    fn key(&self) -> Option<hmac::Key> {
+        let bytes = BASE64.decode(self.0.strip_prefix(SECRET_PREFIX)?).ok()?;
+        Some(hmac::Key::new(hmac::HMAC_SHA256, &bytes))
+    }
+
+    /// The signature of a body that is sent as this message at this second.
+    fn sign(&self, id: &MessageId, second: i64, body: &str) -> Option<String> {
+        let signed = format!("{id}.{second}.{body}");
+        let tag = hmac::sign(&self.key()?, signed.as_bytes());
+        Some(format!("v1,{}", BASE64.encode(tag)))
+    }
+}
+
+/// What a webhook is to be: what its maker says.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Wanted {
+    /// Where messages are sent.
+    pub url: String,
+    /// Which ones.
+    pub events: Vec<String>,
+    /// Of which boards.
+    pub boards: Boards,
+}
+
+/// A webhook, as it is stored.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Webhook {
+    /// Where messages are sent.
+    pub url: String,
+    /// Which ones, in order.
+    pub events: Vec<MessageKind>,
+    /// Of which boards.
+    pub boards: Boards,
+    /// What signs them.
+    pub secret: SigningSecret,
+    /// What signs them too, for a while: the secret before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous: Option<PreviousSecret>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// That nothing is sent, since when, and why. Scripts look at this field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disabled: Option<Disabled>,
+    /// How many times it was tested.
+    #[serde(default)]
+    pub tests: u32,
+}
+
+/// A secret that was replaced.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct PreviousSecret {
+    /// It.
+    pub secret: SigningSecret,
+    /// Until when it signs.
+    pub until: Timestamp,
+}
+
+/// Why nothing is sent to a webhook.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Disabled {
+    /// Since when.
+    pub at: Timestamp,
+    /// Why, for people.
+    pub reason: String,
+}
+
+impl Wanted {
+    /// The kinds of messages, in order; or everything that is wrong.
+    pub fn check(&self, allows_private: bool) -> Result<Vec<MessageKind>, Vec<FieldError>> {
+        let mut errors = Vec::new();
+        if let Err(detail) = check_url(&self.url, allows_private) {
+            errors.push(FieldError::new("/url", detail));
+        }
+        let mut kinds = Vec::new();
+        for (index, name) in self.events.iter().enumerate() {
+            let kind = MessageKind::OF_EVENTS
+                .into_iter()
+                .find(|kind| kind.name() == name);
+            if let Some(kind) = kind {
+                kinds.push(kind);
+            } else {
+                let known = MessageKind::OF_EVENTS.map(MessageKind::name).join(", ");
+                let detail = format!("is one of {known}");
+                errors.push(FieldError::new(format!("/events/{index}"), detail));
+            }
+        }
+        kinds.sort_unstable();
+        kinds.dedup();
+        if self.events.is_empty() {
+            errors.push(FieldError::new("/events", "must be one event at least"));
+        }
+        if errors.is_empty() {
+            Ok(kinds)
+        } else {
+            Err(errors)
+        }
+    }
+}
+
+/// Checks where messages are to be sent. A name is looked up, and its addresses are checked, when it is dialled.
+pub fn check_url(text: &str, allows_private: bool) -> Result<Url, String> {
+    if text.len() > URL_BYTES_MAX {
+        return Err(format!("has at most {URL_BYTES_MAX} bytes"));
+    }
+    let url = Url::parse(text).map_err(|error| format!("is no URL: {error}"))?;
+    let is_plain = url.scheme() == "http" && allows_private;
+    if url.scheme() != "https" && !is_plain {
+        return Err("begins with https://".to_owned());
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("has no user and no password: the signature tells who sends".to_owned());
+    }
+    if url.fragment().is_some() {
+        return Err("has no fragment".to_owned());
+    }
+    let address = match url.host() {
+        Some(Host::Ipv4(address)) => Some(address.into()),
+        Some(Host::Ipv6(address)) => Some(address.into()),
+        _ => None,
+    };
+    if !allows_private && address.is_some_and(|address| !is_global_unicast(address)) {
+        return Err("names an address that is not global unicast".to_owned());
+    }
+    Ok(url)
+}
+
+impl Webhook {
+    /// Whether it gets messages of this kind of this board.
+    pub fn wants(&self, kind: MessageKind, board: &BoardId) -> bool {
+        self.disabled.is_none() && self.events.contains(&kind) && self.boards.has(board)
+    }
+
+    /// The header `webhook-signature` of a body that is sent at this second: a signature by each secret that counts.
+    pub fn signatures(&self, id: &MessageId, second: i64, body: &str) -> String {
+        let previous = self.previous.iter();
+        let previous = previous.filter(|previous| second * 1_000 < previous.until.ms());
+        let secrets = [&self.secret].into_iter();
+        let secrets = secrets.chain(previous.map(|previous| &previous.secret));
+        let signatures = secrets.filter_map(|secret| secret.sign(id, second, body));
+        signatures.collect::<Vec<_>>().join(" ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use standardwebhooks::Webhook as Receiver;
+
+    use super::*;
+
+    fn webhook() -> Webhook {
+        Webhook {
+            url: "https://app.example/hooks".to_owned(),
+            events: vec![MessageKind::PeriodFinal],
+            boards: Boards::parse(&["vote-*".to_owned()]).unwrap(),
+            secret: SigningSecret::of([7; SECRET_BYTES]),
+            previous: None,
+            created_at: Timestamp::from_ms_clamped(0),
+            disabled: None,
+            tests: 0,
+        }
+    }
+
+    #[test]
+    fn signatures_are_those_of_the_standard() {
+        // The example of the specification.
+        let secret: SigningSecret =
+            serde_json::from_str("\"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"").unwrap();
+        let id = MessageId::named("msg_p5jXN8AQM9LWM0D4loKWxJek");
+        let signature = secret.sign(&id, 1_614_265_330, r#"{"test": 2432232314}"#);
+        let expected = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
+        assert_eq!(signature.unwrap(), expected);
+        assert_eq!(format!("{secret:?}"), "SigningSecret(…)");
+        assert!(serde_json::from_str::<SigningSecret>("\"whsec_?\"").is_err());
+        assert!(serde_json::from_str::<SigningSecret>("\"st_00\"").is_err());
+    }
+
+    #[test]
+    fn an_independent_receiver_takes_the_signature_of_each_secret_that_counts() {
+        let now = std::time::SystemTime::now();
+        let second = now.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+        let second = i64::try_from(second).unwrap();
+        let (id, body) = (MessageId::named("msg_1"), r#"{"type":"period.final"}"#);
+        let old = webhook();
+        let mut renewed = Webhook {
+            secret: SigningSecret::of([8; SECRET_BYTES]),
+            previous: Some(PreviousSecret {
+                secret: old.secret.clone(),
+                until: Timestamp::from_ms_clamped(second * 1_000 + 1),
+            }),
+            ..webhook()
+        };
+        let verifies = |sender: &Webhook, by: &SigningSecret, body: &str| {
+            let mut headers = axum::http::HeaderMap::new();
+            let signatures = sender.signatures(&id, second, r#"{"type":"period.final"}"#);
+            headers.insert("webhook-id", id.as_str().parse().unwrap());
+            headers.insert("webhook-timestamp", second.to_string().parse().unwrap());
+            headers.insert("webhook-signature", signatures.parse().unwrap());
+            let receiver = Receiver::new(by.reveal()).unwrap();
+            receiver.verify(body.as_bytes(), &headers).is_ok()
+        };
+        assert!(verifies(&old, &old.secret, body));
+        assert!(!verifies(&old, &old.secret, r#"{"type":"period.finaL"}"#));
+        assert!(!verifies(&old, &renewed.secret, body));
+        for secret in [&old.secret, &renewed.secret] {
+            assert!(verifies(&renewed, secret, body));
+        }
+        let until = Timestamp::from_ms_clamped(second * 1_000);
+        renewed.previous.as_mut().unwrap().until = until;
+        assert!(!verifies(&renewed, &old.secret, body));
+        assert!(verifies(&renewed, &renewed.secret, body));
+    }
+
+    #[test]
+    fn messages_go_to_https_and_to_no_address_that_is_private() {
+        for url in [
+            "https://app.example/hooks?x=1",
+            "https://app.example:8443",
+            "https://1.1.1.1/",
+            "https://[2606:4700:4700::1111]/",
+        ] {
+            assert!(check_url(url, false).is_ok(), "{url}");
+        }
+        let long = format!("https://app.example/{}", "x".repeat(2_048));
+        for url in [
+            "",
+            "app.example",
+            "ftp://app.example",
+            "https://ann:secret@app.example/",
+            "https://app.example/#x",
+            &long,
+        ] {
+            assert!(check_url(url, true).is_err(), "{url}");
+        }
+        for url in [
+            "http://app.example/hooks",
+            "https://127.0.0.1/",
+            "https://0x7f.1/",
+            "https://2130706433/",
+            "https://0/",
+            "https://[::1]/",
+            "https://[::ffff:10.0.0.1]/",
+            "https://169.254.169.254/latest/meta-data",
+        ] {
+            assert!(check_url(url, false).is_err(), "{url}");
+            assert!(check_url(url, true).is_ok(), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_webhook_says_which_messages_it_gets() {
+        let wanted: Wanted = serde_json::from_str(
+            r#"{"url": "https://app.example", "events": ["member.hidden", "period.final", "period.final"],
+                "boards": ["vote-*"]}"#,
+        )
+        .unwrap();
+        let kinds = [MessageKind::PeriodFinal, MessageKind::MemberHidden];
+        assert_eq!(wanted.check(false).unwrap(), kinds);
+        let wrong = Wanted {
+            url: "http://app.example".to_owned(),
+            events: vec!["period.final".to_owned(), "webhook.test".to_owned()],
+            ..wanted.clone()
+        };
+        let errors = wrong.check(false).unwrap_err();
+        let pointers: Vec<_> = errors.iter().map(|error| error.pointer.as_str()).collect();
+        assert_eq!(pointers, ["/url", "/events/1"]);
+        let none = Wanted {
+            events: Vec::new(),
+            ..wanted
+        };
+        assert_eq!(none.check(false).unwrap_err()[0].pointer, "/events");
+        let mut webhook = webhook();
+        let board = |id| BoardId::parse(id).unwrap();
+        assert!(webhook.wants(MessageKind::PeriodFinal, &board("vote-eu")));
+        assert!(!webhook.wants(MessageKind::PeriodFinal, &board("run")));
+        assert!(!webhook.wants(MessageKind::MemberHidden, &board("vote-eu")));
+        webhook.disabled = Some(Disabled {
+            at: webhook.created_at,
+            reason: "410".to_owned(),
+        });
+        assert!(!webhook.wants(MessageKind::PeriodFinal, &board("vote-eu")));
+    }
+}

@@ -1,0 +1,206 @@
+//! The loop that sends what is queued for webhooks.
+//!
+//! Any number of instances may send: each claims deliveries for a while, so that nobody else sends them. If it dies, they are
+//! due again. Each webhook has a few deliveries under way at the most, and never waits for another one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use futures::future::Either;
+use futures::stream::{FuturesUnordered, StreamExt};
+use metrics::{counter, gauge, histogram};
+use parking_lot::Mutex;
+
+use super::{ATTEMPTS_MAX, Engine, Error};
+use crate::domain::delivery::DeliveryStatus;
+use crate::domain::webhook::{Disabled, Webhook, WebhookName};
+use crate::store::deliveries::Claimed;
+use crate::store::webhooks::WebhookChanged;
+use crate::throttle;
+
+/// How many deliveries of a webhook are under way at once on an instance.
+const AT_ONCE: usize = 2;
+/// How often it looks for what has come while others are under way.
+const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+
+/// How often it counts deliveries.
+const COUNT_INTERVAL: Duration = Duration::from_secs(10);
+
+/// When this instance has last counted deliveries.
+#[derive(Debug, Default)]
+pub struct Counted(Mutex<Option<Instant>>);
+
+impl Counted {
+    /// Whether it is time to count; if so, it is not for a while.
+    fn is_due(&self) -> bool {
+        let mut counted = self.0.lock();
+        let is_due = counted.is_none_or(|at| at.elapsed() >= COUNT_INTERVAL);
+        if is_due {
+            *counted = Some(Instant::now());
+        }
+        is_due
+    }
+}
+
+/// What one of the futures of a run has come to.
+enum Ended {
+    /// The webhooks for which something is to be done.
+    Looked(Result<Vec<WebhookName>, Error>),
+    /// Nothing is due for this webhook any more, or it has failed.
+    Served(WebhookName, Result<(), Error>),
+}
+
+impl Engine {
+    /// Sends all that is due, until nothing is due or under way.
+    pub async fn deliver(&self) -> Result<(), Error> {
+        let mut running = FuturesUnordered::new();
+        let (mut under_way, mut failed) = (BTreeMap::new(), None);
+        let mut faulty = BTreeSet::new();
+        running.push(Either::Left(self.look(Duration::ZERO)));
+        // Nothing else is awaited here: a write takes its turn behind those before it, and these are only polled by this.
+        while let Some(ended) = running.next().await {
+            match ended {
+                Ended::Looked(Ok(due)) if failed.is_none() => {
+                    for name in due.into_iter().filter(|name| !faulty.contains(name)) {
+                        let count = under_way.entry(name.clone()).or_insert(0);
+                        let new = AT_ONCE - *count;
+                        *count = AT_ONCE;
+                        let serve = || Either::Right(self.serve(name.clone()));
+                        running.extend(std::iter::repeat_with(serve).take(new));
+                    }
+                    if !running.is_empty() {
+                        running.push(Either::Left(self.look(LOOK_INTERVAL)));
+                    }
+                }
+                Ended::Looked(Ok(_)) => {}
+                // Where Redis fails, what is under way is finished first.
+                Ended::Looked(Err(error)) => failed = Some(error),
+                Ended::Served(name, served) => {
+                    under_way
+                        .entry(name.clone())
+                        .and_modify(|count| *count -= 1);
+                    match served {
+                        Ok(()) => {}
+                        // A fault of one webhook holds up no other. The next run tries it again.
+                        Err(error) if error.is_fault() => {
+                            tell(&name, &error);
+                            faulty.insert(name);
+                        }
+                        Err(error) => failed = Some(error),
+                    }
+                }
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Looks after a pause for which webhooks something is to be done.
+    async fn look(&self, pause: Duration) -> Ended {
+        tokio::time::sleep(pause).await;
+        Ended::Looked(
+            async {
+                if self.deliveries.is_due() {
+                    self.count_deliveries().await?;
+                }
+                Ok(self.store.due_webhooks(self.clock.now()).await?)
+            }
+            .await,
+        )
+    }
+
+    /// Sends to a webhook what is due for it, one message after the other.
+    async fn serve(&self, name: WebhookName) -> Ended {
+        let served = async {
+            while let Some(claimed) = self.store.claim_delivery(&name, self.clock.now()).await? {
+                self.try_delivery(&name, claimed).await?;
+            }
+            Ok(())
+        };
+        let served = served.await;
+        Ended::Served(name, served)
+    }
+
+    /// Sends a message once, and stores how that has ended.
+    async fn try_delivery(&self, name: &WebhookName, claimed: Claimed) -> Result<(), Error> {
+        let (webhook, stored) = (claimed.webhook.read()?, claimed.delivery);
+        let delivery = stored.read()?;
+        let begun = Instant::now();
+        let sent = self
+            .sender
+            .send(&webhook, &stored.id, &delivery.body, self.clock.now());
+        let tried = sent.await;
+        histogram!("standings_webhook_seconds").record(begun.elapsed());
+        let seed = format!("{name} {}", stored.id);
+        let ended = delivery.after(tried.end, tried.is_gone, &seed);
+        let result = match ended.status {
+            DeliveryStatus::Delivered => "delivered",
+            DeliveryStatus::Pending => "failed",
+            DeliveryStatus::Dead => "dead",
+        };
+        counter!("standings_webhook_tries_total", "result" => result).increment(1);
+        if let Some(error) = ended.last.as_ref().and_then(|last| last.error.as_ref()) {
+            throttle::say(&format!("webhook {name}: {error}"), |more| {
+                tracing::warn!(%name, error, result, more, "a message was not delivered");
+            });
+        }
+        if tried.is_gone {
+            self.disable_webhook(name, &webhook).await?;
+        }
+        let now = self.clock.now();
+        // If it is not what was claimed, somebody else has gone on with it.
+        self.store.end_delivery(name, &stored, &ended, now).await?;
+        Ok(())
+    }
+
+    /// Disables a webhook whose receiver wants no more messages, unless its maker has changed it meanwhile.
+    async fn disable_webhook(&self, name: &WebhookName, tried: &Webhook) -> Result<(), Error> {
+        let now = self.clock.now();
+        for _ in 0..ATTEMPTS_MAX {
+            let Some(stored) = self.store.load_webhook(name).await? else {
+                return Ok(());
+            };
+            let webhook = stored.read()?;
+            if webhook.url != tried.url || webhook.disabled.is_some() {
+                return Ok(());
+            }
+            let disabled = Webhook {
+                disabled: Some(Disabled {
+                    at: now,
+                    reason: "the receiver has answered 410".to_owned(),
+                }),
+                ..webhook
+            };
+            let changed = self
+                .store
+                .change_webhook(name, Some(&stored), Some(&disabled), now);
+            if changed.await? == WebhookChanged::Done {
+                tracing::warn!(%name, "a webhook is disabled: its receiver has answered 410");
+                return Ok(());
+            }
+        }
+        Err(Error::busy())
+    }
+
+    /// Tells by metrics how many deliveries wait, and how many dead letters there are.
+    async fn count_deliveries(&self) -> Result<(), Error> {
+        let webhooks = self.store.load_webhooks().await?;
+        for (status, metric) in [
+            (DeliveryStatus::Pending, "standings_webhook_pending"),
+            (DeliveryStatus::Dead, "standings_webhook_dead"),
+        ] {
+            let mut total = 0;
+            for name in webhooks.all.keys() {
+                total += self.store.delivery_count(name, status).await?;
+            }
+            #[expect(clippy::cast_precision_loss, reason = "a count of deliveries")]
+            gauge!(metric).set(total as f64);
+        }
+        Ok(())
+    }
+}
+
+fn tell(name: &WebhookName, error: &Error) {
+    throttle::say(&format!("webhook {name}"), |more| {
+        tracing::error!(%name, %error, more, "deliveries of a webhook are left out for a while");
+    });
+}

@@ -1,0 +1,427 @@
+//! What members have won in final periods: listing it, claiming it, and how results were revised.
+
+use std::sync::Arc;
+
+use axum::Json as JsonResponse;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::App;
+use super::extract::{Json, Path, Query, board_id, bounded, list_limit, member_id};
+use super::problem::{Problem, ProblemBody};
+use crate::domain::ids::{Label, MemberId};
+use crate::domain::reward::{Reward, RuleId};
+use crate::domain::score::{Decimals, ShownScore};
+use crate::domain::time::Timestamp;
+use crate::service::rewards::{ClaimRequest, FoundRevision, FoundReward};
+use crate::store::revisions::Moderation;
+use crate::store::rewards::{RewardChange, RewardState};
+
+/// The most revisions of one part of the list.
+const REVISIONS_MAX: u64 = 100;
+/// The revisions of one part unless another number is asked for.
+const REVISIONS_DEFAULT: u64 = 20;
+
+/// What a member has won by a rule.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Reward)]
+pub struct RewardBody {
+    /// The id of the rule.
+    #[schema(value_type = String, example = "crown")]
+    pub rule: RuleId,
+    /// Who has won it; null if that member was erased.
+    #[schema(required = true, example = "999")]
+    pub member: Option<String>,
+    /// The member's rank, as it is shown. Of a revoked reward: the rank with which the member had won it last.
+    #[schema(example = 1)]
+    pub rank: u64,
+    /// The member's score.
+    #[schema(value_type = f64, example = 30)]
+    pub score: ShownScore,
+    /// What is won, as the rule says.
+    #[schema(value_type = serde_json::Value, example = json!({"item": "crown"}))]
+    pub reward: Reward,
+    /// `open` until it is claimed, then `claimed`. `revoked`: it was claimed, and the member has not won it any more, because
+    /// somebody was hidden or brought back.
+    #[schema(inline)]
+    pub state: RewardStateBody,
+    /// Who has claimed it: the name that the claim gave; null if it is open.
+    #[schema(required = true, example = "grant-88")]
+    pub by: Option<String>,
+    /// When it was claimed; null if it is open.
+    #[schema(value_type = Option<String>, required = true, format = DateTime)]
+    pub claimed_at: Option<Timestamp>,
+}
+
+/// What has become of a reward.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RewardStateBody {
+    /// It can be claimed.
+    Open,
+    /// It was claimed.
+    Claimed,
+    /// It was claimed, and is not won any more.
+    Revoked,
+}
+
+/// Some rewards of a final period.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Rewards)]
+pub struct RewardsBody {
+    /// The rewards, in the order of the rules, then by ranks.
+    pub rewards: Vec<RewardBody>,
+    /// What `after` has to be for the next part; null in the last part.
+    #[schema(required = true, example = "crown:1:999")]
+    pub next: Option<String>,
+}
+
+/// Which rewards.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct RewardsParams {
+    /// The list begins behind this one: `next` of the part before.
+    after: Option<String>,
+    /// How many rewards the answer has at the most.
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    limit: Option<u64>,
+    /// Only what this member has won, all at once.
+    member: Option<String>,
+}
+
+/// Under which name a reward is claimed.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Claim)]
+pub struct ClaimBody {
+    /// What you grant the reward under: 1 to 128 bytes. The first claim of a reward counts.
+    #[schema(value_type = String, min_length = 1, max_length = 128, example = "grant-88")]
+    by: Label,
+}
+
+/// How the result of a period was revised.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Revision)]
+pub struct RevisionBody {
+    /// The revision of the result that came of it: 2 or more.
+    #[schema(example = 2)]
+    pub revision: u64,
+    /// When it was made.
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Timestamp,
+    /// What was done with a member.
+    #[schema(inline)]
+    pub action: RevisionAction,
+    /// Who was hidden or brought back; null if that member was erased.
+    #[schema(required = true, example = "troll-7")]
+    pub member: Option<String>,
+    /// How many members have a better score than this one, and 1 more: those who are hidden do not count.
+    #[schema(example = 1)]
+    pub place: u64,
+    /// How many members the standing had before.
+    #[schema(example = 1234)]
+    pub total_before: u64,
+    /// How many members it has.
+    #[schema(example = 1233)]
+    pub total: u64,
+    /// Whose rewards have changed; 100 at the most.
+    pub rewards: Vec<RewardChangeBody>,
+    /// Whether more rewards have changed than these.
+    pub more_rewards: bool,
+}
+
+/// What was done with a member.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RevisionAction {
+    /// It was hidden.
+    Hidden,
+    /// It was brought back.
+    Unhidden,
+}
+
+/// How a revision has changed a reward.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = RewardChange)]
+pub struct RewardChangeBody {
+    /// The id of the rule.
+    #[schema(value_type = String, example = "crown")]
+    pub rule: RuleId,
+    /// Whose reward; null if that member was erased.
+    #[schema(required = true, example = "999")]
+    pub member: Option<String>,
+    /// `gained`: it can be claimed. `lost`: it can't any more. `revoked`: it was claimed, and is not won any more. `restored`: it
+    /// was revoked, and is claimed again.
+    #[schema(inline)]
+    pub change: RewardChangeKind,
+}
+
+/// How a reward has changed.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RewardChangeKind {
+    /// It can be claimed.
+    Gained,
+    /// It can't be claimed any more.
+    Lost,
+    /// It was claimed, and is not won any more.
+    Revoked,
+    /// It was revoked, and is claimed again.
+    Restored,
+}
+
+/// Some revisions of the result of a period.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Revisions)]
+pub struct RevisionsBody {
+    /// The revisions, the oldest first.
+    pub revisions: Vec<RevisionBody>,
+    /// What `after` has to be for the next part; null in the last part.
+    #[schema(required = true, example = 21)]
+    pub next: Option<u64>,
+}
+
+/// Which revisions.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct RevisionsParams {
+    /// The list begins behind this revision: `next` of the part before.
+    #[param(minimum = 1)]
+    after: Option<u64>,
+    /// How many revisions the answer has at the most.
+    #[param(minimum = 1, maximum = 100, default = 20)]
+    limit: Option<u64>,
+}
+
+/// A final period, as a path names it.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub struct FinalPeriodPath {
+    /// The board's id
+    #[param(example = "run_hero")]
+    board: String,
+    /// A window of one period
+    #[param(example = "day")]
+    window: String,
+    /// The key of the period
+    #[param(example = "2026-11-21")]
+    key: String,
+}
+
+/// A reward, as a path names it.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub struct RewardPath {
+    /// The board's id
+    #[param(example = "run_hero")]
+    board: String,
+    /// A window of one period
+    #[param(example = "day")]
+    window: String,
+    /// The key of the period
+    #[param(example = "2026-11-21")]
+    key: String,
+    /// The id of the rule
+    #[param(example = "crown")]
+    rule: String,
+    /// The member's id
+    #[param(example = "999")]
+    member: String,
+}
+
+impl RewardBody {
+    fn new(found: FoundReward, decimals: Decimals) -> Self {
+        let FoundReward {
+            rule,
+            reward,
+            member,
+            entry,
+        } = found;
+        let claim = entry.claim.as_ref();
+        Self {
+            rule,
+            member: shown(&member),
+            rank: entry.rank,
+            score: entry.score().shown(decimals),
+            reward,
+            state: match entry.state {
+                RewardState::Open | RewardState::Lost => RewardStateBody::Open,
+                RewardState::Claimed => RewardStateBody::Claimed,
+                RewardState::Revoked => RewardStateBody::Revoked,
+            },
+            by: claim.map(|claim| claim.by.clone()),
+            claimed_at: claim.map(crate::store::rewards::Claim::at),
+        }
+    }
+
+    /// As it was answered first to whoever has claimed it.
+    fn as_claimed(found: FoundReward, decimals: Decimals) -> Self {
+        let rank = found.entry.claim.as_ref().map(|claim| claim.rank);
+        let body = Self::new(found, decimals);
+        Self {
+            rank: rank.unwrap_or(body.rank),
+            ..body
+        }
+    }
+}
+
+impl From<FoundRevision> for RevisionBody {
+    fn from(found: FoundRevision) -> Self {
+        let FoundRevision {
+            revision,
+            change,
+            member,
+            rewards,
+            has_more,
+        } = found;
+        let rewards = rewards.into_iter();
+        Self {
+            revision,
+            at: change.at,
+            action: match change.action {
+                Moderation::Hidden => RevisionAction::Hidden,
+                Moderation::Unhidden => RevisionAction::Unhidden,
+            },
+            member,
+            place: change.place,
+            total_before: change.total_before,
+            total: change.total,
+            rewards: rewards.map(RewardChangeBody::from).collect(),
+            more_rewards: has_more,
+        }
+    }
+}
+
+impl From<(RuleId, String, RewardChange)> for RewardChangeBody {
+    fn from((rule, member, change): (RuleId, String, RewardChange)) -> Self {
+        Self {
+            rule,
+            member: shown(&member),
+            change: match change {
+                RewardChange::Gained => RewardChangeKind::Gained,
+                RewardChange::Lost => RewardChangeKind::Lost,
+                RewardChange::Revoked => RewardChangeKind::Revoked,
+                RewardChange::Restored => RewardChangeKind::Restored,
+            },
+        }
+    }
+}
+
+/// A member as it is told; what stands in the place of an erased one is no id.
+fn shown(member: &str) -> Option<String> {
+    MemberId::parse(member)
+        .ok()
+        .map(|member| member.to_string())
+}
+
+/// List the rewards of a final period.
+///
+/// By rules, then by ranks. All hides that were answered before are taken into account.
+#[utoipa::path(
+    get, path = "/v1/boards/{board}/standings/{window}/periods/{key}/rewards", tag = "results", operation_id = "list_rewards",
+    params(FinalPeriodPath, RewardsParams),
+    responses(
+        (status = 200, description = "The rewards", body = RewardsBody),
+        (status = 404, description = "`board-not-found`, `unknown-window`, `period-not-found`: the window has no results", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`period-not-final`", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub async fn list(
+    State(app): State<Arc<App>>,
+    Path(FinalPeriodPath { board, window, key }): Path<FinalPeriodPath>,
+    Query(params): Query<RewardsParams>,
+) -> Result<JsonResponse<RewardsBody>, Problem> {
+    let (id, limit) = (board_id(&board)?, list_limit(params.limit)?);
+    let member = params.member.as_deref().map(member_id).transpose()?;
+    let (after, at) = (params.after.as_deref(), (&id, &*window, &*key));
+    let found = app
+        .service
+        .rewards(at, member.as_ref(), after, limit)
+        .await?;
+    let decimals = found.live.board.definition.decimals;
+    let rewards = found.rewards.into_iter();
+    Ok(JsonResponse(RewardsBody {
+        rewards: rewards
+            .map(|found| RewardBody::new(found, decimals))
+            .collect(),
+        next: found.next,
+    }))
+}
+
+/// Claim a reward.
+///
+/// Claim a reward before you grant it, and grant it under the name `by`. The same request again has the same answer, so it can
+/// be repeated as often as is needed. A claim under another name is refused.
+#[utoipa::path(
+    put, path = "/v1/boards/{board}/standings/{window}/periods/{key}/rewards/{rule}/members/{member}/claim", tag = "results", operation_id = "claim_reward",
+    params(RewardPath),
+    request_body(content = ClaimBody, example = json!({"by": "grant-88"})),
+    responses(
+        (status = 201, description = "The reward is claimed now", body = RewardBody),
+        (status = 200, description = "It was claimed before, under the same name", body = RewardBody),
+        (status = 404, description = "`board-not-found`, `unknown-window`, `period-not-found`, `reward-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`period-not-final`, `already-claimed`, `reward-revoked`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "`validation-failed`", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub async fn claim(
+    State(app): State<Arc<App>>,
+    Path(path): Path<RewardPath>,
+    Json(body, _): Json<ClaimBody>,
+) -> Result<(StatusCode, JsonResponse<RewardBody>), Problem> {
+    let rule = RuleId::parse(&path.rule).map_err(|error| {
+        Problem::new(super::problem::INVALID_PARAMETER, format!("rule: {error}"))
+    })?;
+    let request = ClaimRequest {
+        board: board_id(&path.board)?,
+        window: path.window,
+        key: path.key,
+        rule,
+        member: member_id(&path.member)?,
+        by: body.by.as_str().to_owned(),
+    };
+    let (found, live, is_new) = app.service.claim(&request).await?;
+    let status = if is_new {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
+    let body = RewardBody::as_claimed(found, live.board.definition.decimals);
+    Ok((status, JsonResponse(body)))
+}
+
+/// List how the result of a final period was revised.
+///
+/// Each time that a member of the standing is hidden or brought back there is one more revision.
+#[utoipa::path(
+    get, path = "/v1/boards/{board}/standings/{window}/periods/{key}/revisions", tag = "results", operation_id = "list_revisions",
+    params(FinalPeriodPath, RevisionsParams),
+    responses(
+        (status = 200, description = "The revisions, the oldest first", body = RevisionsBody),
+        (status = 404, description = "`board-not-found`, `unknown-window`, `period-not-found`: the window has no results", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`period-not-final`", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub async fn revisions(
+    State(app): State<Arc<App>>,
+    Path(FinalPeriodPath { board, window, key }): Path<FinalPeriodPath>,
+    Query(params): Query<RevisionsParams>,
+) -> Result<JsonResponse<RevisionsBody>, Problem> {
+    let id = board_id(&board)?;
+    let after = bounded("after", params.after, 1, 1, u64::MAX)?;
+    let limit = bounded("limit", params.limit, REVISIONS_DEFAULT, 1, REVISIONS_MAX)?;
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let at = (&id, &*window, &*key);
+    let (found, next) = app.service.revisions(at, after, limit).await?;
+    let revisions = found.into_iter();
+    Ok(JsonResponse(RevisionsBody {
+        revisions: revisions.map(RevisionBody::from).collect(),
+        next,
+    }))
+}

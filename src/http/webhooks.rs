@@ -1,0 +1,512 @@
+//! Webhooks: registering them, giving them new secrets, testing them, and what became of their deliveries.
+
+use std::sync::Arc;
+
+use axum::Json as JsonResponse;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::{IntoParams, ToSchema};
+
+use super::App;
+use super::audit::Audit;
+use super::auth::Caller;
+use super::extract::{Json, Path, Query, list_limit};
+use super::problem::{INVALID_PARAMETER, Problem, ProblemBody};
+use crate::domain::access::Boards;
+use crate::domain::delivery::{DeliveryStatus, NamedDelivery, Try};
+use crate::domain::message::{MessageId, MessageKind};
+use crate::domain::time::Timestamp;
+use crate::domain::webhook::{Disabled, Wanted, Webhook, WebhookName};
+use crate::service::webhooks::{NamedWebhook, Put};
+use crate::store::deliveries::DeliveryMark;
+
+/// What webhooks can be told of.
+#[derive(ToSchema)]
+#[schema(as = WebhookEvent)]
+pub enum WebhookEventSchema {
+    /// A period is final.
+    #[schema(rename = "period.final")]
+    PeriodFinal,
+    /// The results of final periods have changed.
+    #[schema(rename = "period.revised")]
+    PeriodRevised,
+    /// A member was hidden.
+    #[schema(rename = "member.hidden")]
+    MemberHidden,
+    /// The leagues of a period are decided.
+    #[schema(rename = "league.turned")]
+    LeagueTurned,
+}
+
+/// What a webhook is to be.
+#[derive(ToSchema)]
+#[schema(as = WebhookDefinition)]
+#[expect(dead_code, reason = "describes `Wanted` to the OpenAPI document")]
+pub struct WantedSchema {
+    /// Where the service sends messages: an `https` URL of up to 2,048 bytes without user, password and fragment.
+    #[schema(max_length = 2048, example = "https://app.example/standings")]
+    url: String,
+    /// What it is told of.
+    #[schema(min_items = 1)]
+    events: Vec<WebhookEventSchema>,
+    /// Of which boards: patterns of their ids, where `*` stands for any characters. They have to lie within the boards of the
+    /// key that sends this.
+    #[schema(min_items = 1, max_items = 100, example = json!(["vote-*"]))]
+    boards: Vec<String>,
+}
+
+/// A webhook.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Webhook)]
+pub struct WebhookBody {
+    /// Its name.
+    #[schema(example = "site")]
+    pub name: String,
+    /// Where the service sends messages.
+    #[schema(example = "https://app.example/standings")]
+    pub url: String,
+    /// What it is told of.
+    #[schema(value_type = Vec<WebhookEventSchema>)]
+    pub events: Vec<MessageKind>,
+    /// Of which boards.
+    #[schema(value_type = Vec<String>, example = json!(["vote-*"]))]
+    pub boards: Boards,
+    /// When it was created.
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+    /// Until when the secret before signs too; null if it does not.
+    #[schema(value_type = Option<String>, required = true, format = DateTime)]
+    pub previous_until: Option<Timestamp>,
+    /// Since when nothing is sent; null if messages are sent. `PUT` enables it again.
+    #[schema(value_type = Option<String>, required = true, format = DateTime)]
+    pub disabled_at: Option<Timestamp>,
+    /// Why nothing is sent; null if messages are sent.
+    #[schema(required = true, example = "the receiver has answered 410")]
+    pub disabled_because: Option<String>,
+}
+
+/// A webhook with its secret.
+#[derive(Serialize, ToSchema)]
+pub struct WebhookWithSecret {
+    /// The webhook.
+    #[serde(flatten)]
+    pub webhook: WebhookBody,
+    /// By what the receiver checks signatures. The service shows it this once.
+    #[schema(pattern = "^whsec_[A-Za-z0-9+/]{43}=$")]
+    pub secret: String,
+}
+
+/// A part of the list of webhooks.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct WebhookList {
+    /// The webhooks, in the order of their names.
+    pub webhooks: Vec<WebhookBody>,
+    /// What to send as `after` for the next part; null in the last part.
+    #[schema(required = true)]
+    pub next: Option<String>,
+}
+
+/// Which part of the list the answer has.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct WebhookListParams {
+    /// The list begins behind this name: `next` of the part before, or any name.
+    after: Option<String>,
+    /// How many webhooks the answer has at the most.
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    limit: Option<u64>,
+}
+
+/// How far a delivery is.
+#[derive(ToSchema)]
+#[schema(as = DeliveryStatus, rename_all = "lowercase")]
+pub enum DeliveryStatusSchema {
+    /// It will be tried, or tried again.
+    Pending,
+    /// It has failed for a day, and is not tried any more: a dead letter.
+    Dead,
+    /// The receiver has taken it.
+    Delivered,
+}
+
+/// A message, as receivers get it.
+#[derive(ToSchema)]
+#[schema(as = Message)]
+#[expect(dead_code, reason = "describes `Message` to the OpenAPI document")]
+pub struct MessageSchema {
+    /// What it tells of.
+    #[schema(example = "period.final")]
+    r#type: String,
+    /// When that happened.
+    #[schema(format = DateTime)]
+    timestamp: String,
+    /// What exactly: never members, and never scores.
+    data: serde_json::Value,
+}
+
+/// A message on its way to a webhook.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Delivery)]
+pub struct DeliveryBody {
+    /// Its id, which is `webhook-id` of each try.
+    #[schema(example = "msg_b8258ef6d8381bfb70119f7d9dee0d75")]
+    pub id: String,
+    /// What the message tells of; null if a newer release has written it.
+    #[schema(required = true, example = "period.final")]
+    pub event: Option<String>,
+    /// How far it is.
+    #[schema(value_type = DeliveryStatusSchema)]
+    pub status: DeliveryStatus,
+    /// When it was queued.
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+    /// How many times it was tried.
+    #[schema(example = 0)]
+    pub tries: u32,
+    /// When it is tried next; null if it is not. While a try is under way, when it was due.
+    #[schema(value_type = Option<String>, required = true, format = DateTime)]
+    pub next_try_at: Option<Timestamp>,
+    /// When it was last tried; null if it was not.
+    #[schema(value_type = Option<String>, required = true, format = DateTime)]
+    pub last_try_at: Option<Timestamp>,
+    /// The status of the last answer; null if there was none. The service keeps nothing else of answers.
+    #[schema(required = true, example = 503)]
+    pub last_status: Option<u16>,
+    /// Why the last try has failed; null if it has not.
+    #[schema(required = true, example = "the status is 503")]
+    pub last_error: Option<String>,
+    /// What the receiver gets.
+    #[schema(value_type = MessageSchema)]
+    pub payload: Box<RawValue>,
+}
+
+/// A part of a list of deliveries.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct DeliveryList {
+    /// The deliveries: those that are pending, the dead letters, those that were delivered; of each the newest first.
+    pub deliveries: Vec<DeliveryBody>,
+    /// What to send as `after` for the next part; null in the last part.
+    #[schema(required = true)]
+    pub next: Option<String>,
+}
+
+/// Which deliveries.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct DeliveryListParams {
+    /// Only those with this status.
+    #[param(value_type = Option<DeliveryStatusSchema>)]
+    status: Option<DeliveryStatus>,
+    /// What `next` of the part before says.
+    after: Option<String>,
+    /// How many deliveries the answer has at the most.
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    limit: Option<u64>,
+}
+
+impl From<NamedWebhook> for WebhookBody {
+    fn from(NamedWebhook { name, webhook }: NamedWebhook) -> Self {
+        let (disabled_at, disabled_because) = match webhook.disabled {
+            Some(Disabled { at, reason }) => (Some(at), Some(reason)),
+            None => (None, None),
+        };
+        Self {
+            name: name.to_string(),
+            url: webhook.url,
+            events: webhook.events,
+            boards: webhook.boards,
+            created_at: webhook.created_at,
+            previous_until: webhook.previous.map(|previous| previous.until),
+            disabled_at,
+            disabled_because,
+        }
+    }
+}
+
+impl TryFrom<NamedDelivery> for DeliveryBody {
+    type Error = Problem;
+
+    fn try_from(NamedDelivery { id, delivery }: NamedDelivery) -> Result<Self, Problem> {
+        let event = delivery.kind().map(|kind| kind.name().to_owned());
+        let is_pending = delivery.status == DeliveryStatus::Pending;
+        let (last_try_at, last_status, last_error) = match delivery.last {
+            Some(Try { at, status, error }) => (Some(at), status, error),
+            None => (None, None, None),
+        };
+        let payload = RawValue::from_string(delivery.body);
+        Ok(Self {
+            id: id.to_string(),
+            event,
+            status: delivery.status,
+            created_at: delivery.created_at,
+            tries: delivery.tries,
+            next_try_at: is_pending.then_some(delivery.at),
+            last_try_at: last_try_at.filter(|_| delivery.tries > 0),
+            last_status,
+            last_error,
+            payload: payload.map_err(|error| Problem::internal(error.to_string()))?,
+        })
+    }
+}
+
+/// What an audit line says of a webhook: nothing of its secrets.
+#[derive(Serialize)]
+struct AuditedWebhook<'a> {
+    url: &'a str,
+    events: &'a [MessageKind],
+    boards: &'a Boards,
+    created_at: Timestamp,
+    previous_until: Option<Timestamp>,
+    disabled_at: Option<Timestamp>,
+}
+
+impl<'a> From<&'a Webhook> for AuditedWebhook<'a> {
+    fn from(webhook: &'a Webhook) -> Self {
+        Self {
+            url: &webhook.url,
+            events: &webhook.events,
+            boards: &webhook.boards,
+            created_at: webhook.created_at,
+            previous_until: webhook.previous.as_ref().map(|previous| previous.until),
+            disabled_at: webhook.disabled.as_ref().map(|disabled| disabled.at),
+        }
+    }
+}
+
+fn invalid(name: &str, detail: impl std::fmt::Display) -> Problem {
+    Problem::new(INVALID_PARAMETER, format!("{name}: {detail}"))
+}
+
+fn webhook_name(text: &str) -> Result<WebhookName, Problem> {
+    WebhookName::parse(text).map_err(|error| invalid("name", error))
+}
+
+fn with_secret(webhook: NamedWebhook) -> JsonResponse<WebhookWithSecret> {
+    let secret = webhook.webhook.secret.reveal().to_owned();
+    let webhook = webhook.into();
+    JsonResponse(WebhookWithSecret { webhook, secret })
+}
+
+/// Create or change a webhook.
+///
+/// From then on the service sends it messages of what happens on its boards, signed as Standard Webhooks 1.0.0 says. The answer to
+/// the request that creates a webhook has its secret, and the service shows that this once. One that exists keeps its secret
+/// and its deliveries, and is enabled again if it was disabled.
+#[utoipa::path(
+    put, path = "/v1/webhooks/{name}", tag = "webhooks", operation_id = "put_webhook",
+    params(("name" = String, Path, description = "The webhook's name", example = "site", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")),
+    request_body(content = WantedSchema, example = json!({
+        "url": "https://app.example/standings", "events": ["period.final", "period.revised"], "boards": ["vote-*"]})),
+    responses(
+        (status = 201, description = "The service has created the webhook", body = WebhookWithSecret),
+        (status = 200, description = "The service has changed the webhook", body = WebhookBody),
+        (status = 409, description = "`too-many-webhooks`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "`validation-failed`", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub async fn put(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+    caller: Caller,
+    audit: Audit,
+    Json(wanted, _): Json<Wanted>,
+) -> Result<Response, Problem> {
+    let name = webhook_name(&name)?;
+    let put = app.service.put_webhook(caller.boards(), &name, wanted);
+    let Put { before, after } = put.await?;
+    audit.before(&before.as_ref().map(AuditedWebhook::from));
+    audit.after(&AuditedWebhook::from(&after.webhook));
+    if before.is_some() {
+        return Ok(JsonResponse(WebhookBody::from(after)).into_response());
+    }
+    Ok((StatusCode::CREATED, with_secret(after)).into_response())
+}
+
+/// Give a webhook another secret.
+///
+/// The answer has the new secret, and the service shows it this once. For 24 hours each message has a signature by the secret
+/// before, too. One that was replaced still earlier does not sign any more.
+#[utoipa::path(
+    post, path = "/v1/webhooks/{name}/rotate", tag = "webhooks", operation_id = "rotate_webhook",
+    params(("name" = String, Path, description = "The webhook's name", example = "site", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")),
+    responses(
+        (status = 200, description = "The webhook has another secret", body = WebhookWithSecret),
+        (status = 404, description = "`webhook-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub async fn rotate(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+    caller: Caller,
+    audit: Audit,
+) -> Result<JsonResponse<WebhookWithSecret>, Problem> {
+    let name = webhook_name(&name)?;
+    let rotated = app.service.rotate_webhook(caller.boards(), &name).await?;
+    let (before, after) = rotated;
+    audit.before(&AuditedWebhook::from(&before));
+    audit.after(&AuditedWebhook::from(&after.webhook));
+    Ok(with_secret(after))
+}
+
+/// Test a webhook.
+///
+/// The service queues a message whose `type` is `webhook.test`, whatever the webhook is told of. The list of deliveries says what
+/// becomes of it.
+#[utoipa::path(
+    post, path = "/v1/webhooks/{name}/test", tag = "webhooks", operation_id = "test_webhook",
+    params(("name" = String, Path, description = "The webhook's name", example = "site", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")),
+    responses(
+        (status = 202, description = "The service will send the message", body = DeliveryBody),
+        (status = 404, description = "`webhook-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`webhook-disabled`", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub async fn test(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+    caller: Caller,
+    _audit: Audit,
+) -> Result<(StatusCode, JsonResponse<DeliveryBody>), Problem> {
+    let name = webhook_name(&name)?;
+    let queued = app.service.test_webhook(caller.boards(), &name).await?;
+    Ok((StatusCode::ACCEPTED, JsonResponse(queued.try_into()?)))
+}
+
+/// List webhooks.
+#[utoipa::path(
+    get, path = "/v1/webhooks", tag = "operations", operation_id = "list_webhooks",
+    params(WebhookListParams),
+    responses((status = 200, description = "The webhooks of the key's boards in the order of their names, without their secrets", body = WebhookList))
+)]
+pub async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Query(params): Query<WebhookListParams>,
+) -> Result<JsonResponse<WebhookList>, Problem> {
+    let count = list_limit(params.limit)?;
+    let after = params.after.as_deref();
+    let after =
+        after.map(|after| WebhookName::parse(after).map_err(|error| invalid("after", error)));
+    let after = after.transpose()?;
+    let listed = app
+        .service
+        .list_webhooks(caller.boards(), after.as_ref(), count);
+    let listed = listed.await?;
+    Ok(JsonResponse(WebhookList {
+        webhooks: listed.webhooks.into_iter().map(WebhookBody::from).collect(),
+        next: listed.next.map(|name| name.to_string()),
+    }))
+}
+
+/// Read a webhook.
+#[utoipa::path(
+    get, path = "/v1/webhooks/{name}", tag = "operations", operation_id = "get_webhook",
+    params(("name" = String, Path, description = "The webhook's name", example = "site", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")),
+    responses(
+        (status = 200, description = "The webhook, without its secret", body = WebhookBody),
+        (status = 404, description = "`webhook-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub async fn get(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+    caller: Caller,
+) -> Result<JsonResponse<WebhookBody>, Problem> {
+    let name = webhook_name(&name)?;
+    let webhook = app.service.webhook(caller.boards(), &name).await?;
+    Ok(JsonResponse(webhook.into()))
+}
+
+/// List deliveries of a webhook.
+///
+/// Those that were delivered and dead letters are kept for 30 days, the last 1,000 and 10,000 of them.
+#[utoipa::path(
+    get, path = "/v1/webhooks/{name}/deliveries", tag = "operations", operation_id = "list_deliveries",
+    params(
+        ("name" = String, Path, description = "The webhook's name", example = "site", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
+        DeliveryListParams,
+    ),
+    responses(
+        (status = 200, description = "The deliveries", body = DeliveryList),
+        (status = 404, description = "`webhook-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub async fn deliveries(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+    caller: Caller,
+    Query(params): Query<DeliveryListParams>,
+) -> Result<JsonResponse<DeliveryList>, Problem> {
+    let (name, count) = (webhook_name(&name)?, list_limit(params.limit)?);
+    let after = params.after.as_deref().map(str::parse::<DeliveryMark>);
+    let after = after.transpose().map_err(|error| invalid("after", error))?;
+    let may = caller.boards();
+    let listed = app
+        .service
+        .deliveries(may, &name, params.status, after.as_ref(), count);
+    let listed = listed.await?;
+    let deliveries = listed.deliveries.into_iter().map(DeliveryBody::try_from);
+    Ok(JsonResponse(DeliveryList {
+        deliveries: deliveries.collect::<Result<_, _>>()?,
+        next: listed.next.map(|mark| mark.to_string()),
+    }))
+}
+
+/// Send a message again.
+///
+/// The service sends it at once, whatever became of it, under the same `webhook-id`. If that fails, it tries again for a day.
+#[utoipa::path(
+    post, path = "/v1/webhooks/{name}/deliveries/{id}/retry", tag = "operations", operation_id = "retry_delivery",
+    params(
+        ("name" = String, Path, description = "The webhook's name", example = "site", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
+        ("id" = String, Path, description = "The delivery's id", example = "msg_b8258ef6d8381bfb70119f7d9dee0d75"),
+    ),
+    responses(
+        (status = 202, description = "The service will send the message again", body = DeliveryBody),
+        (status = 404, description = "`webhook-not-found`, `delivery-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`webhook-disabled`", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub async fn retry(
+    State(app): State<Arc<App>>,
+    Path((name, id)): Path<(String, String)>,
+    caller: Caller,
+    _audit: Audit,
+) -> Result<(StatusCode, JsonResponse<DeliveryBody>), Problem> {
+    let (name, id) = (webhook_name(&name)?, MessageId::named(id));
+    let retried = app
+        .service
+        .retry_delivery(caller.boards(), &name, id)
+        .await?;
+    Ok((StatusCode::ACCEPTED, JsonResponse(retried.try_into()?)))
+}
+
+/// Delete a webhook.
+///
+/// Its deliveries are deleted with it. A message that is under way may still arrive.
+#[utoipa::path(
+    delete, path = "/v1/webhooks/{name}", tag = "boards", operation_id = "delete_webhook",
+    params(("name" = String, Path, description = "The webhook's name", example = "site", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")),
+    responses(
+        (status = 204, description = "The service has deleted the webhook"),
+        (status = 404, description = "`webhook-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub async fn delete(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+    caller: Caller,
+    audit: Audit,
+) -> Result<StatusCode, Problem> {
+    let name = webhook_name(&name)?;
+    let before = app.service.delete_webhook(caller.boards(), &name).await?;
+    audit.before(&AuditedWebhook::from(&before));
+    Ok(StatusCode::NO_CONTENT)
+}

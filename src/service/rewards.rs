@@ -1,0 +1,389 @@
+//! What members have won in final periods: lists it, and lets callers claim it; and how results were revised.
+
+use std::sync::Arc;
+
+use futures::future::try_join_all;
+
+use super::results::unit_of;
+use super::{Error, Service};
+use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::period::Period;
+use crate::domain::reward::{Reward, Rule, RuleId};
+use crate::domain::time::Timestamp;
+use crate::domain::window::Window;
+use crate::engine::{ATTEMPTS_MAX, LiveBoard};
+use crate::store::Versioned;
+use crate::store::results::PeriodResult;
+use crate::store::revisions::Revision;
+use crate::store::rewards::{
+    Claimed, Claiming, REWARDS_READ_MAX, RewardChange, RewardEntry, RewardPlace,
+};
+
+/// The most changes of rewards that are shown of one revision.
+pub const CHANGES_MAX: usize = 100;
+
+/// What a member has won by a rule.
+#[derive(Clone, Debug)]
+pub struct FoundReward {
+    /// The rule.
+    pub rule: RuleId,
+    /// What it gives.
+    pub reward: Reward,
+    /// Who has won it.
+    pub member: String,
+    /// The rest.
+    pub entry: RewardEntry,
+}
+
+/// Some rewards of a final period.
+#[derive(Clone, Debug)]
+pub struct FoundRewards {
+    /// The board.
+    pub live: Arc<LiveBoard>,
+    /// The rewards by rules, ranks and members.
+    pub rewards: Vec<FoundReward>,
+    /// Behind which the next part begins; `None`: this was the last.
+    pub next: Option<String>,
+}
+
+/// How the result of a period was revised.
+#[derive(Clone, Debug)]
+pub struct FoundRevision {
+    /// Its number.
+    pub revision: u64,
+    /// What has changed.
+    pub change: Revision,
+    /// Who was hidden or brought back; `None` once that member was erased.
+    pub member: Option<String>,
+    /// Whose rewards have changed, some of them if they are many.
+    pub rewards: Vec<(RuleId, String, RewardChange)>,
+    /// Whether there are more.
+    pub has_more: bool,
+}
+
+/// A reward of which a claim is made.
+#[derive(Clone, Debug)]
+pub struct ClaimRequest {
+    /// Of which board.
+    pub board: BoardId,
+    /// Of which window.
+    pub window: String,
+    /// The key of the period.
+    pub key: String,
+    /// By which rule.
+    pub rule: RuleId,
+    /// Who has won it.
+    pub member: MemberId,
+    /// Under which name it is claimed.
+    pub by: String,
+}
+
+/// A final period.
+struct FinalPeriod {
+    live: Arc<LiveBoard>,
+    period: Period,
+    window: Window,
+    result: PeriodResult,
+}
+
+impl Service {
+    /// What members have won in a final period: up to `count` rewards behind `after`; or all that one member has won.
+    pub async fn rewards(
+        &self,
+        (id, window, key): (&BoardId, &str, &str),
+        member: Option<&MemberId>,
+        after: Option<&str>,
+        count: usize,
+    ) -> Result<FoundRewards, Error> {
+        self.engine.revise(id).await?;
+        for _ in 0..ATTEMPTS_MAX {
+            let at = self.final_period(id, window, key).await?;
+            let rules = at.live.board.all_rules_of(&at.period);
+            let found = match member {
+                Some(member) => self.rewards_of(&at, member).await?,
+                None => {
+                    let after = after.map(|after| place_of(rules, after)).transpose()?;
+                    let count = count.min(REWARDS_READ_MAX - 1);
+                    self.rewards_behind(&at, after.as_ref(), count + 1).await?
+                }
+            };
+            let Some(mut found) = found else {
+                self.engine.reload(id).await?;
+                continue;
+            };
+            let is_more = member.is_none() && found.len() > count;
+            if is_more {
+                found.truncate(count);
+            }
+            let known = found.into_iter();
+            let rewards: Vec<FoundReward> = known
+                .filter_map(|(member, entry)| FoundReward::new(rules, member, entry))
+                .collect();
+            let next = rewards.last().filter(|_| is_more).map(FoundReward::cursor);
+            let live = Arc::clone(&at.live);
+            return Ok(FoundRewards {
+                live,
+                rewards,
+                next,
+            });
+        }
+        Err(Error::busy())
+    }
+
+    /// Claims a reward. Returns it, and whether it was claimed only now.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RewardNotFound`] if the member has not won it or is hidden, [`Error::AlreadyClaimed`] if it was claimed under
+    /// another name, [`Error::RewardRevoked`] if it was claimed and is not won any more.
+    pub async fn claim(
+        &self,
+        request: &ClaimRequest,
+    ) -> Result<(FoundReward, Arc<LiveBoard>, bool), Error> {
+        let ClaimRequest {
+            board: id,
+            window,
+            key,
+            rule,
+            member,
+            by,
+        } = request;
+        let not_found = || Error::RewardNotFound {
+            board: id.clone(),
+            window: window.clone(),
+            key: key.clone(),
+            rule: rule.clone(),
+            member: member.clone(),
+        };
+        for _ in 0..ATTEMPTS_MAX {
+            let revised = self.engine.revise(id).await?;
+            let at = self.final_period(id, window, key).await?;
+            let (live, board) = (&at.live, &at.live.board);
+            let named = board.rules_of(&at.period).find(|(_, own)| own.id == *rule);
+            let index = named.map(|(index, _)| index).ok_or_else(not_found)?;
+            let shard = &live.shards[board.shard_of(member)].shard;
+            let hides = self.engine.store.moderated(shard).await?.hides;
+            if !revised.has(shard.tag(), hides) {
+                continue;
+            }
+            let claiming = Claiming {
+                member: member.as_str(),
+                rule: index,
+                by,
+                at: self.engine.clock.now(),
+                revision: at.result.revision,
+                hides,
+            };
+            let claimed = self.engine.store.claim(shard, &at.period, claiming);
+            let Versioned::Current(claimed) = claimed.await? else {
+                self.engine.reload(id).await?;
+                continue;
+            };
+            let rules = board.all_rules_of(&at.period);
+            let found = |entry| FoundReward::new(rules, member.to_string(), entry);
+            return match claimed {
+                Claimed::Behind => continue,
+                Claimed::None => Err(not_found()),
+                Claimed::New(entry) => found(entry)
+                    .map(|found| (found, Arc::clone(live), true))
+                    .ok_or_else(not_found),
+                Claimed::Same(entry) => found(entry)
+                    .map(|found| (found, Arc::clone(live), false))
+                    .ok_or_else(not_found),
+                Claimed::Taken(entry) => Err(Error::AlreadyClaimed(claim_of(&entry))),
+                Claimed::Revoked(entry) => Err(Error::RewardRevoked(claim_of(&entry))),
+            };
+        }
+        Err(Error::busy())
+    }
+
+    /// How the result of a final period was revised, behind a revision: up to `count` revisions, and behind which the next
+    /// part begins; `None`: this was the last.
+    pub async fn revisions(
+        &self,
+        (id, window, key): (&BoardId, &str, &str),
+        after: u64,
+        count: usize,
+    ) -> Result<(Vec<FoundRevision>, Option<u64>), Error> {
+        self.engine.revise(id).await?;
+        for _ in 0..ATTEMPTS_MAX {
+            let at = self.final_period(id, window, key).await?;
+            let board = &at.live.board;
+            // The first has revised nothing.
+            let first = after.max(1) + 1;
+            let last = at
+                .result
+                .revision
+                .min(after.max(1).saturating_add(count as u64));
+            let store = &self.engine.store;
+            let known = store.revisions(board, (at.window, key), first..=last);
+            let found = known.await?.into_iter();
+            let found = found.map(async |(revision, change, member)| {
+                let Some(rewards) = self.changes_of(&at, revision).await? else {
+                    return Ok(None);
+                };
+                let has_more = rewards.len() > CHANGES_MAX;
+                Ok::<_, Error>(Some(FoundRevision {
+                    revision,
+                    change,
+                    member,
+                    rewards: rewards.into_iter().take(CHANGES_MAX).collect(),
+                    has_more,
+                }))
+            });
+            let found: Option<Vec<_>> = try_join_all(found).await?.into_iter().collect();
+            if let Some(found) = found {
+                let next = (last < at.result.revision).then_some(last);
+                return Ok((found, next));
+            }
+            self.engine.reload(id).await?;
+        }
+        Err(Error::busy())
+    }
+
+    /// A period that has a result.
+    async fn final_period(
+        &self,
+        id: &BoardId,
+        window: &str,
+        key: &str,
+    ) -> Result<FinalPeriod, Error> {
+        let live = self.engine.live_board(id).await?;
+        let (named, unit) = unit_of(&live, window)?;
+        let calendar = &live.board.calendar;
+        let period = calendar.parse_key(unit, key);
+        let period = period.map_err(|error| Error::InvalidParameter {
+            name: "key",
+            detail: error.to_string(),
+        })?;
+        let keys = [calendar.key(&period)];
+        let results = self.engine.store.results(&live.board, named, &keys);
+        let recorded = results.await?.into_iter().flatten().next();
+        let recorded = recorded.ok_or_else(|| Error::PeriodNotFinal {
+            board: id.clone(),
+            window: window.to_owned(),
+            key: key.to_owned(),
+        })?;
+        Ok(FinalPeriod {
+            live,
+            period,
+            window: named,
+            result: recorded.result,
+        })
+    }
+
+    /// What a member has won; `None` if the definition has changed.
+    async fn rewards_of(
+        &self,
+        at: &FinalPeriod,
+        member: &MemberId,
+    ) -> Result<Option<Vec<(String, RewardEntry)>>, Error> {
+        let shard = &at.live.shards[at.live.board.shard_of(member)].shard;
+        let found = self
+            .engine
+            .store
+            .rewards_of(shard, &at.period, member.as_str());
+        Ok(match found.await? {
+            Versioned::Current(found) => {
+                let found = found.into_iter();
+                Some(found.map(|entry| (member.to_string(), entry)).collect())
+            }
+            Versioned::Stale => None,
+        })
+    }
+
+    /// The first rewards of all shards behind a place; `None` if the definition has changed.
+    async fn rewards_behind(
+        &self,
+        at: &FinalPeriod,
+        after: Option<&RewardPlace>,
+        count: usize,
+    ) -> Result<Option<Vec<(String, RewardEntry)>>, Error> {
+        let shards = at.live.shards.iter();
+        let store = &self.engine.store;
+        let of_shards = shards.map(|shard| store.rewards(&shard.shard, &at.period, after, count));
+        let mut all = Vec::new();
+        for of_shard in try_join_all(of_shards).await? {
+            match of_shard {
+                Versioned::Current(rewards) => all.extend(rewards),
+                Versioned::Stale => return Ok(None),
+            }
+        }
+        all.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        all.truncate(count);
+        let all = all.into_iter();
+        Ok(Some(
+            all.map(|(place, entry)| (place.member().to_owned(), entry))
+                .collect(),
+        ))
+    }
+
+    /// Whose rewards a revision has changed, one more than are shown if there are so many; `None` if the definition has
+    /// changed.
+    async fn changes_of(
+        &self,
+        at: &FinalPeriod,
+        revision: u64,
+    ) -> Result<Option<Vec<(RuleId, String, RewardChange)>>, Error> {
+        let (store, rules) = (&self.engine.store, at.live.board.all_rules_of(&at.period));
+        if rules.is_empty() {
+            return Ok(Some(Vec::new()));
+        }
+        let shards = at.live.shards.iter();
+        let of_shards = shards
+            .map(|shard| store.reward_changes(&shard.shard, &at.period, revision, CHANGES_MAX + 1));
+        let mut all = Vec::new();
+        for of_shard in try_join_all(of_shards).await? {
+            match of_shard {
+                Versioned::Current(changes) => all.extend(changes),
+                Versioned::Stale => return Ok(None),
+            }
+        }
+        all.sort_unstable_by(|one, other| (one.0, &one.1).cmp(&(other.0, &other.1)));
+        all.truncate(CHANGES_MAX + 1);
+        let all = all.into_iter();
+        let all = all.filter_map(|(rule, member, change)| {
+            Some((rules.get(rule)?.id.clone(), member, change))
+        });
+        Ok(Some(all.collect()))
+    }
+}
+
+impl FoundReward {
+    fn new(rules: &[Rule], member: String, entry: RewardEntry) -> Option<Self> {
+        let rule = rules.get(entry.rule)?;
+        Some(Self {
+            rule: rule.id.clone(),
+            reward: rule.reward.clone(),
+            member,
+            entry,
+        })
+    }
+
+    /// What to send as `after` for those behind it.
+    fn cursor(&self) -> String {
+        format!("{}:{}:{}", self.rule, self.entry.rank, self.member)
+    }
+}
+
+/// The place in the list that a cursor names.
+fn place_of(rules: &[Rule], cursor: &str) -> Result<RewardPlace, Error> {
+    let mut parts = cursor.splitn(3, ':');
+    let mut part = || parts.next();
+    let place = (|| {
+        let (rule, rank, member) = (part()?, part()?, part()?);
+        let index = rules.iter().position(|own| own.id.as_str() == rule)?;
+        Some(RewardPlace::of_reward(index, rank.parse().ok()?, member))
+    })();
+    place.ok_or_else(|| Error::InvalidParameter {
+        name: "after",
+        detail: "is not what an answer has as `next`".to_owned(),
+    })
+}
+
+/// Who has claimed a reward, and when.
+fn claim_of(entry: &RewardEntry) -> (String, Timestamp) {
+    let claim = entry.claim.as_ref();
+    let claim = claim.expect("invariant: a reward that is claimed or revoked has its claim");
+    (claim.by.clone(), claim.at())
+}

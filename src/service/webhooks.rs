@@ -1,0 +1,292 @@
+//! Registering webhooks, renewing their secrets, testing them, and what became of their deliveries.
+
+use super::{Error, Service};
+use crate::domain::access::Boards;
+use crate::domain::delivery::{Delivery, DeliveryStatus, NamedDelivery};
+use crate::domain::message::{Message, MessageId};
+use crate::domain::time::Timestamp;
+use crate::domain::webhook::{
+    GRACE, PreviousSecret, SECRET_BYTES, SigningSecret, Wanted, Webhook, WebhookName,
+};
+use crate::engine::ATTEMPTS_MAX;
+use crate::store::deliveries::{DeliveryMark, ListedDeliveries};
+use crate::store::random;
+use crate::store::webhooks::{StoredWebhook, WebhookChanged};
+use crate::store::{StoreError, Versioned};
+
+/// A webhook and its name.
+#[derive(Clone, Debug)]
+pub struct NamedWebhook {
+    /// Its name.
+    pub name: WebhookName,
+    /// The webhook.
+    pub webhook: Webhook,
+}
+
+/// A webhook that was put.
+#[derive(Clone, Debug)]
+pub struct Put {
+    /// What was there before; `None`: the webhook is new.
+    pub before: Option<Webhook>,
+    /// What is there now.
+    pub after: NamedWebhook,
+}
+
+/// A part of the list of webhooks.
+#[derive(Clone, Debug, Default)]
+pub struct ListedWebhooks {
+    /// The webhooks, in the order of their names.
+    pub webhooks: Vec<NamedWebhook>,
+    /// Behind which name the next part begins; `None`: this was the last.
+    pub next: Option<WebhookName>,
+}
+
+/// Each of these is for a caller that may go to some boards. A webhook for other boards is refused.
+impl Service {
+    /// Makes a webhook, or gives one another address, other messages and other boards. It keeps its secret, and sends again if
+    /// it was disabled.
+    pub async fn put_webhook(
+        &self,
+        may: &Boards,
+        name: &WebhookName,
+        wanted: Wanted,
+    ) -> Result<Put, Error> {
+        let kinds = wanted.check(self.engine.sender.allows_private);
+        let events = kinds.map_err(Error::Invalid)?;
+        if !may.cover(&wanted.boards) {
+            return Err(Error::ForOtherBoards);
+        }
+        let (Wanted { url, boards, .. }, secret) = (wanted, new_secret()?);
+        for _ in 0..ATTEMPTS_MAX {
+            let stored = self.engine.store.load_webhook(name).await?;
+            let before = stored.as_ref().map(|stored| reachable(stored, may));
+            let before = before.transpose()?;
+            let now = self.engine.clock.now();
+            let kept = before.clone().unwrap_or_else(|| Webhook {
+                url: String::new(),
+                events: Vec::new(),
+                boards: boards.clone(),
+                secret: secret.clone(),
+                previous: None,
+                created_at: now,
+                disabled: None,
+                tests: 0,
+            });
+            let webhook = Webhook {
+                url: url.clone(),
+                events: events.clone(),
+                boards: boards.clone(),
+                disabled: None,
+                ..kept
+            };
+            if self
+                .change_webhook(name, stored.as_ref(), Some(&webhook))
+                .await?
+            {
+                let after = named(name, webhook);
+                return Ok(Put { before, after });
+            }
+        }
+        Err(Error::busy())
+    }
+
+    /// A webhook.
+    pub async fn webhook(&self, may: &Boards, name: &WebhookName) -> Result<NamedWebhook, Error> {
+        let (_, webhook) = self.stored_webhook(may, name).await?;
+        Ok(named(name, webhook))
+    }
+
+    /// Up to `count` webhooks in the order of their names, behind `after`, those that the caller may see. One that can't be
+    /// read is left out.
+    pub async fn list_webhooks(
+        &self,
+        may: &Boards,
+        after: Option<&WebhookName>,
+        count: usize,
+    ) -> Result<ListedWebhooks, Error> {
+        let stored = self.engine.store.load_webhooks().await?.all.into_iter();
+        let behind = stored.filter(|(name, _)| after.is_none_or(|after| name > after));
+        let webhooks = behind.filter_map(|(name, stored)| {
+            let webhook = reachable(&stored, may).ok()?;
+            Some(NamedWebhook { name, webhook })
+        });
+        // One more than wanted tells whether there is a next part.
+        let mut webhooks: Vec<_> = webhooks.take(count + 1).collect();
+        let is_more = webhooks.len() > count;
+        webhooks.truncate(count);
+        let next = webhooks.last().filter(|_| is_more);
+        let next = next.map(|last| last.name.clone());
+        Ok(ListedWebhooks { webhooks, next })
+    }
+
+    /// Deletes a webhook with its deliveries, and returns it.
+    pub async fn delete_webhook(&self, may: &Boards, name: &WebhookName) -> Result<Webhook, Error> {
+        for _ in 0..ATTEMPTS_MAX {
+            let (stored, webhook) = self.stored_webhook(may, name).await?;
+            if self.change_webhook(name, Some(&stored), None).await? {
+                return Ok(webhook);
+            }
+        }
+        Err(Error::busy())
+    }
+
+    /// Gives a webhook another secret. The one before goes on signing for [`GRACE`]. Returns the webhook as it was, and as it
+    /// is.
+    pub async fn rotate_webhook(
+        &self,
+        may: &Boards,
+        name: &WebhookName,
+    ) -> Result<(Webhook, NamedWebhook), Error> {
+        let secret = new_secret()?;
+        self.revise_webhook(may, name, |before, now| Webhook {
+            previous: Some(PreviousSecret {
+                secret: before.secret.clone(),
+                until: now.saturating_add(GRACE),
+            }),
+            secret: secret.clone(),
+            ..before.clone()
+        })
+        .await
+    }
+
+    /// Queues a message for a webhook that tells nothing but that it is a test. Returns its delivery.
+    pub async fn test_webhook(
+        &self,
+        may: &Boards,
+        name: &WebhookName,
+    ) -> Result<NamedDelivery, Error> {
+        let revised = self.revise_webhook(may, name, |before, _| Webhook {
+            tests: before.tests.saturating_add(1),
+            ..before.clone()
+        });
+        let (before, after) = revised.await?;
+        if before.disabled.is_some() {
+            return Err(Error::WebhookDisabled(name.clone()));
+        }
+        let now = self.engine.clock.now();
+        let message = Message::test(name.as_str(), after.webhook.tests, now);
+        let queued = NamedDelivery {
+            id: message.id,
+            delivery: Delivery::new(message.body, now),
+        };
+        let one = std::slice::from_ref(&queued);
+        let store = &self.engine.store;
+        match store.queue_deliveries(None, name, one, now).await? {
+            Versioned::Current(()) => Ok(queued),
+            Versioned::Stale => Err(Error::WebhookNotFound(name.clone())),
+        }
+    }
+
+    /// Up to `count` deliveries of a webhook, those of each status together and the newest first, behind `after`.
+    pub async fn deliveries(
+        &self,
+        may: &Boards,
+        name: &WebhookName,
+        status: Option<DeliveryStatus>,
+        after: Option<&DeliveryMark>,
+        count: usize,
+    ) -> Result<ListedDeliveries, Error> {
+        self.stored_webhook(may, name).await?;
+        let listed = self.engine.store.deliveries(name, status, after, count);
+        Ok(listed.await?)
+    }
+
+    /// Has a delivery tried at once, whatever became of it, and again for a day if it fails.
+    pub async fn retry_delivery(
+        &self,
+        may: &Boards,
+        name: &WebhookName,
+        id: MessageId,
+    ) -> Result<NamedDelivery, Error> {
+        for _ in 0..ATTEMPTS_MAX {
+            let (_, webhook) = self.stored_webhook(may, name).await?;
+            let stored = self.engine.store.load_delivery(name, &id).await?;
+            let Some(stored) = stored else {
+                return Err(Error::DeliveryNotFound(id));
+            };
+            if webhook.disabled.is_some() {
+                return Err(Error::WebhookDisabled(name.clone()));
+            }
+            let now = self.engine.clock.now();
+            let delivery = stored.read()?.anew(now);
+            let ended = self
+                .engine
+                .store
+                .end_delivery(name, &stored, &delivery, now);
+            if ended.await? {
+                return Ok(NamedDelivery { id, delivery });
+            }
+        }
+        Err(Error::busy())
+    }
+
+    /// Changes a webhook that is there. Returns it as it was, and as it is.
+    async fn revise_webhook(
+        &self,
+        may: &Boards,
+        name: &WebhookName,
+        revise: impl Fn(&Webhook, Timestamp) -> Webhook,
+    ) -> Result<(Webhook, NamedWebhook), Error> {
+        for _ in 0..ATTEMPTS_MAX {
+            let (stored, before) = self.stored_webhook(may, name).await?;
+            let webhook = revise(&before, self.engine.clock.now());
+            if self
+                .change_webhook(name, Some(&stored), Some(&webhook))
+                .await?
+            {
+                return Ok((before, named(name, webhook)));
+            }
+        }
+        Err(Error::busy())
+    }
+
+    async fn stored_webhook(
+        &self,
+        may: &Boards,
+        name: &WebhookName,
+    ) -> Result<(StoredWebhook, Webhook), Error> {
+        let stored = self.engine.store.load_webhook(name).await?;
+        let stored = stored.ok_or_else(|| Error::WebhookNotFound(name.clone()))?;
+        let webhook = reachable(&stored, may)?;
+        Ok((stored, webhook))
+    }
+
+    /// Changes a webhook if it is still what was seen, and returns whether it was.
+    async fn change_webhook(
+        &self,
+        name: &WebhookName,
+        seen: Option<&StoredWebhook>,
+        new: Option<&Webhook>,
+    ) -> Result<bool, Error> {
+        let now = self.engine.clock.now();
+        match self
+            .engine
+            .store
+            .change_webhook(name, seen, new, now)
+            .await?
+        {
+            WebhookChanged::Done => Ok(true),
+            WebhookChanged::Not => Ok(false),
+            WebhookChanged::Full => Err(Error::TooManyWebhooks),
+        }
+    }
+}
+
+fn named(name: &WebhookName, webhook: Webhook) -> NamedWebhook {
+    let name = name.clone();
+    NamedWebhook { name, webhook }
+}
+
+/// A webhook, if it is for boards that the caller may go to.
+fn reachable(stored: &StoredWebhook, may: &Boards) -> Result<Webhook, Error> {
+    let webhook = stored.read()?;
+    if may.cover(&webhook.boards) {
+        Ok(webhook)
+    } else {
+        Err(Error::ForOtherBoards)
+    }
+}
+
+fn new_secret() -> Result<SigningSecret, StoreError> {
+    Ok(SigningSecret::of(random::bytes::<SECRET_BYTES>()?))
+}

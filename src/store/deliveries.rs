@@ -1,0 +1,355 @@
+//! The deliveries of webhooks: queued, claimed by one instance at a time, ended, and listed.
+
+use std::fmt;
+use std::str::FromStr;
+
+use fred::types::Value;
+
+use super::dispatch::Store;
+use super::reply::{Reply, unknown_code};
+use super::webhooks::{StoredWebhook, WEBHOOKS_MAX};
+use super::{StoreError, Versioned, keys, script};
+use crate::domain::delivery::{Delivery, DeliveryStatus, NamedDelivery};
+use crate::domain::message::MessageId;
+use crate::domain::time::{Span, Timestamp};
+use crate::domain::webhook::WebhookName;
+
+/// How many deliveries of a webhook may wait. What comes then is a dead letter at once.
+const PENDING_MAX: usize = 10_000;
+/// For how long a delivery that an instance has claimed is nobody else's: longer than a try takes.
+const CLAIMED_FOR: Span = Span::seconds(30);
+
+/// A delivery as it is stored.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct StoredDelivery {
+    /// Its id.
+    pub id: MessageId,
+    json: String,
+}
+
+impl StoredDelivery {
+    /// Reads it.
+    pub fn read(&self) -> Result<Delivery, StoreError> {
+        let read = serde_json::from_str(&self.json);
+        read.map_err(|error| StoreError::Unexpected(format!("a delivery that is stored: {error}")))
+    }
+}
+
+/// What an instance is to send to a webhook.
+#[derive(Debug)]
+pub struct Claimed {
+    /// The webhook.
+    pub webhook: StoredWebhook,
+    /// The delivery, which nobody else has for a while.
+    pub delivery: StoredDelivery,
+}
+
+/// Where in the list of deliveries something stands.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct DeliveryMark {
+    status: DeliveryStatus,
+    at_ms: i64,
+    id: MessageId,
+}
+
+impl fmt::Display for DeliveryMark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.status.name(), self.at_ms, self.id)
+    }
+}
+
+impl FromStr for DeliveryMark {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut parts = text.splitn(3, '.');
+        let mut part = || parts.next().ok_or("is no place in this list");
+        let status = part()?;
+        let status = DeliveryStatus::ALL
+            .into_iter()
+            .find(|one| one.name() == status);
+        Ok(Self {
+            status: status.ok_or("is no place in this list")?,
+            at_ms: part()?.parse().map_err(|_| "is no place in this list")?,
+            id: MessageId::named(part()?),
+        })
+    }
+}
+
+/// A part of a list of deliveries.
+#[derive(Debug, Default)]
+pub struct ListedDeliveries {
+    /// They.
+    pub deliveries: Vec<NamedDelivery>,
+    /// Behind which the next part begins; `None`: this was the last.
+    pub next: Option<DeliveryMark>,
+}
+
+impl Store {
+    /// Queues deliveries of one status for a webhook, those that it does not have. `version` is that of the webhooks by which
+    /// it was chosen; without one it need only be there. If it would have too many that wait, they are dead letters.
+    pub async fn queue_deliveries(
+        &self,
+        version: Option<&str>,
+        name: &WebhookName,
+        deliveries: &[NamedDelivery],
+        now: Timestamp,
+    ) -> Result<Versioned<()>, StoreError> {
+        let queued = self
+            .queue(version, name, deliveries, now, PENDING_MAX)
+            .await?;
+        if let Some(queued) = queued {
+            return Ok(queued);
+        }
+        let given_up = deliveries.iter().map(|NamedDelivery { id, delivery }| {
+            let delivery = delivery.clone().given_up("too many messages wait", now);
+            NamedDelivery {
+                id: id.clone(),
+                delivery,
+            }
+        });
+        let given_up: Vec<_> = given_up.collect();
+        let queued = self
+            .queue(version, name, &given_up, now, usize::MAX)
+            .await?;
+        Ok(queued.unwrap_or(Versioned::Stale))
+    }
+
+    /// `None`: there are too many.
+    async fn queue(
+        &self,
+        version: Option<&str>,
+        name: &WebhookName,
+        deliveries: &[NamedDelivery],
+        now: Timestamp,
+        count_max: usize,
+    ) -> Result<Option<Versioned<()>>, StoreError> {
+        let Some(first) = deliveries.first() else {
+            return Ok(Some(Versioned::Current(())));
+        };
+        let mut args: Vec<Value> = vec![
+            version.unwrap_or_default().into(),
+            name.as_str().into(),
+            first.delivery.status.name().into(),
+            now.ms().to_string().into(),
+            count_max.to_string().into(),
+        ];
+        for NamedDelivery { id, delivery } in deliveries {
+            args.push(id.as_str().into());
+            args.push(json_of(delivery)?.into());
+        }
+        let keys = keys::webhook_keys(name).to_vec();
+        let reply = self.write_at(keys::WEBHOOKS, &script::QUEUE_DELIVERIES, keys, args);
+        match Reply::new(reply.await?)?.text()?.as_str() {
+            "OK" => Ok(Some(Versioned::Current(()))),
+            "STALE" => Ok(Some(Versioned::Stale)),
+            "FULL" => Ok(None),
+            other => unknown_code(other),
+        }
+    }
+
+    /// The webhooks for which something is to be done.
+    pub async fn due_webhooks(&self, now: Timestamp) -> Result<Vec<WebhookName>, StoreError> {
+        let (now, count) = (now.ms().to_string(), WEBHOOKS_MAX.to_string());
+        let range = ["-inf", &now, "BYSCORE", "LIMIT", "0", &count].map(str::to_owned);
+        let args = [keys::WEBHOOKS_DUE.to_owned()].into_iter().chain(range);
+        let names: Vec<String> = self.command("ZRANGE", args.collect()).await?;
+        let names = names.iter();
+        Ok(names
+            .filter_map(|name| WebhookName::parse(name).ok())
+            .collect())
+    }
+
+    /// Claims a delivery of a webhook that is due, and drops those that were kept for long enough. `None`: nothing is due, or the
+    /// webhook is gone or disabled.
+    pub async fn claim_delivery(
+        &self,
+        name: &WebhookName,
+        now: Timestamp,
+    ) -> Result<Option<Claimed>, StoreError> {
+        let until = now.saturating_add(CLAIMED_FOR);
+        let args: Vec<Value> = vec![
+            name.as_str().into(),
+            now.ms().to_string().into(),
+            until.ms().to_string().into(),
+        ];
+        let keys = keys::webhook_keys(name).to_vec();
+        let reply = self.write_at(keys::WEBHOOKS, &script::CLAIM_DELIVERY, keys, args);
+        let mut reply = Reply::new(reply.await?)?;
+        match reply.text()?.as_str() {
+            "OK" => {}
+            "NONE" => return Ok(None),
+            other => return unknown_code(other),
+        }
+        let webhook = StoredWebhook(reply.text()?);
+        let (id, json) = (MessageId::named(reply.text()?), reply.text()?);
+        let delivery = StoredDelivery { id, json };
+        Ok(Some(Claimed { webhook, delivery }))
+    }
+
+    /// Stores what has become of a delivery, if it is still what the caller saw; returns whether it was.
+    pub async fn end_delivery(
+        &self,
+        name: &WebhookName,
+        seen: &StoredDelivery,
+        new: &Delivery,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let args: Vec<Value> = vec![
+            name.as_str().into(),
+            seen.id.as_str().into(),
+            seen.json.as_str().into(),
+            json_of(new)?.into(),
+            new.status.name().into(),
+            new.at.ms().to_string().into(),
+            now.ms().to_string().into(),
+        ];
+        let keys = keys::webhook_keys(name).to_vec();
+        let reply = self.write_at(keys::WEBHOOKS, &script::END_DELIVERY, keys, args);
+        match Reply::new(reply.await?)?.text()?.as_str() {
+            "OK" => Ok(true),
+            "CHANGED" => Ok(false),
+            other => unknown_code(other),
+        }
+    }
+
+    /// A delivery of a webhook.
+    pub async fn load_delivery(
+        &self,
+        name: &WebhookName,
+        id: &MessageId,
+    ) -> Result<Option<StoredDelivery>, StoreError> {
+        let [.., deliveries, _, _, _] = keys::webhook_keys(name);
+        let args = vec![deliveries, id.to_string()];
+        let json: Option<String> = self.command("HGET", args).await?;
+        let id = id.clone();
+        Ok(json.map(|json| StoredDelivery { id, json }))
+    }
+
+    /// Up to `count` deliveries of a webhook, those of each status together and the newest first, behind `after`.
+    pub async fn deliveries(
+        &self,
+        name: &WebhookName,
+        status: Option<DeliveryStatus>,
+        after: Option<&DeliveryMark>,
+        count: usize,
+    ) -> Result<ListedDeliveries, StoreError> {
+        let statuses = DeliveryStatus::ALL.into_iter();
+        let statuses = statuses.filter(|one| status.is_none_or(|status| *one == status));
+        let from = after.map_or(DeliveryStatus::Pending, |mark| mark.status);
+        let mut ids = Vec::new();
+        // One more than wanted tells whether there is a next part.
+        for status in statuses.filter(|status| *status >= from) {
+            let after = after.filter(|mark| mark.status == status);
+            let left = count + 1 - ids.len();
+            if left > 0 {
+                ids.extend(self.ids_of(name, status, after, left).await?);
+            }
+        }
+        let is_more = ids.len() > count;
+        ids.truncate(count);
+        let next = ids.last().filter(|_| is_more).cloned();
+        let deliveries = self.read_deliveries(name, &ids).await?;
+        Ok(ListedDeliveries { deliveries, next })
+    }
+
+    /// The ids of deliveries of one status, the newest first.
+    async fn ids_of(
+        &self,
+        name: &WebhookName,
+        status: DeliveryStatus,
+        after: Option<&DeliveryMark>,
+        count: usize,
+    ) -> Result<Vec<DeliveryMark>, StoreError> {
+        let list = keys::deliveries_with(name, status);
+        let first = match after {
+            None => 0,
+            Some(mark) => self.place_behind(&list, mark).await?,
+        };
+        let end = first + count.saturating_sub(1);
+        let range = [first.to_string(), end.to_string()];
+        let args = [list].into_iter().chain(range);
+        let args = args.chain(["REV", "WITHSCORES"].map(str::to_owned));
+        let flat: Vec<String> = self.command("ZRANGE", args.collect()).await?;
+        let mut texts = flat.into_iter();
+        let mut marks = Vec::new();
+        while let (Some(id), Some(at)) = (texts.next(), texts.next()) {
+            let at_ms = at.parse();
+            let at_ms = at_ms.map_err(|_| StoreError::Unexpected("a time of a delivery".into()))?;
+            let id = MessageId::named(id);
+            marks.push(DeliveryMark { status, at_ms, id });
+        }
+        Ok(marks)
+    }
+
+    /// How many deliveries of a list stand before what comes behind a mark, which may not be there any more.
+    async fn place_behind(&self, list: &str, mark: &DeliveryMark) -> Result<usize, StoreError> {
+        let args = vec![list.to_owned(), mark.id.to_string()];
+        let rank: Option<usize> = self.command("ZREVRANK", args).await?;
+        if let Some(rank) = rank {
+            return Ok(rank + 1);
+        }
+        let newer = [
+            list.to_owned(),
+            format!("({}", mark.at_ms),
+            "+inf".to_owned(),
+        ];
+        self.command("ZCOUNT", newer.to_vec()).await
+    }
+
+    /// Deliveries that can't be read are left out.
+    async fn read_deliveries(
+        &self,
+        name: &WebhookName,
+        marks: &[DeliveryMark],
+    ) -> Result<Vec<NamedDelivery>, StoreError> {
+        if marks.is_empty() {
+            return Ok(Vec::new());
+        }
+        let [.., deliveries, _, _, _] = keys::webhook_keys(name);
+        let ids = marks.iter().map(|mark| mark.id.to_string());
+        let args = [deliveries].into_iter().chain(ids).collect();
+        let stored: Vec<Option<String>> = self.command("HMGET", args).await?;
+        let marks = marks.iter().zip(stored);
+        let read = marks.filter_map(|(mark, json)| {
+            Some(NamedDelivery {
+                id: mark.id.clone(),
+                delivery: serde_json::from_str(&json?).ok()?,
+            })
+        });
+        Ok(read.collect())
+    }
+
+    /// How many deliveries of a webhook have this status.
+    pub async fn delivery_count(
+        &self,
+        name: &WebhookName,
+        status: DeliveryStatus,
+    ) -> Result<u64, StoreError> {
+        let args = vec![keys::deliveries_with(name, status)];
+        self.command("ZCARD", args).await
+    }
+}
+
+fn json_of(delivery: &Delivery) -> Result<String, StoreError> {
+    serde_json::to_string(delivery).map_err(|error| StoreError::Unexpected(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_in_the_list_comes_back_from_its_text() {
+        let mark = DeliveryMark {
+            status: DeliveryStatus::Dead,
+            at_ms: 1_795_305_600_123,
+            id: MessageId::named("msg_5f.x"),
+        };
+        assert_eq!(mark.to_string(), "dead.1795305600123.msg_5f.x");
+        assert_eq!(mark.to_string().parse(), Ok(mark));
+        for wrong in ["", "dead", "dead.x.y", "gone.1.msg", "dead.1"] {
+            assert!(wrong.parse::<DeliveryMark>().is_err(), "{wrong}");
+        }
+    }
+}

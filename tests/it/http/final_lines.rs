@@ -1,0 +1,351 @@
+//! Erasing members of final standings: their lines stay and are nobody's, and nobody moves.
+
+use serde_json::{Value, json};
+use standings::domain::ids::{BoardId, MemberId};
+
+use crate::harness::jobs::{ClosePeriods, Erasures, Moves, Rollover};
+use crate::harness::redis::eventually;
+use crate::harness::{Client, World};
+
+const NOW: &str = "2026-11-21T12:00:00Z";
+const CLOSED: &str = "2026-11-22T12:00:00Z";
+const DAY: &str = "day?key=2026-11-21";
+
+/// A board whose events lie on one day, which is final.
+async fn closed(mut definition: Value, events: &[(&str, i64, &str)], initial: Value) -> World {
+    let world = World::with_instances(2, NOW).await;
+    let client = world.client();
+    definition["finalize"] = json!("10m");
+    if definition["windows"].is_null() {
+        definition["windows"] = json!(["day", "all", "last-3-days"]);
+    }
+    let has_initial = definition.get("initial").is_some();
+    client.define("b", definition).await;
+    if has_initial {
+        set_initial(client, initial).await;
+    }
+    for (index, (member, score, time)) in events.iter().enumerate() {
+        let event = json!({"id": format!("e{index}"), "member": member, "score": score,
+            "at": format!("2026-11-21T{time}Z")});
+        client.post("/v1/boards/b/events", event).await.expect(200);
+    }
+    world.set_time(CLOSED);
+    world.service().engine.run(&ClosePeriods).await.unwrap();
+    world
+}
+
+async fn set_initial(client: &Client, scores: Value) {
+    let path = "/v1/boards/b/initial-scores";
+    client
+        .patch(path, json!({"scores": scores}))
+        .await
+        .expect(200);
+}
+
+async fn get(client: &Client, path: &str) -> Value {
+    let path = format!("/v1/boards/b/standings/{path}");
+    client.get(&path).await.expect(200)
+}
+
+/// A standing, with nobody's name in the lines of these members.
+async fn without_names(client: &Client, path: &str, erased: &[&str]) -> Value {
+    let mut page = get(client, path).await;
+    for line in page["entries"].as_array_mut().unwrap() {
+        let is_erased = erased.iter().any(|member| line["member"] == *member);
+        if is_erased {
+            line["member"] = Value::Null;
+        }
+    }
+    page
+}
+
+async fn erase(client: &Client, member: &str) {
+    let path = format!("/v1/boards/b/members/{member}");
+    client.delete(&path).await.expect(204);
+}
+
+/// Members and scores of a standing.
+async fn listed(client: &Client, path: &str) -> Vec<(Value, Value)> {
+    let page = get(client, path).await;
+    let lines = page["entries"].as_array().unwrap().iter();
+    lines
+        .map(|line| (line["member"].clone(), line["score"].clone()))
+        .collect()
+}
+
+async fn move_to(world: &World, shards: u16) {
+    let id = BoardId::parse("b").unwrap();
+    world.client().spread("b", shards).await;
+    eventually("the board has moved", async || {
+        world.service().engine.run(&Moves).await.unwrap();
+        let progress = world.service().reshard_progress(&id).await.unwrap();
+        progress.moving_to.is_none()
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_moves_in_a_final_standing_when_members_are_erased() {
+    // Some have equal scores, and some of these have them from the same instant.
+    let events = [
+        ("bob", 5, "08:00:00"),
+        ("alina", 5, "08:00:00"),
+        ("al", 5, "08:00:00"),
+        ("alice", 5, "08:00:00"),
+        ("alice-2", 5, "07:00:00"),
+        ("zed", 9, "06:00:00"),
+        ("\u{10FFFF}x", 5, "08:00:00"),
+        ("cid", 1, "09:00:00"),
+        ("dan", 1, "09:00:00"),
+    ];
+    for definition in [
+        json!({"ties": "first"}),
+        json!({"ties": "last", "order": "asc"}),
+        json!({"ties": "member"}),
+        json!({"ties": "member", "ranking": "dense"}),
+        json!({"ties": "first", "uniques": "member", "entry_data": true}),
+        json!({"update": "max", "keep_top": 4, "windows": ["day", "all"]}),
+        json!({"ties": "first", "ranking": "competition", "weight": {"default": 2, "members": {}}}),
+    ] {
+        let has_raw = definition.get("weight").is_some();
+        let rolls = definition.get("keep_top").is_none();
+        let live: &[&str] = match rolls {
+            true => &["all", "last-3-days", "last-3-days?key=2026-11-21"],
+            false => &["all"],
+        };
+        let world = closed(definition.clone(), &events, Value::Null).await;
+        let [one, other] = [0, 1].map(|index| &world.instances[index].client);
+        let raw = "day?key=2026-11-21&raw=true";
+        let mut erased = Vec::new();
+        for member in ["alice", "al", "zed", "dan", "alina", "bob", "cid"] {
+            erased.push(member);
+            let before = without_names(one, DAY, &erased).await;
+            let raw_before = without_names(one, raw, &erased).await;
+            let stats = get(one, "day/stats?key=2026-11-21").await;
+            erase(one, member).await;
+            assert_eq!(get(other, DAY).await, before, "{definition} {member}");
+            assert_eq!(get(other, raw).await, raw_before, "{definition} {member}");
+            let stats_now = get(one, "day/stats?key=2026-11-21").await;
+            assert_eq!(stats_now, stats, "{definition} {member}");
+            let path = format!("day/members/{member}?key=2026-11-21");
+            let path = format!("/v1/boards/b/standings/{path}");
+            let gone = other.get(&path).await;
+            gone.expect_problem(404, "member-not-found");
+            // No other standing has the line.
+            for live in live {
+                let members = listed(other, live).await;
+                assert!(
+                    members.iter().all(|(member, _)| !member.is_null()),
+                    "{live}"
+                );
+                assert!(members.iter().all(|(one, _)| one != member), "{live}");
+            }
+            let traces = world.keys_with("st:{b}*", &format!("{member}\u{0}")).await;
+            assert_eq!(traces, [""; 0]);
+        }
+        world.service().engine.run(&Rollover).await.unwrap();
+        if rolls {
+            let left = listed(one, "last-3-days?key=2026-11-22").await;
+            assert_eq!(left.len(), 2, "{definition}: {left:?}");
+        }
+        if has_raw {
+            assert_ne!(get(one, raw).await, get(one, DAY).await);
+        }
+        let report = world.service().check(None, false).await.unwrap();
+        assert_eq!(report.findings, [], "{definition}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_line_of_nobody_has_no_trace_of_its_member() {
+    let events = [("erased-one", 5, "08:00:00"), ("bob", 5, "08:00:00")];
+    for definition in [
+        json!({"uniques": "member", "entry_data": true}),
+        json!({"ties": "member", "initial": ["day"]}),
+    ] {
+        let world = closed(definition, &events, json!({"erased-one": 2})).await;
+        set_up_and_erase(&world).await;
+        let mut traces = world.keys_with("st:{b}*", "erased-one").await;
+        traces.retain(|key| !key.starts_with("st:{boards}"));
+        assert_eq!(traces, [""; 0]);
+        let page = get(world.client(), &format!("{DAY}&include=profile,data")).await;
+        let line = page["entries"].as_array().unwrap().iter();
+        let line = line.filter(|line| line["member"].is_null());
+        let line: Vec<_> = line.collect();
+        assert_eq!(line.len(), 1, "{page}");
+        assert_eq!(
+            [&line[0]["profile"], &line[0]["data"]],
+            [&Value::Null, &Value::Null]
+        );
+    }
+}
+
+/// Gives the member what else there is to forget, and erases it.
+async fn set_up_and_erase(world: &World) {
+    let client = world.client();
+    get(client, DAY).await;
+    get(client, "last-3-days").await;
+    erase(client, "erased-one").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_was_hidden_leaves_no_line() {
+    let events = [
+        ("ann", 5, "08:00:00"),
+        ("bob", 4, "08:00:00"),
+        ("cid", 3, "08:00:00"),
+    ];
+    let world = closed(json!({}), &events, Value::Null).await;
+    let client = world.client();
+    let hide = json!({"reason": "cheating"});
+    client
+        .put("/v1/boards/b/hidden/ann", hide)
+        .await
+        .expect(200);
+    let before = get(client, DAY).await;
+    assert_eq!(before["total"], 2);
+    erase(client, "ann").await;
+    assert_eq!(get(client, DAY).await, before);
+    client.delete("/v1/boards/b/hidden/ann").await.expect(204);
+    assert_eq!(get(client, DAY).await, before, "it does not come back");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_moves_for_a_moment_where_an_erasure_is_half_way() {
+    let events = [
+        ("ann", 5, "08:00:00"),
+        ("bob", 4, "08:00:00"),
+        ("cid", 3, "08:00:00"),
+    ];
+    for steps in [0, 1, 4, 9] {
+        let world = closed(json!({}), &events, Value::Null).await;
+        let [one, other] = [0, 1].map(|index| &world.instances[index]);
+        let expected = without_names(&one.client, DAY, &["ann"]).await;
+        let (engine, id) = (&one.service.engine, BoardId::parse("b").unwrap());
+        let member = MemberId::parse("ann").unwrap();
+        let number = engine.store.begin_erasure(&id).await.unwrap();
+        engine.erase(&id, &member, number).await.unwrap();
+        let shard = &engine.board(&id).await.unwrap().shards()[0];
+        for _ in 0..steps {
+            let now = engine.clock.now();
+            let step = engine.store.forget(shard, &member, 1, now).await;
+            step.unwrap();
+        }
+        assert_eq!(get(&other.client, DAY).await, expected, "{steps}");
+        other.service.engine.run(&Erasures).await.unwrap();
+        assert_eq!(get(&other.client, DAY).await, expected, "{steps}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lines_of_nobody_go_with_a_board_to_other_shards() {
+    let members: Vec<String> = (0..20).map(|number| format!("m{number}")).collect();
+    let events = (1..).zip(&members);
+    let events: Vec<_> = events
+        .map(|(score, member)| (member.as_str(), score, "08:00:00"))
+        .collect();
+    for shards in [1, 4] {
+        let world = closed(json!({"shards": shards}), &events, Value::Null).await;
+        let [one, other] = [0, 1].map(|index| &world.instances[index].client);
+        let erased: Vec<&str> = members.iter().step_by(3).map(String::as_str).collect();
+        let expected = without_names(one, DAY, &erased).await;
+        for member in &erased[1..] {
+            erase(one, member).await;
+        }
+        for shards in [3, 7, 2] {
+            move_to(&world, shards).await;
+            if shards == 7 {
+                erase(one, erased[0]).await;
+            }
+            if shards != 3 {
+                assert_eq!(get(other, DAY).await, expected, "{shards}");
+            }
+        }
+        let report = world.service().check(None, false).await.unwrap();
+        assert_eq!(report.findings, []);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lines_of_nobody_keep_the_initial_scores_of_their_closing() {
+    let events = [
+        ("ann", 5, "08:00:00"),
+        ("bob", 4, "08:00:00"),
+        ("cid", 3, "08:00:00"),
+    ];
+    let initial = json!({"ann": 10, "bob": 20, "dan": 7, "eve": 1});
+    for ties in ["first", "member"] {
+        let definition = json!({"ties": ties, "initial": ["day"]});
+        let world = closed(definition, &events, initial.clone()).await;
+        let [one, other] = [0, 1].map(|index| &world.instances[index]);
+        set_initial(&one.client, json!({"ann": 90, "bob": 1})).await;
+        let mut erased = Vec::new();
+        for member in ["dan", "ann", "cid"] {
+            erased.push(member);
+            let expected = without_names(&one.client, DAY, &erased).await;
+            erase(&one.client, member).await;
+            assert_eq!(get(&other.client, DAY).await, expected, "{ties} {member}");
+        }
+        let expected = get(&one.client, DAY).await;
+        let live = listed(&one.client, "day").await;
+        let left = [(json!("bob"), json!(1)), (json!("eve"), json!(1))];
+        assert_eq!(live, left);
+        // As it is built anew.
+        for key in world.redis.keys("st:{b}:*:state:initial-day").await {
+            world.redis.run(&[b"DEL", key.as_bytes()]).await;
+        }
+        for key in world.redis.keys("st:{b}:*:d:initial-day:*").await {
+            world.redis.run(&[b"DEL", key.as_bytes()]).await;
+        }
+        assert_eq!(get(&other.client, DAY).await, expected, "{ties}");
+        let report = world.service().check(None, false).await.unwrap();
+        assert_eq!(report.findings, []);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_keeps_the_line_of_an_erased_winner() {
+    let events = [
+        ("ann", 5, "08:00:00"),
+        ("bob", 4, "08:00:00"),
+        ("cid", 3, "08:00:00"),
+    ];
+    for shards in [1, 3] {
+        let rewards =
+            json!([{"id": "top", "window": "day", "ranks": [1, 2], "reward": {"item": "crown"}}]);
+        let definition = json!({"shards": shards, "rewards": rewards});
+        let world = closed(definition, &events, Value::Null).await;
+        let [one, other] = [0, 1].map(|index| &world.instances[index].client);
+        let path = "/v1/boards/b/standings/day/periods/2026-11-21";
+        let before = one.get(path).await.expect(200);
+        assert_eq!(
+            [&before["winner"]["member"], &before["rewards"]],
+            [&json!("ann"), &json!(2)]
+        );
+        erase(one, "ann").await;
+        let after = other.get(path).await.expect(200);
+        assert_ne!(after["digest"], before["digest"]);
+        let mut expected = before.clone();
+        expected["winner"]["member"] = Value::Null;
+        expected["digest"] = after["digest"].clone();
+        assert_eq!(after, expected);
+        let export = other.get(&format!("{path}/export?format=ndjson")).await;
+        let first: Value = serde_json::from_str(export.text.lines().next().unwrap()).unwrap();
+        assert_eq!(
+            [&first["member"], &first["score"]],
+            [&Value::Null, &json!(5)]
+        );
+        let traces = world.keys_with("st:{b*", "ann").await;
+        let traces = traces.iter().filter(|key| !key.starts_with("st:{boards}"));
+        assert_eq!(traces.count(), 0);
+        // What changes later changes no more than it says.
+        let hide = json!({"reason": "cheating"});
+        one.put("/v1/boards/b/hidden/bob", hide).await.expect(200);
+        let revised = other.get(path).await.expect(200);
+        assert_eq!(
+            [&revised["total"], &revised["rewards"], &revised["revision"]],
+            [&json!(2), &json!(2), &json!(2)]
+        );
+        assert_eq!(revised["winner"]["member"], Value::Null);
+    }
+}

@@ -1,0 +1,527 @@
+//! Rewards: who wins is handed out once, claimed once, and revised after hides, whoever dies half-way.
+
+use futures::future::join_all;
+use serde_json::{Value, json};
+use standings::domain::ids::BoardId;
+
+use crate::harness::jobs::{ClosePeriods, Moves, Revisions};
+use crate::harness::redis::eventually;
+use crate::harness::{Client, Instance, World, break_off};
+
+const PERIOD: &str = "/v1/boards/b/standings/day/periods/2026-11-21";
+
+fn definition(shards: u16) -> Value {
+    json!({
+        "windows": ["day", "last-2-days"], "finalize": "10m", "ranking": "competition", "shards": shards,
+        "rewards": [
+            {"id": "crown", "window": "day", "ranks": [1, 1], "reward": {"item": "crown", "n": [1, 2.5, null]}},
+            {"id": "half", "window": "day", "top_percent": 50, "min_score": 10, "reward": "coin"},
+        ],
+    })
+}
+
+async fn send(client: &Client, day: &str, member: &str, score: i64) {
+    let at = format!("{day}T12:00:00Z");
+    let event =
+        json!({"id": format!("{day}-{member}"), "member": member, "score": score, "at": at});
+    client.post("/v1/boards/b/events", event).await.expect(200);
+}
+
+async fn close(instance: &Instance) {
+    instance.service.engine.run(&ClosePeriods).await.unwrap();
+}
+
+async fn revise(instance: &Instance) {
+    instance.service.engine.run(&Revisions).await.unwrap();
+}
+
+async fn hide(client: &Client, member: &str) {
+    let path = format!("/v1/boards/b/hidden/{member}");
+    client
+        .put(&path, json!({"reason": "cheating"}))
+        .await
+        .expect(200);
+}
+
+async fn unhide(client: &Client, member: &str) {
+    let answer = client
+        .delete(&format!("/v1/boards/b/hidden/{member}"))
+        .await;
+    assert_eq!(answer.status, 204, "{}", answer.text);
+}
+
+/// Ann, Bob and Cid, who is tied with Bob, Dan and Eve have played on a day.
+async fn play(client: &Client, day: &str) {
+    for (member, score) in [
+        ("ann", 30),
+        ("bob", 20),
+        ("cid", 20),
+        ("dan", 10),
+        ("eve", 5),
+    ] {
+        send(client, day, member, score).await;
+    }
+}
+
+async fn world(instances: usize, shards: u16) -> World {
+    let world = World::with_instances(instances, "2026-11-21T12:00:00Z").await;
+    world.client().define("b", definition(shards)).await;
+    play(world.client(), "2026-11-21").await;
+    world.set_time("2026-11-22T00:10:00Z");
+    world
+}
+
+/// A world whose day is final.
+async fn closed(instances: usize, shards: u16) -> World {
+    let world = world(instances, shards).await;
+    close(&world.instances[0]).await;
+    world
+}
+
+/// The rewards of a period, each as `rule rank member state`.
+async fn rewards(client: &Client, period: &str) -> Vec<String> {
+    let listed = client.get(&format!("{period}/rewards")).await.expect(200);
+    assert!(listed["next"].is_null());
+    lines(&listed)
+}
+
+fn lines(listed: &Value) -> Vec<String> {
+    let rewards = listed["rewards"].as_array().unwrap().iter();
+    let line = |reward: &Value| {
+        let text = |field: &str| reward[field].as_str().unwrap_or("null").to_owned();
+        format!(
+            "{} {} {} {}",
+            text("rule"),
+            reward["rank"],
+            text("member"),
+            text("state")
+        )
+    };
+    rewards.map(line).collect()
+}
+
+fn claim_path(period: &str, rule: &str, member: &str) -> String {
+    format!("{period}/rewards/{rule}/members/{member}/claim")
+}
+
+async fn claim(client: &Client, rule: &str, member: &str, by: &str) -> (u16, Value) {
+    let answer = client
+        .put(&claim_path(PERIOD, rule, member), json!({ "by": by }))
+        .await;
+    (answer.status.as_u16(), answer.json)
+}
+
+/// How a period was revised: each revision with its member and the changes of rewards.
+async fn revisions(client: &Client, period: &str) -> Vec<String> {
+    let listed = client.get(&format!("{period}/revisions")).await.expect(200);
+    let revisions = listed["revisions"].as_array().unwrap().iter();
+    let line = |revision: &Value| {
+        let changes = revision["rewards"].as_array().unwrap().iter();
+        let changes = changes.map(|change| {
+            let text = |field: &str| change[field].as_str().unwrap_or("null").to_owned();
+            format!("{} {} {}", text("rule"), text("member"), text("change"))
+        });
+        let changes: Vec<String> = changes.collect();
+        let text = |field: &str| revision[field].as_str().unwrap_or("null").to_owned();
+        format!(
+            "{} {} {} {}: {}→{}: {}",
+            revision["revision"],
+            text("member"),
+            text("action"),
+            revision["place"],
+            revision["total_before"],
+            revision["total"],
+            changes.join(", ")
+        )
+    };
+    revisions.map(line).collect()
+}
+
+/// The kinds of the messages in the outbox, in order.
+async fn posted(world: &World) -> Vec<String> {
+    let (engine, id) = (&world.service().engine, BoardId::parse("b").unwrap());
+    let generation = world.generation("b").await.parse().unwrap();
+    let messages = engine.store.posted(&id, generation).await.unwrap();
+    let kinds = messages.iter().map(|message| {
+        let body: Value = serde_json::from_str(&message.body).unwrap();
+        assert!(!message.body.contains("ann"), "{body}");
+        body["type"].as_str().unwrap().to_owned()
+    });
+    let mut kinds: Vec<String> = kinds.collect();
+    kinds.sort_unstable();
+    kinds
+}
+
+const HANDED_OUT: [&str; 4] = [
+    "crown 1 ann open",
+    "half 1 ann open",
+    "half 2 bob open",
+    "half 2 cid open",
+];
+/// The same without Ann: two of four, and who is tied.
+const WITHOUT_ANN: [&str; 4] = [
+    "crown 1 bob open",
+    "crown 1 cid open",
+    "half 1 bob open",
+    "half 1 cid open",
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rewards_are_handed_out_with_the_result_and_claimed_once() {
+    for shards in [1, 3] {
+        let world = world(2, shards).await;
+        let client = world.client();
+        let early = client.get(&format!("{PERIOD}/rewards")).await;
+        early.expect_problem(409, "period-not-final");
+        let early = client
+            .put(&claim_path(PERIOD, "crown", "ann"), json!({"by": "g"}))
+            .await;
+        early.expect_problem(409, "period-not-final");
+        close(&world.instances[0]).await;
+        // What the definition says later is for later periods.
+        let others = json!([{"id": "new", "window": "day", "ranks": [1, 9], "reward": 1}]);
+        client
+            .patch("/v1/boards/b", json!({ "rewards": others }))
+            .await
+            .expect(200);
+        assert_eq!(rewards(client, PERIOD).await, HANDED_OUT);
+        let result = client.get(PERIOD).await.expect(200);
+        assert_eq!(
+            (&result["rewards"], &result["revision"]),
+            (&json!(4), &json!(1))
+        );
+        // Part by part, and of one member.
+        let mut parts = Vec::new();
+        let mut after = String::new();
+        loop {
+            let part = client
+                .get(&format!("{PERIOD}/rewards?limit=1{after}"))
+                .await
+                .expect(200);
+            parts.extend(lines(&part));
+            let Some(next) = part["next"].as_str() else {
+                break;
+            };
+            after = format!("&after={next}");
+        }
+        assert_eq!(parts, HANDED_OUT);
+        let of_ann = client
+            .get(&format!("{PERIOD}/rewards?member=ann"))
+            .await
+            .expect(200);
+        assert_eq!(lines(&of_ann), HANDED_OUT[..2]);
+        assert_eq!(
+            of_ann["rewards"][0],
+            json!({"rule": "crown", "member": "ann", "rank": 1, "score": 30, "reward": {"item": "crown", "n": [1, 2.5, null]},
+                "state": "open", "by": null, "claimed_at": null})
+        );
+        let (status, first) = claim(client, "crown", "ann", "grant-88").await;
+        assert_eq!(
+            (status, &first["by"], &first["state"]),
+            (201, &json!("grant-88"), &json!("claimed"))
+        );
+        world.set_time("2026-11-22T00:20:00Z");
+        let again = claim(&world.instances[1].client, "crown", "ann", "grant-88").await;
+        assert_eq!(again, (200, first.clone()));
+        let (status, other) = claim(client, "crown", "ann", "grant-89").await;
+        assert_eq!((status, &other["code"]), (409, &json!("already-claimed")));
+        assert_eq!(
+            (&other["claimed_by"], &other["claimed_at"]),
+            (&first["by"], &first["claimed_at"])
+        );
+        for (rule, member) in [
+            ("crown", "bob"),
+            ("none", "ann"),
+            ("new", "ann"),
+            ("half", "dan"),
+            ("half", "zoe"),
+        ] {
+            let (status, problem) = claim(client, rule, member, "g").await;
+            assert_eq!(
+                (status, &problem["code"]),
+                (404, &json!("reward-not-found")),
+                "{rule} {member}"
+            );
+        }
+        let answer = client
+            .put(&claim_path(PERIOD, "half", "ann"), json!({"by": ""}))
+            .await;
+        answer.expect_problem(422, "validation-failed");
+        let answer = client.get(&format!("{PERIOD}/rewards?after=x")).await;
+        answer.expect_problem(400, "invalid-parameter");
+        assert!(revisions(client, PERIOD).await.is_empty());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_who_claim_at_once_one_is_first() {
+    let world = closed(3, 2).await;
+    let clients = world
+        .instances
+        .iter()
+        .map(|instance| &instance.client)
+        .cycle();
+    let clients: Vec<&Client> = clients.take(24).collect();
+    let claims = clients.iter().enumerate().map(async |(index, client)| {
+        let by = format!("grant-{index}");
+        let (status, answer) = claim(client, "crown", "ann", &by).await;
+        let winner = if status == 201 {
+            &answer["by"]
+        } else {
+            &answer["claimed_by"]
+        };
+        (status, winner.clone())
+    });
+    let answers = join_all(claims).await;
+    let first: Vec<_> = answers
+        .iter()
+        .filter(|(status, _)| *status == 201)
+        .collect();
+    assert_eq!(first.len(), 1, "{answers:?}");
+    assert!(
+        answers.iter().all(|(_, by)| *by == first[0].1),
+        "{answers:?}"
+    );
+    let same = clients
+        .iter()
+        .map(|client| claim(client, "half", "ann", "grant"));
+    let answers = join_all(same).await;
+    let count = |status: u16| answers.iter().filter(|answer| answer.0 == status).count();
+    assert_eq!((count(201), count(200)), (1, 23));
+    assert!(answers.iter().all(|(_, body)| *body == answers[0].1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hide_before_the_result_is_in_it_and_what_follows_revises_it() {
+    for shards in [1, 3] {
+        let world = world(2, shards).await;
+        let client = world.client();
+        // Nobody has come to the hide when the period is closed.
+        hide(client, "ann").await;
+        close(&world.instances[0]).await;
+        assert_eq!(rewards(client, PERIOD).await, WITHOUT_ANN);
+        assert!(revisions(client, PERIOD).await.is_empty());
+        unhide(&world.instances[1].client, "ann").await;
+        revise(&world.instances[1]).await;
+        assert_eq!(rewards(client, PERIOD).await, HANDED_OUT);
+        let changes = "2 ann unhidden 1: 4→5: crown bob lost, crown cid lost, crown ann gained, half ann gained";
+        assert_eq!(
+            sorted_changes(&revisions(client, PERIOD).await[0]),
+            sorted_changes(changes)
+        );
+        let result = client.get(PERIOD).await.expect(200);
+        assert_eq!(
+            (
+                &result["revision"],
+                &result["total"],
+                &result["winner"]["member"],
+                &result["rewards"]
+            ),
+            (&json!(2), &json!(5), &json!("ann"), &json!(4))
+        );
+    }
+}
+
+fn sorted_changes(line: &str) -> Vec<String> {
+    let (head, changes) = line.rsplit_once(": ").unwrap();
+    let mut parts: Vec<String> = changes.split(", ").map(str::to_owned).collect();
+    parts.sort_unstable();
+    parts.insert(0, head.to_owned());
+    parts
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hide_revokes_what_was_claimed_and_its_end_gives_it_back() {
+    for shards in [1, 3] {
+        let world = closed(2, shards).await;
+        let client = world.client();
+        assert_eq!(claim(client, "crown", "ann", "g-1").await.0, 201);
+        hide(client, "ann").await;
+        // Whoever reads or claims next sees it, also before the job has come to it.
+        let other = &world.instances[1].client;
+        assert_eq!(claim(other, "half", "ann", "g-2").await.0, 404);
+        assert_eq!(claim(other, "crown", "bob", "g-3").await.0, 201);
+        assert_eq!(
+            claim(other, "crown", "ann", "g-1").await.0,
+            404,
+            "it is hidden"
+        );
+        assert_eq!(
+            rewards(client, PERIOD).await,
+            [
+                "crown 1 ann revoked",
+                "crown 1 bob claimed",
+                "crown 1 cid open",
+                "half 1 bob open",
+                "half 1 cid open"
+            ]
+        );
+        unhide(client, "ann").await;
+        // One who moves the revision on while others read.
+        join_all(world.instances.iter().map(revise)).await;
+        assert_eq!(
+            rewards(other, PERIOD).await,
+            [
+                "crown 1 ann claimed",
+                "crown 1 bob revoked",
+                "half 1 ann open",
+                "half 2 bob open",
+                "half 2 cid open"
+            ]
+        );
+        assert_eq!(claim(other, "crown", "ann", "g-1").await.0, 200);
+        let (status, problem) = claim(other, "crown", "bob", "g-3").await;
+        assert_eq!(
+            (status, &problem["code"], &problem["claimed_by"]),
+            (409, &json!("reward-revoked"), &json!("g-3"))
+        );
+        let told = revisions(client, PERIOD).await;
+        let expected = [
+            "2 ann hidden 1: 5→4: crown ann revoked, crown bob gained, crown cid gained, half ann lost",
+            "3 ann unhidden 1: 4→5: crown ann restored, crown bob revoked, crown cid lost, half ann gained",
+        ];
+        assert_eq!(told.len(), 2, "{told:?}");
+        for (told, expected) in told.iter().zip(expected) {
+            assert_eq!(sorted_changes(told), sorted_changes(expected));
+        }
+        // Nobody else stands there: nothing to revise, but the hide is told.
+        hide(client, "zoe").await;
+        revise(&world.instances[0]).await;
+        assert_eq!(client.get(PERIOD).await.expect(200)["revision"], 3);
+        assert_eq!(
+            posted(&world).await,
+            [
+                "member.hidden",
+                "member.hidden",
+                "period.final",
+                "period.revised",
+                "period.revised"
+            ]
+        );
+    }
+}
+
+/// What would happen if the holder of the lease were gone for some seconds.
+async fn let_the_lease_expire(world: &World) {
+    let words: [&[u8]; 4] = [b"HDEL", b"st:{b}", b"rewards:holder", b"rewards:until"];
+    world.redis.run(&words).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_reward_is_handed_out_once_wherever_a_closing_and_a_revision_break_off() {
+    let world = World::with_instances(2, "2026-11-01T12:00:00Z").await;
+    let client = world.client();
+    client.define("b", definition(2)).await;
+    let engines = [0, 1].map(|place| &world.instances[place].service.engine);
+    let mut is_done = [false; 2];
+    for day in 1..29 {
+        let key = format!("2026-11-{day:02}");
+        let period = format!("/v1/boards/b/standings/day/periods/{key}");
+        world.set_time(&format!("{key}T12:00:00Z"));
+        play(client, &key).await;
+        world.set_time(&format!("2026-11-{:02}T00:10:00Z", day + 1));
+        let waits = day * day / 4 + 1;
+        is_done[0] |= break_off(engines[0].run(&ClosePeriods), waits)
+            .await
+            .is_some();
+        let_the_lease_expire(&world).await;
+        close(&world.instances[1]).await;
+        assert_eq!(rewards(client, &period).await, HANDED_OUT, "{key}");
+        assert_eq!(client.get(&period).await.expect(200)["revision"], 1);
+        let by = json!({"by": "g"});
+        client
+            .put(&claim_path(&period, "crown", "ann"), by)
+            .await
+            .expect(201);
+        if day % 4 != 0 {
+            continue;
+        }
+        // All periods so far are revised.
+        hide(client, "ann").await;
+        is_done[1] |= break_off(engines[0].run(&Revisions), waits).await.is_some();
+        let_the_lease_expire(&world).await;
+        revise(&world.instances[1]).await;
+        let after_hide = rewards(client, &period).await;
+        unhide(client, "ann").await;
+        break_off(engines[0].run(&Revisions), waits).await;
+        let_the_lease_expire(&world).await;
+        revise(&world.instances[1]).await;
+        let without = ["crown 1 ann revoked"].into_iter().chain(WITHOUT_ANN);
+        assert_eq!(after_hide, without.collect::<Vec<_>>());
+        let mut given_back = HANDED_OUT;
+        given_back[0] = "crown 1 ann claimed";
+        for earlier in 1..=day {
+            let period = format!("/v1/boards/b/standings/day/periods/2026-11-{earlier:02}");
+            assert_eq!(
+                rewards(client, &period).await,
+                given_back,
+                "{earlier} on {day}"
+            );
+            // Two for each hide since.
+            let times = day / 4 - (earlier - 1) / 4;
+            let revision = client.get(&period).await.expect(200)["revision"].clone();
+            assert_eq!(revision, 1 + 2 * times, "{earlier} on {day}");
+        }
+    }
+    assert!(is_done[0], "a closing has more steps than were broken off");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rewards_claims_and_hides_that_are_not_revised_move_with_the_board() {
+    for (from, to) in [(1, 3), (3, 1), (2, 4)] {
+        let world = closed(2, from).await;
+        let client = world.client();
+        assert_eq!(claim(client, "crown", "ann", "g").await.0, 201);
+        hide(client, "ann").await;
+        revise(&world.instances[0]).await;
+        hide(client, "bob").await;
+        client.spread("b", to).await;
+        eventually("the board has moved", async || {
+            world.instances[1].service.engine.run(&Moves).await.unwrap();
+            let spread = client.get("/v1/boards/b/shards").await.expect(200);
+            spread["moving_to"].is_null()
+        })
+        .await;
+        join_all(world.instances.iter().map(revise)).await;
+        let told = revisions(client, PERIOD).await;
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert_eq!(
+            sorted_changes(&told[1]),
+            sorted_changes("3 bob hidden 1: 4→3: crown bob lost, half bob lost, half dan gained")
+        );
+        assert_eq!(
+            rewards(client, PERIOD).await,
+            [
+                "crown 1 ann revoked",
+                "crown 1 cid open",
+                "half 1 cid open",
+                "half 2 dan open"
+            ]
+        );
+        unhide(client, "ann").await;
+        unhide(client, "bob").await;
+        let mut given_back = HANDED_OUT;
+        given_back[0] = "crown 1 ann claimed";
+        assert_eq!(rewards(client, PERIOD).await, given_back);
+        assert_eq!(client.get(PERIOD).await.expect(200)["revision"], 5);
+        assert_eq!(claim(client, "crown", "ann", "g").await.0, 200);
+        assert_eq!(claim(client, "half", "bob", "g").await.0, 201);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_erased_member_is_named_in_no_revision() {
+    let world = closed(1, 1).await;
+    let client = world.client();
+    hide(client, "ann").await;
+    revise(&world.instances[0]).await;
+    unhide(client, "ann").await;
+    revise(&world.instances[0]).await;
+    let erased = client.delete("/v1/boards/b/members/ann").await;
+    assert!(erased.status.is_success(), "{}", erased.text);
+    let told = revisions(client, PERIOD).await;
+    assert!(told[0].starts_with("2 null hidden"), "{told:?}");
+    let left = world.keys_with("st:{b}:*:revise*", "ann").await;
+    assert!(left.is_empty(), "{left:?}");
+    assert_eq!(claim(client, "crown", "ann", "g").await.0, 404);
+}
