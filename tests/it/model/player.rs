@@ -1316,8 +1316,8 @@ async fn close_periods(world: &World, instance: Pick, closed: &Closed, killed_af
         let service = &world.instances[place % world.instances.len()].service;
         match &closed.period {
             Some((window, key)) => {
-                let choice = Choice::Key(key.clone());
-                service.close_period(&id, window, &choice).await.is_ok()
+                let key = Choice::Key(key.clone());
+                service.close_period(&id, window, &key).await.is_ok()
             }
             None => service.engine.close_shards(&id, until).await.is_ok(),
         }
