@@ -507,6 +507,12 @@ async fn every_result_and_revision_is_told_wherever_instances_die() {
     register(client, "site", everything(&receiver.url())).await;
     let definition = json!({"windows": ["hour"], "finalize": "0s", "shards": 2});
     client.define("b", definition).await;
+    world.instances[1]
+        .service
+        .engine
+        .refresh_boards()
+        .await
+        .unwrap();
     let told = |kind: &str| {
         let received = receiver.received().into_iter();
         let of_kind = received.filter(|one| one.json()["type"] == kind);
