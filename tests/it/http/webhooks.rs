@@ -542,7 +542,7 @@ async fn every_result_and_revision_is_told_wherever_instances_die() {
     client
         .put("/v1/boards/b/hidden/ann", hidden)
         .await
-        .expect(201);
+        .expect(200);
     for waits in (1..200).step_by(9) {
         let dying = &world.instances[0].service.engine;
         break_off(dying.run(&Revisions), waits).await;
