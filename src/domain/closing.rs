@@ -271,6 +271,22 @@ mod tests {
     }
 
     #[test]
+    fn past_initial_scores_are_kept_for_as_long_as_any_period_that_counts_them() {
+        let kept = |retention: &str| {
+            let json = format!(
+                r#"{{"windows": ["day", "week"], "initial": ["day", "week"], "retention": {retention}}}"#
+            );
+            let now = at("2026-11-21T12:00:00Z");
+            let board = board(&json);
+            now.ms().checked_sub(board.initial_kept_from_ms(now))
+        };
+        let days = |count| Some(i64::from(count) * 86_400_000);
+        assert_eq!(kept(r#"{"day": "1d", "week": "3d"}"#), days(3));
+        assert_eq!(kept(r#"{"day": "5d", "week": "3d"}"#), days(5));
+        assert_eq!(kept(r#"{"day": "1d"}"#), None, "weeks are kept for ever");
+    }
+
+    #[test]
     fn nothing_is_due_behind_the_end_of_the_board() {
         let board = board(
             r#"{"windows": ["all", "day"], "finalize": "1h", "closes_at": "2026-11-21T12:30:00Z"}"#,

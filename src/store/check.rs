@@ -439,6 +439,7 @@ impl Store {
             String::new(),
             board.version(),
             seen.definition.clone().unwrap_or_default(),
+            "*".to_owned(),
         ];
         let args = args.map(Value::from).to_vec();
         let reply = self.write_head(board, &script::DEFINE, args).await?;

@@ -19,8 +19,14 @@ const NOON: &str = "2026-11-20T12:00:00Z";
 const LATER: &str = "2026-11-21T00:11:00Z";
 
 async fn world(definition: Value) -> World {
-    let world = World::with_instances(2, NOON).await;
+    world_at("2026-11-20T00:00:00Z", NOON, definition).await
+}
+
+/// A board that was defined at one instant, at another one.
+async fn world_at(begin: &str, now: &str, definition: Value) -> World {
+    let world = World::with_instances(2, begin).await;
     world.client().define("b", definition).await;
+    world.set_time(now);
     world
 }
 
@@ -38,7 +44,9 @@ async fn send(client: &Client, day: &str, scores: &[(String, i64)]) {
     let events: Vec<Value> = events.collect();
     for events in events.chunks(500) {
         let taken = client.post("/v1/events", json!({"events": events})).await;
-        taken.expect(200);
+        let taken = taken.expect(200);
+        let mut results = taken["results"].as_array().unwrap().iter();
+        assert!(results.all(|result| result["status"] == "applied"));
     }
 }
 
@@ -90,7 +98,7 @@ async fn every_read_tells_the_state_and_a_final_page_has_another_tag() {
     ] {
         world.set_time(now);
         if state == "final" {
-            close(&world.instances[1]).await;
+            close(&world.instances[0]).await;
         }
         for rest in ["day?key=2026-11-20", "last-2-days?key=2026-11-20"] {
             let page = client.get(&path(rest)).await;
@@ -147,14 +155,14 @@ async fn a_board_without_finalize_is_never_final() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_list_has_all_periods_with_data_the_newest_first() {
     for shards in [1, 4] {
-        let definition = json!({"windows": ["day", "last-2-days"], "finalize": "10m", "accept_late": "any", "shards": shards});
-        let world = world(definition).await;
+        let definition = json!({"windows": ["day", "last-2-days"], "finalize": "12h", "accept_late": "any", "shards": shards});
+        let noon = "2026-11-10T12:00:00Z";
+        let world = world_at(noon, noon, definition).await;
         let client = world.client();
-        world.set_time("2026-11-10T12:00:00Z");
         for (day, score) in [("2026-11-10", 5), ("2026-11-07", 2)] {
             send(client, day, &named(&[("ann", score), ("bob", 3)])).await;
         }
-        world.set_time("2026-11-12T00:05:00Z");
+        world.set_time("2026-11-12T11:00:00Z");
         send(client, "2026-11-11", &named(&[("cid", 1)])).await;
         send(client, "2026-11-12", &named(&[("ann", 1)])).await;
         close(&world.instances[0]).await;
@@ -270,7 +278,7 @@ async fn a_final_period_has_a_result_and_its_digest_is_that_of_the_export() {
             )
         );
         world.set_time(LATER);
-        close(&world.instances[1]).await;
+        close(&world.instances[0]).await;
         let ndjson = export(client, "day/periods/2026-11-20/export?format=ndjson").await;
         assert_eq!(ndjson.headers["content-type"], "application/x-ndjson");
         assert_eq!(ndjson.headers["standings-revision"], "1");

@@ -611,6 +611,61 @@ async fn initial_scores_are_set_in_all_standings_that_are_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn past_initial_scores_are_kept_once_for_each_barrier_and_as_long_as_their_periods() {
+    let redis = RedisServer::start().await;
+    board(&redis).await;
+    let set = async |points: Value, kept_from: i64| {
+        let args = pack(&json!({
+            "version": "1-1", "layout": layout(), "score_max": 9_007_199_254_740_991_i64, "names": ["ann", "bob"],
+            "scores": points, "time": 0, "closes": 1_000, "kept_from": kept_from,
+        }));
+        let (scores, state) = (
+            "st:{b}:1:i:initial-scores:all",
+            "st:{b}:1:state:initial-day",
+        );
+        let keys = ["st:{b}", "st:{b}:1:keys", scores, state];
+        let reply = run(&redis, &script::INITIAL, &keys, &[&args]).await;
+        assert_eq!(reply.list()[0].text(), "OK");
+    };
+    let past = async |member: &str| {
+        let line = [b"HGET", &b"st:{b}:1:past-initial"[..], member.as_bytes()];
+        match redis.run(&line).await {
+            Reply::Text(line) => rmp_serde::from_slice(&line).unwrap(),
+            _ => Value::Null,
+        }
+    };
+    let close = async |until: &str| {
+        let args = [b"1-1", until.as_bytes()];
+        let closed = run(&redis, &script::CLOSE_SHARD, &["st:{b}"], &args).await;
+        assert_eq!(closed, Reply::texts(&["OK"]));
+    };
+    set(json!([-1, -2]), 0).await;
+    assert_eq!(past("ann").await, Value::Null, "no period is closed");
+    close("100").await;
+    set(json!([-3, -2]), 0).await;
+    set(json!([-4, false]), 0).await;
+    assert_eq!(
+        past("ann").await,
+        json!([100, -1]),
+        "the first change counts"
+    );
+    assert_eq!(past("bob").await, json!([100, -2]));
+    close("200").await;
+    set(json!([false, -2]), 0).await;
+    assert_eq!(past("ann").await, json!([100, -1, 200, -4]));
+    assert_eq!(past("bob").await, json!([100, -2, 200, false]));
+    close("300").await;
+    set(json!([-5, -2]), 150).await;
+    assert_eq!(past("ann").await, json!([200, -4, 300, false]));
+    let registered = [
+        b"SISMEMBER",
+        &b"st:{b}:1:keys"[..],
+        b"st:{b}:1:past-initial",
+    ];
+    assert_eq!(redis.run(&registered).await, Reply::Integer(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn voters_of_several_periods_are_counted_once() {
     let redis = RedisServer::start().await;
     let days = ["st:{b}:1:voters:day:20", "st:{b}:1:voters:day:21"];
@@ -1594,8 +1649,11 @@ async fn the_first_result_of_a_period_stays_unless_who_replaces_it_has_seen_it()
 async fn a_read_tells_the_barrier_and_counts_ranks_as_the_standing_does() {
     let redis = RedisServer::start().await;
     board(&redis).await;
-    for (member, score) in [(b"ann", b"-5"), (b"bob", b"-5"), (b"cid", b"-3")] {
-        redis.run(&[b"ZADD", DAY.as_bytes(), score, member]).await;
+    let next = "st:{b}:1:s:day:2026-11-22";
+    for zset in [DAY, next] {
+        for (member, score) in [(b"ann", b"-5"), (b"bob", b"-5"), (b"cid", b"-3")] {
+            redis.run(&[b"ZADD", zset.as_bytes(), score, member]).await;
+        }
     }
     let ask = async || {
         let standings = json!([[2, 0, 0, 0], [3, 0, 0, 0, "competition"]]);
@@ -1604,7 +1662,7 @@ async fn a_read_tells_the_barrier_and_counts_ranks_as_the_standing_does() {
             &json!({"version": "1-1", "layout": layout(), "ranking": "ordinal",
             "standings": standings, "queries": [subset(1), subset(2)]}),
         );
-        let reply = run(&redis, &script::READ, &["st:{b}", DAY, DAY], &[&args]).await;
+        let reply = run(&redis, &script::READ, &["st:{b}", DAY, next], &[&args]).await;
         let [code, barrier, answers @ ..] = reply.list() else {
             panic!("{reply:?}")
         };

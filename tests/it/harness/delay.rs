@@ -13,10 +13,13 @@ use tokio_util::task::AbortOnDropHandle;
 pub struct Delay {
     pub port: u16,
     is_held: Arc<watch::Sender<bool>>,
-    /// What was held up so far.
-    held: Arc<Mutex<Vec<u8>>>,
+    /// What waits on each connection, in each direction.
+    waiting: Arc<Mutex<Vec<Waiting>>>,
     _passing: AbortOnDropHandle<()>,
 }
+
+/// What was sent and not passed on yet.
+type Waiting = Arc<Mutex<Vec<u8>>>;
 
 impl Delay {
     /// A way to this port of the machine.
@@ -25,8 +28,9 @@ impl Delay {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let is_held = Arc::new(watch::channel(false).0);
-        let (sender, held) = (Arc::clone(&is_held), Arc::default());
-        let noted = Arc::clone(&held);
+        let held = Arc::clone(&is_held);
+        let waiting: Arc<Mutex<Vec<Waiting>>> = Arc::default();
+        let all = Arc::clone(&waiting);
         let passing = tokio::spawn(async move {
             let mut connections = Vec::new();
             loop {
@@ -37,8 +41,9 @@ impl Delay {
                 let ((near_in, near_out), (far_in, far_out)) =
                     (near.into_split(), far.into_split());
                 for (from, to) in [(near_in, far_out), (far_in, near_out)] {
-                    let passed = pass(from, to, sender.subscribe(), Arc::clone(&noted));
-                    let passed = tokio::spawn(passed);
+                    let waiting = Waiting::default();
+                    all.lock().push(Arc::clone(&waiting));
+                    let passed = tokio::spawn(pass(from, to, held.subscribe(), waiting));
                     connections.push(AbortOnDropHandle::new(passed));
                 }
             }
@@ -46,7 +51,7 @@ impl Delay {
         Self {
             port,
             is_held,
-            held,
+            waiting,
             _passing: AbortOnDropHandle::new(passing),
         }
     }
@@ -56,10 +61,14 @@ impl Delay {
         self.is_held.send_replace(is_held);
     }
 
-    /// Whether something was held up that has this text in one piece.
-    pub fn has_held(&self, text: &str) -> bool {
-        let held = self.held.lock();
-        held.windows(text.len()).any(|part| part == text.as_bytes())
+    /// Whether something with this text is held up.
+    pub fn is_holding(&self, text: &str) -> bool {
+        let holds = |waiting: &Waiting| {
+            let waiting = waiting.lock();
+            let mut parts = waiting.windows(text.len());
+            parts.any(|part| part == text.as_bytes())
+        };
+        self.waiting.lock().iter().any(holds)
     }
 }
 
@@ -67,20 +76,27 @@ async fn pass(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     mut is_held: watch::Receiver<bool>,
-    held: Arc<Mutex<Vec<u8>>>,
+    waiting: Waiting,
 ) {
     let mut bytes = vec![0; 65_536];
     loop {
-        let Ok(count @ 1..) = from.read(&mut bytes).await else {
-            return;
+        tokio::select! {
+            read = from.read(&mut bytes) => {
+                let Ok(count @ 1..) = read else { return };
+                waiting.lock().extend(&bytes[..count]);
+            }
+            changed = is_held.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+            }
+        }
+        let passed = if *is_held.borrow() {
+            Vec::new()
+        } else {
+            std::mem::take(&mut *waiting.lock())
         };
-        if *is_held.borrow() {
-            held.lock().extend(&bytes[..count]);
-        }
-        if is_held.wait_for(|is_held| !is_held).await.is_err() {
-            return;
-        }
-        if to.write_all(&bytes[..count]).await.is_err() {
+        if to.write_all(&passed).await.is_err() {
             return;
         }
     }
