@@ -413,6 +413,9 @@ async fn every_reward_is_handed_out_once_wherever_a_closing_and_a_revision_break
     let client = world.client();
     client.define("b", definition(2)).await;
     let engines = [0, 1].map(|place| &world.instances[place].service.engine);
+    // Both have the board in memory.
+    let other = &world.instances[1].client;
+    other.get("/v1/boards/b/summary").await.expect(200);
     let mut is_done = [false; 2];
     for day in 1..29 {
         let key = format!("2026-11-{day:02}");
