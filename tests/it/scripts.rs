@@ -126,7 +126,9 @@ async fn every_script_begins_with_its_shebang_and_those_that_read_can_not_write(
             _ if *script::AUDIT_BRIEF.sha == *script.sha => "#!lua flags=allow-oom",
             _ if deletes => "#!lua flags=allow-oom",
             "read" | "hidden" | "journal" | "read_rewards" | "erasures" | "audit_read"
-            | "quotas" | "reserved" | "scan" | "news" | "refused" => "#!lua flags=no-writes",
+            | "periods" | "quotas" | "reserved" | "scan" | "news" | "refused" => {
+                "#!lua flags=no-writes"
+            }
             "sweep" => "#!lua flags=allow-oom,allow-cross-slot-keys",
             "audit_members" | "audit_forget" | "audit_trim" | "delete" | "begin" | "announce"
             | "api_key" | "unneeded" | "purge" | "lease" | "settle" | "shard" | "voters"
