@@ -141,16 +141,16 @@ pub struct Rule {
     #[schema(value_type = super::board::PeriodSchema)]
     pub window: Window,
     /// The first and the last rank that win, as ranks are shown: `[1, 3]`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     #[schema(value_type = Option<Vec<u64>>, min_items = 2, max_items = 2, example = json!([1, 3]))]
     pub ranks: Option<[u64; 2]>,
     /// The best so many percent win: above 0, up to 100, at most 6 decimals. Of members that are tied all win if the first of
     /// them does.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     #[schema(value_type = Option<f64>, exclusive_minimum = 0, maximum = 100, example = 5)]
     pub top_percent: Option<Percent>,
     /// Only members with this score or a better one win: on boards with `order: asc` this score or a smaller one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     #[schema(value_type = Option<f64>, example = 100)]
     pub min_score: Option<Bound>,
     /// What is won: any JSON value of up to 1,024 bytes.
@@ -464,7 +464,7 @@ mod tests {
         assert!(!parse(
             r#"{"id": "-a", "window": "day", "ranks": [1, 1], "reward": 1}"#
         ));
-        let rule = r#"{"id":"a","window":"day","top_percent":5.5,"min_score":1.5,"reward":{"b":[1,2],"c":"é"}}"#;
+        let rule = r#"{"id":"a","window":"day","ranks":null,"top_percent":5.5,"min_score":1.5,"reward":{"b":[1,2],"c":"é"}}"#;
         let parsed: Rule = serde_json::from_str(rule).unwrap();
         assert_eq!(serde_json::to_string(&parsed).unwrap(), rule);
         let value = serde_json::to_value(&parsed).unwrap();

@@ -238,7 +238,8 @@ pub struct DefinitionPatchSchema {}
     ),
     request_body(content = Definition, example = json!({
         "title": "Run heroes", "timezone": "Asia/Shanghai", "windows": ["day", "week", "all", "last-7-days"],
-        "initial": ["all"], "uniques": "board", "finalize": "10m"})),
+        "initial": ["all"], "uniques": "board", "finalize": "10m",
+        "rewards": [{"id": "podium", "window": "day", "ranks": [1, 3], "reward": {"item": "medal"}}]})),
     responses(
         (status = 201, description = "The service has created the board", body = BoardBody, headers(("ETag" = String, description = "The definition's version"))),
         (status = 200, description = "The service has replaced the definition, or would have, with `dry_run`", body = ChangedBoard, headers(("ETag" = String, description = "The definition's version"))),

@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::App;
-use super::extract::{Json, Path, Query, board_id, bounded, list_limit, member_id};
+use super::extract::{Json, Path, Query, board_id, bounded, choice, list_limit, member_id};
 use super::problem::{Problem, ProblemBody};
+use super::results::PeriodPath;
 use crate::domain::ids::{Label, MemberId};
 use crate::domain::reward::{Reward, RuleId};
 use crate::domain::score::{Decimals, ShownScore};
@@ -197,21 +198,6 @@ pub struct RevisionsParams {
     limit: Option<u64>,
 }
 
-/// A final period, as a path names it.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Path)]
-pub struct FinalPeriodPath {
-    /// The board's id
-    #[param(example = "run_hero")]
-    board: String,
-    /// A window of one period
-    #[param(example = "day")]
-    window: String,
-    /// The key of the period
-    #[param(example = "2026-11-21")]
-    key: String,
-}
-
 /// A reward, as a path names it.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Path)]
@@ -226,7 +212,7 @@ pub struct RewardPath {
     #[param(example = "2026-11-21")]
     key: String,
     /// The id of the rule
-    #[param(example = "crown")]
+    #[param(example = "podium")]
     rule: String,
     /// The member's id
     #[param(example = "999")]
@@ -323,7 +309,7 @@ fn shown(member: &str) -> Option<String> {
 /// By rules, then by ranks. All hides that were answered before are taken into account.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/periods/{key}/rewards", tag = "results", operation_id = "list_rewards",
-    params(FinalPeriodPath, RewardsParams),
+    params(PeriodPath, RewardsParams),
     responses(
         (status = 200, description = "The rewards", body = RewardsBody),
         (status = 404, description = "`board-not-found`, `unknown-window`, `period-not-found`: the window has no results", body = ProblemBody, content_type = "application/problem+json"),
@@ -332,12 +318,13 @@ fn shown(member: &str) -> Option<String> {
 )]
 pub async fn list(
     State(app): State<Arc<App>>,
-    Path(FinalPeriodPath { board, window, key }): Path<FinalPeriodPath>,
+    Path(PeriodPath { board, window, key }): Path<PeriodPath>,
     Query(params): Query<RewardsParams>,
 ) -> Result<JsonResponse<RewardsBody>, Problem> {
     let (id, limit) = (board_id(&board)?, list_limit(params.limit)?);
     let member = params.member.as_deref().map(member_id).transpose()?;
-    let (after, at) = (params.after.as_deref(), (&id, &*window, &*key));
+    let choice = choice(Some(&key), None)?;
+    let (after, at) = (params.after.as_deref(), (&id, &*window, &choice));
     let found = app
         .service
         .rewards(at, member.as_ref(), after, limit)
@@ -401,7 +388,7 @@ pub async fn claim(
 /// Each time that a member of the standing is hidden or brought back there is one more revision.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/periods/{key}/revisions", tag = "results", operation_id = "list_revisions",
-    params(FinalPeriodPath, RevisionsParams),
+    params(PeriodPath, RevisionsParams),
     responses(
         (status = 200, description = "The revisions, the oldest first", body = RevisionsBody),
         (status = 404, description = "`board-not-found`, `unknown-window`, `period-not-found`: the window has no results", body = ProblemBody, content_type = "application/problem+json"),
@@ -410,14 +397,15 @@ pub async fn claim(
 )]
 pub async fn revisions(
     State(app): State<Arc<App>>,
-    Path(FinalPeriodPath { board, window, key }): Path<FinalPeriodPath>,
+    Path(PeriodPath { board, window, key }): Path<PeriodPath>,
     Query(params): Query<RevisionsParams>,
 ) -> Result<JsonResponse<RevisionsBody>, Problem> {
     let id = board_id(&board)?;
     let after = bounded("after", params.after, 1, 1, u64::MAX)?;
     let limit = bounded("limit", params.limit, REVISIONS_DEFAULT, 1, REVISIONS_MAX)?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let at = (&id, &*window, &*key);
+    let choice = choice(Some(&key), None)?;
+    let at = (&id, &*window, &choice);
     let (found, next) = app.service.revisions(at, after, limit).await?;
     let revisions = found.into_iter();
     Ok(JsonResponse(RevisionsBody {

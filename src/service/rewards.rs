@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use futures::future::try_join_all;
 
+use super::period::{Choice, Target};
 use super::results::unit_of;
 use super::{Error, Service};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::period::Period;
 use crate::domain::reward::{Reward, Rule, RuleId};
+use crate::domain::series::Track;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::engine::{ATTEMPTS_MAX, LiveBoard};
@@ -82,6 +84,7 @@ pub struct ClaimRequest {
 struct FinalPeriod {
     live: Arc<LiveBoard>,
     period: Period,
+    key: String,
     window: Window,
     result: PeriodResult,
 }
@@ -90,14 +93,14 @@ impl Service {
     /// What members have won in a final period: up to `count` rewards behind `after`; or all that one member has won.
     pub async fn rewards(
         &self,
-        (id, window, key): (&BoardId, &str, &str),
+        (id, window, choice): (&BoardId, &str, &Choice),
         member: Option<&MemberId>,
         after: Option<&str>,
         count: usize,
     ) -> Result<FoundRewards, Error> {
         self.engine.revise(id).await?;
         for _ in 0..ATTEMPTS_MAX {
-            let at = self.final_period(id, window, key).await?;
+            let at = self.final_period(id, window, choice).await?;
             let rules = at.live.board.all_rules_of(&at.period);
             let found = match member {
                 Some(member) => self.rewards_of(&at, member).await?,
@@ -157,7 +160,8 @@ impl Service {
         };
         for _ in 0..ATTEMPTS_MAX {
             let revised = self.engine.revise(id).await?;
-            let at = self.final_period(id, window, key).await?;
+            let choice = Choice::Key(key.clone());
+            let at = self.final_period(id, window, &choice).await?;
             let (live, board) = (&at.live, &at.live.board);
             let named = board.rules_of(&at.period).find(|(_, own)| own.id == *rule);
             let index = named.map(|(index, _)| index).ok_or_else(not_found)?;
@@ -201,13 +205,13 @@ impl Service {
     /// part begins; `None`: this was the last.
     pub async fn revisions(
         &self,
-        (id, window, key): (&BoardId, &str, &str),
+        (id, window, choice): (&BoardId, &str, &Choice),
         after: u64,
         count: usize,
     ) -> Result<(Vec<FoundRevision>, Option<u64>), Error> {
         self.engine.revise(id).await?;
         for _ in 0..ATTEMPTS_MAX {
-            let at = self.final_period(id, window, key).await?;
+            let at = self.final_period(id, window, choice).await?;
             let board = &at.live.board;
             // The first has revised nothing.
             let first = after.max(1) + 1;
@@ -216,7 +220,7 @@ impl Service {
                 .revision
                 .min(after.max(1).saturating_add(count as u64));
             let store = &self.engine.store;
-            let known = store.revisions(board, (at.window, key), first..=last);
+            let known = store.revisions(board, (at.window, &at.key), first..=last);
             let found = known.await?.into_iter();
             let found = found.map(async |(revision, change, member)| {
                 let Some(rewards) = self.changes_of(&at, revision).await? else {
@@ -246,27 +250,24 @@ impl Service {
         &self,
         id: &BoardId,
         window: &str,
-        key: &str,
+        choice: &Choice,
     ) -> Result<FinalPeriod, Error> {
         let live = self.engine.live_board(id).await?;
-        let (named, unit) = unit_of(&live, window)?;
-        let calendar = &live.board.calendar;
-        let period = calendar.parse_key(unit, key);
-        let period = period.map_err(|error| Error::InvalidParameter {
-            name: "key",
-            detail: error.to_string(),
-        })?;
-        let keys = [calendar.key(&period)];
+        let (named, _) = unit_of(&live, window)?;
+        let now = self.engine.clock.now();
+        let Target { standing, key, .. } = Target::find(&live, window, Track::Shown, choice, now)?;
+        let keys = [key.clone()];
         let results = self.engine.store.results(&live.board, named, &keys);
         let recorded = results.await?.into_iter().flatten().next();
         let recorded = recorded.ok_or_else(|| Error::PeriodNotFinal {
             board: id.clone(),
             window: window.to_owned(),
-            key: key.to_owned(),
+            key: key.clone(),
         })?;
         Ok(FinalPeriod {
             live,
-            period,
+            period: standing.period,
+            key,
             window: named,
             result: recorded.result,
         })
