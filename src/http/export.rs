@@ -70,7 +70,7 @@ impl ExportFormat {
 #[serde(deny_unknown_fields)]
 pub struct ExportParams {
     /// The form.
-    #[param(inline, example = "csv")]
+    #[param(inline, example = "ndjson")]
     format: ExportFormat,
     /// What entries have beside their scores: `profile`.
     #[param(value_type = Option<Vec<Include>>, required = false, style = Form, explode = false, example = json!(["profile"]))]
@@ -104,7 +104,7 @@ enum Next {
     get, path = "/v1/boards/{board}/standings/{window}/periods/{key}/export", tag = "results", operation_id = "export_period",
     params(PeriodPath, ExportParams),
     responses(
-        (status = 200, description = "The entries. The trailer `Standings-Changed` says whether anything of the standing may have changed meanwhile", content((String = "text/csv", example = "rank,member,score,reached_at\n1,999,30,2026-11-21T12:00:00.000Z\n"), (String = "application/x-ndjson", example = r#"{"rank":1,"member":"999","score":30,"reached_at":"2026-11-21T12:00:00.000Z"}"#)), headers(("Standings-Revision" = u64, description = "The revision of the result"), ("Trailer" = String, description = "`Standings-Changed`"))),
+        (status = 200, description = "The entries. The trailer `Standings-Changed` says whether anything of the standing may have changed meanwhile", content((String = "text/csv", example = json!("rank,member,score,reached_at\n1,999,30,2026-11-21T00:30:00.000Z\n")), (String = "application/x-ndjson", example = json!("{\"rank\":1,\"member\":\"999\",\"score\":30,\"reached_at\":\"2026-11-21T00:30:00.000Z\"}\n"))), headers(("Standings-Revision" = u64, description = "The revision of the result"), ("Trailer" = String, description = "`Standings-Changed`"))),
         (status = 404, description = "`board-not-found`, `unknown-window`, `period-not-found`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 409, description = "`period-not-final`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 410, description = "`period-expired`", body = ProblemBody, content_type = "application/problem+json"),

@@ -12,7 +12,7 @@ use super::{StoreError, keys, script, tls};
 /// The first release whose scripts can begin with `#!lua`.
 const SERVER_MAJOR_MIN: u32 = 7;
 /// What is called by itself, beside what scripts call and what the checks here run anyway.
-const COMMANDS: [&str; 7] = [
+const COMMANDS: [&str; 8] = [
     "HSETNX",
     "MGET",
     "SMEMBERS",
@@ -20,6 +20,7 @@ const COMMANDS: [&str; 7] = [
     "HSCAN",
     "SSCAN",
     "ZSCAN",
+    "ZREVRANK",
 ];
 
 impl Store {

@@ -320,12 +320,11 @@ async fn send_each(client: &Client, board: usize, events: usize) -> Vec<bool> {
         let event = event(&format!("{board}-{number}"), &member, EVENING);
         let path = format!("/v1/boards/b{board}/events");
         let answer = client.post(&path, event).await;
-        if answer.status.as_u16() != 200 {
+        let is_taken = answer.status.as_u16() == 200;
+        if !is_taken {
             answer.expect_problem(409, "period-closed");
-            taken.push(false);
-        } else {
-            taken.push(true);
         }
+        taken.push(is_taken);
     }
     taken
 }

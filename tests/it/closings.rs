@@ -24,6 +24,7 @@ async fn world(instances: usize, now: &str, definition: Value) -> World {
 }
 
 async fn run(instance: &Instance) {
+    instance.service.engine.refresh_boards().await.unwrap();
     instance.service.engine.run(&ClosePeriods).await.unwrap();
 }
 
@@ -135,6 +136,10 @@ async fn month(instances: usize) -> World {
             event["voter"] = json!(format!("v{index}"));
             send(client, event).await;
         }
+    }
+    // Every instance holds the board, as those do that follow the changes of definitions.
+    for instance in &world.instances {
+        instance.service.engine.refresh_boards().await.unwrap();
     }
     world
 }

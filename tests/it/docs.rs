@@ -142,6 +142,11 @@ async fn the_vote_answers_what_it_prints() {
     assert!(play("docs/votes.md", "2026-11-21T12:50:38Z").await >= 6);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_results_answer_what_they_print() {
+    assert!(play("docs/results.md", "2026-11-21T08:00:57Z").await >= 4);
+}
+
 #[test]
 fn a_wrong_answer_is_noticed() {
     let shows = |output: &str, printed: &str| {

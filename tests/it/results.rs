@@ -186,8 +186,13 @@ async fn the_list_has_all_periods_with_data_the_newest_first() {
         line("2026-11-12", "live", 1, ("ann", 1));
         line("2026-11-11", "closing", 1, ("cid", 1));
         line("2026-11-10", "final", 2, ("ann", 5));
-        // It had ended when `finalize` was set.
-        line("2026-11-07", "closing", 2, ("bob", 3));
+        // It had ended when `finalize` was set: it has no result.
+        line("2026-11-07", "final", 2, ("bob", 3));
+        let older = get(client, "day/periods/2026-11-07").await;
+        assert_eq!(
+            (&older["state"], &older["revision"]),
+            (&json!("final"), &Value::Null)
+        );
         let keys = |list: &Value| -> Vec<String> {
             let periods = list["periods"].as_array().unwrap().iter();
             periods

@@ -1317,7 +1317,8 @@ async fn close_periods(world: &World, instance: Pick, closed: &Closed, killed_af
         match &closed.period {
             Some((window, key)) => {
                 let key = Choice::Key(key.clone());
-                service.close_period(&id, window, &key).await.is_ok()
+                let closed = Box::pin(service.close_period(&id, window, &key)).await;
+                closed.is_ok()
             }
             None => service.engine.close_shards(&id, until).await.is_ok(),
         }
