@@ -109,9 +109,10 @@ async fn nobody_moves_in_a_final_standing_when_members_are_erased() {
     ] {
         let has_raw = definition.get("weight").is_some();
         let rolls = definition.get("keep_top").is_none();
-        let live: &[&str] = match rolls {
-            true => &["all", "last-3-days", "last-3-days?key=2026-11-21"],
-            false => &["all"],
+        let live: &[&str] = if rolls {
+            &["all", "last-3-days", "last-3-days?key=2026-11-21"]
+        } else {
+            &["all"]
         };
         let world = closed(definition.clone(), &events, Value::Null).await;
         let [one, other] = [0, 1].map(|index| &world.instances[index].client);
@@ -322,7 +323,27 @@ async fn a_result_keeps_the_line_of_an_erased_winner() {
             [&before["winner"]["member"], &before["rewards"]],
             [&json!("ann"), &json!(2)]
         );
+        let claim = format!("{path}/rewards/top/members/ann/claim");
+        let claimed = one.put(&claim, json!({"by": "grant-1"})).await;
+        claimed.expect(201);
         erase(one, "ann").await;
+        let rewards = other.get(&format!("{path}/rewards")).await.expect(200);
+        let first = &rewards["rewards"][0];
+        assert_eq!(
+            [
+                &first["member"],
+                &first["rank"],
+                &first["state"],
+                &first["by"]
+            ],
+            [
+                &Value::Null,
+                &json!(1),
+                &json!("claimed"),
+                &json!("grant-1")
+            ]
+        );
+        assert_eq!(rewards["rewards"][1]["member"], "bob");
         let after = other.get(path).await.expect(200);
         assert_ne!(after["digest"], before["digest"]);
         let mut expected = before.clone();
