@@ -355,6 +355,7 @@ mod scaled {
 
     use super::Score;
 
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
     pub(super) fn serialize<S: Serializer>(score: &Score, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_i64(score.scaled())
     }

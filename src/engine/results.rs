@@ -72,7 +72,10 @@ impl Engine {
         let (board, window) = (&live.board, Window::Period(period.unit));
         let key = board.calendar.key(period);
         // Whoever has handed out before may have recorded it.
-        let known = self.store.results(board, window, &[key.clone()]).await?;
+        let known = self
+            .store
+            .results(board, window, std::slice::from_ref(&key))
+            .await?;
         if known.into_iter().flatten().next().is_some() {
             return Ok(true);
         }

@@ -95,10 +95,10 @@ impl Engine {
             Err(ReadError::Retry) => return self.reload(id).await.map(|()| None),
             Err(ReadError::Failed(error)) => return Err(error),
         }
-        let Some(line) = self.store.line_to_revise(&live.board).await? else {
+        let Some(cause) = self.store.line_to_revise(&live.board).await? else {
             return Ok(Some(Revised(known)));
         };
-        match self.revise_by(&live, &line).await {
+        match self.revise_by(&live, &cause).await {
             Ok(()) => {}
             Err(ReadError::Retry) => self.reload(id).await?,
             Err(ReadError::Failed(error)) => return Err(error),
@@ -127,17 +127,17 @@ impl Engine {
     }
 
     /// Revises all results by a line, and tells of it.
-    async fn revise_by(&self, live: &LiveBoard, line: &JournalLine) -> Result<(), ReadError> {
+    async fn revise_by(&self, live: &LiveBoard, cause: &JournalLine) -> Result<(), ReadError> {
         let board = &live.board;
         let windows = board.definition.windows.iter();
         for unit in windows.filter_map(|window| match window {
             Window::Period(unit) => Some(*unit),
             Window::Rolling { .. } => None,
         }) {
-            self.revise_unit(live, unit, line).await?;
+            self.revise_unit(live, unit, cause).await?;
         }
-        let periods = self.store.revised_periods(board, line).await?;
-        let messages = messages_of(self, board, line, &periods);
+        let periods = self.store.revised_periods(board, cause).await?;
+        let messages = messages_of(self, board, cause, &periods);
         if !messages.is_empty() {
             self.store
                 .post(board, &messages)
@@ -145,7 +145,7 @@ impl Engine {
                 .ok_or(ReadError::Retry)?;
             self.store.note_outbox(board).await?;
         }
-        Ok(self.store.end_line(board, line).await?)
+        Ok(self.store.end_line(board, cause).await?)
     }
 
     /// Revises the results of the periods of a unit by a line.
@@ -153,9 +153,9 @@ impl Engine {
         &self,
         live: &LiveBoard,
         unit: Unit,
-        line: &JournalLine,
+        cause: &JournalLine,
     ) -> Result<(), ReadError> {
-        let shard = &live.shard_of(&line.member).shard;
+        let shard = &live.shard_of(&cause.member).shard;
         let mut after: Option<String> = None;
         loop {
             let keys = Keys {
@@ -168,7 +168,7 @@ impl Engine {
                 .periods(shard, unit, keys, PERIODS_AT_ONCE)
                 .await?;
             let keys = found.ok_or(ReadError::Retry)?;
-            self.revise_periods(live, (unit, &keys), line).await?;
+            self.revise_periods(live, (unit, &keys), cause).await?;
             if keys.len() < PERIODS_AT_ONCE {
                 return Ok(());
             }
@@ -181,12 +181,12 @@ impl Engine {
         &self,
         live: &LiveBoard,
         (unit, keys): (Unit, &[String]),
-        line: &JournalLine,
+        cause: &JournalLine,
     ) -> Result<(), ReadError> {
         let (board, window) = (&live.board, Window::Period(unit));
         let results = self.store.results(board, window, keys).await?;
         let recorded = keys.iter().zip(results).filter_map(|(key, recorded)| {
-            let is_due = !line.is_in(&recorded?.result.hides);
+            let is_due = !cause.is_in(&recorded?.result.hides);
             let period = board.calendar.parse_key(unit, key).ok()?;
             is_due.then_some(period)
         });
@@ -198,11 +198,11 @@ impl Engine {
         let periods: Vec<Period> = recorded.filter(is_kept).collect();
         let places = periods
             .iter()
-            .map(|period| self.find(live, period, &line.member));
+            .map(|period| self.find(live, period, &cause.member));
         let places = join_all(places).await;
         for (period, mark) in periods.iter().zip(places) {
             if let Some(mark) = mark? {
-                self.revise_period(live, period, line, &mark).await?;
+                self.revise_period(live, period, cause, &mark).await?;
             }
         }
         Ok(())
@@ -236,12 +236,12 @@ impl Engine {
         &self,
         live: &LiveBoard,
         period: &Period,
-        line: &JournalLine,
+        cause: &JournalLine,
         mark: &Mark,
     ) -> Result<(), ReadError> {
         let mut handing = self.handing(live, period).await?;
         let revised = self
-            .revise_under(live, period, (line, mark), &mut handing)
+            .revise_under(live, period, (cause, mark), &mut handing)
             .await;
         handing.give_back().await?;
         revised
@@ -251,16 +251,19 @@ impl Engine {
         &self,
         live: &LiveBoard,
         period: &Period,
-        (line, mark): (&JournalLine, &Mark),
+        (cause, mark): (&JournalLine, &Mark),
         handing: &mut Handing,
     ) -> Result<(), ReadError> {
         let (board, window) = (&live.board, Window::Period(period.unit));
         let key = board.calendar.key(period);
-        let known = self.store.results(board, window, &[key.clone()]).await?;
+        let known = self
+            .store
+            .results(board, window, std::slice::from_ref(&key))
+            .await?;
         let Some(seen) = known.into_iter().flatten().next() else {
             return Ok(());
         };
-        if line.is_in(&seen.result.hides) {
+        if cause.is_in(&seen.result.hides) {
             // Another instance was here.
             return Ok(());
         }
@@ -272,13 +275,13 @@ impl Engine {
         let ahead = Box::pin(list.positions(vec![mark.of_score()])).await?;
         let revision = Revision {
             at: self.clock.now(),
-            action: line.says(),
+            action: cause.says(),
             place: ahead.first().map_or(0, |ahead| ahead + 1),
             total_before: seen.result.total,
             total: made.total,
         };
         let mut hides = seen.result.hides.clone();
-        hides.insert(line.tag.clone(), line.number);
+        hides.insert(cause.tag.clone(), cause.number);
         let result = PeriodResult {
             hides,
             total: made.total,
@@ -287,7 +290,7 @@ impl Engine {
             rewards: made.rewards,
             ..seen.result.clone()
         };
-        let change = (line, &revision);
+        let change = (cause, &revision);
         let revised = self
             .store
             .revise_result(board, (window, &key), (&seen, &result), change);
@@ -302,14 +305,14 @@ impl Engine {
 fn messages_of(
     engine: &Engine,
     board: &Board,
-    line: &JournalLine,
+    cause: &JournalLine,
     periods: &[RevisedPeriod],
 ) -> Vec<Message> {
-    let occasion = format!("{}:{}", line.tag, line.number);
+    let occasion = format!("{}:{}", cause.tag, cause.number);
     let now = engine.clock.now();
     let message = |kind, data| Message::new(kind, board, &occasion, now, &data);
     let mut messages = Vec::new();
-    if line.says() == Moderation::Hidden {
+    if cause.says() == Moderation::Hidden {
         messages.push(message(MessageKind::MemberHidden, json!({})));
     }
     if !periods.is_empty() {

@@ -144,7 +144,7 @@ impl Engine {
         };
         let walked = match Walk::take_up(self, live, (period, revision), lease).await {
             Ok(mut walk) => {
-                let walked = walk.to_end(handing.until).await;
+                let walked = walk.finish(handing.until).await;
                 handing.position = walk.position();
                 walked
             }
@@ -222,7 +222,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Walks to the end. `None` if somebody was hidden or brought back meanwhile.
-    async fn to_end(&mut self, until: Instant) -> Result<Option<HandedOut>, ReadError> {
+    async fn finish(&mut self, until: Instant) -> Result<Option<HandedOut>, ReadError> {
         while self.goes_on() {
             self.hand_on().await?;
             self.stay(until).await?;
@@ -255,7 +255,7 @@ impl<'a> Walk<'a> {
             Some(mark) => Box::pin(list.lines_from(mark, count)).await?,
             None => Box::pin(list.lines(self.at.course.entries(), count)).await?,
         };
-        let Some(last) = lines.last() else {
+        let Some(final_line) = lines.last() else {
             // There were more when the walk began.
             return Err(ReadError::Retry);
         };
@@ -275,7 +275,7 @@ impl<'a> Walk<'a> {
         }
         self.note(of_shards, false).await?;
         self.at.course = course;
-        self.mark = Some(last.mark.behind_it());
+        self.mark = Some(final_line.mark.behind_it());
         Ok(())
     }
 

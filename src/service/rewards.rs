@@ -102,13 +102,12 @@ impl Service {
         for _ in 0..ATTEMPTS_MAX {
             let at = self.final_period(id, window, choice).await?;
             let rules = at.live.board.all_rules_of(&at.period);
-            let found = match member {
-                Some(member) => self.rewards_of(&at, member).await?,
-                None => {
-                    let after = after.map(|after| place_of(rules, after)).transpose()?;
-                    let count = count.min(REWARDS_READ_MAX - 1);
-                    self.rewards_behind(&at, after.as_ref(), count + 1).await?
-                }
+            let found = if let Some(member) = member {
+                self.rewards_of(&at, member).await?
+            } else {
+                let after = after.map(|after| place_of(rules, after)).transpose()?;
+                let count = count.min(REWARDS_READ_MAX - 1);
+                self.rewards_behind(&at, after.as_ref(), count + 1).await?
             };
             let Some(mut found) = found else {
                 self.engine.reload(id).await?;

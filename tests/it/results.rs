@@ -577,3 +577,39 @@ async fn results_go_with_their_board() {
         assert_eq!(of_results.count(), 0, "{left:?}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_digest_is_that_of_the_export_also_after_hides_and_erasures() {
+    for shards in [1, 4] {
+        let definition = json!({"windows": ["day"], "finalize": "10m", "shards": shards});
+        let world = world(definition).await;
+        let client = world.client();
+        send(client, DAY, &named(&[("ann", 5), ("bob", 3), ("cid", 1)])).await;
+        world.set_time(LATER);
+        close(&world.instances[0]).await;
+        let read = async |revision: u64, total: u64| {
+            let ndjson = export(client, "day/periods/2026-11-20/export?format=ndjson").await;
+            let result = get(&world.instances[1].client, "day/periods/2026-11-20").await;
+            assert_eq!(
+                (&result["revision"], &result["total"], &result["digest"]),
+                (
+                    &json!(revision),
+                    &json!(total),
+                    &json!(sha256(&ndjson.text))
+                )
+            );
+            assert_eq!(ndjson.text.lines().count() as u64, total);
+            ndjson.text
+        };
+        let first = read(1, 3).await;
+        let reason = json!({"reason": "cheating"});
+        let hidden = client.put("/v1/boards/b/hidden/bob", reason).await;
+        hidden.expect(200);
+        assert!(!read(2, 2).await.contains("bob"));
+        client.delete("/v1/boards/b/hidden/bob").await.expect(204);
+        assert_eq!(read(3, 3).await, first);
+        client.delete("/v1/boards/b/members/cid").await.expect(204);
+        let nameless = first.replace("\"cid\"", "null");
+        assert_eq!(read(3, 3).await, nameless);
+    }
+}

@@ -125,8 +125,8 @@ async fn every_script_begins_with_its_shebang_and_those_that_read_can_not_write(
             // What is written in two forms, one of them for a Redis whose memory is full.
             _ if *script::AUDIT_BRIEF.sha == *script.sha => "#!lua flags=allow-oom",
             _ if deletes => "#!lua flags=allow-oom",
-            "read" | "hidden" | "journal" | "read_rewards" | "erasures" | "audit_read"
-            | "periods" | "quotas" | "reserved" | "scan" | "news" | "refused" => {
+            "read" | "hidden" | "journal" | "periods" | "read_rewards" | "erasures"
+            | "audit_read" | "quotas" | "reserved" | "scan" | "news" | "refused" => {
                 "#!lua flags=no-writes"
             }
             "sweep" => "#!lua flags=allow-oom,allow-cross-slot-keys",

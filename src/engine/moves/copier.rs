@@ -117,12 +117,11 @@ impl Copier {
         name: &str,
         line: Option<&Bytes>,
     ) -> Result<(), Stop> {
-        let indexes = match kind.copying() {
-            Copying::Everywhere => 0..copies.len(),
-            _ => {
-                let index = self.index_of(name)?;
-                index..index + 1
-            }
+        let indexes = if kind.copying() == Copying::Everywhere {
+            0..copies.len()
+        } else {
+            let index = self.index_of(name)?;
+            index..index + 1
         };
         for index in indexes {
             let key = match kind.form() {

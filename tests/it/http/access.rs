@@ -271,7 +271,7 @@ async fn a_summary_tells_readers_what_a_frontend_needs_and_no_more() {
         tag.to_str().unwrap(),
         format!("\"{}\"", version.as_str().unwrap())
     );
-    let window = |name, key, starts: Option<&str>, ends: Option<&str>| json!({"window": name, "key": key, "starts_at": starts, "ends_at": ends, "total": 2});
+    let window = |name, key, starts: Option<&str>, ends: Option<&str>| json!({"window": name, "key": key, "starts_at": starts, "ends_at": ends, "state": "live", "total": 2});
     let (today, tomorrow) = ("2026-11-20T16:00:00Z", "2026-11-21T16:00:00Z");
     let expected = json!({"board": "b", "title": "Votes", "order": "desc", "decimals": 1,
         "ranking": "competition", "timezone": "Asia/Shanghai", "opens_at": null,
