@@ -121,11 +121,11 @@ async fn every_read_tells_the_state_and_a_final_page_has_another_tag() {
         assert_eq!(across["standings"][0]["state"], state);
         let queries =
             json!({"queries": [{"type": "page", "board": "b", "window": "day", "key": DAY}]});
-        let queried = client
+        let answered = client
             .post("/v1/standings/query", queries)
             .await
             .expect(200);
-        assert_eq!(queried["results"][0]["state"], state);
+        assert_eq!(answered["results"][0]["state"], state);
     }
     assert_eq!(tags.len(), 6, "of two windows in three states");
     let summary = client.get("/v1/boards/b/summary").await.expect(200);

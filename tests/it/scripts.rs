@@ -1672,7 +1672,7 @@ async fn a_read_tells_the_barrier_and_counts_ranks_as_the_standing_does() {
         let rank = |answer: &Reply| answer.list()[1].list()[0].list()[1].clone();
         let ranks: Vec<Reply> = answers.iter().map(rank).collect();
         assert_eq!(ranks, [Reply::Integer(2), Reply::Integer(1)]);
-        barrier.text().to_owned()
+        barrier.text().clone()
     };
     assert_eq!(ask().await, "");
     redis

@@ -161,7 +161,7 @@ async fn answer(stream: &mut TcpStream, manner: Manner) -> std::io::Result<()> {
             stream
                 .write_all(b"Transfer-Encoding: chunked\r\n\r\n")
                 .await?;
-            let chunk = [&b"10000\r\n"[..], &[b'x'; 0x10000], b"\r\n"].concat();
+            let chunk = [&b"10000\r\n"[..], &vec![b'x'; 0x10000], b"\r\n"].concat();
             loop {
                 stream.write_all(&chunk).await?;
             }

@@ -113,9 +113,9 @@ async fn a_message_has_one_id_at_every_try_and_is_signed_as_the_standard_says() 
     assert_eq!(receiver.count(), 1, "it is not yet time to try again");
     advance(&world, Span::seconds(6));
     run(instance).await;
-    let received = receiver.received();
-    assert_eq!(received.len(), 2);
-    for one in &received {
+    let got = receiver.received();
+    assert_eq!(got.len(), 2);
+    for one in &got {
         assert_eq!(one.id(), posted.id.as_str());
         assert_eq!(one.body, posted.body);
         assert_eq!(one.headers["content-type"], "application/json");
@@ -124,8 +124,8 @@ async fn a_message_has_one_id_at_every_try_and_is_signed_as_the_standard_says() 
     }
     let expected = json!({"type": "period.final", "timestamp": "2026-11-23T00:10:00.000Z",
         "data": {"board": "vote-eu", "window": "week", "key": "2026-W47", "revision": 1}});
-    assert_eq!(received[0].json(), expected);
-    let seconds = [0, 1].map(|at| received[at].headers["webhook-timestamp"].clone());
+    assert_eq!(got[0].json(), expected);
+    let seconds = [0, 1].map(|at| got[at].headers["webhook-timestamp"].clone());
     let begun = Timestamp::parse(NOW).unwrap().ms() / 1_000;
     assert_eq!(seconds, [begun, begun + 6].map(|second| second.to_string()));
     let [delivered] = &deliveries(client, "site", "").await[..] else {
@@ -163,9 +163,9 @@ async fn a_secret_is_shown_once_and_the_one_before_signs_for_a_day() {
             .await
             .expect(202);
         instance.service.engine.deliver().await.unwrap();
-        let received = receiver.received();
-        assert_eq!(received.len(), count);
-        let last = received.last().unwrap();
+        let got = receiver.received();
+        assert_eq!(got.len(), count);
+        let last = got.last().unwrap();
         assert_eq!(last.json()["type"], "webhook.test");
         assert!(last.is_signed_by(new));
         assert_eq!(last.is_signed_by(&old), signs_by_old);
@@ -353,14 +353,14 @@ async fn a_receiver_that_is_gone_gets_nothing_until_somebody_says_so() {
     run(instance).await;
     client.post(&retry, json!({})).await.expect(202);
     run(instance).await;
-    let received = receiver.received();
+    let got = receiver.received();
     assert_eq!(
-        received.len(),
+        got.len(),
         4,
         "the first one again, and the dead letter"
     );
-    assert!(received.iter().all(|one| one.is_signed_by(&secret)));
-    let revisions: Vec<_> = received
+    assert!(got.iter().all(|one| one.is_signed_by(&secret)));
+    let revisions: Vec<_> = got
         .iter()
         .map(|one| one.json()["data"]["revision"].clone())
         .collect();
@@ -443,7 +443,7 @@ async fn what_fails_for_a_day_is_a_dead_letter_that_can_be_sent_again() {
     // What is at its end is kept for 30 days.
     advance(&world, Span::days(31));
     run(instance).await;
-    assert_eq!(deliveries(client, "site", "").await, [json!(0); 0]);
+    assert!(deliveries(client, "site", "").await.is_empty());
     let left = world.redis.keys("st:{boards}:webhook-*").await;
     assert_eq!(left, [""; 0]);
 }
@@ -485,8 +485,8 @@ async fn no_crash_loses_a_message_and_instances_share_the_work() {
             third.service.engine.deliver()
         );
         one.and(other).unwrap();
-        let received = receiver.received();
-        let same = received
+        let got = receiver.received();
+        let same = got
             .iter()
             .filter(|one| one.id() == message.id.as_str());
         let count = same.count();
@@ -513,8 +513,8 @@ async fn every_result_and_revision_is_told_wherever_instances_die() {
         .await
         .unwrap();
     let told = |kind: &str| {
-        let received = receiver.received().into_iter();
-        let of_kind = received.filter(|one| one.json()["type"] == kind);
+        let got = receiver.received().into_iter();
+        let of_kind = got.filter(|one| one.json()["type"] == kind);
         let ids = of_kind.map(|one| (one.json()["data"]["key"].to_string(), one.id().to_owned()));
         ids.collect::<BTreeSet<_>>()
     };
@@ -682,8 +682,8 @@ async fn a_program_that_is_killed_sends_by_tls_what_it_was_to_send() {
     receiver.set(Manner::Status(200));
     let program = start().await;
     eventually("it is sent again", async || receiver.count() == 2).await;
-    let received = receiver.received();
-    for one in &received {
+    let got = receiver.received();
+    for one in &got {
         assert_eq!(one.id(), posted.id.as_str());
         assert!(one.is_signed_by(&secret));
     }
