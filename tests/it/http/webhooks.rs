@@ -354,11 +354,7 @@ async fn a_receiver_that_is_gone_gets_nothing_until_somebody_says_so() {
     client.post(&retry, json!({})).await.expect(202);
     run(instance).await;
     let got = receiver.received();
-    assert_eq!(
-        got.len(),
-        4,
-        "the first one again, and the dead letter"
-    );
+    assert_eq!(got.len(), 4, "the first one again, and the dead letter");
     assert!(got.iter().all(|one| one.is_signed_by(&secret)));
     let revisions: Vec<_> = got
         .iter()
@@ -486,9 +482,7 @@ async fn no_crash_loses_a_message_and_instances_share_the_work() {
         );
         one.and(other).unwrap();
         let got = receiver.received();
-        let same = got
-            .iter()
-            .filter(|one| one.id() == message.id.as_str());
+        let same = got.iter().filter(|one| one.id() == message.id.as_str());
         let count = same.count();
         assert!((1..=2).contains(&count), "{waits}: {count}");
     }
