@@ -285,7 +285,10 @@ async fn a_player_reads_and_sends_and_does_nothing_else() {
                     }
                     false
                 }
-                Scope::Write => scopes.contains(&"play") || scopes.contains(&"vote"),
+                Scope::Write => {
+                    let may_write = scopes.contains(&"play") || scopes.contains(&"vote");
+                    route.access.is_for_players && may_write
+                }
                 _ => false,
             };
             let name = format!("{} {} {scopes:?}", route.method, route.path);

@@ -337,7 +337,7 @@ async fn a_member_is_found_on_many_boards() {
     let mut entry = one.expect(200)["entries"][0].clone();
     entry.as_object_mut().unwrap().remove("position");
     let standing = json!({"type": "entry", "board": "b", "window": "day", "key": "2026-11-21", "total": 1,
-        "starts_at": "2026-11-21T00:00:00Z", "ends_at": "2026-11-22T00:00:00Z", "entry": entry});
+        "starts_at": "2026-11-21T00:00:00Z", "ends_at": "2026-11-22T00:00:00Z", "state": "live", "entry": entry});
     assert_eq!(found["standings"][0], standing);
     assert_eq!(found["standings"][3], standing);
     for (index, board, status, code) in [

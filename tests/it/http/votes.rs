@@ -435,7 +435,7 @@ async fn voters_are_counted_once_in_each_standing() {
     assert_eq!(
         plain,
         json!({"board": "w", "window": "all", "key": "all", "starts_at": null, "ends_at": null,
-               "members": 0, "voters": null, "events": null, "score_sum": null})
+               "state": "live", "members": 0, "voters": null, "events": null, "score_sum": null})
     );
 }
 
