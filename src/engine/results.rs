@@ -39,7 +39,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`Error::busy`] if a shard has not the barrier yet, or if members are hidden all the time.
+    /// `Error::busy` if a shard has not the barrier yet, or if members are hidden all the time.
     pub async fn record_result(&self, live: &Arc<LiveBoard>, period: &Period) -> Result<(), Error> {
         let (id, mut live) = (live.board.id.clone(), Arc::clone(live));
         let window = Window::Period(period.unit);

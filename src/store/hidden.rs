@@ -211,7 +211,7 @@ impl Store {
     }
 
     /// Hides erased members of this shard as soon as they have data there: up to [`KEPT_MAX`] of them, by their names
-    /// ([`Store::erased_name`]). A hide that lies with an erasure already stays.
+    /// (`Store::erased_name`). A hide that lies with an erasure already stays.
     pub async fn keep_hides(
         &self,
         shard: &Shard,

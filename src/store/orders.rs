@@ -21,7 +21,7 @@ const BEHIND_NAMELESS: &str = "\u{1f}";
 pub enum Whom {
     /// This member.
     Member(MemberId),
-    /// A member who was erased since: [`Store::erased_name`] names it.
+    /// A member who was erased since: `Store::erased_name` names it.
     Erased(String),
 }
 
