@@ -429,4 +429,6 @@ async fn every_example_works_from_the_top_to_the_bottom_of_the_page() {
             "the last one deletes"
         );
     }
+    // Its private server would outlive it.
+    program.stop().await;
 }
