@@ -22,10 +22,12 @@
 --   An event that takes from the log of a quota, or reports ranks, writes before the script looks at the next events. This
 --   shows only if the call is broken off.
 --
--- KEYS[1]  board      hash: `version`, `used`, `moving`, `hides`, `erased`, `closed_until` (src/store/keys.rs has the form of every key)
+-- KEYS[1]  board      hash: `version`, `used`, `moving`, `hides`, `erased`, `closed_until`, and of its queue `final_until` and `queue:number`
+--                     (src/store/keys.rs has the form of every key)
 -- KEYS[2]  registry   set: names of the keys that the board's data lies in
 -- KEYS[3…] in any order, named by their index in ARGV[1]: standings (`layout.width` keys each), states of
---          derived series (string, see lib/derived.lua), turnouts (hash, HyperLogLog), remembered event ids (string)
+--          derived series (string, see lib/derived.lua), turnouts (hash, HyperLogLog), seats of cohorts (hash), remembered
+--          event ids (string), the queue (see lib/queue.lua)
 --
 -- Names in capitals are in src/store/protocol.rs.
 -- ARGV[1]  MessagePack of a map:
@@ -45,7 +47,7 @@
 --   turnouts    list of {events, voters (keys), expires}: where the events of a period and their voters are counted
 --   tag         the tag of the shard, under which it counts events
 --   routes      list of {writes = list of write, sums = list of indexes in `sums`, turnouts = list of indexes
---                in `turnouts`, members = list of numbers}
+--                in `turnouts`, members = list of numbers; of a cohort also seats: key index of its seats (see seat.lua)}
 --     write     {standing, column in `amounts`, code of the window, reported (0 | 1),
 --                expires (ms since the epoch, 0: never)}
 --   names       ids of the members
@@ -61,6 +63,8 @@
 --               or a score would pass the bound. The list ends with the last event that may be refused
 -- and, where the board keeps data:
 --   data        canonical JSON of the events, empty for none
+-- and, in a league:
+--   recalled    whether the event's id was looked up in all shards
 -- and, where voters are counted:
 --   voters      ids, empty for none
 --   by_member   whether they are also counted for each member
@@ -73,6 +77,14 @@
 -- and, where the counts of quotas lie in other slots (see reserve.lua):
 --   tokens      of the events' reservations, eleven bytes each, empty for none
 --   voids       key indexes of the marks that void the tokens (see void.lua), 0: none
+-- and, if events come out of the shard's queue, `queue`; its lists may end before the events do:
+--   stream, ids, state   key indexes (see lib/queue.lua)
+--   entries     of the events: their entries in the queue, empty for one that does not come out of it
+--   events      their ids
+--   bytes       what their entries count
+--   leases      text; the number of the lease under which each is applied
+-- An event that comes out of the queue is carried out only while it is in the queue, and under the number that the lease of the queue has
+-- now. It is compared with `final_until`, not with the barrier: what was queued before a closing counts (close_shard.lua). If it is taken, or is a duplicate, it leaves the queue in the same step.
 --
 -- Reply: {'STALE'}, or {'OK', one for each event}:
 --   record               taken: what is remembered of it
@@ -90,6 +102,10 @@
 --   {ERASED, instant}    refused: the event does not lie after the last erasure of its member, at this instant: a tie key of
 --                        `ties: first`, text
 --   {ERASING}            something is left of the member, who was erased: nothing done, remove it (forget.lua)
+--   {ELSEWHERE}          another cohort may remember the id, since the member was erased lately and then seated anew: nothing
+--                        done, look it up in all shards (recall.lua)
+--   {UNSEATED}           the member has no seat in the cohort: nothing done, seat it (seat.lua)
+--   {GONE}               the event is not in the queue, or the lease of the queue has another number: nothing done
 -- A duplicate that was taken before the last erasure of its member comes without what it reported.
 -- src/store/protocol.rs has the layout of a record.
 --
@@ -229,13 +245,25 @@ local function open_sum(route, sum)
   if not has_own and (sum.expires == 0 or sum.expires > now) then open_absent(route, sum) end
 end
 
+-- The stored scores with which the members of a route open, by their numbers: of those who have a seat in its cohort.
+local function load_openings(route)
+  local ids, openings = {}, {}
+  for index, m in ipairs(route.members) do ids[index] = args.names[m] end
+  for index, seat in ipairs(call('HMGET', KEYS[route.seats], unpack(ids))) do
+    if seat then openings[route.members[index]] = tonumber(string.match(seat, '^%d+ (-?%d+)$')) end
+  end
+  return openings
+end
+
 -- Loads everything that the events of a route read, and sorts it by what the script does with it:
 --   targets    standings that take an amount
 --   target_of  index in KEYS -> index in `targets`, for standings that are no sums
 --   absent     sums without a standing that ends with the event's period; nil if there are none
 --   unranked   code of a window that is to be reported and has no ranks, because its standing is absent or not complete
+--   openings   of a cohort: see `load_openings`
 local function open_route(route)
   route.targets, route.target_of = {}, {}
+  if route.seats then route.openings = load_openings(route) end
   for _, write in ipairs(route.writes) do open_write(route, write) end
   for _, index in ipairs(route.sums) do open_sum(route, args.sums[index]) end
 end
@@ -392,6 +420,11 @@ end
 
 -- The steps of an event, in their order. If a step returns an answer, it is the last one.
 
+-- Whether a member of a league was erased so lately that ids of before are remembered.
+local function was_erased_lately(erasure)
+  return erasure.number > 0 and now + TIE_KEY_OF_EPOCH - erasure.instant < tonumber(args.remember)
+end
+
 -- Whether the event was taken before, and whether it may be taken now.
 local function recognise(e, id_key, token)
   local known, erasure = id_key and records[id_key], erasures[members[e]]
@@ -403,7 +436,10 @@ local function recognise(e, id_key, token)
     if token and string.sub(known, -#token) == token then return told end
     return {DUPLICATE, told}
   end
-  if barrier and in_time(ats[e]) < barrier then return {CLOSED, board[6]} end
+  if erasure and args.recalled and id_key and not args.recalled[e] and was_erased_lately(erasure) then
+    return {ELSEWHERE}
+  end
+  if barrier and in_time(ats[e]) < barrier then return {CLOSED, number_text(barrier - TIE_KEY_OF_EPOCH)} end
   if refusals[e] == UNLESS_KNOWN then return {REFUSED} end
   if token and voids[keys[args.voids[e]]] then return {VOID} end
   if erasure and in_time(ats[e]) <= erasure.instant then return {ERASED, number_text(erasure.instant)} end
@@ -472,9 +508,9 @@ local function add_to_sum(target, m, amount, at, data)
   return score, before, time, data and merge_data(standing, m, score, time, amount, at, data)
 end
 
--- Computes the result of an event in each target. Returns the code of a window in which a score would pass the bound, or
--- nil and whether anything changes.
-local function compute(targets, e, m)
+-- Computes the result of an event in each target. `openings`: of a cohort, where a member's first event comes on top of its
+-- opening score. Returns the code of a window in which a score would pass the bound, or nil and whether anything changes.
+local function compute(targets, e, m, openings)
   local at, data, is_changed = layout.hashed and ats[e] or nil, event_data and event_data[e], false
   for index = 1, #targets do
     local target = targets[index]
@@ -487,6 +523,8 @@ local function compute(targets, e, m)
     elseif old_score then
       score, time = merge(old_score, old_time, amount, at)
       if data then own_data = merge_data(standing, m, score, time, amount, at, data) end
+    elseif openings then
+      score = amount + openings[m]
     end
     if score and (score > score_max or score < -score_max) then return target.code end
     new_scores[index], new_times[index], befores[index] = score, time, before
@@ -521,7 +559,7 @@ end
 -- Computes the result of the event in its targets, and checks that everything to be reported is there. Changes nothing.
 -- Returns an answer, or nil and whether anything changes.
 local function evaluate(e, m, route)
-  local beyond, is_changed = compute(route.targets, e, m)
+  local beyond, is_changed = compute(route.targets, e, m, route.openings)
   if beyond then return {OUT_OF_RANGE, beyond} end
   local unranked = details[e] == WITH_RANKS and (route.unranked or hides and unseen_of(route.targets))
   if unranked then return {NO_STANDING, unranked} end
@@ -624,6 +662,7 @@ local function carry_out(e)
   if token == '' then token = nil end
   local answer = recognise(e, id_key, token)
   if answer then return answer end
+  if route.openings and not route.openings[m] then return {UNSEATED} end
   local is_changed, remaining, ranks
   answer, is_changed = evaluate(e, m, route)
   if answer then return answer end
@@ -638,8 +677,46 @@ local function carry_out(e)
 end
 
 for _, route in ipairs(routes) do open_route(route) end
+
+-- Carries out one event; and the entries that leave the queue with this call, nil if no event comes out of it.
+local carry_out_one, leaving = carry_out, nil
+local queue = args.queue
+if queue then
+  load_queue()
+  leaving = {}
+  -- The entries that are in the queue under the caller's lease.
+  local held, head = {}, call('HMGET', BOARD, 'queue:number', 'final_until')
+  local lease, own_barrier = head[1], barrier
+  local barrier_of_queued = head[2] and head[2] + TIE_KEY_OF_EPOCH
+  for e, text in ipairs(call('HMGET', keys[queue.ids], unpack(queue.events))) do
+    local entry = queue.entries[e]
+    held[entry] = queue.leases[e] == lease and names_entry(text, entry)
+  end
+
+  carry_out_one = function(e)
+    local entry = queue.entries[e] or ''
+    if entry == '' then
+      barrier = own_barrier
+      return carry_out(e)
+    end
+    barrier = barrier_of_queued
+    if not held[entry] then
+      local token = tokens and tokens[e] ~= '' and tokens[e]
+      local known = recognise(e, keys[ids[e]], token)
+      -- The same call once more: it was repeated on the way.
+      return type(known) == 'string' and known or {GONE}
+    end
+    local answer = carry_out(e)
+    if type(answer) == 'string' or answer[1] == TAKEN or answer[1] == DUPLICATE then
+      held[entry] = false
+      leaving[#leaving + 1] = {entry = entry, id = queue.events[e], bytes = queue.bytes[e]}
+    end
+    return answer
+  end
+end
+
 local reply = {'OK'}
-for e = 1, #members do reply[e + 1] = carry_out(e) end
+for e = 1, #members do reply[e + 1] = carry_out_one(e) end
 
 flush_standings()
 if quotas then counts.flush(keys[quotas.registry], now) end
@@ -647,4 +724,5 @@ flush_turnouts()
 local remember_ms = args.remember
 for index = 1, taken_count do call('SET', taken[index], records[taken[index]], 'PX', remember_ms) end
 if is_used and board[2] ~= args.version then call('HSET', BOARD, 'used', args.version) end
+if leaving and #leaving > 0 then leave_queue(keys[queue.stream], keys[queue.ids], keys[queue.state], leaving) end
 return reply

@@ -27,10 +27,8 @@ for _, kind in ipairs({KIND_HIDES, KIND_ERASING}) do
   if redis.call('HEXISTS', beside_registry(REGISTRY, kind), args.member) == 1 then return {'NONE'} end
 end
 
-local line, entry = load_line(LINES, args.member), nil
-for _, candidate in ipairs(line.entries) do
-  if candidate.rule == args.rule then entry = candidate end
-end
+local line = load_line(LINES, args.member)
+local entry = entry_of(line, args.rule)
 if not entry then return {'NONE'} end
 if entry.revision > args.revision then return {'BEHIND'} end
 if entry.state == 'lost' then return {'NONE'} end

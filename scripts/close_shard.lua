@@ -1,23 +1,51 @@
 -- close_shard.lua: raises the barrier of a shard: the field `closed_until` of its head. The shard takes no event any more whose
--- `at` lies before it, whoever has planned the event, and whenever (apply.lua). A barrier never falls.
+-- `at` lies before it, whoever has planned the event, and whenever (apply.lua), and puts none into its queue (put.lua). A barrier never
+-- falls.
+--
+-- What was in the queue by then counts, since it was promised that it is judged as of its time. So the script notes the last entry of the
+-- queue, the *mark*. As long as anything up to the mark waits, the period is not final. Therefore two instants: `closed_until` is what
+-- new events are compared with; `final_until` is what events are compared with that come out of the queue.
+--
+-- A barrier that only the primary has is lost if the primary fails. So reads do not go by it: they call final what ends up to the
+-- field `final_until` (read.lua). It follows the barrier once as many replicas have that as have to, and the queue is empty up to the mark.
 --
 -- Only a closing calls this. A move copies the barrier to the new shards before it opens them (copy_in.lua). So no later sharding
--- takes what this one refuses.
+-- takes what this one refuses. A move does that when the old queues are empty, so no mark goes along.
 --
 -- KEYS[1]  head of the shard, or board: hash with `version`
+-- KEYS[2]  queue: stream (lib/queue.lua)
 -- ARGV[1]  the version, as in apply.lua
 -- ARGV[2]  the barrier, in ms since the epoch
+-- ARGV[3]  '1': replicas have this barrier, or none has to have it; '0': the caller finds that out next
 --
--- Reply: {'STALE'} | {'OK'}: the barrier is as high, or higher
--- Example: KEYS st:{b}  ARGV '1-1' '1795305600000'  reply {'OK'}
+-- Reply: {'STALE'} | {'WAITS'}: the barrier is as high, or higher, and something up to the mark waits; `final_until` is as it was |
+--   {'OK'}: the barrier is as high, or higher
+-- Example: KEYS st:{b} st:{b}:1:queue  ARGV '1-1' '1795305600000' '1'  reply {'OK'}
 
-if #KEYS ~= 1 or #ARGV ~= 2 then return redis.error_reply('ERR close_shard.lua: 1 key, 2 arguments') end
-local HEAD, version, barrier = KEYS[1], ARGV[1], ARGV[2]
+if #KEYS ~= 2 or #ARGV ~= 3 then return redis.error_reply('ERR close_shard.lua: 2 keys, 3 arguments') end
+local HEAD, QUEUE, version, barrier, is_confirmed = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3] == '1'
+load_queue()
 
-local head = redis.call('HMGET', HEAD, 'version', 'closed_until')
+local head = redis.call('HMGET', HEAD, 'version', 'closed_until', 'final_until', 'queue:mark')
 if head[1] ~= version then return {'STALE'} end
-local known = head[2]
-if known and tonumber(known) > tonumber(barrier) then barrier = known end
--- Also if it is the same: if the caller waits for replicas after this call, the replicas have it.
-redis.call('HSET', HEAD, 'closed_until', barrier)
+
+local function is_below(known)
+  return not known or tonumber(known) < tonumber(barrier)
+end
+
+local function raise(field, known)
+  -- Also if it is the same: if the caller waits for replicas after this call, the replicas have it.
+  redis.call('HSET', HEAD, field, is_below(known) and barrier or known)
+end
+
+-- Nothing that ends up to a lower barrier than the one before waits for more.
+local needs_queue, mark = is_below(head[3]), head[4]
+local first = needs_queue and first_entry(QUEUE)
+if first and is_below(head[2]) then
+  mark = last_entry(QUEUE)
+  redis.call('HSET', HEAD, 'queue:mark', mark)
+end
+raise('closed_until', head[2])
+if first and mark and is_up_to(first, mark) then return {'WAITS'} end
+if is_confirmed then raise('final_until', head[3]) end
 return {'OK'}

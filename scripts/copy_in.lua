@@ -19,6 +19,8 @@
 --   states      list of {key, place in ARGV}; see lib/derived.lua. A standing that a state lists has its keys in the
 --               registry, also one that has no members here yet: an event that adds the first does not look
 --   dropped     list of keys
+--   letters     list of {entry, places in ARGV of its fields}: dead letters, behind those that are there (end_queued.lua);
+--   letters_kept   for how many ms they are kept then at the most
 --   closed_until   ms since the epoch: the greatest barrier of the old shards (close_shard.lua), nil for none
 -- ARGV[2…] strings of bytes
 -- `expires` is in ms since the epoch, 0: never.
@@ -42,7 +44,8 @@ if generation ~= args.generation or tonumber(head[2] or 0) > args.lease then ret
 if revision ~= '0' then return {'OPEN'} end
 call('HSET', HEAD, 'lease', args.lease)
 if args.closed_until and args.closed_until > tonumber(head[3] or '-inf') then
-  call('HSET', HEAD, 'closed_until', number_text(args.closed_until))
+  -- The shard is opened once the replicas have it.
+  call('HSET', HEAD, 'closed_until', number_text(args.closed_until), 'final_until', number_text(args.closed_until))
 end
 
 local function keep_until(key, expires)
@@ -142,6 +145,14 @@ for _, state in ipairs(args.states) do
   call('SET', KEYS[state[1]], ARGV[state[2]])
   call('SADD', REGISTRY, KEYS[state[1]])
   for _, entry in ipairs(cmsgpack.unpack(ARGV[state[2]])) do call('SADD', REGISTRY, unpack(keys_of(entry))) end
+end
+local DEAD_LETTERS = beside_registry(REGISTRY, KIND_DEAD_LETTERS)
+for _, letter in ipairs(args.letters) do
+  local fields = {}
+  for index, place in ipairs(letter[2]) do fields[index] = ARGV[place] end
+  call('SADD', REGISTRY, DEAD_LETTERS)
+  call('XADD', DEAD_LETTERS, letter[1], unpack(fields))
+  call('PEXPIRE', DEAD_LETTERS, args.letters_kept)
 end
 for _, dropped in ipairs(args.dropped) do
   call('UNLINK', KEYS[dropped])

@@ -11,8 +11,9 @@
 --   instant   a tie key of `ties: first`
 --   key       of the names, if the shard has none yet
 --   tag, salt of the lines that stay in final standings (lib/nameless.lua)
+--   revised   up to which number of the journal all results of the board were revised; absent where the caller does not know
 --
--- Reply: {'STALE'} | {'OK'}
+-- Reply: {'STALE'} | {'OK'} | {'BEHIND'}: the results have to be revised first, since nobody finds the member later. Nothing was done
 --
 -- Example: KEYS  st:{b}  st:{b}:1:keys  ARGV {version='1-1', member='ann', number=28080000123456, instant=…, key='x', tag='05af', salt='y'}
 --   reply {'OK'}
@@ -24,16 +25,29 @@ local args = cmsgpack.unpack(ARGV[1])
 load_hides()
 local member = args.member
 
-local head = redis.call('HMGET', HEAD, 'version', 'moving', 'erased')
+local head = redis.call('HMGET', HEAD, 'version', 'moving', 'erased', 'closed_until')
 if head[1] ~= args.version then return {'STALE'} end
 if head[2] then start_capture(head[2]) end
 
 local key = head[3] or args.key
 local before = load_erasures(REGISTRY, key, {member})[1]
 if before and before.number >= args.number then return {'OK'} end
+
+-- Where the removal begins: with what waits in the queue by now, and with dead letters, if there may be any (forget.lua).
+local function first_cursor()
+  load_queue()
+  local last = last_entry(beside_registry(REGISTRY, KIND_QUEUE))
+  local has_letters = redis.call('EXISTS', beside_registry(REGISTRY, KIND_DEAD_LETTERS)) == 1
+  return (last or has_letters) and 'queue/-/' .. (last or '0-0') or '0'
+end
+
+local hides, erasing = hides_of(HEAD, REGISTRY), beside_registry(REGISTRY, KIND_ERASING)
+local pending = redis.call('HGET', erasing, member)
+-- The last line of the member; that of an erasure which is under way is in no result.
+local line = head[4] and not pending and redis.call('ZSCORE', hides.journal, member)
+if line and tonumber(line) > (args.revised or 0) then return {'BEHIND'} end
 if not head[3] then begin_erasures(HEAD, REGISTRY, key) end
 
-local hides = hides_of(HEAD, REGISTRY)
 local hide = redis.call('HGET', hides.lines, member)
 if hide then set_hide(hides, member, nil) end
 write_line(hides, member, true)
@@ -45,11 +59,10 @@ store_erasure(REGISTRY, {
   has_data = false, hide = hide or before and before.hide or '',
 })
 
-local erasing = beside_registry(REGISTRY, KIND_ERASING)
-local pending = redis.call('HGET', erasing, member)
--- Who was hidden has no line in final standings. If an erasure before this one is under way, that is decided.
+-- Who was hidden has no line in final standings. The others have one in those that are final by now, however late the removal comes.
+-- If an erasure before this one is under way, all that is decided.
 local stays = pending and string.sub(pending, string.find(pending, ' ') or #pending + 1) or hide and ''
-redis.call('HSET', erasing, member, '0' .. (stays or ' ' .. args.tag .. ' ' .. args.salt))
+redis.call('HSET', erasing, member, first_cursor() .. (stays or table.concat({'', args.tag, args.salt, head[4] or ''}, ' ')))
 redis.call('SADD', REGISTRY, erasing)
 capture(KIND_ERASING, erasing, member)
 return {'OK'}

@@ -6,11 +6,12 @@
 --   members   ids of the members that are asked for; absent: some of those of whom something may be left are told
 --   count     then: how many at the most
 --
--- Reply: {'STALE'} | {'OK', number of the last erasure of each, text, '0' if the member was never erased} |
+-- Reply: {'STALE'} | {'OK', number of the last erasure of each, text, '0' if the member was never erased, and their instants, tie
+--   keys of `ties: first`, '0' likewise} |
 --   {'OK', ids of members of whom something may be left}
 --
 -- Example: ann was erased, and bob was not:
---   KEYS st:{b} st:{b}:1:keys  ARGV {version='1-1', members={'ann', 'bob'}}  reply {'OK', {'28080000123456', '0'}}
+--   KEYS st:{b} st:{b}:1:keys  ARGV {version='1-1', members={'ann', 'bob'}}  reply {'OK', {'28080000123456', '0'}, {'4001000000000', '0'}}
 
 if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR erasures.lua: 2 keys, 1 argument') end
 local HEAD, REGISTRY = KEYS[1], KEYS[2]
@@ -23,6 +24,10 @@ if not args.members then
   return {'OK', head[2] and redis.call('HRANDFIELD', beside_registry(REGISTRY, KIND_ERASING), args.count) or {}}
 end
 local erasures = head[2] and load_erasures(REGISTRY, head[2], args.members) or {}
-local numbers = {}
-for m = 1, #args.members do numbers[m] = erasures[m] and string.format('%d', erasures[m].number) or '0' end
-return {'OK', numbers}
+local numbers, instants = {}, {}
+for m = 1, #args.members do
+  local number, instant = 0, 0
+  if erasures[m] then number, instant = erasures[m].number, math.max(erasures[m].instant, 0) end
+  numbers[m], instants[m] = string.format('%d', number), string.format('%d', instant)
+end
+return {'OK', numbers, instants}

@@ -8,7 +8,7 @@
 --          events, and its voters
 --
 -- ARGV[1] MessagePack of a map: version, layout, now (as in apply.lua); standings: how many; expires (ms since the epoch);
---   by_member: whether voters are counted for each member; count: about how many members one call looks at
+--   by_member: whether voters are counted for each member; of_cohort: whether the standing is that of a cohort; count: about how many members one call looks at
 -- ARGV[2] the cursor, '0' at the beginning
 --
 -- Reply: {'STALE'} | {'OK', cursor, text}
@@ -47,6 +47,9 @@ local function expire_standing(standing)
   capture(standing.kind, standing.zset, args.layout.prefixed and string.sub(first, 7) or first)
   for _, key in ipairs(keys_of(standing)) do call('PEXPIREAT', key, expires) end
   for _, key in ipairs(hidden_keys_of(standing.zset)) do call('PEXPIREAT', key, expires) end
+  for _, kind in ipairs(args.of_cohort and {KIND_SEATS, KIND_DECIDED} or {}) do
+    call('PEXPIREAT', standing.zset .. ':' .. kind, expires)
+  end
 end
 
 for index = 0, args.standings - 1 do expire_standing(standing_at(standings, 2 + index * args.layout.width)) end

@@ -1,8 +1,8 @@
 -- forget.lua: removes a bounded part of what an erased member has left in a shard (lib/erasures.lua).
 --
 -- The caller repeats the call until the reply is DONE. Any number of callers may do so at once, and any of them may stop
--- half-way. The script walks the registry with a cursor (lib/cursor.lua), and takes the member out of each standing that is
--- named there. The walk meets every key that was there when the member was erased. Nothing new of the member comes in
+-- half-way. The script takes what waits in the queue out of it, and then walks the registry with a cursor (lib/cursor.lua), and takes the member out of each standing that is
+-- named there, and in a league out of what is known of its seats. The walk meets every key that was there when the member was erased. Nothing new of the member comes in
 -- meanwhile: apply.lua and initial.lua refuse it, and advance.lua leaves it out.
 --
 -- In final standings of windows the member's line stays, and its rewards, under the id of nobody (lib/nameless.lua), unless the
@@ -16,14 +16,18 @@
 --   standings   the kinds of standings: code -> whether one lists all members, whatever the layout says
 --   parts       the kinds of the other keys of a standing: code -> true
 --   count       how many names of the registry one call looks at, about
---   barrier     the barrier (ms; '' for none) by which the caller has found out what is final
+--   barrier     the barrier (ms; '' for none) by which the caller has found out what is final: that of the erasure
 --   finals      the series of windows with final standings: name -> {last: key of the last final period; rewards: what the names
 --               of its rewards begin with, if it is the one that windows show; with initial scores also events, derived:
 --               the names of the series of the events, and of the sums; state: key of the state of the sums}
+--   league      whether the board is one: then the member is a player, too
 --   keeps_place whether a line that stays keeps its place among those with the same score and time; otherwise it goes ahead of them
+--   places      absent where no other shard has entries of the board. Otherwise between which ids of other shards the member stands
+--               there: sorted set of the standing -> {id ahead, id behind}, '' for none (ties.lua)
 --   initial     the sorted set of the initial scores, if windows count them; closes, kept_from: as in initial.lua
 --
--- Reply: {'STALE'} | {'MORE'} | {'DONE'}: nothing is left | {'BARRIER', the barrier}: it is another one
+-- Reply: {'STALE'} | {'MORE'} | {'DONE'}: nothing is left | {'BARRIER', the barrier}: it is another one | {'PLACES', of each standing
+--   that `places` lacks: sorted set, stored score, tie key ('' for none)}: nothing was done
 --
 -- Example: ann, who stands in the only standing of a board:
 --   KEYS  st:{b}  st:{b}:1:keys
@@ -38,19 +42,78 @@ local args = cmsgpack.unpack(ARGV[1])
 load_hides()
 local member, layout = args.member, args.layout
 
-local head = call('HMGET', HEAD, 'version', 'moving', 'hides', 'closed_until')
+local head = call('HMGET', HEAD, 'version', 'moving', 'hides')
 if head[1] ~= args.version then return {'STALE'} end
-local barrier = head[4] or ''
-if barrier ~= args.barrier then return {'BARRIER', barrier} end
 if head[2] then start_capture(head[2]) end
 if head[3] then open_hides(head[3], REGISTRY) end
 
 local ERASING, PAST_INITIAL = beside_registry(REGISTRY, KIND_ERASING), past_initial_key(REGISTRY)
 local erasing = call('HGET', ERASING, member)
 if not erasing then return {'DONE'} end
-local cursor, tag, salt = string.match(erasing, '^(%S+) ?(%S*) ?(%S*)$')
+local cursor, tag, salt, barrier = string.match(erasing, '^(%S+) ?(%S*) ?(%S*) ?(%S*)$')
+if barrier ~= args.barrier then return {'BARRIER', barrier} end
 -- Whether its lines in final standings stay.
 local keeps_lines = tag ~= '' and barrier ~= ''
+
+-- Keeps how far the removal has come.
+local function keep_cursor(next_cursor)
+  call('HSET', ERASING, member, table.concat({next_cursor, tag, salt, barrier}, ' '))
+  return {'MORE'}
+end
+
+-- First goes what the member had in the queue when it was erased, in parts. The cursor is `queue/from/mark`: where the walk goes on, and
+-- the last entry that there was. Then it is `dead/from/mark`: dead letters of entries up to the mark. An entry only goes from the
+-- queue to the dead letters. So the two walks meet all of them. What can't be read is nobody's.
+
+local function is_members_own(event)
+  local is_readable, parts = pcall(cmsgpack.unpack, event or '')
+  return is_readable and type(parts) == 'table' and parts[2] == member
+end
+
+-- The fields of an entry of a stream by their names.
+local function fields_by_name(found)
+  local fields = {}
+  for place = 1, #found[2], 2 do fields[found[2][place]] = found[2][place + 1] end
+  return fields
+end
+
+-- Where a walk over a stream goes on behind a part; nil at its end.
+local function place_behind(part)
+  return #part == args.count and '(' .. part[#part][1] or nil
+end
+
+local function forget_queued(from, mark)
+  local queue, removed = beside_registry(REGISTRY, KIND_QUEUE), {}
+  local part = call('XRANGE', queue, from, mark, 'COUNT', args.count)
+  for _, found in ipairs(part) do
+    local fields = fields_by_name(found)
+    if is_members_own(fields.event) then
+      local id = fields.id or ''
+      removed[#removed + 1] = {entry = found[1], id = id, bytes = bytes_of_entry(id, fields.event)}
+    end
+  end
+  local ids, state = beside_registry(REGISTRY, KIND_QUEUE_IDS), beside_registry(REGISTRY, KIND_QUEUE_STATE)
+  if #removed > 0 then leave_queue(queue, ids, state, removed) end
+  local behind = place_behind(part)
+  return keep_cursor(behind and 'queue/' .. behind .. '/' .. mark or 'dead/-/' .. mark)
+end
+
+local function forget_dead(from, mark)
+  local letters = beside_registry(REGISTRY, KIND_DEAD_LETTERS)
+  local part = call('XRANGE', letters, from, '+', 'COUNT', args.count)
+  for _, found in ipairs(part) do
+    local fields = fields_by_name(found)
+    if is_members_own(fields.event) and is_up_to(fields.entry or '0-0', mark) then call('XDEL', letters, found[1]) end
+  end
+  local behind = place_behind(part)
+  return keep_cursor(behind and 'dead/' .. behind .. '/' .. mark or '0')
+end
+
+local walk, from, mark = string.match(cursor, '^(%a+)/(.+)/(.+)$')
+if walk then
+  load_queue()
+  return (walk == 'queue' and forget_queued or forget_dead)(from, mark)
+end
 
 local layout_of_all = {}
 for name, value in pairs(layout) do layout_of_all[name] = value end
@@ -89,7 +152,7 @@ local function leave(kind, zset, stays)
   local score = standing.score[1]
   if not score then return nil end
   if stays then
-    names[2] = id_behind(args.keeps_place and text_of_place(standing, 1) or '', zset)
+    names[2] = id_behind(args.keeps_place and text_of_place(standing, 1, args.places and args.places[zset]) or '', zset)
     load(standing, {2})
     set(standing, 2, score, standing.time[1])
     call('HINCRBY', HEAD, 'anonymised', 1)
@@ -142,26 +205,22 @@ local function leave_final(final, kind, zset, period)
   if id and final.rewards then rename_rewards(key_named(KIND_REWARDS, final.rewards, period), id) end
 end
 
--- The same for what it has won there.
-local function leave_rewards(key, name)
+-- The standings in which lines of the member stay because of this key: list of {final, kind, sorted set, key of the period}.
+local function finals_of(key, kind, name)
   local series, period = string.match(name, '^([^:]*):(.*)$')
-  for own_series, final in pairs(keeps_lines and args.finals or {}) do
-    if final.rewards == series then
-      leave_final(final, KIND_STANDING, key_named(KIND_STANDING, own_series, period), period)
+  local found = {}
+  if not keeps_lines then return found end
+  if kind == KIND_REWARDS then
+    for own_series, final in pairs(args.finals) do
+      if final.rewards == series then
+        found[#found + 1] = {final, KIND_STANDING, key_named(KIND_STANDING, own_series, period), period}
+      end
     end
-  end
-  -- The standing may have expired.
-  rename_rewards(key, keeps_lines and id_behind('', key) or nil)
-end
-
-local function leave_standing(key, kind, name)
-  local series, period = string.match(name, '^([^:]*):(.*)$')
-  local final = keeps_lines and args.finals[series]
-  if final and not is_before(final.last, period) then
-    leave_final(final, kind, key, period)
   else
-    leave(kind, key)
+    local final = args.finals[series]
+    if final and not is_before(final.last, period) then found[1] = {final, kind, key, period} end
   end
+  return found
 end
 
 -- The initial score goes first. In closed periods it goes on to count for the lines that stay.
@@ -183,30 +242,85 @@ local function leave_initial()
   capture(KIND_PAST_INITIAL, PAST_INITIAL, member)
 end
 
+-- What is known of a player lies in one shard; others have none of it.
+local function leave_league()
+  for _, kind in ipairs({KIND_PLAYERS, KIND_PLAYED}) do call('HDEL', beside_registry(REGISTRY, kind), member) end
+end
+
+-- Gives the seat of a tier back that the member had, or was about to have (take_seat.lua).
+local function leave_seat(taking, name)
+  local number, tiers = call('HGET', taking, member), key_named(KIND_TIERS, name)
+  if not number then return end
+  call('HDEL', taking, member)
+  call('HSET', tiers, 'free', (call('HGET', tiers, 'free') or '') .. ' ' .. number)
+end
+
 local prefix_length, suffix = #REGISTRY - #KIND_REGISTRY, SEPARATOR .. member
+
+-- Whether a key has who has a seat in a cohort, or how that was decided.
+local function is_part_of_league(kind, name)
+  local part = kind == KIND_STANDING and string.match(name, '[^:]*$')
+  return part == KIND_SEATS or part == KIND_DECIDED
+end
+
+-- The kind of a key, nil if it has nothing of the member or is a part of another one, and what stands behind the kind.
+local function kind_of(key)
+  local kind, name = string.match(string.sub(key, prefix_length + 1), '^([^:]+):(.*)$')
+  local is_own = kind == KIND_REWARDS or kind == KIND_VOTERS and string.sub(name, -#suffix) == suffix
+    or kind == KIND_TAKING or is_part_of_league(kind, name)
+    or args.standings[kind] ~= nil and not args.parts[string.match(name, '[^:]*$')]
+  return is_own and kind or nil, name
+end
 
 -- Removes what a key has of the member.
 local function forget(key)
-  local kind, name = string.match(string.sub(key, prefix_length + 1), '^([^:]+):(.*)$')
-  if kind == KIND_VOTERS and string.sub(name, -#suffix) == suffix then
+  local kind, name = kind_of(key)
+  if not kind then return end
+  if kind == KIND_VOTERS then
     call('UNLINK', key)
     call('SREM', REGISTRY, key)
     capture(KIND_MEMBER_VOTERS, key)
-  elseif kind == KIND_REWARDS then
-    leave_rewards(key, name)
-  elseif args.standings[kind] ~= nil and not args.parts[string.match(name, '[^:]*$')] then
-    leave_standing(key, kind, name)
+    return
+  end
+  if kind == KIND_TAKING then return leave_seat(key, name) end
+  if is_part_of_league(kind, name) then return call('HDEL', key, member) end
+  local finals = finals_of(key, kind, name)
+  for _, final in ipairs(finals) do leave_final(unpack(final)) end
+  if kind == KIND_REWARDS then
+    -- The standing may have expired.
+    rename_rewards(key, keeps_lines and id_behind('', key) or nil)
+  elseif #finals == 0 then
+    leave(kind, key)
   end
 end
 
-leave_initial()
-local names
-names, cursor = scan_on('SSCAN', REGISTRY, cursor, args.count)
-for _, key in ipairs(names) do forget(key) end
-if cursor ~= '0' then
-  call('HSET', ERASING, member, table.concat({cursor, tag, salt}, ' '))
-  return {'MORE'}
+-- The places that the caller has to find out first, because of a key.
+local function add_places(key, reply)
+  local kind, name = kind_of(key)
+  if not kind or kind == KIND_VOTERS then return end
+  for _, final in ipairs(finals_of(key, kind, name)) do
+    local zset = final[3]
+    if not args.places[zset] then
+      local standing = open(final[2], zset, {member})
+      load(standing, {1})
+      if standing.score[1] then
+        reply[#reply + 1], reply[#reply + 2] = zset, number_text(standing.score[1])
+        reply[#reply + 1] = standing.time[1] and number_text(standing.time[1]) or ''
+      end
+    end
+  end
 end
+
+local names, next_cursor = scan_on('SSCAN', REGISTRY, cursor, args.count)
+if args.keeps_place and args.places then
+  local reply = {'PLACES'}
+  for _, key in ipairs(names) do add_places(key, reply) end
+  if #reply > 1 then return reply end
+end
+leave_initial()
+if args.league then leave_league() end
+for _, key in ipairs(names) do forget(key) end
+if next_cursor ~= '0' then return keep_cursor(next_cursor) end
 call('HDEL', ERASING, member)
 capture(KIND_ERASING, ERASING, member)
 -- No hidden list has an entry of the member any more, so the journal need not tell of it.

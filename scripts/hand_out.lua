@@ -16,14 +16,10 @@
 --   ARGV  {version='1-1', lease=1, revision=1, walk=1, members={{'ann', 1, 30, {0}}}}  reply {'OK'}
 
 if #KEYS ~= 3 or #ARGV ~= 1 then return redis.error_reply('ERR hand_out.lua: 3 keys, 1 argument') end
-local HEAD, rewards = KEYS[1], rewards_of(KEYS[2], KEYS[3])
-require_slot(HEAD)
+require_slot(KEYS[1])
 local args = cmsgpack.unpack(ARGV[1])
-
-local head = redis.call('HMGET', HEAD, 'version', 'moving', 'rewards_lease')
-if head[1] ~= args.version then return {'STALE'} end
-if not hold_rewards(HEAD, head[3], args.lease) then return {'SUPERSEDED'} end
-if head[2] then start_capture(head[2]) end
+local rewards, refusal = hold_rewards(KEYS, args)
+if refusal then return refusal end
 
 for _, winner in ipairs(args.members) do
   local member, rank, score, rules = unpack(winner)

@@ -35,7 +35,7 @@
 --          its slot is moving, and may have only a part of the keys
 --
 -- Reply: {'STALE'} (another version; on a replica also another process, or a key is missing), or {'OK', the barrier of the
--- shard (`closed_until`: ms, '' for none), an answer to each query}:
+-- shard (`final_until`: ms, '' for none), an answer to each query}:
 --   {INCOMPLETE, start}   a standing that the query needs is not complete
 --   {ERASING}             something may be left of erased members that the query would show
 --   {UNLISTED, 1 if that is the one before, otherwise 0}   the hidden list of a standing that the query needs is behind
@@ -76,7 +76,7 @@ local function is_whole()
   return call('EXISTS', registry) == 1
 end
 
-local head = call('HMGET', KEYS[1], 'version', 'hides', 'closed_until')
+local head = call('HMGET', KEYS[1], 'version', 'hides', 'final_until')
 if head[1] ~= args.version then return {'STALE'} end
 if ARGV[2] and not (ARGV[2] == process_id() and is_whole()) then return {'STALE'} end
 load_visible()

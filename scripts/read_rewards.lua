@@ -34,24 +34,22 @@ if args.member then
 end
 
 -- What a name of the index stands for.
-local function entry_of(name)
-  local rule, member = tonumber(string.sub(name, 2, 3)), string.sub(name, 19)
-  for _, entry in ipairs(load_line(LINES, member).entries) do
-    if entry.rule == rule then return cmsgpack.pack(entry) end
-  end
+local function entry_named(name)
+  local rule, member = rule_and_member(name)
+  local entry = entry_of(load_line(LINES, member), rule)
+  return entry and cmsgpack.pack(entry)
 end
 
-local function change_of(name)
+local function change_named(name)
   local revision, rule, member = tonumber(string.sub(name, 2, 16)), tonumber(string.sub(name, 17, 18)), string.sub(name, 19)
-  for _, entry in ipairs(load_line(LINES, member).entries) do
-    for _, change in ipairs(entry.log) do
-      if entry.rule == rule and change[1] == revision then return change[2] end
-    end
+  local entry = entry_of(load_line(LINES, member), rule)
+  for _, change in ipairs(entry and entry.log or {}) do
+    if change[1] == revision then return change[2] end
   end
 end
 
 for _, name in ipairs(redis.call('ZRANGE', INDEX, args.from, args.to, 'BYLEX', 'LIMIT', 0, args.count)) do
-  local value = string.sub(name, 1, 1) == 'l' and entry_of(name) or change_of(name)
+  local value = string.sub(name, 1, 1) == 'l' and entry_named(name) or change_named(name)
   if not value then error('invariant: what the index of rewards names is in its line') end
   show(name, value)
 end

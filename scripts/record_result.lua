@@ -6,26 +6,29 @@
 -- ARGV[2] key of the period
 -- ARGV[3] the result that the caller has seen, as it is stored; '' for none
 -- ARGV[4] the result, JSON (src/store/results.rs)
--- ARGV[5…] of each message that tells of it: its id and its body (lib/outbox.lua)
+-- ARGV[5] what the field `forgetting` of the board was before the caller has read any name, '' for none (begin_forgetting.lua);
+--         '*': the result that the caller has seen has all names
+-- ARGV[6…] of each message that tells of it: its id and its body (lib/outbox.lua)
 --
--- Reply: {'STALE'} | {'OK', the result that stands now}: another one than ARGV[4] if the caller has not seen what was stored;
+-- Reply: {'STALE'}: also if the result may name a member who was erased meanwhile | {'OK', the result that stands now}: another one than ARGV[4] if the caller has not seen what was stored;
 --   then nothing was done
 -- Example:
 --   KEYS  st:{b} st:{b}:1:results-keys st:{b}:1:results:day st:{b}:1:final-periods:day st:{b}:1:outbox
---   ARGV  '1-1' '2026-11-21' '' '{"total":3,…}' 'msg_1' '{"type":"period.final",…}'
+--   ARGV  '1-1' '2026-11-21' '' '{"total":3,…}' '' 'msg_1' '{"type":"period.final",…}'
 --   reply {'OK', '{"total":3,…}'}
 
-if #KEYS ~= 5 or #ARGV < 4 or #ARGV % 2 ~= 0 then
-  return redis.error_reply('ERR record_result.lua: 5 keys, 4 arguments and two for each message')
+if #KEYS ~= 5 or #ARGV < 5 or #ARGV % 2 ~= 1 then
+  return redis.error_reply('ERR record_result.lua: 5 keys, 5 arguments and two for each message')
 end
 local BOARD, REGISTRY, RESULTS, PERIODS, OUTBOX = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local version, key, seen, result = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local version, key, seen, result, forgetting = unpack(ARGV, 1, 5)
 
-if redis.call('HGET', BOARD, 'version') ~= version then return {'STALE'} end
+local head = redis.call('HMGET', BOARD, 'version', 'forgetting')
+if head[1] ~= version or (forgetting ~= '*' and forgetting ~= (head[2] or '')) then return {'STALE'} end
 local stored = redis.call('HGET', RESULTS, key) or ''
 if stored ~= seen then return {'OK', stored} end
 redis.call('SADD', REGISTRY, RESULTS, PERIODS)
 redis.call('HSET', RESULTS, key, result)
 redis.call('ZADD', PERIODS, 0, key)
-for index = 5, #ARGV, 2 do post_message(REGISTRY, OUTBOX, ARGV[index], ARGV[index + 1]) end
+for index = 6, #ARGV, 2 do post_message(REGISTRY, OUTBOX, ARGV[index], ARGV[index + 1]) end
 return {'OK', result}

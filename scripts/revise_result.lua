@@ -8,19 +8,22 @@
 -- ARGV[2] key of the period, ARGV[3] the result that the caller has seen, as it is stored, ARGV[4] the new one
 -- ARGV[5] the new revision, ARGV[6] what has changed, JSON, ARGV[7] who was hidden or brought back
 -- ARGV[8] the line of the journal, ARGV[9] the period as a line of JSON
+-- ARGV[10] what the field `forgetting` of the board was, as in record_result.lua
 --
--- Reply: {'STALE'} | {'SEEN'}: it is revised | {'OTHER'}: another result is stored by now, and nothing was done
+-- Reply: {'STALE'}: also if the member may have been erased meanwhile | {'SEEN'}: it is revised | {'OTHER'}: another result is
+--   stored by now, and nothing was done
 -- Example:
 --   KEYS  st:{b} st:{b}:1:results-keys st:{b}:1:results:day st:{b}:1:revisions:day st:{b}:1:revised-members:day
 --         st:{b}:1:revised-periods
---   ARGV  '1-1' '2026-11-21' '{"revision":1,…}' '{"revision":2,…}' '2' '{…}' 'ann' 'b␟ann' '{"window":"day",…}'
+--   ARGV  '1-1' '2026-11-21' '{"revision":1,…}' '{"revision":2,…}' '2' '{…}' 'ann' 'b␟ann' '{"window":"day",…}' ''
 --   reply {'SEEN'}
 
-if #KEYS ~= 6 or #ARGV ~= 9 then return redis.error_reply('ERR revise_result.lua: 6 keys, 9 arguments') end
+if #KEYS ~= 6 or #ARGV ~= 10 then return redis.error_reply('ERR revise_result.lua: 6 keys, 10 arguments') end
 local BOARD, REGISTRY, RESULTS, REVISIONS, MEMBERS, PERIODS = unpack(KEYS)
-local version, key, seen, result, revision, change, member, line, period = unpack(ARGV)
+local version, key, seen, result, revision, change, member, line, period, forgetting = unpack(ARGV)
 
-if redis.call('HGET', BOARD, 'version') ~= version then return {'STALE'} end
+local head = redis.call('HMGET', BOARD, 'version', 'forgetting')
+if head[1] ~= version or forgetting ~= (head[2] or '') then return {'STALE'} end
 if redis.call('HGET', RESULTS, key) ~= seen then return {'OTHER'} end
 redis.call('SADD', REGISTRY, REVISIONS, MEMBERS, PERIODS)
 redis.call('HSET', RESULTS, key, result)

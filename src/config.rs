@@ -14,10 +14,12 @@ use thiserror::Error;
 
 use crate::cli::check::CheckArgs;
 use crate::cli::import::ImportArgs;
+use crate::cli::league::LeagueArgs;
 use crate::cli::reshard::ReshardArgs;
 use crate::domain::blocklist::Blocklist;
 use crate::domain::profile::{Hosts, Rules};
 use crate::domain::time::Span;
+use crate::engine::queue::room::QueueBounds;
 use crate::env_file::Variables;
 use crate::http::Options;
 use crate::http::auth::ApiKeys;
@@ -59,6 +61,8 @@ pub enum Command {
     Reshard(Box<ReshardArgs>),
     /// Look for contradictions in the data in Redis, and repair them.
     Check(Box<CheckArgs>),
+    /// Try out the settings of a league.
+    League(Box<LeagueArgs>),
     /// Print the OpenAPI document.
     Openapi,
     /// Ask a service whether it is ready. The exit status is 0 if it is, and otherwise 1.
@@ -81,6 +85,7 @@ pub enum LogFormat {
 
 /// The settings of the service.
 #[derive(Args, Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting")]
 pub struct ServeArgs {
     /// The address to serve on.
     #[arg(long, env = "STANDINGS_LISTEN", default_value = "127.0.0.1:8080")]
@@ -140,6 +145,14 @@ pub struct ServeArgs {
     /// The networks of the proxies whose `X-Forwarded-For` tells the client's address, separated by commas: `10.0.0.0/8`.
     #[arg(long, env = "STANDINGS_TRUSTED_PROXIES", default_value = "")]
     pub trusted_proxies: TrustedProxies,
+    /// How many MiB of memory the events of one queue may take: those that wait on one shard of a board. Beyond that the service answers
+    /// 503 `queue-full`.
+    #[arg(long, env = "STANDINGS_QUEUE_MB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
+    pub queue_mb: u32,
+    /// How many MiB all queues of a Redis server together may take, if it has no `maxmemory`; otherwise they may take a quarter
+    /// of that.
+    #[arg(long, env = "STANDINGS_QUEUES_MB", default_value_t = 1_024, value_parser = clap::value_parser!(u32).range(1..))]
+    pub queues_mb: u32,
     /// For how many days lines of the audit log are kept, at most 36,500; with 0 until the log is too large.
     #[arg(long, env = "STANDINGS_AUDIT_DAYS", default_value_t = 365, value_parser = clap::value_parser!(u16).range(..=36_500))]
     pub audit_days: u16,
@@ -157,6 +170,13 @@ pub struct ServeArgs {
     /// Whether this instance does background work, such as preparing rolling windows and unlinking deleted boards.
     #[arg(long, env = "STANDINGS_BACKGROUND", default_value_t = true, action = clap::ArgAction::Set)]
     pub background: bool,
+    /// Whether an instance that serves and does background work also applies queued events. If no instance does, `standings worker`
+    /// has to.
+    #[arg(long, env = "STANDINGS_APPLY_QUEUES", default_value_t = true, action = clap::ArgAction::Set)]
+    pub apply_queues: bool,
+    /// The address at which `standings worker` answers /livez, /readyz and /metrics. Without it, it answers nobody.
+    #[arg(long, env = "STANDINGS_WORKER_LISTEN")]
+    pub worker_listen: Option<SocketAddr>,
     /// What is logged: a filter, such as `info` or `standings=debug`.
     #[arg(long, env = "STANDINGS_LOG", default_value = "info,fred=off")]
     pub log: String,
@@ -380,6 +400,14 @@ impl ServeArgs {
     /// For how long lines of the audit log are kept; `None`: until the log is too large.
     pub fn audit_retention(&self) -> Option<Span> {
         (self.audit_days > 0).then(|| Span::days(self.audit_days.into()))
+    }
+
+    /// How many bytes queues may have.
+    pub fn queue_bounds(&self) -> QueueBounds {
+        QueueBounds {
+            queue_bytes: u64::from(self.queue_mb) << 20,
+            server_bytes: u64::from(self.queues_mb) << 20,
+        }
     }
 
     /// What the operator says of profiles. Reads the file of patterns.

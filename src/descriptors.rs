@@ -2,10 +2,11 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::engine::deliveries::ALL_AT_ONCE;
 use crate::http::listener::RESERVE;
 
-/// What the service needs beside connections of clients: connections to Redis, of which a node of a cluster and each
-/// replica have a few; files, pipes and timers; and connections that are just being closed.
+/// What the service needs beside connections of clients and to webhooks: connections to Redis, of which a node of a cluster
+/// and each replica have a few; files, pipes and timers; and connections that are just being closed.
 const OWN_NEEDS: u64 = 160;
 /// The most connections, unless another number is configured.
 const CONNECTIONS_DEFAULT_MAX: u64 = 10_000;
@@ -35,7 +36,7 @@ pub fn raise_limit() -> u64 {
 /// service.
 pub fn connections_max(configured: u32, descriptors: u64) -> usize {
     let possible = descriptors
-        .saturating_sub(OWN_NEEDS + RESERVE as u64)
+        .saturating_sub(OWN_NEEDS + (RESERVE + ALL_AT_ONCE) as u64)
         .max(CONNECTIONS_MIN);
     let wanted = match configured {
         0 => CONNECTIONS_DEFAULT_MAX,
@@ -59,9 +60,9 @@ mod tests {
     #[test]
     fn connections_leave_descriptors_for_the_rest() {
         assert_eq!(connections_max(0, u64::MAX), 10_000);
-        assert_eq!(connections_max(0, 1_024), 832);
+        assert_eq!(connections_max(0, 1_024), 632);
         assert_eq!(connections_max(500, 1_024), 500);
-        assert_eq!(connections_max(5_000, 1_024), 832);
+        assert_eq!(connections_max(5_000, 1_024), 632);
         assert_eq!(connections_max(20_000, 1 << 20), 20_000);
         assert_eq!(connections_max(0, 64), 16);
     }

@@ -15,13 +15,14 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 use crate::config::{ConfigError, ServeArgs};
 use crate::descriptors;
+use crate::domain::profile::Rules;
 use crate::engine::jobs::JobKind;
 use crate::engine::sender::Sender;
 use crate::http::connection::Times;
 use crate::http::listener::{self, Limits, Routers};
 use crate::http::memory::Memory;
 use crate::http::{App, reserve, router};
-use crate::service::Service;
+use crate::service::{Service, Setup};
 use crate::store::embedded::{EmbeddedError, EmbeddedServer, ServerState};
 use crate::store::{Address, Store, StoreError};
 use crate::supervise::restarted;
@@ -77,9 +78,7 @@ pub async fn serve(args: ServeArgs, stop: impl Future<Output = ()>) -> Result<()
         connections: descriptors::connections_max(args.max_connections, descriptors),
         times: Times::default(),
     };
-    let address = args.listen;
-    let listening = TcpListener::bind(address).await;
-    let listener = listening.map_err(|cause| ServerError::Listen { address, cause })?;
+    let listener = bind(args.listen).await?;
     let metrics = record_metrics()?;
     let mut stop = pin!(stop);
     let embedded = tokio::select! {
@@ -94,6 +93,11 @@ pub async fn serve(args: ServeArgs, stop: impl Future<Output = ()>) -> Result<()
         tracing::info!("stopped");
     }
     served
+}
+
+async fn bind(address: std::net::SocketAddr) -> Result<TcpListener, ServerError> {
+    let listening = TcpListener::bind(address).await;
+    listening.map_err(|cause| ServerError::Listen { address, cause })
 }
 
 async fn serve_on(
@@ -113,13 +117,14 @@ async fn serve_on(
         .with_min_replicas(args.min_replicas)
         .with_max_staleness(max_staleness)
         .with_audit_retention(args.audit_retention());
-    let sender = Sender::new(args.webhook_allow_private);
-    let service = Service::with_sender(store, Clock::system(), sender);
+    let service = Service::set_up(store, Clock::system(), setup(args));
     first_contact(&service).await?;
     let mut loops = Loops::begin();
     loops.repeat(&JobKind::OF_EVERY_INSTANCE, &service);
     if args.background {
-        loops.repeat(&JobKind::IN_BACKGROUND, &service);
+        let mut jobs = JobKind::IN_BACKGROUND.to_vec();
+        jobs.retain(|job| *job != JobKind::Queues || args.apply_queues);
+        loops.repeat(&jobs, &service);
     }
     loops.fold(&metrics);
 
@@ -178,22 +183,65 @@ async fn watcher_ended(server: Option<&EmbeddedServer>) {
     let _ = state.wait_for(|state| *state == ServerState::Stopped).await;
 }
 
+fn setup(args: &ServeArgs) -> Setup {
+    Setup {
+        sender: Sender::new(args.webhook_allow_private),
+        queue_bounds: args.queue_bounds(),
+    }
+}
+
 /// Does the background work until `stop` ends.
 pub async fn work(args: ServeArgs, stop: impl Future<Output = ()>) -> Result<(), ServerError> {
     let url = args.redis.url().ok_or(ConfigError::NoRedis)?;
+    let watched = match args.worker_listen {
+        Some(address) => Some((bind(address).await?, record_metrics()?)),
+        None => None,
+    };
     let store = Store::connect(&Address::parse(url), args.timeout_factor)?
         .with_min_replicas(args.min_replicas)
         .with_audit_retention(args.audit_retention());
-    let sender = Sender::new(args.webhook_allow_private);
-    let service = Service::with_sender(store, Clock::system(), sender);
+    let service = Service::set_up(store, Clock::system(), setup(&args));
     first_contact(&service).await?;
     let mut loops = Loops::begin();
     loops.repeat(&JobKind::OF_EVERY_INSTANCE, &service);
     loops.repeat(&JobKind::IN_BACKGROUND, &service);
+    if let Some((listener, metrics)) = watched {
+        loops.fold(&metrics);
+        tokio::spawn(tell_watchers(listener, &args, &service, metrics));
+    }
     tracing::info!("doing the background work");
     stop.await;
     loops.end().await;
     Ok(())
+}
+
+/// Answers those who watch over a worker, and nobody else.
+fn tell_watchers(
+    listener: TcpListener,
+    args: &ServeArgs,
+    service: &Arc<Service>,
+    metrics: PrometheusHandle,
+) -> impl Future<Output = ()> + Send + use<> {
+    let limits = Limits {
+        connections: descriptors::connections_max(args.max_connections, descriptors::raise_limit()),
+        times: Times::default(),
+    };
+    let app = Arc::new(App {
+        service: Arc::clone(service),
+        metrics: Some(metrics),
+        is_open: false,
+        profile_rules: Rules::default(),
+        memory: Memory::new(usize::from(args.request_memory_mb) << 20),
+        shutdown: CancellationToken::new(),
+    });
+    let routers = Routers {
+        reserve: reserve(Arc::clone(&app)),
+        all: reserve(app),
+    };
+    if let Ok(bound) = listener.local_addr() {
+        tracing::info!("serving on http://{bound}; only /livez, /readyz and /metrics");
+    }
+    listener::serve(listener, routers, limits, CancellationToken::new())
 }
 
 /// Background loops that are told to stop together.

@@ -17,6 +17,8 @@ use crate::engine::left_behind::LeftBehind;
 use crate::engine::moves::Moves;
 use crate::engine::outboxes::Outboxes;
 use crate::engine::purge::Purge;
+use crate::engine::queue::applying::ApplyQueues;
+use crate::engine::queue::listing::ListQueues;
 use crate::engine::revisions::Revisions;
 use crate::engine::rollover::Rollover;
 use crate::engine::sweep::Sweep;
@@ -31,6 +33,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// How long the loop sleeps between two runs.
 fn interval(kind: JobKind) -> Duration {
     match kind {
+        JobKind::Queues => Duration::from_millis(100),
         JobKind::Definition | JobKind::ApiKeys => Duration::from_millis(250),
         JobKind::Rollover | JobKind::Webhooks => Duration::from_millis(500),
         JobKind::Warnings | JobKind::ApiKeyUses => Duration::from_secs(10),
@@ -46,6 +49,8 @@ fn interval(kind: JobKind) -> Duration {
         | JobKind::HiddenLists
         | JobKind::Outboxes
         | JobKind::Closings
+        | JobKind::QueueIndex
+        | JobKind::QueueSizes
         | JobKind::Tasks => Duration::from_secs(1),
         // One walk over all keys is for all boards that were deleted by then.
         JobKind::Sweep | JobKind::Audit => Duration::from_mins(1),
@@ -55,8 +60,9 @@ fn interval(kind: JobKind) -> Duration {
 /// The longest pause after failures.
 fn pause_max(kind: JobKind) -> Duration {
     match kind {
-        // Keys that can't be confirmed open nothing, and replicas whose bound is not registered answer nothing.
-        JobKind::ApiKeys | JobKind::Staleness => Duration::from_millis(500),
+        // Keys that can't be confirmed open nothing, replicas whose bound is not registered answer nothing, and queued events are
+        // waited for.
+        JobKind::ApiKeys | JobKind::Staleness | JobKind::Queues => Duration::from_millis(500),
         _ => PAUSE_MAX,
     }
 }
@@ -85,6 +91,21 @@ pub async fn run(kind: JobKind, engine: &Engine) -> Result<(), Error> {
         JobKind::HiddenLists => engine.run(&HiddenLists).await,
         JobKind::Outboxes => engine.run(&Outboxes).await,
         JobKind::Webhooks => engine.deliver().await,
+        JobKind::Queues => engine.run(&ApplyQueues).await,
+        JobKind::QueueSizes => engine.sample_queues().await,
+        JobKind::QueueIndex => engine.run(&ListQueues).await,
+    }
+}
+
+/// Sleeps before the next run, or until there is something to do.
+async fn sleep(kind: JobKind, engine: &Engine, pause: Duration) {
+    let slept = tokio::time::sleep(pause);
+    match kind {
+        JobKind::Queues => tokio::select! {
+            () = slept => {}
+            () = engine.queues.woken() => {}
+        },
+        _ => slept.await,
     }
 }
 
@@ -105,7 +126,7 @@ pub async fn repeat(kind: JobKind, service: Arc<Service>, cancelled: Cancellatio
             }
         }
         let slept = cancelled
-            .run_until_cancelled(tokio::time::sleep(pause))
+            .run_until_cancelled(sleep(kind, &service.engine, pause))
             .await;
         if slept.is_none() {
             return;

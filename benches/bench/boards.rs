@@ -31,6 +31,8 @@ pub struct Board {
     pub hidden: usize,
     /// The data that its events bring along, as JSON.
     pub data: Option<&'static str>,
+    /// Whether its members compete in cohorts.
+    pub is_league: bool,
 }
 
 /// How many members a board has.
@@ -141,6 +143,7 @@ const fn big(name: &'static str, windows: &'static [&'static str], ties: &'stati
         shards: 1,
         hidden: 0,
         data: None,
+        is_league: false,
     }
 }
 
@@ -154,6 +157,7 @@ const fn fixed(name: &'static str, windows: &'static [&'static str], members: us
         shards: 1,
         hidden: 0,
         data: None,
+        is_league: false,
     }
 }
 
@@ -184,6 +188,18 @@ pub const HIDDEN_NONE: Board = hidden("hidden-0", 0);
 pub const HIDDEN_FEW: Board = hidden("hidden-100", 100);
 /// The same with many.
 pub const HIDDEN_MANY: Board = hidden("hidden-10000", 10_000);
+
+/// A league.
+pub const LEAGUE: Board = Board {
+    name: "league",
+    is_league: true,
+    ..WEEK
+};
+/// The same members in one list, on as many shards.
+pub const WEEK: Board = Board {
+    shards: 16,
+    ..fixed("week", &["week"], 20_000)
+};
 
 /// Boards of 1, 4 and 16 shards.
 pub static BY_SHARDS: [Board; 3] = [
@@ -258,6 +274,8 @@ impl Board {
             "uniques": is_limited.then_some("member"),
             "shards": self.shards,
             "entry_data": self.data.is_some(),
+            "score_min": self.is_league.then_some(0),
+            "league": self.is_league.then(settings),
         });
         let path = format!("/v1/boards/{}", self.name);
         let put = http::with_json("PUT", &path, &definition.to_string());
@@ -300,6 +318,14 @@ fn timezone() -> String {
         23 => "Etc/GMT+12".to_owned(),
         _ => format!("Etc/GMT-{}", 10 - hour),
     }
+}
+
+/// The settings of a league.
+pub fn settings() -> Value {
+    json!({"cohort_size": 100, "idle": "demote", "tiers": [
+        {"name": "bronze", "promote": 0.3, "demote": 0},
+        {"name": "silver", "promote": 0, "demote": 0.3},
+    ]})
 }
 
 fn season() -> Value {

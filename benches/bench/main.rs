@@ -11,6 +11,7 @@ mod http;
 #[path = "../../tests/kit/mod.rs"]
 #[expect(dead_code, reason = "the tests need more of it")]
 mod kit;
+mod league;
 mod load;
 mod machine;
 mod memory;

@@ -146,6 +146,12 @@ fn batch_of(event: &str, query: &str, size: usize) -> String {
     http::with_json("POST", &format!("/v1/events{query}"), &body)
 }
 
+/// A member that joins a league.
+pub fn join(board: &str) -> String {
+    let body = format!(r#"{{"member":"{MEMBER}"}}"#);
+    http::with_json("POST", &format!("/v1/boards/{board}/league/members"), &body)
+}
+
 /// The first page of a window of a board.
 pub fn page(board: &str, window: &str, headers: &str) -> String {
     let path = format!("/v1/boards/{board}/standings/{window}?size={PAGE_SIZE}");

@@ -86,13 +86,14 @@ pub async fn measure(session: &Session, board: &'static Board) -> Result<Rollove
 }
 
 /// Another client of Redis, on a thread of its own: notes how long it waits for the smallest of calls.
-struct Probe {
+pub struct Probe {
     is_over: Arc<AtomicBool>,
     thread: JoinHandle<std::io::Result<Histogram<u64>>>,
 }
 
 impl Probe {
-    fn start(socket: PathBuf) -> Result<Self> {
+    /// Begins to look.
+    pub fn start(socket: PathBuf) -> Result<Self> {
         let is_over = Arc::new(AtomicBool::new(false));
         // In microseconds.
         let waits = Histogram::new(3)?;
@@ -101,7 +102,8 @@ impl Probe {
         Ok(Self { is_over, thread })
     }
 
-    fn stop(self) -> Result<Histogram<u64>> {
+    /// Ends; returns how long its calls took, in microseconds.
+    pub fn stop(self) -> Result<Histogram<u64>> {
         self.is_over.store(true, Ordering::Relaxed);
         Ok(self.thread.join().map_err(|_| "the probe panicked")??)
     }

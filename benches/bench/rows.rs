@@ -2,8 +2,8 @@
 
 use crate::beside::Beside;
 use crate::boards::{
-    Board, HIDDEN_FEW, HIDDEN_MANY, HIDDEN_NONE, LIVE, ONE, ROLLING_DATA, ROLLING_FIRST,
-    ROLLING_MEMBER, SIX_FIRST, SIX_MEMBER, SMALL, VOTE, VOTE_FREE,
+    Board, HIDDEN_FEW, HIDDEN_MANY, HIDDEN_NONE, LEAGUE, LIVE, ONE, ROLLING_DATA, ROLLING_FIRST,
+    ROLLING_MEMBER, SIX_FIRST, SIX_MEMBER, SMALL, VOTE, VOTE_FREE, WEEK,
 };
 use crate::load::Sample;
 use crate::reference::Script;
@@ -37,6 +37,12 @@ pub enum Measure {
     RolloverSpeed(&'static Board),
     /// The longest wait of another client meanwhile.
     RolloverWait(&'static Board),
+    /// Members that join a league.
+    LeagueJoins,
+    /// Turning the cohorts of a league over: how fast.
+    LeagueSpeed,
+    /// The longest wait of another client meanwhile.
+    LeagueWait,
     /// The service's memory before there was any load.
     IdleMemory,
     /// The most memory of the service.
@@ -297,6 +303,35 @@ pub const ROWS: &[Row] = &[
         "members/s",
         Measure::RolloverSpeed(&ROLLING_MEMBER),
         None,
+    ),
+    load(
+        "league-batch",
+        "batches on a league, over a board of 16 shards with one list",
+        "events/s",
+        (&LEAGUE, Kind::BATCH),
+        Beside::Board(&WEEK),
+        None,
+    ),
+    row(
+        "league-joins",
+        "members that join a league, each with a request",
+        "joins/s",
+        Measure::LeagueJoins,
+        None,
+    ),
+    row(
+        "league-speed",
+        "turning over the cohorts of a league: speed",
+        "members/s",
+        Measure::LeagueSpeed,
+        None,
+    ),
+    row(
+        "league-wait",
+        "the same: the longest wait of another client",
+        "ms",
+        Measure::LeagueWait,
+        Some(Goal::Max(10.0)),
     ),
     row(
         "service-idle",

@@ -12,7 +12,7 @@ use crate::machine::Machine;
 use crate::rows::{Measure, Measured, ROWS, Row};
 use crate::session::Session;
 use crate::table::Line;
-use crate::{Options, Result, memory, picture, publish, rollover, say, table};
+use crate::{Options, Result, league, memory, picture, publish, rollover, say, table};
 
 /// All that a run has found.
 #[derive(Debug, Serialize)]
@@ -102,6 +102,22 @@ async fn measure(session: &Session, row: &Row, options: &Options) -> Result<Meas
                 reference: Some(rollover.idle_longest_ms),
                 load: Some(rollover.load),
                 ..rollover.longest_ms.into()
+            }
+        }
+        Measure::LeagueJoins => league::measure(session).await?.joins.into(),
+        Measure::LeagueSpeed => {
+            let load = league::measure(session).await?.turned;
+            Measured {
+                load: Some(load),
+                ..load.per_second.into()
+            }
+        }
+        Measure::LeagueWait => {
+            let league = league::measure(session).await?;
+            Measured {
+                reference: Some(league.idle_longest_ms),
+                load: Some(league.turned),
+                ..league.longest_ms.into()
             }
         }
         Measure::IdleMemory => megabytes(session.idle_bytes),

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
 
 use crate::boards::Board;
+use crate::league::League;
 use crate::load::{Load, Sample, Watched, float};
 use crate::process::Process;
 use crate::redis::{self, Redis};
@@ -72,6 +73,8 @@ pub struct Session {
     pub idle_bytes: Option<u64>,
     /// What completing rolling standings took, by board.
     pub rollovers: RefCell<BTreeMap<&'static str, Rollover>>,
+    /// What a league took.
+    pub league: OnceCell<League>,
     textbook: OnceCell<Textbook>,
     filled: RefCell<HashSet<&'static str>>,
     next_series: Cell<u64>,
@@ -91,6 +94,7 @@ impl Session {
             extent,
             idle_bytes,
             rollovers: RefCell::default(),
+            league: OnceCell::new(),
             textbook: OnceCell::new(),
             filled: RefCell::default(),
             next_series: Cell::new(0),

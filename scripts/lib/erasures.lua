@@ -9,8 +9,10 @@
 --             changed; 1 if the member has had data since; and then the hide of the member as lib/hides.lua stores it, or
 --             nothing. The number 0 is for a member that was never erased here: the line has nothing but a hide, which
 --             somebody has ordered for all boards before the member was erased (keep_hides.lua)
---   erasing   hash: member of whom something may be left -> cursor of the walk over the registry; and, if its lines in final
---             standings stay, a space and their tag, a space and their salt (lib/nameless.lua)
+--   erasing   hash: member of whom something may be left -> cursor of the walk over the registry, or before it how far the walks over
+--             the queue and the dead letters have come (forget.lua); and, if its lines in final
+--             standings stay, their tag, their salt (lib/nameless.lua), and the barrier of the shard when the member was erased
+--             ('' for none), each behind a space: lines stay of periods that were closed by then
 -- The field `erased` of the head has the key of the names, and so has the line of `erased` without a name. Where the field is
 -- absent nobody was ever erased, and no script looks further.
 --

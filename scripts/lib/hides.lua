@@ -31,7 +31,8 @@ local function has_ended(hide, now)
   return hide['until'] and hide['until'] <= now
 end
 
--- Forgets some members that were brought back long ago, if the journal has become long.
+-- Forgets some members that were brought back long ago, if the journal has become long. By then these lines are noted where results
+-- are revised by them (src/engine/revisions.rs).
 local function prune_journal(hides)
   local length, hidden = redis.call('ZCARD', hides.journal), redis.call('ZCARD', hides.hidden)
   if length <= 2 * hidden + JOURNAL_SPARE then return end

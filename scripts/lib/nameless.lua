@@ -31,10 +31,27 @@ local function text_between(lower, upper)
   return string.sub(lower, 1, at) .. LAST
 end
 
--- The text that keeps the place of a loaded member among the entries of its shard.
-local function text_of_place(standing, m)
+-- Of two ids, either of which may be missing, the one that sorts behind the other one, or ahead of it.
+local function later_id(one, other)
+  if not (one and other) then return one or other end
+  return is_before(one, other) and other or one
+end
+
+local function earlier_id(one, other)
+  if not (one and other) then return one or other end
+  return is_before(one, other) and one or other
+end
+
+-- The text that keeps the place of a loaded member. `elsewhere`: between which ids of other shards it stands, '' for none; nil
+-- where there are no other shards.
+local function text_of_place(standing, m, elsewhere)
   local score, prefix = standing.score[m], standing.layout.prefixed and struct.pack('>I6', standing.time[m]) or ''
   local rank = call('ZRANK', standing.zset, prefix .. standing.names[m])
   if not rank then return '' end
-  return text_between(tied_id(standing, rank - 1, score, prefix), tied_id(standing, rank + 1, score, prefix))
+  local lower, upper = tied_id(standing, rank - 1, score, prefix), tied_id(standing, rank + 1, score, prefix)
+  if elsewhere then
+    if elsewhere[1] ~= '' then lower = later_id(lower, elsewhere[1]) end
+    if elsewhere[2] ~= '' then upper = earlier_id(upper, elsewhere[2]) end
+  end
+  return text_between(lower, upper)
 end

@@ -24,22 +24,34 @@ local AFTER = {
 }
 local CHANGES = {open = 'gained', claimed = 'restored', revoked = 'revoked', lost = 'lost'}
 
--- Whether the caller has the last lease of the rewards that the shard knows of. From now on earlier ones are refused.
-local function hold_rewards(head, known, lease)
-  if tonumber(known or 0) > lease then return false end
-  redis.call('HSET', head, 'rewards_lease', string.format('%d', lease))
-  return true
-end
-
 -- The rewards of a period whose lines have this key.
 local function rewards_of(registry, lines)
   return {registry = registry, lines = lines, index = index_of_rewards(registry, lines)}
+end
+
+-- The rewards of a period for a caller who walks: its keys are the head, the registry and the lines, and its arguments name the
+-- version and the lease. From now on earlier leases are refused. Returns nil and the reply if the version is another one,
+-- or if a later lease is known.
+local function hold_rewards(keys, args)
+  local head = redis.call('HMGET', keys[1], 'version', 'moving', 'rewards_lease')
+  if head[1] ~= args.version then return nil, {'STALE'} end
+  if tonumber(head[3] or 0) > args.lease then return nil, {'SUPERSEDED'} end
+  redis.call('HSET', keys[1], 'rewards_lease', string.format('%d', args.lease))
+  if head[2] then start_capture(head[2]) end
+  return rewards_of(keys[2], keys[3])
 end
 
 local function load_line(lines, member)
   local packed = redis.call('HGET', lines, member)
   if packed then return cmsgpack.unpack(packed) end
   return {entries = {}}
+end
+
+-- The entry of a rule in a line.
+local function entry_of(line, rule)
+  for _, entry in ipairs(line.entries) do
+    if entry.rule == rule then return entry end
+  end
 end
 
 -- The names of a member's entries in the index.
@@ -52,6 +64,11 @@ local function names_of_line(member, line)
     end
   end
   return names
+end
+
+-- The rule and the member of a name in the index, that of an entry.
+local function rule_and_member(name)
+  return tonumber(string.sub(name, 2, 3)), string.sub(name, 19)
 end
 
 -- Stores a line, or removes it (nil), and brings the index up to date; `before`: the names that the index has of the member.

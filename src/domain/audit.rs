@@ -15,6 +15,9 @@ use super::time::Timestamp;
 pub const MEMBERS_MAX: usize = 100;
 /// The most bytes that a body, or what it has changed, takes in a line. Of a larger one it tells the size.
 pub const VALUE_BYTES_MAX: usize = 16 << 10;
+/// How deep a body, or what it has changed, may be nested in a line. A deeper one is left out: around it is the line, and
+/// JSON is read up to 127 levels deep.
+const DEPTH_MAX: usize = 100;
 /// Stands where something is left out.
 pub const LEFT_OUT: &str = "…";
 
@@ -185,17 +188,31 @@ fn rename_members(value: &mut Value, is_personal: bool, pseudonym: &mut dyn FnMu
     }
 }
 
-/// The value, or its size if it is too large.
+/// The value; or its size if it is too large, or nested too deep.
 fn bounded(value: Value) -> Value {
     let bytes = value.to_string().len();
-    if bytes <= VALUE_BYTES_MAX {
+    let is_deep = !is_nested_up_to(DEPTH_MAX, &value);
+    if bytes <= VALUE_BYTES_MAX && !is_deep {
         return value;
     }
-    let told = format!("{LEFT_OUT} {bytes} bytes");
+    let told = if is_deep {
+        format!("{LEFT_OUT} {bytes} bytes, nested deeper than {DEPTH_MAX} levels")
+    } else {
+        format!("{LEFT_OUT} {bytes} bytes")
+    };
     match value {
         // What was an object is one still, as who reads it expects.
         Value::Object(_) => json!({ LEFT_OUT: told }),
         _ => told.into(),
+    }
+}
+
+fn is_nested_up_to(levels: usize, value: &Value) -> bool {
+    let is_inner = |value| levels > 0 && is_nested_up_to(levels - 1, value);
+    match value {
+        Value::Array(items) => levels > 0 && items.iter().all(is_inner),
+        Value::Object(fields) => levels > 0 && fields.values().all(is_inner),
+        _ => true,
     }
 }
 
@@ -263,6 +280,21 @@ mod tests {
         let written = redacted(json!({"events": events}), false).to_string();
         assert_eq!(written.matches("m-").count(), MEMBERS_MAX);
         assert_eq!(written.matches(LEFT_OUT).count(), 100);
+    }
+
+    #[test]
+    fn what_is_nested_too_deep_is_told_by_its_size() {
+        let nested = |levels: usize| {
+            let text = format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+            serde_json::from_str::<Value>(&text).unwrap()
+        };
+        assert_eq!(redacted(nested(DEPTH_MAX), false), nested(DEPTH_MAX));
+        let told = "… 202 bytes, nested deeper than 100 levels";
+        assert_eq!(redacted(nested(DEPTH_MAX + 1), false), json!(told));
+        assert_eq!(
+            redacted(json!({"rewards": nested(126)}), false),
+            json!({"…": "… 264 bytes, nested deeper than 100 levels"})
+        );
     }
 
     #[test]

@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 use super::closing::{Closings, FINALIZE_MAX};
 use super::ids::BoardId;
 use super::include::{Include, Includes};
+use super::league::{self, FormerLeague, League};
 use super::period::{Calendar, Period, Season, Unit};
 use super::placement::Placement;
 use super::quota::{self, Quota};
@@ -128,6 +129,17 @@ pub enum Names {
     Approved,
 }
 
+/// Whether events are applied before they are answered.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Ingest {
+    /// An event is answered once it is applied.
+    #[default]
+    Sync,
+    /// An event is answered once it is queued, and applied as soon as it can be.
+    Async,
+}
+
 /// How old an event may be when it comes in.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum AcceptLate {
@@ -182,7 +194,7 @@ impl<'de> Deserialize<'de> for Zone {
 ///
 /// `update`, `order`, `decimals`, `ties`, `timezone`, `week_start`, `season`, `weight`, `initial`, `uniques`, `keep_top` and
 /// `entry_data` can't change while the board has events; nor can `ranking` become or stop being `dense`, which is
-/// stored with the scores, nor `carryover` begin or end for a unit that a rolling window counts.
+/// stored with the scores, nor `carryover` begin or end for a unit that a rolling window counts, nor the period of a league.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {
@@ -300,11 +312,19 @@ pub struct Definition {
     #[serde(default)]
     #[schema(max_items = 32)]
     pub rewards: Vec<Rule>,
+    /// Makes the board a league: members compete in cohorts of their tier. Only a new board becomes a league. Changed
+    /// settings hold from the next period on.
+    #[serde(default)]
+    pub league: Option<League>,
     /// Over how many slots of a Redis Cluster the members are spread, 1 to 64: for a board that is too much for one
     /// node. Reads and quotas stay exact. Not with `ranking: dense`.
     #[serde(default = "one")]
     #[schema(minimum = 1, maximum = 64, default = 1)]
     pub shards: u16,
+    /// When an event is answered: once it is applied (`sync`), or once it is queued (`async`), with the status 202. It may be
+    /// changed at any time. A league has `sync`.
+    #[serde(default)]
+    pub ingest: Ingest,
     /// Events with an earlier `at` are refused.
     #[serde(default)]
     #[schema(value_type = Option<String>, format = DateTime)]
@@ -484,6 +504,9 @@ impl Definition {
         for (pointer, detail) in reward::check(self) {
             refuse(pointer, &detail);
         }
+        for (pointer, detail) in league::check(self) {
+            refuse(pointer, &detail);
+        }
         for (pointer, detail) in self.weight.iter().flat_map(Weights::check) {
             refuse(pointer, detail);
         }
@@ -513,19 +536,8 @@ impl Definition {
             let detail = "needs `ties: first` or `last`: with `member` nobody knows which event an entry's score is of";
             refuse("/entry_data".into(), detail);
         }
-        for unit in self.carryover.keys() {
-            let pointer = || format!("/carryover/{unit}");
-            if self.update != Update::Sum {
-                refuse(pointer(), "carryover needs `update: sum`");
-            }
-            if *unit == Unit::All {
-                refuse(pointer(), "`all` has no next period");
-            } else if !self.windows.contains(&Window::Period(*unit)) {
-                refuse(
-                    pointer(),
-                    "carryover names a period that is not among the windows",
-                );
-            }
+        for (unit, detail) in self.check_carryover() {
+            refuse(format!("/carryover/{unit}"), detail);
         }
         for unit in self.retention.keys() {
             if *unit == Unit::All {
@@ -552,6 +564,24 @@ impl Definition {
         errors
     }
 
+    /// What can't be carried over, and why not.
+    fn check_carryover(&self) -> Vec<(Unit, &'static str)> {
+        let is_sum = self.update == Update::Sum;
+        let units = self.carryover.keys();
+        let errors = units.flat_map(|unit| {
+            let is_window = self.windows.contains(&Window::Period(*unit));
+            let period = match unit {
+                Unit::All => Some("`all` has no next period"),
+                _ if is_window => None,
+                _ => Some("carryover names a period that is not among the windows"),
+            };
+            let update = (!is_sum).then_some("carryover needs `update: sum`");
+            let details = [update, period].into_iter().flatten();
+            details.map(|detail| (*unit, detail))
+        });
+        errors.collect()
+    }
+
     /// What is wrong with its wait for the end of a period.
     fn check_finalize(&self) -> Vec<(String, &'static str)> {
         let Some(finalize) = self.finalize else {
@@ -570,7 +600,7 @@ impl Definition {
         let is_sound = (1..=SHARDS_MAX).contains(&self.shards);
         let count = (!is_sound).then_some(("shards", "a board has 1 to 64 shards"));
         // Dense ranks are no sum of the shards' ranks.
-        let is_dense = self.shards > 1 && self.ranking == Ranking::Dense;
+        let is_dense = self.shards > 1 && self.ranking == Ranking::Dense && self.league.is_none();
         let ranking = is_dense.then_some(("ranking", "`dense` needs a board with one shard"));
         count.into_iter().chain(ranking).collect()
     }
@@ -663,7 +693,9 @@ impl Definition {
             quotas: _,
             max_attempts: _,
             rewards: _,
+            league: _,
             shards: _,
+            ingest: _,
             opens_at: _,
             closes_at: _,
             finalize: _,
@@ -680,6 +712,8 @@ impl Definition {
         compare("uniques", *uniques == other.uniques);
         compare("keep_top", *keep_top == other.keep_top);
         compare("entry_data", *entry_data == other.entry_data);
+        let is_league = self.league.is_some();
+        compare("windows", !is_league || self.windows == other.windows);
         let dense = |definition: &Self| definition.ranking == Ranking::Dense;
         compare("ranking", dense(self) == dense(other));
         for unit in Unit::ALL {
@@ -737,6 +771,8 @@ pub struct Board {
     pub finalize_since: Option<Timestamp>,
     /// How far its closings have come.
     pub closings: Closings,
+    /// Of a league, the settings that were replaced, the oldest first: see [`Board::league_of`].
+    pub league_before: Vec<FormerLeague>,
 }
 
 impl Board {
@@ -764,6 +800,7 @@ impl Board {
             calendar,
             finalize_since: None,
             closings: Closings::default(),
+            league_before: Vec::new(),
         }
     }
 
@@ -772,10 +809,10 @@ impl Board {
         stamp.max(self.revision + 1)
     }
 
-    /// The next revision of this board, with another definition, at a stamp. Windows that it begins to record get the
+    /// The next revision of this board, with another definition, at a stamp and a time. Windows that it begins to record get the
     /// new revision as their epoch. If the number of shards is another one, a move begins.
     #[must_use]
-    pub fn replaced(&self, definition: Definition, stamp: u64) -> Self {
+    pub fn replaced(&self, definition: Definition, stamp: u64, now: Timestamp) -> Self {
         let revision = self.revision_at(stamp);
         let recorded = recorded(&self.definition);
         let epochs = self::recorded(&definition)
@@ -798,6 +835,7 @@ impl Board {
                 .finalize_since
                 .filter(|_| definition.finalize.is_some()),
             closings: self.closings.clone(),
+            league_before: self.league_before_with(&definition, now),
             ..Self::new(id, definition, self.generation, revision, epochs)
         }
     }
@@ -923,7 +961,7 @@ mod tests {
             "ranking": "ordinal", "timezone": "UTC", "week_start": "monday", "windows": ["day"],
             "season": null, "carryover": {}, "accept_late": "48h", "idempotency": "1h",
             "retention": {}, "quotas": [], "max_attempts": {}, "score_min": null, "score_max": null,
-            "weight": null, "initial": [], "uniques": null, "keep_top": null, "entry_data": false, "rewards": [], "shards": 1,
+            "weight": null, "initial": [], "uniques": null, "keep_top": null, "entry_data": false, "rewards": [], "league": null, "shards": 1, "ingest": "sync",
             "opens_at": null, "closes_at": null, "finalize": null
         });
         assert_eq!(shown, expected);
@@ -1044,6 +1082,7 @@ mod tests {
 
     #[test]
     fn a_window_that_comes_back_begins_anew() {
+        let now = Timestamp::parse("2026-11-21T12:00:00Z").unwrap();
         let id = BoardId::parse("b").unwrap();
         let first = Board::new(
             id,
@@ -1052,16 +1091,16 @@ mod tests {
             1,
             BTreeMap::new(),
         );
-        let hidden = first.replaced(definition(r#"{"windows": ["last-7-days"]}"#), 7);
+        let hidden = first.replaced(definition(r#"{"windows": ["last-7-days"]}"#), 7, now);
         assert_eq!(
             hidden.epochs,
             BTreeMap::new(),
             "the day goes on as the rolling window's base"
         );
         // A clock that has gone back.
-        let gone = hidden.replaced(definition(r#"{"windows": ["all"]}"#), 3);
+        let gone = hidden.replaced(definition(r#"{"windows": ["all"]}"#), 3, now);
         assert_eq!(gone.epoch(Some(Window::Period(Unit::All))), 8);
-        let back = gone.replaced(definition(r#"{"windows": ["all", "day"]}"#), 20);
+        let back = gone.replaced(definition(r#"{"windows": ["all", "day"]}"#), 20, now);
         assert_eq!(back.epoch(Some(Window::Period(Unit::Day))), 20);
         assert_eq!(back.epoch(Some(Window::Period(Unit::All))), 8);
         assert_eq!(back.recorded_since(&back.definition.windows), Some(8));

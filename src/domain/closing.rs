@@ -185,7 +185,8 @@ impl Board {
 }
 
 /// The greatest instant for which a closing may be decided now, if it lies behind the one that was `decided` last. With
-/// `finalize`, that is the last instant, at least so long ago, at which a period of the board ended.
+/// `finalize`, that is the last instant, at least so long ago, at which a period of the board ended. For what had ended when
+/// `finalize` was set, no closing is decided: there are no results, by which to tell how far a closing has come.
 pub fn due(board: &Board, decided: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
     let waited = now.saturating_sub(board.definition.finalize?);
     let closes_at = board.definition.closes_at;
@@ -196,7 +197,7 @@ pub fn due(board: &Board, decided: Option<Timestamp>, now: Timestamp) -> Option<
     });
     // Nothing ends after the board.
     let due = is_over.or_else(|| starts.max());
-    due.filter(|due| Some(*due) > decided)
+    due.filter(|due| Some(*due) > decided.max(board.finalize_since))
 }
 
 /// When [`due`] will name another instant, in milliseconds since the epoch; `None` for never.
@@ -327,7 +328,7 @@ mod tests {
         }
         assert_eq!(board.closings.pinned.len(), 1);
         let definition = serde_json::from_str(&json("competition")).unwrap();
-        let mut board = board.replaced(definition, 7);
+        let mut board = board.replaced(definition, 7, at("2026-11-04T12:00:00Z"));
         let of = |board: &Board, day: &str| {
             let at = at(&format!("{day}T12:00:00Z"));
             board.ranking_of(&board.calendar.containing(Unit::Day, at))

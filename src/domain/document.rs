@@ -43,13 +43,19 @@ pub fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, DocumentError> {
     Ok(parsed)
 }
 
-/// serde_json's message without its line and column: the pointer says it better.
+/// serde_json's message without its line and column: the pointer says it better. Two of its messages are about syntax, which is
+/// sound here.
 fn without_place(error: &serde_json::Error) -> String {
     let text = error.to_string();
-    match text.rsplit_once(" at line ") {
-        Some((message, _)) => message.to_owned(),
-        None => text,
+    let message = text
+        .rsplit_once(" at line ")
+        .map_or(&*text, |(message, _)| message);
+    match message {
+        "expected value" => "invalid type: expected a string",
+        "trailing characters" => "there are too many items",
+        message => message,
     }
+    .to_owned()
 }
 
 fn pointer(path: &serde_path_to_error::Path) -> String {
@@ -61,4 +67,47 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
         Segment::Unknown => None,
     });
     FieldError::pointer(steps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Document {
+        #[expect(dead_code, reason = "only its form is looked at")]
+        order: Option<crate::domain::board::Order>,
+        #[expect(dead_code, reason = "only its form is looked at")]
+        ranks: Option<[u64; 2]>,
+    }
+
+    #[test]
+    fn an_error_says_where_it_lies_and_what_is_wrong() {
+        let error = |text: &str| match read::<Document>(text).unwrap_err() {
+            DocumentError::Malformed(detail) => detail,
+            DocumentError::Unexpected(FieldError { pointer, detail }) => {
+                format!("{pointer}: {detail}")
+            }
+        };
+        for (text, expected) in [
+            ("[]", ": must be an object, not an array"),
+            (r#"{"order": 1}"#, "/order: invalid type: expected a string"),
+            (
+                r#"{"order": "up"}"#,
+                "/order: unknown variant `up`, expected `desc` or `asc`",
+            ),
+            (
+                r#"{"ranks": [1, 2, 3]}"#,
+                "/ranks: there are too many items",
+            ),
+            (
+                r#"{"ranks": [1]}"#,
+                "/ranks: invalid length 1, expected an array of length 2",
+            ),
+            ("{} x", "trailing characters at line 1 column 4"),
+        ] {
+            assert_eq!(error(text), expected, "{text}");
+        }
+    }
 }

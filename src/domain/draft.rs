@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::board::{Definition, FieldError, Update};
 use super::document::{self, DocumentError};
 use super::ids::BoardId;
+use super::league::LEAGUE_SHARDS;
 
 /// The fields of a JSON object as they are written: numbers keep all their digits.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -63,6 +64,13 @@ impl Draft {
         if let Some(shards) = shards {
             fields.insert("shards".into(), raw(&shards));
         }
+        if is_given(&fields, "league") {
+            let shards = raw(&LEAGUE_SHARDS);
+            fields.entry("shards".into()).or_insert(shards);
+            if !is_given(&fields, "finalize") {
+                fields.insert("finalize".into(), raw(&"0s"));
+            }
+        }
         let text = raw(&fields);
         document::read(text.get()).map_err(|error| match error {
             DocumentError::Unexpected(error) => error,
@@ -73,6 +81,11 @@ impl Draft {
 
 fn raw(value: &impl Serialize) -> Box<RawValue> {
     to_raw_value(value).expect("numbers, texts, and objects of JSON are JSON")
+}
+
+/// Whether a field is there and not null.
+fn is_given(fields: &BTreeMap<String, Box<RawValue>>, name: &str) -> bool {
+    fields.get(name).is_some_and(|value| value.get() != "null")
 }
 
 fn update(fields: &BTreeMap<String, Box<RawValue>>) -> Option<Update> {

@@ -1,6 +1,6 @@
 //! An event, and its outcome.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::data::EntryData;
@@ -85,8 +85,9 @@ impl Event {
     }
 }
 
-/// Why an event that is well-formed is not taken.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// Why an event that is well-formed is not taken. It is stored for events out of queues.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Rejection {
     /// Its `at` is more than a minute ahead of the clock.
     InFuture,
@@ -113,6 +114,8 @@ pub enum Rejection {
     PeriodClosed(Timestamp),
     /// It does not lie after the last erasure of its member, at this instant.
     Erased(Timestamp),
+    /// Its member has no seat in its period of a league, and gets none by it.
+    NotSeated,
 }
 
 impl Rejection {

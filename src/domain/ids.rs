@@ -203,6 +203,21 @@ impl EventId {
         Self(format!("{player}{PLAYER_SEPARATOR}{sent}").into())
     }
 
+    /// An id as it is stored: also that of an event that a player has sent.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::parse`].
+    pub fn stored(text: &str) -> Result<Self, IdError> {
+        let Some((player, sent)) = text.split_once(PLAYER_SEPARATOR) else {
+            return Self::parse(text);
+        };
+        Ok(Self::of_player(
+            &MemberId::parse(player)?,
+            &Self::parse(sent)?,
+        ))
+    }
+
     /// The id as it was sent.
     pub fn as_sent(&self) -> &str {
         let sent = self.0.rsplit(PLAYER_SEPARATOR).next();
@@ -249,6 +264,12 @@ mod tests {
             EventId::parse(of_player.as_str()).is_err(),
             "nobody sends it"
         );
+        for id in [of_player, id("b/c")] {
+            assert_eq!(EventId::stored(id.as_str()), Ok(id.clone()));
+        }
+        for text in ["", "\u{1f}a", "a\u{1f}", "a\u{1f}b\u{1f}c"] {
+            assert!(EventId::stored(text).is_err(), "{text:?}");
+        }
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub enum MessageKind {
     /// A member was hidden.
     #[serde(rename = "member.hidden")]
     MemberHidden,
-    /// The leagues of a period are decided.
+    /// A cohort of a league is decided.
     #[serde(rename = "league.turned")]
     LeagueTurned,
     /// Somebody tests a webhook.
@@ -136,9 +136,11 @@ impl Message {
         Self::with(id, kind, at, OfBoard { board, data })
     }
 
-    /// The `number`-th test of a webhook.
-    pub fn test(webhook: &str, number: u32, at: Timestamp) -> Self {
-        let id = MessageId::of(MessageKind::Test, webhook, &number.to_string());
+    /// The `number`-th test of a webhook that was made at this instant.
+    pub fn test(webhook: &str, made_at: Timestamp, number: u32, at: Timestamp) -> Self {
+        // Another webhook may get the name of one that was deleted, and counts anew.
+        let whose = format!("{webhook} {}", made_at.ms());
+        let id = MessageId::of(MessageKind::Test, &whose, &number.to_string());
         let data = serde_json::json!({ "webhook": webhook });
         Self::with(id, MessageKind::Test, at, data)
     }
@@ -190,7 +192,7 @@ mod tests {
             made(8, MessageKind::PeriodFinal, "week:2026-W47:1", at),
             made(7, MessageKind::PeriodRevised, "week:2026-W47:1", at),
             made(7, MessageKind::PeriodFinal, "week:2026-W47:2", at),
-            Message::test("vote-eu", 1, at),
+            Message::test("vote-eu", at, 1, at),
         ] {
             assert_ne!(other.id, first.id);
         }

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use super::board::{AcceptLate, Board};
 use super::event::{Event, FUTURE_MS_MAX, Rejection};
+use super::league::{Cohort, Section};
 use super::period::{Period, Unit};
 use super::quota::{self, QuotaUse};
 use super::score::Score;
@@ -39,6 +40,28 @@ pub struct Plan {
     pub amounts: Vec<Score>,
     /// What it takes of the board's quotas.
     pub quotas: Vec<QuotaUse>,
+    /// In a league, the cohort in which its member sits in the period of that instant.
+    pub cohort: Option<Cohort>,
+}
+
+impl Plan {
+    /// The index of the shard that it goes to: that of its cohort, or else of its member.
+    pub fn shard(&self, board: &Board) -> usize {
+        let section = self.section();
+        let cohort = section.and_then(|section| Some((section.period, section.cohort?)));
+        cohort.map_or_else(
+            || board.shard_of(&self.event.member),
+            |(period, cohort)| board.shard_of_cohort(&period, cohort),
+        )
+    }
+
+    /// In a league, the cohort that it is an event of.
+    pub fn section(&self) -> Option<Section> {
+        // A league records one unit, on one track.
+        let period = self.route.writes.first()?.standing.period;
+        let cohort = Some(self.cohort?);
+        Some(Section { period, cohort })
+    }
 }
 
 /// The standings of all events whose instants lie in the same periods.
@@ -134,6 +157,17 @@ pub struct Sum {
     pub expires_at_ms: Option<i64>,
 }
 
+/// The instants that decide on an event.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Instants {
+    /// When it counts.
+    pub at: Timestamp,
+    /// When it came in: by this it is too late, or in the future.
+    pub came_in: Timestamp,
+    /// By this it is known which standings there are. Of an event that waited in a queue it is later.
+    pub now: Timestamp,
+}
+
 /// What was planned last for a board's events, for reuse.
 #[derive(Debug, Default)]
 pub struct Routes(Mutex<Recent>);
@@ -150,9 +184,19 @@ struct Recent {
 impl Routes {
     /// Plans an event that comes in at `now`.
     pub fn plan(&self, board: &Board, event: Event, now: Timestamp) -> Plan {
-        let at = event.at.unwrap_or(now);
+        let instants = Instants {
+            at: event.at.unwrap_or(now),
+            came_in: now,
+            now,
+        };
+        self.plan_for(board, event, instants)
+    }
+
+    /// Plans an event that may have come in earlier.
+    pub fn plan_for(&self, board: &Board, event: Event, instants: Instants) -> Plan {
+        let Instants { at, came_in, now } = instants;
         let route = self.0.lock().route(board, at, now);
-        let rejection = reject(board, event.score, at, now);
+        let rejection = reject(board, event.score, at, came_in);
         let (rejection, amounts) = match amounts(board, &event) {
             Ok(amounts) => (rejection, amounts),
             Err(beyond) => {
@@ -171,6 +215,7 @@ impl Routes {
             route,
             amounts,
             quotas,
+            cohort: None,
         }
     }
 }
@@ -246,6 +291,9 @@ fn amounts(board: &Board, event: &Event) -> Result<Vec<Score>, Rejection> {
 /// Whether the board takes events of that score and instant now.
 fn reject(board: &Board, score: Score, at: Timestamp, now: Timestamp) -> Option<Rejection> {
     let definition = &board.definition;
+    if let Some(rejection) = reject_in_league(board, at, now) {
+        return Some(rejection);
+    }
     if at.ms() > now.ms() + FUTURE_MS_MAX {
         return Some(Rejection::InFuture);
     }
@@ -260,6 +308,18 @@ fn reject(board: &Board, score: Score, at: Timestamp, now: Timestamp) -> Option<
         return Some(Rejection::Closed);
     }
     (!definition.takes_score(score)).then_some(Rejection::ScoreBounds)
+}
+
+/// Whether the period of that instant has not begun in a league, or is closed: nobody has a seat before it begins, and deciding
+/// a cohort needs a clock that shows the end of the wait.
+fn reject_in_league(board: &Board, at: Timestamp, now: Timestamp) -> Option<Rejection> {
+    let period = board.calendar.containing(board.league_unit()?, at);
+    if period.start_ms > now.ms() {
+        return Some(Rejection::InFuture);
+    }
+    let wait = board.definition.finalize?;
+    let end = board.end_of(&period)?;
+    (at < end && end.saturating_add(wait) <= now).then_some(Rejection::PeriodClosed(end))
 }
 
 impl Route {
@@ -335,7 +395,7 @@ impl Route {
         let base = board.base(unit, track);
         let mut write = |series, period, amount, reported| {
             let expires_at_ms = board.kept_until_ms(&period);
-            let standing = Standing { series, period };
+            let standing = Standing::of(series, period);
             self.writes.push(Write {
                 standing,
                 amount,
@@ -444,6 +504,35 @@ mod tests {
             origin: Origin::default(),
             data: None,
         }
+    }
+
+    #[test]
+    fn an_event_out_of_a_queue_is_late_by_the_time_of_queuing_and_finds_the_standings_of_now() {
+        let board = board(r#"{"windows": ["day", "last-3-days"], "accept_late": "1h"}"#);
+        let now = at("2026-11-22T11:00:00Z");
+        let instants = |event, came_in| Instants {
+            at: at(event),
+            came_in: at(came_in),
+            now,
+        };
+        let routes = Routes::default();
+        let plan = |instants: Instants| {
+            let event = Event {
+                at: None,
+                ..event(1, now)
+            };
+            routes.plan_for(&board, event, instants)
+        };
+        let taken = plan(instants("2026-11-21T11:00:00Z", "2026-11-21T12:00:00Z"));
+        assert_eq!(taken.rejection, None);
+        assert_eq!(taken.at, at("2026-11-21T11:00:00Z"));
+        let sync = routes.plan(&board, event(1, taken.at), now);
+        assert_eq!(sync.rejection, Some(Rejection::TooLate));
+        assert!(Arc::ptr_eq(&sync.route, &taken.route));
+        let late = plan(instants("2026-11-21T11:00:00Z", "2026-11-21T12:00:00.001Z"));
+        assert_eq!(late.rejection, Some(Rejection::TooLate));
+        let early = plan(instants("2026-11-21T12:01:00.001Z", "2026-11-21T12:00:00Z"));
+        assert_eq!(early.rejection, Some(Rejection::InFuture));
     }
 
     #[test]

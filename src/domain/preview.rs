@@ -76,6 +76,8 @@ fn effect(field: &str) -> &'static str {
         "finalize" => {
             "Periods that end from now on wait for so long, and those that have ended and are not final. What is final stays final."
         }
+        "league" => "Periods that begin from now on go by it. The running one ends as it began.",
+        "ingest" => "Events from now on are answered like this. Those that are queued are applied.",
         "shards" => "The data moves to so many shards in the background.",
         "update" | "order" | "decimals" | "ties" | "timezone" | "week_start" | "season"
         | "weight" | "initial" | "uniques" | "keep_top" | "entry_data" => {

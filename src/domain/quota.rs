@@ -15,6 +15,7 @@ use super::board::{AcceptLate, Board, Definition};
 use super::event::{Event, Origin};
 use super::ids::{IdError, Label, MemberId};
 use super::period::Unit;
+use super::queued::AGE_MAX;
 use super::score::Decimals;
 use super::time::{Span, Timestamp};
 
@@ -267,8 +268,11 @@ impl Quota {
             pools: pools.collect(),
             expires_at_ms: period
                 .and_then(|period| board.last_event_ms(&period))
-                // An event that was planned just before may come to Redis just after.
-                .map(|ms| ms.saturating_add(COUNT_SLACK_MS)),
+                // An event that was planned just before may come to Redis just after, and one that was queued a while later.
+                .map(|ms| {
+                    ms.saturating_add(COUNT_SLACK_MS)
+                        .saturating_add_unsigned(waiting_ms(board))
+                }),
         })
     }
 
@@ -432,6 +436,12 @@ pub fn check(definition: &Definition) -> Vec<(String, &'static str)> {
     errors
 }
 
+/// For how long an event of a board may wait before it is applied, in milliseconds.
+pub fn waiting_ms(board: &Board) -> u64 {
+    // Events of leagues are not queued.
+    if board.is_league() { 0 } else { AGE_MAX.ms() }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -517,7 +527,11 @@ mod tests {
         );
         // The end of the hour, and 48 hours in which an event may be late.
         let last = Timestamp::parse("2026-11-23T06:00:00Z").unwrap();
-        assert_eq!(used.expires_at_ms, Some(last.ms() + COUNT_SLACK_MS));
+        let waiting_ms = i64::try_from(AGE_MAX.ms()).unwrap();
+        assert_eq!(
+            used.expires_at_ms,
+            Some(last.ms() + waiting_ms + COUNT_SLACK_MS)
+        );
         assert_eq!(board.quotas[0].allowances(&board), [300, 100, 200]);
         assert_eq!(uses(&board, &event(None, None), at), Err(Dimension::Voter));
     }

@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 use super::board::{Definition, Order, Ranking};
 use super::data;
 use super::ids::{BoardId, IdError};
-use super::score::{Bound, Decimals, Score};
+use super::score::{self, Bound, Decimals, Score};
 use super::window::Window;
 
 /// The most rules of a board.
@@ -280,7 +280,7 @@ struct Spot {
     /// How many distinct scores there are up to its own.
     step: u64,
     /// Its score.
-    #[serde(with = "scaled")]
+    #[serde(with = "score::scaled")]
     score: Score,
 }
 
@@ -346,22 +346,6 @@ impl Course {
             return rules.next().is_some() && basis.total > 0;
         }
         at.position < basis.total && rules.any(|(_, rule)| rule.may_go_on(basis, at))
-    }
-}
-
-/// A score as its scaled integer.
-mod scaled {
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    use super::Score;
-
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-    pub(super) fn serialize<S: Serializer>(score: &Score, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_i64(score.scaled())
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Score, D::Error> {
-        i64::deserialize(from).map(Score::from_stored)
     }
 }
 

@@ -235,6 +235,13 @@ impl Bound {
     }
 }
 
+impl From<Score> for Bound {
+    /// A whole number.
+    fn from(whole: Score) -> Self {
+        Self(whole.shown(Decimals(0)))
+    }
+}
+
 impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
@@ -303,6 +310,23 @@ impl Serialize for Ratio {
         Score(self.millionths)
             .shown(Decimals(6))
             .serialize(serializer)
+    }
+}
+
+/// How a score is stored: as its scaled integer.
+pub mod scaled {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::Score;
+
+    /// Writes the integer.
+    pub fn serialize<S: Serializer>(score: &Score, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_i64(score.scaled())
+    }
+
+    /// Reads the integer.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Score, D::Error> {
+        i64::deserialize(from).map(Score::from_stored)
     }
 }
 

@@ -11,6 +11,7 @@
 //! A board with weights stores them on two tracks. What a window shows follows from that: see [`Board::series`].
 
 use super::board::{Board, Ranking, Update};
+use super::league::{Cohort, Section};
 use super::period::{Period, Unit};
 use super::ties::Ties;
 use super::window::Window;
@@ -70,13 +71,35 @@ impl Series {
     }
 }
 
-/// One ranked list: a series at a period.
+/// One ranked list: a series at a period, in a league of one cohort.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Standing {
     /// Which list.
     pub series: Series,
     /// Which period, or the newest one in it.
     pub period: Period,
+    /// In a league, of which cohort of the period.
+    pub cohort: Option<Cohort>,
+}
+
+impl Standing {
+    /// The list of a series of this period or cohort.
+    pub fn of(series: Series, section: impl Into<Section>) -> Self {
+        let Section { period, cohort } = section.into();
+        Self {
+            series,
+            period,
+            cohort,
+        }
+    }
+
+    /// What it is a list of.
+    pub fn section(&self) -> Section {
+        Section {
+            period: self.period,
+            cohort: self.cohort,
+        }
+    }
 }
 
 /// A series whose standings are sums of other standings (ARCHITECTURE.md says how they are kept complete).
@@ -196,10 +219,8 @@ impl Board {
 
     /// The standing of the initial scores.
     pub fn initial_scores(&self) -> Standing {
-        Standing {
-            series: Series::shown(List::InitialScores),
-            period: Period::endless(Unit::All),
-        }
+        let series = Series::shown(List::InitialScores);
+        Standing::of(series, Period::endless(Unit::All))
     }
 
     /// The standings of a period that events are added to. The first is there if any of them is.
@@ -211,8 +232,7 @@ impl Board {
             [Some(own), has_base.then_some(base)].into_iter().flatten()
         };
         let series = self.tracks().iter().copied().flat_map(of_track);
-        let period = *period;
-        series.map(|series| Standing { series, period }).collect()
+        series.map(|series| Standing::of(series, *period)).collect()
     }
 
     /// How entries are stored.

@@ -14,6 +14,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::board::Board;
 use super::ids::{BoardId, MemberId};
+use super::league::Cohort;
+use super::period::Period;
 use super::quota::QuotaUse;
 
 /// The most shards of a board.
@@ -108,6 +110,24 @@ impl Board {
     /// The index of the shard of a member.
     pub fn shard_of(&self, member: &MemberId) -> usize {
         self.placement.current.index_of(member)
+    }
+
+    /// The index of the shard of a cohort of a period, in a league.
+    pub fn shard_of_cohort(&self, period: &Period, cohort: Cohort) -> usize {
+        let Cohort { tier, number } = cohort;
+        let mut bytes = [0; 13];
+        bytes[..8].copy_from_slice(&period.start_ms.to_le_bytes());
+        bytes[8] = tier;
+        bytes[9..].copy_from_slice(&number.to_le_bytes());
+        let shards = u64::from(self.placement.current.shards);
+        usize::try_from(xxh3_64(&bytes) % shards).unwrap_or(0)
+    }
+
+    /// The index of the shard where the seats of a tier are given out for a period, in a league.
+    pub fn shard_of_tier(&self, period: &Period, tier: u8) -> usize {
+        // No cohort has this number.
+        let number = 0;
+        self.shard_of_cohort(period, Cohort { tier, number })
     }
 
     /// The shards where the counts of its quotas lie, for ever: those that it began with.

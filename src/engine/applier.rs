@@ -1,4 +1,4 @@
-//! Applying events: those that are planned go to the shards of their members, in calls of bounded cost, which they may
+//! Applying events: those that are planned go to the shards of their members, or of their cohorts, in calls of bounded cost, which they may
 //! share with the events of other requests.
 
 use std::sync::Arc;
@@ -114,7 +114,7 @@ impl<'a> Groups<'a> {
         let Some(ready) = submission.send() else {
             return;
         };
-        let shard = self.live.board.shard_of(&ready.plan.event.member);
+        let shard = ready.plan.shard(&self.live.board);
         let more = Load {
             events: 1,
             cost_us: ready.cost_us(),

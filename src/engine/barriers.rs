@@ -1,25 +1,71 @@
 //! Raising the barriers of a board's shards.
 
+use super::jobs::Progress;
 use super::{ATTEMPTS_MAX, Engine, Error};
+use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::time::Timestamp;
 use crate::store::Versioned;
+use crate::store::closings::Decision;
 
 impl Engine {
-    /// Raises the barriers of all shards of a board to this instant. When this returns, nothing changes what events that lie
-    /// before it have made of the standings, whatever is under way. The closing has to be decided before.
+    /// Closes the periods of a board that end up to an instant, which has to lie in the past by a clock that is trusted. Their
+    /// results come later. Returns whether that was done: not, if results of the closing before are missing, or queued events wait.
+    pub(crate) async fn decide_and_raise(
+        &self,
+        id: &BoardId,
+        until: Timestamp,
+    ) -> Result<bool, Error> {
+        for _ in 0..ATTEMPTS_MAX {
+            let live = self.live_board(id).await?;
+            match self.store.decide_closing(&live.board, until).await? {
+                Versioned::Current(Decision::Decided) => {
+                    let raised = self.raise_barriers(&live.board, until).await?;
+                    if let Versioned::Current(progress) = raised {
+                        return Ok(progress == Progress::Done);
+                    }
+                }
+                Versioned::Current(Decision::Pending) => return Ok(false),
+                Versioned::Stale => self.reload(id).await?,
+            }
+        }
+        Err(Error::busy())
+    }
+
+    /// Raises the barriers of all shards of a board to an instant for which a closing is decided. Stale: the board was deleted
+    /// meanwhile. `More`: as [`Engine::close_shards`] says it.
+    pub(super) async fn raise_barriers(
+        &self,
+        board: &Board,
+        until: Timestamp,
+    ) -> Result<Versioned<Progress>, Error> {
+        if self.store.confirm_closing(board).await? == Versioned::Stale {
+            self.reload(&board.id).await?;
+            return Ok(Versioned::Stale);
+        }
+        let raised = self.close_shards(&board.id, until).await;
+        raised.map(Versioned::Current)
+    }
+
+    /// Raises the barriers of all shards of a board to this instant. When this returns `Done`, nothing changes what events that lie
+    /// before it have made of the standings, whatever is under way. `More`: queued events have to be applied first, which were there
+    /// when the barriers were raised; then it is to be called again. The closing has to be decided before.
     ///
     /// If it fails, some of the barriers may be raised. To call it again is safe, also on other instances.
-    pub async fn close_shards(&self, id: &BoardId, until: Timestamp) -> Result<(), Error> {
+    pub async fn close_shards(&self, id: &BoardId, until: Timestamp) -> Result<Progress, Error> {
         for _ in 0..ATTEMPTS_MAX {
             // It waits while the board is being moved from one sharding to another.
             let live = self.live_board(id).await?;
-            let mut is_done = true;
+            let (mut progress, mut is_stale) = (Progress::Done, false);
             for shard in live.shards.iter().map(|live| &live.shard) {
-                is_done &= self.store.close_shard(shard, until).await? == Versioned::Current(());
+                match self.store.close_shard(shard, until).await? {
+                    Versioned::Current(true) => {}
+                    Versioned::Current(false) => progress = Progress::More,
+                    Versioned::Stale => is_stale = true,
+                }
             }
-            if is_done {
-                return Ok(());
+            if !is_stale {
+                return Ok(progress);
             }
             self.reload(id).await?;
         }

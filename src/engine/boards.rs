@@ -115,13 +115,16 @@ impl Engine {
         let board = live.as_ref().map(|live| &live.board);
         let derives = board.is_some_and(|board| board.derived().next().is_some());
         self.completing.plan(id, derives);
+        if live.is_some() {
+            self.queues.plan(id);
+        }
         self.closings.plan(id, board.map(Arc::as_ref));
         self.left_behind
             .plan(id, board.is_some_and(|board| board.reserves()));
     }
 
     /// The board from memory, or from Redis if it isn't there.
-    pub(crate) async fn live_board(&self, id: &BoardId) -> Result<Arc<LiveBoard>, Error> {
+    pub async fn live_board(&self, id: &BoardId) -> Result<Arc<LiveBoard>, Error> {
         if let Some(live) = self.boards.get(id) {
             return Ok(live);
         }
@@ -181,7 +184,7 @@ impl Engine {
         let known = self.boards.get(id);
         let live = match known.filter(|live| live.board == stored) {
             Some(live) => live,
-            None => Arc::new(LiveBoard::new(stored, &self.store)),
+            None => Arc::new(LiveBoard::new(stored, &self.store, &self.rooms)),
         };
         self.hold(id, Some(&live), drops);
         self.open_shards(live, drops).await
@@ -229,7 +232,7 @@ impl Engine {
         let stamp = self.store.begin_change(&board.id).await?;
         let next = Arc::new(board.placed(board.placement.clone(), stamp.max(newer + 1)));
         let defined = self.store.define_board(&next, Some(board), None).await?;
-        let live = Arc::new(LiveBoard::new(next, &self.store));
+        let live = Arc::new(LiveBoard::new(next, &self.store, &self.rooms));
         if defined == Defined::Stored {
             self.hold(&board.id, Some(&live), drops);
             self.store.open_shards(&live.board).await?;

@@ -10,10 +10,12 @@ use std::time::{Duration, Instant};
 
 use futures::future::try_join_all;
 use futures::stream::{self, StreamExt, TryStreamExt};
+use tokio::time::timeout;
 
 use super::jobs::faults::Subject;
 use super::jobs::schedule::Schedule;
 use super::jobs::{Job, JobKind, Progress};
+use super::turnover::Turnover;
 use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
 use crate::clock::{Clock, Look};
 use crate::domain::board::Board;
@@ -27,6 +29,8 @@ use crate::store::{StoreError, Versioned};
 
 /// How long a request waits for a closing to come to its end. The steps that were taken by then stay.
 const FINISH_TIME_MAX: Duration = Duration::from_secs(8);
+/// The pause before a closing that waits for queued events is looked at again.
+const QUEUES_PAUSE: Duration = Duration::from_millis(10);
 /// How many shards are looked after side by side.
 const SHARDS_AT_ONCE: usize = 16;
 
@@ -70,10 +74,12 @@ impl Job for ClosePeriods {
     }
 
     async fn step(&self, engine: &Engine, closing: &mut Closing) -> Result<Progress, Error> {
-        if closing.step(engine).await? == Progress::More {
-            return Ok(Progress::More);
+        match closing.step(engine).await? {
+            Step::More => Ok(Progress::More),
+            // It stays due.
+            Step::WaitsForQueues => Ok(Progress::Done),
+            Step::Done => engine.decide_due(&closing.id).await,
         }
-        engine.decide_due(&closing.id).await
     }
 }
 
@@ -112,6 +118,10 @@ impl Engine {
         else {
             return Ok(Progress::Done);
         };
+        if closings.is_pending() {
+            // Somebody else has just decided one.
+            return Ok(Progress::More);
+        }
         let now = match self.trusted_now().await {
             // It stays due.
             Err(Error::ClockDoubted(_)) => return Ok(Progress::Done),
@@ -158,12 +168,12 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unavailable`] if that takes too long. The job goes on.
+    /// [`Error::Busy`] if that takes too long. The job goes on.
     pub(crate) async fn close_until(&self, id: &BoardId, until: Timestamp) -> Result<(), Error> {
         for _ in 0..ATTEMPTS_MAX {
             if !self.finish_closing(id).await? {
                 let message = format!("periods of board {id} are still being closed");
-                return Err(StoreError::Unavailable(message).into());
+                return Err(Error::Busy(message));
             }
             let live = self.live_board(id).await?;
             let closings = self.store.closings(id).await?.unwrap_or_default();
@@ -179,11 +189,27 @@ impl Engine {
     pub(crate) async fn finish_closing(&self, id: &BoardId) -> Result<bool, Error> {
         let (begun, mut closing) = (Instant::now(), Closing::of(id.clone()));
         while begun.elapsed() < self.store.timeouts.times(FINISH_TIME_MAX) {
-            if closing.step(self).await? == Progress::Done {
-                return Ok(true);
+            match closing.step(self).await? {
+                Step::Done => return Ok(true),
+                Step::More => {}
+                Step::WaitsForQueues => tokio::time::sleep(QUEUES_PAUSE).await,
             }
         }
         Ok(false)
+    }
+
+    /// The same for many requests, as far as others leave it to this instance: one request takes the steps, and the rest find them
+    /// taken.
+    pub(super) async fn help_closing(&self, id: &BoardId) -> Result<(), Error> {
+        let live = self.live_board(id).await?;
+        let wait_max = self.store.timeouts.times(FINISH_TIME_MAX);
+        let Ok(_turn) = timeout(wait_max, live.finishing.lock()).await else {
+            return Ok(());
+        };
+        match self.finish_closing(id).await {
+            Err(error) if !error.is_turn_of_others() => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// The periods with data that end next after an instant, and not after another one; and when they do.
@@ -262,11 +288,14 @@ impl Engine {
             };
             first = first.into_iter().chain(keys).min();
         }
-        let period = first.map(|key| calendar.parse_key(unit, &key)).transpose();
-        let period = period.map_err(|error| {
-            StoreError::Unexpected(format!("a period that is noted as {unit}: {error}"))
-        })?;
-        Ok(Versioned::Current(period))
+        let section = first.map(|key| {
+            let section = live.board.section_named(unit, &key);
+            section.ok_or_else(|| {
+                StoreError::Unexpected(format!("a period that is noted as {unit}: {key:?}"))
+            })
+        });
+        let section = section.transpose()?;
+        Ok(Versioned::Current(section.map(|section| section.period)))
     }
 }
 
@@ -278,6 +307,19 @@ pub struct Closing {
     closed_until: Option<Timestamp>,
     /// What is left to do of the periods that end next.
     ending: Option<Ending>,
+    /// The same of a league.
+    turnover: Option<Turnover>,
+}
+
+/// How a step of a closing has ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Step {
+    /// There is more to do.
+    More,
+    /// Events have to be applied first that were queued before the closing.
+    WaitsForQueues,
+    /// It has come to its end.
+    Done,
 }
 
 /// Periods that end at one instant, and whose results are recorded.
@@ -303,24 +345,32 @@ impl Closing {
             id,
             closed_until: None,
             ending: None,
+            turnover: None,
         }
     }
 
     /// Takes what is decided a bounded step further.
-    async fn step(&mut self, engine: &Engine) -> Result<Progress, Error> {
+    async fn step(&mut self, engine: &Engine) -> Result<Step, Error> {
         let closings = engine.store.closings(&self.id).await?;
         let pending = closings.filter(Closings::is_pending);
         let Some((until, after)) =
             pending.and_then(|closings| closings.until.zip(closings.results_until))
         else {
-            return Ok(Progress::Done);
+            return Ok(Step::Done);
         };
         let Some(live) = engine.known(&self.id).await? else {
-            return Ok(Progress::Done);
+            return Ok(Step::Done);
         };
         if self.closed_until != Some(until) {
-            engine.close_shards(&self.id, until).await?;
+            match engine.raise_barriers(&live.board, until).await? {
+                Versioned::Current(Progress::Done) => {}
+                Versioned::Current(Progress::More) => return Ok(Step::WaitsForQueues),
+                Versioned::Stale => return Ok(Step::More),
+            }
             self.closed_until = Some(until);
+        }
+        if live.board.is_league() {
+            return self.turn_over(engine, &live, (after, until)).await;
         }
         let ending = match self.ending.take().filter(|ending| ending.at > after) {
             Some(ending) => Versioned::Current(Some(ending)),
@@ -328,13 +378,48 @@ impl Closing {
         };
         let Versioned::Current(ending) = ending else {
             engine.reload(&self.id).await?;
-            return Ok(Progress::More);
+            return Ok(Step::More);
         };
         let Some(ending) = ending else {
             engine.store.note_results(&live.board, until).await?;
-            return Ok(Progress::More);
+            return Ok(Step::More);
         };
         self.expire(engine, &live, ending).await
+    }
+
+    /// Takes the period of a league that ends next a bounded step further.
+    async fn turn_over(
+        &mut self,
+        engine: &Engine,
+        live: &Arc<LiveBoard>,
+        (after, until): (Timestamp, Timestamp),
+    ) -> Result<Step, Error> {
+        let begun = self.turnover.take().filter(|turnover| turnover.at > after);
+        let mut turnover = match begun {
+            Some(begun) => begun,
+            None => match engine.next_ending(live, after, until).await? {
+                Versioned::Current(Some((at, periods))) => Turnover::new(live, periods[0], at),
+                Versioned::Current(None) => {
+                    engine.store.note_results(&live.board, until).await?;
+                    return Ok(Step::More);
+                }
+                Versioned::Stale => {
+                    engine.reload(&self.id).await?;
+                    return Ok(Step::More);
+                }
+            },
+        };
+        match turnover.step(engine, live).await? {
+            Versioned::Current(Progress::Done) => {
+                engine.store.note_results(&live.board, turnover.at).await?;
+            }
+            Versioned::Current(Progress::More) => self.turnover = Some(turnover),
+            Versioned::Stale => {
+                self.turnover = Some(turnover);
+                engine.reload(&self.id).await?;
+            }
+        }
+        Ok(Step::More)
     }
 
     /// Records the results of the periods that end next.
@@ -353,7 +438,7 @@ impl Closing {
         };
         let board = &live.board;
         for period in periods.iter().filter(|period| board.has_result(period)) {
-            engine.record_result(live, period).await?;
+            engine.record_result(live, &(*period).into()).await?;
         }
         let parts = periods.into_iter().flat_map(|period| {
             let expires_at_ms = board.expires_at_ms(&period);
@@ -377,14 +462,14 @@ impl Closing {
         engine: &Engine,
         live: &LiveBoard,
         ending: Ending,
-    ) -> Result<Progress, Error> {
+    ) -> Result<Step, Error> {
         let Ending { at, parts } = ending;
         let expiring = stream::iter(parts).map(|part| part.expire(engine));
         let left = expiring.buffer_unordered(SHARDS_AT_ONCE).try_collect();
         let left: Vec<Versioned<Option<Part>>> = left.await?;
         if left.iter().any(|left| matches!(left, Versioned::Stale)) {
             engine.reload(&self.id).await?;
-            return Ok(Progress::More);
+            return Ok(Step::More);
         }
         let parts = left
             .into_iter()
@@ -395,7 +480,7 @@ impl Closing {
         } else {
             self.ending = Some(Ending { at, parts });
         }
-        Ok(Progress::More)
+        Ok(Step::More)
     }
 }
 
@@ -404,8 +489,8 @@ impl Part {
     async fn expire(self, engine: &Engine) -> Result<Versioned<Option<Self>>, StoreError> {
         let (store, now) = (&engine.store, engine.clock.now());
         let cursor = self.cursor.as_deref();
-        let expired =
-            store.expire_period(&self.shard, &self.period, self.expires_at_ms, now, cursor);
+        let section = self.period.into();
+        let expired = store.expire_period(&self.shard, &section, self.expires_at_ms, now, cursor);
         Ok(match expired.await? {
             Versioned::Stale => Versioned::Stale,
             Versioned::Current(None) => Versioned::Current(None),

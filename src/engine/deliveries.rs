@@ -15,11 +15,14 @@ use super::{ATTEMPTS_MAX, Engine, Error};
 use crate::domain::delivery::DeliveryStatus;
 use crate::domain::webhook::{Disabled, Webhook, WebhookName};
 use crate::store::deliveries::Claimed;
-use crate::store::webhooks::WebhookChanged;
+use crate::store::stored::Changed;
+use crate::store::webhooks::WEBHOOKS_MAX;
 use crate::throttle;
 
 /// How many deliveries of a webhook are under way at once on an instance.
 const AT_ONCE: usize = 2;
+/// How many deliveries of all webhooks are under way at once on an instance, at the most; each has a connection.
+pub const ALL_AT_ONCE: usize = WEBHOOKS_MAX * AT_ONCE;
 /// How often it looks for what has come while others are under way.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -173,7 +176,7 @@ impl Engine {
             let changed = self
                 .store
                 .change_webhook(name, Some(&stored), Some(&disabled), now);
-            if changed.await? == WebhookChanged::Done {
+            if changed.await? == Changed::Done {
                 tracing::warn!(%name, "a webhook is disabled: its receiver has answered 410");
                 return Ok(());
             }

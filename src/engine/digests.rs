@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 use sha2::digest::common::hazmat::{SerializableState, SerializedState};
 use sha2::{Digest, Sha256};
 
-use super::results::standing_of;
+use super::results::{standing_of, window_of};
 use super::scroll::{Place, Scroll};
 use super::{Engine, Error, LiveBoard};
 use crate::domain::board::Board;
-use crate::domain::period::Period;
+use crate::domain::league::Section;
 use crate::domain::window::Window;
 use crate::store::results::{Moderated, Noted, PeriodResult};
 use crate::store::standings::Entry;
@@ -24,8 +24,8 @@ use crate::store::standings::Entry;
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(2);
 /// How many entries are read at once.
 const STEP_ENTRIES: u64 = 1_000;
-/// After how many entries it is noted how far a digest has come.
-const NOTED_ENTRIES: u64 = 50_000;
+/// After how many entries it is noted how far a digest has come. What a dropped request has done since is lost.
+const NOTED_ENTRIES: u64 = 10_000;
 
 /// How far a digest has come.
 #[derive(Debug, Deserialize, Serialize)]
@@ -39,7 +39,7 @@ struct Making {
 /// Which digest is wanted.
 struct Wanted<'a> {
     live: &'a LiveBoard,
-    period: &'a Period,
+    section: &'a Section,
     key: &'a str,
     result: &'a PeriodResult,
     /// What the heads of the shards said of hides and erasures when the result took all of them into account.
@@ -48,14 +48,15 @@ struct Wanted<'a> {
 
 impl Wanted<'_> {
     fn named(&self) -> (Window, &str) {
-        (Window::Period(self.period.unit), self.key)
+        (window_of(self.section), self.key)
     }
 
     fn note<T>(&self, noted: T) -> Noted<T> {
-        let of_shards = self.basis.values();
+        let of_shards = self.basis.iter();
+        let of_shards = of_shards.map(|(tag, moderated)| (tag.clone(), moderated.anonymised));
         Noted {
             revision: self.result.revision,
-            anonymised: of_shards.map(|moderated| moderated.anonymised).sum(),
+            anonymised: of_shards.filter(|(_, count)| *count > 0).collect(),
             noted,
         }
     }
@@ -63,7 +64,7 @@ impl Wanted<'_> {
     /// What was noted, if it is of this digest.
     fn own<T>(&self, other: Noted<T>) -> Option<T> {
         let own = self.note(());
-        let is_own = (own.revision, own.anonymised) == (other.revision, other.anonymised);
+        let is_own = own.revision == other.revision && own.anonymised == other.anonymised;
         is_own.then_some(other.noted)
     }
 }
@@ -74,14 +75,14 @@ impl Engine {
     pub(crate) async fn digest(
         &self,
         live: &LiveBoard,
-        period: &Period,
+        section: &Section,
         result: &PeriodResult,
         basis: &BTreeMap<String, Moderated>,
     ) -> Result<Option<String>, Error> {
-        let key = &live.board.calendar.key(period);
+        let key = &live.board.section_key(section);
         let wanted = Wanted {
             live,
-            period,
+            section,
             key,
             result,
             basis,
@@ -115,7 +116,7 @@ impl Engine {
     ) -> Result<Made, Error> {
         let Wanted { live, result, .. } = wanted;
         let (board, store) = (&live.board, &self.store);
-        let mut scroll = Scroll::new(board, standing_of(board, wanted.period), place);
+        let mut scroll = Scroll::new(board, standing_of(board, wanted.section), place);
         let (begun, mut noted) = (Instant::now(), place.entries);
         loop {
             let entries = scroll.next(self, STEP_ENTRIES).await?;
@@ -126,7 +127,7 @@ impl Engine {
             if !is_end && !is_late && place.entries - noted < NOTED_ENTRIES {
                 continue;
             }
-            if self.moderated(live).await? != *wanted.basis {
+            if self.moderated(live, wanted.section).await? != *wanted.basis {
                 // Perhaps not all of it is of one revision.
                 return Ok(Made::Part);
             }

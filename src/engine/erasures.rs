@@ -4,38 +4,107 @@
 //! takes to its end what was left half-way.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
+use futures::future::try_join_all;
 use futures::stream::{self, StreamExt, TryStreamExt};
+use parking_lot::Mutex;
 
 use super::jobs::faults::Subject;
 use super::jobs::{Job, JobKind, Progress};
-use super::{ATTEMPTS_MAX, Engine, Error};
+use super::revisions::Revised;
+use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
 use crate::domain::erasure::Erasure;
 use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::shard::Shard;
 use crate::domain::task::Action;
 use crate::store::Versioned;
 use crate::store::boards::Begun;
-use crate::store::erasures::FORGET_KEYS;
+use crate::store::erasures::{Erased, FORGET_KEYS, Forgotten, Places};
 use crate::store::tasks::OrderChange;
 
+/// The pause before an erasure goes on that waits for queued events.
+const QUEUES_PAUSE: Duration = Duration::from_millis(10);
 /// On how many boards a member is erased side by side.
 const BOARDS_AT_ONCE: usize = 32;
+/// Greater than the number of any hide.
+const ALL_HIDES: u64 = 1 << 53;
 
 impl Engine {
     /// Erases a member of a board, with the number of an erasure that was begun. When this returns, every read that begins
     /// later and asks a primary leaves the member out, and what comes in later begins from nothing.
     pub async fn erase(&self, id: &BoardId, member: &MemberId, number: u64) -> Result<(), Error> {
+        let mut revised = None;
+        // All shards have to have the same, also those that take it in another attempt.
+        let at = self.clock.now();
+        let erasure = Erasure { number, at };
         for _ in 0..ATTEMPTS_MAX {
             let live = self.live_board(id).await?;
-            let at = self.clock.now();
-            let shard = &live.shard_of(member).shard;
-            let erasure = Erasure { number, at };
-            if self.store.erase(shard, member, &erasure).await? == Versioned::Current(()) {
-                return Ok(());
+            match self
+                .erase_on(&live, member, &erasure, revised.as_ref())
+                .await?
+            {
+                Versioned::Current(Erased::Done) => return Ok(()),
+                Versioned::Current(Erased::Behind) => revised = Some(self.revise(id).await?),
+                Versioned::Stale => self.reload(id).await?,
             }
-            self.reload(id).await?;
         }
         Err(Error::busy())
+    }
+
+    /// Writes an erasure into all shards that may have something of the member, the member's own last. `revised`: which hides are in
+    /// all results of the board, if that is known.
+    async fn erase_on(
+        &self,
+        live: &LiveBoard,
+        member: &MemberId,
+        erasure: &Erasure,
+        revised: Option<&Revised>,
+    ) -> Result<Versioned<Erased>, Error> {
+        let (others, own) = live.shards_with(member);
+        let erase = async |shard: &Shard| {
+            let known = revised.map(|revised| revised.up_to(shard.tag()).unwrap_or(ALL_HIDES));
+            self.store.erase(shard, member, erasure, known).await
+        };
+        let erased = try_join_all(others.into_iter().map(erase)).await?;
+        let mut left = erased
+            .into_iter()
+            .filter(|erased| *erased != Versioned::Current(Erased::Done));
+        match left.next() {
+            Some(erased) => Ok(erased),
+            None => Ok(erase(own).await?),
+        }
+    }
+
+    /// Makes sure that all shards of a league have the last erasure of a member: whoever wrote it may have come to some of them
+    /// only. Returns whether the definition is still this one.
+    async fn spread_erasure(&self, live: &LiveBoard, member: &MemberId) -> Result<bool, Error> {
+        if !live.board.is_league() {
+            return Ok(true);
+        }
+        let shards = live.shards.iter();
+        let read = shards.map(async |live| {
+            let members = [member];
+            self.store.last_erasures(&live.shard, &members).await
+        });
+        let mut found = Vec::with_capacity(live.shards.len());
+        for of_shard in try_join_all(read).await? {
+            match of_shard {
+                Versioned::Current(last) => found.extend(last),
+                Versioned::Stale => return Ok(false),
+            }
+        }
+        let number = |erasure: &Option<Erasure>| erasure.map_or(0, |erasure| erasure.number);
+        let last = found.iter().copied().max_by_key(number).flatten();
+        match last.filter(|last| found.iter().any(|erasure| number(erasure) < last.number)) {
+            // Whoever wrote it first has had the results revised.
+            Some(last) => {
+                let revised = Revised::default();
+                let erased = self.erase_on(live, member, &last, Some(&revised));
+                Ok(erased.await? == Versioned::Current(Erased::Done))
+            }
+            None => Ok(true),
+        }
     }
 
     /// Erases a member of all boards that there are, with the number of an erasure that was begun on the first of them.
@@ -92,11 +161,11 @@ impl Engine {
 
     /// Removes all that an erased member has left on a board.
     pub(crate) async fn forget(&self, id: &BoardId, member: &MemberId) -> Result<(), Error> {
-        // First: as long as something is left elsewhere, somebody comes back here.
-        self.forget_in_results(id, member).await?;
-        self.forget_in_revisions(id, member).await?;
         let left = || format!("an erased member of board {id} is still being removed");
-        self.take_steps(|| self.forget_part(id, member), left).await
+        // By which version of the board its name was taken out of the results.
+        let unnamed_by = Mutex::default();
+        let step = || self.forget_part(id, member, &unnamed_by);
+        self.take_steps(step, left).await
     }
 
     /// Removes all that erased members have left on a board.
@@ -105,25 +174,60 @@ impl Engine {
         self.take_steps(|| self.forget_some(id), left).await
     }
 
-    /// Removes a bounded part of what an erased member has left on a board.
-    async fn forget_part(&self, id: &BoardId, member: &MemberId) -> Result<Progress, Error> {
+    async fn forget_part(
+        &self,
+        id: &BoardId,
+        member: &MemberId,
+        unnamed_by: &Mutex<Option<String>>,
+    ) -> Result<Progress, Error> {
         let live = self.live_board(id).await?;
-        let shard = &live.shard_of(member).shard;
-        let now = self.clock.now();
-        match self.store.forget(shard, member, FORGET_KEYS, now).await? {
-            Versioned::Current(true) => Ok(Progress::More),
-            Versioned::Current(false) => Ok(Progress::Done),
-            Versioned::Stale => self.reload(id).await.map(|()| Progress::More),
+        if !self.spread_erasure(&live, member).await? {
+            return self.reload(id).await.map(|()| Progress::More);
         }
+        let version = Some(live.board.version());
+        if *unnamed_by.lock() != version {
+            // First: as long as something is left elsewhere, somebody comes back here.
+            self.forget_names(&live, member).await?;
+            *unnamed_by.lock() = version;
+        }
+        self.forget_keys(&live, member, FORGET_KEYS).await
     }
 
-    /// Removes a member's name from the revisions of a board that may have some.
-    async fn forget_in_revisions(&self, id: &BoardId, member: &MemberId) -> Result<(), Error> {
+    /// The same of any erased members.
+    async fn forget_some(&self, id: &BoardId) -> Result<Progress, Error> {
         let live = self.live_board(id).await?;
+        let mut progress = Progress::Done;
+        let of_shards = live.shards.iter();
+        let of_shards = of_shards.map(|live| self.store.erasing(&live.shard));
+        for erasing in try_join_all(of_shards).await? {
+            let Versioned::Current(erasing) = erasing else {
+                self.reload(id).await?;
+                return Ok(Progress::More);
+            };
+            if let Some(member) = erasing.first() {
+                if !self.spread_erasure(&live, member).await? {
+                    return self.reload(id).await.map(|()| Progress::More);
+                }
+                self.forget_names(&live, member).await?;
+                self.forget_keys(&live, member, FORGET_KEYS).await?;
+                progress = Progress::More;
+            }
+        }
+        Ok(progress)
+    }
+
+    /// Takes the name of an erased member out of the results of a board and their revisions, if it may have some. Whoever has read
+    /// the name before does not record it any more.
+    async fn forget_names(&self, live: &LiveBoard, member: &MemberId) -> Result<(), Error> {
         let board = &live.board;
-        if board.definition.finalize.is_none() && board.closings.until.is_none() {
+        if !board.closes_periods() {
             return Ok(());
         }
+        if self.store.begin_forgetting(board).await? == Versioned::Stale {
+            self.reload(&board.id).await?;
+            return Err(Error::busy());
+        }
+        self.forget_in_results(live, member).await?;
         for window in &board.definition.windows {
             self.store
                 .forget_in_revisions(board, *window, member)
@@ -132,24 +236,63 @@ impl Engine {
         Ok(())
     }
 
-    /// The same of any erased members.
-    async fn forget_some(&self, id: &BoardId) -> Result<Progress, Error> {
-        let live = self.live_board(id).await?;
-        let mut progress = Progress::Done;
-        for shard in live.shards.iter().map(|live| &live.shard) {
-            let Versioned::Current(erasing) = self.store.erasing(shard).await? else {
-                self.reload(id).await?;
-                return Ok(Progress::More);
-            };
-            if let Some(member) = erasing.first() {
-                self.forget_in_results(id, member).await?;
-                self.forget_in_revisions(id, member).await?;
-                let now = self.clock.now();
-                self.store.forget(shard, member, FORGET_KEYS, now).await?;
-                progress = Progress::More;
+    /// Removes what about so many keys of each shard have of an erased member. Its name has to be out of the results.
+    pub async fn forget_keys(
+        &self,
+        live: &LiveBoard,
+        member: &MemberId,
+        keys: u32,
+    ) -> Result<Progress, Error> {
+        let (others, own) = live.shards_with(member);
+        let others = others.into_iter();
+        let forgotten = others.map(|shard| self.forget_in(live, shard, member, keys));
+        let forgotten = try_join_all(forgotten).await?;
+        if forgotten.contains(&Progress::More) {
+            return Ok(Progress::More);
+        }
+        self.forget_in(live, own, member, keys).await
+    }
+
+    /// The same in one shard.
+    async fn forget_in(
+        &self,
+        live: &LiveBoard,
+        own: &Shard,
+        member: &MemberId,
+        keys: u32,
+    ) -> Result<Progress, Error> {
+        let (id, mut places) = (&live.board.id, Places::default());
+        loop {
+            let now = self.clock.now();
+            let forgotten = self.store.forget(own, member, &places, keys, now);
+            match forgotten.await? {
+                Versioned::Current(Forgotten::Some { is_left: false }) => {
+                    return Ok(Progress::Done);
+                }
+                Versioned::Current(Forgotten::Places(barrier, wanted)) => {
+                    // In no shard anybody comes between any more.
+                    if self.close_shards(id, barrier).await? == Progress::More {
+                        tokio::time::sleep(QUEUES_PAUSE).await;
+                        return Ok(Progress::More);
+                    }
+                    let others = live.shards.iter().map(|live| &live.shard);
+                    for other in others.filter(|other| other.tag() != own.tag()) {
+                        let added =
+                            self.store
+                                .add_places((own, other), member, &wanted, &mut places);
+                        if added.await? == Versioned::Stale {
+                            self.reload(id).await?;
+                            return Ok(Progress::More);
+                        }
+                    }
+                }
+                Versioned::Current(_) => return Ok(Progress::More),
+                Versioned::Stale => {
+                    self.reload(id).await?;
+                    return Ok(Progress::More);
+                }
             }
         }
-        Ok(progress)
     }
 }
 

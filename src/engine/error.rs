@@ -1,10 +1,11 @@
 //! What can go wrong, in the words of the domain. `http/problem.rs` is the one place that gives errors a status.
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::domain::access::KeyName;
 use crate::domain::board::{Board, FieldError};
-use crate::domain::event::Rejection;
+use crate::domain::event::{FUTURE_MS_MAX, Rejection};
 use crate::domain::hide::HIDDEN_MAX;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::message::MessageId;
@@ -79,7 +80,8 @@ pub enum Error {
     TaskNotFound(String),
     /// The member isn't listed in the standing.
     #[error(
-        "{member:?} is not in the standing {} of board {board}",
+        "{member:?} is not in {}the standing {} of board {board}",
+        of_cohort(cohort.as_deref()),
         standing(window, key)
     )]
     MemberNotFound {
@@ -89,6 +91,8 @@ pub enum Error {
         window: String,
         /// The period.
         key: String,
+        /// In a league the cohort that was asked for.
+        cohort: Option<Box<str>>,
         /// Who was asked for.
         member: String,
     },
@@ -166,6 +170,55 @@ pub enum Error {
         /// What there is.
         known: String,
     },
+    /// The board is no league.
+    #[error("board {0} is no league")]
+    NoLeague(BoardId),
+    /// The last period of a league is being turned over: for so many milliseconds at the least.
+    #[error("the last period of the league is being turned over; try again in {} s", .0.div_ceil(1_000).max(1))]
+    LeagueTurning(u64),
+    /// A league has no standing of a whole period.
+    #[error(
+        "board {board} is a league: read a cohort (/v1/boards/{board}/standings/{window}/cohorts/{{cohort}}), the cohort of a member \
+         (/v1/boards/{board}/standings/{window}/members/{{member}}), or the list of tiers (/v1/boards/{board}/standings/{window}/tiers). Requests about results name it: `cohort=`"
+    )]
+    CohortRequired {
+        /// The board.
+        board: BoardId,
+        /// Its window.
+        window: String,
+    },
+    /// The cohort was never opened, or its period is not kept any more.
+    #[error(
+        "there is no cohort {cohort:?} in the standing {} of board {board}",
+        standing(window, key)
+    )]
+    CohortNotFound {
+        /// The board.
+        board: BoardId,
+        /// The window.
+        window: String,
+        /// The period.
+        key: String,
+        /// What was asked for.
+        cohort: String,
+    },
+    /// The league has no such tier in the period.
+    #[error(
+        "there is no tier {tier:?} in the standing {} of board {board}; its tiers are {known}",
+        standing(window, key)
+    )]
+    UnknownTier {
+        /// The board.
+        board: BoardId,
+        /// The window.
+        window: String,
+        /// The period.
+        key: String,
+        /// What was asked for.
+        tier: String,
+        /// What there is.
+        known: String,
+    },
     /// A parameter of the request makes no sense.
     #[error("{name}: {detail}")]
     InvalidParameter {
@@ -228,12 +281,18 @@ pub enum Error {
         /// The same for people.
         detail: String,
     },
+    /// As many events wait to be applied as may.
+    #[error("as many events wait to be applied as may; try again")]
+    QueueFull,
     /// A quota is used up.
     #[error("{}", .0.detail)]
     QuotaExceeded(Box<UsedUp>),
     /// The time may be wrong by much, so that nothing is done that can't be undone.
     #[error("no period is made final: {0}")]
     ClockDoubted(String),
+    /// Others change the same, or have it in hand: it is to be tried again.
+    #[error("{0}")]
+    Busy(String),
     /// Redis failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -261,7 +320,7 @@ impl From<Box<Unreadable>> for Error {
 }
 
 /// A quota that is used up.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct UsedUp {
     /// Its name.
     pub name: String,
@@ -286,6 +345,10 @@ fn standing(window: &str, key: &str) -> String {
     }
 }
 
+fn of_cohort(cohort: Option<&str>) -> String {
+    cohort.map_or_else(String::new, |cohort| format!("the cohort {cohort} of "))
+}
+
 impl Error {
     /// Says why a board does not take an event of that instant.
     pub(crate) fn rejected(
@@ -296,8 +359,13 @@ impl Error {
     ) -> Self {
         let id = &board.id;
         let detail = match rejection {
-            Rejection::InFuture => {
+            Rejection::InFuture if at.ms() > now.ms().saturating_add(FUTURE_MS_MAX) => {
                 format!("at {at} is more than 60 s after now, {now}")
+            }
+            Rejection::InFuture => {
+                format!(
+                    "at {at} lies in a period of the league {id} that has not begun; now is {now}"
+                )
             }
             Rejection::TooLate => {
                 let accept_late =
@@ -345,6 +413,9 @@ impl Error {
             ),
             Rejection::PeriodClosed(until) => format!(
                 "board {id} has closed its periods up to {until}; it takes no event of {at} any more"
+            ),
+            Rejection::NotSeated => format!(
+                "the member has no seat in the period of {at} of board {id}; to have one in the running period, it joins: POST /v1/boards/{id}/league/members"
             ),
             Rejection::IdReused => "another event with other content had this id".to_owned(),
         };
@@ -400,8 +471,11 @@ impl Error {
 
     /// The call was begun anew too often.
     pub(crate) fn busy() -> Self {
-        Self::Store(StoreError::Unavailable(
-            "what is to be changed changes too quickly".into(),
-        ))
+        Self::Busy("what is to be changed changes too quickly".to_owned())
+    }
+
+    /// Whether nothing is wrong, and others are about to do the same, or something that comes first.
+    pub(crate) fn is_turn_of_others(&self) -> bool {
+        matches!(self, Self::Busy(_) | Self::LeagueTurning(_))
     }
 }

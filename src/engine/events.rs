@@ -7,10 +7,12 @@ use crate::domain::board::{Board, FieldError};
 use crate::domain::data::EntryData;
 use crate::domain::event::{Detail, Event, Origin, Outcome};
 use crate::domain::ids::{BoardId, EventId, MemberId};
+use crate::domain::league::Section;
 use crate::domain::plan::{Route, StandingName};
 use crate::domain::score::Score;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
+use crate::store::queued::Held;
 
 /// The most events of one request.
 pub const BATCH_MAX: usize = 1_000;
@@ -34,9 +36,27 @@ pub struct Incoming {
     pub origin: Origin,
     /// What the entry shows whose score it gives.
     pub data: Option<EntryData>,
+    /// Where it has waited, if it comes out of a queue.
+    pub queued: Option<Queued>,
+}
+
+/// What an event that comes out of a queue brings along.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Queued {
+    /// Its place in the queue, and under which lease it is applied.
+    pub held: Held,
+    /// The instant that it counts for, whenever it is applied.
+    pub at: Timestamp,
+    /// When it was queued: by this it is too late, or in the future.
+    pub queued_at: Timestamp,
 }
 
 impl Incoming {
+    /// The instant that it counts for, if that does not depend on when it is applied.
+    pub(super) fn fixed_at(&self) -> Option<Timestamp> {
+        self.queued.map_or(self.at, |queued| Some(queued.at))
+    }
+
     /// The event, with its score as its board reads it.
     pub(super) fn event(&self, board: &Board) -> Result<Event, Error> {
         if self.data.is_some() && !board.definition.entry_data {
@@ -80,12 +100,19 @@ pub struct Submitted {
     /// What remains of the board's quotas, if the request asked for that.
     pub quotas: Vec<RemainingQuota>,
     pub(super) route: Arc<Route>,
+    pub(super) section: Option<Section>,
 }
 
 impl Submitted {
     /// What a standing is called that the outcome reports.
     pub fn standing_name(&self, window: Window) -> StandingName {
         self.route.name(&self.live.board, window, self.outcome.at)
+    }
+
+    /// In a league, what the cohort is called that it counts in.
+    pub fn cohort_name(&self) -> Option<String> {
+        let Section { period, cohort } = self.section?;
+        self.live.board.cohort_name(&period, cohort?)
     }
 }
 

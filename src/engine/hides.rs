@@ -9,10 +9,15 @@ use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
 use crate::domain::board::Board;
 use crate::domain::hide::{HIDDEN_MAX, Hide};
 use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::store::Versioned;
+use crate::store::board_notes::NotedFor;
 pub use crate::store::hidden::Hiding;
 use crate::store::hidden::{HIDES_READ_MAX, Hidden, HiddenMembers, KEPT_MAX};
+
+/// Of the shards that are told of a hide, the one whose journal tells who was hidden: by its lines results are revised.
+const REFERENCE: usize = 0;
 
 /// Some of the hidden members of a board.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -23,6 +28,13 @@ pub struct FoundHidden {
     pub members: Vec<(MemberId, Hide)>,
     /// Behind whom the next part begins; `None`: this was the last.
     pub next: Option<MemberId>,
+}
+
+impl LiveBoard {
+    /// The shard of a league whose journal says who is hidden on the board.
+    pub(super) fn reference(&self) -> &Shard {
+        &self.shards[REFERENCE].shard
+    }
 }
 
 impl Engine {
@@ -55,28 +67,49 @@ impl Engine {
         member: &MemberId,
         hide: &Hide,
     ) -> Result<Option<Hiding>, Error> {
-        let (shards, own) = (board.shards(), board.shard_of(member));
-        let others = shards.iter().enumerate().filter(|(shard, _)| *shard != own);
-        let counted = others.map(|(_, shard)| self.store.hidden_members(shard, None, 0));
+        let (told, others) = shards_told(board, member);
+        let counted = others.iter();
+        let counted = counted.map(|shard| self.store.hidden_members(shard, None, 0));
         let counted = try_join_all(counted).await?.into_iter().map(current);
         let Some(counted) = counted.collect::<Option<Vec<HiddenMembers>>>() else {
             return Ok(None);
         };
         let elsewhere: u64 = counted.iter().map(|part| part.total).sum();
+        let hidden_max = HIDDEN_MAX.saturating_sub(elsewhere);
         // Noted before, so that it is noted at all; and after, so that no job has come to it meanwhile.
         self.note_end(&board.id, hide.until).await?;
-        self.begin_moderation(board, &shards[own]).await?;
-        let hidden_max = HIDDEN_MAX.saturating_sub(elsewhere);
-        let done = self.store.hide(&shards[own], member, hide, hidden_max);
-        match current(done.await?) {
-            None => Ok(None),
-            Some(Hidden::Full) => Err(Error::TooManyHidden(board.id.clone())),
-            Some(Hidden::Done(hidden)) => {
-                self.note_end(&board.id, hide.until).await?;
-                self.store.note_moderated(board).await?;
-                Ok(Some(hidden))
+        self.begin_moderation(board, &told[REFERENCE]).await?;
+        let set = async |shard| {
+            let hidden = self.store.hide(shard, member, hide, hidden_max);
+            match current(hidden.await?) {
+                Some(Hidden::Full) => Err(Error::TooManyHidden(board.id.clone())),
+                Some(Hidden::Done(hiding)) => Ok(Some(hiding)),
+                None => Ok(None),
             }
+        };
+        let hiding = settle(&told, set, |hiding: &Hiding| hiding.before.is_some()).await?;
+        if hiding.is_some() {
+            self.note_end(&board.id, hide.until).await?;
+            self.store.note_board(NotedFor::Revision, board).await?;
         }
+        Ok(hiding)
+    }
+
+    /// Brings a member back; `None` if the definition has changed. Otherwise as [`Self::unhide`].
+    async fn unhide_on(
+        &self,
+        board: &Arc<Board>,
+        member: &MemberId,
+        ends: Option<Timestamp>,
+    ) -> Result<Option<Option<Hide>>, Error> {
+        let (told, _) = shards_told(board, member);
+        self.begin_moderation(board, &told[REFERENCE]).await?;
+        let set = async |shard| Ok(current(self.store.unhide(shard, member, ends).await?));
+        let before = settle(&told, set, Option::is_none).await?;
+        if before.is_some() {
+            self.store.note_board(NotedFor::Revision, board).await?;
+        }
+        Ok(before)
     }
 
     /// Hides erased members, whose ids nobody knows any more, on a board as soon as they have data there. Each has its name
@@ -115,10 +148,7 @@ impl Engine {
     ) -> Result<Option<Hide>, Error> {
         for _ in 0..ATTEMPTS_MAX {
             let live = self.live_board(id).await?;
-            let shard = &live.shard_of(member).shard;
-            self.begin_moderation(&live.board, shard).await?;
-            if let Some(before) = current(self.store.unhide(shard, member, ends).await?) {
-                self.store.note_moderated(&live.board).await?;
+            if let Some(before) = self.unhide_on(&live.board, member, ends).await? {
                 return Ok(before);
             }
             self.reload(id).await?;
@@ -149,7 +179,8 @@ impl Engine {
             let parts = parts.map(|shard| self.part_of(&live, shard, after, count + 1));
             let parts = try_join_all(parts).await?;
             if let Some(parts) = parts.into_iter().collect::<Option<Vec<_>>>() {
-                return Ok(FoundHidden::of_parts(parts, count));
+                let is_league = live.board.is_league();
+                return Ok(FoundHidden::of_parts(parts, count, is_league));
             }
             self.reload(id).await?;
         }
@@ -203,18 +234,67 @@ impl Engine {
     }
 }
 
+/// The shards that are told when a member is hidden or brought back, and those that are not. A member has one home; in a league it may
+/// have entries in all shards.
+fn shards_told(board: &Arc<Board>, member: &MemberId) -> (Vec<Shard>, Vec<Shard>) {
+    let mut shards = board.shards();
+    if board.is_league() {
+        return (shards, Vec::new());
+    }
+    let own = shards.swap_remove(board.shard_of(member));
+    (vec![own], shards)
+}
+
+/// Sets something in some shards, so that they end alike, whoever else sets something else meanwhile: in the one whose journal results
+/// are revised by last, and once more, until that one says that it was so already. Returns what it said first; `None` if the
+/// definition has changed.
+///
+/// Of two callers that set different things the one that is settled last has found its own in that shard twice. So it has set the
+/// others after the other caller did.
+async fn settle<'a, T, F>(
+    shards: &'a [Shard],
+    set: impl Fn(&'a Shard) -> F,
+    is_settled: impl Fn(&T) -> bool,
+) -> Result<Option<T>, Error>
+where
+    F: Future<Output = Result<Option<T>, Error>>,
+{
+    let (reference, others) = shards.split_first().expect("invariant: some shard is told");
+    let mut first = None;
+    for _ in 0..ATTEMPTS_MAX {
+        let set_in_others = try_join_all(others.iter().map(&set)).await?;
+        if set_in_others.iter().any(Option::is_none) {
+            return Ok(None);
+        }
+        let Some(told) = set(reference).await? else {
+            return Ok(None);
+        };
+        if others.is_empty() || is_settled(&told) {
+            return Ok(Some(first.unwrap_or(told)));
+        }
+        first.get_or_insert(told);
+    }
+    Err(Error::busy())
+}
+
 /// The answer, unless the definition has changed.
 fn current<T>(versioned: Versioned<T>) -> Option<T> {
     versioned.ok_or(()).ok()
 }
 
 impl FoundHidden {
-    /// Merges what the shards tell, up to `count` members.
-    fn of_parts(parts: Vec<HiddenMembers>, count: usize) -> Self {
-        let total = parts.iter().map(|part| part.total).sum();
+    /// Merges what the shards tell, up to `count` members. In a league all shards tell of the same members.
+    fn of_parts(parts: Vec<HiddenMembers>, count: usize, is_league: bool) -> Self {
+        let totals = parts.iter().map(|part| part.total);
+        let total = if is_league {
+            totals.max().unwrap_or(0)
+        } else {
+            totals.sum()
+        };
         let members = parts.into_iter().flat_map(|part| part.members);
         let mut members: Vec<_> = members.collect();
-        members.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        members.sort_by(|(one, _), (other, _)| one.cmp(other));
+        members.dedup_by(|(one, _), (other, _)| one == other);
         let is_more = members.len() > count;
         members.truncate(count);
         let last = members.last().filter(|_| is_more);

@@ -17,7 +17,8 @@ use super::{Engine, Error};
 use crate::domain::access::{Grant, KeyName, Rate};
 use crate::domain::secret::Digest;
 use crate::domain::time::Timestamp;
-use crate::store::api_keys::{ApiKey, StoredKey};
+use crate::store::api_keys::ApiKey;
+use crate::store::stored::Stored;
 
 /// For how long an API key counts that Redis can't confirm.
 const CONFIRMED_TIME_MAX: Duration = Duration::from_secs(5);
@@ -264,7 +265,7 @@ impl Engine {
 }
 
 /// An API key that can be read whole: one that a newer release has written may be restricted by what this one does not know.
-fn readable(name: &KeyName, stored: &StoredKey) -> Option<ApiKey> {
+fn readable(name: &KeyName, stored: &Stored<ApiKey>) -> Option<ApiKey> {
     let read = stored.read();
     if let Err(error) = &read {
         tracing::error!(%name, %error, "an API key can't be read: it opens nothing");

@@ -6,11 +6,16 @@ use std::sync::atomic::AtomicBool;
 use super::applier::Applier;
 use super::batcher::Batcher;
 use super::hidden::Listing;
+use super::queue::putting::Putter;
+use super::queue::room::Rooms;
 use super::reader::{Reading, Size};
 use super::recall::FormerShards;
 use super::reservations::LiveHome;
+use super::seats::Seating;
+use super::sittings::KnownSeats;
 use crate::domain::board::Board;
 use crate::domain::ids::MemberId;
+use crate::domain::league::Section;
 use crate::domain::plan::Routes;
 use crate::domain::shard::Shard;
 use crate::store::{Freshness, Store};
@@ -30,6 +35,12 @@ pub struct LiveBoard {
     pub(crate) homes: Vec<LiveHome>,
     /// Whether it is noted that it has events. Where its data lies together that is done with the event.
     pub(crate) is_used: AtomicBool,
+    /// What seats members in its cohorts, if it is a league.
+    pub(crate) seating: Seating,
+    /// Seats in its cohorts that were found.
+    pub(crate) known_seats: KnownSeats,
+    /// One request of this instance at a time takes a closing to its end.
+    pub(crate) finishing: tokio::sync::Mutex<()>,
 }
 
 /// A shard of a board in memory.
@@ -39,8 +50,11 @@ pub struct LiveShard {
     pub shard: Shard,
     pub(crate) applier: Arc<Batcher<Applier>>,
     pub(crate) listing: Arc<Batcher<Listing>>,
+    pub(crate) putter: Arc<Batcher<Putter>>,
     reading: OfEachSize,
     reading_bounded: OfEachSize,
+    /// One call of this instance at a time hands out the rewards of what lies here, or in all shards if this is the first.
+    pub(crate) handing: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// The batchers of small reads and of large ones.
@@ -51,16 +65,63 @@ struct OfEachSize {
 }
 
 impl LiveBoard {
-    pub(crate) fn new(board: Arc<Board>, store: &Arc<Store>) -> Self {
+    pub(crate) fn new(board: Arc<Board>, store: &Arc<Store>, rooms: &Arc<Rooms>) -> Self {
         let shards = board.shards().into_iter();
         Self {
             routes: Routes::default(),
-            shards: shards.map(|shard| LiveShard::new(shard, store)).collect(),
+            shards: shards
+                .map(|shard| LiveShard::new(shard, store, rooms))
+                .collect(),
             former: FormerShards::of(&board),
             homes: LiveHome::of(&board, store),
+            seating: Seating::of(&board, store),
+            known_seats: KnownSeats::default(),
             is_used: AtomicBool::new(board.placement.current.is_together()),
+            finishing: tokio::sync::Mutex::default(),
             board,
         }
+    }
+
+    /// The shards that a period, or a cohort, lies in.
+    pub(crate) fn shards_of(&self, section: Section) -> &[LiveShard] {
+        match section.cohort {
+            None => &self.shards,
+            Some(cohort) => {
+                let index = self.board.shard_of_cohort(&section.period, cohort);
+                std::slice::from_ref(&self.shards[index])
+            }
+        }
+    }
+
+    /// The shards whose hides and erasures a period, or a cohort, depends on. In a league that is also the first one, whose
+    /// journal tells of all hides, and which is the last to know of one.
+    pub(crate) fn shards_moderating(&self, section: Section) -> impl Iterator<Item = &LiveShard> {
+        let own = self.shards_of(section);
+        let first = &self.shards[0];
+        let has_first = own.iter().any(|shard| std::ptr::eq(shard, first));
+        own.iter().chain((!has_first).then_some(first))
+    }
+
+    /// The index, among [`Self::shards_of`] a period or a cohort, of the shard that has a member's entry.
+    pub(crate) fn index_of(&self, section: Section, member: &MemberId) -> usize {
+        match section.cohort {
+            None => self.board.shard_of(member),
+            Some(_) => 0,
+        }
+    }
+
+    /// The shards that may have something of a member: its own; and before it, in a league, all others.
+    pub(crate) fn shards_with(&self, member: &MemberId) -> (Vec<&Shard>, &Shard) {
+        let home = self.board.shard_of(member);
+        let others = self.shards.iter().enumerate();
+        let others = others.filter(|(shard, _)| *shard != home && self.board.is_league());
+        let others = others.map(|(_, live)| &live.shard);
+        (others.collect(), &self.shards[home].shard)
+    }
+
+    /// The one of them that has a member's entry.
+    pub(crate) fn shard_in(&self, section: Section, member: &MemberId) -> &LiveShard {
+        &self.shards_of(section)[self.index_of(section, member)]
     }
 
     /// The shard of a member.
@@ -70,7 +131,7 @@ impl LiveBoard {
 }
 
 impl LiveShard {
-    pub(crate) fn new(shard: Shard, store: &Arc<Store>) -> Self {
+    pub(crate) fn new(shard: Shard, store: &Arc<Store>, rooms: &Arc<Rooms>) -> Self {
         let batcher = |freshness| {
             Batcher::new(Reading {
                 store: Arc::clone(store),
@@ -91,8 +152,14 @@ impl LiveShard {
                 store: Arc::clone(store),
                 shard: shard.clone(),
             }),
+            putter: Batcher::new(Putter {
+                store: Arc::clone(store),
+                shard: shard.clone(),
+                rooms: Arc::clone(rooms),
+            }),
             reading: reading(Freshness::Current),
             reading_bounded: reading(Freshness::Bounded),
+            handing: Arc::default(),
             shard,
         }
     }

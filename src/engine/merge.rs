@@ -33,6 +33,8 @@ const ROUNDS_MAX: usize = 24;
 pub(crate) struct Merged<'a> {
     reader: &'a Reader<'a>,
     live: &'a LiveBoard,
+    /// Those that the standing lies in.
+    shards: &'a [LiveShard],
     standing: Standing,
     ranking: Ranking,
     /// How many entries are listed.
@@ -76,6 +78,7 @@ impl<'a> Merged<'a> {
         Self {
             reader,
             live,
+            shards: live.shards_of(standing.section()),
             standing,
             ranking: live.board.ranking_of(&standing.period),
             keep_top: live.board.definition.keep_top.map(u64::from),
@@ -206,9 +209,9 @@ impl<'a> Merged<'a> {
 
     /// Some members.
     pub(crate) async fn subset(&self, members: &[MemberId]) -> Result<Subset, ReadError> {
-        let mut indexes = vec![Vec::new(); self.live.shards.len()];
+        let mut indexes = vec![Vec::new(); self.shards.len()];
         for (index, member) in members.iter().enumerate() {
-            indexes[self.live.board.shard_of(member)].push(index);
+            indexes[self.live.index_of(self.standing.section(), member)].push(index);
         }
         let queries = indexes.iter().map(|indexes| Query::Subset {
             standing: self.standing,
@@ -247,7 +250,7 @@ impl<'a> Merged<'a> {
 
     /// Where a member stands, and its entry; the rank is that in its shard, `None` where the shard does not list it.
     async fn find(&self, member: &MemberId) -> Result<Option<(Mark, Entry)>, ReadError> {
-        let shard = self.live.shard_of(member);
+        let shard = &self.shards[self.live.index_of(self.standing.section(), member)];
         let query = Query::Subset {
             standing: self.standing,
             members: vec![member.clone()],
@@ -324,7 +327,7 @@ impl<'a> Merged<'a> {
         count: u64,
     ) -> Result<Gathered, ReadError> {
         let count = count.min(self.listed_behind(offset.unwrap_or(0)));
-        let shards = self.live.shards.len();
+        let shards = self.shards.len();
         // At first each shard is asked for its share and some more.
         let share = (SKIP_MAX.min(offset.unwrap_or(0)) + count).div_ceil(shards as u64);
         let mut wanted = vec![share + share / 4 + 4; shards];
@@ -384,7 +387,7 @@ impl<'a> Merged<'a> {
                 from: 0,
                 to: u64::MAX >> 12,
             };
-            self.live.shards.len()
+            self.shards.len()
         ];
         for _ in 0..ROUNDS_MAX {
             let queries = parts.iter().map(|part| Query::Spread {
@@ -461,7 +464,7 @@ impl<'a> Merged<'a> {
             standing: self.standing,
             marks,
         };
-        let queries = self.live.shards.iter().map(|_| query.clone());
+        let queries = self.shards.iter().map(|_| query.clone());
         for positions in self.ask_each::<Arc<[u64]>>(queries).await? {
             for (sum, position) in sums.iter_mut().zip(positions.iter()) {
                 *sum += position;
@@ -476,7 +479,7 @@ impl<'a> Merged<'a> {
         mark: &Mark,
         count: impl Fn(usize) -> (u64, u64),
     ) -> Result<Vec<Arc<Slice>>, ReadError> {
-        let queries = (0..self.live.shards.len()).map(|shard| {
+        let queries = (0..self.shards.len()).map(|shard| {
             let (before, count) = count(shard);
             Query::Slice {
                 standing: self.standing,
@@ -493,7 +496,7 @@ impl<'a> Merged<'a> {
         &self,
         queries: impl Iterator<Item = Query>,
     ) -> Result<Vec<T>, ReadError> {
-        let shards = self.live.shards.iter().zip(queries);
+        let shards = self.shards.iter().zip(queries);
         let asked = shards.map(|(shard, query)| self.ask(shard, query));
         join_all(asked).await.into_iter().collect()
     }

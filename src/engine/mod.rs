@@ -20,6 +20,7 @@ pub mod error;
 pub mod events;
 pub mod hidden;
 pub mod hides;
+mod histories;
 pub mod jobs;
 pub mod keyring;
 pub mod left_behind;
@@ -30,6 +31,7 @@ mod news;
 mod orders;
 pub mod outboxes;
 pub mod purge;
+pub mod queue;
 pub mod reader;
 mod recall;
 pub mod reservations;
@@ -38,11 +40,16 @@ pub mod revisions;
 pub mod rewards;
 pub mod rollover;
 pub(crate) mod scroll;
+mod seat_calls;
+pub mod seats;
 pub mod sender;
+pub(crate) mod sittings;
 mod steps;
 pub mod submission;
 pub mod sweep;
 pub mod tasks;
+pub mod turning;
+mod turnover;
 pub mod voters;
 mod warnings;
 
@@ -71,6 +78,8 @@ pub struct Engine {
     pub sender: sender::Sender,
     /// The API keys.
     pub keyring: keyring::Keyring,
+    /// What it knows of queues.
+    pub queues: queue::Queues,
     pub(crate) boards: boards::Boards,
     completing: rollover::Completing,
     closings: closings::Due,
@@ -78,6 +87,8 @@ pub struct Engine {
     digesting: tokio::sync::Mutex<()>,
     left_behind: left_behind::Homes,
     warned: warnings::Warned,
+    /// How much room there is in queues.
+    pub rooms: Arc<queue::room::Rooms>,
     deliveries: deliveries::Counted,
 }
 
@@ -90,12 +101,14 @@ impl Engine {
             faults: Faults::default(),
             sender: sender::Sender::default(),
             keyring: keyring::Keyring::default(),
+            queues: queue::Queues::default(),
             boards: boards::Boards::default(),
             completing: rollover::Completing::default(),
             closings: closings::Due::default(),
             digesting: tokio::sync::Mutex::default(),
             left_behind: left_behind::Homes::default(),
             warned: warnings::Warned::default(),
+            rooms: Arc::default(),
             deliveries: deliveries::Counted::default(),
         }
     }

@@ -14,6 +14,8 @@
 //!   end, because everybody waits for that.
 //! - The whole progress lies in Redis. One instance at a time works on a move (`scripts/lease.lua`). If it dies, another
 //!   one goes on. New shards refuse late calls of the earlier one.
+//! - Queues are not copied: from the version on that begins a move, nothing is queued (`engine/queue/putting.rs`), and no shard takes a
+//!   call that was made for an earlier one. The board is closed only when all old queues are empty.
 //! - Remembered event ids are not copied. They stay where they are until they expire, and are looked up there
 //!   (`engine/recall.rs`). The counts of quotas, which do not belong to members, stay for good. `store/kinds.rs` says for
 //!   each kind how it is copied.
@@ -24,6 +26,7 @@ mod walk;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::try_join_all;
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -46,6 +49,8 @@ use crate::store::leases::Leased;
 
 /// How many changes may be left when the board is closed, in each shard: some milliseconds of work.
 const REMAINING_MAX: u64 = 300;
+/// The pause before it is looked again whether queued events wait.
+const QUEUES_PAUSE: Duration = Duration::from_millis(20);
 /// How many old shards are read side by side.
 const SHARDS_AT_ONCE: usize = 4;
 
@@ -178,6 +183,12 @@ impl Mover {
             }
         }
         if !is_closed {
+            if !self.copier.store.are_queues_empty(&self.board).await? {
+                // Whoever applies queued events needs some time.
+                tokio::time::sleep(QUEUES_PAUSE).await;
+                self.copier.renew().await?;
+                return Ok(Progress::More);
+            }
             self.close().await?;
         }
         self.finish(engine).await?;
@@ -193,6 +204,11 @@ impl Mover {
             // Whoever has closed it had copied nearly all, unless something has gone since.
             let from = board.placement.current;
             copier.store.retire_shards(board, from).await?;
+        }
+        if !board.placement.current.is_together() {
+            // From now on the old shards put nothing into their queues, whoever has not heard of the move. (A shard alone has the
+            // head of the board, which knows of the move.)
+            copier.store.open_shards(board).await?;
         }
         let old = board.shards();
         try_join_all(old.iter().map(|old| copier.store.capture(old))).await?;
@@ -271,6 +287,7 @@ impl Mover {
         try_join_all(rest).await?;
         copier.hand_over_derived(board, &old).await?;
         self.hand_over_journals(engine, &old).await?;
+        copier.hand_over_letters(&old).await?;
         // Whoever opens the shards has to hold the lease still.
         copier.hand_over_barrier(&old).await?;
         let remembered = remember_ms(board);

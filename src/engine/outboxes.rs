@@ -1,7 +1,5 @@
 //! The job that hands messages on from the outboxes of boards to the queues of webhooks.
 
-use std::collections::BTreeMap;
-
 use super::jobs::faults::Subject;
 use super::jobs::{Job, JobKind, Progress};
 use super::{ATTEMPTS_MAX, Engine, Error};
@@ -11,7 +9,7 @@ use crate::domain::message::{Message, MessageKind};
 use crate::domain::time::Timestamp;
 use crate::domain::webhook::{Webhook, WebhookName};
 use crate::store::Versioned;
-use crate::store::outbox::OutboxNote;
+use crate::store::board_notes::{NotedBoard, NotedFor};
 use crate::store::webhooks::StoredWebhooks;
 use crate::throttle;
 
@@ -20,51 +18,28 @@ use crate::throttle;
 #[derive(Clone, Copy, Debug)]
 pub struct Outboxes;
 
-/// A board whose outbox may have messages.
-#[derive(Debug)]
-pub struct Posting {
-    board: BoardId,
-    generation: u64,
-    /// What says so.
-    notes: Vec<OutboxNote>,
-}
-
 impl Job for Outboxes {
-    type Item = Posting;
+    type Item = NotedBoard;
     const KIND: JobKind = JobKind::Outboxes;
 
-    fn subject(&self, posting: &Posting) -> Subject {
-        Subject::part(&posting.board, posting.generation.to_string())
+    fn subject(&self, board: &NotedBoard) -> Subject {
+        Subject::part(&board.id, board.generation.to_string())
     }
 
-    async fn due(&self, engine: &Engine) -> Result<Vec<Posting>, Error> {
-        let mut boards: BTreeMap<_, Vec<OutboxNote>> = BTreeMap::new();
-        for note in engine.store.outbox_notes().await? {
-            let notes = boards.entry((note.board.clone(), note.generation));
-            notes.or_default().push(note);
-        }
-        let boards = boards.into_iter();
-        let postings = boards.map(|((board, generation), notes)| Posting {
-            board,
-            generation,
-            notes,
-        });
-        Ok(postings.collect())
+    async fn due(&self, engine: &Engine) -> Result<Vec<NotedBoard>, Error> {
+        Ok(engine.store.noted_boards(NotedFor::Outbox).await?)
     }
 
-    async fn step(&self, engine: &Engine, posting: &mut Posting) -> Result<Progress, Error> {
-        let Posting {
-            board,
-            generation,
-            notes,
-        } = posting;
-        let messages = engine.store.posted(board, *generation).await?;
+    async fn step(&self, engine: &Engine, board: &mut NotedBoard) -> Result<Progress, Error> {
+        let messages = engine.store.posted(&board.id, board.generation).await?;
         if messages.is_empty() {
-            engine.store.forget_outbox_notes(notes).await?;
+            engine.store.forget_notes(NotedFor::Outbox, board).await?;
             return Ok(Progress::Done);
         }
-        engine.hand_on(board, &messages).await?;
-        let removed = engine.store.remove_posted(board, *generation, &messages);
+        engine.hand_on(&board.id, &messages).await?;
+        let removed = engine
+            .store
+            .remove_posted(&board.id, board.generation, &messages);
         removed.await?;
         Ok(Progress::More)
     }

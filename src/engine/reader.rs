@@ -191,6 +191,11 @@ impl<'a> Reader<'a> {
         Self { sight, ..self }
     }
 
+    /// Whose entries it sees.
+    pub(crate) fn sight(&self) -> Sight {
+        self.sight
+    }
+
     /// All that was acknowledged by then is in what was read; `None`: all that was before the request.
     pub(crate) fn as_of(&self) -> Option<Instant> {
         self.calls.lock().as_of

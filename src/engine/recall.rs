@@ -1,4 +1,5 @@
-//! Events that were taken before their board moved to other shards: their ids are remembered where it was.
+//! Events that were taken before their board moved to other shards, or in a league before the last period ended: their ids are
+//! remembered where the board was, and in the last cohorts of their members.
 
 use std::sync::Arc;
 
@@ -10,9 +11,10 @@ use super::{Engine, LiveBoard};
 use crate::domain::board::Board;
 use crate::domain::event::Rejection;
 use crate::domain::ids::MemberId;
+use crate::domain::league::Section;
 use crate::domain::shard::{Shard, Sharding};
 use crate::domain::time::Timestamp;
-use crate::store::events::{Answer, CALL_EVENTS_MAX, Recalled, Remembered};
+use crate::store::events::{Answer, CALL_EVENTS_MAX, Recalled, Remembered, remember_ms};
 use crate::store::{StoreError, Versioned};
 
 /// Shards that a board has moved away from.
@@ -24,6 +26,14 @@ pub(crate) struct FormerShards {
 }
 
 impl FormerShards {
+    /// Those of them that may remember the id of an event: of this member, or of any.
+    pub(crate) fn shards_for(&self, member: Option<&MemberId>) -> &[Shard] {
+        match member {
+            Some(member) => std::slice::from_ref(&self.shards[self.sharding.index_of(member)]),
+            None => &self.shards,
+        }
+    }
+
     /// All of a board's.
     pub(crate) fn of(board: &Arc<Board>) -> Vec<Self> {
         let former = board.placement.former.iter().map(|former| Self {
@@ -36,8 +46,9 @@ impl FormerShards {
 }
 
 impl Engine {
-    /// Ends the planned events that former shards remember. Former shards take no more events: an id that is unknown
-    /// there now will never be known there.
+    /// Ends the planned events that former shards remember, or in a league the last cohorts of their members before. Both take
+    /// no more events: an id that is unknown there now will never be known there. (If the cohort is not decided yet, its member
+    /// has no later seat. Then the event is planned again once it has one.)
     pub(crate) async fn recall(
         &self,
         live: &Arc<LiveBoard>,
@@ -47,22 +58,62 @@ impl Engine {
         let redis_now_ms = self.clock.redis_now().ms();
         let remember = |former: &&FormerShards| redis_now_ms <= former.ids_until_ms;
         for former in live.former.iter().filter(remember) {
-            for (index, known) in self.recall_from(former, submissions).await {
-                let submission = &mut submissions[index];
-                let reply = match known {
-                    Ok(None) => continue,
-                    Ok(Some(recalled)) => {
-                        let member = submission.incoming().member.clone();
-                        submission.send();
-                        self.answer(live, &member, recalled).await
+            let shards: Vec<&Shard> = former.shards.iter().collect();
+            let places = |submission: &Submission| {
+                let member = &submission.incoming().member;
+                vec![former.sharding.index_of(member)]
+            };
+            self.recall_from(live, &shards, places, submissions, now)
+                .await;
+        }
+        if live.board.is_league() {
+            let shards: Vec<&Shard> = live.shards.iter().map(|live| &live.shard).collect();
+            let places = |submission: &Submission| {
+                if submission.searches() {
+                    (0..shards.len()).collect()
+                } else {
+                    Vec::from_iter(earlier_shard(&live.board, submission, now))
+                }
+            };
+            self.recall_from(live, &shards, places, submissions, now)
+                .await;
+        }
+    }
+
+    /// Ends the planned events that these shards remember; `places` tells in which of them that may be.
+    async fn recall_from(
+        &self,
+        live: &Arc<LiveBoard>,
+        shards: &[&Shard],
+        places: impl Fn(&Submission) -> Vec<usize>,
+        submissions: &mut [Submission],
+        now: Timestamp,
+    ) {
+        for (index, known) in self.known_in(shards, places, submissions).await {
+            let submission = &mut submissions[index];
+            let reply = match known {
+                Ok(_) if submission.planned().is_none() => continue,
+                Ok(None) => continue,
+                Ok(Some(recalled)) => {
+                    let member = submission.incoming().member.clone();
+                    submission.send();
+                    submission.is_known_elsewhere();
+                    // Its own cohort may lie in the same shard, and have taken it meanwhile.
+                    let is_in = |earlier: &Section| match &recalled {
+                        Recalled::Taken(known) => earlier.period.contains(known.outcome.at),
+                        Recalled::Reused => false,
+                    };
+                    if let Some(earlier) = submission.earlier_cohort().filter(is_in) {
+                        submission.is_of(earlier);
                     }
-                    Err(error) => {
-                        submission.fail(error.into());
-                        continue;
-                    }
-                };
-                submission.hear(live, reply, now);
-            }
+                    self.answer(live, &member, recalled).await
+                }
+                Err(error) => {
+                    submission.fail(error.into());
+                    continue;
+                }
+            };
+            submission.hear(live, reply, now);
         }
     }
 
@@ -84,26 +135,30 @@ impl Engine {
         let Versioned::Current(last) = self.store.last_erasures(shard, &[member]).await? else {
             return Ok(Versioned::Stale);
         };
-        if last != [erasure] {
+        let last = last.into_iter().flatten().next();
+        if last.map_or(0, |last| last.number) != erasure {
             outcome.changes.clear();
         }
         Ok(Versioned::Current(Answer::Duplicate(outcome)))
     }
 
     /// What is remembered of those that are planned and have an id, by their indexes.
-    async fn recall_from(
+    async fn known_in(
         &self,
-        former: &FormerShards,
+        shards: &[&Shard],
+        places: impl Fn(&Submission) -> Vec<usize>,
         submissions: &[Submission],
-    ) -> impl Iterator<Item = (usize, Result<Option<Recalled>, StoreError>)> + use<> {
-        let mut of_shards = vec![Vec::new(); former.shards.len()];
+    ) -> Vec<(usize, Result<Option<Recalled>, StoreError>)> {
+        let mut of_shards = vec![Vec::new(); shards.len()];
         for (index, submission) in submissions.iter().enumerate() {
             let plan = submission.planned().map(|ready| &ready.plan);
-            if let Some(plan) = plan.filter(|plan| plan.event.id.is_some()) {
-                of_shards[former.sharding.index_of(&plan.event.member)].push((index, plan));
+            let plan = plan.filter(|plan| plan.event.id.is_some());
+            let places = plan.map_or_else(Vec::new, |_| places(submission));
+            for (plan, shard) in plan.into_iter().cycle().zip(places) {
+                of_shards[shard].push((index, plan));
             }
         }
-        let calls = of_shards.iter().zip(&former.shards);
+        let calls = of_shards.iter().zip(shards);
         let calls = calls.flat_map(|(events, shard)| {
             let parts = events.chunks(CALL_EVENTS_MAX);
             parts.map(async |events| {
@@ -116,6 +171,17 @@ impl Engine {
                 indexes.zip(known).collect::<Vec<_>>()
             })
         });
-        join_all(calls).await.into_iter().flatten()
+        join_all(calls).await.concat()
     }
+}
+
+/// The shard of the cohort of an earlier period that may remember the id of an event: while ids of that period are remembered.
+fn earlier_shard(board: &Board, submission: &Submission, now: Timestamp) -> Option<usize> {
+    let earlier = submission.earlier_cohort()?;
+    let plan = &submission.planned()?.plan;
+    let period = plan.route.writes.first()?.standing.period;
+    let remembered_ms = i64::try_from(remember_ms(board)).ok()?;
+    let is_remembered = now.ms().saturating_sub(remembered_ms) < period.start_ms;
+    let cohort = earlier.cohort.filter(|_| is_remembered)?;
+    Some(board.shard_of_cohort(&earlier.period, cohort))
 }

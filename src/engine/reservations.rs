@@ -171,7 +171,7 @@ fn pools(uses: &[QuotaUse]) -> impl Iterator<Item = &Pool> {
 /// An event, and what it holds of quotas.
 struct Reservation {
     submission: Submission,
-    /// The shard of its member.
+    /// The shard that it goes to, if it is planned.
     shard: usize,
     token: Token,
     /// The homes in which something is reserved for it.
@@ -186,9 +186,9 @@ struct Reservation {
 
 impl Reservation {
     fn new(live: &LiveBoard, submission: Submission) -> Self {
-        let member = &submission.incoming().member;
+        let planned = submission.planned();
         Self {
-            shard: live.board.shard_of(member),
+            shard: planned.map_or(0, |ready| ready.plan.shard(&live.board)),
             submission,
             token: Token::random(),
             held: Vec::new(),
@@ -248,27 +248,42 @@ impl Reservation {
         }
     }
 
+    /// Has it wait for events before it.
+    fn wait(&mut self) {
+        let first = self.uses().first().map_or(0, |used| used.quota);
+        self.refuse(first, None);
+    }
+
     fn refuse(&mut self, quota: usize, frees_at_ms: Option<i64>) {
         if self.refusal.is_none_or(|(first, _)| quota < first) {
             self.refusal = Some((quota, frees_at_ms));
         }
     }
 
-    /// Prepares the event to be sent, if it is. One that a quota refuses is sent too: its id may be known.
-    fn complete(&mut self, is_in_time: bool) {
+    /// Refuses the event if a quota does, or has it wait.
+    fn judge(&mut self) {
         let Some(ready) = self.submission.planned_mut() else {
             return;
         };
         match self.refusal {
             Some((_, None)) => self.submission.block(Obstacle::Others),
-            _ if !is_in_time && !self.held.is_empty() => {
-                self.submission.block(Obstacle::VoidReservation);
-            }
             Some((quota, Some(frees_at_ms))) => {
                 ready.plan.rejection = Some(Rejection::Quota { quota, frees_at_ms });
             }
-            None if ready.plan.rejection.is_none() => ready.token = Some(self.token),
             None => {}
+        }
+    }
+
+    /// Prepares the event to be sent, if it is. One that a quota refuses is sent too: its id may be known.
+    fn complete(&mut self, is_in_time: bool) {
+        self.judge();
+        let planned = self.submission.planned_mut();
+        let Some(ready) = planned.filter(|ready| ready.plan.rejection.is_none()) else {
+            return;
+        };
+        ready.token = Some(self.token);
+        if !is_in_time && !self.held.is_empty() {
+            self.submission.block(Obstacle::VoidReservation);
         }
     }
 
@@ -287,6 +302,29 @@ impl Reservation {
     }
 }
 
+/// Refuses those planned events that quotas refuse, of members of a league who have no seat: so no refused event takes one. What is
+/// reserved to find that out is given back.
+pub(crate) async fn judge(
+    live: &Arc<LiveBoard>,
+    submissions: Vec<Submission>,
+    now: Timestamp,
+) -> Vec<Submission> {
+    if submissions.is_empty() {
+        return submissions;
+    }
+    let live = Arc::clone(live);
+    to_its_end(async move {
+        let mut reservations = reservations_of(&live, submissions);
+        reserve(&live, &mut reservations, false, now).await;
+        settle(&live, &reservations).await;
+        for reservation in &mut reservations {
+            reservation.judge();
+        }
+        submissions_of(reservations)
+    })
+    .await
+}
+
 /// Takes planned events through the three steps, in their order. `is_careful`: home by home, so that events that wait
 /// for each other's reservations don't do so again and again.
 pub(crate) async fn apply(
@@ -295,12 +333,29 @@ pub(crate) async fn apply(
     is_careful: bool,
     now: Timestamp,
 ) -> Vec<Submission> {
-    // A client that goes away leaves nothing behind: what was begun is brought to its end.
-    let steps = tokio::spawn(three_steps(Arc::clone(live), submissions, is_careful, now));
-    steps.await.unwrap_or_else(|error| {
+    to_its_end(three_steps(Arc::clone(live), submissions, is_careful, now)).await
+}
+
+/// A client that goes away leaves nothing behind: what was begun is brought to its end.
+async fn to_its_end(
+    steps: impl Future<Output = Vec<Submission>> + Send + 'static,
+) -> Vec<Submission> {
+    tokio::spawn(steps).await.unwrap_or_else(|error| {
         tracing::error!(%error, "events have no results: the steps of their reservations broke off");
         Vec::new()
     })
+}
+
+fn reservations_of(live: &LiveBoard, submissions: Vec<Submission>) -> Vec<Reservation> {
+    let submissions = submissions.into_iter();
+    let reservations = submissions.map(|submission| Reservation::new(live, submission));
+    reservations.collect()
+}
+
+fn submissions_of(reservations: Vec<Reservation>) -> Vec<Submission> {
+    let reservations = reservations.into_iter();
+    let submissions = reservations.map(|reservation| reservation.submission);
+    submissions.collect()
 }
 
 async fn three_steps(
@@ -310,10 +365,9 @@ async fn three_steps(
     now: Timestamp,
 ) -> Vec<Submission> {
     let begun = Instant::now();
-    let reservations = submissions.into_iter();
-    let reservations = reservations.map(|submission| Reservation::new(&live, submission));
-    let mut reservations: Vec<_> = reservations.collect();
+    let mut reservations = reservations_of(&live, submissions);
     reserve(&live, &mut reservations, is_careful, now).await;
+    hold_up(&mut reservations);
     let is_in_time = begun.elapsed() <= APPLIED_WITHIN;
     let mut groups = Groups::new(&live, now);
     for (index, reservation) in reservations.iter_mut().enumerate() {
@@ -324,10 +378,7 @@ async fn three_steps(
         reservations[index].end(&live, reply, now);
     }
     settle(&live, &reservations).await;
-    let submissions = reservations.into_iter();
-    submissions
-        .map(|reservation| reservation.submission)
-        .collect()
+    submissions_of(reservations)
 }
 
 async fn reserve(
@@ -373,9 +424,24 @@ fn wait_behind_others(reservations: &mut [Reservation]) {
         }
     }
     for index in waiting {
-        let reservation = &mut reservations[index];
-        let first = reservation.uses().first().map_or(0, |used| used.quota);
-        reservation.refuse(first, None);
+        reservations[index].wait();
+    }
+}
+
+/// Has events out of a queue wait whose member has an earlier one there that waits.
+fn hold_up(reservations: &mut [Reservation]) {
+    let mut held = HashSet::new();
+    for reservation in reservations {
+        let incoming = reservation.submission.incoming();
+        if incoming.queued.is_none() {
+            continue;
+        }
+        let member = incoming.member.clone();
+        if reservation.waits() || reservation.submission.holds_up() {
+            held.insert(member);
+        } else if held.contains(&member) {
+            reservation.wait();
+        }
     }
 }
 

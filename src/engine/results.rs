@@ -11,81 +11,95 @@ use super::reader::{ReadError, Reader};
 use super::rewards::{HandedOut, Handing};
 use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
 use crate::domain::board::Board;
-use crate::domain::ids::{BoardId, MemberId, shown_member};
+use crate::domain::ids::{MemberId, shown_member};
+use crate::domain::league::Section;
 use crate::domain::message::{Message, MessageKind};
-use crate::domain::period::Period;
 use crate::domain::series::{Standing, Track};
 use crate::domain::state::PeriodState;
 use crate::domain::window::Window;
+use crate::store::board_notes::NotedFor;
 use crate::store::results::{Moderated, PeriodResult, Recorded, Winner};
+use crate::store::seats::HISTORY_LINES_MAX;
 use crate::store::standings::{Page, Selection};
 use crate::store::{Freshness, Versioned};
 
 /// How many results are looked at in one call.
 const RESULTS_AT_ONCE: usize = 100;
 
-/// The standing of a period that has results.
-pub(crate) fn standing_of(board: &Board, period: &Period) -> Standing {
-    let window = Window::Period(period.unit);
-    Standing {
-        series: board.series(window, Track::Shown),
-        period: *period,
-    }
+/// The standing of a section that has results.
+pub(crate) fn standing_of(board: &Board, section: &Section) -> Standing {
+    Standing::of(board.series(window_of(section), Track::Shown), *section)
+}
+
+/// The window that a section is of.
+pub(crate) fn window_of(section: &Section) -> Window {
+    Window::Period(section.period.unit)
 }
 
 impl Engine {
-    /// Records the result of a final period of a unit that is among the board's windows, unless there is one. Its message
+    /// Records the result of a final section of a unit that is among the board's windows, unless there is one. Its message
     /// is in the outbox then, and noted.
     ///
     /// # Errors
     ///
     /// `Error::busy` if a shard has not the barrier yet, or if members are hidden all the time.
-    pub async fn record_result(&self, live: &Arc<LiveBoard>, period: &Period) -> Result<(), Error> {
+    pub async fn record_result(
+        &self,
+        live: &Arc<LiveBoard>,
+        section: &Section,
+    ) -> Result<(), Error> {
+        self.record_once(live, section).await?;
+        // Whoever has recorded it may have come no further.
+        Ok(self.store.note_board(NotedFor::Outbox, &live.board).await?)
+    }
+
+    /// The same; the caller notes the message.
+    pub(super) async fn record_once(
+        &self,
+        live: &Arc<LiveBoard>,
+        section: &Section,
+    ) -> Result<(), Error> {
         let (id, mut live) = (live.board.id.clone(), Arc::clone(live));
-        let window = Window::Period(period.unit);
+        let window = window_of(section);
         for _ in 0..ATTEMPTS_MAX {
-            let key = live.board.calendar.key(period);
-            let keys = [key.clone()];
-            let known = self.store.results(&live.board, window, &keys).await?;
-            if known.into_iter().flatten().next().is_some() {
-                // Whoever has recorded it may have come no further.
-                return Ok(self.store.note_outbox(&live.board).await?);
+            let key = live.board.section_key(section);
+            let known = self.store.result(&live.board, window, &key).await?;
+            if known.is_some() {
+                return Ok(());
             }
-            let mut handing = self.handing(&live, period).await?;
-            let recorded = self.record_first(&live, period, &mut handing).await;
+            let mut handing = self.handing(&live, section).await?;
+            let recorded = self.record_first(&live, section, &mut handing).await;
             handing.give_back().await?;
             if recorded? {
-                return Ok(self.store.note_outbox(&live.board).await?);
+                return Ok(());
             }
             live = self.live_board(&id).await?;
         }
         Err(Error::busy())
     }
 
-    /// Records the first result of a final period, unless there is one. Returns whether there is one then.
+    /// Records the first result of a final section, unless there is one. Returns whether there is one then.
     async fn record_first(
         &self,
         live: &LiveBoard,
-        period: &Period,
+        section: &Section,
         handing: &mut Handing,
     ) -> Result<bool, Error> {
-        let (board, window) = (&live.board, Window::Period(period.unit));
-        let key = board.calendar.key(period);
+        let (board, window) = (&live.board, window_of(section));
+        let key = board.section_key(section);
+        let forgetting = self.store.forgetting(board).await?;
         // Whoever has handed out before may have recorded it.
-        let known = self
-            .store
-            .results(board, window, std::slice::from_ref(&key))
-            .await?;
-        if known.into_iter().flatten().next().is_some() {
+        if self.store.result(board, window, &key).await?.is_some() {
             return Ok(true);
         }
-        let Some(result) = self.make_result(live, period, 1, handing).await? else {
+        let Some(result) = self.make_result(live, section, 1, handing).await? else {
             return Ok(false);
         };
-        let messages = [message_of(board, (window, &key), &result)];
-        let recorded = self
-            .store
-            .record_result(board, (window, &key), (None, &result), &messages);
+        let messages = [message_of(board, section, &result)];
+        let results = (None, &result);
+        let recorded =
+            self.store
+                .record_result(board, (window, &key), results, &messages, Some(&forgetting));
         if let Versioned::Stale = recorded.await? {
             self.reload(&board.id).await?;
             return Ok(false);
@@ -93,22 +107,24 @@ impl Engine {
         Ok(true)
     }
 
-    /// The result of a final period, whose rewards are handed out then; `None` if something has changed meanwhile.
+    /// The result of a final section, whose rewards are handed out then; `None` if something has changed meanwhile.
     pub(super) async fn make_result(
         &self,
         live: &LiveBoard,
-        period: &Period,
+        section: &Section,
         revision: u64,
         handing: &mut Handing,
     ) -> Result<Option<PeriodResult>, Error> {
-        let board = &live.board;
-        let before = self.moderated(live).await?;
-        // A member that is being erased is not shown for a moment, and its line comes back. An erasure that begins later
-        // changes what the heads say.
-        self.forget_all(&board.id).await?;
+        let (board, period) = (&live.board, &section.period);
+        let before = self.moderated(live, section).await?;
+        if section.cohort.is_none() {
+            // A member that is being erased is not shown for a moment, and its line comes back. An erasure that begins later
+            // changes what the heads say. (Of a cohort one shard is read, and reads of a final standing wait for that.)
+            self.forget_all(&board.id).await?;
+        }
         let reader = Reader::new(self, live, Freshness::Current);
         let first = Selection::Behind(0);
-        let list = Merged::new(&reader, standing_of(board, period));
+        let list = Merged::new(&reader, standing_of(board, section));
         let page = match Box::pin(list.page(first, 1, None)).await {
             Ok(page) => page,
             Err(ReadError::Retry) => return Ok(None),
@@ -118,12 +134,12 @@ impl Engine {
         if board.state_of(period, reader.seen(), now) != Some(PeriodState::Final) {
             return Err(Error::busy());
         }
-        let handed_out = self.hand_out(live, period, revision, handing).await?;
+        let handed_out = self.hand_out(live, section, revision, handing).await?;
         let Some(HandedOut { rewards, .. }) = handed_out.filter(|of| of.meanwhile == before) else {
             return Ok(None);
         };
         let pinned = board.pinned(period);
-        let hides = before.into_iter();
+        let hides = before.iter();
         Ok(Some(PeriodResult {
             starts_at: period.start(),
             ends_at: board.end_of(period),
@@ -133,20 +149,28 @@ impl Engine {
             revision,
             rewards,
             definition: pinned.map_or(board.revision, |pinned| pinned.revision),
-            hides: hides.map(|(tag, of)| (tag, of.hides)).collect(),
+            hides: hides.map(|(tag, of)| (tag.clone(), of.hides)).collect(),
+            walked: before,
+            league: self.summary_of(live, section).await?,
         }))
     }
 
     /// Takes the id of an erased member from the results that it has won.
-    pub(crate) async fn forget_in_results(
+    pub(super) async fn forget_in_results(
         &self,
-        id: &BoardId,
+        live: &LiveBoard,
         member: &MemberId,
     ) -> Result<(), Error> {
-        let live = self.live_board(id).await?;
         let board = &live.board;
-        // A copy in memory knows whether anything was ever final, but for what has come since it was read.
-        if board.closings.until.is_none() && board.definition.finalize.is_none() {
+        if let Some(names) = self.cohorts_left(live, member).await? {
+            for names in names.chunks(RESULTS_AT_ONCE) {
+                let window = board.definition.windows[0];
+                let recorded = self.store.results(board, window, names).await?;
+                for (name, recorded) in names.iter().zip(&recorded) {
+                    self.forget_winner(board, (window, name), recorded.as_ref(), member)
+                        .await?;
+                }
+            }
             return Ok(());
         }
         for window in &board.definition.windows {
@@ -171,6 +195,29 @@ impl Engine {
         Ok(())
     }
 
+    /// The names of all cohorts of a league in which an erased member had a seat; `None` if they are not all known.
+    async fn cohorts_left(
+        &self,
+        live: &LiveBoard,
+        member: &MemberId,
+    ) -> Result<Option<Vec<String>>, Error> {
+        let Some(unit) = live.board.league_unit() else {
+            return Ok(None);
+        };
+        let seats = self
+            .store
+            .seats_left(&live.shard_of(member).shard, member)
+            .await?;
+        // Of a longer history the first lines are gone.
+        let is_all = seats.len() < HISTORY_LINES_MAX;
+        let names = seats.into_iter().map(|(start, cohort)| {
+            let period = live.board.calendar.containing(unit, start);
+            let cohort = Some(cohort);
+            live.board.section_key(&Section { period, cohort })
+        });
+        Ok(is_all.then(|| names.collect()))
+    }
+
     async fn forget_winner(
         &self,
         board: &Board,
@@ -190,7 +237,7 @@ impl Engine {
         winner.member = None;
         let stands = self
             .store
-            .record_result(board, named, (Some(recorded), &result), &[]);
+            .record_result(board, named, (Some(recorded), &result), &[], None);
         match stands.await? {
             Versioned::Current(stands) if stands.result == result => Ok(()),
             Versioned::Current(_) | Versioned::Stale => {
@@ -200,12 +247,13 @@ impl Engine {
         }
     }
 
-    /// What the heads of a board's shards say of hides and erasures, by their tags.
+    /// What the heads of the shards that a section depends on say of hides and erasures, by their tags.
     pub(crate) async fn moderated(
         &self,
         live: &LiveBoard,
+        section: &Section,
     ) -> Result<BTreeMap<String, Moderated>, Error> {
-        let of_shards = live.shards.iter().map(async |shard| {
+        let of_shards = live.shards_moderating(*section).map(async |shard| {
             let moderated = self.store.moderated(&shard.shard).await?;
             Ok::<_, Error>((shard.shard.tag().to_owned(), moderated))
         });
@@ -223,9 +271,27 @@ pub(crate) fn winner_of(page: &Page) -> Option<Winner> {
     })
 }
 
-/// What webhooks are told of a period that is final.
-fn message_of(board: &Board, (window, key): (Window, &str), result: &PeriodResult) -> Message {
-    let occasion = format!("{window}:{key}:{}", result.revision);
+/// What webhooks are told of a section that is final.
+fn message_of(board: &Board, section: &Section, result: &PeriodResult) -> Message {
+    let (window, name) = (window_of(section), board.section_key(section));
+    let occasion = format!("{window}:{name}:{}", result.revision);
+    let key = board.calendar.key(&section.period);
+    if let (Some(cohort), Some(summary)) = (section.cohort, &result.league) {
+        let league = board.league_of(&section.period);
+        let league = league.expect("invariant: a board with cohorts is a league");
+        let data = json!({
+            "window": window.to_string(),
+            "key": key,
+            "cohort": league.cohort_name(cohort),
+            "tier": league.tier(cohort.tier).name,
+            "counted": summary.counted,
+            "promoted": summary.promoted,
+            "demoted": summary.demoted,
+            "revision": result.revision,
+        });
+        let kind = MessageKind::LeagueTurned;
+        return Message::new(kind, board, &occasion, result.final_at, &data);
+    }
     let data = json!({
         "window": window.to_string(),
         "key": key,

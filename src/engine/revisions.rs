@@ -6,7 +6,6 @@
 //! half-way. Who needs a result that is up to date revises it; otherwise a job does.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
 
 use futures::future::{join_all, try_join_all};
 use parking_lot::Mutex;
@@ -16,23 +15,28 @@ use super::jobs::faults::Subject;
 use super::jobs::{Job, JobKind, Progress};
 use super::merge::Merged;
 use super::reader::{ReadError, Reader};
-use super::results::standing_of;
+use super::results::{standing_of, window_of};
 use super::rewards::Handing;
 use super::{Engine, Error, LiveBoard};
 use crate::domain::board::Board;
 use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::league::Section;
 use crate::domain::message::{Message, MessageKind};
 use crate::domain::period::{Period, Unit};
 use crate::domain::shard::Shard;
+use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
-use crate::store::closings::Keys;
-use crate::store::results::PeriodResult;
-use crate::store::revisions::{JournalLine, ModeratedNote, Moderation, RevisedPeriod, Revision};
+use crate::store::board_notes::{NotedBoard, NotedFor};
+use crate::store::results::{Forgetting, PeriodResult};
+use crate::store::revisions::{JournalLine, Moderation, RevisedPeriod, Revision};
 use crate::store::standings::{Mark, Query, Sight, Subset};
 use crate::store::{Freshness, Versioned};
 
-/// How many periods are looked at side by side.
-const PERIODS_AT_ONCE: usize = 100;
+/// How many sections are looked at side by side.
+const SECTIONS_AT_ONCE: usize = 100;
+/// By how much the number of a journal's last line may be greater than that of the last line that is noted: long before a journal
+/// forgets lines (`scripts/lib/hides.lua`).
+const NOTED_BEHIND_MAX: u64 = 1_000;
 /// How many periods a message names.
 const NAMED_MAX: usize = 100;
 
@@ -42,24 +46,47 @@ const NAMED_MAX: usize = 100;
 pub(crate) struct Revised(BTreeMap<String, u64>);
 
 impl Revised {
+    /// Up to which number the hides of a shard are in all results; `None`: all that there are.
+    pub(crate) fn up_to(&self, tag: &str) -> Option<u64> {
+        self.0.get(tag).copied()
+    }
+
     /// Whether these hides of a shard are in all results.
     pub(crate) fn has(&self, tag: &str, hides: u64) -> bool {
-        self.0.get(tag).is_none_or(|known| *known >= hides)
+        self.up_to(tag).is_none_or(|known| known >= hides)
     }
+}
+
+/// Why results are revised.
+struct Cause<'a> {
+    line: &'a JournalLine,
+    /// What the board said of its erasures before anybody has looked for the member.
+    forgetting: Forgetting,
 }
 
 impl Engine {
     /// Notes that somebody is about to hide a member of a shard, or to bring it back.
     pub(super) async fn begin_moderation(&self, board: &Board, shard: &Shard) -> Result<(), Error> {
-        self.store.note_moderated(board).await?;
-        let known = self.store.revised(board).await?;
-        if !known.contains_key(shard.tag()) {
-            // What was hidden before is in all results that there are.
+        self.store.note_board(NotedFor::Revision, board).await?;
+        loop {
+            let known = self.store.revised(board).await?;
             let last = self.store.moderated(shard).await?.hides;
-            let begun = self.store.note_lines(board, shard.tag(), (None, last), &[]);
-            begun.await?;
+            match known.get(shard.tag()) {
+                None => {
+                    // What was hidden before is in all results that there are.
+                    let begun = self.store.note_lines(board, shard.tag(), (None, last), &[]);
+                    begun.await?;
+                    return Ok(());
+                }
+                Some(known) if *known + NOTED_BEHIND_MAX >= last => return Ok(()),
+                Some(known) => match self.note_journal(board, shard, *known, false).await {
+                    Ok(_) => {}
+                    // Whoever hides finds the board changed, too.
+                    Err(ReadError::Retry) => return Ok(()),
+                    Err(ReadError::Failed(error)) => return Err(error),
+                },
+            }
         }
-        Ok(())
     }
 
     /// Takes the revision of all results of a board to its end. All hides that were answered before are in them then.
@@ -127,101 +154,130 @@ impl Engine {
     }
 
     /// Revises all results by a line, and tells of it.
-    async fn revise_by(&self, live: &LiveBoard, cause: &JournalLine) -> Result<(), ReadError> {
+    async fn revise_by(&self, live: &LiveBoard, noted: &JournalLine) -> Result<(), ReadError> {
         let board = &live.board;
-        let windows = board.definition.windows.iter();
-        for unit in windows.filter_map(|window| match window {
-            Window::Period(unit) => Some(*unit),
-            Window::Rolling { .. } => None,
-        }) {
-            self.revise_unit(live, unit, cause).await?;
+        let cause = &Cause {
+            line: noted,
+            forgetting: self.store.forgetting(board).await?,
+        };
+        if board.is_league() {
+            self.revise_cohorts(live, cause).await?;
+        } else {
+            let windows = board.definition.windows.iter();
+            for unit in windows.filter_map(|window| match window {
+                Window::Period(unit) => Some(*unit),
+                Window::Rolling { .. } => None,
+            }) {
+                self.revise_before(None, live, unit, cause).await?;
+            }
         }
-        let periods = self.store.revised_periods(board, cause).await?;
-        let messages = messages_of(self, board, cause, &periods);
+        let periods = self.store.revised_periods(board, noted).await?;
+        let messages = messages_of(self, board, noted, &periods);
         if !messages.is_empty() {
             self.store
                 .post(board, &messages)
                 .await?
                 .ok_or(ReadError::Retry)?;
-            self.store.note_outbox(board).await?;
+            self.store.note_board(NotedFor::Outbox, board).await?;
         }
-        Ok(self.store.end_line(board, cause).await?)
+        Ok(self.store.end_line(board, noted).await?)
     }
 
-    /// Revises the results of the periods of a unit by a line.
-    async fn revise_unit(
+    /// Revises the results of all cohorts by a line in which its member had a seat, as far as their standings are kept.
+    async fn revise_cohorts(&self, live: &LiveBoard, cause: &Cause<'_>) -> Result<(), ReadError> {
+        let (board, now) = (&live.board, self.clock.now());
+        let history = self.history_of(live, &cause.line.member).await?;
+        let seats = history.seats.iter();
+        let kept = seats.filter(|section| is_kept(board, &section.period, now));
+        let kept: Vec<Section> = kept.copied().collect();
+        for sections in kept.chunks(SECTIONS_AT_ONCE) {
+            let names = sections.iter().map(|section| board.section_key(section));
+            let names: Vec<String> = names.collect();
+            self.revise_sections(live, (sections[0].period.unit, &names), cause)
+                .await?;
+        }
+        match history.is_whole_from() {
+            Some(first) => {
+                let key = board.calendar.key(&first);
+                self.revise_before(Some(key), live, first.unit, cause).await
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Revises the results of a unit by a line: of the sections before one with a key, or all, as far as their standings are kept.
+    async fn revise_before(
         &self,
+        mut before: Option<String>,
         live: &LiveBoard,
         unit: Unit,
-        cause: &JournalLine,
+        cause: &Cause<'_>,
     ) -> Result<(), ReadError> {
-        let shard = &live.shard_of(&cause.member).shard;
-        let mut after: Option<String> = None;
+        let (board, window) = (&live.board, Window::Period(unit));
+        let now = self.clock.now();
         loop {
-            let keys = Keys {
-                from: after.as_deref().map_or(Bound::Unbounded, Bound::Excluded),
-                to: Bound::Unbounded,
-                is_newest_first: false,
-            };
-            let found = self
+            let between = (None, before.as_deref());
+            let keys = self
                 .store
-                .periods(shard, unit, keys, PERIODS_AT_ONCE)
-                .await?;
-            let keys = found.ok_or(ReadError::Retry)?;
-            self.revise_periods(live, (unit, &keys), cause).await?;
-            if keys.len() < PERIODS_AT_ONCE {
+                .final_periods(board, window, between, SECTIONS_AT_ONCE);
+            let keys = keys.await?;
+            let kept = keys.iter().filter(|key| {
+                let section = board.section_named(unit, key);
+                section.is_some_and(|section| is_kept(board, &section.period, now))
+            });
+            let kept: Vec<String> = kept.cloned().collect();
+            self.revise_sections(live, (unit, &kept), cause).await?;
+            // They come in the order of their ends, the last first.
+            if kept.len() < SECTIONS_AT_ONCE {
                 return Ok(());
             }
-            after = keys.into_iter().next_back();
+            before = keys.into_iter().next_back();
         }
     }
 
-    /// Revises the results of some periods by a line.
-    async fn revise_periods(
+    /// Revises the results of some sections by a line.
+    async fn revise_sections(
         &self,
         live: &LiveBoard,
         (unit, keys): (Unit, &[String]),
-        cause: &JournalLine,
+        cause: &Cause<'_>,
     ) -> Result<(), ReadError> {
         let (board, window) = (&live.board, Window::Period(unit));
         let results = self.store.results(board, window, keys).await?;
         let recorded = keys.iter().zip(results).filter_map(|(key, recorded)| {
-            let is_due = !cause.is_in(&recorded?.result.hides);
-            let period = board.calendar.parse_key(unit, key).ok()?;
-            is_due.then_some(period)
+            let is_due = !cause.line.is_in(&recorded?.result.hides);
+            let section = board.section_named(unit, key)?;
+            // The result of a whole period of a league names nobody.
+            let has_members = section.cohort.is_some() == board.is_league();
+            (is_due && has_members).then_some(section)
         });
-        let now_ms = self.clock.now().ms();
-        let is_kept = |period: &Period| {
-            let expires_ms = board.expires_at_ms(period);
-            expires_ms.is_none_or(|expires_ms| expires_ms > now_ms)
-        };
-        let periods: Vec<Period> = recorded.filter(is_kept).collect();
-        let places = periods
+        let sections: Vec<Section> = recorded.collect();
+        let places = sections
             .iter()
-            .map(|period| self.find(live, period, &cause.member));
+            .map(|section| self.find(live, section, &cause.line.member));
         let places = join_all(places).await;
-        for (period, mark) in periods.iter().zip(places) {
+        for (section, mark) in sections.iter().zip(places) {
             if let Some(mark) = mark? {
-                self.revise_period(live, period, cause, &mark).await?;
+                self.revise_section(live, section, cause, &mark).await?;
             }
         }
         Ok(())
     }
 
-    /// Where a member stands in a period, hidden or not.
+    /// Where a member stands in a section, hidden or not.
     async fn find(
         &self,
         live: &LiveBoard,
-        period: &Period,
+        section: &Section,
         member: &MemberId,
     ) -> Result<Option<Mark>, ReadError> {
-        let standing = standing_of(&live.board, period);
+        let standing = standing_of(&live.board, section);
         let query = Query::Subset {
             standing,
             members: vec![member.clone()],
         };
         let reader = Reader::new(self, live, Freshness::Current).with_sight(Sight::Everybody);
-        let asked = reader.ask(live.shard_of(member), standing.series, query);
+        let asked = reader.ask(live.shard_in(*section, member), standing.series, query);
         let found: std::sync::Arc<Subset> = Box::pin(asked).await?;
         Ok(found
             .entries
@@ -231,17 +287,17 @@ impl Engine {
             .map(|(mark, _)| mark.clone()))
     }
 
-    /// Revises the result of a period by a line, whose member stands there.
-    async fn revise_period(
+    /// Revises the result of a section by a line, whose member stands there.
+    async fn revise_section(
         &self,
         live: &LiveBoard,
-        period: &Period,
-        cause: &JournalLine,
+        section: &Section,
+        cause: &Cause<'_>,
         mark: &Mark,
     ) -> Result<(), ReadError> {
-        let mut handing = self.handing(live, period).await?;
+        let mut handing = self.handing(live, section).await?;
         let revised = self
-            .revise_under(live, period, (cause, mark), &mut handing)
+            .revise_under(live, section, (cause, mark), &mut handing)
             .await;
         handing.give_back().await?;
         revised
@@ -250,55 +306,78 @@ impl Engine {
     async fn revise_under(
         &self,
         live: &LiveBoard,
-        period: &Period,
-        (cause, mark): (&JournalLine, &Mark),
+        section: &Section,
+        (cause, mark): (&Cause<'_>, &Mark),
         handing: &mut Handing,
     ) -> Result<(), ReadError> {
-        let (board, window) = (&live.board, Window::Period(period.unit));
-        let key = board.calendar.key(period);
-        let known = self
-            .store
-            .results(board, window, std::slice::from_ref(&key))
-            .await?;
-        let Some(seen) = known.into_iter().flatten().next() else {
+        let (board, window) = (&live.board, window_of(section));
+        let key = board.section_key(section);
+        let Some(seen) = self.store.result(board, window, &key).await? else {
             return Ok(());
         };
-        if cause.is_in(&seen.result.hides) {
+        if cause.line.is_in(&seen.result.hides) {
             // Another instance was here.
             return Ok(());
         }
-        let next = seen.result.revision + 1;
-        let made = self.make_result(live, period, next, handing).await?;
-        let made = made.ok_or(ReadError::Retry)?;
+        let made = self
+            .next_result(live, section, &seen.result, handing)
+            .await?;
         let reader = Reader::new(self, live, Freshness::Current);
-        let list = Merged::new(&reader, standing_of(board, period));
+        let list = Merged::new(&reader, standing_of(board, section));
         let ahead = Box::pin(list.positions(vec![mark.of_score()])).await?;
         let revision = Revision {
             at: self.clock.now(),
-            action: cause.says(),
+            action: cause.line.says(),
             place: ahead.first().map_or(0, |ahead| ahead + 1),
             total_before: seen.result.total,
             total: made.total,
         };
         let mut hides = seen.result.hides.clone();
-        hides.insert(cause.tag.clone(), cause.number);
-        let result = PeriodResult {
-            hides,
-            total: made.total,
-            winner: made.winner,
-            revision: next,
-            rewards: made.rewards,
-            ..seen.result.clone()
-        };
-        let change = (cause, &revision);
+        hides.insert(cause.line.tag.clone(), cause.line.number);
+        let result = PeriodResult { hides, ..made };
+        let results = (&seen, &result);
+        let change = (cause.line, &revision);
         let revised = self
             .store
-            .revise_result(board, (window, &key), (&seen, &result), change);
+            .revise_result(board, section, results, change, &cause.forgetting);
         match revised.await? {
             Versioned::Current(true) => Ok(()),
             Versioned::Current(false) | Versioned::Stale => Err(ReadError::Retry),
         }
     }
+
+    /// The next revision of a result, but for the line that it comes of.
+    async fn next_result(
+        &self,
+        live: &LiveBoard,
+        section: &Section,
+        seen: &PeriodResult,
+        handing: &mut Handing,
+    ) -> Result<PeriodResult, ReadError> {
+        let revision = seen.revision + 1;
+        // The first revision after many hides takes all of them into account. The next ones have nothing left to do.
+        let is_made = self.moderated(live, section).await? == seen.walked;
+        let made = if is_made {
+            seen.clone()
+        } else {
+            let made = self.make_result(live, section, revision, handing).await?;
+            made.ok_or(ReadError::Retry)?
+        };
+        Ok(PeriodResult {
+            total: made.total,
+            winner: made.winner,
+            revision,
+            rewards: made.rewards,
+            walked: made.walked,
+            ..seen.clone()
+        })
+    }
+}
+
+/// Whether the standings of a period are kept.
+fn is_kept(board: &Board, period: &Period, now: Timestamp) -> bool {
+    let expires_ms = board.expires_at_ms(period);
+    expires_ms.is_none_or(|expires_ms| expires_ms > now.ms())
 }
 
 /// What webhooks are told of a line.
@@ -327,49 +406,30 @@ fn messages_of(
 #[derive(Clone, Copy, Debug)]
 pub struct Revisions;
 
-/// A board on which that was done.
-#[derive(Clone, Debug)]
-pub struct Moderated {
-    id: BoardId,
-    generation: u64,
-    notes: Vec<ModeratedNote>,
-}
-
 impl Job for Revisions {
-    type Item = Moderated;
+    type Item = NotedBoard;
     const KIND: JobKind = JobKind::Revisions;
 
-    fn subject(&self, moderated: &Moderated) -> Subject {
-        Subject::board(&moderated.id)
+    fn subject(&self, board: &NotedBoard) -> Subject {
+        Subject::board(&board.id)
     }
 
-    async fn due(&self, engine: &Engine) -> Result<Vec<Moderated>, Error> {
-        let mut of_boards: BTreeMap<(BoardId, u64), Vec<ModeratedNote>> = BTreeMap::new();
-        for note in engine.store.moderated_notes().await? {
-            let of = (note.board.clone(), note.generation);
-            of_boards.entry(of).or_default().push(note);
-        }
-        let boards = of_boards.into_iter();
-        let moderated = boards.map(|((id, generation), notes)| Moderated {
-            id,
-            generation,
-            notes,
-        });
-        Ok(moderated.collect())
+    async fn due(&self, engine: &Engine) -> Result<Vec<NotedBoard>, Error> {
+        Ok(engine.store.noted_boards(NotedFor::Revision).await?)
     }
 
-    async fn step(&self, engine: &Engine, moderated: &mut Moderated) -> Result<Progress, Error> {
-        let stepped = match engine.live_board(&moderated.id).await {
+    async fn step(&self, engine: &Engine, board: &mut NotedBoard) -> Result<Progress, Error> {
+        let stepped = match engine.live_board(&board.id).await {
             Err(Error::BoardNotFound(_)) => Progress::Done,
-            Ok(live) if live.board.generation != moderated.generation => Progress::Done,
-            Ok(_) => match engine.revise_on(&moderated.id).await? {
+            Ok(live) if live.board.generation != board.generation => Progress::Done,
+            Ok(_) => match engine.revise_on(&board.id).await? {
                 Some(_) => Progress::Done,
                 None => Progress::More,
             },
             Err(error) => return Err(error),
         };
         if stepped == Progress::Done {
-            engine.store.forget_moderated(&moderated.notes).await?;
+            engine.store.forget_notes(NotedFor::Revision, board).await?;
         }
         Ok(stepped)
     }

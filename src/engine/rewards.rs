@@ -1,26 +1,32 @@
-//! Hands out rewards: decides who wins in a final period, and notes it with the members.
+//! Hands out rewards: decides who wins in a final section, and notes it with the members.
 //!
 //! Who wins follows from the order of the standing (`domain/reward.rs`). So a *walk* goes along the standing from its first entry
 //! until nobody can win any more, and notes what members win in their shards (`scripts/lib/rewards.lua`). Then it goes along
 //! all that was won before, and takes back what it has not met. A walk that is repeated changes nothing.
 //!
 //! - One instance at a time walks on a board: it holds a lease, and shards refuse what was sent under an earlier one. The
-//!   position of the lease says how far the walk has come, so that any instance goes on there.
+//!   position of the lease says how far the walk has come, so that any instance goes on there. On an instance, calls take turns.
+//! - A call that is dropped, because its client is gone, gives the lease back with what it has done.
 //! - A walk counts only if nobody was hidden, brought back or erased meanwhile. Otherwise another one begins.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::future::try_join_all;
 use serde::{Deserialize, Serialize};
+use tokio::runtime::Handle;
+use tokio::sync::OwnedMutexGuard;
+use tokio::time::timeout_at;
 
 use super::jobs::lease::Lease;
 use super::merge::Merged;
 use super::reader::{ReadError, Reader, Size};
 use super::results::standing_of;
-use super::{Engine, Error, LiveBoard};
+use super::{Engine, Error, LiveBoard, LiveShard};
 use crate::domain::ids::MemberId;
-use crate::domain::period::{Period, Unit};
+use crate::domain::league::Section;
+use crate::domain::period::Unit;
 use crate::domain::reward::{Basis, Course};
 use crate::store::leases::Leased;
 use crate::store::results::Moderated;
@@ -33,7 +39,7 @@ const WALK_TIME_MAX: Duration = Duration::from_secs(8);
 /// How long a call waits before it looks again whether another instance still walks.
 const HELD_PAUSE: Duration = Duration::from_millis(20);
 
-/// What was handed out in a final period.
+/// What was handed out in a final section.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct HandedOut {
     /// What the heads of the shards said of hides and erasures all the time, by their tags.
@@ -73,12 +79,14 @@ struct TakenBack {
 struct Walk<'a> {
     engine: &'a Engine,
     live: &'a LiveBoard,
-    period: &'a Period,
+    section: &'a Section,
     lease: &'a Lease,
     basis: Basis,
     at: Position,
     /// Right behind the last entry that it has met; `None`: it has met none since it was taken up.
     mark: Option<Mark>,
+    /// Where it is noted how far it has come.
+    noted: &'a mut String,
 }
 
 /// The right to hand out the rewards of a board once, until the result that comes of it is recorded.
@@ -88,71 +96,112 @@ pub(crate) struct Handing {
     /// How far the walk has come.
     position: String,
     until: Instant,
+    /// The turn of this instance's board.
+    _turn: Option<OwnedMutexGuard<()>>,
 }
 
 impl Handing {
     /// Lets others hand out rewards.
-    pub(crate) async fn give_back(self) -> Result<(), StoreError> {
-        match self.lease {
+    pub(crate) async fn give_back(mut self) -> Result<(), StoreError> {
+        match self.lease.take() {
             Some(lease) => lease.give_back(&self.position).await,
             None => Ok(()),
         }
     }
 }
 
+impl Drop for Handing {
+    fn drop(&mut self) {
+        let runtime = Handle::try_current();
+        let (Some(lease), Ok(runtime)) = (self.lease.take(), runtime) else {
+            return;
+        };
+        let position = std::mem::take(&mut self.position);
+        // If that fails, the lease ends by itself.
+        runtime.spawn(async move { lease.give_back(&position).await });
+    }
+}
+
 impl Engine {
-    /// Waits for the right to hand out the rewards of a final period.
+    /// Waits for the right to hand out the rewards of a final section.
     pub(crate) async fn handing(
         &self,
         live: &LiveBoard,
-        period: &Period,
+        section: &Section,
     ) -> Result<Handing, Error> {
         let until = Instant::now() + self.store.timeouts.times(WALK_TIME_MAX);
-        let handing = |lease: Option<Lease>| Handing {
-            position: lease.iter().map(|lease| lease.position.as_str()).collect(),
-            lease,
-            until,
-        };
-        if live.board.rules_of(period).next().is_none() {
-            return Ok(handing(None));
+        if !self.gives_rewards(live, section).await? {
+            return Ok(Handing {
+                lease: None,
+                position: String::new(),
+                until,
+                _turn: None,
+            });
         }
+        let first = &live.shards_of(*section)[0];
+        let turn = timeout_at(until.into(), Arc::clone(&first.handing).lock_owned()).await;
+        let turn = turn.map_err(|_| unfinished(live))?;
+        let leased = match section.cohort {
+            Some(_) => Leased::of_shard(&first.shard, "rewards"),
+            None => Leased::of_board(&live.board, "rewards"),
+        };
         while Instant::now() < until {
-            let leased = Leased::of_board(&live.board, "rewards");
-            if let Some(lease) = Lease::take(&self.store, leased).await? {
-                return Ok(handing(Some(lease)));
+            if let Some(lease) = Lease::take(&self.store, leased.clone()).await? {
+                return Ok(Handing {
+                    position: lease.position.clone(),
+                    lease: Some(lease),
+                    until,
+                    _turn: Some(turn),
+                });
             }
             tokio::time::sleep(HELD_PAUSE).await;
         }
         Err(unfinished(live))
     }
 
-    /// Hands out what members win in a final period, under a revision of its result. `None` if something has changed
+    /// Whether anybody can win anything in a final section.
+    async fn gives_rewards(&self, live: &LiveBoard, section: &Section) -> Result<bool, Error> {
+        let (board, period) = (&live.board, &section.period);
+        if board.rules_of(period).next().is_none() {
+            return Ok(false);
+        }
+        let (league, summary) = (
+            board.league_of(period),
+            self.summary_of(live, section).await?,
+        );
+        let of_cohort = league.zip(summary);
+        Ok(of_cohort.is_none_or(|(league, summary)| league.moves(summary.counted)))
+    }
+
+    /// Hands out what members win in a final section, under a revision of its result. `None` if something has changed
     /// meanwhile: then it is to be done anew.
     pub(crate) async fn hand_out(
         &self,
         live: &LiveBoard,
-        period: &Period,
+        section: &Section,
         revision: u64,
         handing: &mut Handing,
     ) -> Result<Option<HandedOut>, Error> {
-        let Some(lease) = &handing.lease else {
-            let meanwhile = self.moderated(live).await?;
+        let Handing {
+            lease,
+            position,
+            until,
+            ..
+        } = handing;
+        let Some(lease) = lease else {
+            let meanwhile = self.moderated(live, section).await?;
             return Ok(Some(HandedOut {
                 meanwhile,
                 rewards: 0,
             }));
         };
-        let walked = match Walk::take_up(self, live, (period, revision), lease).await {
-            Ok(mut walk) => {
-                let walked = walk.finish(handing.until).await;
-                handing.position = walk.position();
-                walked
-            }
+        let walked = match Walk::take_up(self, live, (section, revision), (lease, position)).await {
+            Ok(walk) => walk.finish(*until).await,
             Err(error) => Err(error),
         };
         match walked {
             Ok(handed_out) => {
-                handing.position.clear();
+                position.clear();
                 Ok(handed_out)
             }
             Err(ReadError::Retry) => {
@@ -163,29 +212,30 @@ impl Engine {
         }
     }
 }
+
 impl<'a> Walk<'a> {
     /// Goes on with the last walk, if it was the same and nobody was hidden or brought back since; otherwise begins one.
     async fn take_up(
         engine: &'a Engine,
         live: &'a LiveBoard,
-        (period, revision): (&'a Period, u64),
-        lease: &'a Lease,
+        (section, revision): (&'a Section, u64),
+        (lease, noted): (&'a Lease, &'a mut String),
     ) -> Result<Self, ReadError> {
-        let (board, key) = (&live.board, live.board.calendar.key(period));
+        let (board, key) = (&live.board, live.board.section_key(section));
         let last: Option<Position> = serde_json::from_str(&lease.position).ok();
         let mut walk = Self {
             engine,
             live,
-            period,
+            section,
             lease,
             basis: Basis {
-                ranking: board.ranking_of(period),
+                ranking: board.ranking_of(&section.period),
                 order: board.definition.order,
                 decimals: board.definition.decimals,
                 total: 0,
             },
             at: Position {
-                unit: period.unit,
+                unit: section.period.unit,
                 key,
                 revision,
                 walk: lease.number,
@@ -195,11 +245,12 @@ impl<'a> Walk<'a> {
                 taken_back: TakenBack::default(),
             },
             mark: None,
+            noted,
         };
         // From now on the shards refuse what an earlier holder of the lease has under way.
-        let nobody = vec![Vec::new(); live.shards.len()];
+        let nobody = vec![Vec::new(); walk.shards().len()];
         walk.note(nobody, true).await?;
-        walk.at.before = engine.moderated(live).await?;
+        walk.at.before = engine.moderated(live, section).await?;
         match last.filter(|last| walk.goes_on_from(last)) {
             Some(last) => walk.at = last,
             None => walk.at.total = walk.total().await?,
@@ -216,22 +267,22 @@ impl<'a> Walk<'a> {
     /// How many members the standing shows.
     async fn total(&self) -> Result<u64, ReadError> {
         let reader = Reader::new(self.engine, self.live, Freshness::Current);
-        let list = Merged::new(&reader, standing_of(&self.live.board, self.period));
+        let list = Merged::new(&reader, standing_of(&self.live.board, self.section));
         let page = Box::pin(list.page(Selection::Behind(0), 1, None)).await?;
         Ok(page.total)
     }
 
     /// Walks to the end. `None` if somebody was hidden or brought back meanwhile.
-    async fn finish(&mut self, until: Instant) -> Result<Option<HandedOut>, ReadError> {
+    async fn finish(mut self, until: Instant) -> Result<Option<HandedOut>, ReadError> {
         while self.goes_on() {
             self.hand_on().await?;
             self.stay(until).await?;
         }
-        while self.at.taken_back.shard < self.live.shards.len() {
+        while self.at.taken_back.shard < self.shards().len() {
             self.take_back().await?;
             self.stay(until).await?;
         }
-        if self.engine.moderated(self.live).await? != self.at.before {
+        if self.engine.moderated(self.live, self.section).await? != self.at.before {
             return Ok(None);
         }
         Ok(Some(HandedOut {
@@ -241,7 +292,7 @@ impl<'a> Walk<'a> {
     }
 
     fn goes_on(&self) -> bool {
-        let rules = self.live.board.rules_of(self.period);
+        let rules = self.live.board.rules_of(&self.section.period);
         self.at.course.goes_on(rules, &self.basis)
     }
 
@@ -249,7 +300,7 @@ impl<'a> Walk<'a> {
     async fn hand_on(&mut self) -> Result<(), ReadError> {
         let board = &self.live.board;
         let reader = Reader::new(self.engine, self.live, Freshness::Current).of_size(Size::Large);
-        let list = Merged::new(&reader, standing_of(board, self.period));
+        let list = Merged::new(&reader, standing_of(board, self.section));
         let count = HANDED_OUT_MAX as u64;
         let lines = match &self.mark {
             Some(mark) => Box::pin(list.lines_from(mark, count)).await?,
@@ -260,12 +311,16 @@ impl<'a> Walk<'a> {
             return Err(ReadError::Retry);
         };
         let mut course = self.at.course;
-        let mut of_shards = vec![Vec::new(); self.live.shards.len()];
+        let mut of_shards = vec![Vec::new(); self.shards().len()];
         for line in &lines {
             let entry = line.entry(board, None)?;
-            let won = course.next(entry.score, board.rules_of(self.period), &self.basis);
+            let won = course.next(
+                entry.score,
+                board.rules_of(&self.section.period),
+                &self.basis,
+            );
             if !won.rules.is_empty() {
-                of_shards[shard_of(self.live, &entry.member)?].push(Winner {
+                of_shards[self.shard_of(&entry.member)?].push(Winner {
                     member: entry.member.to_string(),
                     rank: won.rank,
                     score: entry.score,
@@ -281,11 +336,11 @@ impl<'a> Walk<'a> {
 
     /// Notes what members of each shard win; `all`: also in shards of which nobody does.
     async fn note(&self, of_shards: Vec<Vec<Winner>>, all: bool) -> Result<(), ReadError> {
-        let of_shards = self.live.shards.iter().zip(of_shards);
+        let of_shards = self.shards().iter().zip(of_shards);
         let of_shards = of_shards.filter(|(_, winners)| all || !winners.is_empty());
         let noted = of_shards.map(async |(shard, winners)| {
             let store = &self.engine.store;
-            let noted = store.hand_out(&shard.shard, self.period, self.number(), &winners);
+            let noted = store.hand_out(&shard.shard, self.section, self.number(), &winners);
             taken(noted.await?)
         });
         try_join_all(noted).await.map(drop)
@@ -294,8 +349,8 @@ impl<'a> Walk<'a> {
     /// Takes back what some members do not win any more.
     async fn take_back(&mut self) -> Result<(), ReadError> {
         let TakenBack { shard, after, won } = &self.at.taken_back;
-        let (store, own) = (&self.engine.store, &self.live.shards[*shard].shard);
-        let met = store.take_back(own, self.period, self.number(), after.as_deref());
+        let (store, own) = (&self.engine.store, &self.shards()[*shard].shard);
+        let met = store.take_back(own, self.section, self.number(), after.as_deref());
         let (more, last) = taken(met.await?)?;
         self.at.taken_back = TakenBack {
             shard: if last.is_some() { *shard } else { shard + 1 },
@@ -313,28 +368,29 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Keeps the lease, as long as there is time.
-    async fn stay(&self, until: Instant) -> Result<(), ReadError> {
+    /// Notes how far it has come, for whoever goes on, and keeps the lease, as long as there is time.
+    async fn stay(&mut self, until: Instant) -> Result<(), ReadError> {
+        *self.noted = serde_json::to_string(&self.at).unwrap_or_default();
         if Instant::now() >= until {
             return Err(unfinished(self.live).into());
         }
-        if self.lease.renew(&self.position()).await? {
+        if self.lease.renew(self.noted).await? {
             return Ok(());
         }
         Err(ReadError::Retry)
     }
 
-    /// How far it has come, for whoever goes on.
-    fn position(&self) -> String {
-        serde_json::to_string(&self.at).unwrap_or_default()
+    /// Those where rewards of the section lie.
+    fn shards(&self) -> &'a [LiveShard] {
+        self.live.shards_of(*self.section)
     }
-}
 
-/// The index of the shard where the rewards of a member lie.
-fn shard_of(live: &LiveBoard, member: &str) -> Result<usize, StoreError> {
-    let member = MemberId::stored(member)
-        .map_err(|error| StoreError::Unexpected(format!("a member that wins: {error}")))?;
-    Ok(live.board.shard_of(&member))
+    /// The index among them of the one where those of a member lie.
+    fn shard_of(&self, member: &str) -> Result<usize, StoreError> {
+        let member = MemberId::stored(member)
+            .map_err(|error| StoreError::Unexpected(format!("a member that wins: {error}")))?;
+        Ok(self.live.index_of(*self.section, &member))
+    }
 }
 
 fn taken<T>(walked: Versioned<Walked<T>>) -> Result<T, ReadError> {
@@ -345,9 +401,8 @@ fn taken<T>(walked: Versioned<Walked<T>>) -> Result<T, ReadError> {
 }
 
 fn unfinished(live: &LiveBoard) -> Error {
-    let message = format!(
-        "the rewards of board {} are still being handed out",
-        live.board.id
-    );
-    StoreError::Unavailable(message).into()
+    let id = &live.board.id;
+    Error::Busy(format!(
+        "the rewards of board {id} are still being handed out"
+    ))
 }

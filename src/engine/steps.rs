@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use super::jobs::Progress;
 use super::{Engine, Error};
-use crate::store::StoreError;
 
 /// How long a request waits for such work.
 const WAIT_MAX: Duration = Duration::from_secs(8);
@@ -14,7 +13,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// That of a step, or [`StoreError::Unavailable`] if it takes too long: `left` says what is still being done.
+    /// That of a step, or [`Error::Busy`] if it takes too long: `left` says what is still being done.
     pub(super) async fn take_steps<S>(
         &self,
         mut step: impl FnMut() -> S,
@@ -30,6 +29,6 @@ impl Engine {
                 Progress::Done => return Ok(()),
             }
         }
-        Err(StoreError::Unavailable(left()).into())
+        Err(Error::Busy(left()))
     }
 }

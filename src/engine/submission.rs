@@ -10,10 +10,10 @@
 //! ```
 //!
 //! The events of a request that are for one board go through these states together. An attempt
-//! - plans them (`domain/plan.rs`);
-//! - looks for events that a former shard remembers (`recall.rs`);
+//! - finds out, in a league, in which cohorts their members sit (`sittings.rs`), and plans them (`domain/plan.rs`);
+//! - looks for events that a former shard, or an earlier cohort, remembers (`recall.rs`);
 //! - reserves what they take of quotas that are counted in other slots (`reservations.rs`);
-//! - sends them to the shards of their members (`applier.rs`), and hears what became of them.
+//! - sends them to the shards of their members, or of their cohorts (`applier.rs`), and hears what became of them.
 //!
 //! An event that is blocked has changed nothing. The attempt removes the obstacle, and the next attempt plans the event again.
 //! Each event has its own result. If one event fails, the others go on.
@@ -25,10 +25,12 @@ use std::time::Duration;
 
 use super::applier::{self, Reply};
 use super::events::{Incoming, RemainingQuota, Report, Submitted};
+use super::sittings::Sitting;
 use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard, reservations};
-use crate::domain::event::Detail;
+use crate::domain::event::{Detail, Rejection};
 use crate::domain::ids::BoardId;
-use crate::domain::plan::Route;
+use crate::domain::league::Section;
+use crate::domain::plan::{Instants, Route};
 use crate::domain::series::{Standing, Track};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
@@ -40,6 +42,8 @@ const PAUSE_MS_MIN: u64 = 5;
 const PAUSE_MS_MAX: u64 = 100;
 /// How many pauses there are: two seconds in all.
 const PAUSES_MAX: usize = 23;
+/// The same of events out of a queue, which may wait there: some hundredths of a second in all.
+const QUEUED_PAUSES_MAX: usize = 3;
 
 /// An event of a request on its way.
 #[derive(Debug)]
@@ -51,7 +55,26 @@ pub(crate) struct Submission {
     with_history: bool,
     /// The first instant that it may count for, if it counts for the time at which it comes in, and that was refused.
     not_before: Option<Timestamp>,
+    /// In a league, where its member sits.
+    sitting: Sitting,
+    /// In a league, whether any cohort may remember its id.
+    searches: bool,
+    /// Whether another shard remembers it, so that it was not sent to its own.
+    is_known_elsewhere: bool,
     state: State,
+}
+
+/// What became of an event that came out of a queue.
+#[derive(Debug)]
+pub(crate) enum QueuedEnd {
+    /// It was taken, and left the queue with that; or its id was known there.
+    Taken(Submitted),
+    /// It was taken earlier, as another shard remembers; so it is still in the queue.
+    Known,
+    /// It is still in the queue: it was refused, or failed.
+    Failed(Error),
+    /// It had left the queue, or the lease is another one's.
+    Gone,
 }
 
 /// Where an event is on its way.
@@ -62,11 +85,13 @@ enum State {
     /// It is known what it writes and what it takes of quotas.
     Planned(Ready),
     /// The store has it: the instant that it counts for, and where it goes.
-    Sent(Timestamp, Arc<Route>),
+    Sent(Timestamp, Arc<Route>, Option<Section>),
     /// It has changed nothing, and has to be planned anew.
     Blocked(Obstacle),
     /// It is known what became of it.
     Ended(Result<Submitted, Error>),
+    /// It has left its queue: what became of it is not for this caller to tell.
+    Gone,
 }
 
 /// Why an event has to be planned anew.
@@ -74,8 +99,8 @@ enum State {
 pub(crate) enum Obstacle {
     /// The board in memory is not the stored one.
     StaleBoard,
-    /// The standing of this window that ends with the period of this instant is not complete.
-    IncompleteStanding(Window, Timestamp),
+    /// The standing of this window that ends with the period of this instant, or of a cohort, is not complete.
+    IncompleteStanding(Window, Timestamp, Option<Section>),
     /// It was sent without the history of its rolling windows, and a standing was missing.
     MissingHistory,
     /// Nothing will be applied any more with its reservation.
@@ -86,6 +111,12 @@ pub(crate) enum Obstacle {
     TooEarly(Timestamp),
     /// Something is left of its member, who was erased.
     Erasing,
+    /// Its member has no seat in the running period of a league.
+    Unseated,
+    /// Its id may be remembered by any cohort: its member was erased.
+    Elsewhere,
+    /// Its member has lost the seat that was in memory.
+    SeatLost,
 }
 
 impl Submission {
@@ -96,8 +127,23 @@ impl Submission {
             index,
             with_history: false,
             not_before: None,
+            sitting: Sitting::default(),
+            searches: false,
+            is_known_elsewhere: false,
             state: State::New,
         }
+    }
+
+    /// Which event of those out of a queue it was, and what became of it.
+    pub(crate) fn into_queued_end(self) -> (usize, QueuedEnd) {
+        let end = match self.state {
+            State::Ended(Ok(_)) if self.is_known_elsewhere => QueuedEnd::Known,
+            State::Ended(Ok(submitted)) => QueuedEnd::Taken(submitted),
+            State::Ended(Err(error)) => QueuedEnd::Failed(error),
+            State::Gone => QueuedEnd::Gone,
+            state => panic!("an event that is {state:?} has no end"),
+        };
+        (self.index, end)
     }
 
     /// Which event of its request it was, and what became of it.
@@ -106,6 +152,11 @@ impl Submission {
             State::Ended(result) => (self.index, result),
             state => panic!("an event that is {state:?} has no result"),
         }
+    }
+
+    /// Which event of its request it is.
+    pub(crate) fn index(&self) -> usize {
+        self.index
     }
 
     /// The event as it came in.
@@ -130,10 +181,46 @@ impl Submission {
     }
 
     fn has_ended(&self) -> bool {
-        matches!(self.state, State::Ended(_))
+        matches!(self.state, State::Ended(_) | State::Gone)
     }
 
-    fn obstacle(&self) -> Option<Obstacle> {
+    /// The instant that it counts for, if it is planned at `now`.
+    pub(crate) fn at(&self, now: Timestamp) -> Timestamp {
+        let at = self.incoming().fixed_at();
+        at.unwrap_or_else(|| self.planned_at(now))
+    }
+
+    /// The instants by which it is planned at `now`.
+    fn instants(&self, now: Timestamp) -> Instants {
+        let now = self.planned_at(now);
+        let queued = self.incoming().queued;
+        Instants {
+            at: self.at(now),
+            came_in: queued.map_or(now, |queued| queued.queued_at),
+            now,
+        }
+    }
+
+    fn planned_at(&self, now: Timestamp) -> Timestamp {
+        self.not_before.map_or(now, |first| now.max(first))
+    }
+
+    /// Takes note of where its member sits in its period.
+    pub(crate) fn sits(&mut self, sitting: Sitting) {
+        self.sitting = sitting;
+    }
+
+    /// Whether any cohort may remember its id.
+    pub(crate) fn searches(&self) -> bool {
+        self.searches
+    }
+
+    /// The cohort that may remember its id, other than its own.
+    pub(crate) fn earlier_cohort(&self) -> Option<Section> {
+        self.sitting.before
+    }
+
+    pub(crate) fn obstacle(&self) -> Option<Obstacle> {
         match self.state {
             State::Blocked(obstacle) => Some(obstacle),
             _ => None,
@@ -143,6 +230,7 @@ impl Submission {
     /// It can't go on before this is removed.
     pub(crate) fn block(&mut self, obstacle: Obstacle) {
         self.with_history |= obstacle == Obstacle::MissingHistory;
+        self.searches |= obstacle == Obstacle::Elsewhere;
         if let Obstacle::TooEarly(first) = obstacle {
             self.not_before = self.not_before.max(Some(first));
         }
@@ -154,20 +242,32 @@ impl Submission {
         self.state = State::Ended(Err(error));
     }
 
-    /// Plans it, or refuses it at once. One that has an id is never refused at once: the id may be known. Neither is one whose
+    /// It begins anew, if it was blocked.
+    fn begin(&mut self) {
+        if self.obstacle().is_some() {
+            self.state = State::New;
+        }
+    }
+
+    /// Plans it if it is new, or refuses it at once. One that has an id is never refused at once: the id may be known. Neither is one whose
     /// period may be closed: that is the reason that is told.
     fn plan(&mut self, live: &LiveBoard, report: Report, now: Timestamp) {
+        if !matches!(self.state, State::New) {
+            return;
+        }
         let incoming = &self.request[self.index];
         let board = &live.board;
         let event = match incoming.event(board) {
             Ok(event) => event,
             Err(error) => return self.fail(error),
         };
-        let now = self.not_before.map_or(now, |first| now.max(first));
-        let plan = live.routes.plan(board, event, now);
+        let instants = self.instants(now);
+        let mut plan = live.routes.plan_for(board, event, instants);
+        plan.cohort = self.sitting.cohort;
         self.state = match plan.rejection {
             Some(rejection) if incoming.id.is_none() && !board.closes_periods() => {
-                State::Ended(Err(Error::rejected(board, rejection, plan.at, now)))
+                let came_in = instants.came_in;
+                State::Ended(Err(Error::rejected(board, rejection, plan.at, came_in)))
             }
             _ => State::Planned(Ready {
                 plan,
@@ -175,17 +275,76 @@ impl Submission {
                 asks_quotas: report.quotas,
                 with_history: self.with_history,
                 token: None,
+                is_recalled: self.searches,
+                queued: incoming.queued.map(|queued| queued.held),
             }),
         };
+    }
+
+    /// Whether it is planned for a period of a league in which its member has no seat.
+    fn is_unseated(&self) -> bool {
+        let plan = self.planned().map(|ready| &ready.plan);
+        plan.is_some_and(|plan| plan.cohort.is_none())
+    }
+
+    /// In a league, has its id looked up in all cohorts if its member was erased, and has no seat in its period.
+    fn look_for_id(&mut self) {
+        let has_id = self.incoming().id.is_some();
+        if has_id && self.sitting.was_erased && !self.searches && self.is_unseated() {
+            self.block(Obstacle::Elsewhere);
+        }
+    }
+
+    /// Whether it is planned for the running period of a league, in which its member has no seat yet.
+    fn is_to_be_seated(&self, live: &LiveBoard, now: Timestamp) -> bool {
+        let ready = self.planned().filter(|_| self.is_unseated());
+        let (Some(ready), Some(unit)) = (ready, live.board.league_unit()) else {
+            return false;
+        };
+        let period = live.board.calendar.containing(unit, ready.plan.at);
+        ready.plan.rejection.is_none() && period.contains(self.planned_at(now))
+    }
+
+    /// In a league, keeps it from being sent if its member has no seat in its period: no cohort knows its id.
+    fn look_for_seat(&mut self, live: &LiveBoard, now: Timestamp) {
+        if self.is_to_be_seated(live, now) {
+            return self.block(Obstacle::Unseated);
+        }
+        let Some(ready) = self.planned().filter(|_| self.is_unseated()) else {
+            return;
+        };
+        let rejection = ready.plan.rejection.unwrap_or(Rejection::NotSeated);
+        let (at, now) = (ready.plan.at, self.planned_at(now));
+        self.fail(Error::rejected(&live.board, rejection, at, now));
     }
 
     /// What goes to the store, if it is planned; from then on it is sent.
     pub(crate) fn send(&mut self) -> Option<Ready> {
         let plan = &self.planned()?.plan;
-        let sent = State::Sent(plan.at, Arc::clone(&plan.route));
+        let sent = State::Sent(plan.at, Arc::clone(&plan.route), plan.section());
         match mem::replace(&mut self.state, sent) {
             State::Planned(ready) => Some(ready),
             _ => None,
+        }
+    }
+
+    /// Takes note that another shard remembers it.
+    pub(crate) fn is_known_elsewhere(&mut self) {
+        self.is_known_elsewhere = true;
+    }
+
+    /// Whether it holds up later events of its member, if these come out of a queue: it waits, or nobody knows what became of it.
+    pub(crate) fn holds_up(&self) -> bool {
+        matches!(
+            self.state,
+            State::Blocked(_) | State::Ended(Err(Error::Store(_)))
+        )
+    }
+
+    /// Takes note that this cohort remembers it, and not the one that it was planned for.
+    pub(crate) fn is_of(&mut self, earlier: Section) {
+        if let State::Sent(_, _, section) = &mut self.state {
+            *section = Some(earlier);
         }
     }
 
@@ -200,9 +359,11 @@ impl Submission {
     }
 
     fn answered(&mut self, live: &Arc<LiveBoard>, answer: Answer, now: Timestamp) {
-        let State::Sent(at, route) = mem::replace(&mut self.state, State::New) else {
+        let State::Sent(at, route, section) = mem::replace(&mut self.state, State::New) else {
             panic!("an event is answered that was not sent");
         };
+        let queued = self.incoming().queued;
+        let came_in = queued.map_or(now, |queued| queued.queued_at);
         let submitted = |outcome, is_duplicate, remaining: &[i64]| {
             State::Ended(Ok(Submitted {
                 live: Arc::clone(live),
@@ -210,37 +371,64 @@ impl Submission {
                 is_duplicate,
                 quotas: RemainingQuota::of_board(&live.board, remaining, at, now),
                 route,
+                section,
             }))
         };
         self.state = match answer {
             Answer::Taken(outcome, remaining) => submitted(outcome, false, &remaining),
             Answer::Duplicate(outcome) => submitted(outcome, true, &[]),
             Answer::Rejected(rejection) => match rejection.not_before() {
-                Some(first) if self.incoming().at.is_none() => {
+                Some(first) if self.incoming().fixed_at().is_none() => {
                     return self.block(Obstacle::TooEarly(first));
                 }
-                _ => State::Ended(Err(Error::rejected(&live.board, rejection, at, now))),
+                _ => State::Ended(Err(Error::rejected(&live.board, rejection, at, came_in))),
             },
             Answer::NeedsHistory => return self.block(Obstacle::MissingHistory),
             Answer::NeedsStanding(window) => {
-                return self.block(Obstacle::IncompleteStanding(window, at));
+                return self.block(Obstacle::IncompleteStanding(window, at, section));
             }
             Answer::Void => return self.block(Obstacle::VoidReservation),
             Answer::Erasing => return self.block(Obstacle::Erasing),
+            Answer::Elsewhere => return self.block(Obstacle::Elsewhere),
+            Answer::Gone => State::Gone,
+            Answer::Unseated => {
+                let section = section.expect("invariant: only a cohort has no seat for a member");
+                let member = &self.incoming().member;
+                live.known_seats.forget(member, &section.period);
+                if self.sitting.is_remembered {
+                    return self.block(Obstacle::SeatLost);
+                }
+                if section.period.contains(self.planned_at(now)) {
+                    return self.block(Obstacle::Unseated);
+                }
+                let rejection = Rejection::NotSeated;
+                State::Ended(Err(Error::rejected(&live.board, rejection, at, now)))
+            }
         };
     }
 }
 
 /// How often events are sent again. Events that wait for others are sent again for as long as some of them get on, and
 /// then a little longer.
-#[derive(Default)]
 struct Attempts {
     count: usize,
     /// The pauses since some have got on.
     pauses: usize,
+    pauses_max: usize,
+    /// Whether they have waited in vain.
+    is_careful: bool,
 }
 
 impl Attempts {
+    fn new(pauses_max: usize, is_careful: bool) -> Self {
+        Self {
+            count: 0,
+            pauses: 0,
+            pauses_max,
+            is_careful,
+        }
+    }
+
     /// Prepares the next attempt, of those of `before` events that are `open`. Fails if there is none.
     async fn next(&mut self, before: usize, open: &[Submission]) -> Result<(), Error> {
         let mut obstacles = open.iter().filter_map(Submission::obstacle);
@@ -252,16 +440,33 @@ impl Attempts {
         }
         if open.len() < before {
             self.pauses = 0;
+            self.is_careful = false;
             return Ok(());
         }
-        if self.pauses == PAUSES_MAX {
+        if self.pauses >= self.pauses_max {
             let message = "whether a quota is used up depends on events that are on their way";
             return Err(StoreError::Unavailable(message.into()).into());
         }
         let pause_ms = (PAUSE_MS_MIN << self.pauses).min(PAUSE_MS_MAX);
         self.pauses += 1;
+        self.is_careful = true;
         tokio::time::sleep(Duration::from_millis(pause_ms)).await;
         Ok(())
+    }
+}
+
+/// Keeps planned events of a league from being sent whose members have no seat in their periods.
+async fn look_for_seats(live: &Arc<LiveBoard>, open: &mut Vec<Submission>, now: Timestamp) {
+    for submission in open.iter_mut() {
+        submission.look_for_id();
+    }
+    if live.board.reserves() {
+        let unseated = open.extract_if(.., |event| event.is_to_be_seated(live, now));
+        let unseated = unseated.collect();
+        open.extend(reservations::judge(live, unseated, now).await);
+    }
+    for submission in open.iter_mut() {
+        submission.look_for_seat(live, now);
     }
 }
 
@@ -271,14 +476,37 @@ impl Engine {
     pub(crate) async fn submit(
         &self,
         board: &BoardId,
-        mut open: Vec<Submission>,
+        open: Vec<Submission>,
         report: Report,
     ) -> Vec<Submission> {
+        let attempts = Attempts::new(PAUSES_MAX, false);
+        self.submit_with(board, open, report, attempts).await
+    }
+
+    /// The same of events of this board that come out of a queue. Those that have to wait for others fail soon. `is_careful`: they
+    /// have waited in vain before.
+    pub(crate) async fn submit_queued(
+        &self,
+        board: &BoardId,
+        open: Vec<Submission>,
+        is_careful: bool,
+    ) -> Vec<Submission> {
+        let attempts = Attempts::new(QUEUED_PAUSES_MAX, is_careful);
+        self.submit_with(board, open, Report::default(), attempts)
+            .await
+    }
+
+    async fn submit_with(
+        &self,
+        board: &BoardId,
+        mut open: Vec<Submission>,
+        report: Report,
+        mut attempts: Attempts,
+    ) -> Vec<Submission> {
         let mut ended = Vec::with_capacity(open.len());
-        let mut attempts = Attempts::default();
         while !open.is_empty() {
             let before = open.len();
-            let is_careful = attempts.pauses > 0;
+            let is_careful = attempts.is_careful;
             let attempt = self.attempt(board, &mut open, report, is_careful).await;
             ended.extend(open.extract_if(.., |submission| submission.has_ended()));
             let next = match attempt {
@@ -305,7 +533,9 @@ impl Engine {
         is_careful: bool,
     ) -> Result<(), Error> {
         let live = self.live_board(id).await?;
-        if live.shards.len() > 1 && report.detail == Detail::Ranks {
+        // A cohort lies in one shard.
+        let is_spread = live.shards.len() > 1 && !live.board.is_league();
+        if is_spread && report.detail == Detail::Ranks {
             return Err(Error::InvalidParameter {
                 name: "ranks",
                 detail: format!(
@@ -318,9 +548,16 @@ impl Engine {
         }
         let now = self.clock.now();
         for submission in open.iter_mut() {
+            submission.begin();
+        }
+        self.find_seats(&live, open, now).await;
+        for submission in open.iter_mut() {
             submission.plan(&live, report, now);
         }
         self.recall(&live, open, now).await;
+        if live.board.is_league() {
+            look_for_seats(&live, open, now).await;
+        }
         if live.board.reserves() {
             *open = reservations::apply(&live, mem::take(open), is_careful, now).await;
         } else {
@@ -344,8 +581,13 @@ impl Engine {
         Ok(is_current)
     }
 
-    async fn remove_obstacles(&self, live: &LiveBoard, open: &[Submission]) -> Result<(), Error> {
-        for submission in open {
+    async fn remove_obstacles(
+        &self,
+        live: &LiveBoard,
+        open: &mut [Submission],
+    ) -> Result<(), Error> {
+        self.seat_all(live, open).await;
+        for submission in &*open {
             if submission.obstacle() == Some(Obstacle::Erasing) {
                 let member = &submission.incoming().member;
                 self.forget(&live.board.id, member).await?;
@@ -356,12 +598,13 @@ impl Engine {
             self.reload(&live.board.id).await?;
         }
         for obstacle in obstacles() {
-            if let Obstacle::IncompleteStanding(window, at) = obstacle {
+            if let Obstacle::IncompleteStanding(window, at, section) = obstacle {
                 let series = live.board.series(window, Track::Shown);
-                let period = live.board.calendar.containing(window.unit(), at);
-                for shard in &live.shards {
+                let period = || live.board.calendar.containing(window.unit(), at);
+                let section = section.unwrap_or_else(|| period().into());
+                for shard in live.shards_of(section) {
                     self.complete_from(&shard.shard, series, at.ms()).await?;
-                    let standing = Standing { series, period };
+                    let standing = Standing::of(series, section);
                     let followed = self.follow_hides(shard, standing).await?;
                     if followed.is_some_and(|followed| followed.is_narrow) {
                         self.widen(&shard.shard, &standing).await?;

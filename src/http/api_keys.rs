@@ -10,18 +10,14 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::App;
 use super::audit::Audit;
-use super::extract::{Json, Path, Query, bounded};
-use super::problem::{INVALID_PARAMETER, Problem, ProblemBody};
+use super::extract::{Json, Path, Query, invalid, list_limit};
+use super::problem::Problem;
 use crate::domain::access::{Boards, Grant, KeyName, Rate, Scopes};
 use crate::domain::board::FieldError;
 use crate::domain::time::{Span, Timestamp};
 use crate::service::api_keys::FoundKey;
 use crate::store::api_keys::ApiKey;
 
-/// The most API keys of one list.
-const LIST_MAX: u64 = 1_000;
-/// The API keys of one list unless another number is asked for.
-const LIST_DEFAULT: u64 = 100;
 /// The longest time for which a secret that was replaced counts.
 const GRACE_MAX: Span = Span::days(30);
 
@@ -136,6 +132,15 @@ pub struct RotationSchema {
     grace: Option<String>,
 }
 
+/// The API key of a path.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub struct KeyPath {
+    /// The key's name
+    #[param(example = "site", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    pub name: String,
+}
+
 /// Which part of the list the answer has.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -175,7 +180,7 @@ impl From<FoundKey> for KeyBody {
 }
 
 fn key_name(text: &str) -> Result<KeyName, Problem> {
-    KeyName::parse(text).map_err(|error| Problem::new(INVALID_PARAMETER, format!("name: {error}")))
+    KeyName::parse(text).map_err(|error| invalid("name", error))
 }
 
 /// What an audit line says of an API key: what it allows, and until when its former secret counts.
@@ -207,20 +212,17 @@ fn with_secret(key: FoundKey, secret: String) -> JsonResponse<KeyWithSecret> {
 /// everybody do everything, with or without a key.
 #[utoipa::path(
     put, path = "/v1/keys/{name}", tag = "keys", operation_id = "put_key",
-    params(("name" = String, Path, description = "The key's name", example = "site", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")),
+    params(KeyPath),
     request_body(content = GrantSchema, example = json!({
         "scopes": ["read", "write"], "boards": ["run_*"], "rate": "50/s", "expires_at": null})),
     responses(
         (status = 201, description = "The service has created the API key", body = KeyWithSecret),
-        (status = 409, description = "`key-exists`, `too-many-keys`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 422, description = "`validation-failed`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`key-exists`, `too-many-keys`"),
     )
 )]
 pub async fn put(
     State(app): State<Arc<App>>,
-    Path(name): Path<String>,
+    Path(KeyPath { name }): Path<KeyPath>,
     audit: Audit,
     Json(grant, _): Json<Grant>,
 ) -> Result<(StatusCode, JsonResponse<KeyWithSecret>), Problem> {
@@ -235,19 +237,16 @@ pub async fn put(
 /// while too, so that clients can change over. It does not accept one that was replaced still earlier.
 #[utoipa::path(
     post, path = "/v1/keys/{name}/rotate", tag = "keys", operation_id = "rotate_key",
-    params(("name" = String, Path, description = "The key's name", example = "site", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")),
+    params(KeyPath),
     request_body(content = RotationSchema, example = json!({"grace": "1h"})),
     responses(
         (status = 200, description = "The API key has another secret", body = KeyWithSecret),
-        (status = 404, description = "`key-not-found`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 422, description = "`validation-failed`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`key-not-found`"),
     )
 )]
 pub async fn rotate(
     State(app): State<Arc<App>>,
-    Path(name): Path<String>,
+    Path(KeyPath { name }): Path<KeyPath>,
     audit: Audit,
     Json(Rotation { grace }, _): Json<Rotation>,
 ) -> Result<JsonResponse<KeyWithSecret>, Problem> {
@@ -273,8 +272,7 @@ pub async fn list(
     State(app): State<Arc<App>>,
     Query(params): Query<KeyListParams>,
 ) -> Result<JsonResponse<KeyList>, Problem> {
-    let limit = bounded("limit", params.limit, LIST_DEFAULT, 1, LIST_MAX)?;
-    let count = usize::try_from(limit).unwrap_or(usize::MAX);
+    let count = list_limit(params.limit)?;
     let after = params.after.as_deref().map(key_name).transpose()?;
     let listed = app.service.list_api_keys(after.as_ref(), count).await?;
     Ok(JsonResponse(KeyList {
@@ -286,15 +284,15 @@ pub async fn list(
 /// Read what an API key allows.
 #[utoipa::path(
     get, path = "/v1/keys/{name}", tag = "boards", operation_id = "get_key",
-    params(("name" = String, Path, description = "The key's name", example = "site", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")),
+    params(KeyPath),
     responses(
         (status = 200, description = "The API key, without its secret", body = KeyBody),
-        (status = 404, description = "`key-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`key-not-found`"),
     )
 )]
 pub async fn get(
     State(app): State<Arc<App>>,
-    Path(name): Path<String>,
+    Path(KeyPath { name }): Path<KeyPath>,
 ) -> Result<JsonResponse<KeyBody>, Problem> {
     let key = app.service.api_key(&key_name(&name)?).await?;
     Ok(JsonResponse(key.into()))
@@ -305,15 +303,15 @@ pub async fn get(
 /// No instance accepts it any more within a second.
 #[utoipa::path(
     delete, path = "/v1/keys/{name}", tag = "boards", operation_id = "delete_key",
-    params(("name" = String, Path, description = "The key's name", example = "site", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")),
+    params(KeyPath),
     responses(
         (status = 204, description = "The service has deleted the API key"),
-        (status = 404, description = "`key-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`key-not-found`"),
     )
 )]
 pub async fn delete(
     State(app): State<Arc<App>>,
-    Path(name): Path<String>,
+    Path(KeyPath { name }): Path<KeyPath>,
     audit: Audit,
 ) -> Result<StatusCode, Problem> {
     let before = app.service.delete_api_key(&key_name(&name)?).await?;

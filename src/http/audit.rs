@@ -26,9 +26,9 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::App;
 use super::auth::Caller;
-use super::extract::{JsonBytes, Query, board_id, list_limit, member_id};
+use super::extract::{JsonBytes, Query, board_id, invalid, list_limit, member_id};
 use super::observe::REQUEST_ID;
-use super::problem::{INTERNAL, INVALID_PARAMETER, Problem};
+use super::problem::{INTERNAL, Problem};
 use super::proxies::TrustedProxies;
 use crate::domain::audit::{Intent, Outcome};
 use crate::domain::ids::{BoardId, MemberId};
@@ -412,9 +412,7 @@ pub async fn list(
         member: params.member.as_deref().map(member_id).transpose()?,
     };
     let after = params.after.as_deref().map(str::parse::<LineId>);
-    let after = after
-        .transpose()
-        .map_err(|fault| Problem::new(INVALID_PARAMETER, format!("after: {fault}")))?;
+    let after = after.transpose().map_err(|fault| invalid("after", fault))?;
     let found = app.service.audit_lines(&wanted, after, count).await?;
     Ok(JsonResponse(AuditLog {
         lines: found.lines.into_iter().map(AuditLine::from).collect(),

@@ -12,8 +12,8 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::App;
 use super::audit::Audit;
-use super::extract::{Json, Path, Query, board_id, list_limit};
-use super::problem::{INVALID_PARAMETER, Problem, ProblemBody};
+use super::extract::{BoardPath, Json, Path, Query, board_id, invalid, list_limit};
+use super::problem::{INVALID_PARAMETER, Problem};
 use crate::domain::board::{Board, Definition};
 use crate::domain::draft::{Draft, Fields};
 use crate::domain::time::Timestamp;
@@ -86,8 +86,7 @@ impl ChangeParams {
         let names = self.drop_windows.iter().flat_map(|names| names.split(','));
         let windows = names.map(|name| {
             let window = name.parse::<Window>();
-            window
-                .map_err(|error| Problem::new(INVALID_PARAMETER, format!("drop_windows: {error}")))
+            window.map_err(|error| invalid("drop_windows", error))
         });
         windows.collect()
     }
@@ -118,7 +117,7 @@ fn precondition(headers: &HeaderMap) -> Result<Precondition, Problem> {
             .map(|value| value.to_str().map_err(|_| name.clone()));
         value
             .transpose()
-            .map_err(|name| Problem::new(INVALID_PARAMETER, format!("{name}: is not ASCII")))
+            .map_err(|name| invalid(name.as_str(), "is not ASCII"))
     };
     let matches = text(header::IF_MATCH)?.map(|tags| {
         let tags = tags
@@ -231,7 +230,7 @@ pub struct DefinitionPatchSchema {}
 #[utoipa::path(
     put, path = "/v1/boards/{board}", tag = "define", operation_id = "put_board",
     params(
-        ("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
+        BoardPath,
         ("If-Match" = Option<String>, Header, description = "The `ETag` of a definition: the service replaces only this version"),
         ("If-None-Match" = Option<String>, Header, description = "`*`: the service creates the board, and never replaces one"),
         ChangeParams,
@@ -243,16 +242,13 @@ pub struct DefinitionPatchSchema {}
     responses(
         (status = 201, description = "The service has created the board", body = BoardBody, headers(("ETag" = String, description = "The definition's version"))),
         (status = 200, description = "The service has replaced the definition, or would have, with `dry_run`", body = ChangedBoard, headers(("ETag" = String, description = "The definition's version"))),
-        (status = 409, description = "`board-in-use`, `windows-in-use`, `board-final`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 412, description = "`precondition-failed`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 422, description = "`validation-failed`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`board-in-use`, `windows-in-use`, `board-final`"),
+        (status = 412, description = "`precondition-failed`"),
     )
 )]
 pub async fn put(
     State(app): State<Arc<App>>,
-    Path(board): Path<String>,
+    Path(BoardPath { board }): Path<BoardPath>,
     Query(params): Query<ChangeParams>,
     headers: HeaderMap,
     audit: Audit,
@@ -269,24 +265,21 @@ pub async fn put(
 #[utoipa::path(
     patch, path = "/v1/boards/{board}", tag = "define", operation_id = "patch_board",
     params(
-        ("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
+        BoardPath,
         ("If-Match" = Option<String>, Header, description = "The `ETag` of a definition: the service changes only this version"),
         ChangeParams,
     ),
     request_body(content = DefinitionPatchSchema, example = json!({"title": "Run heroes of the year"})),
     responses(
         (status = 200, description = "The service has changed the definition, or would have, with `dry_run`", body = ChangedBoard, headers(("ETag" = String, description = "The definition's version"))),
-        (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 409, description = "`board-in-use`, `windows-in-use`, `board-final`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 412, description = "`precondition-failed`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 422, description = "`validation-failed`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`board-not-found`"),
+        (status = 409, description = "`board-in-use`, `windows-in-use`, `board-final`"),
+        (status = 412, description = "`precondition-failed`"),
     )
 )]
 pub async fn patch(
     State(app): State<Arc<App>>,
-    Path(board): Path<String>,
+    Path(BoardPath { board }): Path<BoardPath>,
     Query(params): Query<ChangeParams>,
     headers: HeaderMap,
     audit: Audit,
@@ -327,15 +320,15 @@ async fn change(
 /// Read a board's definition.
 #[utoipa::path(
     get, path = "/v1/boards/{board}", tag = "boards", operation_id = "get_board",
-    params(("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")),
+    params(BoardPath),
     responses(
         (status = 200, description = "The definition", body = BoardBody, headers(("ETag" = String, description = "The definition's version"))),
-        (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`board-not-found`"),
     )
 )]
 pub async fn get(
     State(app): State<Arc<App>>,
-    Path(board): Path<String>,
+    Path(BoardPath { board }): Path<BoardPath>,
 ) -> Result<Response, Problem> {
     let board = app.service.engine.board(&board_id(&board)?).await?;
     Ok((etag(&board), JsonResponse(BoardBody::from(board))).into_response())
@@ -374,18 +367,18 @@ pub async fn list(
 #[utoipa::path(
     delete, path = "/v1/boards/{board}", tag = "boards", operation_id = "delete_board",
     params(
-        ("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
+        BoardPath,
         ("If-Match" = Option<String>, Header, description = "The `ETag` of a definition: the service deletes the board only in this version"),
     ),
     responses(
         (status = 204, description = "The service has deleted the board; it unlinks the data in the background"),
-        (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 412, description = "`precondition-failed`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`board-not-found`"),
+        (status = 412, description = "`precondition-failed`"),
     )
 )]
 pub async fn delete(
     State(app): State<Arc<App>>,
-    Path(board): Path<String>,
+    Path(BoardPath { board }): Path<BoardPath>,
     headers: HeaderMap,
     audit: Audit,
 ) -> Result<StatusCode, Problem> {

@@ -1,8 +1,20 @@
 //! What caches may do with an answer.
 
+use utoipa::IntoParams;
+
 use super::App;
 use crate::domain::board::Board;
 use crate::domain::include::Includes;
+
+/// The header of a read whose answers caches may keep. `document.rs` tells what comes with such an answer.
+#[expect(dead_code, reason = "it only describes the header")]
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+pub(super) struct IfNoneMatch {
+    /// The `ETag` of an answer: if nothing has changed since, the service answers 304
+    #[param(rename = "If-None-Match", nullable)]
+    if_none_match: Option<String>,
+}
 
 /// Who may keep an answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::App;
 use super::extract::{Path, board_id, choice};
-use super::problem::{Problem, ProblemBody};
+use super::problem::Problem;
 use super::results::{PeriodPath, ResultBody};
 
 /// Make a period final now.
@@ -22,9 +22,8 @@ use super::results::{PeriodPath, ResultBody};
     responses(
         (status = 200, description = "The period is final: its result", body = ResultBody),
         (status = 204, description = "The period is final, and has no data"),
-        (status = 400, description = "`invalid-parameter`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 404, description = "`board-not-found`, `unknown-window`, `period-not-found`: the window has no results", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 409, description = "`period-running`, `not-finalized`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`board-not-found`, `unknown-window`, `period-not-found`: the window has no results"),
+        (status = 409, description = "`period-running`, `not-finalized`"),
     )
 )]
 pub async fn post(

@@ -111,6 +111,7 @@ impl CorsOrigins {
                 header::IF_MATCH,
                 header::IF_NONE_MATCH,
                 HeaderName::from_static("idempotency-key"),
+                HeaderName::from_static("prefer"),
                 observe::REQUEST_ID,
             ])
             .max_age(PREFLIGHT_TIME_MAX)
@@ -118,6 +119,7 @@ impl CorsOrigins {
                 header::ETAG,
                 header::LINK,
                 header::RETRY_AFTER,
+                HeaderName::from_static("preference-applied"),
                 freshness::MAX_STALENESS_MS,
                 ratelimit::RATE_LIMIT,
                 ratelimit::RATE_LIMIT_POLICY,

@@ -7,12 +7,16 @@ mod schemas;
 
 use std::collections::BTreeMap;
 
+use axum::http::Method;
 use serde_json::Value;
+use utoipa::openapi::header::Header;
+use utoipa::openapi::path::{Operation, ParameterIn};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, ResponseBuilder};
-use utoipa::{Modify, OpenApi as _};
+use utoipa::openapi::{Content, OpenApi, Ref, RefOr, Response};
+use utoipa::{Modify, OpenApi as _, PartialSchema};
 use utoipa_axum::router::OpenApiRouter;
 
+use super::problem::ProblemBody;
 use super::standings::queries::QuerySchemas;
 use super::{observe, table};
 
@@ -23,7 +27,7 @@ const EXAMPLES: &str = include_str!("../../openapi/examples.json");
 #[openapi(
     info(
         title = "standings",
-        description = "Exact leaderboards and vote rankings over HTTP, on Redis.\n\nA **board** is a definition. A **standing** is one ranked list of a board: one *window* (`day`, `last-7-days`, …) at one *key* (`2026-11-21`). An **event** adds to, or sets, the score of one member. A standing is a pure function of the set of events that the service has accepted: order, retries and batches never show.\n\nThe examples of requests work as they stand, from the top to the bottom of this page; those of `results` once the day is over. The last ones delete what the first ones have made.\n\nEvery error is `application/problem+json` (RFC 9457). Programs go by its `code`; its `type` is the address of a page that explains it, and [/problems](/problems) lists all. Beside the errors that an operation names, the service answers 405 `method-not-allowed`, 414 `uri-too-long` and 431 `head-too-large`, and 429 `rate-limited` with `Retry-After` where an API key has a rate.",
+        description = "Exact leaderboards and vote rankings over HTTP, on Redis.\n\nA **board** is a definition. A **standing** is one ranked list of a board: one *window* (`day`, `last-7-days`, …) at one *key* (`2026-11-21`). An **event** adds to, or sets, the score of one member. A standing is a pure function of the set of events that the service has accepted: order, retries and batches never show.\n\nThe examples of requests work as they stand, from the top to the bottom of this page; those of `leagues` need a board `run_league`, and those of `results` work once the day is over. The last ones delete what the first ones have made.\n\nEvery error is `application/problem+json` (RFC 9457). Programs go by its `code`; its `type` is the address of a page that explains it, and [/problems](/problems) lists all. Beside the errors that an operation names, the service answers 405 `method-not-allowed`, 414 `uri-too-long` and 431 `head-too-large`, and 429 `rate-limited` with `Retry-After` where an API key has a rate.",
         license(name = "Apache-2.0", identifier = "Apache-2.0"),
     ),
     tags(
@@ -32,6 +36,7 @@ const EXAMPLES: &str = include_str!("../../openapi/examples.json");
         (name = "profiles", description = "Give members names and pictures."),
         (name = "names", description = "Review the names of members."),
         (name = "standings", description = "Read ranked lists: pages, members, subsets and statistics, by themselves or many in one request."),
+        (name = "leagues", description = "Let members compete in cohorts, each at its own level: on a board `run_league`, whose definition has a `league` and the window `day`."),
         (name = "results", description = "See who has won a period that is over."),
         (name = "moderation", description = "Hide members of boards, and bring them back. Erase them."),
         (name = "keys", description = "Create API keys, and give them new secrets."),
@@ -40,6 +45,7 @@ const EXAMPLES: &str = include_str!("../../openapi/examples.json");
         (name = "boards", description = "List, read and delete boards, API keys and webhooks, and read and delete profiles."),
     ),
     security((), ("api_key" = [])),
+    components(schemas(ProblemBody)),
     modifiers(&ApiKeyScheme),
 )]
 struct Document;
@@ -59,41 +65,115 @@ impl Modify for ApiKeyScheme {
     }
 }
 
-/// The problems that every operation can answer with.
-struct CommonProblems;
+/// What reads answer beside their bodies. It follows from the headers that they take: those of `caching.rs` and `freshness.rs`.
+struct Reads;
 
-impl Modify for CommonProblems {
+impl Modify for Reads {
     fn modify(&self, document: &mut OpenApi) {
-        const COMMON: [(&str, &str); 6] = [
-            ("400", "`malformed-json`, `invalid-parameter`"),
-            ("401", "`unauthenticated`"),
-            ("403", "`forbidden`"),
-            ("408", "`request-timeout`"),
-            ("500", "`internal`"),
-            (
-                "503",
-                "`store-unavailable`, `store-full`, `overloaded`, with `Retry-After`",
-            ),
-        ];
-        for (path, item) in &mut document.paths.paths {
-            if !path.starts_with("/v1") {
-                continue;
-            }
-            for (_, operation) in table::operations(item) {
-                for (status, description) in COMMON {
-                    let problem = ContentBuilder::new()
-                        .schema(Some(Ref::from_schema_name("Problem")))
-                        .build();
-                    let response = ResponseBuilder::new()
-                        .description(description)
-                        .content(observe::PROBLEM_JSON, problem)
-                        .build();
+        for item in document.paths.paths.values_mut() {
+            for (method, operation) in table::operations(item) {
+                if method == Method::GET && takes(operation, "If-None-Match") {
+                    let unchanged = RefOr::T(Response::new("Nothing has changed"));
                     let responses = &mut operation.responses.responses;
-                    responses
-                        .entry(status.to_owned())
-                        .or_insert_with(|| response.into());
+                    responses.insert("304".to_owned(), unchanged);
+                    give_header::<String>(operation, "ETag", "Of this content");
+                    let rule = "How long caches may keep it";
+                    give_header::<String>(operation, "Cache-Control", rule);
+                }
+                if takes(operation, "Cache-Control") {
+                    let age = "From a replica: how many milliseconds old it is at the most";
+                    give_header::<u64>(operation, "Max-Staleness-Ms", age);
                 }
             }
+        }
+    }
+}
+
+/// Whether an operation takes a header.
+fn takes(operation: &Operation, header: &str) -> bool {
+    let mut parameters = operation.parameters.iter().flatten();
+    parameters.any(|parameter| {
+        matches!(parameter, RefOr::T(parameter)
+            if parameter.parameter_in == ParameterIn::Header && parameter.name == header)
+    })
+}
+
+/// Gives the answer of an operation a header, unless its route describes that.
+fn give_header<T: PartialSchema>(operation: &mut Operation, name: &str, description: &str) {
+    let mut header = Header::new(T::schema());
+    header.description = Some(description.to_owned());
+    if let Some(RefOr::T(answer)) = operation.responses.responses.get_mut("200") {
+        let headers = &mut answer.headers;
+        headers.entry(name.to_owned()).or_insert(RefOr::T(header));
+    }
+}
+
+/// The problems that every operation under `/v1` can answer with.
+const PROBLEMS: [(&str, &str); 6] = [
+    ("400", "`malformed-json`, `invalid-parameter`"),
+    ("401", "`unauthenticated`"),
+    ("403", "`forbidden`"),
+    ("408", "`request-timeout`"),
+    ("500", "`internal`"),
+    (
+        "503",
+        "`store-unavailable`, `store-full`, `overloaded`, with `Retry-After`",
+    ),
+];
+/// Those of every operation that has a body.
+const PROBLEMS_OF_BODIES: [(&str, &str); 3] = [
+    ("413", "`payload-too-large`"),
+    ("415", "`unsupported-media-type`"),
+    ("422", "`validation-failed`"),
+];
+
+/// The problems that an operation can answer with beside those that its route names; and the body of all of them.
+struct Problems;
+
+impl Modify for Problems {
+    fn modify(&self, document: &mut OpenApi) {
+        for (path, item) in &mut document.paths.paths {
+            for (_, operation) in table::operations(item) {
+                let has_body = operation.request_body.is_some();
+                let responses = &mut operation.responses.responses;
+                if path.starts_with("/v1") {
+                    add(responses, &PROBLEMS);
+                }
+                if has_body {
+                    add(responses, &PROBLEMS_OF_BODIES);
+                }
+                give_bodies(responses);
+            }
+        }
+    }
+}
+
+type Responses = BTreeMap<String, RefOr<Response>>;
+
+/// Adds problems, unless the route names them.
+fn add(responses: &mut Responses, problems: &[(&str, &str)]) {
+    for (status, problems) in problems {
+        let response = responses.entry((*status).to_owned());
+        let response = response.or_insert_with(|| RefOr::T(Response::new(*problems)));
+        if let RefOr::T(Response { description, .. }) = response
+            && !description.contains(problems)
+        {
+            *description = format!("{description}; {problems}");
+        }
+    }
+}
+
+/// Gives problems their body.
+fn give_bodies(responses: &mut Responses) {
+    let is_problem = |status: &str| status.starts_with(['4', '5']);
+    for (_, response) in responses
+        .iter_mut()
+        .filter(|(status, _)| is_problem(status))
+    {
+        if let RefOr::T(response) = response {
+            let body = Content::new(Some(Ref::from_schema_name("Problem")));
+            let content = &mut response.content;
+            content.insert(observe::PROBLEM_JSON.to_owned(), RefOr::T(body));
         }
     }
 }
@@ -130,7 +210,8 @@ pub fn document() -> OpenApi {
     let described = table::router(OpenApiRouter::with_openapi(Document::openapi()), None);
     let mut document = described.into_openapi();
     ApiKeyScheme.modify(&mut document);
-    CommonProblems.modify(&mut document);
+    Reads.modify(&mut document);
+    Problems.modify(&mut document);
     QuerySchemas.modify(&mut document);
     schemas::settle(&mut document);
     Examples.modify(&mut document);

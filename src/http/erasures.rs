@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 
 use super::App;
 use super::extract::{Path, board_id, member_id};
-use super::problem::{Problem, ProblemBody};
+use super::problem::Problem;
 use super::tasks::{self, TaskBody};
 
 /// Erase a member of a board.
@@ -23,7 +23,7 @@ use super::tasks::{self, TaskBody};
     ),
     responses(
         (status = 204, description = "The service has erased the member"),
-        (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`board-not-found`"),
     )
 )]
 pub async fn delete(

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use axum::Json as JsonResponse;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderName, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::openapi::{Object, RefOr, Schema};
@@ -14,23 +15,30 @@ use utoipa::{IntoParams, PartialSchema, ToSchema};
 
 use super::App;
 use super::auth::Caller;
-use super::extract::{JsonBytes, Path, Query, board_id, parse_json};
+use super::extract::{BoardPath, JsonBytes, Path, Query, board_id, parse_json};
 use super::memory::Written;
-use super::problem::{INTERNAL, INVALID_PARAMETER, Problem, ProblemBody, VALIDATION_FAILED};
+use super::problem::{
+    INTERNAL, INVALID_PARAMETER, Problem, ProblemBody, QUEUE_FULL, VALIDATION_FAILED,
+};
 use super::ratelimit;
 use crate::domain::board::FieldError;
 use crate::domain::data::EntryData;
 use crate::domain::event::{Detail, Origin, Status};
 use crate::domain::ids::{BoardId, EventId, Label, MemberId};
 use crate::domain::plan::StandingName;
+use crate::domain::queued::QueuedEvent;
 use crate::domain::quota::Network;
 use crate::domain::score::ShownScore;
 use crate::domain::time::Timestamp;
 use crate::service::Error;
-use crate::service::events::{BATCH_MAX, Incoming, Report, Submitted};
+use crate::service::events::{BATCH_MAX, Incoming, Manner, Received, Report, Submitted};
 
 /// The header that serves as an event's `id`.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// The headers of RFC 7240 that ask for an answer before the event is applied, and tell that it was given.
+const PREFER: HeaderName = HeaderName::from_static("prefer");
+const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
+const RESPOND_ASYNC: &str = "respond-async";
 
 /// Declares a struct, and gives it a list of the names of its fields.
 macro_rules! with_field_names {
@@ -205,13 +213,45 @@ impl SubmitParams {
     ("applied" = "#/components/schemas/TakenEvent"),
     ("unchanged" = "#/components/schemas/TakenEvent"),
     ("duplicate" = "#/components/schemas/TakenEvent"),
+    ("queued" = "#/components/schemas/QueuedEvent"),
     ("rejected" = "#/components/schemas/RejectedEvent"),
 )))]
 pub enum EventResult {
     /// The service took it, now or before.
     Taken(TakenEvent),
+    /// It waits to be applied.
+    Queued(QueuedEventBody),
     /// The service did not take it.
     Rejected(Box<RejectedEvent>),
+}
+
+/// An event that waits to be applied. What becomes of it is told by `GET /v1/boards/{board}/events`.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = QueuedEvent)]
+pub struct QueuedEventBody {
+    /// The event's id. The service has given it one if it had none.
+    #[schema(example = "run-88231")]
+    pub id: String,
+    /// The board.
+    #[schema(example = "run_hero")]
+    pub board: String,
+    /// The member.
+    #[schema(example = "999")]
+    pub member: String,
+    /// Always `queued`.
+    #[schema(inline)]
+    pub status: QueuedStatus,
+    /// The instant that the event counts for: its `at`, or when it was queued.
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Timestamp,
+}
+
+/// How far an event is that is neither taken nor rejected.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum QueuedStatus {
+    /// It waits to be applied.
+    Queued,
 }
 
 /// An event that the service took, now or before.
@@ -284,6 +324,10 @@ pub struct StandingChange {
     /// The key of the period.
     #[schema(value_type = String, example = "2026-11-21")]
     pub key: Arc<str>,
+    /// In a league: the member's cohort.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false, example = "silver-17")]
+    pub cohort: Option<String>,
     /// The member's score after the event.
     #[schema(value_type = f64, example = 71)]
     pub score: ShownScore,
@@ -339,6 +383,23 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
         let detail = "the header Idempotency-Key is not ASCII";
         Problem::invalid(vec![FieldError::new("", detail)])
     })
+}
+
+/// Whether the header `Prefer` asks for an answer before the event is applied.
+fn prefers_async(headers: &HeaderMap) -> bool {
+    let lines = headers.get_all(PREFER).iter();
+    let mut preferences = lines.flat_map(|line| line.to_str().unwrap_or("").split(','));
+    preferences.any(|preference| {
+        let name = preference.split([';', '=']).next().unwrap_or("");
+        name.trim().eq_ignore_ascii_case(RESPOND_ASYNC)
+    })
+}
+
+/// Tells, if the request has preferred it, that it was answered before an event was applied.
+fn tell_preference(prefers_async: bool, is_queued: bool, headers: &mut HeaderMap) {
+    if prefers_async && is_queued {
+        headers.insert(PREFERENCE_APPLIED, HeaderValue::from_static(RESPOND_ASYNC));
+    }
 }
 
 impl EventBody<'_> {
@@ -398,6 +459,7 @@ impl EventBody<'_> {
                 at,
                 origin,
                 data,
+                queued: None,
             }),
             _ => Err(Problem::invalid(errors)),
         }
@@ -414,11 +476,13 @@ impl TakenEvent {
         } = submitted;
         let board = &live.board;
         let decimals = board.definition.decimals;
+        let cohort = submitted.cohort_name();
         let standings = outcome.changes.iter().map(|change| {
             let StandingName { window, key } = submitted.standing_name(change.window);
             StandingChange {
                 window,
                 key,
+                cohort: cohort.clone(),
                 score: change.score.shown(decimals),
                 previous_score: change.previous_score.map(|score| score.shown(decimals)),
                 ranks: change.ranks.map(|ranks| RankChange {
@@ -438,6 +502,27 @@ impl TakenEvent {
             member: incoming.member.to_string(),
             status,
             standings: standings.collect(),
+        }
+    }
+}
+
+impl QueuedEventBody {
+    fn new(board: &BoardId, queued: &QueuedEvent) -> Self {
+        Self {
+            id: queued.id.as_sent().to_owned(),
+            board: board.to_string(),
+            member: queued.member.to_string(),
+            status: QueuedStatus::Queued,
+            at: queued.at,
+        }
+    }
+}
+
+impl EventResult {
+    fn new(incoming: &Incoming, received: &Received) -> Self {
+        match received {
+            Received::Taken(submitted) => Self::Taken(TakenEvent::new(incoming, submitted)),
+            Received::Queued(queued) => Self::Queued(QueuedEventBody::new(&incoming.board, queued)),
         }
     }
 }
@@ -466,34 +551,41 @@ impl RejectedEvent {
 ///
 /// The service changes all standings that the event belongs to in one atomic step, and answers after it. If the answer
 /// is lost, send the same event with the same `id` again.
+///
+/// On a board with `ingest: async`, or with the header `Prefer: respond-async`, the service answers 202 once the event is stored in a
+/// queue, and applies it as soon as it can. What can be judged at once is: such a refusal is answered as ever. What else becomes of the
+/// event, `GET /v1/boards/{board}/events` tells. A league applies events before it answers.
 #[utoipa::path(
     post, path = "/v1/boards/{board}/events", tag = "events", operation_id = "post_event",
     params(
-        ("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
+        BoardPath,
         SubmitParams,
         ("Idempotency-Key" = Option<String>, Header, description = "An id for the event, where the body has none"),
+        ("Prefer" = Option<String>, Header, description = "`respond-async` asks for an answer once the event is queued (RFC 7240)"),
     ),
     request_body(content = EventSchema, example = json!({"id": "run-88231", "member": "999", "score": 10, "voter": "v-1"})),
     responses(
         (status = 200, description = "The service took the event, now or before", body = TakenEvent, headers(
             ("RateLimit" = Option<String>, description = "On boards with quotas, unless the event is a duplicate: what is left of each quota, as in draft-ietf-httpapi-ratelimit-headers"),
             ("RateLimit-Policy" = Option<String>, description = "What each quota allows"))),
-        (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 409, description = "`board-closed`, `period-closed`, `member-erased`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 422, description = "`validation-failed`, `score-out-of-range`, `event-in-future`, `event-too-late`, `event-id-reused`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 429, description = "`quota-exceeded`, with `Retry-After`, `RateLimit-Policy` and `RateLimit` as in draft-ietf-httpapi-ratelimit-headers", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 202, description = "The event is queued", body = QueuedEventBody, headers(
+            ("Preference-Applied" = Option<String>, description = "`respond-async`, if the request has asked for it")),
+            example = json!({"id": "run-88231", "board": "run_hero", "member": "999", "status": "queued", "at": "2026-11-21T12:00:00.000Z"})),
+        (status = 404, description = "`board-not-found`"),
+        (status = 409, description = "`board-closed`, `period-closed`, `member-erased`; in a league also `not-seated`, and `league-turning` with the header `Retry-After`"),
+        (status = 422, description = "`validation-failed`, `score-out-of-range`, `event-in-future`, `event-too-late`, `event-id-reused`"),
+        (status = 429, description = "`quota-exceeded`, with `Retry-After`, `RateLimit-Policy` and `RateLimit` as in draft-ietf-httpapi-ratelimit-headers"),
+        (status = 503, description = "`store-unavailable`, `store-full`, `queue-full`, `overloaded`, with `Retry-After`"),
     )
 )]
 pub async fn post_one(
     State(app): State<Arc<App>>,
-    Path(board): Path<String>,
+    Path(BoardPath { board }): Path<BoardPath>,
     Query(params): Query<SubmitParams>,
     caller: Caller,
     headers: HeaderMap,
     body: JsonBytes,
-) -> Result<(HeaderMap, JsonResponse<TakenEvent>), Problem> {
+) -> Result<Response, Problem> {
     let board = board_id(&board)?;
     let key = idempotency_key(&headers)?;
     let event = body.parse::<EventBody<'_>>().map_err(|problem| {
@@ -502,14 +594,28 @@ pub async fn post_one(
     })?;
     let incoming = caller.send(event.check(Some(&board), key)?)?;
     let events = Arc::from([incoming]);
-    let report = Report {
-        detail: params.detail()?,
-        quotas: true,
+    let manner = Manner {
+        report: Report {
+            detail: params.detail()?,
+            quotas: true,
+        },
+        prefers_async: prefers_async(&headers),
+        player: caller.player().map(|(player, _)| player.sub()),
     };
-    let mut results = app.service.submit(&events, report).await;
+    let mut results = app.service.submit(&events, manner).await;
     let result = results.pop().unwrap_or(Err(Error::BoardNotFound(board)))?;
-    let answer = JsonResponse(TakenEvent::new(&events[0], &result));
-    Ok((ratelimit::of_quotas(&result.quotas), answer))
+    Ok(match &result {
+        Received::Taken(submitted) => {
+            let answer = JsonResponse(TakenEvent::new(&events[0], submitted));
+            (ratelimit::of_quotas(&submitted.quotas), answer).into_response()
+        }
+        Received::Queued(queued) => {
+            let answer = JsonResponse(QueuedEventBody::new(&events[0].board, queued));
+            let mut headers = HeaderMap::new();
+            tell_preference(manner.prefers_async, true, &mut headers);
+            (StatusCode::ACCEPTED, headers, answer).into_response()
+        }
+    })
 }
 
 /// Send many events.
@@ -521,20 +627,22 @@ pub async fn post_one(
 ///
 /// With the header `Idempotency-Key: KEY` the first event has the id `KEY/0`, the second `KEY/1`, and so on. An event that has
 /// an id of its own keeps it. So the same batch with the same key counts once.
+///
+/// Events of boards with `ingest: async` are queued, and with the header `Prefer: respond-async` all but those of leagues. If there is no
+/// room for an event in its queue, its result is `queue-full`.
 #[utoipa::path(
     post, path = "/v1/events", tag = "events", operation_id = "post_events",
     params(
         ("Idempotency-Key" = Option<String>, Header, description = "Gives the events that have no id the ids `KEY/0`, `KEY/1`, …, by their places in the batch"),
+        ("Prefer" = Option<String>, Header, description = "`respond-async` asks for an answer once the events are queued (RFC 7240)"),
         SubmitParams,
     ),
     request_body(content = BatchSchema, example = json!({"events": [
         {"board": "run_hero", "id": "run-88232", "member": "999", "score": 10, "voter": "v-1"},
         {"board": "run_hero", "id": "run-88233", "member": "alice", "score": 25, "voter": "v-2"}]})),
     responses(
-        (status = 200, description = "What became of each event", body = BatchResult),
-        (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 422, description = "`validation-failed`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 200, description = "What became of each event", body = BatchResult, headers(
+            ("Preference-Applied" = Option<String>, description = "`respond-async`, if the request has asked for it, and an event was queued"))),
     )
 )]
 pub async fn post_many(
@@ -543,7 +651,7 @@ pub async fn post_many(
     caller: Caller,
     headers: HeaderMap,
     body: JsonBytes,
-) -> Result<Written, Problem> {
+) -> Result<(HeaderMap, Written), Problem> {
     let key = idempotency_key(&headers)?;
     let BatchBody { events } = body.parse()?;
     if events.is_empty() || events.len() > BATCH_MAX {
@@ -569,19 +677,31 @@ pub async fn post_many(
     let data = sound.iter().filter_map(|event| event.data.as_ref());
     let data = data.map(|data| data.as_str().len()).sum();
     let taken = app.memory.for_batch(events.len(), detail, data).await?;
-    let report = Report {
-        detail,
-        quotas: false,
+    let manner = Manner {
+        report: Report {
+            detail,
+            quotas: false,
+        },
+        prefers_async: prefers_async(&headers),
+        player: caller.player().map(|(player, _)| player.sub()),
     };
-    let mut results = app.service.submit(&sound, report).await.into_iter();
+    let results = app.service.submit(&sound, manner).await;
+    let is_queued = |result: &Result<_, _>| matches!(result, Ok(Received::Queued(_)));
+    let mut told = HeaderMap::new();
+    tell_preference(
+        manner.prefers_async,
+        results.iter().any(is_queued),
+        &mut told,
+    );
+    let mut results = results.into_iter();
     let mut answers = Vec::with_capacity(events.len());
     // The same fault is told to all of its events, and logged once.
     let mut faults: HashMap<String, Problem> = HashMap::new();
     for (raw, checked) in events.iter().zip(checked) {
         let result = match checked {
             Ok(index) => results.next().map(|result| {
-                let taken = |one| EventResult::Taken(TakenEvent::new(&sound[index], &one));
-                result.map(taken).map_err(|error| match error {
+                let received = |one| EventResult::new(&sound[index], &one);
+                result.map(received).map_err(|error| match error {
                     Error::Store(_) => {
                         let fault = faults.entry(error.to_string());
                         fault.or_insert_with(|| error.into()).clone()
@@ -594,7 +714,10 @@ pub async fn post_many(
         answers.push(match result {
             Some(Ok(answer)) => answer,
             // The store is missing: nothing more is known of any of them.
-            Some(Err(problem)) if problem.kind.status == StatusCode::SERVICE_UNAVAILABLE => {
+            Some(Err(problem))
+                if problem.kind.status == StatusCode::SERVICE_UNAVAILABLE
+                    && problem.kind != QUEUE_FULL =>
+            {
                 return Err(problem);
             }
             Some(Err(problem)) => {
@@ -603,5 +726,5 @@ pub async fn post_many(
             None => return Err(Problem::of_status(INTERNAL.status)),
         });
     }
-    taken.write(&BatchResult { results: answers })
+    Ok((told, taken.write(&BatchResult { results: answers })?))
 }

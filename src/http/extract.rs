@@ -10,8 +10,10 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri, header};
 use bytes::BytesMut;
 use futures::StreamExt;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use url::form_urlencoded::{self, Serializer};
+use utoipa::IntoParams;
 
 use super::App;
 use super::memory::{Memory, Taken};
@@ -215,11 +217,30 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T>
     }
 }
 
-fn invalid(name: &str, detail: impl std::fmt::Display) -> Problem {
+/// Why a parameter of the path or of the query can't be used.
+pub fn invalid(name: &str, detail: impl std::fmt::Display) -> Problem {
     Problem::new(INVALID_PARAMETER, format!("{name}: {detail}"))
 }
 
 /// The board of a path.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub struct BoardPath {
+    /// The board's id
+    #[param(example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    pub board: String,
+}
+
+/// The league of a path.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub struct LeaguePath {
+    /// The board's id
+    #[param(example = "run_league", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    pub board: String,
+}
+
+/// The id of a board.
 pub fn board_id(text: &str) -> Result<BoardId, Problem> {
     BoardId::parse(text).map_err(|error| invalid("board", error))
 }
@@ -248,14 +269,23 @@ pub fn bounded(
     }
 }
 
-/// The most items of one part of a list.
-const LIST_MAX: u64 = 1_000;
-/// The items of one part of a list unless another number is asked for.
-const LIST_DEFAULT: u64 = 100;
+/// How many items one part of a list has unless another number is asked for, and at the most.
+const LIST: (u64, u64) = (100, 1_000);
+/// The same of a list whose items are long.
+const LONG_ITEMS: (u64, u64) = (20, 100);
 
 /// How many items of a list a request wants at once: its `limit`.
 pub fn list_limit(limit: Option<u64>) -> Result<usize, Problem> {
-    let limit = bounded("limit", limit, LIST_DEFAULT, 1, LIST_MAX)?;
+    limit_of(LIST, limit)
+}
+
+/// The same for a list whose items are long.
+pub fn long_items_limit(limit: Option<u64>) -> Result<usize, Problem> {
+    limit_of(LONG_ITEMS, limit)
+}
+
+fn limit_of((default, max): (u64, u64), limit: Option<u64>) -> Result<usize, Problem> {
+    let limit = bounded("limit", limit, default, 1, max)?;
     Ok(usize::try_from(limit).unwrap_or(usize::MAX))
 }
 

@@ -7,10 +7,21 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::Response;
+use utoipa::IntoParams;
 
 use super::App;
 use super::problem::Problem;
 use crate::store::{Dated, Freshness};
+
+/// The header of a read that a replica may answer. `document.rs` tells what comes with such an answer.
+#[expect(dead_code, reason = "it only describes the header")]
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+pub struct NoCache {
+    /// With `no-cache` the service does not read from a replica
+    #[param(rename = "Cache-Control", nullable)]
+    cache_control: Option<String>,
+}
 
 /// How old an answer by a replica is at the most, in milliseconds: all that was acknowledged before is in it.
 pub const MAX_STALENESS_MS: HeaderName = HeaderName::from_static("max-staleness-ms");

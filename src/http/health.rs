@@ -11,7 +11,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::App;
-use super::problem::{INTERNAL, Problem, ProblemBody, STORE_UNAVAILABLE};
+use super::problem::{INTERNAL, Problem, STORE_UNAVAILABLE};
 use crate::domain::time::Timestamp;
 use crate::engine::jobs::faults::Fault;
 use crate::supervise;
@@ -77,7 +77,7 @@ impl From<Fault> for FaultBody {
     get, path = "/livez", tag = "operations", operation_id = "livez", security(()),
     responses(
         (status = 200, description = "They live", body = Alive),
-        (status = 500, description = "`internal`: a background task fails again and again; start the service anew", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 500, description = "`internal`: a background task fails again and again; start the service anew"),
     )
 )]
 pub async fn livez() -> Result<Json<Alive>, Problem> {
@@ -98,7 +98,7 @@ pub async fn livez() -> Result<Json<Alive>, Problem> {
     get, path = "/readyz", tag = "operations", operation_id = "readyz", security(()),
     responses(
         (status = 200, description = "The service can work", body = Ready),
-        (status = 503, description = "`store-unavailable`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 503, description = "`store-unavailable`"),
     )
 )]
 pub async fn readyz(State(app): State<Arc<App>>) -> Result<Json<Ready>, Problem> {

@@ -12,8 +12,8 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::App;
 use super::audit::Audit;
-use super::extract::{Json, Path, Query, board_id, list_limit};
-use super::problem::{Problem, ProblemBody};
+use super::extract::{BoardPath, Json, Path, Query, board_id, list_limit};
+use super::problem::Problem;
 use crate::domain::board::FieldError;
 use crate::domain::ids::MemberId;
 use crate::domain::score::{Score, ShownScore};
@@ -93,19 +93,17 @@ pub struct InitialParams {
 /// the other, each at once in all standings; a request that failed half-way can be sent again.
 #[utoipa::path(
     patch, path = "/v1/boards/{board}/initial-scores", tag = "define", operation_id = "patch_initial_scores",
-    params(("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")),
+    params(BoardPath),
     request_body(content = InitialSchema, example = json!({"scores": {"999": 20, "alice": 30}})),
     responses(
         (status = 200, description = "The service has set the initial scores", body = InitialCount),
-        (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 422, description = "`validation-failed`: also where the board has no `initial` windows", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`board-not-found`"),
+        (status = 422, description = "`validation-failed`: also where the board has no `initial` windows"),
     )
 )]
 pub async fn patch(
     State(app): State<Arc<App>>,
-    Path(board): Path<String>,
+    Path(BoardPath { board }): Path<BoardPath>,
     audit: Audit,
     Json(InitialBody { scores }, _): Json<InitialBody>,
 ) -> Result<JsonResponse<InitialCount>, Problem> {
@@ -140,17 +138,17 @@ pub async fn patch(
 #[utoipa::path(
     get, path = "/v1/boards/{board}/initial-scores", tag = "define", operation_id = "list_initial_scores",
     params(
-        ("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
+        BoardPath,
         InitialParams,
     ),
     responses(
         (status = 200, description = "The initial scores", body = InitialList),
-        (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`board-not-found`"),
     )
 )]
 pub async fn get(
     State(app): State<Arc<App>>,
-    Path(board): Path<String>,
+    Path(BoardPath { board }): Path<BoardPath>,
     Query(params): Query<InitialParams>,
 ) -> Result<JsonResponse<InitialList>, Problem> {
     let limit = list_limit(params.limit)?;

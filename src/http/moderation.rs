@@ -14,7 +14,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::App;
 use super::audit::Audit;
 use super::auth::Caller;
-use super::extract::{Json, Path, Query, board_id, list_limit, member_id};
+use super::extract::{BoardPath, Json, Path, Query, board_id, list_limit, member_id};
 use super::problem::{Problem, ProblemBody};
 use super::tasks::{self, TaskBody};
 use crate::domain::board::FieldError;
@@ -337,11 +337,8 @@ impl ModerationBody {
     request_body(content = HideSchema, example = json!({"reason": "cheating"})),
     responses(
         (status = 200, description = "The member is hidden", body = HiddenMember),
-        (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 409, description = "`too-many-hidden`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 422, description = "`validation-failed`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`board-not-found`"),
+        (status = 409, description = "`too-many-hidden`"),
     )
 )]
 pub async fn put(
@@ -371,7 +368,7 @@ pub async fn put(
     ),
     responses(
         (status = 204, description = "The member is not hidden any more"),
-        (status = 404, description = "`board-not-found`, `not-hidden`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`board-not-found`, `not-hidden`"),
     )
 )]
 pub async fn delete(
@@ -388,19 +385,19 @@ pub async fn delete(
 #[utoipa::path(
     get, path = "/v1/boards/{board}/hidden", tag = "moderation", operation_id = "list_hidden",
     params(
-        ("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
+        BoardPath,
         HiddenParams,
     ),
     responses(
         (status = 200, description = "The hidden members in the order of the bytes of their ids", body = HiddenList, example = json!({
             "hidden": [{"member": "troll-7", "reason": "cheating", "by": "moderators", "since": "2026-11-21T12:00:00.000Z", "until": null}],
             "next": null})),
-        (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`board-not-found`"),
     )
 )]
 pub async fn hidden(
     State(app): State<Arc<App>>,
-    Path(board): Path<String>,
+    Path(BoardPath { board }): Path<BoardPath>,
     Query(params): Query<HiddenParams>,
 ) -> Result<JsonResponse<HiddenList>, Problem> {
     let (board, limit) = (board_id(&board)?, list_limit(params.limit)?);
@@ -434,10 +431,7 @@ pub async fn hidden(
             "results": [{"board": "run_hero", "status": "done", "hidden": {"member": "troll-7", "reason": "cheating",
                 "by": "moderators", "since": "2026-11-21T12:00:00.000Z", "until": null}}]})),
         (status = 202, description = "A job does it on all boards", body = TaskBody, headers(("Location" = String, description = "The address of the job"))),
-        (status = 409, description = "`too-many-orders`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 422, description = "`validation-failed`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`too-many-orders`"),
     )
 )]
 pub async fn post(

@@ -285,12 +285,12 @@ impl Player {
         self.plays || self.votes
     }
 
-    /// Checks that the player may see and write the profile of a member: its own, with `play`.
+    /// Checks that the player may act for a member: for itself, with `play`.
     pub(super) fn require_own(&self, member: &MemberId) -> Result<(), Problem> {
         if self.plays && self.sub == *member {
             return Ok(());
         }
-        let detail = "a profile needs `play`, and the member is the `sub` of the token";
+        let detail = "this needs `play`, and the member is the `sub` of the token";
         Err(Problem::new(FORBIDDEN, detail))
     }
 

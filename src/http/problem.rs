@@ -251,7 +251,7 @@ kinds! {
         "Do not send the event again. Check the score, and the board's `decimals`, `score_min` and `score_max`.",
         "score 12.345 has more digits behind the point (3) than are kept (0)";
     EVENT_IN_FUTURE = UNPROCESSABLE_ENTITY, "event-in-future", "The event is in the future",
-        "The event's `at` is more than 60 seconds ahead of the service's clock. The service did not take the event.",
+        "The event's `at` is more than 60 seconds ahead of the service's clock, or, in a league, in a period that has not begun. The service did not take the event.",
         "Set the clock of the machine that sends the event, or leave out `at`.",
         "the event is more than 60 s ahead of the service's clock";
     EVENT_TOO_LATE = UNPROCESSABLE_ENTITY, "event-too-late", "The event is too old",
@@ -270,6 +270,30 @@ kinds! {
         "The board does not have this window; `detail` names the windows that it has. The status is 404 where the path names the window, and 422 where a body or a parameter does.",
         "Read another window, or add this one to the board's definition.",
         "the board run_hero has no window month; it has day, week, all, last-7-days";
+    NO_LEAGUE = NOT_FOUND, "no-league", "The board is no league",
+        "The request is about a cohort, a tier or a seat, and the board has no `league` in its definition. The service did nothing.",
+        "Read the board's standings without a cohort. A board becomes a league by the field `league` of its definition, when it is created.",
+        "board run_hero is no league";
+    LEAGUE_TURNING = CONFLICT, "league-turning", "The league is being turned over",
+        "The last period of the league has ended, and it is not decided yet in which tier the member goes on: events of that period may still count, or the service has not come to it. The service did nothing.",
+        "Send the request again after as many seconds as the header `Retry-After` says.",
+        "the last period of the league is being turned over; try again in 1 s";
+    NOT_SEATED = CONFLICT, "not-seated", "The member has no seat in the period",
+        "The board is a league, and the member has no seat in the period of the event: the period is over, or the member has left. The service did not take the event.",
+        "Do not send the event again. To play in the running period the member joins: `POST /v1/boards/{board}/league/members`.",
+        "the member has no seat in the period of 2026-11-15T09:00:00.000Z of board run_league; to have one in the running period, it joins: POST /v1/boards/run_league/league/members";
+    COHORT_REQUIRED = BAD_REQUEST, "cohort-required", "A league is read cohort by cohort",
+        "The board is a league: its members compete in cohorts, and no list ranks all of them. The service did nothing.",
+        "Read a cohort, or the cohort of a member: `detail` names the routes. `GET /v1/boards/{board}/standings/{window}/tiers` tells how many cohorts there are.",
+        "board run_league is a league: read a cohort (/v1/boards/run_league/standings/week/cohorts/{cohort}), the cohort of a member (/v1/boards/run_league/standings/week/members/{member}), or the list of tiers (/v1/boards/run_league/standings/week/tiers)";
+    COHORT_NOT_FOUND = NOT_FOUND, "cohort-not-found", "There is no such cohort",
+        "No such cohort was opened in the period, or the period is no longer kept. A cohort is called by its tier, as the period's settings name it, and its number: `silver-17`.",
+        "Check the name and the period. `GET /v1/boards/{board}/standings/{window}/tiers/{tier}/cohorts` lists the cohorts of a tier.",
+        "there is no cohort \"silver-17\" in the standing week 2026-11-16 of board run_league";
+    UNKNOWN_TIER = NOT_FOUND, "unknown-tier", "The league does not have this tier",
+        "The league does not have this tier in the period; `detail` names the tiers that it has.",
+        "Read another tier, or add this one to the board's definition: it is there from the next period on.",
+        "there is no tier \"steel\" in the standing week 2026-11-16 of board run_league; its tiers are bronze, silver, gold";
     INTERNAL = INTERNAL_SERVER_ERROR, "internal", "The service has a fault",
         "The service or the stored data has a fault.",
         "Tell the operator the `request_id`: the service's log has the cause under it. The event may have been taken: send it again with the same id, and it counts once.",
@@ -282,6 +306,10 @@ kinds! {
         "Redis refuses to write, because its memory is full or it can't write to its disk; `detail` says which. Reads go on.",
         "Send the event again with the same id when there is room, and it counts once. If the memory is full, the operator can delete boards or give Redis more memory.",
         "Redis has no memory left";
+    QUEUE_FULL = SERVICE_UNAVAILABLE, "queue-full", "The queue is full",
+        "As many events wait to be applied as may: those of a shard of the board, or of all boards together, take as much memory as they may. The service did not take the event.",
+        "Send the event again after as many seconds as the header `Retry-After` says, with the same id. If this goes on, events come faster than they can be applied.",
+        "as many events wait to be applied as may; try again";
     OVERLOADED = SERVICE_UNAVAILABLE, "overloaded", "The service is overloaded",
         "The service has as many connections as it may have, or requests take as much memory as they may. The service did nothing.",
         "Send the request again after as many seconds as the header `Retry-After` says.",
@@ -298,12 +326,21 @@ pub struct Problem {
     pub detail: String,
     /// Where in the body.
     pub errors: Vec<FieldError>,
-    /// The quota that is used up.
-    pub quota: Option<Box<UsedUp>>,
-    /// Who has claimed the reward, and when.
-    pub claim: Option<Box<(String, Timestamp)>>,
+    /// What only problems of this kind tell.
+    pub own: Option<Own>,
     /// What the log says of it, where that is not for clients.
     pub cause: Option<Box<Cause>>,
+}
+
+/// What only problems of one kind tell.
+#[derive(Clone, Debug)]
+pub enum Own {
+    /// The quota that is used up.
+    UsedUp(Box<UsedUp>),
+    /// Who has claimed the reward, and when.
+    Claimed(Box<(String, Timestamp)>),
+    /// After how many seconds to try again.
+    RetryAfter(u64),
 }
 
 /// What went wrong in the service.
@@ -374,9 +411,16 @@ impl Problem {
             kind,
             detail: detail.into(),
             errors: Vec::new(),
-            quota: None,
-            claim: None,
+            own: None,
             cause: None,
+        }
+    }
+
+    /// The same with what only this kind tells.
+    fn with(self, own: Own) -> Self {
+        Self {
+            own: Some(own),
+            ..self
         }
     }
 
@@ -433,6 +477,11 @@ impl Problem {
 
     /// The body.
     pub fn body(&self, request_id: Option<&str>) -> ProblemBody {
+        let (quota, claim) = match &self.own {
+            Some(Own::UsedUp(quota)) => (Some(quota), None),
+            Some(Own::Claimed(claim)) => (None, Some(&**claim)),
+            Some(Own::RetryAfter(_)) | None => (None, None),
+        };
         ProblemBody {
             kind: format!("/problems/{}", self.kind.name),
             code: self.kind.name.to_owned(),
@@ -440,10 +489,10 @@ impl Problem {
             status: self.kind.status.as_u16(),
             detail: self.detail.clone(),
             errors: self.errors.clone(),
-            quota: self.quota.as_ref().map(|quota| quota.name.clone()),
-            frees_at: self.quota.as_ref().and_then(|quota| quota.frees_at),
-            claimed_by: self.claim.as_ref().map(|claim| claim.0.clone()),
-            claimed_at: self.claim.as_ref().map(|claim| claim.1),
+            quota: quota.map(|quota| quota.name.clone()),
+            frees_at: quota.and_then(|quota| quota.frees_at),
+            claimed_by: claim.map(|(by, _)| by.clone()),
+            claimed_at: claim.map(|(_, at)| *at),
             request_id: request_id.map(ToOwned::to_owned),
         }
     }
@@ -473,8 +522,12 @@ impl IntoResponse for Problem {
         if self.kind.status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S));
         }
-        if let Some(quota) = &self.quota {
-            ratelimit::of_used_up(quota, headers);
+        match &self.own {
+            Some(Own::RetryAfter(seconds)) => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from(*seconds));
+            }
+            Some(Own::UsedUp(quota)) => ratelimit::of_used_up(quota, headers),
+            Some(Own::Claimed(_)) | None => {}
         }
         if self.kind == UNAUTHENTICATED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
@@ -514,24 +567,19 @@ impl From<Error> for Problem {
                 };
             }
             Error::QuotaExceeded(quota) => {
-                return Self {
-                    quota: Some(quota),
-                    ..Self::new(QUOTA_EXCEEDED, detail)
-                };
+                return Self::new(QUOTA_EXCEEDED, detail).with(Own::UsedUp(quota));
             }
             Error::AlreadyClaimed(claim) => {
-                return Self {
-                    claim: Some(Box::new(claim)),
-                    ..Self::new(ALREADY_CLAIMED, detail)
-                };
+                return Self::new(ALREADY_CLAIMED, detail).with(Own::Claimed(Box::new(claim)));
             }
             Error::RewardRevoked(claim) => {
-                return Self {
-                    claim: Some(Box::new(claim)),
-                    ..Self::new(REWARD_REVOKED, detail)
-                };
+                return Self::new(REWARD_REVOKED, detail).with(Own::Claimed(Box::new(claim)));
             }
-            Error::Store(StoreError::Unavailable(_)) => {
+            Error::LeagueTurning(wait_ms) => {
+                let seconds = wait_ms.div_ceil(1_000).max(1);
+                return Self::new(LEAGUE_TURNING, detail).with(Own::RetryAfter(seconds));
+            }
+            Error::Busy(_) | Error::Store(StoreError::Unavailable(_)) => {
                 let told = "the store did not answer in time; try again";
                 return Self::new(STORE_UNAVAILABLE, told).because(detail);
             }
@@ -564,8 +612,13 @@ impl From<Error> for Problem {
             Error::PeriodNotFinal { .. } => PERIOD_NOT_FINAL,
             Error::PeriodExpired { .. } => PERIOD_EXPIRED,
             Error::UnknownWindow { .. } => UNKNOWN_WINDOW,
+            Error::NoLeague(_) => NO_LEAGUE,
+            Error::CohortRequired { .. } => COHORT_REQUIRED,
+            Error::CohortNotFound { .. } => COHORT_NOT_FOUND,
+            Error::UnknownTier { .. } => UNKNOWN_TIER,
             Error::InvalidParameter { .. } => INVALID_PARAMETER,
             Error::PreconditionFailed => PRECONDITION_FAILED,
+            Error::QueueFull => QUEUE_FULL,
             Error::Rejected { rejection, .. } => match rejection {
                 Rejection::InFuture => EVENT_IN_FUTURE,
                 Rejection::TooLate => EVENT_TOO_LATE,
@@ -574,6 +627,7 @@ impl From<Error> for Problem {
                 Rejection::IdReused => EVENT_ID_REUSED,
                 Rejection::PeriodClosed(_) => PERIOD_CLOSED,
                 Rejection::Erased(_) => MEMBER_ERASED,
+                Rejection::NotSeated => NOT_SEATED,
                 Rejection::Missing(_) => VALIDATION_FAILED,
                 Rejection::Quota { .. } => QUOTA_EXCEEDED,
             },

@@ -274,9 +274,6 @@ fn draft(caller: &Caller, member: &MemberId, body: ProfileBody) -> Result<Draft,
     request_body(content = ProfileBody, example = json!({"name": "Ann", "avatar_url": "https://img.example.com/ann.png", "attributes": {"country": "NZ"}})),
     responses(
         (status = 200, description = "The profile as it is now", body = MemberProfile),
-        (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 422, description = "`validation-failed`", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
 pub async fn put(
@@ -305,9 +302,6 @@ pub async fn put(
         {"member": "alice", "name": "Alice"}]})),
     responses(
         (status = 200, description = "What became of each profile", body = ProfileResults),
-        (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 422, description = "`validation-failed`", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
 pub async fn post_many(
@@ -402,7 +396,7 @@ fn rejected(raw: &RawValue, problem: &Problem) -> RejectedProfile {
     params(MemberPath),
     responses(
         (status = 200, description = "The profile", body = MemberProfile),
-        (status = 404, description = "`profile-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`profile-not-found`"),
     )
 )]
 pub async fn get(
@@ -424,7 +418,7 @@ pub async fn get(
     params(MemberPath),
     responses(
         (status = 204, description = "The service has deleted the profile, and what was said of the name"),
-        (status = 404, description = "`profile-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`profile-not-found`"),
     )
 )]
 pub async fn delete(
@@ -445,11 +439,8 @@ pub async fn delete(
     request_body(content = ReviewBody, example = json!({"name": "Ann", "status": "approved", "reason": "a real name"})),
     responses(
         (status = 200, description = "The profile as it is now", body = MemberProfile),
-        (status = 404, description = "`profile-not-found`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 412, description = "`name-changed`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 422, description = "`validation-failed`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`profile-not-found`"),
+        (status = 412, description = "`name-changed`"),
     )
 )]
 pub async fn put_review(

@@ -9,8 +9,8 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::App;
 use super::auth::Caller;
-use super::extract::{Path, Query, board_id, member_id};
-use super::problem::{INVALID_PARAMETER, Problem, ProblemBody};
+use super::extract::{BoardPath, Path, Query, board_id, invalid, member_id};
+use super::problem::Problem;
 use crate::domain::access::Scope;
 use crate::domain::board::Board;
 use crate::domain::event::Origin;
@@ -119,17 +119,17 @@ impl QuotaState {
 #[utoipa::path(
     get, path = "/v1/boards/{board}/quotas", tag = "events", operation_id = "get_quotas",
     params(
-        ("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
+        BoardPath,
         QuotasParams,
     ),
     responses(
         (status = 200, description = "What is left of each quota", body = QuotaStates),
-        (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`board-not-found`"),
     )
 )]
 pub async fn get(
     State(app): State<Arc<App>>,
-    Path(board): Path<String>,
+    Path(BoardPath { board }): Path<BoardPath>,
     Query(params): Query<QuotasParams>,
     caller: Caller,
 ) -> Result<JsonResponse<QuotaStates>, Problem> {
@@ -176,6 +176,6 @@ fn parsed<T>(
     text: Option<&str>,
     parse: fn(&str) -> Result<T, IdError>,
 ) -> Result<Option<T>, Problem> {
-    let wrong = |error| Problem::new(INVALID_PARAMETER, format!("{name}: {error}"));
+    let wrong = |error| invalid(name, error);
     text.map(parse).transpose().map_err(wrong)
 }

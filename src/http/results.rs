@@ -9,24 +9,21 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::App;
-use super::caching::Caching;
-use super::extract::{Path, Query, board_id, bounded, choice};
+use super::caching::{Caching, IfNoneMatch};
+use super::extract::{Path, Query, board_id, choice, long_items_limit};
 use super::memory::Taken;
-use super::problem::{Problem, ProblemBody};
+use super::problem::Problem;
 use super::rendered::Rendered;
-use super::standings::params::{ReadHeaders, StandingPath};
+use super::standings::answers::StandingBody;
+use super::standings::params::StandingPath;
 use crate::domain::include::Includes;
-use crate::domain::score::{Decimals, ShownScore};
+use crate::domain::league::decision::Summary;
+use crate::domain::score::ShownScore;
 use crate::domain::state::PeriodState;
 use crate::domain::time::Timestamp;
 use crate::engine::LiveBoard;
+use crate::service::period::Target;
 use crate::service::results::{Between, FoundPeriod, FoundPeriods, FoundResult};
-use crate::store::results::Winner;
-
-/// The most periods of one part of the list.
-const PERIODS_MAX: u64 = 100;
-/// The periods of one part unless another number is asked for.
-const PERIODS_DEFAULT: u64 = 20;
 
 /// Who leads a period, or has won it.
 #[derive(Debug, Serialize, ToSchema)]
@@ -44,29 +41,50 @@ pub struct WinnerBody {
     pub reached_at: Option<Timestamp>,
 }
 
-/// A period of a window.
+/// A period of a window, how far it has come, and how many members it has.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = WindowPeriod)]
+#[schema(as = PeriodSpan)]
 pub struct PeriodBody {
-    /// Its key.
+    /// The key of the period; for a rolling window the newest period in it.
     #[schema(example = "2026-11-21")]
     pub key: String,
-    /// When it begins; null for `all`.
+    /// When the standing begins; null for `all`.
     #[schema(required = true, format = DateTime, example = "2026-11-20T16:00:00Z")]
     pub starts_at: Option<String>,
-    /// When it ends; null for `all`.
+    /// When the standing ends; null for `all`.
     #[schema(required = true, format = DateTime, example = "2026-11-21T16:00:00Z")]
     pub ends_at: Option<String>,
-    /// `live` before its end, then `closing`, and `final` once no event counts for it any more.
+    /// `live` before its end, then `closing`, and `final` once no event counts for it any more. Missing where a replica
+    /// answers that can't know.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = PeriodState, required = false)]
     pub state: Option<PeriodState>,
-    /// How many members it has, also those that `keep_top` does not list.
-    #[schema(example = 1234)]
-    pub total: u64,
-    /// The first of them; null if nobody is there.
+    /// How many members the standing has, also those that `keep_top` does not list; null of a whole period of a league.
+    #[schema(required = true, example = 1234)]
+    pub total: Option<u64>,
+}
+
+/// A period of a list.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = WindowPeriod)]
+pub struct ListedPeriod {
+    /// The period.
+    #[serde(flatten)]
+    pub period: PeriodBody,
+    /// The first of its members; null if nobody is there, and of a league.
     #[schema(required = true)]
     pub winner: Option<WinnerBody>,
+    /// When its result was recorded, in a league that of its last cohort; null if it is not final.
+    #[schema(value_type = Option<String>, required = true, format = DateTime)]
+    pub final_at: Option<Timestamp>,
+    /// In a league, how many cohorts it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64, required = false, example = 12)]
+    pub cohorts: Option<u64>,
+    /// In a league, how many of its cohorts have results.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64, required = false, example = 12)]
+    pub final_cohorts: Option<u64>,
 }
 
 /// Some periods of a window.
@@ -74,7 +92,7 @@ pub struct PeriodBody {
 #[schema(as = Periods)]
 pub struct PeriodsBody {
     /// The periods that have data or a result, the newest first.
-    pub periods: Vec<PeriodBody>,
+    pub periods: Vec<ListedPeriod>,
     /// What `before` has to be for the next part; null at the end.
     #[schema(required = true, example = "2026-11-02")]
     pub next: Option<String>,
@@ -84,16 +102,24 @@ pub struct PeriodsBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = PeriodResult)]
 pub struct ResultBody {
-    /// The board.
-    #[schema(example = "run_hero")]
-    pub board: String,
-    /// The window.
-    #[schema(example = "day")]
-    pub window: String,
-    /// The period.
+    /// Which standing.
     #[serde(flatten)]
-    pub period: PeriodBody,
-    /// When its result was recorded; null if it is not final.
+    pub standing: StandingBody,
+    /// How many members the standing has, also those that `keep_top` does not list; null of a whole period of a league.
+    #[schema(required = true, example = 1234)]
+    pub total: Option<u64>,
+    /// The first of them; null if nobody is there, and of a whole period of a league.
+    #[schema(required = true)]
+    pub winner: Option<WinnerBody>,
+    /// Of a whole period of a league: how many cohorts it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64, required = false, example = 12)]
+    pub cohorts: Option<u64>,
+    /// Of a whole period of a league: how many of its cohorts have results.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64, required = false, example = 12)]
+    pub final_cohorts: Option<u64>,
+    /// When its result was recorded, of a whole period of a league that of its last cohort; null if it is not final.
     #[schema(value_type = Option<String>, required = true, format = DateTime)]
     pub final_at: Option<Timestamp>,
     /// 1, and 1 more each time a member is hidden or brought back who is in it; null if it is not final.
@@ -110,6 +136,37 @@ pub struct ResultBody {
     /// How many rewards were won; null if it is not final.
     #[schema(required = true, example = 0)]
     pub rewards: Option<u64>,
+    /// Of a final cohort of a league: how it was decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = TurnedBody, required = false)]
+    pub turned: Option<TurnedBody>,
+}
+
+/// How a cohort was decided. Later hides change ranks, and none of this.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = TurnedCohort)]
+pub struct TurnedBody {
+    /// How many members were counted: those that were not hidden.
+    #[schema(example = 100)]
+    pub counted: u64,
+    /// How many of them went up.
+    #[schema(example = 20)]
+    pub promoted: u64,
+    /// How many of them went down.
+    #[schema(example = 20)]
+    pub demoted: u64,
+    /// When that was decided.
+    #[schema(value_type = String, format = DateTime)]
+    pub decided_at: Timestamp,
+}
+
+/// Which part of a period.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct CohortParams {
+    /// In a league, one cohort of the period.
+    cohort: Option<String>,
 }
 
 /// The period that a path names.
@@ -117,7 +174,7 @@ pub struct ResultBody {
 #[into_params(parameter_in = Path)]
 pub struct PeriodPath {
     /// The board's id
-    #[param(example = "run_hero")]
+    #[param(example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
     pub(super) board: String,
     /// A window of one period
     #[param(example = "day")]
@@ -142,26 +199,38 @@ pub struct PeriodsParams {
 }
 
 impl WinnerBody {
-    fn new(winner: &Winner, decimals: Decimals) -> Self {
-        Self {
+    fn of(live: &LiveBoard, found: &FoundPeriod) -> Option<Self> {
+        let decimals = live.board.definition.decimals;
+        let winner = found.winner.as_ref()?;
+        Some(Self {
             member: winner.member.clone(),
             score: winner.score.shown(decimals),
             reached_at: winner.reached_at,
-        }
+        })
     }
 }
 
 impl PeriodBody {
-    fn new(live: &LiveBoard, found: &FoundPeriod) -> Self {
-        let decimals = live.board.definition.decimals;
-        let winner = found.winner.as_ref();
+    /// The period of a standing.
+    pub fn new(target: &Target, state: Option<PeriodState>, total: impl Into<Option<u64>>) -> Self {
         Self {
-            key: found.target.key.clone(),
-            starts_at: found.target.starts_at.map(Timestamp::to_rfc3339_seconds),
-            ends_at: found.target.ends_at.map(Timestamp::to_rfc3339_seconds),
-            state: found.state,
-            total: found.total,
-            winner: winner.map(|winner| WinnerBody::new(winner, decimals)),
+            key: target.key.clone(),
+            starts_at: target.starts_at.map(Timestamp::to_rfc3339_seconds),
+            ends_at: target.ends_at.map(Timestamp::to_rfc3339_seconds),
+            state,
+            total: total.into(),
+        }
+    }
+}
+
+impl ListedPeriod {
+    fn new(live: &LiveBoard, found: &FoundPeriod) -> Self {
+        Self {
+            period: PeriodBody::new(&found.target, found.state, found.total()),
+            winner: WinnerBody::of(live, found),
+            final_at: found.final_at,
+            cohorts: found.cohorts.map(|cohorts| cohorts.all),
+            final_cohorts: found.cohorts.map(|cohorts| cohorts.with_result),
         }
     }
 }
@@ -172,14 +241,36 @@ impl ResultBody {
         let FoundResult { live, period, .. } = found;
         let result = period.result.as_ref();
         Self {
-            board: live.board.id.to_string(),
-            window: period.target.window.to_string(),
-            period: PeriodBody::new(live, period),
-            final_at: result.map(|result| result.final_at),
+            standing: StandingBody::new(live, &period.target, period.state),
+            total: period.total(),
+            winner: WinnerBody::of(live, period),
+            cohorts: period.cohorts.map(|cohorts| cohorts.all),
+            final_cohorts: period.cohorts.map(|cohorts| cohorts.with_result),
+            final_at: period.final_at,
             revision: result.map(|result| result.revision),
             revising: found.is_revising,
             digest: found.digest.clone(),
             rewards: result.map(|result| result.rewards),
+            turned: result
+                .and_then(|result| result.league)
+                .map(TurnedBody::from),
+        }
+    }
+}
+
+impl From<Summary> for TurnedBody {
+    fn from(summary: Summary) -> Self {
+        let Summary {
+            counted,
+            promoted,
+            demoted,
+            at,
+        } = summary;
+        Self {
+            counted,
+            promoted,
+            demoted,
+            decided_at: at,
         }
     }
 }
@@ -200,11 +291,10 @@ fn answer<T: Serialize>(
 /// Those that have data or a result, the newest first. They are not one snapshot.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/periods", tag = "results", operation_id = "list_periods",
-    params(StandingPath, PeriodsParams, ReadHeaders),
+    params(StandingPath, PeriodsParams, IfNoneMatch),
     responses(
-        (status = 200, description = "The periods", body = PeriodsBody, headers(("ETag" = String, description = "Of this content"), ("Cache-Control" = String, description = "How long caches may keep it"))),
-        (status = 304, description = "Nothing has changed"),
-        (status = 404, description = "`board-not-found`, `unknown-window`, `period-not-found`: the window has no results", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 200, description = "The periods", body = PeriodsBody),
+        (status = 404, description = "`board-not-found`, `unknown-window`, `period-not-found`: the window has no results"),
     )
 )]
 pub async fn list(
@@ -219,8 +309,7 @@ pub async fn list(
         after,
         limit,
     } = params;
-    let limit = bounded("limit", limit, PERIODS_DEFAULT, 1, PERIODS_MAX)?;
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let limit = long_items_limit(limit)?;
     let between = Between { after, before };
     let taken = app.memory.for_read(limit).await?;
     let found = app.service.periods(&id, &window, &between, limit).await?;
@@ -231,7 +320,9 @@ pub async fn list(
     } = found;
     let periods = periods.iter();
     let body = PeriodsBody {
-        periods: periods.map(|found| PeriodBody::new(&live, found)).collect(),
+        periods: periods
+            .map(|found| ListedPeriod::new(&live, found))
+            .collect(),
         next,
     };
     answer(&app, &live, (&body, taken), &headers)
@@ -239,24 +330,29 @@ pub async fn list(
 
 /// Read a period and its result.
 ///
-/// A final period has a result, which stays when its entries are gone. The digest is made when it is first asked for.
+/// A final period has a result, which stays when its entries are gone. The digest is made when it is first asked for. In a league
+/// each cohort has a result of its own; without `cohort` the answer tells how many cohorts have one.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/periods/{key}", tag = "results", operation_id = "get_period",
-    params(PeriodPath, ReadHeaders),
+    params(PeriodPath, CohortParams, IfNoneMatch),
     responses(
-        (status = 200, description = "The period", body = ResultBody, headers(("ETag" = String, description = "Of this content"), ("Cache-Control" = String, description = "How long caches may keep it"))),
-        (status = 304, description = "Nothing has changed"),
-        (status = 404, description = "`board-not-found`, `unknown-window`, `period-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 200, description = "The period", body = ResultBody),
+        (status = 404, description = "`board-not-found`, `unknown-window`, `period-not-found`, `no-league`, `cohort-not-found`"),
     )
 )]
 pub async fn get(
     State(app): State<Arc<App>>,
     Path(PeriodPath { board, window, key }): Path<PeriodPath>,
+    Query(CohortParams { cohort }): Query<CohortParams>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let (id, choice) = (board_id(&board)?, choice(Some(&key), None)?);
     let taken = app.memory.for_read(1).await?;
-    let found = app.service.period_result(&id, &window, &choice).await?;
+    let cohort = cohort.as_deref();
+    let found = app
+        .service
+        .period_result(&id, &window, &choice, cohort)
+        .await?;
     answer(
         &app,
         &found.live,

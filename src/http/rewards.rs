@@ -9,21 +9,18 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::App;
-use super::extract::{Json, Path, Query, board_id, bounded, choice, list_limit, member_id};
-use super::problem::{Problem, ProblemBody};
+use super::extract::{
+    Json, Path, Query, board_id, bounded, choice, invalid, list_limit, long_items_limit, member_id,
+};
+use super::problem::Problem;
 use super::results::PeriodPath;
-use crate::domain::ids::{Label, MemberId};
+use crate::domain::ids::{Label, shown_member};
 use crate::domain::reward::{Reward, RuleId};
 use crate::domain::score::{Decimals, ShownScore};
 use crate::domain::time::Timestamp;
 use crate::service::rewards::{ClaimRequest, FoundRevision, FoundReward};
 use crate::store::revisions::Moderation;
 use crate::store::rewards::{RewardChange, RewardState};
-
-/// The most revisions of one part of the list.
-const REVISIONS_MAX: u64 = 100;
-/// The revisions of one part unless another number is asked for.
-const REVISIONS_DEFAULT: u64 = 20;
 
 /// What a member has won by a rule.
 #[derive(Debug, Serialize, ToSchema)]
@@ -89,8 +86,10 @@ pub struct RewardsParams {
     /// How many rewards the answer has at the most.
     #[param(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<u64>,
-    /// Only what this member has won, all at once.
+    /// Only what this member has won, all at once. In a league its cohort is found by itself.
     member: Option<String>,
+    /// In a league, which cohort of the period.
+    cohort: Option<String>,
 }
 
 /// Under which name a reward is claimed.
@@ -196,6 +195,8 @@ pub struct RevisionsParams {
     /// How many revisions the answer has at the most.
     #[param(minimum = 1, maximum = 100, default = 20)]
     limit: Option<u64>,
+    /// In a league, which cohort of the period.
+    cohort: Option<String>,
 }
 
 /// A reward, as a path names it.
@@ -203,7 +204,7 @@ pub struct RevisionsParams {
 #[into_params(parameter_in = Path)]
 pub struct RewardPath {
     /// The board's id
-    #[param(example = "run_hero")]
+    #[param(example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
     board: String,
     /// A window of one period
     #[param(example = "day")]
@@ -230,7 +231,7 @@ impl RewardBody {
         let claim = entry.claim.as_ref();
         Self {
             rule,
-            member: shown(&member),
+            member: shown_member(member),
             rank: entry.rank,
             score: entry.score().shown(decimals),
             reward,
@@ -286,7 +287,7 @@ impl From<(RuleId, String, RewardChange)> for RewardChangeBody {
     fn from((rule, member, change): (RuleId, String, RewardChange)) -> Self {
         Self {
             rule,
-            member: shown(&member),
+            member: shown_member(member),
             change: match change {
                 RewardChange::Gained => RewardChangeKind::Gained,
                 RewardChange::Lost => RewardChangeKind::Lost,
@@ -297,13 +298,6 @@ impl From<(RuleId, String, RewardChange)> for RewardChangeBody {
     }
 }
 
-/// A member as it is told; what stands in the place of an erased one is no id.
-fn shown(member: &str) -> Option<String> {
-    MemberId::parse(member)
-        .ok()
-        .map(|member| member.to_string())
-}
-
 /// List the rewards of a final period.
 ///
 /// By rules, then by ranks. All hides that were answered before are taken into account.
@@ -312,8 +306,9 @@ fn shown(member: &str) -> Option<String> {
     params(PeriodPath, RewardsParams),
     responses(
         (status = 200, description = "The rewards", body = RewardsBody),
-        (status = 404, description = "`board-not-found`, `unknown-window`, `period-not-found`: the window has no results", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 409, description = "`period-not-final`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 400, description = "`cohort-required`: each cohort of a league has a result of its own"),
+        (status = 404, description = "`board-not-found`, `unknown-window`, `period-not-found`: the window has no results, `no-league`, `cohort-not-found`"),
+        (status = 409, description = "`period-not-final`"),
     )
 )]
 pub async fn list(
@@ -327,7 +322,12 @@ pub async fn list(
     let (after, at) = (params.after.as_deref(), (&id, &*window, &choice));
     let found = app
         .service
-        .rewards(at, member.as_ref(), after, limit)
+        .rewards(
+            at,
+            (params.cohort.as_deref(), member.as_ref()),
+            after,
+            limit,
+        )
         .await?;
     let decimals = found.live.board.definition.decimals;
     let rewards = found.rewards.into_iter();
@@ -350,11 +350,8 @@ pub async fn list(
     responses(
         (status = 201, description = "The reward is claimed now", body = RewardBody),
         (status = 200, description = "It was claimed before, under the same name", body = RewardBody),
-        (status = 404, description = "`board-not-found`, `unknown-window`, `period-not-found`, `reward-not-found`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 409, description = "`period-not-final`, `already-claimed`, `reward-revoked`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 422, description = "`validation-failed`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`board-not-found`, `unknown-window`, `period-not-found`, `reward-not-found`"),
+        (status = 409, description = "`period-not-final`, `already-claimed`, `reward-revoked`"),
     )
 )]
 pub async fn claim(
@@ -362,9 +359,7 @@ pub async fn claim(
     Path(path): Path<RewardPath>,
     Json(body, _): Json<ClaimBody>,
 ) -> Result<(StatusCode, JsonResponse<RewardBody>), Problem> {
-    let rule = RuleId::parse(&path.rule).map_err(|error| {
-        Problem::new(super::problem::INVALID_PARAMETER, format!("rule: {error}"))
-    })?;
+    let rule = RuleId::parse(&path.rule).map_err(|error| invalid("rule", error))?;
     let request = ClaimRequest {
         board: board_id(&path.board)?,
         window: path.window,
@@ -391,8 +386,9 @@ pub async fn claim(
     params(PeriodPath, RevisionsParams),
     responses(
         (status = 200, description = "The revisions, the oldest first", body = RevisionsBody),
-        (status = 404, description = "`board-not-found`, `unknown-window`, `period-not-found`: the window has no results", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 409, description = "`period-not-final`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 400, description = "`cohort-required`: each cohort of a league has a result of its own"),
+        (status = 404, description = "`board-not-found`, `unknown-window`, `period-not-found`: the window has no results, `no-league`, `cohort-not-found`"),
+        (status = 409, description = "`period-not-final`"),
     )
 )]
 pub async fn revisions(
@@ -402,10 +398,9 @@ pub async fn revisions(
 ) -> Result<JsonResponse<RevisionsBody>, Problem> {
     let id = board_id(&board)?;
     let after = bounded("after", params.after, 1, 1, u64::MAX)?;
-    let limit = bounded("limit", params.limit, REVISIONS_DEFAULT, 1, REVISIONS_MAX)?;
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let limit = long_items_limit(params.limit)?;
     let choice = choice(Some(&key), None)?;
-    let at = (&id, &*window, &choice);
+    let at = (&id, &*window, &choice, params.cohort.as_deref());
     let (found, next) = app.service.revisions(at, after, limit).await?;
     let revisions = found.into_iter();
     Ok(JsonResponse(RevisionsBody {

@@ -11,8 +11,8 @@ use utoipa::ToSchema;
 
 use super::App;
 use super::audit::Audit;
-use super::extract::{Json, Path, board_id};
-use super::problem::{Problem, ProblemBody};
+use super::extract::{BoardPath, Json, Path, board_id};
+use super::problem::Problem;
 use crate::service::shards::Progress;
 
 /// How a board is spread over the slots of a cluster.
@@ -54,21 +54,18 @@ pub struct SpreadBody {
 /// The service moves the data in the background, while events and reads go on. The same request again changes nothing.
 #[utoipa::path(
     put, path = "/v1/boards/{board}/shards", tag = "operations", operation_id = "put_shards",
-    params(("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")),
+    params(BoardPath),
     request_body(content = SpreadBody, example = json!({"count": 1})),
     responses(
         (status = 200, description = "The board is spread over this number of shards", body = Spread),
         (status = 202, description = "A move to this number of shards is under way", body = Spread),
-        (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 409, description = "`board-in-use`: a move to another number of shards is under way", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 422, description = "`validation-failed`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`board-not-found`"),
+        (status = 409, description = "`board-in-use`: a move to another number of shards is under way"),
     )
 )]
 pub async fn put(
     State(app): State<Arc<App>>,
-    Path(board): Path<String>,
+    Path(BoardPath { board }): Path<BoardPath>,
     audit: Audit,
     Json(SpreadBody { count }, _): Json<SpreadBody>,
 ) -> Result<(StatusCode, JsonResponse<Spread>), Problem> {
@@ -86,15 +83,15 @@ pub async fn put(
 /// Read how a board is spread, and how far a move has come.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/shards", tag = "operations", operation_id = "get_shards",
-    params(("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")),
+    params(BoardPath),
     responses(
         (status = 200, description = "How it is spread", body = Spread),
-        (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`board-not-found`"),
     )
 )]
 pub async fn get(
     State(app): State<Arc<App>>,
-    Path(board): Path<String>,
+    Path(BoardPath { board }): Path<BoardPath>,
 ) -> Result<JsonResponse<Spread>, Problem> {
     let progress = app.service.reshard_progress(&board_id(&board)?).await?;
     Ok(JsonResponse(progress.into()))

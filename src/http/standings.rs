@@ -2,9 +2,11 @@
 
 pub mod across;
 pub mod answers;
+pub mod cohorts;
 pub mod links;
 pub mod params;
 pub mod queries;
+pub mod tiers;
 
 use std::sync::Arc;
 
@@ -17,22 +19,22 @@ use self::answers::{MemberBody, PageBody, PercentileBody, StatsBody, SubsetBody}
 use self::links::links;
 use self::params::{
     EntryParams, MemberParams, MemberPath, PageParams, PercentilePath, PeriodParams, Read,
-    ReadHeaders, ReadParams, StandingPath, SubsetParams, entries_of_member, entries_of_page,
-    includes, member_view, percentile_view, standing_request, subset_view,
+    ReadParams, ReadPath, StandingPath, SubsetParams, entries_of_member, entries_of_page, includes,
+    member_view, percentile_view, standing_request, subset_view,
 };
 use super::App;
 use super::auth::Caller;
-use super::caching::Caching;
-use super::extract::{Json, Path, Query, member_id};
-use super::freshness;
+use super::caching::{Caching, IfNoneMatch};
+use super::extract::{Json, Path, Query, invalid, member_id};
+use super::freshness::{self, NoCache};
 use super::memory::Taken;
-use super::problem::{INVALID_PARAMETER, Problem, ProblemBody};
+use super::problem::Problem;
 use super::rendered::Rendered;
 use crate::domain::board::FieldError;
 use crate::domain::ids::MemberId;
 use crate::domain::series::Track;
 use crate::service::page::FoundPage;
-use crate::service::period::Choice;
+use crate::service::period::{Choice, CohortChoice};
 use crate::service::standing::{FoundIn, StandingRequest, View};
 use crate::service::stats::StatsView;
 use crate::store::standings::Sight;
@@ -44,6 +46,9 @@ fn caching<T>(app: &App, request: &StandingRequest, found: &FoundIn<T>) -> Cachi
     let names_period = matches!(request.choice, Choice::Key(_) | Choice::At(_));
     // Profiles may change at any time.
     let is_fixed = found.is_fixed() && request.includes.is_empty();
+    // Where a member of a league plays follows from a later decision.
+    let is_player = found.live.board.is_league() && matches!(request.cohort, CohortChoice::Of(_));
+    let is_fixed = is_fixed && !is_player;
     Caching::of(app, &found.live.board, request.includes)
         .fixed_if(is_fixed && found.as_of.is_none() && names_period)
         .restricted_if(request.track == Track::Raw || request.sight == Sight::Everybody)
@@ -80,11 +85,11 @@ async fn show<V: View, P>(
 /// The whole page is one snapshot. A period without events is an empty page with `total` 0.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}", tag = "standings", operation_id = "get_page",
-    params(StandingPath, PageParams, ReadHeaders),
+    params(StandingPath, PageParams, IfNoneMatch, NoCache),
     responses(
-        (status = 200, description = "The page", body = PageBody, headers(("ETag" = String, description = "Of this content"), ("Cache-Control" = String, description = "`no-cache` while the standing can change"), ("Link" = String, description = "Where the pages before and after it are, as far as there are any: `rel=\"prev\"`, `rel=\"next\"`"), ("Max-Staleness-Ms" = u64, description = "From a replica: how many milliseconds old it is at the most"))),
-        (status = 304, description = "Nothing has changed"),
-        (status = 404, description = "`board-not-found`, `unknown-window`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 200, description = "The page", body = PageBody, headers(("Link" = String, description = "Where the pages before and after it are, as far as there are any: `rel=\"prev\"`, `rel=\"next\"`"))),
+        (status = 400, description = "`cohort-required`: a league is read cohort by cohort"),
+        (status = 404, description = "`board-not-found`, `unknown-window`"),
     )
 )]
 pub async fn page(
@@ -110,11 +115,11 @@ pub async fn page(
 /// at 0 the last.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/at-percentile/{percentile}", tag = "standings", operation_id = "get_at_percentile",
-    params(StandingPath, PercentilePath, EntryParams, ReadHeaders),
+    params(StandingPath, PercentilePath, EntryParams, IfNoneMatch, NoCache),
     responses(
-        (status = 200, description = "The entry", body = PercentileBody, headers(("ETag" = String, description = "Of this content"), ("Cache-Control" = String, description = "`no-cache` while the standing can change"), ("Max-Staleness-Ms" = u64, description = "From a replica: how many milliseconds old it is at the most"))),
-        (status = 304, description = "Nothing has changed"),
-        (status = 404, description = "`board-not-found`, `unknown-window`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 200, description = "The entry", body = PercentileBody),
+        (status = 400, description = "`cohort-required`: a league is read cohort by cohort"),
+        (status = 404, description = "`board-not-found`, `unknown-window`"),
     )
 )]
 pub async fn at_percentile(
@@ -132,11 +137,10 @@ pub async fn at_percentile(
 /// Its rank, its neighbours, and where it stood the period before, as one snapshot.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/members/{member}", tag = "standings", operation_id = "get_member",
-    params(StandingPath, MemberPath, MemberParams, ReadHeaders),
+    params(StandingPath, MemberPath, MemberParams, IfNoneMatch, NoCache),
     responses(
-        (status = 200, description = "The member", body = MemberBody, headers(("ETag" = String, description = "Of this content"), ("Cache-Control" = String, description = "`no-cache` while the standing can change"), ("Max-Staleness-Ms" = u64, description = "From a replica: how many milliseconds old it is at the most"))),
-        (status = 304, description = "Nothing has changed"),
-        (status = 404, description = "`board-not-found`, `unknown-window`, `member-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 200, description = "The member", body = MemberBody),
+        (status = 404, description = "`board-not-found`, `unknown-window`, `member-not-found`"),
     )
 )]
 pub async fn member(
@@ -144,8 +148,16 @@ pub async fn member(
     Path(path): Path<MemberPath>,
     read: Read<MemberParams>,
 ) -> Result<Response, Problem> {
-    let entries = entries_of_member(read.params.around);
     let view = member_view(&path.member, read.params.around)?;
+    let read = Read {
+        request: read.request.of_member(&view.member),
+        ..read
+    };
+    let entries = entries_of_member(read.params.around);
+    let entries = app
+        .service
+        .entries_with_member(&read.request.board, entries);
+    let entries = entries.await?;
     let render = |found: &_, taken| Rendered::new(&MemberBody::new(&view, found), taken);
     show(&app, &read, (&view, entries), render).await
 }
@@ -155,11 +167,11 @@ pub async fn member(
 /// A circle of friends: each with its rank on the board and its position in the set.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/members", tag = "standings", operation_id = "get_subset",
-    params(StandingPath, SubsetParams, ReadHeaders),
+    params(StandingPath, SubsetParams, IfNoneMatch, NoCache),
     responses(
-        (status = 200, description = "The members", body = SubsetBody, headers(("ETag" = String, description = "Of this content"), ("Cache-Control" = String, description = "`no-cache` while the standing can change"), ("Max-Staleness-Ms" = u64, description = "From a replica: how many milliseconds old it is at the most"))),
-        (status = 304, description = "Nothing has changed"),
-        (status = 404, description = "`board-not-found`, `unknown-window`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 200, description = "The members", body = SubsetBody),
+        (status = 400, description = "`cohort-required`: a league is read cohort by cohort"),
+        (status = 404, description = "`board-not-found`, `unknown-window`"),
     )
 )]
 pub async fn subset(
@@ -168,7 +180,7 @@ pub async fn subset(
 ) -> Result<Response, Problem> {
     let members: Result<Vec<MemberId>, Problem> =
         read.params.ids.split(',').map(member_id).collect();
-    let wrong = |detail| Problem::new(INVALID_PARAMETER, format!("ids: {detail}"));
+    let wrong = |detail| invalid("ids", detail);
     let view = subset_view(&members?).map_err(wrong)?;
     let render = |found: &_, taken| Rendered::new(&SubsetBody::new(found), taken);
     let entries = view.members.len();
@@ -190,19 +202,17 @@ pub struct SubsetIdsBody {
 /// The same as with `?ids=`, for long lists and for ids that contain commas.
 #[utoipa::path(
     post, path = "/v1/boards/{board}/standings/{window}/members/query", tag = "standings", operation_id = "query_subset",
-    params(StandingPath, EntryParams, ("Cache-Control" = Option<String>, Header, description = "With `no-cache` the service does not read from a replica")),
+    params(StandingPath, EntryParams, NoCache),
     request_body(content = SubsetIdsBody, example = json!({"ids": ["999", "alice"]})),
     responses(
-        (status = 200, description = "The members", body = SubsetBody, headers(("Max-Staleness-Ms" = u64, description = "From a replica: how many milliseconds old it is at the most"))),
-        (status = 404, description = "`board-not-found`, `unknown-window`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 422, description = "`validation-failed`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 200, description = "The members", body = SubsetBody),
+        (status = 400, description = "`cohort-required`: a league is read cohort by cohort"),
+        (status = 404, description = "`board-not-found`, `unknown-window`"),
     )
 )]
 pub async fn query_subset(
     State(app): State<Arc<App>>,
-    Path(StandingPath { board, window }): Path<StandingPath>,
+    Path(path): Path<ReadPath>,
     Query(params): Query<EntryParams>,
     caller: Caller,
     freshness: Freshness,
@@ -213,7 +223,13 @@ pub async fn query_subset(
     let request = &StandingRequest {
         includes: includes(params.include(), &caller)?,
         sight: caller.sight(params.hidden())?,
-        ..standing_request(&board, window, params.which(), (&caller, freshness))?
+        cohort: path.cohort.into(),
+        ..standing_request(
+            &path.board,
+            path.window,
+            params.which(),
+            (&caller, freshness),
+        )?
     };
     let app = &*app;
     let answer = async |freshness| {
@@ -238,11 +254,11 @@ pub async fn query_subset(
 /// estimate, which is read right after the rest.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/stats", tag = "standings", operation_id = "get_stats",
-    params(StandingPath, PeriodParams, ReadHeaders),
+    params(StandingPath, PeriodParams, IfNoneMatch, NoCache),
     responses(
-        (status = 200, description = "What it amounts to", body = StatsBody, headers(("ETag" = String, description = "Of this content"), ("Cache-Control" = String, description = "`no-cache` while the standing can change"), ("Max-Staleness-Ms" = u64, description = "From a replica: how many milliseconds old it is at the most"))),
-        (status = 304, description = "Nothing has changed"),
-        (status = 404, description = "`board-not-found`, `unknown-window`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 200, description = "What it amounts to", body = StatsBody),
+        (status = 400, description = "`cohort-required`: a league is read cohort by cohort"),
+        (status = 404, description = "`board-not-found`, `unknown-window`"),
     )
 )]
 pub async fn stats(

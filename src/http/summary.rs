@@ -9,14 +9,14 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::App;
-use super::caching::Caching;
-use super::extract::{Path, board_id};
-use super::freshness;
-use super::problem::{Problem, ProblemBody};
+use super::caching::{Caching, IfNoneMatch};
+use super::extract::{BoardPath, Path, board_id};
+use super::freshness::{self, NoCache};
+use super::problem::Problem;
 use super::rendered::Rendered;
+use super::results::PeriodBody;
 use crate::domain::board::{Order, Ranking, WINDOWS_MAX, Zone};
 use crate::domain::include::Includes;
-use crate::domain::state::PeriodState;
 use crate::domain::time::{Span, Timestamp};
 use crate::domain::window::Window;
 use crate::service::summary::Summary;
@@ -28,23 +28,9 @@ pub struct WindowSummary {
     /// The window.
     #[schema(value_type = String, example = "day")]
     pub window: Window,
-    /// The key of the running period.
-    #[schema(example = "2026-11-21")]
-    pub key: String,
-    /// When the standing begins; null for `all`.
-    #[schema(required = true, format = DateTime, example = "2026-11-20T16:00:00Z")]
-    pub starts_at: Option<String>,
-    /// When the standing ends; null for `all`.
-    #[schema(required = true, format = DateTime, example = "2026-11-21T16:00:00Z")]
-    pub ends_at: Option<String>,
-    /// `live` before its end, then `closing`, and `final` once no event counts for it any more. Missing where a replica
-    /// answers that can't know.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = PeriodState, required = false)]
-    pub state: Option<PeriodState>,
-    /// How many members the standing has.
-    #[schema(example = 1234)]
-    pub total: u64,
+    /// The running period.
+    #[serde(flatten)]
+    pub period: PeriodBody,
 }
 
 /// What a frontend needs to know of a board.
@@ -90,11 +76,7 @@ impl From<&Summary> for SummaryBody {
         let windows = summary.windows.iter();
         let windows = windows.map(|found| WindowSummary {
             window: found.target.window,
-            key: found.target.key.clone(),
-            starts_at: found.target.starts_at.map(Timestamp::to_rfc3339_seconds),
-            ends_at: found.target.ends_at.map(Timestamp::to_rfc3339_seconds),
-            state: found.state,
-            total: found.total,
+            period: PeriodBody::new(&found.target, found.state, found.total),
         });
         Self {
             board: board.id.to_string(),
@@ -119,19 +101,18 @@ impl From<&Summary> for SummaryBody {
 #[utoipa::path(
     get, path = "/v1/boards/{board}/summary", tag = "standings", operation_id = "get_summary",
     params(
-        ("board" = String, Path, description = "The board's id", example = "run_hero"),
-        ("If-None-Match" = Option<String>, Header, description = "The `ETag` of an answer: if nothing has changed since, the service answers 304"),
-        ("Cache-Control" = Option<String>, Header, description = "With `no-cache` the service does not read from a replica"),
+        BoardPath,
+        IfNoneMatch,
+        NoCache,
     ),
     responses(
-        (status = 200, description = "The summary", body = SummaryBody, headers(("ETag" = String, description = "Of this content"), ("Cache-Control" = String, description = "How long caches may keep it"), ("Max-Staleness-Ms" = u64, description = "From a replica: how many milliseconds old it is at the most"))),
-        (status = 304, description = "Nothing has changed"),
-        (status = 404, description = "`board-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 200, description = "The summary", body = SummaryBody),
+        (status = 404, description = "`board-not-found`"),
     )
 )]
 pub async fn get(
     State(app): State<Arc<App>>,
-    Path(board): Path<String>,
+    Path(BoardPath { board }): Path<BoardPath>,
     freshness: Freshness,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {

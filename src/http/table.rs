@@ -9,9 +9,11 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter, UtoipaMethodRouterE
 use utoipa_axum::routes;
 
 use super::auth::{Access, Gate};
+use super::standings::{cohorts, tiers};
 use super::{
-    App, api_keys, audit, boards, closings, erasures, events, export, health, initial, moderation,
-    profiles, quotas, results, rewards, shards, standings, summary, tasks, webhooks,
+    App, api_keys, audit, boards, closings, erasures, event_status, events, export, health,
+    initial, leagues, moderation, profiles, quotas, results, rewards, shards, standings, summary,
+    tasks, webhooks,
 };
 use crate::domain::access::Scope;
 
@@ -49,6 +51,9 @@ fn rows() -> Vec<Row> {
         row(A::board(S::Configure).audited(), routes!(initial::patch)),
         row(A::board(S::Write).for_players(), routes!(events::post_one)),
         row(A::each(S::Write).for_players(), routes!(events::post_many)),
+        row(A::board(S::Write).for_players(), routes!(event_status::get)),
+        row(A::board(S::Write).for_players(), routes!(leagues::join)),
+        row(A::board(S::Write).for_players(), routes!(leagues::leave)),
         row(A::all(S::Write).for_players(), routes!(profiles::put)),
         row(A::all(S::Write).for_players(), routes!(profiles::get)),
         row(A::all(S::Write), routes!(profiles::delete)),
@@ -67,6 +72,16 @@ fn rows() -> Vec<Row> {
         row(A::public(), routes!(standings::member)),
         row(A::public(), routes!(standings::stats)),
         row(A::public(), routes!(standings::at_percentile)),
+        row(A::public(), routes!(cohorts::cohort_page)),
+        row(A::public(), routes!(cohorts::cohort_subset)),
+        row(A::board(S::Read), routes!(cohorts::query_cohort_subset)),
+        row(A::public(), routes!(cohorts::cohort_member)),
+        row(A::public(), routes!(cohorts::cohort_at_percentile)),
+        row(A::public(), routes!(cohorts::cohort_stats)),
+        row(A::board(S::Read), routes!(export::get_cohort)),
+        row(A::public(), routes!(tiers::list)),
+        row(A::public(), routes!(tiers::cohorts)),
+        row(A::public(), routes!(tiers::history)),
         row(A::public(), routes!(results::list)),
         row(A::public(), routes!(results::get)),
         row(A::board(S::Read), routes!(rewards::list)),
@@ -80,6 +95,8 @@ fn rows() -> Vec<Row> {
         row(A::all(S::Moderate), routes!(tasks::get)),
         row(A::board(S::Moderate), routes!(moderation::hidden)),
         row(A::all(S::Moderate), routes!(moderation::orders)),
+        row(A::board(S::Moderate).audited(), routes!(leagues::put)),
+        row(A::board(S::Moderate), routes!(leagues::get)),
         row(A::board(S::Moderate).audited(), routes!(moderation::delete)),
         row(A::all(S::Admin).audited(), routes!(api_keys::put)),
         row(A::all(S::Admin).audited(), routes!(api_keys::rotate)),

@@ -142,7 +142,7 @@ pub(super) async fn begun(app: &App, number: u64) -> Result<Begun, Problem> {
     params(("id" = String, Path, description = "The job's id", example = "1")),
     responses(
         (status = 200, description = "The job", body = TaskBody),
-        (status = 404, description = "`job-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`job-not-found`"),
     )
 )]
 pub async fn get(

@@ -13,8 +13,8 @@ use utoipa::{IntoParams, ToSchema};
 use super::App;
 use super::audit::Audit;
 use super::auth::Caller;
-use super::extract::{Json, Path, Query, list_limit};
-use super::problem::{INVALID_PARAMETER, Problem, ProblemBody};
+use super::extract::{Json, Path, Query, invalid, list_limit};
+use super::problem::Problem;
 use crate::domain::access::Boards;
 use crate::domain::delivery::{DeliveryStatus, NamedDelivery, Try};
 use crate::domain::message::{MessageId, MessageKind};
@@ -36,7 +36,7 @@ pub enum WebhookEventSchema {
     /// A member was hidden.
     #[schema(rename = "member.hidden")]
     MemberHidden,
-    /// The leagues of a period are decided.
+    /// A cohort of a league is decided.
     #[schema(rename = "league.turned")]
     LeagueTurned,
 }
@@ -109,6 +109,15 @@ pub struct WebhookList {
     pub next: Option<String>,
 }
 
+/// The webhook of a path.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub struct WebhookPath {
+    /// The webhook's name
+    #[param(example = "site", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    pub name: String,
+}
+
 /// Which part of the list the answer has.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -153,7 +162,7 @@ pub struct MessageSchema {
 #[schema(as = Delivery)]
 pub struct DeliveryBody {
     /// Its id, which is `webhook-id` of each try.
-    #[schema(example = "msg_b8258ef6d8381bfb70119f7d9dee0d75")]
+    #[schema(example = "msg_5cfd43ee0cc270910e9864f1c9f46cc2")]
     pub id: String,
     /// What the message tells of; null if a newer release has written it.
     #[schema(required = true, example = "period.final")]
@@ -278,10 +287,6 @@ impl<'a> From<&'a Webhook> for AuditedWebhook<'a> {
     }
 }
 
-fn invalid(name: &str, detail: impl std::fmt::Display) -> Problem {
-    Problem::new(INVALID_PARAMETER, format!("{name}: {detail}"))
-}
-
 fn webhook_name(text: &str) -> Result<WebhookName, Problem> {
     WebhookName::parse(text).map_err(|error| invalid("name", error))
 }
@@ -299,21 +304,18 @@ fn with_secret(webhook: NamedWebhook) -> JsonResponse<WebhookWithSecret> {
 /// and its deliveries, and is enabled again if it was disabled.
 #[utoipa::path(
     put, path = "/v1/webhooks/{name}", tag = "webhooks", operation_id = "put_webhook",
-    params(("name" = String, Path, description = "The webhook's name", example = "site", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")),
+    params(WebhookPath),
     request_body(content = WantedSchema, example = json!({
         "url": "https://app.example/standings", "events": ["period.final", "period.revised"], "boards": ["vote-*"]})),
     responses(
         (status = 201, description = "The service has created the webhook", body = WebhookWithSecret),
         (status = 200, description = "The service has changed the webhook", body = WebhookBody),
-        (status = 409, description = "`too-many-webhooks`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 422, description = "`validation-failed`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`too-many-webhooks`"),
     )
 )]
 pub async fn put(
     State(app): State<Arc<App>>,
-    Path(name): Path<String>,
+    Path(WebhookPath { name }): Path<WebhookPath>,
     caller: Caller,
     audit: Audit,
     Json(wanted, _): Json<Wanted>,
@@ -335,15 +337,15 @@ pub async fn put(
 /// before, too. One that was replaced still earlier does not sign any more.
 #[utoipa::path(
     post, path = "/v1/webhooks/{name}/rotate", tag = "webhooks", operation_id = "rotate_webhook",
-    params(("name" = String, Path, description = "The webhook's name", example = "site", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")),
+    params(WebhookPath),
     responses(
         (status = 200, description = "The webhook has another secret", body = WebhookWithSecret),
-        (status = 404, description = "`webhook-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`webhook-not-found`"),
     )
 )]
 pub async fn rotate(
     State(app): State<Arc<App>>,
-    Path(name): Path<String>,
+    Path(WebhookPath { name }): Path<WebhookPath>,
     caller: Caller,
     audit: Audit,
 ) -> Result<JsonResponse<WebhookWithSecret>, Problem> {
@@ -361,16 +363,16 @@ pub async fn rotate(
 /// becomes of it.
 #[utoipa::path(
     post, path = "/v1/webhooks/{name}/test", tag = "webhooks", operation_id = "test_webhook",
-    params(("name" = String, Path, description = "The webhook's name", example = "site", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")),
+    params(WebhookPath),
     responses(
         (status = 202, description = "The service will send the message", body = DeliveryBody),
-        (status = 404, description = "`webhook-not-found`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 409, description = "`webhook-disabled`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`webhook-not-found`"),
+        (status = 409, description = "`webhook-disabled`"),
     )
 )]
 pub async fn test(
     State(app): State<Arc<App>>,
-    Path(name): Path<String>,
+    Path(WebhookPath { name }): Path<WebhookPath>,
     caller: Caller,
     _audit: Audit,
 ) -> Result<(StatusCode, JsonResponse<DeliveryBody>), Problem> {
@@ -408,15 +410,15 @@ pub async fn list(
 /// Read a webhook.
 #[utoipa::path(
     get, path = "/v1/webhooks/{name}", tag = "operations", operation_id = "get_webhook",
-    params(("name" = String, Path, description = "The webhook's name", example = "site", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")),
+    params(WebhookPath),
     responses(
         (status = 200, description = "The webhook, without its secret", body = WebhookBody),
-        (status = 404, description = "`webhook-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`webhook-not-found`"),
     )
 )]
 pub async fn get(
     State(app): State<Arc<App>>,
-    Path(name): Path<String>,
+    Path(WebhookPath { name }): Path<WebhookPath>,
     caller: Caller,
 ) -> Result<JsonResponse<WebhookBody>, Problem> {
     let name = webhook_name(&name)?;
@@ -430,17 +432,17 @@ pub async fn get(
 #[utoipa::path(
     get, path = "/v1/webhooks/{name}/deliveries", tag = "operations", operation_id = "list_deliveries",
     params(
-        ("name" = String, Path, description = "The webhook's name", example = "site", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
+        WebhookPath,
         DeliveryListParams,
     ),
     responses(
         (status = 200, description = "The deliveries", body = DeliveryList),
-        (status = 404, description = "`webhook-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`webhook-not-found`"),
     )
 )]
 pub async fn deliveries(
     State(app): State<Arc<App>>,
-    Path(name): Path<String>,
+    Path(WebhookPath { name }): Path<WebhookPath>,
     caller: Caller,
     Query(params): Query<DeliveryListParams>,
 ) -> Result<JsonResponse<DeliveryList>, Problem> {
@@ -466,12 +468,12 @@ pub async fn deliveries(
     post, path = "/v1/webhooks/{name}/deliveries/{id}/retry", tag = "operations", operation_id = "retry_delivery",
     params(
         ("name" = String, Path, description = "The webhook's name", example = "site", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
-        ("id" = String, Path, description = "The delivery's id", example = "msg_b8258ef6d8381bfb70119f7d9dee0d75"),
+        ("id" = String, Path, description = "The delivery's id", example = "msg_5cfd43ee0cc270910e9864f1c9f46cc2"),
     ),
     responses(
         (status = 202, description = "The service will send the message again", body = DeliveryBody),
-        (status = 404, description = "`webhook-not-found`, `delivery-not-found`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 409, description = "`webhook-disabled`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`webhook-not-found`, `delivery-not-found`"),
+        (status = 409, description = "`webhook-disabled`"),
     )
 )]
 pub async fn retry(
@@ -493,15 +495,15 @@ pub async fn retry(
 /// Its deliveries are deleted with it. A message that is under way may still arrive.
 #[utoipa::path(
     delete, path = "/v1/webhooks/{name}", tag = "boards", operation_id = "delete_webhook",
-    params(("name" = String, Path, description = "The webhook's name", example = "site", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")),
+    params(WebhookPath),
     responses(
         (status = 204, description = "The service has deleted the webhook"),
-        (status = 404, description = "`webhook-not-found`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`webhook-not-found`"),
     )
 )]
 pub async fn delete(
     State(app): State<Arc<App>>,
-    Path(name): Path<String>,
+    Path(WebhookPath { name }): Path<WebhookPath>,
     caller: Caller,
     audit: Audit,
 ) -> Result<StatusCode, Problem> {

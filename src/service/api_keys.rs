@@ -5,8 +5,9 @@ use crate::domain::access::{Grant, KeyName};
 use crate::domain::secret::Digest;
 use crate::domain::time::{Span, Timestamp};
 use crate::engine::ATTEMPTS_MAX;
-use crate::store::api_keys::{ApiKey, Changed, Previous, StoredKey};
+use crate::store::api_keys::{ApiKey, Previous};
 use crate::store::random;
+use crate::store::stored::{Changed, Stored};
 
 /// What the secret of every API key begins with.
 pub const SECRET_PREFIX: &str = "st_";
@@ -129,7 +130,7 @@ impl Service {
         Ok(ListedKeys { keys, next })
     }
 
-    async fn stored_api_key(&self, name: &KeyName) -> Result<StoredKey, Error> {
+    async fn stored_api_key(&self, name: &KeyName) -> Result<Stored<ApiKey>, Error> {
         let names = std::slice::from_ref(name);
         let stored = self.engine.store.load_api_keys(names).await?.pop();
         stored
@@ -158,7 +159,7 @@ impl Service {
     async fn change_api_key(
         &self,
         name: &KeyName,
-        seen: Option<&StoredKey>,
+        seen: Option<&Stored<ApiKey>>,
         new: Option<&ApiKey>,
     ) -> Result<bool, Error> {
         match self.engine.store.change_api_key(name, seen, new).await? {

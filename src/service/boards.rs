@@ -155,7 +155,8 @@ impl Service {
                         // Another instance may have found that it was not yet so.
                         self.engine.store.mark_moving(id, true).await?;
                     }
-                    let live = Arc::new(LiveBoard::new(board.clone(), &self.engine.store));
+                    let (store, rooms) = (&self.engine.store, &self.engine.rooms);
+                    let live = Arc::new(LiveBoard::new(board.clone(), store, rooms));
                     self.engine.hold(id, Some(&live), drops);
                     self.engine.open_shards(Arc::clone(&live), drops).await?;
                     self.engine
@@ -224,6 +225,7 @@ impl Service {
             return Err(Error::Invalid(errors));
         }
         if let Some(board) = seen {
+            check_league(board, &definition)?;
             check_shards(board, &definition, draft)?;
             self.check_final(board, &definition).await?;
         }
@@ -365,7 +367,7 @@ impl Change {
     fn board(&self, stamp: u64, now: Timestamp) -> Board {
         let definition = self.definition.clone();
         let board = match self.seen() {
-            Some(board) => board.replaced(definition, stamp),
+            Some(board) => board.replaced(definition, stamp, now),
             None => Board::new(self.id.clone(), definition, stamp, 1, BTreeMap::new()),
         };
         board.finalized(now)
@@ -392,6 +394,15 @@ fn refusal(
     let mut lost = board.windows_lost(definition);
     lost.retain(|window| !drop_windows.contains(window));
     (board.recorded_since(&lost), Error::WindowsInUse(lost))
+}
+
+/// Checks that a league stays one, and that no other board becomes one: hides and erasures of a league lie in all its shards.
+fn check_league(board: &Board, definition: &Definition) -> Result<(), Error> {
+    if board.is_league() == definition.league.is_some() {
+        return Ok(());
+    }
+    let detail = "a board is a league from its creation on, or never";
+    Err(Error::BoardInUse(vec![FieldError::new("/league", detail)]))
 }
 
 /// Checks that the number of shards stays, or may change now.

@@ -7,6 +7,7 @@
 //! - Of each standing the keys are compared with each other (`scripts/check.lua`).
 //! - Derived standings that are complete are compared with their terms, and periods with carryover with what was added
 //!   and carried over (`scripts/check_sums.lua`).
+//! - The keys of each queue are compared with its entries (`scripts/check_queue.lua`), and queues with their index.
 //! - Each key that exists has to be in its registry, unless its kind is never registered (`store/kinds.rs`). A key that
 //!   nothing needs, and that is not marked to be unlinked, is left over.
 //! - Definitions are compared with the list of boards, and with what shards know of them.
@@ -16,6 +17,7 @@
 mod board;
 mod list;
 mod names;
+mod queue;
 mod report;
 mod standing;
 
@@ -33,7 +35,7 @@ use crate::store::{Store, StoreError, keys};
 /// The time between two looks at what is no single step for the service: within it, such a thing is done.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(3);
 /// What all boards share, and its types.
-const SHARED: [(&str, &str); 16] = [
+const SHARED: [(&str, &str); 17] = [
     (keys::LIVE, "zset"),
     (keys::CHANGES, "zset"),
     (keys::MOVING, "set"),
@@ -44,6 +46,7 @@ const SHARED: [(&str, &str); 16] = [
     (keys::BEGUN, "zset"),
     (keys::DELETED, "set"),
     (keys::LEASES, "hash"),
+    (keys::QUEUES, "zset"),
     (keys::API_KEYS, "hash"),
     (keys::API_KEY_USES, "hash"),
     (keys::OF_API_KEYS[0], "zset"),

@@ -40,7 +40,7 @@ impl Service {
         }
         self.engine.close_until(id, end).await?;
         let closed = Choice::Key(target.key);
-        match self.period_result(id, window, &closed).await {
+        match self.period_result(id, window, &closed, None).await {
             Err(Error::PeriodNotFound { .. }) => Ok(None),
             found => found.map(Some),
         }

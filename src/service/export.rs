@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::results::FoundResult;
 use super::{Error, Service};
 use crate::domain::ids::BoardId;
+use crate::domain::league::Section;
 use crate::domain::state::PeriodState;
 use crate::engine::results::standing_of;
 use crate::engine::scroll::{Place, Scroll};
@@ -18,9 +19,10 @@ pub const PART_ENTRIES: usize = 1_000;
 #[derive(Debug)]
 pub struct Export {
     scroll: Scroll,
+    section: Section,
     /// The result whose entries they are.
     pub result: PeriodResult,
-    /// What the heads of the shards said of hides and erasures when it began.
+    /// What the heads of the shards said of hides and erasures before the result was read.
     basis: BTreeMap<String, Moderated>,
     /// Whether the result did not take all of them into account.
     is_revising: bool,
@@ -36,38 +38,25 @@ impl Service {
     /// [`Error::PeriodNotFinal`]; [`Error::PeriodExpired`] if its entries are gone.
     pub async fn export(&self, found: &FoundResult) -> Result<Export, Error> {
         let (board, target) = (&found.live.board, &found.period.target);
-        let (id, window, key) = (
-            board.id.clone(),
-            target.window.to_string(),
-            target.key.clone(),
-        );
         let Some(result) = found.period.result.clone() else {
-            return Err(match found.period.state {
-                Some(PeriodState::Final) => Error::PeriodNotFound {
-                    board: id,
-                    window,
-                    key,
-                },
-                _ => Error::PeriodNotFinal {
-                    board: id,
-                    window,
-                    key,
-                },
-            });
+            let is_final = found.period.state == Some(PeriodState::Final);
+            return Err(target.without_result(board, is_final));
         };
-        let standing = standing_of(board, &target.standing.period);
+        let section = target.standing.section();
+        let standing = standing_of(board, &section);
         let mut first = Scroll::new(board, standing, Place::default());
         let is_expected = result.total > 0 && !found.is_revising;
         if is_expected && first.next(&self.engine, 1).await?.is_empty() {
             return Err(Error::PeriodExpired {
-                board: id,
-                window,
-                key,
+                board: board.id.clone(),
+                window: target.window.to_string(),
+                key: target.key.clone(),
             });
         }
         Ok(Export {
             scroll: Scroll::new(board, standing, Place::default()),
-            basis: self.engine.moderated(&found.live).await?,
+            section,
+            basis: found.basis.clone(),
             is_revising: found.is_revising,
             listed: board.listed(result.total),
             result,
@@ -82,7 +71,9 @@ impl Service {
     /// Whether anything of the standing may have changed while it was exported. If nothing has, all entries were there.
     pub async fn has_changed(&self, export: &Export, id: &BoardId) -> Result<bool, Error> {
         let live = self.engine.live_board(id).await?;
-        if export.is_revising || self.engine.moderated(&live).await? != export.basis {
+        if export.is_revising
+            || self.engine.moderated(&live, &export.section).await? != export.basis
+        {
             return Ok(true);
         }
         if export.scroll.place().entries == export.listed {

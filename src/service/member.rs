@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Error;
+use super::league_member::InLeague;
 use super::period::Target;
 use super::standing::{Attempt, View};
 use crate::domain::ids::MemberId;
@@ -33,27 +34,27 @@ pub struct FoundMember {
     pub neighbourhood: Arc<Neighbourhood>,
     /// The voters of its entries.
     pub voters: Voters,
+    /// On a league, what that says of the member.
+    pub league: Option<InLeague>,
 }
 
 impl View for MemberView {
     type Found = FoundMember;
 
     async fn read(&self, attempt: &Attempt<'_>) -> Result<FoundMember, ReadError> {
+        if attempt.live.board.is_league() {
+            return Box::pin(self.read_in_league(attempt)).await;
+        }
         let Attempt {
             live,
             target,
             reader,
             now,
+            ..
         } = attempt;
         let board = &live.board;
-        let not_found = || Error::MemberNotFound {
-            board: board.id.clone(),
-            window: target.window.to_string(),
-            key: target.key.clone(),
-            member: self.member.to_string(),
-        };
-        if target.is_expired {
-            return Err(not_found().into());
+        if target.is_empty {
+            return Err(self.not_found(attempt).into());
         }
         let previous = target.previous(board, *now);
         let standings = (
@@ -67,18 +68,32 @@ impl View for MemberView {
             reader.insist();
             found = reader.member(standings, &self.member, around).await?;
         }
-        let neighbourhood = found.ok_or_else(not_found)?;
+        let neighbourhood = found.ok_or_else(|| self.not_found(attempt))?;
         let voters = attempt.voters(neighbourhood.entries.iter()).await?;
         Ok(FoundMember {
             previous,
             neighbourhood,
             voters,
+            league: None,
         })
     }
 
     fn members(found: &FoundMember) -> Vec<Arc<str>> {
         let entries = found.neighbourhood.entries.iter();
         entries.map(|entry| Arc::clone(&entry.member)).collect()
+    }
+}
+
+impl MemberView {
+    /// That the member is not listed.
+    pub(super) fn not_found(&self, Attempt { live, target, .. }: &Attempt<'_>) -> Error {
+        Error::MemberNotFound {
+            board: live.board.id.clone(),
+            window: target.window.to_string(),
+            key: target.key.clone(),
+            cohort: target.cohort.as_deref().map(Box::from),
+            member: self.member.to_string(),
+        }
     }
 }
 
@@ -90,7 +105,7 @@ impl Reader<'_> {
         member: &MemberId,
         around: u64,
     ) -> Result<Option<Arc<Neighbourhood>>, ReadError> {
-        let [shard] = &self.live.shards[..] else {
+        let [shard] = self.live.shards_of(standing.section()) else {
             let before = before.map(|before| Merged::new(self, before));
             let merged = Merged::new(self, standing);
             return Box::pin(merged.member(member, around, before.as_ref())).await;

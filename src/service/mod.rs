@@ -6,15 +6,19 @@ pub mod boards;
 pub mod check;
 mod closing;
 mod erasures;
+pub mod event_status;
 pub mod events;
 pub mod export;
 pub mod hidden;
 pub mod initial;
+pub mod league_member;
+pub mod leagues;
 pub mod member;
 pub mod moderation;
 pub mod page;
 pub mod percentile;
 pub mod period;
+pub mod players;
 pub mod profiles;
 pub mod quotas;
 pub mod results;
@@ -24,6 +28,7 @@ pub mod standing;
 pub mod stats;
 pub mod subset;
 pub mod summary;
+pub mod tiers;
 pub mod webhooks;
 
 use std::sync::Arc;
@@ -31,8 +36,18 @@ use std::sync::Arc;
 use crate::clock::Clock;
 use crate::engine::Engine;
 pub use crate::engine::Error;
+use crate::engine::queue::room::{QueueBounds, Rooms};
 use crate::engine::sender::Sender;
 use crate::store::Store;
+
+/// What a service is set up with.
+#[derive(Debug, Default)]
+pub struct Setup {
+    /// What sends messages to webhooks.
+    pub sender: Sender,
+    /// How many bytes queues may have.
+    pub queue_bounds: QueueBounds,
+}
 
 /// The service: what HTTP handlers and workers call. Shared behind an [`Arc`].
 #[derive(Debug)]
@@ -44,13 +59,14 @@ pub struct Service {
 impl Service {
     /// Puts the service together; nothing is read or written yet.
     pub fn new(store: Store, clock: Clock) -> Arc<Self> {
-        Self::with_sender(store, clock, Sender::default())
+        Self::set_up(store, clock, Setup::default())
     }
 
-    /// The same with what sends messages to webhooks.
-    pub fn with_sender(store: Store, clock: Clock, sender: Sender) -> Arc<Self> {
+    /// The same with settings.
+    pub fn set_up(store: Store, clock: Clock, setup: Setup) -> Arc<Self> {
         let mut engine = Engine::new(store, clock);
-        engine.sender = sender;
+        engine.sender = setup.sender;
+        engine.rooms = Arc::new(Rooms::new(setup.queue_bounds));
         Arc::new(Self { engine })
     }
 }

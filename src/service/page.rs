@@ -59,13 +59,16 @@ impl View for PageView {
     type Found = FoundPage;
 
     async fn read(&self, attempt: &Attempt<'_>) -> Result<FoundPage, ReadError> {
-        if attempt.target.is_expired {
+        if attempt.target.is_empty {
             return Ok(FoundPage::default());
         }
         let selection = self.selection(&attempt.live.board)?;
         let member = self.member.as_ref();
         let (reader, standing) = (&attempt.reader, attempt.target.standing);
         let page = reader.page(standing, selection, self.size, member).await?;
+        if page.total == 0 {
+            attempt.require_cohort().await?;
+        }
         let voters = attempt.voters_of_page(&page).await?;
         Ok(FoundPage { page, voters })
     }
@@ -146,7 +149,7 @@ impl Reader<'_> {
         count: u64,
         member: Option<&MemberId>,
     ) -> Result<Arc<Page>, ReadError> {
-        let [shard] = &self.live.shards[..] else {
+        let [shard] = self.live.shards_of(standing.section()) else {
             let merged = Merged::new(self, standing);
             let page = Box::pin(merged.page(selection, count, member)).await?;
             return Ok(Arc::new(page));

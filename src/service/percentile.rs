@@ -21,12 +21,15 @@ impl View for PercentileView {
     type Found = FoundPage;
 
     async fn read(&self, attempt: &Attempt<'_>) -> Result<FoundPage, ReadError> {
-        if attempt.target.is_expired {
+        if attempt.target.is_empty {
             return Ok(FoundPage::default());
         }
         let selection = Selection::Percentile(self.thousandths);
         let (reader, standing) = (&attempt.reader, attempt.target.standing);
         let page = reader.page(standing, selection, 1, None).await?;
+        if page.total == 0 {
+            attempt.require_cohort().await?;
+        }
         let voters = attempt.voters_of_page(&page).await?;
         Ok(FoundPage { page, voters })
     }

@@ -2,6 +2,8 @@
 
 use super::Error;
 use crate::domain::board::Board;
+use crate::domain::ids::MemberId;
+use crate::domain::league::{Cohort, Section};
 use crate::domain::period::Period;
 use crate::domain::plan::stretch;
 use crate::domain::series::{Series, Standing, Track};
@@ -23,6 +25,26 @@ pub enum Choice {
     At(Timestamp),
 }
 
+/// How a request names a cohort of a league.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum CohortChoice {
+    /// Not at all: it reads a whole standing.
+    #[default]
+    Unnamed,
+    /// By what users call it: `silver-17`.
+    Named(String),
+    /// By a member that has its seat there. On other boards it is the whole standing.
+    Of(MemberId),
+    /// All of them.
+    All,
+}
+
+impl From<Option<String>> for CohortChoice {
+    fn from(name: Option<String>) -> Self {
+        name.map_or(Self::Unnamed, Self::Named)
+    }
+}
+
 /// A standing, found from what a request says.
 #[derive(Clone, Debug)]
 pub struct Target {
@@ -32,12 +54,14 @@ pub struct Target {
     pub standing: Standing,
     /// Its period's key.
     pub key: String,
+    /// In a league, what users call its cohort.
+    pub cohort: Option<String>,
     /// When the standing begins and ends: for a rolling one, its oldest period's start and its newest's end.
     pub starts_at: Option<Timestamp>,
     /// See `starts_at`.
     pub ends_at: Option<Timestamp>,
-    /// Whether history that it is made of may have been dropped, so that there is nothing to show.
-    pub is_expired: bool,
+    /// Whether there is nothing to show: history that it is made of may have been dropped, or the member has no cohort.
+    pub is_empty: bool,
     /// Whether events of its last period come too late by now.
     pub is_late: bool,
 }
@@ -57,6 +81,63 @@ impl Target {
         Self::of_period(board, window, board.series(window, track), period, now)
     }
 
+    /// The same of a cohort, by what users call it. A league is read cohort by cohort, another board as a whole.
+    pub fn in_cohort(self, board: &Board, name: Option<&str>) -> Result<Self, Error> {
+        let league = board.league_of(&self.standing.period);
+        let (name, league) = match (name, league) {
+            (None, None) => return Ok(self),
+            (Some(_), None) => return Err(Error::NoLeague(board.id.clone())),
+            (None, Some(_)) => return Err(self.cohort_required(board)),
+            (Some(name), Some(league)) => (name, league),
+        };
+        match league.cohort_named(name) {
+            Some(cohort) => Ok(self.of_cohort(board, cohort)),
+            None => Err(self.cohort_not_found(board, name)),
+        }
+    }
+
+    /// The same of a cohort of its period.
+    pub(super) fn of_cohort(self, board: &Board, cohort: Cohort) -> Self {
+        let cohort_of = |period| Section {
+            period,
+            cohort: Some(cohort),
+        };
+        Self {
+            standing: Standing::of(self.standing.series, cohort_of(self.standing.period)),
+            cohort: board.cohort_name(&self.standing.period, cohort),
+            ..self
+        }
+    }
+
+    /// That a request names no cohort.
+    fn cohort_required(&self, board: &Board) -> Error {
+        Error::CohortRequired {
+            board: board.id.clone(),
+            window: self.window.to_string(),
+        }
+    }
+
+    /// That there is no such cohort.
+    pub(super) fn cohort_not_found(&self, board: &Board, name: &str) -> Error {
+        Error::CohortNotFound {
+            board: board.id.clone(),
+            window: self.window.to_string(),
+            key: self.key.clone(),
+            cohort: name.chars().take(64).collect(),
+        }
+    }
+
+    /// Why it has no result: it has no data, if it is final.
+    pub(super) fn without_result(&self, board: &Board, is_final: bool) -> Error {
+        let board = board.id.clone();
+        let (window, key) = (self.window.to_string(), self.key.clone());
+        if is_final {
+            Error::PeriodNotFound { board, window, key }
+        } else {
+            Error::PeriodNotFinal { board, window, key }
+        }
+    }
+
     /// The periods whose events it holds.
     pub fn periods(&self, board: &Board) -> Vec<Period> {
         let periods = match self.window {
@@ -71,7 +152,7 @@ impl Target {
         let period = board.calendar.previous(&self.standing.period)?;
         Self::of_period(board, self.window, self.standing.series, period, now)
             .ok()
-            .filter(|target| !target.is_expired)
+            .filter(|target| !target.is_empty)
     }
 
     fn of_period(
@@ -105,11 +186,12 @@ impl Target {
                 .is_some_and(|expires| expires <= now.ms());
         Ok(Self {
             window,
-            standing: Standing { series, period },
+            standing: Standing::of(series, period),
             key: calendar.key(&period),
+            cohort: None,
             starts_at: oldest.start(),
             ends_at: period.end(),
-            is_expired,
+            is_empty: is_expired,
             is_late: is_late(board, &period, now),
         })
     }

@@ -12,6 +12,7 @@ use crate::domain::ids::BoardId;
 use crate::domain::period::Unit;
 use crate::domain::series::Track;
 use crate::domain::state::PeriodState;
+use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::engine::merge::Merged;
 use crate::engine::reader::{ReadError, Reader};
@@ -35,6 +36,19 @@ pub struct FoundPeriod {
     pub winner: Option<Winner>,
     /// Its result, if it has one.
     pub result: Option<PeriodResult>,
+    /// When it has become final: when its result was recorded, or in a league that of its last cohort.
+    pub final_at: Option<Timestamp>,
+    /// Of a whole period of a league, which has neither members nor a result by itself: its cohorts.
+    pub cohorts: Option<PeriodCohorts>,
+}
+
+/// The cohorts of a period.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct PeriodCohorts {
+    /// How many there are.
+    pub all: u64,
+    /// How many of them have results.
+    pub with_result: u64,
 }
 
 /// Some periods of a window.
@@ -59,10 +73,10 @@ pub struct FoundResult {
     pub is_revising: bool,
     /// The digest of its result; `None` where it is being made, or can't be made any more.
     pub digest: Option<String>,
+    /// What the heads of the shards said of hides and erasures, by their tags, before the result was revised. The result takes
+    /// all of them into account, unless it is revising.
+    pub(super) basis: BTreeMap<String, Moderated>,
 }
-
-/// What the heads of the shards say of hides and erasures, by their tags.
-type Basis = BTreeMap<String, Moderated>;
 
 /// Between which keys periods lie, both excluded.
 #[derive(Clone, Debug, Default)]
@@ -72,6 +86,9 @@ pub struct Between {
     /// They are older than this one.
     pub before: Option<String>,
 }
+
+/// Some periods, and before which key the next part lies.
+type PartOfPeriods = (Vec<FoundPeriod>, Option<String>);
 
 impl Service {
     /// The periods of a window that have data or a result: up to `count` of them, the newest first.
@@ -86,31 +103,55 @@ impl Service {
             let live = self.engine.live_board(id).await?;
             let (named, unit) = unit_of(&live, window)?;
             between.check(&live, unit)?;
-            // One more than wanted tells whether there is a next part.
-            let Some(mut keys) = self.keys_between(&live, unit, between, count + 1).await? else {
-                self.engine.reload(id).await?;
-                continue;
+            let found = if live.board.is_league() {
+                self.league_periods(&live, window, between, count).await?
+            } else {
+                self.window_periods(&live, (named, unit), between, count)
+                    .await?
             };
-            let is_more = keys.len() > count;
-            keys.truncate(count);
-            let next = keys.last().filter(|_| is_more).cloned();
-            let store = &self.engine.store;
-            let recorded = store.results(&live.board, named, &keys).await?;
-            let found = keys.iter().zip(recorded);
-            let found = found.map(|(key, recorded)| self.find_period(&live, window, key, recorded));
-            match try_join_all(found).await {
-                Ok(periods) => {
+            match found {
+                Some((periods, next)) => {
                     return Ok(FoundPeriods {
                         live,
                         periods,
                         next,
                     });
                 }
-                Err(ReadError::Retry) => {}
-                Err(ReadError::Failed(error)) => return Err(error),
+                None => self.engine.reload(id).await?,
             }
         }
         Err(Error::busy())
+    }
+
+    /// The newest periods of a window, and before which key the next part lies; `None` if something has changed meanwhile.
+    async fn window_periods(
+        &self,
+        live: &LiveBoard,
+        (window, unit): (Window, Unit),
+        between: &Between,
+        count: usize,
+    ) -> Result<Option<PartOfPeriods>, Error> {
+        // One more than wanted tells whether there is a next part.
+        let Some(mut keys) = self.keys_between(live, unit, between, count + 1).await? else {
+            return Ok(None);
+        };
+        let is_more = keys.len() > count;
+        keys.truncate(count);
+        let next = keys.last().filter(|_| is_more).cloned();
+        let store = &self.engine.store;
+        let recorded = store.results(&live.board, window, &keys).await?;
+        let (name, now) = (window.to_string(), self.engine.clock.now());
+        let found = keys.iter().zip(recorded);
+        let found = found.map(async |(key, recorded)| {
+            let choice = Choice::Key(key.clone());
+            let target = Target::find(live, &name, Track::Shown, &choice, now)?;
+            self.find_period(live, target, recorded).await
+        });
+        match try_join_all(found).await {
+            Ok(periods) => Ok(Some((periods, next))),
+            Err(ReadError::Retry) => Ok(None),
+            Err(ReadError::Failed(error)) => Err(error),
+        }
     }
 
     /// The newest keys of periods that have data or a result; `None` if the definition has changed.
@@ -148,17 +189,91 @@ impl Service {
         Ok(Some(keys.into_iter().rev().take(count).collect()))
     }
 
-    /// How a period stands: as its result says, or else as it is read now.
-    async fn find_period(
+    /// The newest periods of a league in which somebody was seated, each once, and before which key the next part lies; `None` if
+    /// the definition has changed.
+    async fn league_periods(
         &self,
         live: &LiveBoard,
         window: &str,
-        key: &str,
+        Between { after, before }: &Between,
+        count: usize,
+    ) -> Result<Option<PartOfPeriods>, Error> {
+        let (_, unit) = unit_of(live, window)?;
+        // The names of the cohorts of a period lie behind its key.
+        let last = after.iter().map(|after| format!("{after}0")).next();
+        let (mut periods, mut before) = (Vec::new(), before.clone());
+        loop {
+            let between = Between {
+                after: last.clone(),
+                before,
+            };
+            let Some(names) = self.keys_between(live, unit, &between, 1).await? else {
+                return Ok(None);
+            };
+            let Some(name) = names.first() else {
+                return Ok(Some((periods, None)));
+            };
+            if periods.len() == count {
+                let next = periods
+                    .last()
+                    .map(|last: &FoundPeriod| last.target.key.clone());
+                return Ok(Some((periods, next)));
+            }
+            let key = name.split('/').next().unwrap_or_default();
+            let choice = Choice::Key(key.to_owned());
+            let now = self.engine.clock.now();
+            let target = Target::find(live, window, Track::Shown, &choice, now)?;
+            periods.push(self.find_league_period(live, target).await?);
+            before = Some(key.to_owned());
+        }
+    }
+
+    /// How a whole period of a league stands. It is final once all of its cohorts have results.
+    async fn find_league_period(
+        &self,
+        live: &LiveBoard,
+        target: Target,
+    ) -> Result<FoundPeriod, Error> {
+        let (board, store) = (&live.board, &self.engine.store);
+        let (period, named) = (&target.standing.period, (target.window, &*target.key));
+        let closings = store.closings(&board.id).await?.unwrap_or_default();
+        let recorded = store.result(board, named.0, named.1).await?;
+        let end = board.end_of(period);
+        let state = if recorded.is_some() || closings.results_until >= end {
+            PeriodState::Final
+        } else if Some(self.engine.clock.now()) >= end {
+            PeriodState::Closing
+        } else {
+            PeriodState::Live
+        };
+        let with_result = store.final_cohorts(board, named.0, named.1).await?;
+        let all = if state == PeriodState::Final {
+            with_result
+        } else {
+            let shards = live.shards.iter();
+            let counts = shards.map(|live| store.listed_cohorts(&live.shard, period.unit, named.1));
+            let counts: Vec<u64> = try_join_all(counts).await?;
+            counts.iter().sum::<u64>().max(with_result)
+        };
+        Ok(FoundPeriod {
+            target,
+            state: Some(state),
+            total: 0,
+            winner: None,
+            result: None,
+            final_at: recorded.map(|recorded| recorded.result.final_at),
+            cohorts: Some(PeriodCohorts { all, with_result }),
+        })
+    }
+
+    /// How a section stands: as its result says, or else as it is read now.
+    async fn find_period(
+        &self,
+        live: &LiveBoard,
+        target: Target,
         recorded: Option<Recorded>,
     ) -> Result<FoundPeriod, ReadError> {
         let now = self.engine.clock.now();
-        let choice = Choice::Key(key.to_owned());
-        let target = Target::find(live, window, Track::Shown, &choice, now)?;
         if recorded.is_some() {
             let mut found = FoundPeriod {
                 target,
@@ -166,12 +281,14 @@ impl Service {
                 total: 0,
                 winner: None,
                 result: None,
+                final_at: None,
+                cohorts: None,
             };
             found.is_now(recorded);
             return Ok(found);
         }
         let reader = Reader::new(&self.engine, live, Freshness::Current);
-        let page = if target.is_expired {
+        let page = if target.is_empty {
             Page::default()
         } else {
             let list = Merged::new(&reader, target.standing);
@@ -186,10 +303,12 @@ impl Service {
             total: page.total,
             winner: winner_of(&page),
             result: None,
+            final_at: None,
+            cohorts: None,
         })
     }
 
-    /// A period of a window, with its digest if it is final.
+    /// A period of a window, or one cohort of it, with its digest if it is final.
     ///
     /// # Errors
     ///
@@ -199,55 +318,111 @@ impl Service {
         id: &BoardId,
         window: &str,
         choice: &Choice,
+        cohort: Option<&str>,
     ) -> Result<FoundResult, Error> {
-        let (found, basis) = self.found_result(id, window, choice).await?;
-        let FoundResult { live, period, .. } = &found;
+        if cohort.is_none()
+            && let Some(found) = self.league_period(id, window, choice).await?
+        {
+            return Ok(found);
+        }
+        let found = self.period_to_export(id, window, choice, cohort).await?;
+        let FoundResult {
+            live,
+            period,
+            basis,
+            ..
+        } = &found;
         let Some(result) = period.result.as_ref().filter(|_| !found.is_revising) else {
             return Ok(found);
         };
-        let of = &period.target.standing.period;
-        let digest = self.engine.digest(live, of, result, &basis).await?;
+        let section = &period.target.standing.section();
+        let digest = self.engine.digest(live, section, result, basis).await?;
         Ok(FoundResult { digest, ..found })
     }
 
-    /// A period of a window. The result of a final one takes all hides into account that were answered before, as far as
-    /// there is time for that.
+    /// A whole period of a league; `None` of another board.
+    async fn league_period(
+        &self,
+        id: &BoardId,
+        window: &str,
+        choice: &Choice,
+    ) -> Result<Option<FoundResult>, Error> {
+        for _ in 0..ATTEMPTS_MAX {
+            let live = self.engine.live_board(id).await?;
+            if !live.board.is_league() {
+                return Ok(None);
+            }
+            unit_of(&live, window)?;
+            let now = self.engine.clock.now();
+            let target = Target::find(&live, window, Track::Shown, choice, now)?;
+            let Some(has_cohorts) = self.has_cohorts(&live, &target).await? else {
+                self.engine.reload(id).await?;
+                continue;
+            };
+            if !has_cohorts {
+                return Err(Error::PeriodNotFound {
+                    board: id.clone(),
+                    window: window.to_owned(),
+                    key: target.key,
+                });
+            }
+            let period = self.find_league_period(&live, target).await?;
+            return Ok(Some(FoundResult {
+                live,
+                period,
+                is_revising: false,
+                basis: BTreeMap::new(),
+                digest: None,
+            }));
+        }
+        Err(Error::busy())
+    }
+
+    /// Whether a period of a league has cohorts, with data or with a result; `None` if the definition has changed.
+    async fn has_cohorts(&self, live: &LiveBoard, target: &Target) -> Result<Option<bool>, Error> {
+        // Their names lie between these.
+        let between = Between {
+            after: Some(target.key.clone()),
+            before: Some(format!("{}0", target.key)),
+        };
+        let unit = target.standing.period.unit;
+        let names = self.keys_between(live, unit, &between, 1).await?;
+        Ok(names.map(|names| !names.is_empty()))
+    }
+
+    /// A period of a window, of a league one cohort of it. The result of a final one takes all hides into account that were
+    /// answered before, as far as there is time for that.
     ///
     /// # Errors
     ///
-    /// [`Error::PeriodNotFound`] if it has neither data nor a result.
+    /// [`Error::PeriodNotFound`], or [`Error::CohortNotFound`], if it has neither data nor a result;
+    /// [`Error::CohortRequired`] if the board is a league and no cohort is named.
     pub async fn period_to_export(
         &self,
         id: &BoardId,
         window: &str,
         choice: &Choice,
+        cohort: Option<&str>,
     ) -> Result<FoundResult, Error> {
-        let (found, _) = self.found_result(id, window, choice).await?;
-        Ok(found)
-    }
-
-    async fn found_result(
-        &self,
-        id: &BoardId,
-        window: &str,
-        choice: &Choice,
-    ) -> Result<(FoundResult, Basis), Error> {
         let mut is_finished = false;
         for _ in 0..ATTEMPTS_MAX {
             let live = self.engine.live_board(id).await?;
             let (named, unit) = unit_of(&live, window)?;
             let now = self.engine.clock.now();
             let target = Target::find(&live, window, Track::Shown, choice, now)?;
-            let key = target.key.clone();
-            let keys = [key.clone()];
-            let recorded = self.engine.store.results(&live.board, named, &keys).await?;
-            let recorded = recorded.into_iter().flatten().next();
-            let found = match self.find_period(&live, window, &key, recorded).await {
+            let target = target.in_cohort(&live.board, cohort)?;
+            let (key, section) = (target.key.clone(), target.standing.section());
+            let name = live.board.section_key(&section);
+            let recorded = self.engine.store.result(&live.board, named, &name).await?;
+            let found = match self.find_period(&live, target, recorded).await {
                 Ok(found) => found,
                 Err(ReadError::Retry) => continue,
                 Err(ReadError::Failed(error)) => return Err(error),
             };
             if found.result.is_none() && !self.has_data(&live, unit, &found).await? {
+                if let Some(cohort) = cohort {
+                    return Err(found.target.cohort_not_found(&live.board, cohort));
+                }
                 return Err(Error::PeriodNotFound {
                     board: id.clone(),
                     window: window.to_owned(),
@@ -257,7 +432,10 @@ impl Service {
             let lacks_result = found.state == Some(PeriodState::Final) && found.result.is_none();
             if lacks_result && !is_finished {
                 // A result that is missing then never comes: the period ended before `finalize` was set.
-                is_finished = self.engine.finish_closing(id).await?;
+                is_finished = match section.cohort {
+                    Some(_) => self.engine.finish_cohort(&live, section).await?,
+                    None => self.engine.finish_closing(id).await?,
+                };
                 continue;
             }
             return self.revised(live, found).await;
@@ -275,13 +453,15 @@ impl Service {
         if found.total > 0 {
             return Ok(true);
         }
-        let key = Bound::Included(found.target.key.as_str());
+        let section = found.target.standing.section();
+        let name = live.board.section_key(&section);
+        let key = Bound::Included(name.as_str());
         let wanted = Keys {
             from: key,
             to: key,
             is_newest_first: false,
         };
-        let shards = live.shards.iter();
+        let shards = live.shards_of(section).iter();
         let of_shards = shards.map(|shard| {
             let store = &self.engine.store;
             store.periods(&shard.shard, unit, wanted, 1)
@@ -294,47 +474,54 @@ impl Service {
         Ok(of_shards.iter().any(is_there))
     }
 
-    /// A period whose result takes all hides into account, or else is revising; and what the heads of the shards said before
-    /// of hides and erasures.
+    /// A period whose result takes all hides into account, or else is revising.
     async fn revised(
         &self,
         live: Arc<LiveBoard>,
         mut period: FoundPeriod,
-    ) -> Result<(FoundResult, Basis), Error> {
-        let (mut basis, mut is_revising) = (Basis::new(), false);
+    ) -> Result<FoundResult, Error> {
+        let (mut basis, mut is_revising) = (BTreeMap::new(), false);
         if period.result.is_some() {
-            basis = self.engine.moderated(&live).await?;
+            // The winner may have been erased.
+            self.engine.forget_all(&live.board.id).await?;
+            let section = period.target.standing.section();
+            basis = self.engine.moderated(&live, &section).await?;
             is_revising = match self.engine.revise(&live.board.id).await {
                 Ok(_) => false,
                 // The job goes on.
-                Err(Error::Store(StoreError::Unavailable(_) | StoreError::Full(_))) => true,
+                Err(
+                    Error::Busy(_) | Error::Store(StoreError::Unavailable(_) | StoreError::Full(_)),
+                ) => true,
                 Err(error) => return Err(error),
             };
-            let (window, keys) = (period.target.window, [period.target.key.clone()]);
-            let recorded = self
-                .engine
-                .store
-                .results(&live.board, window, &keys)
-                .await?;
-            period.is_now(recorded.into_iter().flatten().next());
+            let name = live.board.section_key(&period.target.standing.section());
+            let window = period.target.window;
+            let recorded = self.engine.store.result(&live.board, window, &name);
+            period.is_now(recorded.await?);
         }
-        let found = FoundResult {
+        Ok(FoundResult {
             live,
             is_revising,
             period,
             digest: None,
-        };
-        Ok((found, basis))
+            basis,
+        })
     }
 }
 
 impl FoundPeriod {
+    /// How many members it has; `None` of a whole period of a league.
+    pub fn total(&self) -> Option<u64> {
+        self.cohorts.is_none().then_some(self.total)
+    }
+
     /// Takes over what is recorded.
     fn is_now(&mut self, recorded: Option<Recorded>) {
         if let Some(Recorded { result, .. }) = recorded {
             self.total = result.total;
             self.winner.clone_from(&result.winner);
             self.state = Some(PeriodState::Final);
+            self.final_at = Some(result.final_at);
             self.result = Some(result);
         }
     }

@@ -8,11 +8,12 @@ use super::period::{Choice, Target};
 use super::results::unit_of;
 use super::{Error, Service};
 use crate::domain::ids::{BoardId, MemberId};
-use crate::domain::period::Period;
+use crate::domain::league::Section;
 use crate::domain::reward::{Reward, Rule, RuleId};
 use crate::domain::series::Track;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
+use crate::engine::revisions::Revised;
 use crate::engine::{ATTEMPTS_MAX, LiveBoard};
 use crate::store::Versioned;
 use crate::store::results::PeriodResult;
@@ -80,13 +81,35 @@ pub struct ClaimRequest {
     pub by: String,
 }
 
-/// A final period.
-struct FinalPeriod {
+/// Which part of a period is meant.
+#[derive(Clone, Copy, Debug)]
+enum Whose<'a> {
+    /// Of a league this cohort, by what users call it; otherwise all of it.
+    Cohort(Option<&'a str>),
+    /// Of a league the cohort of this member; otherwise all of it.
+    Member(&'a MemberId),
+}
+
+/// A final section.
+struct FinalSection {
     live: Arc<LiveBoard>,
-    period: Period,
-    key: String,
+    section: Section,
+    /// Its name among the results.
+    name: String,
     window: Window,
     result: PeriodResult,
+}
+
+impl ClaimRequest {
+    fn not_found(&self) -> Error {
+        Error::RewardNotFound {
+            board: self.board.clone(),
+            window: self.window.clone(),
+            key: self.key.clone(),
+            rule: self.rule.clone(),
+            member: self.member.clone(),
+        }
+    }
 }
 
 impl Service {
@@ -94,14 +117,24 @@ impl Service {
     pub async fn rewards(
         &self,
         (id, window, choice): (&BoardId, &str, &Choice),
-        member: Option<&MemberId>,
+        (cohort, member): (Option<&str>, Option<&MemberId>),
         after: Option<&str>,
         count: usize,
     ) -> Result<FoundRewards, Error> {
         self.engine.revise(id).await?;
+        let whose = match (cohort, member) {
+            (None, Some(member)) => Whose::Member(member),
+            (cohort, _) => Whose::Cohort(cohort),
+        };
         for _ in 0..ATTEMPTS_MAX {
-            let at = self.final_period(id, window, choice).await?;
-            let rules = at.live.board.all_rules_of(&at.period);
+            let Some(at) = self.final_section(id, window, choice, whose).await? else {
+                return Ok(FoundRewards {
+                    live: self.engine.live_board(id).await?,
+                    rewards: Vec::new(),
+                    next: None,
+                });
+            };
+            let rules = at.live.board.all_rules_of(&at.section.period);
             let found = if let Some(member) = member {
                 self.rewards_of(&at, member).await?
             } else {
@@ -142,75 +175,88 @@ impl Service {
         &self,
         request: &ClaimRequest,
     ) -> Result<(FoundReward, Arc<LiveBoard>, bool), Error> {
-        let ClaimRequest {
-            board: id,
-            window,
-            key,
-            rule,
-            member,
-            by,
-        } = request;
-        let not_found = || Error::RewardNotFound {
-            board: id.clone(),
-            window: window.clone(),
-            key: key.clone(),
-            rule: rule.clone(),
-            member: member.clone(),
-        };
         for _ in 0..ATTEMPTS_MAX {
-            let revised = self.engine.revise(id).await?;
-            let choice = Choice::Key(key.clone());
-            let at = self.final_period(id, window, &choice).await?;
-            let (live, board) = (&at.live, &at.live.board);
-            let named = board.rules_of(&at.period).find(|(_, own)| own.id == *rule);
-            let index = named.map(|(index, _)| index).ok_or_else(not_found)?;
-            let shard = &live.shards[board.shard_of(member)].shard;
-            let hides = self.engine.store.moderated(shard).await?.hides;
-            if !revised.has(shard.tag(), hides) {
-                continue;
+            if let Some(claimed) = self.try_claim(request).await? {
+                return Ok(claimed);
             }
-            let claiming = Claiming {
-                member: member.as_str(),
-                rule: index,
-                by,
-                at: self.engine.clock.now(),
-                revision: at.result.revision,
-                hides,
-            };
-            let claimed = self.engine.store.claim(shard, &at.period, claiming);
-            let Versioned::Current(claimed) = claimed.await? else {
-                self.engine.reload(id).await?;
-                continue;
-            };
-            let rules = board.all_rules_of(&at.period);
-            let found = |entry| FoundReward::new(rules, member.to_string(), entry);
-            return match claimed {
-                Claimed::Behind => continue,
-                Claimed::None => Err(not_found()),
-                Claimed::New(entry) => found(entry)
-                    .map(|found| (found, Arc::clone(live), true))
-                    .ok_or_else(not_found),
-                Claimed::Same(entry) => found(entry)
-                    .map(|found| (found, Arc::clone(live), false))
-                    .ok_or_else(not_found),
-                Claimed::Taken(entry) => Err(Error::AlreadyClaimed(claim_of(&entry))),
-                Claimed::Revoked(entry) => Err(Error::RewardRevoked(claim_of(&entry))),
-            };
         }
         Err(Error::busy())
+    }
+
+    /// Whether all hides of a league are in all results. Its first shard tells of them; of other boards this says nothing.
+    async fn has_all_hides(&self, live: &LiveBoard, revised: &Revised) -> Result<bool, Error> {
+        if !live.board.is_league() {
+            return Ok(true);
+        }
+        let first = &live.shards[0].shard;
+        let hides = self.engine.store.moderated(first).await?.hides;
+        Ok(revised.has(first.tag(), hides))
+    }
+
+    /// `None` if the result has to be revised first, or if the definition has changed.
+    async fn try_claim(
+        &self,
+        request: &ClaimRequest,
+    ) -> Result<Option<(FoundReward, Arc<LiveBoard>, bool)>, Error> {
+        let (id, member) = (&request.board, &request.member);
+        let not_found = || request.not_found();
+        let revised = self.engine.revise(id).await?;
+        let choice = Choice::Key(request.key.clone());
+        let whose = Whose::Member(member);
+        let at = self
+            .final_section(id, &request.window, &choice, whose)
+            .await?;
+        let at = at.ok_or_else(not_found)?;
+        let board = &at.live.board;
+        let mut rules = board.rules_of(&at.section.period);
+        let named = rules.find(|(_, rule)| rule.id == request.rule);
+        let (rule, _) = named.ok_or_else(not_found)?;
+        let shard = &at.live.shard_in(at.section, member).shard;
+        let hides = self.engine.store.moderated(shard).await?.hides;
+        if !revised.has(shard.tag(), hides) || !self.has_all_hides(&at.live, &revised).await? {
+            return Ok(None);
+        }
+        let claiming = Claiming {
+            member: member.as_str(),
+            rule,
+            by: &request.by,
+            at: self.engine.clock.now(),
+            revision: at.result.revision,
+            hides,
+        };
+        let claimed = self.engine.store.claim(shard, &at.section, claiming);
+        let Versioned::Current(claimed) = claimed.await? else {
+            self.engine.reload(id).await?;
+            return Ok(None);
+        };
+        let (entry, is_new) = match claimed {
+            Claimed::Behind => return Ok(None),
+            Claimed::None => return Err(not_found()),
+            Claimed::New(entry) => (entry, true),
+            Claimed::Same(entry) => (entry, false),
+            Claimed::Taken(entry) => return Err(Error::AlreadyClaimed(claim_of(&entry))),
+            Claimed::Revoked(entry) => return Err(Error::RewardRevoked(claim_of(&entry))),
+        };
+        let rules = board.all_rules_of(&at.section.period);
+        let found = FoundReward::new(rules, member.to_string(), entry);
+        let found = found.ok_or_else(not_found)?;
+        Ok(Some((found, Arc::clone(&at.live), is_new)))
     }
 
     /// How the result of a final period was revised, behind a revision: up to `count` revisions, and behind which the next
     /// part begins; `None`: this was the last.
     pub async fn revisions(
         &self,
-        (id, window, choice): (&BoardId, &str, &Choice),
+        (id, window, choice, cohort): (&BoardId, &str, &Choice, Option<&str>),
         after: u64,
         count: usize,
     ) -> Result<(Vec<FoundRevision>, Option<u64>), Error> {
         self.engine.revise(id).await?;
         for _ in 0..ATTEMPTS_MAX {
-            let at = self.final_period(id, window, choice).await?;
+            let at = self.final_section(id, window, choice, Whose::Cohort(cohort));
+            let Some(at) = at.await? else {
+                return Ok((Vec::new(), None));
+            };
             let board = &at.live.board;
             // The first has revised nothing.
             let first = after.max(1) + 1;
@@ -219,7 +265,7 @@ impl Service {
                 .revision
                 .min(after.max(1).saturating_add(count as u64));
             let store = &self.engine.store;
-            let known = store.revisions(board, (at.window, &at.key), first..=last);
+            let known = store.revisions(board, (at.window, &at.name), first..=last);
             let found = known.await?.into_iter();
             let found = found.map(async |(revision, change, member)| {
                 let Some(rewards) = self.changes_of(&at, revision).await? else {
@@ -244,45 +290,81 @@ impl Service {
         Err(Error::busy())
     }
 
-    /// A period that has a result.
-    async fn final_period(
+    /// A section that has a result, in which nobody has a name any more who was erased; `None` if the member had no seat in this
+    /// period of a league.
+    async fn final_section(
         &self,
         id: &BoardId,
         window: &str,
         choice: &Choice,
-    ) -> Result<FinalPeriod, Error> {
+        whose: Whose<'_>,
+    ) -> Result<Option<FinalSection>, Error> {
+        self.engine.forget_all(id).await?;
         let live = self.engine.live_board(id).await?;
         let (named, _) = unit_of(&live, window)?;
         let now = self.engine.clock.now();
-        let Target { standing, key, .. } = Target::find(&live, window, Track::Shown, choice, now)?;
-        let keys = [key.clone()];
-        let results = self.engine.store.results(&live.board, named, &keys);
-        let recorded = results.await?.into_iter().flatten().next();
-        let recorded = recorded.ok_or_else(|| Error::PeriodNotFinal {
-            board: id.clone(),
-            window: window.to_owned(),
-            key: key.clone(),
-        })?;
-        Ok(FinalPeriod {
+        let target = Target::find(&live, window, Track::Shown, choice, now)?;
+        let Some(target) = self.target_of(&live, target, whose).await? else {
+            return Ok(None);
+        };
+        let section = target.standing.section();
+        let name = live.board.section_key(&section);
+        let recorded = self.engine.store.result(&live.board, named, &name).await?;
+        let Some(recorded) = recorded else {
+            return Err(self.without_result(&live, &target).await?);
+        };
+        Ok(Some(FinalSection {
             live,
-            period: standing.period,
-            key,
+            section,
+            name,
             window: named,
             result: recorded.result,
+        }))
+    }
+
+    /// Why a section has no result.
+    async fn without_result(&self, live: &LiveBoard, target: &Target) -> Result<Error, Error> {
+        let board = &live.board;
+        let closings = self.engine.store.closings(&board.id).await?;
+        let end = board.end_of(&target.standing.period);
+        let results_until = closings.unwrap_or_default().results_until;
+        let is_closed = end.is_some_and(|end| results_until >= Some(end));
+        Ok(match &target.cohort {
+            Some(cohort) if is_closed => target.cohort_not_found(board, cohort),
+            _ => target.without_result(board, is_closed),
         })
+    }
+
+    /// The same target in the cohort that is meant; `None` if the member had no seat in this period.
+    async fn target_of(
+        &self,
+        live: &LiveBoard,
+        target: Target,
+        whose: Whose<'_>,
+    ) -> Result<Option<Target>, Error> {
+        let board = &live.board;
+        let member = match whose {
+            Whose::Member(member) if board.is_league() => member,
+            Whose::Member(_) => return Ok(Some(target)),
+            Whose::Cohort(cohort) => return target.in_cohort(board, cohort).map(Some),
+        };
+        let period = &target.standing.period;
+        let seat = self.engine.rewarded_seat(live, member, period).await?;
+        let cohort = seat.and_then(|seat| seat.cohort);
+        Ok(cohort.map(|cohort| target.of_cohort(board, cohort)))
     }
 
     /// What a member has won; `None` if the definition has changed.
     async fn rewards_of(
         &self,
-        at: &FinalPeriod,
+        at: &FinalSection,
         member: &MemberId,
     ) -> Result<Option<Vec<(String, RewardEntry)>>, Error> {
-        let shard = &at.live.shards[at.live.board.shard_of(member)].shard;
+        let shard = &at.live.shard_in(at.section, member).shard;
         let found = self
             .engine
             .store
-            .rewards_of(shard, &at.period, member.as_str());
+            .rewards_of(shard, &at.section, member.as_str());
         Ok(match found.await? {
             Versioned::Current(found) => {
                 let found = found.into_iter();
@@ -295,13 +377,13 @@ impl Service {
     /// The first rewards of all shards behind a place; `None` if the definition has changed.
     async fn rewards_behind(
         &self,
-        at: &FinalPeriod,
+        at: &FinalSection,
         after: Option<&RewardPlace>,
         count: usize,
     ) -> Result<Option<Vec<(String, RewardEntry)>>, Error> {
-        let shards = at.live.shards.iter();
+        let shards = at.live.shards_of(at.section).iter();
         let store = &self.engine.store;
-        let of_shards = shards.map(|shard| store.rewards(&shard.shard, &at.period, after, count));
+        let of_shards = shards.map(|shard| store.rewards(&shard.shard, &at.section, after, count));
         let mut all = Vec::new();
         for of_shard in try_join_all(of_shards).await? {
             match of_shard {
@@ -322,16 +404,20 @@ impl Service {
     /// changed.
     async fn changes_of(
         &self,
-        at: &FinalPeriod,
+        at: &FinalSection,
         revision: u64,
     ) -> Result<Option<Vec<(RuleId, String, RewardChange)>>, Error> {
-        let (store, rules) = (&self.engine.store, at.live.board.all_rules_of(&at.period));
+        let (store, rules) = (
+            &self.engine.store,
+            at.live.board.all_rules_of(&at.section.period),
+        );
         if rules.is_empty() {
             return Ok(Some(Vec::new()));
         }
-        let shards = at.live.shards.iter();
-        let of_shards = shards
-            .map(|shard| store.reward_changes(&shard.shard, &at.period, revision, CHANGES_MAX + 1));
+        let shards = at.live.shards_of(at.section).iter();
+        let of_shards = shards.map(|shard| {
+            store.reward_changes(&shard.shard, &at.section, revision, CHANGES_MAX + 1)
+        });
         let mut all = Vec::new();
         for of_shard in try_join_all(of_shards).await? {
             match of_shard {

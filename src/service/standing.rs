@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::period::{Choice, Target};
+use super::period::{Choice, CohortChoice, Target};
+use super::players::Playing;
 use super::{Error, Service};
 use crate::domain::board::Uniques;
 use crate::domain::data::EntryData;
@@ -31,6 +32,8 @@ pub struct StandingRequest {
     pub window: String,
     /// Of which period.
     pub choice: Choice,
+    /// Of which of its cohorts.
+    pub cohort: CohortChoice,
     /// On which track.
     pub track: Track,
     /// What its entries are to have beside their scores.
@@ -41,6 +44,20 @@ pub struct StandingRequest {
     pub size: Size,
     /// Whose entries it sees.
     pub sight: Sight,
+}
+
+impl StandingRequest {
+    /// The same of the cohort of a member, unless it names a cohort.
+    #[must_use]
+    pub fn of_member(self, member: &MemberId) -> Self {
+        match self.cohort {
+            CohortChoice::Unnamed => Self {
+                cohort: CohortChoice::Of(member.clone()),
+                ..self
+            },
+            _ => self,
+        }
+    }
 }
 
 /// A kind of read: a page, a member, …
@@ -71,6 +88,8 @@ pub struct Attempt<'a> {
     pub(super) live: &'a LiveBoard,
     pub(super) target: &'a Target,
     pub(super) now: Timestamp,
+    /// What is known of the member, where the request names one to find its cohort.
+    pub(super) playing: Option<Playing>,
     pub(super) reader: Reader<'a>,
 }
 
@@ -78,6 +97,27 @@ impl Attempt<'_> {
     /// The periods whose events are in the standing.
     pub(super) fn periods(&self) -> Vec<Period> {
         self.target.periods(&self.live.board)
+    }
+
+    /// Makes sure that the cohort was opened in which nobody was found.
+    pub(super) async fn require_cohort(&self) -> Result<(), ReadError> {
+        let Target {
+            standing, cohort, ..
+        } = self.target;
+        let (Some(own), Some(name)) = (standing.cohort, cohort) else {
+            return Ok(());
+        };
+        let board = &self.live.board;
+        let (store, tiers) = (&self.reader.engine.store, [own.tier]);
+        let seats = store.tier_seats(board, &standing.period, &tiers).await?;
+        let opened = seats.first().map_or(0, |seats| seats.taken);
+        let size = board
+            .league_of(&standing.period)
+            .map_or(1, |league| league.cohort_size);
+        if u64::from(own.number) <= opened.div_ceil(size.into()) {
+            return Ok(());
+        }
+        Err(self.target.cohort_not_found(board, name).into())
     }
 
     /// The voters of entries of the standing, if the board counts them.
@@ -174,45 +214,88 @@ impl Service {
         view: &V,
     ) -> Result<FoundIn<V::Found>, Error> {
         for _ in 0..ATTEMPTS_MAX {
-            let live = self.engine.live_board(&request.board).await?;
-            let now = self.engine.clock.now();
-            let target = Target::find(&live, &request.window, request.track, &request.choice, now)?;
-            let attempt = Attempt {
-                live: &live,
-                target: &target,
-                now,
-                reader: Reader::new(&self.engine, &live, request.freshness)
-                    .of_size(request.size)
-                    .with_data(request.includes.has(Include::Data))
-                    .with_sight(request.sight),
-            };
-            match view.read(&attempt).await {
-                Ok(found) => {
-                    let (as_of, seen) = (attempt.reader.as_of(), attempt.reader.seen());
-                    let state = live.board.state_of(&target.standing.period, seen, now);
-                    let hidden = match request.sight {
-                        Sight::Everybody => {
-                            let members = V::members(&found);
-                            self.hidden_of(&request.board, &members).await?
-                        }
-                        Sight::Visible | Sight::HiddenUpTo(_) => HashSet::new(),
-                    };
-                    return Ok(FoundIn {
-                        live,
-                        target,
-                        state,
-                        found,
-                        includes: request.includes,
-                        profiles: Profiles::default(),
-                        hidden,
-                        as_of,
-                    });
-                }
+            match self.read_once(request, view).await {
+                Ok(found) => return Ok(found),
                 Err(ReadError::Retry) => {}
                 Err(ReadError::Failed(error)) => return Err(error),
             }
         }
         Err(Error::busy())
+    }
+
+    async fn read_once<V: View>(
+        &self,
+        request: &StandingRequest,
+        view: &V,
+    ) -> Result<FoundIn<V::Found>, ReadError> {
+        let live = self.engine.live_board(&request.board).await?;
+        let now = self.engine.clock.now();
+        let target = Target::find(&live, &request.window, request.track, &request.choice, now)?;
+        let (target, playing) = self
+            .choose_cohort(&live, target, &request.cohort, now)
+            .await?;
+        let attempt = Attempt {
+            live: &live,
+            target: &target,
+            now,
+            playing,
+            reader: Reader::new(&self.engine, &live, request.freshness)
+                .of_size(request.size)
+                .with_data(request.includes.has(Include::Data))
+                .with_sight(request.sight),
+        };
+        let found = view.read(&attempt).await?;
+        let (as_of, seen) = (attempt.reader.as_of(), attempt.reader.seen());
+        let state = live.board.state_of(&target.standing.period, seen, now);
+        let hidden = match request.sight {
+            Sight::Everybody => {
+                let members = V::members(&found);
+                self.hidden_of(&request.board, &members).await?
+            }
+            Sight::Visible | Sight::HiddenUpTo(_) => HashSet::new(),
+        };
+        Ok(FoundIn {
+            live,
+            target,
+            state,
+            found,
+            includes: request.includes,
+            profiles: Profiles::default(),
+            hidden,
+            as_of,
+        })
+    }
+
+    /// Finds the cohort that a request names, on a league; and what is known of a member that it names.
+    async fn choose_cohort(
+        &self,
+        live: &LiveBoard,
+        target: Target,
+        choice: &CohortChoice,
+        now: Timestamp,
+    ) -> Result<(Target, Option<Playing>), ReadError> {
+        let board = &live.board;
+        match choice {
+            CohortChoice::Of(member) if board.is_league() => {
+                let period = target.standing.period;
+                let found = Playing::read(&self.engine, live, &period, member, now);
+                let playing = Box::pin(found).await?;
+                let target = match &playing.seat {
+                    Some(seat) => target.of_cohort(board, seat.cohort),
+                    None => Target {
+                        is_empty: true,
+                        ..target
+                    },
+                };
+                Ok((target, Some(playing)))
+            }
+            CohortChoice::All if board.is_league() => Ok((target, None)),
+            CohortChoice::All => Err(Error::NoLeague(board.id.clone()).into()),
+            CohortChoice::Named(name) => Ok((target.in_cohort(board, Some(name))?, None)),
+            CohortChoice::Unnamed | CohortChoice::Of(_) => {
+                Ok((target.in_cohort(board, None)?, None))
+            }
+        }
     }
 
     /// Which of these members of a board are hidden.

@@ -34,15 +34,19 @@ impl View for StatsView {
             ..
         } = attempt;
         let counts_voters = live.board.definition.uniques.is_some();
-        if target.is_expired {
+        if target.is_empty {
             return Ok(FoundStats {
                 amounts: Amounts::default(),
                 voters: counts_voters.then_some(0),
             });
         }
         if !counts_voters {
+            let amounts = reader.amounts(target.standing, &[]).await?;
+            if amounts.members == 0 {
+                attempt.require_cohort().await?;
+            }
             return Ok(FoundStats {
-                amounts: reader.amounts(target.standing, &[]).await?,
+                amounts,
                 voters: None,
             });
         }
@@ -62,8 +66,13 @@ impl View for StatsView {
 
 impl Reader<'_> {
     /// Reads what the shards of a standing amount to together.
-    async fn amounts(&self, standing: Standing, periods: &[Period]) -> Result<Amounts, ReadError> {
-        let asked = self.live.shards.iter().map(|shard| {
+    pub(super) async fn amounts(
+        &self,
+        standing: Standing,
+        periods: &[Period],
+    ) -> Result<Amounts, ReadError> {
+        let shards = self.live.shards_of(standing.section());
+        let asked = shards.iter().map(|shard| {
             let query = Query::Amounts {
                 standing,
                 periods: periods.to_vec(),

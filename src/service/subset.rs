@@ -38,7 +38,7 @@ impl View for SubsetView {
 
     async fn read(&self, attempt: &Attempt<'_>) -> Result<FoundSubset, ReadError> {
         let standing = attempt.target.standing;
-        let subset = if attempt.target.is_expired {
+        let subset = if attempt.target.is_empty {
             Arc::new(Subset {
                 total: 0,
                 entries: vec![None; self.members.len()],
@@ -46,6 +46,9 @@ impl View for SubsetView {
         } else {
             attempt.reader.subset(standing, &self.members).await?
         };
+        if subset.total == 0 && !attempt.target.is_empty {
+            attempt.require_cohort().await?;
+        }
         let mut listed = Vec::new();
         let mut not_found = Vec::new();
         for (member, entry) in self.members.iter().zip(&subset.entries) {
@@ -78,7 +81,7 @@ impl Reader<'_> {
         standing: Standing,
         members: &[MemberId],
     ) -> Result<Arc<Subset>, ReadError> {
-        let [shard] = &self.live.shards[..] else {
+        let [shard] = self.live.shards_of(standing.section()) else {
             let merged = Merged::new(self, standing);
             return Ok(Arc::new(Box::pin(merged.subset(members)).await?));
         };

@@ -6,14 +6,15 @@ use std::time::Instant;
 use futures::future::try_join_all;
 
 use super::page::{Entries, PageView};
-use super::period::{Choice, Target};
-use super::standing::StandingRequest;
+use super::period::{Choice, CohortChoice, Target};
+use super::standing::{Attempt, StandingRequest, View};
+use super::tiers::TiersView;
 use super::{Error, Service};
 use crate::domain::ids::BoardId;
 use crate::domain::include::Includes;
 use crate::domain::series::Track;
 use crate::domain::state::PeriodState;
-use crate::engine::reader::Size;
+use crate::engine::reader::{ReadError, Size};
 use crate::engine::{ATTEMPTS_MAX, LiveBoard};
 use crate::store::Freshness;
 use crate::store::standings::Sight;
@@ -40,22 +41,48 @@ pub struct FoundWindow {
     pub total: u64,
 }
 
-impl Service {
-    /// Sums up a board. Each window is read by itself: they are no snapshot.
-    pub async fn summarize(&self, id: &BoardId, freshness: Freshness) -> Result<Summary, Error> {
+/// How many members a standing has; of a league, how many have a seat in the period.
+#[derive(Clone, Copy, Debug)]
+struct SummaryView;
+
+impl View for SummaryView {
+    type Found = u64;
+
+    async fn read(&self, attempt: &Attempt<'_>) -> Result<u64, ReadError> {
+        if attempt.live.board.is_league() {
+            let tiers = TiersView.read(attempt).await?;
+            return Ok(tiers.iter().map(|tier| tier.members).sum());
+        }
         let view = PageView {
             entries: Entries::All,
             page: 1,
             size: 1,
             member: None,
         };
+        Ok(view.read(attempt).await?.page.total)
+    }
+
+    fn members(_: &u64) -> Vec<Arc<str>> {
+        Vec::new()
+    }
+}
+
+impl Service {
+    /// Sums up a board. Each window is read by itself: they are no snapshot.
+    pub async fn summarize(&self, id: &BoardId, freshness: Freshness) -> Result<Summary, Error> {
         for _ in 0..ATTEMPTS_MAX {
             let live = self.engine.live_board(id).await?;
             let windows = live.board.definition.windows.iter();
+            let is_league = live.board.is_league();
             let requests = windows.map(|window| StandingRequest {
                 board: id.clone(),
                 window: window.to_string(),
                 choice: Choice::Current,
+                cohort: if is_league {
+                    CohortChoice::All
+                } else {
+                    CohortChoice::Unnamed
+                },
                 track: Track::default(),
                 includes: Includes::default(),
                 freshness,
@@ -63,7 +90,9 @@ impl Service {
                 sight: Sight::Visible,
             });
             let requests: Vec<StandingRequest> = requests.collect();
-            let read = requests.iter().map(|request| self.read(request, &view));
+            let read = requests
+                .iter()
+                .map(|request| self.read(request, &SummaryView));
             let found = match try_join_all(read).await {
                 Ok(found) => found,
                 // The definition has changed meanwhile.
@@ -79,7 +108,7 @@ impl Service {
             let as_of = found.iter().filter_map(|one| one.as_of).min();
             let windows = found.into_iter();
             let windows = windows.map(|one| FoundWindow {
-                total: one.found.page.total,
+                total: one.found,
                 target: one.target,
                 state: one.state,
             });

@@ -11,7 +11,7 @@ use crate::domain::webhook::{
 use crate::engine::ATTEMPTS_MAX;
 use crate::store::deliveries::{DeliveryMark, ListedDeliveries};
 use crate::store::random;
-use crate::store::webhooks::{StoredWebhook, WebhookChanged};
+use crate::store::stored::{Changed, Stored};
 use crate::store::{StoreError, Versioned};
 
 /// A webhook and its name.
@@ -164,7 +164,10 @@ impl Service {
             return Err(Error::WebhookDisabled(name.clone()));
         }
         let now = self.engine.clock.now();
-        let message = Message::test(name.as_str(), after.webhook.tests, now);
+        let Webhook {
+            created_at, tests, ..
+        } = after.webhook;
+        let message = Message::test(name.as_str(), created_at, tests, now);
         let queued = NamedDelivery {
             id: message.id,
             delivery: Delivery::new(message.body, now),
@@ -244,7 +247,7 @@ impl Service {
         &self,
         may: &Boards,
         name: &WebhookName,
-    ) -> Result<(StoredWebhook, Webhook), Error> {
+    ) -> Result<(Stored<Webhook>, Webhook), Error> {
         let stored = self.engine.store.load_webhook(name).await?;
         let stored = stored.ok_or_else(|| Error::WebhookNotFound(name.clone()))?;
         let webhook = reachable(&stored, may)?;
@@ -255,7 +258,7 @@ impl Service {
     async fn change_webhook(
         &self,
         name: &WebhookName,
-        seen: Option<&StoredWebhook>,
+        seen: Option<&Stored<Webhook>>,
         new: Option<&Webhook>,
     ) -> Result<bool, Error> {
         let now = self.engine.clock.now();
@@ -265,9 +268,9 @@ impl Service {
             .change_webhook(name, seen, new, now)
             .await?
         {
-            WebhookChanged::Done => Ok(true),
-            WebhookChanged::Not => Ok(false),
-            WebhookChanged::Full => Err(Error::TooManyWebhooks),
+            Changed::Done => Ok(true),
+            Changed::Not => Ok(false),
+            Changed::Full => Err(Error::TooManyWebhooks),
         }
     }
 }
@@ -278,7 +281,7 @@ fn named(name: &WebhookName, webhook: Webhook) -> NamedWebhook {
 }
 
 /// A webhook, if it is for boards that the caller may go to.
-fn reachable(stored: &StoredWebhook, may: &Boards) -> Result<Webhook, Error> {
+fn reachable(stored: &Stored<Webhook>, may: &Boards) -> Result<Webhook, Error> {
     let webhook = stored.read()?;
     if may.cover(&webhook.boards) {
         Ok(webhook)

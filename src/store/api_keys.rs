@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::boards::News;
 use super::dispatch::Store;
-use super::reply::{Reply, unknown_code};
+use super::stored::{Changed, Named, Stored};
 use super::{StoreError, keys, script};
 use crate::domain::access::{Grant, KeyName};
 use crate::domain::secret::Digest;
@@ -41,27 +41,10 @@ pub struct Previous {
     pub until: Timestamp,
 }
 
-/// What is stored of an API key: its JSON. A newer release may have written it.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct StoredKey(String);
-
-impl StoredKey {
-    /// Reads it.
-    pub fn read(&self) -> Result<ApiKey, StoreError> {
-        let read = serde_json::from_str(&self.0);
-        read.map_err(|error| StoreError::Unexpected(format!("an API key that is stored: {error}")))
-    }
-}
-
-/// How a change of an API key ended.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Changed {
-    /// It is done, and announced.
-    Done,
-    /// The key is not what the caller saw.
-    Not,
-    /// There are as many keys as there may be.
-    Full,
+impl Named for ApiKey {
+    const WHAT: &'static str = "an API key";
+    const HASH: &'static str = keys::API_KEYS;
+    const COUNT_MAX: usize = API_KEYS_MAX;
 }
 
 impl Store {
@@ -69,9 +52,12 @@ impl Store {
     pub async fn load_api_keys(
         &self,
         names: &[KeyName],
-    ) -> Result<Vec<Option<StoredKey>>, StoreError> {
+    ) -> Result<Vec<Option<Stored<ApiKey>>>, StoreError> {
         let stored: Vec<Option<String>> = self.fields(keys::API_KEYS, names).await?;
-        Ok(stored.into_iter().map(|json| json.map(StoredKey)).collect())
+        Ok(stored
+            .into_iter()
+            .map(|json| json.map(Stored::new))
+            .collect())
     }
 
     /// When the API keys with these names were last used, by any instance.
@@ -134,27 +120,14 @@ impl Store {
     pub async fn change_api_key(
         &self,
         name: &KeyName,
-        seen: Option<&StoredKey>,
+        seen: Option<&Stored<ApiKey>>,
         new: Option<&ApiKey>,
     ) -> Result<Changed, StoreError> {
-        let new = new.map(serde_json::to_string).transpose();
-        let new = new.map_err(|error| StoreError::Unexpected(error.to_string()))?;
-        let args: Vec<Value> = vec![
-            name.as_str().into(),
-            seen.map_or("", |seen| &seen.0).into(),
-            new.unwrap_or_default().into(),
-            API_KEYS_MAX.to_string().into(),
-        ];
         let of = keys::OF_API_KEYS.into_iter();
         let keys = of.chain([keys::API_KEYS, keys::API_KEY_USES]);
         let keys = keys.map(str::to_owned).collect();
-        let reply = self.write_at(keys::API_KEYS, &script::API_KEY, keys, args);
-        match Reply::new(reply.await?)?.text()?.as_str() {
-            "OK" => Ok(Changed::Done),
-            "CHANGED" => Ok(Changed::Not),
-            "FULL" => Ok(Changed::Full),
-            other => unknown_code(other),
-        }
+        self.change(&script::API_KEY, keys, name.as_str(), (seen, new), None)
+            .await
     }
 
     /// Notes when API keys were used.

@@ -10,6 +10,7 @@ use super::dispatch::Store;
 use super::kinds::SEPARATOR;
 use super::reply::{Reply, unknown_code};
 use super::script::Script;
+use super::stored::to_json;
 use super::{StoreError, keys, random, script};
 use crate::domain::audit::{Intent, LEFT_OUT, Outcome};
 use crate::domain::ids::{BoardId, MemberId};
@@ -260,10 +261,6 @@ fn read_line(mut reply: Reply) -> Result<Line, StoreError> {
 fn read_id(text: &str) -> Result<LineId, StoreError> {
     let fault = |_| StoreError::Unexpected(format!("{text:?} as the id of a line"));
     text.parse().map_err(fault)
-}
-
-fn to_json(value: &impl serde::Serialize) -> Result<String, StoreError> {
-    serde_json::to_string(value).map_err(|error| StoreError::Unexpected(error.to_string()))
 }
 
 /// Names with a separator before and behind each; empty without names.

@@ -1,7 +1,8 @@
 //! The barriers of shards: the instants before which they take no event any more.
 
 use super::dispatch::Store;
-use super::reply::Reply;
+use super::kinds::Kind;
+use super::reply::{Reply, unknown_code};
 use super::{StoreError, Versioned, keys, script};
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
@@ -11,18 +12,40 @@ const FIELD: &str = "closed_until";
 
 impl Store {
     /// Raises the barrier of a shard to this instant. From then on the shard refuses every event that lies before it, but for
-    /// those that it has taken already. A barrier that is higher stays.
+    /// those that it has taken already, and for those that wait in its queue. A barrier that is higher stays. Reads see the barrier once
+    /// nothing waits any more that was in the queue by then, and the replicas have the barrier that have to have what is written.
+    /// Returns whether reads see it; if not, the call is to be repeated.
     pub async fn close_shard(
         &self,
         shard: &Shard,
         until: Timestamp,
-    ) -> Result<Versioned<()>, StoreError> {
-        let keys = vec![keys::head(shard.tag())];
-        let args = vec![shard.version().into(), until.ms().to_string().into()];
+    ) -> Result<Versioned<bool>, StoreError> {
+        if self.waits_for_replicas() {
+            let raised = self.raise_barrier(shard, until, false).await?;
+            if raised != Versioned::Current(true) {
+                return Ok(raised);
+            }
+        }
+        self.raise_barrier(shard, until, true).await
+    }
+
+    async fn raise_barrier(
+        &self,
+        shard: &Shard,
+        until: Timestamp,
+        is_confirmed: bool,
+    ) -> Result<Versioned<bool>, StoreError> {
+        let keys = vec![keys::head(shard.tag()), keys::single(shard, Kind::Queue)];
+        let is_confirmed = if is_confirmed { "1" } else { "0" };
+        let until = until.ms().to_string();
+        let args = vec![shard.version().into(), until.into(), is_confirmed.into()];
         let reply = self.write(shard, &script::CLOSE_SHARD, keys, args);
-        Ok(match Reply::answer(reply.await?)? {
-            Versioned::Current(_) => Versioned::Current(()),
-            Versioned::Stale => Versioned::Stale,
+        let mut reply = Reply::new(reply.await?)?;
+        Ok(match reply.text()?.as_str() {
+            "OK" => Versioned::Current(true),
+            "WAITS" => Versioned::Current(false),
+            "STALE" => Versioned::Stale,
+            other => return unknown_code(other),
         })
     }
 

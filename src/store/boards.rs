@@ -12,10 +12,12 @@ use serde_json::{Value, json};
 use super::dispatch::Store;
 use super::reply::{Reply, unknown_code};
 use super::script::Script;
+use super::stored::to_json;
 use super::{StoreError, Versioned, keys, script};
 use crate::domain::board::{Board, Definition};
 use crate::domain::closing::Closings;
 use crate::domain::ids::BoardId;
+use crate::domain::league::FormerLeague;
 use crate::domain::placement::Placement;
 use crate::domain::shard::{Shard, Sharding};
 use crate::domain::time::Timestamp;
@@ -43,6 +45,8 @@ struct Stored {
     definition: Definition,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     finalize_since: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    league_before: Vec<FormerLeague>,
 }
 
 /// A board whose stored definition can't be read: a newer release may have written it.
@@ -144,9 +148,9 @@ impl Store {
             placement: board.placement.clone(),
             definition: board.definition.clone(),
             finalize_since: board.finalize_since,
+            league_before: board.league_before.clone(),
         };
-        let json = serde_json::to_string(&stored)
-            .map_err(|error| StoreError::Unexpected(error.to_string()))?;
+        let json = to_json(&stored)?;
         let is_same = seen.is_some_and(|seen| seen.definition == board.definition);
         let closed_until = match seen {
             Some(_) if is_same => ANY_CLOSING.to_owned(),
@@ -453,10 +457,12 @@ fn board_of(id: &BoardId, stored: Stored) -> Board {
         placement,
         definition,
         finalize_since,
+        league_before,
     } = stored;
     Board {
         placement,
         finalize_since,
+        league_before,
         ..Board::new(id.clone(), definition, generation, revision, epochs)
     }
 }
@@ -514,7 +520,10 @@ fn salvage(
         revision,
         BTreeMap::new(),
     );
-    let is_known = is_known && epochs.is_ok() && placement.is_some();
+    let league_before: Result<Option<Vec<FormerLeague>>, _> =
+        serde_json::from_value(stored["league_before"].clone());
+    let is_known = is_known && epochs.is_ok() && placement.is_some() && league_before.is_ok();
+    board.league_before = league_before.ok().flatten().unwrap_or_default();
     board.epochs = epochs.ok().flatten().unwrap_or_default();
     board.finalize_since = serde_json::from_value(stored["finalize_since"].clone()).ok();
     board.closings = closings;

@@ -64,6 +64,17 @@ pub enum Look<T> {
     Found(T),
 }
 
+/// What came of looking at a queue.
+#[derive(Debug)]
+pub struct CheckedQueue {
+    /// How many events wait in it.
+    pub entries: u64,
+    /// Whether it was looked at: not, if it has too many.
+    pub is_whole: bool,
+    /// What differs.
+    pub differences: Vec<Difference>,
+}
+
 /// How far the look at a standing has come.
 #[derive(Debug)]
 pub struct Part {
@@ -101,19 +112,13 @@ pub struct Sum {
 impl Sum {
     /// Of a derived standing.
     pub fn derived(board: &Board, derived: &Derived, period: Period, history: &[Period]) -> Self {
-        let of_base = |period: &Period| Standing {
-            series: derived.base,
-            period: *period,
-        };
+        let of_base = |period: &Period| Standing::of(derived.base, *period);
         let mut terms: Vec<Standing> = history.iter().map(of_base).collect();
         if derived.has_initial {
             terms.push(board.initial_scores());
         }
         Self {
-            standing: Standing {
-                series: derived.series,
-                period,
-            },
+            standing: Standing::of(derived.series, period),
             terms,
             kind: if derived.has_initial {
                 "initial"
@@ -193,6 +198,14 @@ struct StateArgs {
     generation: String,
     revision: u64,
     mend: bool,
+}
+
+#[derive(Serialize)]
+struct QueueArgs {
+    generation: String,
+    revision: u64,
+    mend: bool,
+    count: u32,
 }
 
 #[derive(Serialize)]
@@ -293,6 +306,34 @@ impl Store {
             Versioned::Stale => Ok(Versioned::Stale),
             Versioned::Current(mut reply) => Ok(Versioned::Current(differences(&mut reply)?)),
         }
+    }
+
+    /// Looks whether the keys of a queue agree.
+    pub async fn check_queue(
+        &self,
+        shard: &Shard,
+        mends: bool,
+    ) -> Result<Versioned<CheckedQueue>, StoreError> {
+        let args = QueueArgs {
+            generation: shard.generation.to_string(),
+            revision: shard.revision,
+            mend: mends,
+            count: WHOLE_MAX,
+        };
+        let of_queue = [Kind::Queue, Kind::QueueIds, Kind::QueueState];
+        let mut all = vec![keys::head(shard.tag())];
+        all.extend(of_queue.map(|kind| keys::single(shard, kind)));
+        let scripts = (&script::CHECK_QUEUE, &script::MEND_QUEUE);
+        let reply = self.step(shard, scripts, mends, all, pack(&args)?);
+        let Versioned::Current(mut reply) = Reply::answer(reply.await?)? else {
+            return Ok(Versioned::Stale);
+        };
+        let entries = reply.text()?.parse().unwrap_or(0);
+        Ok(Versioned::Current(CheckedQueue {
+            entries,
+            is_whole: reply.text()? == "1",
+            differences: differences(&mut reply)?,
+        }))
     }
 
     /// Looks at a part of the members of a sum, from where the last part has ended.

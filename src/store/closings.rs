@@ -7,9 +7,12 @@ use serde::Serialize;
 use super::args::{LayoutArgs, pack};
 use super::dispatch::Store;
 use super::reply::{Reply, unknown_code};
+use super::stored::to_json;
 use super::{StoreError, Versioned, keys, script};
 use crate::domain::board::{Board, Uniques};
-use crate::domain::period::{Period, Unit};
+use crate::domain::league::Section;
+use crate::domain::period::Unit;
+use crate::domain::series::Standing;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 
@@ -48,6 +51,7 @@ struct ExpireArgs {
     standings: usize,
     expires: i64,
     by_member: bool,
+    of_cohort: bool,
     count: u32,
 }
 
@@ -58,8 +62,7 @@ impl Store {
         board: &Board,
         until: Timestamp,
     ) -> Result<Versioned<Decision>, StoreError> {
-        let pinned = serde_json::to_string(&board.pinned_with(until))
-            .map_err(|error| StoreError::Unexpected(error.to_string()))?;
+        let pinned = to_json(&board.pinned_with(until))?;
         let since = board.finalize_since.unwrap_or(until);
         let args = vec![
             board.version().into(),
@@ -93,17 +96,30 @@ impl Store {
         })
     }
 
-    /// Lets what this shard has of a period expire at an instant, in milliseconds since the epoch, by a bounded step. Returns the
+    /// Makes sure that replicas have what was decided, if they have to have what is written: a barrier must not outlive the
+    /// decision that it follows.
+    pub async fn confirm_closing(&self, board: &Board) -> Result<Versioned<()>, StoreError> {
+        if self.waits_for_replicas() {
+            // That adds nothing to what is noted of results.
+            return self.note_results(board, Timestamp::MIN).await;
+        }
+        Ok(Versioned::Current(()))
+    }
+
+    /// Lets what this shard has of a section expire at an instant, in milliseconds since the epoch, by a bounded step. Returns the
     /// cursor of the next step; `None` if there is no more to do. The first step has none.
     pub async fn expire_period(
         &self,
         shard: &Shard,
-        period: &Period,
+        section: &Section,
         expires_at_ms: i64,
         now: Timestamp,
         cursor: Option<&str>,
     ) -> Result<Versioned<Option<String>>, StoreError> {
-        let standings = shard.recorded_in(period);
+        let period = &section.period;
+        let recorded = shard.recorded_in(period).into_iter();
+        let standings = recorded.map(|standing| Standing::of(standing.series, *section));
+        let standings: Vec<Standing> = standings.collect();
         let args = ExpireArgs {
             version: shard.version(),
             layout: LayoutArgs::new(shard),
@@ -111,6 +127,7 @@ impl Store {
             standings: standings.len(),
             expires: expires_at_ms,
             by_member: shard.definition.uniques == Some(Uniques::Member),
+            of_cohort: section.cohort.is_some(),
             count: CALL_MEMBERS_MAX,
         };
         let mut keys = vec![keys::head(shard.tag())];

@@ -7,12 +7,13 @@ use fred::types::Value;
 
 use super::dispatch::Store;
 use super::reply::{Reply, unknown_code};
-use super::webhooks::{StoredWebhook, WEBHOOKS_MAX};
+use super::stored::{Stored, read_json, to_json};
+use super::webhooks::WEBHOOKS_MAX;
 use super::{StoreError, Versioned, keys, script};
 use crate::domain::delivery::{Delivery, DeliveryStatus, NamedDelivery};
 use crate::domain::message::MessageId;
 use crate::domain::time::{Span, Timestamp};
-use crate::domain::webhook::WebhookName;
+use crate::domain::webhook::{Webhook, WebhookName};
 
 /// How many deliveries of a webhook may wait. What comes then is a dead letter at once.
 const PENDING_MAX: usize = 10_000;
@@ -30,8 +31,7 @@ pub struct StoredDelivery {
 impl StoredDelivery {
     /// Reads it.
     pub fn read(&self) -> Result<Delivery, StoreError> {
-        let read = serde_json::from_str(&self.json);
-        read.map_err(|error| StoreError::Unexpected(format!("a delivery that is stored: {error}")))
+        read_json("a delivery", &self.json)
     }
 }
 
@@ -39,7 +39,7 @@ impl StoredDelivery {
 #[derive(Debug)]
 pub struct Claimed {
     /// The webhook.
-    pub webhook: StoredWebhook,
+    pub webhook: Stored<Webhook>,
     /// The delivery, which nobody else has for a while.
     pub delivery: StoredDelivery,
 }
@@ -136,7 +136,7 @@ impl Store {
         ];
         for NamedDelivery { id, delivery } in deliveries {
             args.push(id.as_str().into());
-            args.push(json_of(delivery)?.into());
+            args.push(to_json(delivery)?.into());
         }
         let keys = keys::webhook_keys(name).to_vec();
         let reply = self.write_at(keys::WEBHOOKS, &script::QUEUE_DELIVERIES, keys, args);
@@ -181,7 +181,7 @@ impl Store {
             "NONE" => return Ok(None),
             other => return unknown_code(other),
         }
-        let webhook = StoredWebhook(reply.text()?);
+        let webhook = Stored::new(reply.text()?);
         let (id, json) = (MessageId::named(reply.text()?), reply.text()?);
         let delivery = StoredDelivery { id, json };
         Ok(Some(Claimed { webhook, delivery }))
@@ -199,7 +199,7 @@ impl Store {
             name.as_str().into(),
             seen.id.as_str().into(),
             seen.json.as_str().into(),
-            json_of(new)?.into(),
+            to_json(new)?.into(),
             new.status.name().into(),
             new.at.ms().to_string().into(),
             now.ms().to_string().into(),
@@ -329,10 +329,6 @@ impl Store {
         let args = vec![keys::deliveries_with(name, status)];
         self.command("ZCARD", args).await
     }
-}
-
-fn json_of(delivery: &Delivery) -> Result<String, StoreError> {
-    serde_json::to_string(delivery).map_err(|error| StoreError::Unexpected(error.to_string()))
 }
 
 #[cfg(test)]

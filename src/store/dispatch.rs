@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fred::types::config::Server;
 use fred::types::{FromValue, Key, Value};
 use futures::future::join_all;
 
@@ -155,6 +156,11 @@ impl Store {
         let node = self.topology.node(slot_of(keys::SEQUENCE))?;
         let (seconds, micros): (i64, i64) = node.command("TIME", Vec::new()).await?;
         Ok(seconds * 1_000 + micros / 1_000)
+    }
+
+    /// The server that has the slot of a key.
+    pub(super) fn server_of_key(&self, key: &str) -> Option<Server> {
+        self.topology.server(slot_of(key))
     }
 
     /// The servers that have slots.

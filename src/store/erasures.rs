@@ -10,10 +10,12 @@ use super::args::{LayoutArgs, closes_ms, pack};
 use super::boards::Begun;
 use super::dispatch::Store;
 use super::kinds::{Form, Kind};
-use super::reply::{Reply, unknown_code};
+use super::reply::{Reply, require, unknown_code};
 use super::{StoreError, Versioned, keys, random, script};
 use crate::domain::erasure::Erasure;
 use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::league::Cohort;
+use crate::domain::league::player::{Played, Player};
 use crate::domain::series::{Derived, Track};
 use crate::domain::shard::Shard;
 use crate::domain::ties::{TieKey, Ties};
@@ -42,6 +44,8 @@ struct EraseArgs<'a> {
     key: String,
     tag: String,
     salt: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revised: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -55,6 +59,9 @@ struct ForgetArgs<'a> {
     barrier: String,
     finals: HashMap<String, Arc<FinalArgs>>,
     keeps_place: bool,
+    league: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    places: Option<&'a HashMap<String, (String, String)>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     initial: Option<String>,
     closes: i64,
@@ -81,6 +88,8 @@ struct InitialArgs {
 /// The series of a board's windows that have final standings where the barrier is here, by their names.
 fn finals(shard: &Shard, barrier: Timestamp) -> HashMap<String, Arc<FinalArgs>> {
     let mut finals = HashMap::new();
+    // The names of cohorts go on behind the keys of their periods.
+    let behind = if shard.is_league() { "/~" } else { "" };
     for window in &shard.definition.windows {
         let &Window::Period(unit) = window else {
             continue;
@@ -97,7 +106,7 @@ fn finals(shard: &Shard, barrier: Timestamp) -> HashMap<String, Arc<FinalArgs>> 
                 state: keys::state(shard, derived.series),
             });
             Arc::new(FinalArgs {
-                last: shard.calendar.key(&last),
+                last: format!("{}{behind}", shard.calendar.key(&last)),
                 rewards: rewards.then(|| keys::of_unit(shard, unit)),
                 initial,
             })
@@ -113,12 +122,64 @@ fn finals(shard: &Shard, barrier: Timestamp) -> HashMap<String, Arc<FinalArgs>> 
     finals
 }
 
+/// What became of the wish to erase a member.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Erased {
+    /// It is erased.
+    Done,
+    /// Nothing was done: what was done with the member before is not in all results of the board yet.
+    Behind,
+}
+
 /// What became of a call that removes what an erased member has left.
-enum Forgotten {
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Forgotten {
     /// It has removed some of it.
-    Some { is_left: bool },
+    Some {
+        /// Whether there may be more.
+        is_left: bool,
+    },
+    /// Nothing was done: lines of the member stay in standings that are final where the barrier is here, and it has to be told
+    /// where they stand in other shards.
+    Places(Timestamp, Vec<WantedPlace>),
     /// Nothing was done: the barrier is this one.
     Barrier(Option<Timestamp>),
+}
+
+/// An entry whose place among the entries of other shards is wanted.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct WantedPlace {
+    /// The sorted set of its standing.
+    zset: String,
+    /// Its score, as it is stored.
+    score: i64,
+    /// Its tie key, where members have one.
+    time: Option<i64>,
+}
+
+/// Between which ids of other shards a member stands, where entries have its score and time.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Places(HashMap<String, (String, String)>);
+
+impl Places {
+    /// Adds what one more shard says: the id ahead and the id behind, empty for none.
+    fn add(&mut self, wanted: &WantedPlace, ahead: String, behind: String) {
+        let place = self.0.entry(wanted.zset.clone()).or_default();
+        if ahead > place.0 {
+            place.0 = ahead;
+        }
+        if place.1.is_empty() || (!behind.is_empty() && behind < place.1) {
+            place.1 = behind;
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct TiesArgs<'a> {
+    version: String,
+    prefixed: bool,
+    member: &'a str,
+    entries: Vec<(i64, Option<i64>)>,
 }
 
 /// A tag for the lines of a member that stay: their shard is found by it, and is that of the member.
@@ -159,6 +220,30 @@ impl Store {
         self.end(id, number, keys::ERASING).await
     }
 
+    /// The seats in a league that an erased member of this shard has left, as far as they are known: when their periods begin, and
+    /// their cohorts.
+    pub async fn seats_left(
+        &self,
+        shard: &Shard,
+        member: &MemberId,
+    ) -> Result<Vec<(Timestamp, Cohort)>, StoreError> {
+        let read = async |kind| {
+            let field = vec![keys::single(shard, kind), member.to_string()];
+            let text: Option<String> = self.command("HGET", field).await?;
+            Ok::<_, StoreError>(text.unwrap_or_default())
+        };
+        let (stored, history) = (read(Kind::Players).await?, read(Kind::Played).await?);
+        // What can't be read names no cohort.
+        let player: Option<Player> = serde_json::from_str(&stored).ok();
+        let seat = player.and_then(|player| player.seat);
+        let lines = history
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok());
+        let seats = lines.map(|line: Played| (line.start, line.cohort));
+        let seat = seat.map(|seat| (seat.start, seat.cohort));
+        Ok(seat.into_iter().chain(seats).collect())
+    }
+
     /// Some of the erasures that are noted, the oldest first.
     pub async fn begun_erasures(&self) -> Result<Vec<Begun>, StoreError> {
         self.begun(keys::ERASING, 0).await
@@ -170,13 +255,15 @@ impl Store {
         Ok(i64::try_from(begun.stamp).is_ok_and(|begun| begun <= stamp))
     }
 
-    /// Erases a member of this shard. From now on no read shows it.
+    /// Erases a member of this shard. From now on no read shows it. `revised`: up to which number the hides of the shard are in all
+    /// results of the board, if the caller knows.
     pub async fn erase(
         &self,
         shard: &Shard,
         member: &MemberId,
         erasure: &Erasure,
-    ) -> Result<Versioned<()>, StoreError> {
+        revised: Option<u64>,
+    ) -> Result<Versioned<Erased>, StoreError> {
         let args = EraseArgs {
             version: shard.version(),
             member: member.as_str(),
@@ -185,14 +272,18 @@ impl Store {
             key: self.erasure_key().await?,
             tag: tag_of(shard, member)?,
             salt: random::hexadecimal::<SALT_BYTES>("")?,
+            revised,
         };
         let keys = keys::head_and_registry(shard);
         let reply = self.write(shard, &script::ERASE, keys, vec![pack(&args)?]);
-        let answer = Reply::answer(reply.await?)?;
-        Ok(match answer {
-            Versioned::Current(_) => Versioned::Current(()),
-            Versioned::Stale => Versioned::Stale,
-        })
+        let Versioned::Current((code, _)) = Reply::versioned(reply.await?)? else {
+            return Ok(Versioned::Stale);
+        };
+        Ok(Versioned::Current(match code.as_str() {
+            "OK" => Erased::Done,
+            "BEHIND" => Erased::Behind,
+            other => return unknown_code(other),
+        }))
     }
 
     /// What names a member who was erased: a keyed hash of its id.
@@ -216,39 +307,65 @@ impl Store {
         Ok(stored.unwrap_or(new))
     }
 
-    /// Removes a part of what an erased member has left in this shard; returns whether there is more. `keys`: how many keys
-    /// it looks at, about; see [`FORGET_KEYS`].
+    /// Removes a part of what an erased member has left in this shard. `keys`: how many keys it looks at, about; see
+    /// [`FORGET_KEYS`].
     pub async fn forget(
         &self,
         shard: &Shard,
         member: &MemberId,
+        places: &Places,
         keys: u32,
         now: Timestamp,
-    ) -> Result<Versioned<bool>, StoreError> {
+    ) -> Result<Versioned<Forgotten>, StoreError> {
         let mut barrier = shard.closings.until;
         loop {
-            match self
-                .forget_behind(shard, member, keys, (barrier, now))
-                .await?
-            {
-                Versioned::Current(Forgotten::Some { is_left }) => {
-                    return Ok(Versioned::Current(is_left));
-                }
+            let how = (places, keys, barrier, now);
+            match self.forget_behind(shard, member, how).await? {
                 // A barrier rises when periods are closed.
                 Versioned::Current(Forgotten::Barrier(other)) => barrier = other,
-                Versioned::Stale => return Ok(Versioned::Stale),
+                forgotten => return Ok(forgotten),
             }
         }
+    }
+
+    /// Asks another shard where a member stands there that has these entries in `own`.
+    pub async fn add_places(
+        &self,
+        (own, other): (&Shard, &Shard),
+        member: &MemberId,
+        wanted: &[WantedPlace],
+        places: &mut Places,
+    ) -> Result<Versioned<()>, StoreError> {
+        let mut keys = vec![keys::head(other.tag())];
+        for WantedPlace { zset, .. } in wanted {
+            let there = keys::moved(zset, own, other);
+            keys.push(require(there, "a standing lies in its shard")?);
+        }
+        let entries = wanted.iter().map(|wanted| (wanted.score, wanted.time));
+        let args = TiesArgs {
+            version: other.version(),
+            prefixed: other.layout().prefixed,
+            member: member.as_str(),
+            entries: entries.collect(),
+        };
+        let reply = self.read(&script::TIES, keys, vec![pack(&args)?]);
+        let Versioned::Current(mut reply) = Reply::answer(reply.await?)? else {
+            return Ok(Versioned::Stale);
+        };
+        for wanted in wanted {
+            places.add(wanted, reply.text()?, reply.text()?);
+        }
+        Ok(Versioned::Current(()))
     }
 
     async fn forget_behind(
         &self,
         shard: &Shard,
         member: &MemberId,
-        keys: u32,
-        (barrier, now): (Option<Timestamp>, Timestamp),
+        (places, keys, barrier, now): (&Places, u32, Option<Timestamp>, Timestamp),
     ) -> Result<Versioned<Forgotten>, StoreError> {
         let has_initial = !shard.definition.initial.is_empty();
+        let has_neighbours = !shard.placement.current.is_together() && !shard.is_league();
         let of_kind = |kind: &&Kind| kind.is_standing();
         let standings = Kind::ALL.iter().filter(of_kind);
         let parts = Kind::ALL.iter().filter(|kind| kind.form() == Form::Part);
@@ -263,8 +380,11 @@ impl Store {
             count: keys,
             barrier: barrier.map_or_else(String::new, |barrier| barrier.ms().to_string()),
             finals: barrier.map_or_else(HashMap::new, |barrier| finals(shard, barrier)),
-            // Other shards may have entries between. And with initial scores a line is a sum, whose terms have the same id.
-            keeps_place: shard.placement.current.is_together() && !has_initial,
+            // With initial scores a line is a sum, whose terms have the same id in all periods.
+            keeps_place: !has_initial,
+            league: shard.is_league(),
+            // A cohort lies in one shard.
+            places: has_neighbours.then_some(&places.0),
             initial: has_initial.then(|| keys::sorted_set(shard, &shard.initial_scores())),
             closes: closes_ms(shard),
             kept_from: shard.initial_kept_from_ms(now),
@@ -277,6 +397,18 @@ impl Store {
         Ok(Versioned::Current(match code.as_str() {
             "MORE" => Forgotten::Some { is_left: true },
             "DONE" => Forgotten::Some { is_left: false },
+            "PLACES" => {
+                let mut wanted = Vec::new();
+                while !reply.is_empty() {
+                    wanted.push(WantedPlace {
+                        zset: reply.text()?,
+                        score: reply.integer()?,
+                        time: reply.integer_or_none()?,
+                    });
+                }
+                let barrier = require(barrier, "lines stay behind a barrier")?;
+                Forgotten::Places(barrier, wanted)
+            }
             "BARRIER" => {
                 let barrier = reply.integer_or_none()?;
                 Forgotten::Barrier(barrier.map(Timestamp::from_ms_clamped))
@@ -288,7 +420,7 @@ impl Store {
     /// Some of the erased members of this shard of whom something may be left.
     pub async fn erasing(&self, shard: &Shard) -> Result<Versioned<Vec<MemberId>>, StoreError> {
         let mut erasing = match self.read_erasures(shard, None).await? {
-            Versioned::Current(erasing) => erasing,
+            Versioned::Current(mut reply) => reply.list()?,
             Versioned::Stale => return Ok(Versioned::Stale),
         };
         let mut members = Vec::new();
@@ -301,22 +433,33 @@ impl Store {
         Ok(Versioned::Current(members))
     }
 
-    /// The number of the last erasure of each of these members of this shard, 0 for those who were never erased.
+    /// The last erasure of each of these members of this shard; `None` for those who were never erased.
     pub async fn last_erasures(
         &self,
         shard: &Shard,
         members: &[&MemberId],
-    ) -> Result<Versioned<Vec<u64>>, StoreError> {
+    ) -> Result<Versioned<Vec<Option<Erasure>>>, StoreError> {
         let members = members.iter().map(|member| member.as_str()).collect();
-        let mut numbers = match self.read_erasures(shard, Some(members)).await? {
-            Versioned::Current(numbers) => numbers,
+        let mut reply = match self.read_erasures(shard, Some(members)).await? {
+            Versioned::Current(reply) => reply,
             Versioned::Stale => return Ok(Versioned::Stale),
         };
+        let (mut numbers, mut instants) = (reply.list()?, reply.list()?);
         let mut last = Vec::new();
         while !numbers.is_empty() {
-            last.push(numbers.count()?);
+            let (number, instant) = (numbers.count()?, instants.count()?);
+            let at = TieKey::from_number(instant).instant(Ties::First);
+            let at = require(at, "an erasure has an instant")?;
+            last.push((number > 0).then_some(Erasure { number, at }));
         }
         Ok(Versioned::Current(last))
+    }
+
+    /// Whether any member of a shard was ever erased.
+    pub async fn has_erased(&self, shard: &Shard) -> Result<bool, StoreError> {
+        let args = vec![keys::head(shard.tag()), "erased".to_owned()];
+        let last: Option<String> = self.command("HGET", args).await?;
+        Ok(last.is_some())
     }
 
     async fn read_erasures(
@@ -332,7 +475,7 @@ impl Store {
         let keys = keys::head_and_registry(shard);
         let reply = self.read(&script::ERASURES, keys, vec![pack(&args)?]);
         Ok(match Reply::answer(reply.await?)? {
-            Versioned::Current(mut reply) => Versioned::Current(reply.list()?),
+            Versioned::Current(reply) => Versioned::Current(reply),
             Versioned::Stale => Versioned::Stale,
         })
     }

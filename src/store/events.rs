@@ -8,16 +8,20 @@ mod encode;
 
 pub use encode::remember_ms;
 
+use bytes::Bytes;
 use fred::types::Value;
 use serde::Serialize;
 
 use super::args::pack;
 use super::dispatch::Store;
+use super::queued::Held;
 use super::reply::{Reply, require};
 use super::reservations::Token;
 use super::{StoreError, Versioned, keys, script};
-use crate::domain::event::{Detail, Outcome, Rejection};
+use crate::domain::event::{Detail, Outcome, Rejection, Status};
+use crate::domain::ids::EventId;
 use crate::domain::plan::{Plan, Route, Sum};
+use crate::domain::score::Score;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
@@ -40,6 +44,10 @@ pub struct Ready {
     pub with_history: bool,
     /// What its reservation is known by, if it has one.
     pub token: Option<Token>,
+    /// Whether its id was looked up in all shards of the board.
+    pub is_recalled: bool,
+    /// Its entry, if it comes out of the queue of its shard.
+    pub queued: Option<Held>,
 }
 
 impl Ready {
@@ -70,7 +78,9 @@ impl Ready {
         } else {
             0
         };
-        6 + 6 * writes.len() + sums + data + ranks + 4 * turnouts.len() + 6 * self.plan.quotas.len()
+        let queued = if self.queued.is_some() { 3 } else { 0 };
+        let turnouts = 4 * turnouts.len();
+        6 + 6 * writes.len() + sums + data + ranks + turnouts + 6 * self.plan.quotas.len() + queued
     }
 
     fn sends_history(&self, sum: &Sum) -> bool {
@@ -98,6 +108,12 @@ pub enum Answer {
     Void,
     /// Nothing was done: something is left of the member, who was erased, and has to be removed.
     Erasing,
+    /// Nothing was done: the member has no seat in the cohort.
+    Unseated,
+    /// Nothing was done: another cohort may remember the id, of which the member was erased.
+    Elsewhere,
+    /// Nothing was done: it has left the queue that it was read from, or the lease of the queue has another number.
+    Gone,
 }
 
 /// What a shard from which its board has moved away remembers of an event.
@@ -114,6 +130,21 @@ pub enum Recalled {
 pub struct Remembered {
     /// What it did.
     pub outcome: Outcome,
+    /// The number of the last erasure of its member before that, 0 for none.
+    pub erasure: u64,
+}
+
+/// What the record of an event tells whose content is not known.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Known {
+    /// Tells its content from others: [`crate::domain::event::Event::fingerprint`].
+    pub fingerprint: u64,
+    /// How it ended.
+    pub status: Status,
+    /// The instant that it counted for.
+    pub at: Timestamp,
+    /// The scores that its member had in the windows' standings then, in the order of the windows.
+    pub scores: Vec<(Window, Score)>,
     /// The number of the last erasure of its member before that, 0 for none.
     pub erasure: u64,
 }
@@ -149,6 +180,13 @@ impl Store {
             recalled.push(known.transpose()?);
         }
         Ok(recalled)
+    }
+
+    /// What is remembered in a shard of the event with this id, if it was taken there.
+    pub async fn known(&self, shard: &Shard, id: &EventId) -> Result<Option<Known>, StoreError> {
+        let record: Option<Bytes> = self.command("GET", vec![keys::event(shard, id)]).await?;
+        let known = record.map(|record| decode::known(shard, &record));
+        known.transpose()
     }
 
     /// Carries out events of one board, in one call: see [`CALL_COST_US_MAX`]. The answers are in their order. The call

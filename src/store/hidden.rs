@@ -232,6 +232,28 @@ impl Store {
         })
     }
 
+    /// Notes that an erased member of this shard has data again, and gives it the hide back that lies with its erasure. A
+    /// member that was not erased is left alone. Returns false, with nothing done, if something is left of the member.
+    pub async fn return_hide(
+        &self,
+        shard: &Shard,
+        member: &MemberId,
+        now: Timestamp,
+    ) -> Result<Versioned<bool>, StoreError> {
+        let args = [shard.version(), now.ms().to_string(), member.to_string()];
+        let args = args.map(Into::into).to_vec();
+        let keys = keys::head_and_registry(shard);
+        let reply = self.write(shard, &script::HIDE_AGAIN, keys, args);
+        let Versioned::Current((code, _)) = Reply::versioned(reply.await?)? else {
+            return Ok(Versioned::Stale);
+        };
+        Ok(Versioned::Current(match code.as_str() {
+            "OK" => true,
+            "ERASING" => false,
+            other => return unknown_code(other),
+        }))
+    }
+
     /// Ends hides of this shard that lie with erasures and end no later than `now`, by a bounded step of a walk that begins
     /// with [`WALK_BEGINS`]. Returns where it goes on; `None` at its end.
     pub async fn end_kept_hides(

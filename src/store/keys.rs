@@ -7,7 +7,7 @@
 //!
 //! | key | kind |
 //! | --- | --- |
-//! | `st:{b}`, `st:{b:16:3}` | [`Kind::Head`]: hash with `version`, of a board `definition` (JSON), and `used` once there are events; of its closings `closing_until`, `results_until`, `pinned` (`scripts/decide.lua`) |
+//! | `st:{b}`, `st:{b:16:3}` | [`Kind::Head`]: hash with `version`, of a board `definition` (JSON), and `used` once there are events; of its closings `closing_until`, `results_until`, `pinned` (`scripts/decide.lua`), of its erasures `forgetting` (`scripts/begin_forgetting.lua`); of a shard `closed_until`, `final_until`, `queue:mark` (`scripts/close_shard.lua`) |
 //! | `st:{b:16:3}:counts` | [`Kind::CountsHead`]: `version` |
 //! | `st:{b}:1:keys`, `st:{b}:1:quotas` | [`Kind::Registry`], [`Kind::CountsRegistry`] |
 //! | `st:{b}:1:s:day:2026-11-21` | [`Kind::Standing`] |
@@ -25,6 +25,8 @@
 //! | `st:{b}:1:turnout:day:2026-11-21` | [`Kind::Turnout`] |
 //! | `st:{b}:1:voters:day:2026-11-21`, …`␟alice` | [`Kind::Voters`], [`Kind::MemberVoters`] |
 //! | `st:{b}:1:e:run-88231`, `st:{b}:1:t:`token, `st:{b}:1:v:`token | [`Kind::EventId`], [`Kind::EventToken`], [`Kind::Void`] |
+//! | `st:{b}:1:x:run-88231` | [`Kind::RefusedEvent`] |
+//! | `st:{b}:1:queue`, `st:{b}:1:queue-ids`, `st:{b}:1:queue-state`, `st:{b}:1:dead` | [`Kind::Queue`], [`Kind::QueueIds`], [`Kind::QueueState`], [`Kind::DeadLetters`] |
 //! | `st:{b}:1:q:0:voter-hour:hour:2026-11-21T05:00Z`… | [`Kind::Quota`] |
 //! | `st:{b:16:3}:1:reserved`, `st:{b:16:3}:1:reserving` | [`Kind::Reserved`], [`Kind::Reserving`] |
 //! | `st:{b}:1:changes`, `st:{b}:1:copied` | [`Kind::Changes`], [`Kind::Copied`] |
@@ -62,6 +64,7 @@
 //! | `st:{boards}:hides-end` | sorted set | `end board` by the instant at which hides of that board end |
 //! | `st:{boards}:moderated` | set | `note generation board` of boards on which members were hidden or brought back (`store/revisions.rs`) |
 //! | `st:{boards}:outboxes` | set | `note generation board` of boards whose outbox may have messages (`store/outbox.rs`) |
+//! | `st:{boards}:queues` | sorted set | `generation tag` of shards whose queue may have events, by the epoch of its listing (`scripts/put.lua`) |
 //! | `st:{boards}:webhooks` | hash | webhooks by name, JSON (`domain/webhook.rs`) |
 //! | `st:{boards}:webhooks-version` | integer | another number after each change of a webhook |
 //! | `st:{boards}:webhooks-due` | sorted set | names of webhooks by when something is to be done for them |
@@ -88,6 +91,7 @@ use super::reservations::Token;
 use crate::domain::board::Board;
 use crate::domain::delivery::DeliveryStatus;
 use crate::domain::ids::{BoardId, EventId};
+use crate::domain::league::Section;
 use crate::domain::period::{Period, Unit};
 use crate::domain::profile::ReviewStatus;
 use crate::domain::quota::Pool;
@@ -158,6 +162,8 @@ pub const HIDES_END: &str = "st:{boards}:hides-end";
 pub const MODERATED: &str = "st:{boards}:moderated";
 /// The boards whose outbox may have messages.
 pub const OUTBOXES: &str = "st:{boards}:outboxes";
+/// The shards whose queue may have events.
+pub const QUEUES: &str = "st:{boards}:queues";
 /// The webhooks.
 pub const WEBHOOKS: &str = "st:{boards}:webhooks";
 /// The version of the webhooks.
@@ -292,8 +298,13 @@ pub fn counts_head(tag: &str, sharding: Sharding) -> String {
 
 /// The one key of a kind that a shard has one of.
 pub fn single(shard: &Shard, kind: Kind) -> String {
+    single_of(shard.tag(), shard.generation, kind)
+}
+
+/// The same of a shard that is known by its tag.
+pub fn single_of(tag: &str, generation: u64, kind: Kind) -> String {
     debug_assert_eq!(kind.form(), Form::Single, "{kind:?}");
-    in_generation(shard.tag(), shard.generation, kind.code())
+    in_generation(tag, generation, kind.code())
 }
 
 /// A key of a kind that a shard has many of.
@@ -393,8 +404,7 @@ pub fn standing_of(shard: &Shard, zset: &str) -> Option<Standing> {
     };
     let series = Series { list, track };
     let unit = series.window().map_or(Unit::All, Window::unit);
-    let period = shard.calendar.parse_key(unit, key).ok()?;
-    Some(Standing { series, period })
+    Some(Standing::of(series, shard.section_named(unit, key)?))
 }
 
 /// The sorted set that a key of a standing belongs to.
@@ -513,6 +523,11 @@ pub fn event(shard: &Shard, id: &EventId) -> String {
     named(shard, Kind::EventId, id)
 }
 
+/// The key of why a queued event was refused.
+pub fn refused_event(shard: &Shard, id: &EventId) -> String {
+    named(shard, Kind::RefusedEvent, id)
+}
+
 /// The key of what was taken of a quota's pool.
 pub fn quota(shard: &Shard, pool: &Pool) -> String {
     named(shard, Kind::Quota, &pool.name)
@@ -568,8 +583,10 @@ pub fn turnout(shard: &Shard, period: &Period) -> String {
 }
 
 /// The key of what members have won in a period.
-pub fn rewards(shard: &Shard, period: &Period) -> String {
-    of_period(shard, Kind::Rewards, period)
+pub fn rewards(shard: &Shard, section: &Section) -> String {
+    let series = of_unit(shard, section.period.unit);
+    let section = shard.section_key(section);
+    named(shard, Kind::Rewards, format_args!("{series}:{section}"))
 }
 
 /// The key of the voters of a period.
@@ -581,6 +598,30 @@ fn of_period(shard: &Shard, kind: Kind, period: &Period) -> String {
     let series = of_unit(shard, period.unit);
     let period = shard.calendar.key(period);
     named(shard, kind, format_args!("{series}:{period}"))
+}
+
+/// The key of the seats of a cohort.
+pub fn seats(shard: &Shard, section: &Section) -> String {
+    let series = Series::shown(List::Period(section.period.unit));
+    part(
+        &sorted_set(shard, &Standing::of(series, *section)),
+        Kind::Seats,
+    )
+}
+
+/// The key of the seats of a tier that were given out for a period.
+pub fn tiers(shard: &Shard, period: &Period, tier: u8) -> String {
+    of_tier(shard, Kind::Tiers, period, tier)
+}
+
+/// The key of the seats of a tier that were suggested for a period.
+pub fn taking(shard: &Shard, period: &Period, tier: u8) -> String {
+    of_tier(shard, Kind::Taking, period, tier)
+}
+
+fn of_tier(shard: &Shard, kind: Kind, period: &Period, tier: u8) -> String {
+    let period = of_period(shard, kind, period);
+    format!("{period}/{tier}")
 }
 
 /// The name of a unit in the names of keys of its periods.
@@ -624,8 +665,8 @@ pub fn sorted_set(shard: &Shard, standing: &Standing) -> String {
         List::InitialScores => Kind::InitialScores,
     };
     let series = series_name(shard, standing.series);
-    let period = shard.calendar.key(&standing.period);
-    named(shard, kind, format_args!("{series}:{period}"))
+    let section = shard.section_key(&standing.section());
+    named(shard, kind, format_args!("{series}:{section}"))
 }
 
 #[cfg(test)]
@@ -657,7 +698,7 @@ mod tests {
         let period = shard
             .calendar
             .containing(unit, Timestamp::parse(at).unwrap());
-        standing(shard, &Standing { series, period }).collect()
+        standing(shard, &Standing::of(series, period)).collect()
     }
 
     #[test]
@@ -790,7 +831,8 @@ mod tests {
                 UNNEEDED,
                 DELETED,
                 LEASES,
-                NARROW
+                NARROW,
+                QUEUES
             ],
             [
                 "live",
@@ -805,7 +847,8 @@ mod tests {
                 "unneeded",
                 "deleted",
                 "leases",
-                "narrow"
+                "narrow",
+                "queues"
             ]
             .map(|name| format!("st:{{boards}}:{name}"))
         );
@@ -825,19 +868,18 @@ mod tests {
         let day = shard
             .calendar
             .containing(Unit::Day, Timestamp::parse("2026-11-21T00:30:00Z").unwrap());
-        let zset = |list| {
-            let series = Series::shown(list);
-            sorted_set(
-                shard,
-                &Standing {
-                    series,
-                    period: day,
-                },
-            )
-        };
+        let zset = |list| sorted_set(shard, &Standing::of(Series::shown(list), day));
         let rolling = "last-7-days".parse().unwrap();
         let derived = || [List::Rolling(rolling), List::Initial(Unit::Day)].map(zset);
-        let recorded = || [List::Period(Unit::Day), List::Base(Unit::Day)].map(zset);
+        let cohort = || {
+            let (period, cohort) = (day, "1-17".parse().ok());
+            let series = Series::shown(List::Period(Unit::Day));
+            sorted_set(shard, &Standing::of(series, Section { period, cohort }))
+        };
+        let recorded = || {
+            let [period, base] = [List::Period(Unit::Day), List::Base(Unit::Day)].map(zset);
+            [period, base, cohort()]
+        };
         let initial = || sorted_set(shard, &shard.initial_scores());
         let token = Token::from_bits(0x12_34ab);
         match kind {
@@ -863,7 +905,9 @@ mod tests {
             | Kind::Total
             | Kind::HiddenList
             | Kind::HiddenScores
-            | Kind::HiddenState => {
+            | Kind::HiddenState
+            | Kind::Seats
+            | Kind::Decided => {
                 let zsets = recorded().into_iter().chain(derived()).chain([initial()]);
                 zsets.map(|zset| part(&zset, kind)).collect()
             }
@@ -871,7 +915,9 @@ mod tests {
             Kind::Periods => vec![periods(shard, Unit::Day)],
             Kind::Turnout => vec![turnout(shard, &day)],
             Kind::Voters => vec![voters(shard, &day)],
-            Kind::Rewards => vec![rewards(shard, &day)],
+            Kind::Tiers => vec![tiers(shard, &day, 1)],
+            Kind::Taking => vec![taking(shard, &day, 1)],
+            Kind::Rewards => vec![rewards(shard, &day.into())],
             Kind::RewardIndex => vec![of_period(shard, kind, &day)],
             Kind::MemberVoters => ["a", "a:b", ":members"]
                 .map(|member| member_voters(&voters(shard, &day), member))
@@ -879,6 +925,7 @@ mod tests {
             Kind::EventId => ["x1", "é}:x", "s:day:members"]
                 .map(|id| event(shard, &EventId::parse(id).unwrap()))
                 .to_vec(),
+            Kind::RefusedEvent => vec![refused_event(shard, &EventId::parse("x1").unwrap())],
             Kind::EventToken => vec![event_of(shard, token)],
             Kind::Void => vec![void(shard, token)],
             Kind::Quota => vec![quota(
@@ -899,7 +946,13 @@ mod tests {
             | Kind::Erased
             | Kind::Erasing
             | Kind::Hidden
-            | Kind::HideJournal => vec![single(shard, kind)],
+            | Kind::HideJournal
+            | Kind::Players
+            | Kind::Played
+            | Kind::Queue
+            | Kind::QueueIds
+            | Kind::QueueState
+            | Kind::DeadLetters => vec![single(shard, kind)],
         }
     }
 
@@ -938,7 +991,7 @@ mod tests {
                 );
             }
         }
-        assert_eq!(swept_pattern(), "st:{*}:*:[etvq]:*");
+        assert_eq!(swept_pattern(), "st:{*}:*:[extvq]:*");
     }
 
     #[test]
@@ -964,7 +1017,7 @@ mod tests {
             member: Some("a:members"),
         };
         assert_eq!(Captured::parse(&change), Some(told));
-        assert_eq!(Captured::parse("x\u{1f}key"), None);
+        assert_eq!(Captured::parse("unknown\u{1f}key"), None);
     }
 
     #[test]
@@ -1048,11 +1101,24 @@ mod tests {
                 let series = Series { list, track };
                 let unit = series.window().unwrap().unit();
                 let period = vote.calendar.containing(unit, at);
-                let standing = Standing { series, period };
+                let standing = Standing::of(series, period);
                 let key = sorted_set(&vote, &standing);
                 assert_eq!(standing_of(&vote, &key), Some(standing), "{key}");
             }
         }
+        let league = shard(
+            r#"{"windows": ["week"], "score_min": 0, "finalize": "0s", "shards": 16,
+                "league": {"tiers": [{"name": "bronze", "promote": 0, "demote": 0}]}}"#,
+            &[],
+        );
+        let period = league.calendar.containing(Unit::Week, at);
+        let series = Series::shown(List::Period(Unit::Week));
+        let cohort = "1-17".parse().ok();
+        let standing = Standing::of(series, Section { period, cohort });
+        let key = sorted_set(&league, &standing);
+        let expected = "st:{run_hero:16:15}:7:s:week:2026-11-16/1-17";
+        assert_eq!(key, expected);
+        assert_eq!(standing_of(&league, &key), Some(standing));
         let scores = vote.initial_scores();
         let key = sorted_set(&vote, &scores);
         assert_eq!(standing_of(&vote, &key), Some(scores));

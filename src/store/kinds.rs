@@ -207,6 +207,19 @@ kinds! {
     /// In which order these are listed, and what has changed: sorted set.
     RewardIndex as REWARD_INDEX = "reward-index": (F::Named, S::Shard, E::Never, C::Rebuilt, P::Registry);
 
+    /// What is known of the members of a league: hash, member -> its tier and its seats, as JSON.
+    Players as PLAYERS = "players": (F::Single, S::Shard, E::Never, C::Not, P::Registry);
+    /// The history of the members of a league: hash, member -> a line of JSON for each of its last seats.
+    Played as PLAYED = "played": (F::Single, S::Shard, E::Never, C::Not, P::Registry);
+    /// How many seats of a tier were given out for a period, and which were given back: hash.
+    Tiers as TIERS = "tiers": (F::Named, S::Shard, E::WithPeriod, C::Not, P::Registry);
+    /// To whom a cohort of a tier was suggested, until the member has its seat there: hash, member -> number of the cohort.
+    Taking as TAKING = "taking": (F::Named, S::Shard, E::WithPeriod, C::Not, P::Registry);
+    /// The seats of a cohort, beside its standing: hash, member -> when it joined and its opening score.
+    Seats as SEATS = "seats": (F::Part, S::Shard, E::WithPeriod, C::Not, P::Registry);
+    /// How a cohort was decided, beside its standing: hash, member -> its place, where it goes and its bonus.
+    Decided as DECIDED = "decided": (F::Part, S::Shard, E::WithPeriod, C::Not, P::Registry);
+
     /// How many events of a period were taken, where voters are counted, by the tag of the shard that took them: hash.
     Turnout as TURNOUT = "turnout": (F::Named, S::Shard, E::WithPeriod, C::Whole, P::Registry);
     /// Who has voted in a period: `HyperLogLog`.
@@ -217,10 +230,21 @@ kinds! {
 
     /// A remembered event id and its outcome: string. It is looked up where it was written (`engine/recall.rs`).
     EventId = "e": (F::Named, S::Shard, E::ByItself, C::Not, P::Sweep);
+    /// Why a queued event with this id was refused: string (`domain/queued.rs`). It blocks no id.
+    RefusedEvent = "x": (F::Named, S::Shard, E::ByItself, C::Not, P::Sweep);
     /// The outcome of an event without id, remembered under the token of its reservation: string.
     EventToken = "t": (F::Named, S::Shard, E::ByItself, C::Not, P::Sweep);
     /// Events with the reservation of this token are void: string.
     Void = "v": (F::Named, S::Shard, E::ByItself, C::Not, P::Sweep);
+
+    /// Events that wait to be applied: stream (`scripts/lib/queue.lua`). It is empty before its board has moved.
+    Queue as QUEUE = "queue": (F::Single, S::Shard, E::Never, C::Not, P::Registry);
+    /// Which entries of the queue have the id of an event: hash, id -> entries.
+    QueueIds as QUEUE_IDS = "queue-ids": (F::Single, S::Shard, E::Never, C::Not, P::Registry);
+    /// How many bytes the queue has, and whether it is in the index of queues: hash (`scripts/put.lua`).
+    QueueState as QUEUE_STATE = "queue-state": (F::Single, S::Shard, E::Never, C::Not, P::Registry);
+    /// Queued events that could not be applied: stream.
+    DeadLetters as DEAD_LETTERS = "dead": (F::Single, S::Shard, E::Never, C::Not, P::Registry);
 
     /// What was taken of a pool of a quota: string, sorted set (`scripts/lib/quota.lua`). A count in total never expires.
     Quota = "q": (F::Named, S::Home, E::ByItself, C::Not, P::CountsRegistry);
@@ -309,12 +333,22 @@ impl Kind {
             | Self::Rewards
             | Self::RewardIndex
             | Self::RevisedMembers
+            | Self::Players
+            | Self::Played
+            | Self::Tiers
+            | Self::Taking
+            | Self::Seats
+            | Self::Decided
+            | Self::Queue
+            | Self::QueueIds
+            | Self::DeadLetters
             | Self::Results => Erasing::Removed,
             // A definition may give a member a weight, and the id of a player's event begins with the player. To remove counts of
             // quotas would give votes back. What a move has noted goes with the move. An erasure, and the hide that outlives it, lie under a keyed hash.
             Self::Head
             | Self::Erased
             | Self::EventId
+            | Self::RefusedEvent
             | Self::ToRevise
             | Self::RevisedPeriods
             | Self::Quota
@@ -331,6 +365,7 @@ impl Kind {
             | Self::Voters
             | Self::EventToken
             | Self::Void
+            | Self::QueueState
             | Self::ResultsRegistry
             | Self::Revised
             | Self::Revisions

@@ -6,6 +6,7 @@ use super::dispatch::Store;
 use super::reply::{Reply, unknown_code};
 use super::{StoreError, keys, script};
 use crate::domain::board::Board;
+use crate::domain::shard::Shard;
 
 /// What a lease is for.
 #[derive(Clone, Debug)]
@@ -36,6 +37,16 @@ impl Leased {
             tag: board.id.to_string(),
             key: keys::head(board.id.as_str()),
             generation: Some(board.generation),
+            name,
+        }
+    }
+
+    /// Some work on a shard of a board.
+    pub fn of_shard(shard: &Shard, name: &'static str) -> Self {
+        Self {
+            tag: shard.tag().to_owned(),
+            key: keys::head(shard.tag()),
+            generation: Some(shard.generation),
             name,
         }
     }

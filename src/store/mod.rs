@@ -1,11 +1,11 @@
 //! What Redis holds, and the only place that names a key or the client library.
 //!
-//! [`kinds`] declares every kind of data, [`keys`] makes every key, [`script`] has the Lua scripts, and each of
-//! [`api_keys`], [`audit`], [`boards`], [`events`], [`standings`], [`voters`], [`quotas`], [`reservations`], [`initial`],
-//! [`profiles`], [`hidden`], [`hide_ends`], [`erasures`], [`barriers`], [`closings`],
-//! [`tasks`], [`orders`], [`outbox`], [`webhooks`], [`deliveries`], [`staleness`], [`rollover`], [`reshard`], [`results`],
-//! [`revisions`], [`rewards`], [`purge`],
-//! [`sweep`], [`leases`] and [`check`] one typed call per script. A call is one round trip; what must be atomic is one
+//! [`kinds`] declares every kind of data, [`keys`] makes every key, [`script`] has the Lua scripts, [`stored`] reads and
+//! replaces what is stored as JSON, and each of
+//! [`api_keys`], [`audit`], [`boards`], [`board_notes`], [`events`], [`standings`], [`voters`], [`quotas`], [`reservations`],
+//! [`initial`], [`profiles`], [`hidden`], [`hide_ends`], [`erasures`], [`barriers`], [`closings`], [`decisions`], [`seats`], [`tasks`], [`orders`],
+//! [`outbox`], [`webhooks`], [`deliveries`], [`staleness`], [`rollover`], [`reshard`], [`results`], [`revisions`], [`rewards`],
+//! [`purge`], [`sweep`], [`leases`] and [`check`] one typed call per script. A call is one round trip; what must be atomic is one
 //! script. [`dispatch`] sends a call to the server of its keys, or to a replica of it. `topology.rs` and `replicas.rs` know
 //! these servers, `node.rs` has the connections to each, and `writer.rs` keeps writes in order. `contact.rs` checks a server
 //! at the start, `warnings.rs` from time to time.
@@ -15,11 +15,13 @@ pub mod api_keys;
 mod args;
 pub mod audit;
 pub mod barriers;
+pub mod board_notes;
 pub mod boards;
 pub mod check;
 pub mod closings;
 mod connection;
 mod contact;
+pub mod decisions;
 pub mod deliveries;
 pub mod dispatch;
 pub mod embedded;
@@ -38,6 +40,8 @@ pub mod outbox;
 pub mod profiles;
 pub mod protocol;
 pub mod purge;
+pub mod queued;
+pub mod queues;
 pub mod quotas;
 pub mod random;
 mod replicas;
@@ -49,8 +53,10 @@ pub mod revisions;
 pub mod rewards;
 pub mod rollover;
 pub mod script;
+pub mod seats;
 pub mod staleness;
 pub mod standings;
+pub mod stored;
 pub mod sweep;
 pub mod tasks;
 mod tls;

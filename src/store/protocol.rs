@@ -52,6 +52,12 @@ groups! {
         ERASING: i64 = 11;
         /// The event lies before the barrier of the shard. Then: the barrier, in milliseconds since the epoch, as text.
         CLOSED: i64 = 12;
+        /// The member has no seat in the cohort.
+        UNSEATED: i64 = 13;
+        /// Another cohort may remember the id.
+        ELSEWHERE: i64 = 14;
+        /// The event is not in the queue, or the lease of the queue has another number.
+        GONE: i64 = 15;
     }
 
     /// What is to be reported of an event: [`Detail::code`].
@@ -133,6 +139,37 @@ groups! {
         SHORT: i64 = -3;
         /// What an answer begins with where something may be left of erased members, and hidden members are shown too.
         ERASING: i64 = -4;
+    }
+
+    /// What the result of an event is, or begins with, in `put.lua`.
+    puts {
+        /// It is in the queue now.
+        PUT: i64 = 1;
+        /// It was in the queue before. Then: what stands there beside its id.
+        KNOWN: i64 = 2;
+        /// It lies before the barrier of the shard.
+        BEFORE_BARRIER: i64 = 3;
+        /// There is no room for it.
+        NO_ROOM: i64 = 4;
+    }
+
+    /// How a queued event ends that is not applied, in `end_queued.lua`, and what is said to that.
+    ends {
+        /// It was taken elsewhere.
+        ENDED: u8 = 1;
+        /// A rule has refused it.
+        REFUSED: u8 = 2;
+        /// It is a dead letter.
+        DEAD: u8 = 3;
+        /// There is no room for it among the dead letters.
+        FULL: i64 = 2;
+    }
+
+    /// Queues.
+    queues {
+        /// What an entry of a queue takes in bytes beside its texts, in the stream and in the hash of ids. Redis 7 has used 98 to
+        /// 114, and with events of 600 bytes up to 284.
+        QUEUE_ENTRY_BYTES: usize = 112;
     }
 
     /// What the result of a reservation begins with, in `reserve.lua`.

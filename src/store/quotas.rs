@@ -8,7 +8,7 @@ use super::reply::Reply;
 use super::{StoreError, Versioned, keys, script};
 use crate::domain::board::{AcceptLate, Board};
 use crate::domain::event::FUTURE_MS_MAX;
-use crate::domain::quota::{Measure, Quota, QuotaUse, QuotaWindow};
+use crate::domain::quota::{Measure, Quota, QuotaUse, QuotaWindow, waiting_ms};
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 
@@ -38,7 +38,7 @@ pub(super) fn rules(board: &Board) -> Vec<QuotaRule> {
         };
         QuotaRule {
             log,
-            keep: log + late + FUTURE_MS_MAX.unsigned_abs(),
+            keep: log + late + FUTURE_MS_MAX.unsigned_abs() + waiting_ms(board),
             is_points: quota.measure == Measure::Score,
             allowances: quota.allowances(board),
         }

@@ -11,6 +11,7 @@ use super::args::{LayoutArgs, StoredScore, pack};
 use super::dispatch::Store;
 use super::keys::Captured;
 use super::kinds::{Copying, Kind};
+use super::queued::{DEAD_LETTERS_KEPT, DeadLetter};
 use super::reply::{Reply, unknown_code};
 use super::{StoreError, Versioned, keys, script};
 use crate::domain::board::Board;
@@ -167,6 +168,8 @@ struct CopyInArgs {
     voters: Vec<(usize, i64, usize)>,
     states: Vec<(usize, usize)>,
     dropped: Vec<usize>,
+    letters: Vec<(String, Vec<usize>)>,
+    letters_kept: u64,
     closed_until: Option<i64>,
 }
 
@@ -188,6 +191,8 @@ impl<'a> CopyIn<'a> {
                 voters: Vec::new(),
                 states: Vec::new(),
                 dropped: Vec::new(),
+                letters: Vec::new(),
+                letters_kept: DEAD_LETTERS_KEPT.ms(),
                 closed_until: None,
             },
             strings: Vec::new(),
@@ -253,6 +258,19 @@ impl<'a> CopyIn<'a> {
         let place = self.key(key);
         self.entries += 1;
         self.args.turnouts.push((place, expires_at_ms, tag, count));
+    }
+
+    /// A dead letter. They come in their order, behind those that are there.
+    pub fn letter(&mut self, letter: DeadLetter) {
+        let fields = letter.fields.into_iter();
+        let places = fields.map(|field| self.string(field)).collect();
+        self.entries += 1;
+        self.args.letters.push((letter.place.to_string(), places));
+    }
+
+    /// No dead letters are to be there.
+    pub fn drop_letters(&mut self) {
+        self.drop_key(keys::single(self.shard, Kind::DeadLetters));
     }
 
     /// Voters.

@@ -8,10 +8,13 @@ use serde::{Deserialize, Serialize};
 use super::dispatch::Store;
 use super::kinds::Kind;
 use super::reply::Reply;
-use super::{StoreError, Versioned, keys, script};
+use super::stored::{read_json, to_json};
+use super::{StoreError, Versioned, keys, random, script};
 use crate::domain::board::Board;
+use crate::domain::league::decision::Summary;
 use crate::domain::message::Message;
-use crate::domain::score::Score;
+use crate::domain::period::Unit;
+use crate::domain::score::{self, Score};
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
@@ -38,8 +41,15 @@ pub struct PeriodResult {
     pub rewards: u64,
     /// The revision of the definition by which the period was closed.
     pub definition: u64,
-    /// The number of the last hide of each shard, by its tag, that the result takes into account.
+    /// The number of the last hide of each shard, by its tag, that has its revision.
     pub hides: BTreeMap<String, u64>,
+    /// What the heads of the shards said of hides and erasures, by their tags, when the standing was last walked over: all of
+    /// that is in the total, the winner and the rewards, also what has no revision yet. Empty: unknown.
+    #[serde(default)]
+    pub walked: BTreeMap<String, Moderated>,
+    /// Of a cohort of a league: how it was decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub league: Option<Summary>,
 }
 
 /// A result, and how it is stored.
@@ -56,26 +66,10 @@ pub struct Winner {
     /// Who; `None` once that member was erased.
     pub member: Option<String>,
     /// How much, scaled.
-    #[serde(with = "scaled")]
+    #[serde(with = "score::scaled")]
     pub score: Score,
     /// When that score was reached; `None` on boards with `ties: member`.
     pub reached_at: Option<Timestamp>,
-}
-
-/// A score as the integer that is stored.
-mod scaled {
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    use crate::domain::score::Score;
-
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-    pub(super) fn serialize<S: Serializer>(score: &Score, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_i64(score.scaled())
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Score, D::Error> {
-        i64::deserialize(from).map(Score::from_stored)
-    }
 }
 
 /// What the head of a shard says of hides and erasures.
@@ -92,10 +86,25 @@ pub struct Moderated {
 pub struct Noted<T> {
     /// Of which revision of the result.
     pub revision: u64,
-    /// How many lines of final standings of the board had lost their member by then.
-    pub anonymised: u64,
+    /// How many lines of final standings had lost their member by then in shards where some had, by the tags of the shards. A
+    /// move gives the board other tags.
+    pub anonymised: BTreeMap<String, u64>,
     /// What it is.
     pub noted: T,
+}
+
+/// What a board said of its erasures before a caller has read names of members. With it the caller records nothing that may
+/// name a member who was erased meanwhile.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Forgetting(String);
+
+impl Forgetting {
+    /// It does not matter: nothing names a member that the stored result does not name.
+    const ANY: &str = "*";
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 impl Recorded {
@@ -105,31 +114,55 @@ impl Recorded {
     }
 
     fn read(json: String) -> Result<Self, StoreError> {
-        let result = read("a result", &json)?;
+        let result = read_json("a result", &json)?;
         Ok(Self { result, json })
     }
 }
 
 impl Store {
+    /// What a board says of its erasures now.
+    pub async fn forgetting(&self, board: &Board) -> Result<Forgetting, StoreError> {
+        let field = vec![keys::head(board.id.as_str()), "forgetting".to_owned()];
+        let stored: Option<String> = self.command("HGET", field).await?;
+        Ok(Forgetting(stored.unwrap_or_default()))
+    }
+
+    /// Notes that the name of an erased member is about to be taken out of the results of a board: from now on nobody records
+    /// what was read before.
+    pub async fn begin_forgetting(&self, board: &Board) -> Result<Versioned<()>, StoreError> {
+        let args = [board.generation.to_string(), random::hexadecimal::<8>("")?];
+        let args = args.map(Into::into).to_vec();
+        let reply = self.write_head(board, &script::BEGIN_FORGETTING, args);
+        Ok(match Reply::answer(reply.await?)? {
+            Versioned::Current(_) => Versioned::Current(()),
+            Versioned::Stale => Versioned::Stale,
+        })
+    }
+
     /// Records the result of a final period, with the messages that tell of it, or replaces the one that was `seen`. Returns
-    /// the one that stands: another one, if what was seen is not what was stored. The caller calls [`Self::note_outbox`]
-    /// next, if there are messages, also then.
+    /// the one that stands: another one, if what was seen is not what was stored. The caller calls [`Self::note_board`]
+    /// next, if there are messages, also then. `forgetting`: what the board said before the caller has read a name that the result
+    /// has; `None` where it has none that is not in what was seen.
     pub async fn record_result(
         &self,
         board: &Board,
         (window, key): (Window, &str),
         (seen, result): (Option<&Recorded>, &PeriodResult),
         messages: &[Message],
+        forgetting: Option<&Forgetting>,
     ) -> Result<Versioned<Recorded>, StoreError> {
         let mut keys = keys_of(board, window, &[Kind::Results, Kind::FinalPeriods]);
         keys.push(keys::outbox(&board.id, board.generation));
         let seen = seen.map_or("", |seen| &seen.json);
-        let result = written("a result", result)?;
+        let result = to_json(result)?;
         let mut args = vec![
             board.version().into(),
             key.into(),
             seen.into(),
             result.into(),
+            forgetting
+                .map_or(Forgetting::ANY, Forgetting::as_str)
+                .into(),
         ];
         let texts = messages.iter();
         let texts = texts.flat_map(|message| [message.id.as_str(), &message.body]);
@@ -140,6 +173,18 @@ impl Store {
             return Ok(Versioned::Stale);
         };
         Recorded::read(reply.text()?).map(Versioned::Current)
+    }
+
+    /// The result of a period of a window; `None` if there is none.
+    pub async fn result(
+        &self,
+        board: &Board,
+        window: Window,
+        key: &str,
+    ) -> Result<Option<Recorded>, StoreError> {
+        let periods = [key.to_owned()];
+        let results = self.results(board, window, &periods).await?;
+        Ok(results.into_iter().flatten().next())
     }
 
     /// The results of some periods of a window, in their order; `None` where there is none.
@@ -177,6 +222,31 @@ impl Store {
             .await
     }
 
+    /// How many cohorts of the period with this key have a result.
+    pub async fn final_cohorts(
+        &self,
+        board: &Board,
+        window: Window,
+        key: &str,
+    ) -> Result<u64, StoreError> {
+        let list = keys::of_results(board, Kind::FinalPeriods, window);
+        // The names of sections go on with `/`, whose next character is `0`.
+        let range = [list, format!("[{key}/"), format!("({key}0")];
+        self.command("ZLEXCOUNT", range.to_vec()).await
+    }
+
+    /// How many cohorts of the period with this key have data in a shard.
+    pub async fn listed_cohorts(
+        &self,
+        shard: &Shard,
+        unit: Unit,
+        key: &str,
+    ) -> Result<u64, StoreError> {
+        let index = keys::periods(shard, unit);
+        let range = [index, format!("[{key}/"), format!("({key}0")];
+        self.command("ZLEXCOUNT", range.to_vec()).await
+    }
+
     /// What the head of a shard says of hides and erasures.
     pub async fn moderated(&self, shard: &Shard) -> Result<Moderated, StoreError> {
         let head = keys::head(shard.tag());
@@ -198,9 +268,9 @@ impl Store {
         let digests = keys::of_results(board, Kind::Digests, window);
         let fields = vec![digests, key.to_owned(), format!("{MAKING}{key}")];
         let [made, making]: [Option<String>; 2] = self.command("HMGET", fields).await?;
-        let made = made.map(|made| read("a digest", &made)).transpose()?;
         // What was noted by another release is made anew.
-        Ok((made, making.and_then(|making| read("", &making).ok())))
+        let made = made.and_then(|made| read_json("", &made).ok());
+        Ok((made, making.and_then(|making| read_json("", &making).ok())))
     }
 
     /// Notes the digest of a final period.
@@ -210,7 +280,7 @@ impl Store {
         period: (Window, &str),
         digest: &Noted<String>,
     ) -> Result<Versioned<()>, StoreError> {
-        let digest = written("a digest", digest)?;
+        let digest = to_json(digest)?;
         self.note(board, period, "1", digest).await
     }
 
@@ -221,7 +291,7 @@ impl Store {
         period: (Window, &str),
         making: &Noted<T>,
     ) -> Result<Versioned<()>, StoreError> {
-        let making = written("a digest", making)?;
+        let making = to_json(making)?;
         self.note(board, period, "0", making).await
     }
 
@@ -258,14 +328,4 @@ fn keys_of(board: &Board, window: Window, kinds: &[Kind]) -> Vec<String> {
     let kinds = kinds.iter();
     let of_kinds = kinds.map(|kind| keys::of_results(board, *kind, window));
     first.into_iter().chain(of_kinds).collect()
-}
-
-fn written<T: Serialize>(what: &str, value: &T) -> Result<String, StoreError> {
-    let json = serde_json::to_string(value);
-    json.map_err(|error| StoreError::Unexpected(format!("{what}: {error}")))
-}
-
-fn read<T: DeserializeOwned>(what: &str, json: &str) -> Result<T, StoreError> {
-    let read = serde_json::from_str(json);
-    read.map_err(|error| StoreError::Unexpected(format!("{what}: {error}")))
 }

@@ -1,12 +1,10 @@
 //! How results of final periods are revised after members were hidden or brought back.
 //!
 //! A hide writes a line into the journal of its shard (`scripts/lib/hides.lua`). These lines are noted under the board's own
-//! tag, where the results lie, and stay there until all results were revised by them. That a board has such lines is noted
-//! among the keys of all boards, before the hide and after it.
+//! tag, where the results lie, and stay there until all results were revised by them. The board is noted
+//! (`board_notes.rs`) before the hide and after it.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
 
 use fred::types::Value;
 use serde::{Deserialize, Serialize};
@@ -14,51 +12,20 @@ use serde::{Deserialize, Serialize};
 use super::dispatch::Store;
 use super::kinds::{Kind, SEPARATOR};
 use super::reply::{Reply, require, unknown_code};
-use super::results::{PeriodResult, Recorded};
-use super::{StoreError, Versioned, keys, random, script};
+use super::results::{Forgetting, PeriodResult, Recorded};
+use super::stored::{read_json, to_json};
+use super::{StoreError, Versioned, keys, script};
 use crate::domain::board::Board;
-use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::ids::MemberId;
+use crate::domain::league::Section;
 use crate::domain::shard::{Shard, ShardId};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 
 /// How many lines of a journal one call reads.
 const CALL_LINES_MAX: u32 = 300;
-/// How many notes one call reads.
-const CALL_NOTES_MAX: u32 = 1_000;
 /// How many revisions one call looks at.
 const CALL_REVISIONS_MAX: u32 = 1_000;
-
-/// A note that the results of a board may have to be revised.
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct ModeratedNote {
-    /// The board.
-    pub board: BoardId,
-    /// Its generation.
-    pub generation: u64,
-    /// What tells it from other notes.
-    name: String,
-}
-
-impl fmt::Display for ModeratedNote {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}", self.name, self.generation, self.board)
-    }
-}
-
-impl FromStr for ModeratedNote {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let mut parts = text.split(' ');
-        let mut part = || parts.next().ok_or(());
-        Ok(Self {
-            name: part()?.to_owned(),
-            generation: part()?.parse().map_err(drop)?,
-            board: BoardId::parse(part()?).map_err(drop)?,
-        })
-    }
-}
 
 /// What was done with a member.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -134,38 +101,14 @@ pub struct RevisedPeriod {
     pub window: Window,
     /// The key of the period.
     pub key: String,
+    /// In a league, of which cohort: its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cohort: Option<String>,
     /// The revision of its result.
     pub revision: u64,
 }
 
 impl Store {
-    /// Notes that members of a board may have been hidden or brought back. To be called before that, and again after it.
-    pub async fn note_moderated(&self, board: &Board) -> Result<(), StoreError> {
-        let note = ModeratedNote {
-            board: board.id.clone(),
-            generation: board.generation,
-            name: random::hexadecimal::<8>("")?,
-        };
-        let args = vec![note.to_string().into()];
-        let keys = vec![keys::MODERATED.to_owned()];
-        let noted = self.write_at(keys::MODERATED, &script::UNNEEDED, keys, args);
-        noted.await.map(drop)
-    }
-
-    /// Some of these notes, or all if there are few.
-    pub async fn moderated_notes(&self) -> Result<Vec<ModeratedNote>, StoreError> {
-        let args = vec![keys::MODERATED.to_owned(), CALL_NOTES_MAX.to_string()];
-        let notes: Vec<String> = self.command("SRANDMEMBER", args).await?;
-        Ok(notes.iter().filter_map(|note| note.parse().ok()).collect())
-    }
-
-    /// Takes notes away, after the results were revised.
-    pub async fn forget_moderated(&self, notes: &[ModeratedNote]) -> Result<(), StoreError> {
-        let names = notes.iter().map(ToString::to_string);
-        let args = [keys::MODERATED.to_owned()].into_iter().chain(names);
-        self.command("SREM", args.collect()).await
-    }
-
     /// Up to which line of each shard's journal it is noted that results are to be revised, by the tags of the shards. A shard
     /// that is missing has no lines that matter.
     pub async fn revised(&self, board: &Board) -> Result<BTreeMap<String, u64>, StoreError> {
@@ -259,34 +202,40 @@ impl Store {
         require(line, "a line that was noted has its tag and its member").map(Some)
     }
 
-    /// Replaces the result of a period by its next revision, because of a line. Returns whether that was done: not, if another
-    /// result is stored than the one that was `seen`.
+    /// Replaces the result of a section by its next revision, because of a line. Returns whether that was done: not, if another
+    /// result is stored than the one that was `seen`. `forgetting`: what the board said before the caller has found the member.
     pub async fn revise_result(
         &self,
         board: &Board,
-        (window, key): (Window, &str),
+        section: &Section,
         (seen, result): (&Recorded, &PeriodResult),
         (line, revision): (&JournalLine, &Revision),
+        forgetting: &Forgetting,
     ) -> Result<Versioned<bool>, StoreError> {
+        let window = Window::Period(section.period.unit);
         let mut keys = board_keys(board, &[]);
         let of_window = [Kind::Results, Kind::Revisions, Kind::RevisedMembers];
         keys.extend(of_window.map(|kind| keys::of_results(board, kind, window)));
         keys.push(keys::of_board(board, Kind::RevisedPeriods));
         let period = RevisedPeriod {
             window,
-            key: key.to_owned(),
+            key: board.calendar.key(&section.period),
+            cohort: section
+                .cohort
+                .and_then(|cohort| board.cohort_name(&section.period, cohort)),
             revision: result.revision,
         };
         let args = [
             board.version(),
-            key.to_owned(),
+            board.section_key(section),
             seen.json().to_owned(),
-            json(result)?,
+            to_json(result)?,
             result.revision.to_string(),
-            json(revision)?,
+            to_json(revision)?,
             line.member.to_string(),
             line.name(),
-            json(&period)?,
+            to_json(&period)?,
+            forgetting.as_str().to_owned(),
         ];
         let args = args.map(Value::from).to_vec();
         let reply = self.write_at(board.id.as_str(), &script::REVISE_RESULT, keys, args);
@@ -311,7 +260,7 @@ impl Store {
         let periods = periods.unwrap_or_default();
         let periods = periods
             .lines()
-            .map(|period| read("a revised period", period));
+            .map(|period| read_json("a revised period", period));
         periods.collect()
     }
 
@@ -350,7 +299,9 @@ impl Store {
         let known =
             all.filter_map(|(revision, (change, member))| Some((revision, change?, member)));
         known
-            .map(|(revision, change, member)| Ok((revision, read("a revision", &change)?, member)))
+            .map(|(revision, change, member)| {
+                Ok((revision, read_json("a revision", &change)?, member))
+            })
             .collect()
     }
 
@@ -392,15 +343,6 @@ fn board_keys(board: &Board, kinds: &[Kind]) -> Vec<String> {
     ];
     let own = kinds.iter().map(|kind| keys::of_board(board, *kind));
     first.into_iter().chain(own).collect()
-}
-
-fn json<T: Serialize>(value: &T) -> Result<String, StoreError> {
-    serde_json::to_string(value).map_err(|error| StoreError::Unexpected(error.to_string()))
-}
-
-fn read<T: for<'de> Deserialize<'de>>(what: &str, json: &str) -> Result<T, StoreError> {
-    let read = serde_json::from_str(json);
-    read.map_err(|error| StoreError::Unexpected(format!("{what}: {error}")))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What members have won in final periods (`scripts/lib/rewards.lua`): notes it, lets callers claim it, and lists it.
+//! What members have won in final sections (`scripts/lib/rewards.lua`): notes it, lets callers claim it, and lists it.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use super::args::pack;
 use super::dispatch::Store;
 use super::reply::{Reply, require, unknown_code};
 use super::{StoreError, Versioned, keys, script};
-use crate::domain::period::Period;
+use crate::domain::league::Section;
 use crate::domain::score::Score;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
@@ -153,7 +153,7 @@ pub struct Claiming<'a> {
     pub hides: u64,
 }
 
-/// A place in the list of rewards of a period, or in that of changes: both sort by the bytes of their places.
+/// A place in the list of rewards of a section, or in that of changes: both sort by the bytes of their places.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct RewardPlace(String);
 
@@ -219,12 +219,12 @@ struct ReadArgs<'a> {
 }
 
 impl Store {
-    /// Notes what members of this shard win in a period; of no more than [`HANDED_OUT_MAX`] of them at once. From now on the
+    /// Notes what members of this shard win in a section; of no more than [`HANDED_OUT_MAX`] of them at once. From now on the
     /// shard refuses earlier leases, also if nobody wins.
     pub async fn hand_out(
         &self,
         shard: &Shard,
-        period: &Period,
+        section: &Section,
         walk: RewardWalk,
         winners: &[Winner],
     ) -> Result<Versioned<Walked<()>>, StoreError> {
@@ -244,7 +244,7 @@ impl Store {
             walk: walk.number,
             members: members.collect(),
         };
-        let keys = keys_of(shard, period);
+        let keys = keys_of(shard, section);
         let reply = self.write(shard, &script::HAND_OUT, keys, vec![pack(&args)?]);
         Ok(match walked(reply.await?)? {
             Versioned::Current(Walked::On(_)) => Versioned::Current(Walked::On(())),
@@ -258,7 +258,7 @@ impl Store {
     pub async fn take_back(
         &self,
         shard: &Shard,
-        period: &Period,
+        section: &Section,
         walk: RewardWalk,
         after: Option<&str>,
     ) -> Result<Versioned<Walked<(u64, Option<String>)>>, StoreError> {
@@ -270,7 +270,7 @@ impl Store {
             after: after.unwrap_or_default(),
             count: TAKEN_BACK_MAX,
         };
-        let keys = keys_of(shard, period);
+        let keys = keys_of(shard, section);
         let reply = self.write(shard, &script::TAKE_BACK, keys, vec![pack(&args)?]);
         Ok(match walked(reply.await?)? {
             Versioned::Current(Walked::On(mut reply)) => {
@@ -283,11 +283,11 @@ impl Store {
         })
     }
 
-    /// Claims what a member of this shard has won in a period.
+    /// Claims what a member of this shard has won in a section.
     pub async fn claim(
         &self,
         shard: &Shard,
-        period: &Period,
+        section: &Section,
         claiming: Claiming<'_>,
     ) -> Result<Versioned<Claimed>, StoreError> {
         let args = ClaimArgs {
@@ -299,7 +299,7 @@ impl Store {
             revision: claiming.revision,
             hides: claiming.hides,
         };
-        let keys = keys_of(shard, period);
+        let keys = keys_of(shard, section);
         let reply = self.write(shard, &script::CLAIM, keys, vec![pack(&args)?]);
         let Versioned::Current((code, mut reply)) = Reply::versioned(reply.await?)? else {
             return Ok(Versioned::Stale);
@@ -316,18 +316,18 @@ impl Store {
         }))
     }
 
-    /// What members of this shard have won in a period, in the order of places, behind one: `count` rewards at the most,
+    /// What members of this shard have won in a section, in the order of places, behind one: `count` rewards at the most,
     /// no more than [`REWARDS_READ_MAX`].
     pub async fn rewards(
         &self,
         shard: &Shard,
-        period: &Period,
+        section: &Section,
         after: Option<&RewardPlace>,
         count: usize,
     ) -> Result<Versioned<Vec<(RewardPlace, RewardEntry)>>, StoreError> {
         let from = after.map_or_else(|| "[l".to_owned(), |RewardPlace(name)| format!("({name}"));
         let range = (from, "(m".to_owned());
-        let read = self.read_rewards(shard, period, range, count, None);
+        let read = self.read_rewards(shard, section, range, count, None);
         let Versioned::Current(mut found) = read.await? else {
             return Ok(Versioned::Stale);
         };
@@ -338,15 +338,15 @@ impl Store {
         Ok(Versioned::Current(rewards))
     }
 
-    /// What a member of this shard has won in a period.
+    /// What a member of this shard has won in a section.
     pub async fn rewards_of(
         &self,
         shard: &Shard,
-        period: &Period,
+        section: &Section,
         member: &str,
     ) -> Result<Versioned<Vec<RewardEntry>>, StoreError> {
         let range = (String::new(), String::new());
-        let read = self.read_rewards(shard, period, range, 0, Some(member));
+        let read = self.read_rewards(shard, section, range, 0, Some(member));
         let Versioned::Current(mut found) = read.await? else {
             return Ok(Versioned::Stale);
         };
@@ -364,7 +364,7 @@ impl Store {
     pub async fn reward_changes(
         &self,
         shard: &Shard,
-        period: &Period,
+        section: &Section,
         revision: u64,
         count: usize,
     ) -> Result<Versioned<Vec<(usize, String, RewardChange)>>, StoreError> {
@@ -372,7 +372,7 @@ impl Store {
             format!("[c{revision:015}"),
             format!("(c{:015}", revision + 1),
         );
-        let read = self.read_rewards(shard, period, range, count, None);
+        let read = self.read_rewards(shard, section, range, count, None);
         let Versioned::Current(mut found) = read.await? else {
             return Ok(Versioned::Stale);
         };
@@ -395,7 +395,7 @@ impl Store {
     async fn read_rewards(
         &self,
         shard: &Shard,
-        period: &Period,
+        section: &Section,
         (from, to): (String, String),
         count: usize,
         member: Option<&str>,
@@ -407,7 +407,7 @@ impl Store {
             count: count.min(REWARDS_READ_MAX),
             member,
         };
-        let keys = keys_of(shard, period);
+        let keys = keys_of(shard, section);
         let reply = self.read(&script::READ_REWARDS, keys, vec![pack(&args)?]);
         Ok(match Reply::answer(reply.await?)? {
             Versioned::Current(mut reply) => Versioned::Current(reply.list()?),
@@ -416,10 +416,10 @@ impl Store {
     }
 }
 
-/// The head, the registry and the reward lines of a period.
-fn keys_of(shard: &Shard, period: &Period) -> Vec<String> {
+/// The head, the registry and the reward lines of a section.
+fn keys_of(shard: &Shard, section: &Section) -> Vec<String> {
     let mut keys = keys::head_and_registry(shard);
-    keys.push(keys::rewards(shard, period));
+    keys.push(keys::rewards(shard, section));
     keys
 }
 

@@ -92,14 +92,8 @@ impl Store {
         };
         let mut keys = keys::head_and_registry(shard);
         keys.push(keys::state(shard, series));
-        let target = Standing {
-            series,
-            period: *period,
-        };
-        let of_period = |period| Standing {
-            series: base,
-            period,
-        };
+        let target = Standing::of(series, *period);
+        let of_period = |period: Period| Standing::of(base, period);
         let terms = if has_initial {
             vec![of_period(*period), shard.initial_scores()]
         } else {

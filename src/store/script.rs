@@ -28,7 +28,14 @@ fn join(parts: &[&str], groups: &[&[(&str, &str)]]) -> String {
     let groups = groups.iter().chain([&kinds::LUA]).copied();
     let constants: HashMap<_, _> = groups.flatten().copied().collect();
     let with_loader = parts.iter().filter(|part| loader_of(part).is_some());
-    let loaded: HashSet<_> = with_loader.flat_map(|part| functions_of(part)).collect();
+    let mut loaded = HashSet::new();
+    for function in with_loader.flat_map(|part| functions_of(part)) {
+        let is_new = loaded.insert(function);
+        assert!(
+            is_new,
+            "invariant: loaders make no two functions {function}"
+        );
+    }
     let is_of_word = |byte: char| byte.is_ascii_alphanumeric() || byte == '_';
     let (parts, mut joined) = (with_loaders(parts), String::new());
     let mut rest = &parts[..];
@@ -129,10 +136,22 @@ macro_rules! scripts {
 
 scripts! {
     /// Carries out the plans of many events.
-    APPLY = "apply", "#!lua", ["slot", "keys", "capture", "standing", "derived", "hides", "erasures", "hidden", "follow", "return", "visible", "quota", "periods"]
-        with [results, details, refusals, flags, record, bounds];
+    APPLY = "apply", "#!lua", ["slot", "keys", "capture", "standing", "derived", "hides", "erasures", "hidden", "follow", "return", "visible", "quota", "periods", "queue"]
+        with [results, details, refusals, flags, record, bounds, queues];
+    /// Puts events into the queue of a shard.
+    PUT = "put", "#!lua", ["queue"] with [puts, queues];
+    /// Ends queued events that are not applied.
+    END_QUEUED = "end_queued", "#!lua", ["slot", "queue"] with [ends, queues];
+    /// Puts the queue of a shard into the index.
+    LIST_QUEUE = "list_queue", "#!lua", [];
+    /// Says that an empty queue is to be taken out of the index.
+    CLEAR_QUEUE = "clear_queue", "#!lua flags=allow-oom", ["generation"];
+    /// Takes the queue of a shard out of the index.
+    UNLIST_QUEUE = "unlist_queue", "#!lua flags=allow-oom", [];
+    /// Has nobody record what may have the name of an erased member.
+    BEGIN_FORGETTING = "begin_forgetting", "#!lua flags=allow-oom", ["generation"];
     /// Raises the barrier of a shard.
-    CLOSE_SHARD = "close_shard", "#!lua", [];
+    CLOSE_SHARD = "close_shard", "#!lua", ["queue"] with [queues];
     /// Takes a derived standing a step nearer to complete.
     ADVANCE = "advance", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "past_initial", "standing", "derived", "hidden", "follow"];
     /// Sets initial scores.
@@ -141,14 +160,16 @@ scripts! {
     HIDE = "hide", "#!lua", ["slot", "keys", "capture", "hides", "erasures"];
     /// Hides erased members on a new board, as soon as they have data there.
     KEEP_HIDES = "keep_hides", "#!lua", ["slot", "keys", "capture", "hides", "erasures"];
+    /// Gives an erased member its hide back.
+    HIDE_AGAIN = "hide_again", "#!lua", ["slot", "keys", "capture", "standing", "hides", "erasures", "hidden", "follow", "return"];
     /// Ends hides of erased members.
     END_KEPT_HIDES = "end_kept_hides", "#!lua", ["slot", "process", "cursor", "keys", "capture", "hides", "erasures"];
     /// Reads who is hidden.
     HIDDEN = "hidden", "#!lua flags=no-writes", ["keys"];
     /// Erases a member.
-    ERASE = "erase", "#!lua flags=allow-oom", ["slot", "keys", "capture", "hides", "erasures"];
+    ERASE = "erase", "#!lua flags=allow-oom", ["slot", "keys", "capture", "hides", "erasures", "queue"] with [queues];
     /// Removes a part of what an erased member has left.
-    FORGET = "forget", "#!lua flags=allow-oom", ["slot", "keys", "process", "cursor", "capture", "past_initial", "standing", "derived", "nameless", "hidden", "follow", "rewards"];
+    FORGET = "forget", "#!lua flags=allow-oom", ["slot", "keys", "process", "cursor", "capture", "past_initial", "standing", "derived", "nameless", "hidden", "follow", "rewards", "queue"] with [queues];
     /// Reads who was erased.
     ERASURES = "erasures", "#!lua flags=no-writes", ["keys", "capture", "hides", "erasures"];
     /// Reads who was hidden and brought back.
@@ -171,6 +192,8 @@ scripts! {
     HIDDEN_LIST = "hidden_list", "#!lua", ["slot", "keys", "capture", "standing", "hidden", "follow"];
     /// Finds more members of a list that is kept short.
     WIDEN_LIST = "widen_list", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "standing", "hidden", "follow"];
+    /// Tells between which ids a member of another shard would stand.
+    TIES = "ties", "#!lua flags=no-writes", ["process", "keys", "capture", "standing", "derived", "hidden", "visible", "nameless"];
     /// Reads pages, members, subsets and amounts.
     READ = "read", "#!lua flags=no-writes", ["process", "keys", "capture", "standing", "derived", "hidden", "visible"] with [queries];
     /// Records the result of a final period.
@@ -199,6 +222,10 @@ scripts! {
     DECIDE = "decide", "#!lua", [];
     /// Notes that the results of a closing are recorded.
     RESULTS_UNTIL = "results_until", "#!lua", ["generation"];
+    /// Records how a cohort was decided.
+    DECIDE_COHORT = "decide_cohort", "#!lua", ["slot"];
+    /// Lets what was given out of the seats of tiers expire.
+    EXPIRE_TIERS = "expire_tiers", "#!lua", [];
     /// Lets a period expire.
     EXPIRE = "expire", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "standing"];
     /// Reads which periods have data.
@@ -245,6 +272,18 @@ scripts! {
     PROFILES = "profiles", "#!lua", ["slot"];
     /// Deletes profiles.
     DELETE_PROFILES = "profiles", "#!lua flags=allow-oom", ["slot"];
+    /// Reads players of a league.
+    PLAYERS = "players", "#!lua flags=no-writes", ["keys", "capture", "hides", "erasures"];
+    /// Writes players of a league.
+    WRITE_PLAYERS = "write_players", "#!lua", ["slot", "keys", "capture", "hides", "erasures"];
+    /// Suggests cohorts to members.
+    TAKE_SEAT = "take_seat", "#!lua", ["slot", "keys", "capture", "standing", "expiry"];
+    /// Gives a seat back.
+    GIVE_BACK = "give_back", "#!lua flags=allow-oom", ["slot"];
+    /// Seats members in cohorts.
+    SEAT = "seat", "#!lua", ["slot", "keys", "capture", "standing", "hides", "erasures", "hidden", "follow", "return", "periods", "expiry"];
+    /// Reads in which periods of a league somebody was seated.
+    SEATED = "seated", "#!lua flags=no-writes", ["keys", "periods"];
     /// Posts messages for webhooks.
     POST = "post", "#!lua", ["outbox"];
     /// Makes, changes or deletes a webhook.
@@ -283,6 +322,10 @@ scripts! {
     CHECK_STATE = "check_state", "#!lua flags=no-writes", ["keys", "capture", "standing", "derived", "check"] with [bounds];
     /// The same, and mends it.
     MEND_STATE = "check_state", "#!lua", ["keys", "capture", "standing", "derived", "check"] with [bounds];
+    /// Looks whether the keys of a queue agree.
+    CHECK_QUEUE = "check_queue", "#!lua flags=no-writes", ["keys", "capture", "standing", "derived", "check", "queue"] with [bounds, queues];
+    /// The same, and mends it.
+    MEND_QUEUE = "check_queue", "#!lua", ["keys", "capture", "standing", "derived", "check", "queue"] with [bounds, queues];
     /// Looks whether a standing is what others say.
     CHECK_SUMS = "check_sums", "#!lua flags=no-writes", ["process", "cursor", "members", "keys", "capture", "past_initial", "standing", "derived", "check"] with [bounds];
     /// The same, and mends it.
@@ -354,6 +397,21 @@ mod tests {
                 }
                 let unknown: Vec<_> = names(&code).filter(|name| !known.contains(name)).collect();
                 assert!(unknown.is_empty(), "{}: {unknown:?}", script.name);
+            }
+        }
+    }
+
+    #[test]
+    fn no_two_functions_of_a_script_have_one_name() {
+        for script in ALL {
+            let mut names = BTreeSet::new();
+            for line in script.source.lines() {
+                let name = match line.strip_prefix("loaded.") {
+                    Some(made) => made.split_once(" = function(").map(|(name, _)| name),
+                    None => functions_of(line).next(),
+                };
+                let is_new = name.is_none_or(|name| names.insert(name));
+                assert!(is_new, "{}: {line}", script.name);
             }
         }
     }

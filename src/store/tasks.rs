@@ -5,6 +5,7 @@ use fred::types::Value;
 use super::dispatch::Store;
 use super::orders::parse;
 use super::reply::{Reply, unknown_code};
+use super::stored::{read_json, to_json};
 use super::{StoreError, keys, script};
 use crate::domain::hide::Hide;
 use crate::domain::ids::MemberId;
@@ -46,8 +47,7 @@ pub struct StoredTask {
 impl StoredTask {
     /// Reads it.
     pub fn read(&self) -> Result<Task, StoreError> {
-        let read = serde_json::from_str(&self.json);
-        read.map_err(|error| StoreError::Unexpected(format!("a task that is stored: {error}")))
+        read_json("a task", &self.json)
     }
 }
 
@@ -149,10 +149,6 @@ impl Store {
     pub async fn board_count(&self) -> Result<u64, StoreError> {
         self.command("ZCARD", vec![keys::LIVE.to_owned()]).await
     }
-}
-
-fn to_json(value: &impl serde::Serialize) -> Result<String, StoreError> {
-    serde_json::to_string(value).map_err(|error| StoreError::Unexpected(error.to_string()))
 }
 
 fn ms_text(at: Timestamp) -> String {

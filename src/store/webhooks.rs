@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use fred::types::Value;
-
 use super::dispatch::Store;
-use super::reply::{Reply, unknown_code};
+use super::stored::{Changed, Named, Stored};
 use super::{StoreError, keys, script};
 use crate::domain::time::Timestamp;
 use crate::domain::webhook::{Webhook, WebhookName};
@@ -13,16 +11,10 @@ use crate::domain::webhook::{Webhook, WebhookName};
 /// The most webhooks: so few that all of them are read at once.
 pub const WEBHOOKS_MAX: usize = 100;
 
-/// What is stored of a webhook: its JSON. A newer release may have written it.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct StoredWebhook(pub(super) String);
-
-impl StoredWebhook {
-    /// Reads it.
-    pub fn read(&self) -> Result<Webhook, StoreError> {
-        let read = serde_json::from_str(&self.0);
-        read.map_err(|error| StoreError::Unexpected(format!("a webhook that is stored: {error}")))
-    }
+impl Named for Webhook {
+    const WHAT: &'static str = "a webhook";
+    const HASH: &'static str = keys::WEBHOOKS;
+    const COUNT_MAX: usize = WEBHOOKS_MAX;
 }
 
 /// All webhooks.
@@ -31,18 +23,7 @@ pub struct StoredWebhooks {
     /// Their version: nobody has changed any of them while it is this one.
     pub version: String,
     /// They, by their names.
-    pub all: BTreeMap<WebhookName, StoredWebhook>,
-}
-
-/// How a change of a webhook ended.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum WebhookChanged {
-    /// It is done.
-    Done,
-    /// The webhook is not what the caller saw.
-    Not,
-    /// There are [`WEBHOOKS_MAX`] already.
-    Full,
+    pub all: BTreeMap<WebhookName, Stored<Webhook>>,
 }
 
 impl Store {
@@ -54,9 +35,8 @@ impl Store {
         let stored = vec![keys::WEBHOOKS.to_owned()];
         let stored: BTreeMap<String, String> = self.command("HGETALL", stored).await?;
         let stored = stored.into_iter();
-        let all = stored.filter_map(|(name, json)| {
-            Some((WebhookName::parse(&name).ok()?, StoredWebhook(json)))
-        });
+        let all = stored
+            .filter_map(|(name, json)| Some((WebhookName::parse(&name).ok()?, Stored::new(json))));
         Ok(StoredWebhooks {
             version: version.unwrap_or_default(),
             all: all.collect(),
@@ -67,36 +47,29 @@ impl Store {
     pub async fn load_webhook(
         &self,
         name: &WebhookName,
-    ) -> Result<Option<StoredWebhook>, StoreError> {
+    ) -> Result<Option<Stored<Webhook>>, StoreError> {
         let args = vec![keys::WEBHOOKS.to_owned(), name.to_string()];
         let stored: Option<String> = self.command("HGET", args).await?;
-        Ok(stored.map(StoredWebhook))
+        Ok(stored.map(Stored::new))
     }
 
     /// Makes, changes or, without a new one, deletes a webhook with its deliveries, if what is stored is what the caller saw.
     pub async fn change_webhook(
         &self,
         name: &WebhookName,
-        seen: Option<&StoredWebhook>,
+        seen: Option<&Stored<Webhook>>,
         new: Option<&Webhook>,
         now: Timestamp,
-    ) -> Result<WebhookChanged, StoreError> {
-        let new = new.map(serde_json::to_string).transpose();
-        let new = new.map_err(|error| StoreError::Unexpected(error.to_string()))?;
-        let args: Vec<Value> = vec![
-            name.as_str().into(),
-            seen.map_or("", |seen| &seen.0).into(),
-            new.unwrap_or_default().into(),
-            WEBHOOKS_MAX.to_string().into(),
-            now.ms().to_string().into(),
-        ];
+    ) -> Result<Changed, StoreError> {
         let keys = keys::webhook_keys(name).to_vec();
-        let reply = self.write_at(keys::WEBHOOKS, &script::WEBHOOK, keys, args);
-        match Reply::new(reply.await?)?.text()?.as_str() {
-            "OK" => Ok(WebhookChanged::Done),
-            "CHANGED" => Ok(WebhookChanged::Not),
-            "FULL" => Ok(WebhookChanged::Full),
-            other => unknown_code(other),
-        }
+        let now = now.ms().to_string().into();
+        self.change(
+            &script::WEBHOOK,
+            keys,
+            name.as_str(),
+            (seen, new),
+            Some(now),
+        )
+        .await
     }
 }

@@ -6,7 +6,6 @@ use standings::domain::time::Timestamp;
 use standings::engine::Engine;
 
 use crate::harness::delay::Delay;
-use crate::harness::jobs::Moves;
 use crate::harness::redis::eventually;
 use crate::harness::servers::free_ports;
 use crate::harness::{Client, Instance, RedisServer, World, clock_at};
@@ -147,18 +146,6 @@ async fn forget_derived(world: &World) {
     }
 }
 
-/// Moves the board to so many shards.
-async fn move_to(world: &World, shards: u16) {
-    world.client().spread("b", shards).await;
-    let id = BoardId::parse("b").unwrap();
-    eventually("the board has moved", async || {
-        world.service().engine.run(&Moves).await.unwrap();
-        let progress = world.service().reshard_progress(&id).await.unwrap();
-        progress.moving_to.is_none()
-    })
-    .await;
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_closed_period_goes_on_to_count_the_initial_scores_that_there_were() {
     for ties in ["first", "member"] {
@@ -191,7 +178,7 @@ async fn a_closed_period_goes_on_to_count_the_initial_scores_that_there_were() {
         // However often they are made anew, and wherever.
         forget_derived(&world).await;
         check(&[yesterday]).await;
-        move_to(&world, 5).await;
+        world.move_to("b", 5).await;
         check(&[yesterday]).await;
         forget_derived(&world).await;
         let report = world.service().check(None, false).await.unwrap();
@@ -242,7 +229,7 @@ async fn a_move_takes_the_barrier_along_also_one_that_only_some_shards_have() {
     let shard = &board.shards()[2];
     engine.store.close_shard(shard, until).await.unwrap();
     for shards in [3, 1, 2] {
-        move_to(&world, shards).await;
+        world.move_to("b", shards).await;
         for member in ["ann", "bob", "cid", "dora"] {
             let late = client
                 .post("/v1/boards/b/events", event("late", member, EVENING))

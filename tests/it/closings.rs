@@ -10,8 +10,9 @@ use standings::domain::time::Timestamp;
 use standings::store::results::PeriodResult;
 
 use crate::harness::jobs::{ClosePeriods, Moves, Purge};
-use crate::harness::redis::{Reply, eventually};
-use crate::harness::{Client, Instance, World, break_off, keys};
+use crate::harness::redis::{RedisServer, Reply, eventually};
+use crate::harness::replicated::Replicated;
+use crate::harness::{Client, Instance, World, break_off, keys, store};
 
 const DAY_MS: i64 = 86_400_000;
 /// More than any step waits for, so that work which is broken off there has come to its end.
@@ -486,12 +487,7 @@ async fn a_move_amid_a_closing_loses_neither() {
         let engines = [0, 1].map(|place| &world.instances[place].service.engine);
         break_off(engines[0].run(&Moves), waits).await;
         join_all(world.instances.iter().map(run)).await;
-        eventually("the board has moved", async || {
-            engines[1].run(&Moves).await.unwrap();
-            let spread = client.get("/v1/boards/b/shards").await.expect(200);
-            spread["moving_to"].is_null()
-        })
-        .await;
+        world.instances[1].end_move("b").await;
         run(&world.instances[1]).await;
         assert!(is_closed(client, "2026-10-31T23:59:59Z").await);
         engines[1].run(&Purge).await.unwrap();
@@ -521,10 +517,7 @@ async fn nothing_is_closed_by_a_clock_that_is_doubted() {
     run(&world.instances[0]).await;
     world.clock.set_doubted(false);
     run(&world.instances[0]).await;
-    assert_eq!(
-        instant(&world, "closing_until").await.unwrap(),
-        "2026-11-21T12:00:00Z"
-    );
+    assert_eq!(instant(&world, "closing_until").await, None);
     assert!(!is_closed(client, "2026-11-21T12:00:00Z").await);
     let ready = client.get("/readyz").await.expect(200);
     assert_eq!(ready["faults"], json!([]));
@@ -556,12 +549,37 @@ async fn results_that_were_decided_are_recorded_though_finalize_is_removed() {
         .patch("/v1/boards/b", json!({"finalize": "1h"}))
         .await
         .expect(200);
-    world.set_time("2026-11-01T02:00:00Z");
+    world.set_time("2026-11-01T03:00:00Z");
     run(&world.instances[1]).await;
     assert_eq!(
         instant(&world, "results_until").await.unwrap(),
-        "2026-11-01T01:00:00Z"
+        "2026-11-01T02:00:00Z"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_had_ended_when_finalize_was_set_is_not_final_before_what_ends_later() {
+    let world = world(1, "2026-11-21T11:30:00Z", json!({"windows": ["hour"]})).await;
+    let client = world.client();
+    send(client, event("1", "ann", 5, "2026-11-21T11:30:00Z")).await;
+    world.set_time("2026-11-21T12:30:00Z");
+    client
+        .patch("/v1/boards/b", json!({"finalize": "10m"}))
+        .await
+        .expect(200);
+    run(&world.instances[0]).await;
+    assert_eq!(instant(&world, "closing_until").await, None);
+    let early = close_path("hour", "2026-11-21T11:00Z");
+    let early = client.post(&early, json!({})).await;
+    early.expect_problem(409, "not-finalized");
+    let page = "/v1/boards/b/standings/hour?key=2026-11-21T11:00Z";
+    let state = async || client.get(page).await.expect(200)["state"].clone();
+    assert_eq!(state().await, "closing");
+    assert!(!is_closed(client, "2026-11-21T11:30:00Z").await);
+    world.set_time("2026-11-21T13:10:00Z");
+    run(&world.instances[0]).await;
+    assert_eq!(state().await, "final");
+    assert!(is_closed(client, "2026-11-21T11:31:00Z").await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -630,4 +648,56 @@ async fn whoever_asks_for_a_result_has_it_recorded_if_nobody_has_come_to_that() 
         (&day["state"], &day["revision"]),
         (&json!("live"), &json!(null))
     );
+}
+
+/// What a field of the head of the board `d` has.
+async fn field(primary: &RedisServer, name: &str) -> Option<String> {
+    let words = [b"HGET".as_slice(), b"st:{d}", name.as_bytes()];
+    match primary.run(&words).await {
+        Reply::Text(text) => Some(String::from_utf8(text).unwrap()),
+        _ => None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_final_before_the_replicas_have_its_barrier() {
+    let set = Replicated::start("2026-11-20T12:00:00Z").await;
+    let (engine, client) = (&set.instance.service.engine, &set.instance.client);
+    let id = BoardId::parse("d").unwrap();
+    let definition = json!({"windows": ["day"], "finalize": "10m"});
+    client.define("d", definition).await;
+    let event = json!({"id": "1", "member": "ann", "score": 1});
+    client.post("/v1/boards/d/events", event).await.expect(200);
+    // It waits for no replica, and knows nothing of what the other one has seen.
+    let other = Instance::start_on(store(&set.primary.url()), set.clock.clone(), "").await;
+    let state = async |client: &Client| {
+        let page = client.get("/v1/boards/d/standings/day?key=2026-11-20");
+        page.await.expect(200)["state"].clone()
+    };
+
+    set.replica.kill();
+    set.clock
+        .set(Timestamp::parse("2026-11-21T00:10:00Z").unwrap());
+    // A decision that is with the primary alone raises no barrier.
+    for _ in 0..2 {
+        engine.run(&ClosePeriods).await.unwrap_err();
+        assert!(field(&set.primary, "closing_until").await.is_some());
+        assert_eq!(field(&set.primary, "closed_until").await, None);
+    }
+    // And by a barrier that is with the primary alone no read goes.
+    let until = Timestamp::parse("2026-11-21T00:00:00Z").unwrap();
+    engine.close_shards(&id, until).await.unwrap_err();
+    assert!(field(&set.primary, "closed_until").await.is_some());
+    for client in [client, &other.client] {
+        assert_eq!(state(client).await, "closing");
+    }
+
+    set.replica.restart().await;
+    eventually("the replica has it", async || {
+        engine.run(&ClosePeriods).await.is_ok()
+    })
+    .await;
+    for client in [client, &other.client] {
+        assert_eq!(state(client).await, "final");
+    }
 }

@@ -93,9 +93,10 @@ async fn play(page: &str, now: &str) -> usize {
     let is_function =
         |block: &&Block<'_>| block.language == "sh" && block.text.starts_with("api()");
     let function = blocks.iter().find(is_function).unwrap().text;
-    // The service has a clock of its own here, and so have its commands.
+    // The service has a clock of its own here, and so have its commands: nobody waits.
     let yesterday = Timestamp::from_ms_clamped(begun.ms() - 86_400_000);
-    let prelude = format!("set -e\n{function}\ndate() {{ echo {yesterday}; }}\n");
+    let clock = format!("date() {{ echo {yesterday}; }}\nsleep() {{ :; }}\n");
+    let prelude = format!("set -e\n{function}\n{clock}");
 
     let mut count = 0;
     let mut last: Option<(&str, String)> = None;
@@ -145,6 +146,11 @@ async fn the_vote_answers_what_it_prints() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_results_answer_what_they_print() {
     assert!(play("docs/results.md", "2026-11-21T08:00:57Z").await >= 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_season_answers_what_it_prints() {
+    assert!(play("docs/leagues.md", "2026-11-21T08:00:55Z").await >= 6);
 }
 
 #[test]

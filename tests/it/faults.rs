@@ -158,10 +158,7 @@ async fn a_walk_that_a_restart_of_redis_interrupts_misses_nobody() {
             assert_eq!(step.await.unwrap(), Versioned::Current(false));
         }
         let day = shard.series(Window::Period(Unit::Day), Track::Shown);
-        let standing = Standing {
-            series: day,
-            period,
-        };
+        let standing = Standing::of(day, period);
         let zset = keys::standing(&shard, &standing).next().unwrap();
         let part = service
             .engine
@@ -239,6 +236,7 @@ async fn nothing_is_acknowledged_that_no_replica_has() {
         instance,
         primary,
         replica,
+        ..
     } = Replicated::start(NOW).await;
     let client = &instance.client;
     let event = |id: &str| json!({"id": id, "member": "a", "score": 1});

@@ -16,6 +16,8 @@ mod expiry;
 mod final_lines;
 mod hiding;
 mod history;
+mod league_events;
+mod leagues;
 mod moderation;
 mod players;
 mod profiles;

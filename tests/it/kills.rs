@@ -4,6 +4,8 @@
 //!
 //! `STANDINGS_KILL_ROUNDS` is the number of rounds, and `STANDINGS_KILL_SEED` gives others.
 
+mod leagues;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::path::PathBuf;
@@ -19,8 +21,10 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::harness::Client;
-use crate::harness::program::Program;
+use crate::harness::client::Answer;
+use crate::harness::program::{self, Program};
 use crate::harness::random::Random;
+use crate::harness::receiver::{Manner, Receiver};
 use crate::harness::redis::eventually;
 use crate::model::answers::{self, View, exact};
 use crate::model::from_environment;
@@ -111,6 +115,97 @@ async fn closings_amid_kills_give_each_board_one_result() {
     program.stop().await;
 }
 
+/// Events are queued and applied while the service, its Redis server, or both are killed, with events in hand.
+#[tokio::test(flavor = "multi_thread")]
+async fn queued_events_amid_kills_are_applied_once_each() {
+    const EVENTS: usize = 4_000;
+    let (home, mut random) = (Home::new(), Random::new(17));
+    let mut program = Program::serve_with(&home.data(), &home.server).await;
+    let definition = json!({"windows": ["all"], "ingest": "async", "shards": 3});
+    program.client().define("b", definition).await;
+    let event = |number: usize| json!({"board": "b", "id": number.to_string(), "member": format!("m{}", number % 50), "score": 1});
+    let batches = (0..EVENTS).step_by(100).map(|first| {
+        let events: Vec<Value> = (first..first + 100).map(event).collect();
+        ("/v1/events", json!({"events": events}))
+    });
+    let answers = send_amid_kills(&mut program, &home, &mut random, batches.collect()).await;
+    for (_, answer) in answers {
+        let results = answer["results"].as_array().unwrap();
+        assert!(
+            results.iter().all(|result| result["status"] == "queued"),
+            "{answer}"
+        );
+    }
+    for round in 0..4 {
+        tokio::time::sleep(Duration::from_micros(random.next() % 60_000)).await;
+        if round % 3 != 0 {
+            home.kill_redis();
+        }
+        if round % 3 != 1 {
+            program.die().await;
+            program = Program::serve_with(&home.data(), &home.server).await;
+        }
+    }
+    let client = program.client();
+    let total = async || {
+        let page = read(&client, "/v1/boards/b/standings/all?size=100").await;
+        let entries = page["entries"].as_array().unwrap().iter();
+        let scores = entries.map(|entry| entry["score"].as_str().unwrap().parse::<usize>());
+        scores.map(Result::unwrap).sum::<usize>()
+    };
+    eventually("all is applied", async || total().await >= EVENTS).await;
+    eventually("nothing waits", async || {
+        let metrics = client.get("/metrics").await.text;
+        let mut lines = metrics.lines();
+        lines.any(|line| line == "standings_queue_length 0")
+    })
+    .await;
+    assert_eq!(total().await, EVENTS);
+    program.stop().await;
+}
+
+/// Sends requests at once, again and again until each is answered, while somebody is killed three times.
+async fn send_amid_kills(
+    program: &mut Program,
+    home: &Home,
+    random: &mut Random,
+    requests: Vec<(&'static str, Value)>,
+) -> Vec<(Value, Value)> {
+    for round in 0..3 {
+        let client = program.client();
+        let sent = requests.iter().map(|(path, body)| {
+            let request = client.builder(Method::POST, path).json(body);
+            tokio::spawn(Client::try_send(request))
+        });
+        let sent: Vec<_> = sent.collect();
+        tokio::time::sleep(Duration::from_micros(random.next() % 60_000)).await;
+        if round != 0 {
+            home.kill_redis();
+        }
+        if round != 1 {
+            program.kill();
+        }
+        for sent in sent {
+            let _ = sent.await;
+        }
+        if round != 1 {
+            let next = Program::serve_with(&home.data(), &home.server).await;
+            std::mem::replace(program, next).die().await;
+        }
+    }
+    let client = program.client();
+    let answers = requests.into_iter().map(async |(path, body)| {
+        let mut answer = client.post(path, body.clone()).await;
+        while answer.status == 409 || answer.status == 503 {
+            tokio::time::sleep(RETRY_INTERVAL).await;
+            answer = client.post(path, body.clone()).await;
+        }
+        assert!(answer.status.is_success(), "{body}: {}", answer.text);
+        (body, answer.json)
+    });
+    stream::iter(answers).buffer_unordered(8).collect().await
+}
+
 /// The result of a board that was closed, once it is there.
 async fn result_of(client: &Client, round: usize) -> Value {
     let of_all = format!("/v1/boards/b{round}/standings/all/periods/all");
@@ -136,6 +231,193 @@ async fn result_of(client: &Client, round: usize) -> Value {
         .await;
     assert!(late.status.is_client_error(), "{}", late.text);
     result
+}
+
+/// What has the service or its Redis server killed amid it: a closing, a claim, a hide and what follows from it.
+struct Besieged {
+    home: Home,
+    random: Random,
+    program: Option<Program>,
+    kills: usize,
+}
+
+impl Besieged {
+    async fn begin(seed: u64) -> Self {
+        let mut besieged = Self {
+            home: Home::new(),
+            random: Random::new(seed),
+            program: None,
+            kills: 0,
+        };
+        besieged.serve().await;
+        besieged
+    }
+
+    async fn serve(&mut self) {
+        let [data, server] = [self.home.data(), self.home.server.clone()];
+        let mut command = program::command(&["--listen", "127.0.0.1:0", "--data-dir"]);
+        command.arg(data).arg("--redis-server").arg(server);
+        command.env("STANDINGS_WEBHOOK_ALLOW_PRIVATE", "true");
+        self.program = Some(Program::run_until_ready(&mut command).await);
+    }
+
+    fn client(&self) -> Client {
+        self.program.as_ref().unwrap().client()
+    }
+
+    /// Sends a request, and kills the service, its Redis server or both, wherever they are by then. Sends it again until it is
+    /// answered; returns the last answer.
+    async fn send(&mut self, method: Method, path: &str, body: Value) -> Answer {
+        let request = self.client().builder(method.clone(), path).json(&body);
+        let first = tokio::spawn(Client::try_send(request));
+        tokio::time::sleep(Duration::from_micros(self.random.next() % 15_000)).await;
+        self.kills += 1;
+        if !self.kills.is_multiple_of(3) {
+            self.home.kill_redis();
+        }
+        if self.kills % 3 < 2 {
+            self.program.take().unwrap().die().await;
+        }
+        let _ = first.await;
+        if self.program.is_none() {
+            self.serve().await;
+        }
+        let client = self.client();
+        let last: Mutex<Option<Answer>> = Mutex::default();
+        eventually("the request is answered", async || {
+            let request = client.builder(method.clone(), path).json(&body);
+            *last.lock() = Client::try_send(request).await.ok();
+            let status = last.lock().as_ref().map(|answer| answer.status);
+            status.is_some_and(|status| !status.is_server_error())
+        })
+        .await;
+        last.into_inner().unwrap()
+    }
+
+    /// The rewards of `all` by rule and member, each with its state.
+    async fn rewards(&self, board: &str) -> BTreeMap<(String, String), String> {
+        let path = format!("/v1/boards/{board}/standings/all/periods/all/rewards");
+        let listed = self.client().get(&path).await.expect(200);
+        let rewards = listed["rewards"].as_array().unwrap().iter();
+        let text = |reward: &Value, field: &str| reward[field].as_str().unwrap().to_owned();
+        let reward = |reward: &Value| {
+            let key = (text(reward, "rule"), text(reward, "member"));
+            (key, text(reward, "state"))
+        };
+        let known: BTreeMap<_, _> = rewards.clone().map(reward).collect();
+        assert_eq!(known.len(), rewards.count(), "one is there twice: {listed}");
+        known
+    }
+}
+
+/// Every reward is handed out and claimed once, every hide makes one revision, and every message comes, with one id.
+#[tokio::test(flavor = "multi_thread")]
+async fn kills_amid_closings_claims_and_revisions_lose_and_double_no_reward_and_no_message() {
+    const ROUNDS: usize = 6;
+    let mut besieged = Besieged::begin(16).await;
+    let receiver = Receiver::start(Manner::Status(200)).await;
+    let webhook = json!({"url": receiver.url(), "boards": ["*"],
+        "events": ["period.final", "period.revised", "member.hidden"]});
+    let made = besieged.client().put("/v1/webhooks/site", webhook).await;
+    let secret = made.expect(201)["secret"].as_str().unwrap().to_owned();
+    let states = |crown: &[(&str, &str)], half: std::ops::Range<usize>| {
+        let crown = crown.iter().map(|(member, state)| {
+            let key = ("crown".to_owned(), (*member).to_owned());
+            (key, (*state).to_owned())
+        });
+        let half = half.map(|member| {
+            let key = ("half".to_owned(), format!("m{member}"));
+            (key, "open".to_owned())
+        });
+        crown.chain(half).collect::<BTreeMap<_, _>>()
+    };
+    for round in 0..ROUNDS {
+        let id = format!("b{round}");
+        let path = format!("/v1/boards/{id}");
+        let rewards = json!([
+            {"id": "crown", "window": "all", "ranks": [1, 1], "reward": {"item": "crown"}},
+            {"id": "half", "window": "all", "top_percent": 50, "reward": "coin"},
+        ]);
+        let definition = json!({"windows": ["all"], "finalize": "0s", "shards": 1 + round % 3,
+            "rewards": rewards});
+        let client = besieged.client();
+        client.define(&id, definition).await;
+        for number in 0..20 {
+            let event =
+                json!({"id": number.to_string(), "member": format!("m{number}"), "score": number});
+            let taken = client.post(&format!("{path}/events"), event).await;
+            taken.expect(200);
+        }
+        let closes_at = json!({"closes_at": Utc::now().to_rfc3339()});
+        client.patch(&path, closes_at).await.expect(200);
+        let period = format!("{path}/standings/all/periods/all");
+        let close = format!("{period}/close");
+        let closed = besieged.send(Method::POST, &close, json!({})).await;
+        closed.expect(200);
+        let handed_out = states(&[("m19", "open")], 10..20);
+        assert_eq!(besieged.rewards(&id).await, handed_out, "{id}");
+        let claim = format!("{period}/rewards/crown/members/m19/claim");
+        let claimed = besieged.send(Method::PUT, &claim, json!({"by": "grant"}));
+        let claimed = claimed.await;
+        assert!(claimed.status.is_success(), "{}", claimed.text);
+        let other = besieged.client().put(&claim, json!({"by": "other"})).await;
+        other.expect_problem(409, "already-claimed");
+        let hidden = format!("{path}/hidden/m19");
+        let hide = besieged.send(Method::PUT, &hidden, json!({"reason": "cheating"}));
+        hide.await.expect(200);
+        // Whoever reads has it revised, if nobody else does.
+        let revised = besieged.send(Method::GET, &period, Value::Null).await;
+        assert!(revised.status.is_success(), "{}", revised.text);
+        let without = states(&[("m19", "revoked"), ("m18", "open")], 9..19);
+        assert_eq!(besieged.rewards(&id).await, without, "{id}");
+        let back = besieged.send(Method::DELETE, &hidden, Value::Null).await;
+        assert!([204, 404].contains(&back.status.as_u16()), "{}", back.text);
+        let revised = besieged.send(Method::GET, &period, Value::Null).await;
+        assert!(revised.status.is_success(), "{}", revised.text);
+        let given_back = states(&[("m19", "claimed")], 10..20);
+        assert_eq!(besieged.rewards(&id).await, given_back, "{id}");
+        let result = besieged.client().get(&period).await.expect(200);
+        assert_eq!(
+            (&result["revision"], &result["total"], &result["rewards"]),
+            (&json!(3), &json!(20), &json!(11)),
+            "{result}"
+        );
+    }
+    let told = || {
+        let mut told: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for one in receiver.received() {
+            let (json, id) = (one.json(), one.id().to_owned());
+            let what = format!("{} {}", json["data"]["board"], json["type"]);
+            told.entry(what).or_default().insert(id);
+        }
+        told
+    };
+    let expected: BTreeMap<String, usize> = (0..ROUNDS)
+        .flat_map(|round| {
+            let kinds = [
+                ("period.final", 1),
+                ("period.revised", 2),
+                ("member.hidden", 1),
+            ];
+            kinds.map(|(kind, count)| (format!("\"b{round}\" \"{kind}\""), count))
+        })
+        .collect();
+    eventually("all messages have come", async || {
+        let told = told();
+        expected
+            .iter()
+            .all(|(what, count)| told.get(what).is_some_and(|ids| ids.len() >= *count))
+    })
+    .await;
+    let counts = told().into_iter().map(|(what, ids)| (what, ids.len()));
+    assert_eq!(counts.collect::<BTreeMap<_, _>>(), expected);
+    assert!(
+        receiver
+            .received()
+            .iter()
+            .all(|one| one.is_signed_by(&secret))
+    );
+    besieged.program.take().unwrap().stop().await;
 }
 
 /// The last write of the file is torn in the middle of each of its commands.
@@ -738,6 +1020,7 @@ fn boards() -> [Model; BOARDS.len()] {
         shards: 1,
         entry_data: false,
         finalizes: false,
+        rewards: Vec::new(),
     };
     let members = Board {
         ties: Ties::Member,

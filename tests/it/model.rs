@@ -2,11 +2,12 @@
 //! it.** Random boards and random events, repeated, in any order, cut into random batches and sent through
 //! random instances of the service on one Redis, side by side or one after another, while the clock moves over
 //! the boundaries of periods and daylight saving, and the background step runs at random moments, twice,
-//! half-way, or never. Initial scores are set in between, periods are closed, boards move to other shards, and servers are killed
-//! and started again. At every moment each answer, on either track, must be what a naive model says, number by
+//! half-way, or never. Initial scores are set in between, periods are closed, definitions change, rewards are claimed, boards move
+//! to other shards, and servers are killed and started again. At every moment each answer, on either track, must be what a naive model says, number by
 //! number.
 //!
 //! - `naive.rs` is the model: an event is a line in a list, and a standing is a filter and a fold over it.
+//!   `finals.rs` has what final periods have beside.
 //! - `answers.rs` says it in JSON. `cases.rs` makes the random cases, `player.rs` plays them.
 //!
 //! `STANDINGS_MODEL_CASES` is the number of cases of each test, and `STANDINGS_MODEL_SEED` gives others.
@@ -14,9 +15,11 @@
 
 pub mod answers;
 mod cases;
+pub mod finals;
 pub mod naive;
 mod player;
 mod reads;
+pub mod results;
 
 use std::str::FromStr;
 

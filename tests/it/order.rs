@@ -37,6 +37,8 @@ async fn add_points(instance: &Instance) {
         asks_quotas: false,
         with_history: false,
         token: None,
+        is_recalled: false,
+        queued: None,
     };
     let shard = &board.shards()[0];
     let store = &instance.service.engine.store;

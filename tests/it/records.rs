@@ -160,6 +160,8 @@ async fn what_a_script_packs_of_an_event_is_what_rust_unpacks() {
                 asks_quotas: false,
                 with_history: false,
                 token: shard.reserves().then(|| Token::from_bits(token)),
+                is_recalled: false,
+                queued: None,
             };
             let expected = list.take(&shard, (member, points), detail);
             let first = apply(&store, &shard, ready(1)).await;

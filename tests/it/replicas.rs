@@ -154,6 +154,76 @@ async fn an_answer_of_a_replica_says_how_old_it_is() {
     pair.wait_for_replica().await;
 }
 
+/// A cohort, the cohort of a member, and a member without seat.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cohort_of_a_league_is_read_from_replicas_too() {
+    const COHORT: &str = "/v1/boards/l/standings/week/cohorts/bronze-1";
+    let pair = Pair::start(Duration::from_secs(2)).await;
+    let client = pair.client();
+    let tiers = json!([{"name": "bronze", "promote": 0, "demote": 0}]);
+    let league = json!({"windows": ["week"], "score_min": 0, "league": {"tiers": tiers}});
+    client.define("l", league).await;
+    let join = async |member: &str| {
+        let path = "/v1/boards/l/league/members";
+        client
+            .post(path, json!({"member": member}))
+            .await
+            .expect(201)
+    };
+    let post = async |member: &str, score: u32| {
+        let event = json!({"member": member, "score": score});
+        let answer = client.post("/v1/boards/l/events", event).await;
+        answer.expect(200);
+    };
+    join("ann").await;
+    post("ann", 5).await;
+    let by_replica = async |path: &str| {
+        eventually("the replica answers", async || {
+            staleness_of(&client.get(path).await).is_some()
+        })
+        .await;
+    };
+    let member = |name: &str| format!("/v1/boards/l/standings/week/members/{name}");
+    by_replica(COHORT).await;
+    by_replica(&member("ann")).await;
+    pair.delay.hold(true);
+    // Who joins is told what is right now, and so is who asks for somebody that the replica has not seen.
+    let seat = join("bob").await;
+    assert_eq!((&seat["rank"], &seat["size"]), (&json!(2), &json!(2)));
+    post("bob", 9).await;
+    let acknowledged = Instant::now();
+    let bob = client.get(&member("bob")).await;
+    assert_eq!(staleness_of(&bob), None);
+    assert_eq!(bob.expect(200)["rank"], 1);
+    let mut seen_old = 0;
+    loop {
+        let begun = Instant::now();
+        let answer = client.get(COHORT).await;
+        let Some(staleness) = staleness_of(&answer) else {
+            assert_eq!(answer.expect(200)["total"], 2);
+            break;
+        };
+        assert_eq!(answer.expect(200)["total"], 1);
+        assert!(acknowledged + staleness > begun, "{staleness:?}");
+        seen_old += 1;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(seen_old > 0);
+    pair.delay.hold(false);
+    by_replica(COHORT).await;
+    // A hide holds in every cohort, whoever answers.
+    let hidden = client.put("/v1/boards/l/hidden/bob", json!({"reason": "cheating"}));
+    hidden.await.expect(200);
+    for _ in 0..20 {
+        let page = client.get(COHORT).await.expect(200);
+        assert_eq!(page["total"], 1, "{page}");
+        client
+            .get(&member("bob"))
+            .await
+            .expect_problem(404, "member-not-found");
+    }
+}
+
 /// The instance that hides a member reads from no replica. It waits for the one that does.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_replica_shows_a_member_after_the_answer_to_its_hide() {

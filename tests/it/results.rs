@@ -8,6 +8,8 @@ use futures::future::join_all;
 use reqwest::Method;
 use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
+use standings::domain::ids::BoardId;
+use standings::service::period::Choice;
 
 use crate::harness::client::Answer;
 use crate::harness::jobs::{ClosePeriods, Purge};
@@ -474,6 +476,40 @@ async fn the_trailer_of_an_export_says_whether_anything_has_changed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_export_tells_of_hides_since_its_revision_was_read() {
+    let world = world(json!({"windows": ["day"], "finalize": "10m"})).await;
+    let (client, service) = (world.client(), &world.instances[0].service);
+    send(client, DAY, &members(3)).await;
+    world.set_time(LATER);
+    close(&world.instances[0]).await;
+    let reason = json!({"reason": "cheating"});
+    let hide = async |member: &str| {
+        let path = format!("/v1/boards/b/hidden/{member}");
+        client.put(&path, reason.clone()).await.expect(200)
+    };
+    hide("m1").await;
+    let id = BoardId::parse("b").unwrap();
+    let choice = Choice::Key("2026-11-20".to_owned());
+    let found = service
+        .period_to_export(&id, "day", &choice, None)
+        .await
+        .unwrap();
+    hide("m2").await;
+    client.delete("/v1/boards/b/hidden/m1").await.expect(204);
+    let mut export = service.export(&found).await.unwrap();
+    let entries = service.export_on(&mut export).await.unwrap();
+    assert_eq!(entries.len(), 2, "as many as the result had");
+    assert!(service.has_changed(&export, &id).await.unwrap());
+    let found = service
+        .period_to_export(&id, "day", &choice, None)
+        .await
+        .unwrap();
+    let mut export = service.export(&found).await.unwrap();
+    service.export_on(&mut export).await.unwrap();
+    assert!(!service.has_changed(&export, &id).await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_result_outlives_its_standing_with_the_digest_that_was_made_before() {
     let definition = json!({"windows": ["day", "hour"], "finalize": "10m", "retention": {"day": "1d", "hour": "1d"}});
     let world = world(definition).await;
@@ -612,4 +648,24 @@ async fn a_digest_is_that_of_the_export_also_after_hides_and_erasures() {
         let nameless = first.replace("\"cid\"", "null");
         assert_eq!(read(3, 3).await, nameless);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_digest_is_that_of_the_export_also_after_erasures_before_and_after_a_move() {
+    let definition = json!({"windows": ["day"], "finalize": "10m", "shards": 1});
+    let world = world(definition).await;
+    let client = world.client();
+    send(client, DAY, &named(&[("ann", 5), ("bob", 3), ("cid", 1)])).await;
+    world.set_time(LATER);
+    close(&world.instances[0]).await;
+    let check = async || {
+        let ndjson = export(client, "day/periods/2026-11-20/export?format=ndjson").await;
+        let result = get(client, "day/periods/2026-11-20").await;
+        assert_eq!(result["digest"], json!(sha256(&ndjson.text)));
+    };
+    client.delete("/v1/boards/b/members/ann").await.expect(204);
+    check().await;
+    world.move_to("b", 3).await;
+    client.delete("/v1/boards/b/members/bob").await.expect(204);
+    check().await;
 }

@@ -1,11 +1,15 @@
 //! Rewards: who wins is handed out once, claimed once, and revised after hides, whoever dies half-way.
 
+use std::time::Duration;
+
 use futures::future::join_all;
 use serde_json::{Value, json};
 use standings::domain::ids::BoardId;
+use standings::service::period::Choice;
 
-use crate::harness::jobs::{ClosePeriods, Moves, Revisions};
-use crate::harness::redis::eventually;
+use crate::harness::jobs::{ClosePeriods, Revisions};
+use crate::harness::random::Random;
+use crate::harness::redis::Reply;
 use crate::harness::{Client, Instance, World, break_off};
 
 const PERIOD: &str = "/v1/boards/b/standings/day/periods/2026-11-21";
@@ -401,10 +405,105 @@ async fn a_hide_revokes_what_was_claimed_and_its_end_gives_it_back() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_hides_the_first_revision_walks_over_the_standing_for_all() {
+    let world = closed(1, 1).await;
+    let client = world.client();
+    for member in ["ann", "dan", "eve"] {
+        hide(client, member).await;
+    }
+    revise(&world.instances[0]).await;
+    assert_eq!(rewards(client, PERIOD).await, WITHOUT_ANN);
+    assert_eq!(
+        revisions(client, PERIOD).await,
+        [
+            "2 ann hidden 1: 5→2: crown ann lost, crown bob gained, crown cid gained, half ann lost",
+            "3 dan hidden 3: 2→2: ",
+            "4 eve hidden 3: 2→2: ",
+        ]
+    );
+    let decided = b"return cmsgpack.unpack(redis.call('HGET', KEYS[1], 'bob')).entries[1].revision";
+    let lines = format!(
+        "st:{{b}}:{}:rewards:day:2026-11-21",
+        world.generation("b").await
+    );
+    let words: [&[u8]; 4] = [b"EVAL", decided, b"1", lines.as_bytes()];
+    let decided = world.redis.run(&words).await;
+    assert_eq!(
+        decided,
+        Reply::Integer(2),
+        "later revisions walk over nothing"
+    );
+    unhide(client, "ann").await;
+    revise(&world.instances[0]).await;
+    let result = client.get(PERIOD).await.expect(200);
+    assert_eq!(
+        [&result["revision"], &result["total"]],
+        [&json!(5), &json!(3)]
+    );
+    assert_eq!(result["winner"]["member"], "ann");
+}
+
 /// What would happen if the holder of the lease were gone for some seconds.
 async fn let_the_lease_expire(world: &World) {
     let words: [&[u8]; 4] = [b"HDEL", b"st:{b}", b"rewards:holder", b"rewards:until"];
     world.redis.run(&words).await;
+}
+
+/// Waits until the lease of a call that was dropped is given back. Returns whether it says how far the call came. A call that
+/// was dropped while it asked for the lease gives nothing back; then the lease expires.
+async fn is_noted_when_given_back(world: &World) -> bool {
+    let held = b"local lease = redis.call('HMGET', KEYS[1], 'rewards:until', 'rewards:position')
+        local time = redis.call('TIME')
+        if tonumber(lease[1] or 0) > time[1] * 1000 + time[2] / 1000 then return 'held' end
+        return (lease[2] or '') ~= '' and 'noted' or ''";
+    let words: [&[u8]; 4] = [b"EVAL", held, b"1", b"st:{b}"];
+    for _ in 0..50 {
+        match world.redis.run(&words).await {
+            Reply::Text(state) if state == b"held" => {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            state => return state == Reply::text_of("noted"),
+        }
+    }
+    let_the_lease_expire(world).await;
+    false
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_is_dropped_lets_others_go_on_where_it_was() {
+    let world = closed(1, 1).await;
+    let (client, service) = (world.client(), world.service());
+    let (id, choice) = (
+        BoardId::parse("b").unwrap(),
+        Choice::Key("2026-11-21".to_owned()),
+    );
+    let (mut is_hidden, mut waits, mut rounds) = (true, 0, 0);
+    hide(client, "ann").await;
+    loop {
+        let read = service.period_result(&id, "day", &choice, None);
+        waits += 1;
+        if Box::pin(break_off(read, waits)).await.is_none() {
+            if is_noted_when_given_back(&world).await {
+                break;
+            }
+            continue;
+        }
+        rounds += 1;
+        assert!(
+            rounds < 20,
+            "no lease that was given back said how far its holder came"
+        );
+        (is_hidden, waits) = (!is_hidden, 0);
+        if is_hidden {
+            hide(client, "ann").await;
+        } else {
+            unhide(client, "ann").await;
+        }
+    }
+    revise(&world.instances[0]).await;
+    let expected = if is_hidden { WITHOUT_ANN } else { HANDED_OUT };
+    assert_eq!(rewards(client, PERIOD).await, expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -479,12 +578,7 @@ async fn rewards_claims_and_hides_that_are_not_revised_move_with_the_board() {
         revise(&world.instances[0]).await;
         hide(client, "bob").await;
         client.spread("b", to).await;
-        eventually("the board has moved", async || {
-            world.instances[1].service.engine.run(&Moves).await.unwrap();
-            let spread = client.get("/v1/boards/b/shards").await.expect(200);
-            spread["moving_to"].is_null()
-        })
-        .await;
+        world.instances[1].end_move("b").await;
         join_all(world.instances.iter().map(revise)).await;
         let told = revisions(client, PERIOD).await;
         assert_eq!(told.len(), 2, "{told:?}");
@@ -527,4 +621,235 @@ async fn an_erased_member_is_named_in_no_revision() {
     let left = world.keys_with("st:{b}:*:revise*", "ann").await;
     assert!(left.is_empty(), "{left:?}");
     assert_eq!(claim(client, "crown", "ann", "g").await.0, 404);
+}
+
+/// What has become of a reward that several callers claim while its winner is hidden and brought back, step by step.
+#[derive(Clone, Debug, Default)]
+struct Sequence {
+    is_hidden: bool,
+    claimed_by: Option<String>,
+}
+
+impl Sequence {
+    /// The status of a claim, and under which name the reward is claimed then.
+    fn claim(&mut self, by: &str) -> (u16, Option<String>) {
+        if self.is_hidden {
+            return (404, None);
+        }
+        let known = self.claimed_by.clone();
+        let claimed_by = self.claimed_by.get_or_insert_with(|| by.to_owned());
+        let status = match known {
+            None => 201,
+            Some(known) if known == by => 200,
+            Some(_) => 409,
+        };
+        (status, Some(claimed_by.clone()))
+    }
+}
+
+/// Whether there is an order of these claims and of what was done with the member meanwhile, in that order, with these answers.
+/// Returns what may have become of it then.
+fn orders(
+    state: &Sequence,
+    moderations: &[bool],
+    claims: &[(String, (u16, Option<String>))],
+) -> Vec<Sequence> {
+    let mut found = Vec::new();
+    if moderations.is_empty() && claims.is_empty() {
+        found.push(state.clone());
+    }
+    if let Some((is_hidden, rest)) = moderations.split_first() {
+        let next = Sequence {
+            is_hidden: *is_hidden,
+            ..state.clone()
+        };
+        found.extend(orders(&next, rest, claims));
+    }
+    for (place, (by, answered)) in claims.iter().enumerate() {
+        let mut next = state.clone();
+        if next.claim(by) == *answered {
+            let mut rest = claims.to_vec();
+            rest.remove(place);
+            found.extend(orders(&next, moderations, &rest));
+        }
+    }
+    found.dedup_by(|one, other| one.claimed_by == other.claimed_by);
+    found
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claims_by_three_instances_amid_hides_are_as_if_one_came_after_another() {
+    for shards in [1, 3] {
+        let world = World::with_instances(3, "2026-11-01T12:00:00Z").await;
+        let client = world.client();
+        client.define("b", definition(shards)).await;
+        let mut random = Random::new(15);
+        for day in 1..=12 {
+            let key = format!("2026-11-{day:02}");
+            let period = format!("/v1/boards/b/standings/day/periods/{key}");
+            world.set_time(&format!("{key}T12:00:00Z"));
+            play(client, &key).await;
+            world.set_time(&format!("2026-11-{:02}T00:10:00Z", day + 1));
+            close(&world.instances[0]).await;
+            let mut state = Sequence::default();
+            for round in 0..4 {
+                let moderations: Vec<bool> =
+                    [vec![], vec![true], vec![true, false], vec![false]][random.below(4)].clone();
+                let claims = world
+                    .instances
+                    .iter()
+                    .enumerate()
+                    .map(async |(place, instance)| {
+                        let by = format!("grant-{}", (place + round + day) % 2);
+                        let path = claim_path(&period, "crown", "ann");
+                        let answer = instance.client.put(&path, json!({ "by": by })).await;
+                        let named = [&answer.json["by"], &answer.json["claimed_by"]];
+                        let named = named.iter().find_map(|name| name.as_str());
+                        (
+                            by.clone(),
+                            (answer.status.as_u16(), named.map(str::to_owned)),
+                        )
+                    });
+                let moderate = async {
+                    for is_hidden in &moderations {
+                        let client = &world.instances[random.below(3)].client;
+                        if *is_hidden {
+                            hide(client, "ann").await;
+                        } else {
+                            // The member may not be hidden.
+                            client.delete("/v1/boards/b/hidden/ann").await;
+                        }
+                    }
+                };
+                let (answers, ()) = tokio::join!(join_all(claims), moderate);
+                let possible = orders(&state, &moderations, &answers);
+                assert!(
+                    !possible.is_empty(),
+                    "{state:?}, {moderations:?}: {answers:?}"
+                );
+                let listed = rewards(&world.instances[round % 3].client, &period).await;
+                let last = moderations.last().copied();
+                let is_hidden = last.unwrap_or(state.is_hidden);
+                let shown: Vec<&String> = listed
+                    .iter()
+                    .filter(|line| line.starts_with("crown") && line.contains("ann"))
+                    .collect();
+                let fits = |state: &&Sequence| match (is_hidden, &state.claimed_by) {
+                    (true, None) => shown.is_empty(),
+                    (true, Some(_)) => shown == ["crown 1 ann revoked"],
+                    (false, None) => shown == ["crown 1 ann open"],
+                    (false, Some(_)) => shown == ["crown 1 ann claimed"],
+                };
+                let found = possible.iter().find(fits);
+                let found = found.unwrap_or_else(|| panic!("{possible:?}: {listed:?}"));
+                state = found.clone();
+            }
+            // On record is who was the first, whatever came then.
+            let _ = client.delete("/v1/boards/b/hidden/ann").await;
+            let (status, _) = {
+                let path = claim_path(&period, "crown", "ann");
+                let by = state.claimed_by.clone().unwrap_or("late".to_owned());
+                let answer = client.put(&path, json!({ "by": by })).await;
+                (answer.status.as_u16(), answer.json)
+            };
+            assert_eq!(status, if state.claimed_by.is_some() { 200 } else { 201 });
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_who_is_erased_before_a_hide_is_revised_leaves_no_result_behind() {
+    for shards in [1, 3] {
+        let world = closed(2, shards).await;
+        let client = world.client();
+        hide(client, "ann").await;
+        let erased = client.delete("/v1/boards/b/members/ann").await;
+        assert!(erased.status.is_success(), "{}", erased.text);
+        assert_eq!(rewards(client, PERIOD).await, WITHOUT_ANN);
+        let result = client.get(PERIOD).await.expect(200);
+        assert_eq!(
+            (&result["total"], &result["winner"]["member"]),
+            (&json!(4), &json!("bob"))
+        );
+        assert_eq!(
+            (&result["revision"], &result["rewards"]),
+            (&json!(2), &json!(4))
+        );
+        // The same for a member who was brought back.
+        hide(client, "bob").await;
+        revise(&world.instances[0]).await;
+        unhide(client, "bob").await;
+        let erased = client.delete("/v1/boards/b/members/bob").await;
+        assert!(erased.status.is_success(), "{}", erased.text);
+        let result = client.get(PERIOD).await.expect(200);
+        assert_eq!(
+            (&result["total"], &result["revision"]),
+            (&json!(4), &json!(4))
+        );
+        assert_eq!(
+            rewards(client, PERIOD).await,
+            [
+                "crown 1 null open",
+                "crown 1 cid open",
+                "half 1 null open",
+                "half 1 cid open"
+            ]
+        );
+    }
+}
+
+/// A member with an initial score stands in every period, also where its shard has no event.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hide_revises_periods_in_which_no_member_of_the_shard_has_an_event() {
+    let world = World::with_instances(1, "2026-11-21T12:00:00Z").await;
+    let client = world.client();
+    let mut definition = definition(4);
+    definition["initial"] = json!(["day"]);
+    client.define("b", definition).await;
+    let members: Vec<String> = (0..12).map(|number| format!("m{number}")).collect();
+    let scores = members.iter().zip(100..);
+    let scores: Value = scores
+        .map(|(member, score)| (member.clone(), json!(score)))
+        .collect();
+    let path = "/v1/boards/b/initial-scores";
+    client
+        .patch(path, json!({"scores": scores}))
+        .await
+        .expect(200);
+    send(client, "2026-11-21", "m0", 1).await;
+    world.set_time("2026-11-22T00:10:00Z");
+    close(&world.instances[0]).await;
+    for (index, hidden) in members.iter().rev().take(8).enumerate() {
+        let result = client.get(PERIOD).await.expect(200);
+        assert_eq!(
+            [
+                &result["winner"]["member"],
+                &result["total"],
+                &result["revision"]
+            ],
+            [&json!(hidden), &json!(12 - index), &json!(1 + index)]
+        );
+        hide(client, hidden).await;
+    }
+}
+
+/// A journal forgets old lines. Before that whoever hides notes them, if no job does.
+#[tokio::test(flavor = "multi_thread")]
+async fn lines_by_which_results_are_revised_are_noted_before_a_journal_forgets_them() {
+    let world = closed(1, 1).await;
+    let (client, engine) = (world.client(), &world.service().engine);
+    let board = engine.board(&BoardId::parse("b").unwrap()).await.unwrap();
+    hide(client, "ann").await;
+    unhide(client, "ann").await;
+    let noted = async || engine.store.revised(&board).await.unwrap()["b"];
+    assert_eq!(noted().await, 0);
+    // As if many others had been hidden and brought back since.
+    world
+        .redis
+        .run(&[b"HSET", b"st:{b}", b"hides", b"3000"])
+        .await;
+    hide(client, "bob").await;
+    assert_eq!(noted().await, 3000);
+    let line = engine.store.line_to_revise(&board).await.unwrap().unwrap();
+    assert_eq!((line.member.as_str(), line.number), ("ann", 2));
 }

@@ -113,6 +113,7 @@ async fn every_script_begins_with_its_shebang_and_those_that_read_can_not_write(
         let checks = [
             &script::CHECK,
             &script::CHECK_STATE,
+            &script::CHECK_QUEUE,
             &script::CHECK_SUMS,
             &script::CHECK_KEYS,
         ];
@@ -126,14 +127,14 @@ async fn every_script_begins_with_its_shebang_and_those_that_read_can_not_write(
             _ if *script::AUDIT_BRIEF.sha == *script.sha => "#!lua flags=allow-oom",
             _ if deletes => "#!lua flags=allow-oom",
             "read" | "hidden" | "journal" | "periods" | "read_rewards" | "erasures"
-            | "audit_read" | "quotas" | "reserved" | "scan" | "news" | "refused" => {
-                "#!lua flags=no-writes"
-            }
+            | "audit_read" | "quotas" | "reserved" | "scan" | "news" | "refused" | "ties"
+            | "players" | "seated" => "#!lua flags=no-writes",
             "sweep" => "#!lua flags=allow-oom,allow-cross-slot-keys",
             "audit_members" | "audit_forget" | "audit_trim" | "delete" | "begin" | "announce"
             | "api_key" | "unneeded" | "purge" | "lease" | "settle" | "shard" | "voters"
             | "export_voters" | "union" | "erase" | "forget" | "note_task" | "end_orders"
-            | "forget_order" | "end_line" | "staleness" | "webhook" => "#!lua flags=allow-oom",
+            | "begin_forgetting" | "forget_order" | "end_line" | "staleness" | "webhook"
+            | "give_back" | "clear_queue" | "unlist_queue" => "#!lua flags=allow-oom",
             _ => "#!lua",
         };
         assert_eq!(first, expected, "{}", script.name);
@@ -156,6 +157,7 @@ async fn scripts_that_touch_other_keys_than_they_are_given_do_nothing_while_thei
         (&script::END_KEPT_HIDES, 2, &["1"]),
         (&script::ERASE, 2, &["1"]),
         (&script::FORGET, 2, &["1"]),
+        (&script::END_QUEUED, 6, &["1"]),
         (&script::SHARD, 1, &["1"; 2]),
         (&script::PURGE, 2, &["1"; 3]),
         (&script::PROFILES, 4, &["m", "*", "{}", "1"]),
@@ -255,9 +257,15 @@ async fn a_barrier_never_falls_and_what_lies_before_it_is_refused_unless_it_is_k
     };
     let at_ms = i64::try_from(AT - 2_208_988_800_000).unwrap();
     let close = async |version: &str, until_ms: i64| {
-        let args = [version.to_owned(), until_ms.to_string()];
-        let [version, until] = args.each_ref().map(String::as_bytes);
-        let reply = run(&redis, &script::CLOSE_SHARD, &["st:{b}"], &[version, until]).await;
+        let args = [version.to_owned(), until_ms.to_string(), "1".to_owned()];
+        let args = args.each_ref().map(String::as_bytes);
+        let reply = run(
+            &redis,
+            &script::CLOSE_SHARD,
+            &["st:{b}", "st:{b}:1:queue"],
+            &args,
+        )
+        .await;
         reply.list()[0].text()
     };
     assert_eq!(close("1-1", at_ms).await, "OK");
@@ -637,8 +645,14 @@ async fn past_initial_scores_are_kept_once_for_each_barrier_and_as_long_as_their
         }
     };
     let close = async |until: &str| {
-        let args = [b"1-1", until.as_bytes()];
-        let closed = run(&redis, &script::CLOSE_SHARD, &["st:{b}"], &args).await;
+        let args = [&b"1-1"[..], until.as_bytes(), b"1"];
+        let closed = run(
+            &redis,
+            &script::CLOSE_SHARD,
+            &["st:{b}", "st:{b}:1:queue"],
+            &args,
+        )
+        .await;
         assert_eq!(closed, Reply::texts(&["OK"]));
     };
     set(json!([-1, -2]), 0).await;
@@ -1039,7 +1053,7 @@ async fn what_changes_while_a_shard_is_copied_is_noted_and_taken_over() {
         let keys = [head, "st:{b:2:0:1}:1:keys", "st:{b:2:0:1}:1:scratch", day];
         let args = pack(&json!({
             "generation": "1", "lease": lease, "layout": layout(), "turnouts": [], "voters": [], "states": [],
-            "dropped": [], "lines": [], "standings": [[4, 0, false, ["ann"], [score], [0], []]]}));
+            "dropped": [], "letters": [], "lines": [], "standings": [[4, 0, false, ["ann"], [score], [0], []]]}));
         run(&redis, &script::COPY_IN, &keys, &[&args]).await
     };
     assert_eq!(
@@ -1129,6 +1143,39 @@ async fn code(redis: &RedisServer, script: &Script, keys: &[&str], args: &[&str]
     let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
     let reply = run(redis, script, keys, &args).await;
     reply.list()[0].text()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cohort_is_decided_once_behind_the_barrier_and_by_the_hides_of_that_moment() {
+    let redis = RedisServer::start().await;
+    board(&redis).await;
+    let zset = "st:{b}:1:s:week:2026-11-16/1-17";
+    let decided = "st:{b}:1:s:week:2026-11-16/1-17:decided";
+    let keys = ["st:{b}", "st:{b}:1:keys", zset, decided];
+    let decide = async |version, hides, anonymised, summary| {
+        let args = [version, "100", hides, anonymised, "", summary, "ann", "{}"];
+        code(&redis, &script::DECIDE_COHORT, &keys, &args).await
+    };
+    redis.command(&format!("ZADD {zset} -5 ann")).await;
+    redis
+        .command(&format!("PEXPIREAT {zset} 4102444800000"))
+        .await;
+    assert_eq!(decide("1-0", "0", "0", "one").await, "STALE");
+    assert_eq!(decide("1-1", "0", "0", "one").await, "OPEN");
+    redis.command("HSET st:{b} final_until 99").await;
+    assert_eq!(decide("1-1", "0", "0", "one").await, "OPEN");
+    redis.command("HSET st:{b} final_until 100 hides 3").await;
+    assert_eq!(decide("1-1", "0", "0", "one").await, "MODERATED");
+    assert_eq!(decide("1-1", "3", "1", "one").await, "MODERATED");
+    assert_eq!(decide("1-1", "3", "0", "one").await, "OK");
+    redis.command("HSET st:{b} hides 5").await;
+    assert_eq!(decide("1-1", "5", "0", "two").await, "OK");
+    let stored = redis
+        .run(&[b"HMGET", decided.as_bytes(), b"", b"ann"])
+        .await;
+    assert_eq!(stored, Reply::texts(&["one", "{}"]));
+    let expires = redis.run(&[b"PEXPIRETIME", decided.as_bytes()]).await;
+    assert_eq!(expires, Reply::Integer(4_102_444_800_000));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -1621,10 +1668,22 @@ async fn the_first_result_of_a_period_stays_unless_who_replaces_it_has_seen_it()
     let names = names.map(|name| format!("st:{{b}}:1:{name}"));
     let keys = std::iter::once("st:{b}").chain(names.iter().map(String::as_str));
     let keys: Vec<&str> = keys.collect();
-    let record = async |version: &str, seen: &str, result: &str, message: &str| {
-        let args = [version, "2026-11-21", seen, result, message, "{}"];
+    let record_since = async |forgetting: &str, of: [&str; 4]| {
+        let [version, seen, result, message] = of;
+        let args = [
+            version,
+            "2026-11-21",
+            seen,
+            result,
+            forgetting,
+            message,
+            "{}",
+        ];
         let args = args.map(str::as_bytes);
         run(&redis, &script::RECORD_RESULT, &keys, &args).await
+    };
+    let record = async |version: &str, seen: &str, result: &str, message: &str| {
+        record_since("", [version, seen, result, message]).await
     };
     let stale = Reply::texts(&["STALE"]);
     assert_eq!(record("1-2", "", "one", "m1").await, stale);
@@ -1633,6 +1692,19 @@ async fn the_first_result_of_a_period_stays_unless_who_replaces_it_has_seen_it()
     assert_eq!(record("1-1", "", "two", "m2").await, stands("one"));
     assert_eq!(record("1-1", "zero", "two", "m2").await, stands("one"));
     assert_eq!(record("1-1", "one", "two", "m2").await, stands("two"));
+    // Whoever has read a name before an erasure has begun to take names out.
+    for generation in [&b"1"[..], b"2"] {
+        let args = [generation, b"x"];
+        run(&redis, &script::BEGIN_FORGETTING, &["st:{b}"], &args).await;
+    }
+    for forgetting in ["", "y"] {
+        let late = record_since(forgetting, ["1-1", "two", "ann", "m3"]).await;
+        assert_eq!(late, stale);
+    }
+    for (forgetting, seen, result) in [("x", "two", "three"), ("*", "three", "four")] {
+        let recorded = record_since(forgetting, ["1-1", seen, result, "m2"]).await;
+        assert_eq!(recorded, stands(result));
+    }
     let messages = redis.run(&[b"HKEYS", names[3].as_bytes()]).await;
     assert_eq!(
         messages,
@@ -1676,7 +1748,7 @@ async fn a_read_tells_the_barrier_and_counts_ranks_as_the_standing_does() {
     };
     assert_eq!(ask().await, "");
     redis
-        .run(&[b"HSET", b"st:{b}", b"closed_until", b"1795305600000"])
+        .run(&[b"HSET", b"st:{b}", b"final_until", b"1795305600000"])
         .await;
     assert_eq!(ask().await, "1795305600000");
 }

@@ -1,5 +1,6 @@
 //! Where a service keeps its data: one Redis server, or a cluster of three primaries.
 
+use std::fs::File;
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -103,11 +104,24 @@ pub async fn cluster_node(ports: [u16; 2], arguments: &[&str]) -> RedisServer {
 
 /// The next port to be tried. They lie below those that the system gives to connections.
 static NEXT_PORT: AtomicU16 = AtomicU16::new(20_000);
+/// The locks of the ports that this process has: others that test at the same time leave them alone.
+static HELD: parking_lot::Mutex<Vec<File>> = parking_lot::Mutex::new(Vec::new());
+
+/// Whether nobody listens on a port, and no other process that tests has it or takes it before this one ends.
+fn take_port(port: u16) -> bool {
+    let folder = std::env::temp_dir().join("standings-test-ports");
+    std::fs::create_dir_all(&folder).unwrap();
+    let lock = File::create(folder.join(port.to_string())).unwrap();
+    let is_free = lock.try_lock().is_ok() && TcpListener::bind(("127.0.0.1", port)).is_ok();
+    if is_free {
+        HELD.lock().push(lock);
+    }
+    is_free
+}
 
 /// Two ports that nobody listens on.
 pub fn free_ports() -> [u16; 2] {
-    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    let mut free =
-        std::iter::repeat_with(|| NEXT_PORT.fetch_add(1, Ordering::SeqCst)).filter(is_free);
+    let next = || NEXT_PORT.fetch_add(1, Ordering::SeqCst);
+    let mut free = std::iter::repeat_with(next).filter(|port| take_port(*port));
     [(); 2].map(|()| free.next().unwrap())
 }

@@ -16,7 +16,8 @@ use crate::cli::client::{Answer, Client, ClientError, Failure, Fault, Problem};
 use crate::domain::time::Span;
 
 /// The problems that say nothing about the event itself: it is to be sent again.
-const PASSING_PROBLEMS: [&str; 4] = [
+const PASSING_PROBLEMS: [&str; 5] = [
+    "queue-full",
     "store-unavailable",
     "store-full",
     "internal",
@@ -156,6 +157,7 @@ impl Sender {
                 EventStatus::Applied => tally.applied += 1,
                 EventStatus::Unchanged => tally.unchanged += 1,
                 EventStatus::Duplicate => tally.duplicate += 1,
+                EventStatus::Queued => tally.queued += 1,
                 EventStatus::Rejected => {
                     let name = problem.name();
                     if let Some(fault) = self.client.as_missing_board(name) {
@@ -196,6 +198,7 @@ enum EventStatus {
     Applied,
     Unchanged,
     Duplicate,
+    Queued,
     Rejected,
 }
 

@@ -38,6 +38,8 @@ pub(super) struct Tally {
     /// How many of `duplicate` were in requests that were sent again, because the answer was lost or the
     /// import was interrupted: most likely the first sending took them.
     pub(super) duplicate_resent: u64,
+    /// Wait to be applied.
+    pub(super) queued: u64,
     /// How many had no id of their own.
     pub(super) generated: u64,
     /// Not taken, by kind: the name of a problem, or `unreadable`.
@@ -117,6 +119,7 @@ impl Tally {
         self.unchanged += more.unchanged;
         self.duplicate += more.duplicate;
         self.duplicate_resent += more.duplicate_resent;
+        self.queued += more.queued;
         self.generated += more.generated;
     }
 
@@ -161,6 +164,7 @@ impl fmt::Display for Summary {
             unchanged,
             duplicate,
             duplicate_resent,
+            queued,
             generated,
             ..
         } = &self.tally;
@@ -186,6 +190,9 @@ impl fmt::Display for Summary {
                 "  ({} sent before by this import, counted once)",
                 HumanCount(*duplicate_resent)
             )?;
+        }
+        if *queued > 0 {
+            line(f, "queued", *queued)?;
         }
         line(f, "rejected", self.tally.rejected_count())?;
         self.fmt_rejected(f)?;

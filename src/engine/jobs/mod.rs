@@ -5,7 +5,7 @@
 //! - Items take turns, step by step, a few of them side by side. When all of them have had a turn, the runner looks again
 //!   for what is due. So a long item does not hold up a short one, even if the short one comes later.
 //! - The runner records the result of each item separately ([`faults`]). An item that fails waits for longer and longer,
-//!   while the others go on. A server that does not answer is no fault of an item: the other items have their turn, and
+//!   while the others go on. One that other instances have in hand has not failed: the next run looks at it again. A server that does not answer is no fault of an item: the other items have their turn, and
 //!   then the run ends with that error.
 //! - Either any number of instances may take a step at once, or the item has a [`lease::Lease`]. The progress is stored in
 //!   Redis, so any instance can go on from there.
@@ -26,9 +26,6 @@ use metrics::{counter, gauge, histogram};
 use self::faults::Subject;
 use super::{Engine, Error};
 
-/// How many items of a job are worked on side by side.
-const AT_ONCE: usize = 4;
-
 /// A kind of background work.
 pub trait Job: fmt::Debug + Send + Sync {
     /// One thing that is to be done.
@@ -37,6 +34,10 @@ pub trait Job: fmt::Debug + Send + Sync {
     const KIND: JobKind;
     /// The pause of an item between two steps, in which other clients have Redis to themselves.
     const PAUSE: Duration = Duration::ZERO;
+    /// How many items are worked on side by side.
+    const AT_ONCE: usize = 4;
+    /// How long the steps of other items may hold up the look for what is due.
+    const LOOK_INTERVAL: Duration = Duration::MAX;
 
     /// What the faults of an item go by.
     fn subject(&self, item: &Self::Item) -> Subject;
@@ -106,20 +107,27 @@ pub enum JobKind {
     Revisions,
     /// Making periods final whose wait is over.
     Closings,
+    /// Applying what waits in queues.
+    Queues,
+    /// Putting queues back into their index.
+    QueueIndex,
+    /// Looking how much waits in queues.
+    QueueSizes,
 }
 
 impl JobKind {
     /// What every instance does, to keep its memory and its clock right, and its operator informed.
-    pub const OF_EVERY_INSTANCE: [Self; 6] = [
+    pub const OF_EVERY_INSTANCE: [Self; 7] = [
         Self::Clock,
         Self::ApiKeys,
         Self::Definition,
         Self::Warnings,
         Self::ApiKeyUses,
         Self::Staleness,
+        Self::QueueSizes,
     ];
     /// What one instance is enough for.
-    pub const IN_BACKGROUND: [Self; 15] = [
+    pub const IN_BACKGROUND: [Self; 17] = [
         Self::Rollover,
         Self::Reshard,
         Self::Purge,
@@ -135,6 +143,8 @@ impl JobKind {
         Self::Webhooks,
         Self::Revisions,
         Self::Closings,
+        Self::Queues,
+        Self::QueueIndex,
     ];
 
     /// Its name.
@@ -161,6 +171,9 @@ impl JobKind {
             Self::Webhooks => "webhooks",
             Self::Revisions => "revisions",
             Self::Closings => "closings",
+            Self::Queues => "queues",
+            Self::QueueIndex => "queue-index",
+            Self::QueueSizes => "queue-sizes",
         }
     }
 }
@@ -180,7 +193,7 @@ impl Engine {
                 waiting.extend(due);
                 (turns, is_more) = (waiting.len() + running.len(), false);
             }
-            while running.len() < AT_ONCE
+            while running.len() < J::AT_ONCE
                 && let Some(item) = waiting.pop_front()
             {
                 running.push(self.take_step(job, item));
@@ -188,7 +201,11 @@ impl Engine {
             #[expect(clippy::cast_precision_loss, reason = "a count of items")]
             gauge!("standings_job_items", "job" => J::KIND.name())
                 .set((waiting.len() + running.len()) as f64);
-            let Some((item, stepped)) = running.next().await else {
+            let Ok(next) = tokio::time::timeout(J::LOOK_INTERVAL, running.next()).await else {
+                (turns, is_more) = (0, true);
+                continue;
+            };
+            let Some((item, stepped)) = next else {
                 return failed.map_or(Ok(()), Err);
             };
             turns -= 1;
@@ -220,13 +237,17 @@ impl Engine {
         let stepped = Box::pin(job.step(self, &mut item)).await;
         let kind = J::KIND.name();
         histogram!("standings_job_step_seconds", "job" => kind).record(begun.elapsed());
-        let result = if stepped.is_ok() { "ok" } else { "failed" };
+        let result = match &stepped {
+            Ok(_) => "ok",
+            Err(error) if error.is_turn_of_others() => "busy",
+            Err(_) => "failed",
+        };
         counter!("standings_job_steps_total", "job" => kind, "result" => result).increment(1);
         let now = self.clock.now();
         self.faults
             .record(J::KIND, &subject, now, stepped.as_ref().err());
         let progress = match stepped {
-            Err(error) if error.is_fault() => Ok(Progress::Done),
+            Err(error) if error.is_fault() || error.is_turn_of_others() => Ok(Progress::Done),
             stepped => stepped,
         };
         if progress
@@ -250,7 +271,8 @@ mod tests {
     use crate::store::{Address, Store, StoreError};
     use crate::timeouts::TimeoutFactor;
 
-    /// Counts to a number for each item. The items of one board fail, and those of another one meet a server that is away.
+    /// Counts to a number for each item. The items of one board fail, those of another one meet a server that is away, and those of a
+    /// third one are in the hand of others.
     #[derive(Debug, Default)]
     struct Counting {
         steps: Mutex<Vec<(&'static str, u32)>>,
@@ -265,7 +287,13 @@ mod tests {
         }
 
         async fn due(&self, _: &Engine) -> Result<Vec<Self::Item>, Error> {
-            let mut due = vec![("bad", 9), ("away", 9), ("long", 5), ("short", 1)];
+            let mut due = vec![
+                ("bad", 9),
+                ("away", 9),
+                ("held", 9),
+                ("long", 5),
+                ("short", 1),
+            ];
             due.retain(|(board, steps)| count(self, board) < *steps as usize);
             if count(self, "long") > 0 && count(self, "late") == 0 {
                 due.push(("late", 1));
@@ -283,6 +311,7 @@ mod tests {
             match item.0 {
                 "bad" => Err(StoreError::Unexpected("WRONGTYPE".into()).into()),
                 "away" => Err(StoreError::Unavailable("away".into()).into()),
+                "held" => Err(Error::busy()),
                 _ if done >= item.1 as usize => Ok(Progress::Done),
                 _ => Ok(Progress::More),
             }
@@ -304,13 +333,64 @@ mod tests {
         assert!(matches!(run, Err(Error::Store(StoreError::Unavailable(_)))));
         let counts = ["bad", "away", "long", "short", "late"].map(|board| count(&job, board));
         assert_eq!(counts, [1, 1, 5, 1, 1]);
-        assert_eq!(job.steps.lock().last(), Some(&("long", 5)));
-        // What has failed waits; what a server did not answer does not.
+        let last = job
+            .steps
+            .lock()
+            .iter()
+            .rfind(|step| step.0 != "held")
+            .copied();
+        assert_eq!(last, Some(("long", 5)));
+        // What has failed waits; what a server did not answer does not, nor what others have in hand.
+        let held = count(&job, "held");
         engine.run(&job).await.unwrap_err();
         let counts = ["bad", "away"].map(|board| count(&job, board));
         assert_eq!(counts, [1, 2]);
+        assert!(held > 0 && count(&job, "held") > held);
         let (faults, _) = engine.faults.list(5);
         assert_eq!(faults.len(), 1);
         assert_eq!(faults[0].name, "bad");
+    }
+
+    /// An item whose step ends once that of another one has, which is due later.
+    #[derive(Debug, Default)]
+    struct Waiting {
+        is_over: tokio::sync::Notify,
+        looks: Mutex<usize>,
+    }
+
+    impl Job for Waiting {
+        type Item = &'static str;
+        const KIND: JobKind = JobKind::Purge;
+        const LOOK_INTERVAL: Duration = Duration::from_millis(1);
+
+        fn subject(&self, board: &Self::Item) -> Subject {
+            Subject::board(&BoardId::parse(board).unwrap())
+        }
+
+        async fn due(&self, _: &Engine) -> Result<Vec<Self::Item>, Error> {
+            let mut looks = self.looks.lock();
+            *looks += 1;
+            Ok(if *looks == 1 {
+                vec!["slow"]
+            } else {
+                vec!["slow", "late"]
+            })
+        }
+
+        async fn step(&self, _: &Engine, item: &mut Self::Item) -> Result<Progress, Error> {
+            match *item {
+                "slow" => self.is_over.notified().await,
+                _ => self.is_over.notify_one(),
+            }
+            Ok(Progress::Done)
+        }
+    }
+
+    #[tokio::test]
+    async fn a_step_that_takes_long_does_not_hold_up_the_look_for_what_is_due() {
+        let address = Address::parse("redis://127.0.0.1:1");
+        let store = Store::connect(&address, TimeoutFactor::default()).unwrap();
+        let engine = Engine::new(store, Clock::set_to(Timestamp::from_ms_clamped(0)));
+        engine.run(&Waiting::default()).await.unwrap();
     }
 }

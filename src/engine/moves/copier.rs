@@ -9,14 +9,19 @@ use futures::future::{try_join, try_join_all};
 use super::{Position, Stop};
 use crate::domain::board::Board;
 use crate::domain::ids::MemberId;
+use crate::domain::queued::QueuedEvent;
 use crate::domain::shard::{Shard, Sharding};
 use crate::engine::jobs::lease::Lease;
 use crate::store::kinds::{Copying, Form, Kind};
+use crate::store::queued::DeadLetter;
 use crate::store::reshard::{CHANGES_MAX, Change, Changed, CopyIn, Notes, StoredMember};
 use crate::store::{Store, StoreError, keys};
 
 /// How many calls for changes are made in a row: more than what comes in while other boards have their turns.
 const CHANGES_CALLS_MAX: usize = 16;
+
+/// How many dead letters are copied by one call.
+const LETTERS_MAX: usize = 200;
 
 /// The new shards of a board, and the lease under which they take data over.
 pub(super) struct Copier {
@@ -207,6 +212,11 @@ impl Copier {
             .collect()
     }
 
+    /// Renews the lease.
+    pub(super) async fn renew(&self) -> Result<(), Stop> {
+        self.copy_in_all(Vec::new(), false).await
+    }
+
     /// Sends copies to the new shards, and renews the lease. `all`: also those with nothing in them.
     pub(super) async fn copy_in_all(&self, copies: Vec<CopyIn<'_>>, all: bool) -> Result<(), Stop> {
         let entries: usize = copies.iter().map(CopyIn::entries).sum();
@@ -216,6 +226,48 @@ impl Copier {
             return Err(Stop::Lost);
         }
         self.copied.fetch_add(entries as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Copies the dead letters, when no more of them come. Those that can't be read go with the shard that they were in.
+    pub(super) async fn hand_over_letters(&self, old: &[Shard]) -> Result<(), Stop> {
+        let read = old.iter().map(async |old| {
+            let letters = self.store.dead_letters(old).await?;
+            let index_of = |letter: &DeadLetter| {
+                let event = QueuedEvent::decode(letter.field("id"), letter.field("event"));
+                event.map_or_else(
+                    |_| self.index_of_shard(old),
+                    |event| self.to.index_of(&event.member),
+                )
+            };
+            let letters = letters.into_iter();
+            Ok::<_, Stop>(
+                letters
+                    .map(|letter| (index_of(&letter), letter))
+                    .collect::<Vec<_>>(),
+            )
+        });
+        let mut letters: Vec<(usize, DeadLetter)> = try_join_all(read).await?.concat();
+        if letters.is_empty() {
+            return Ok(());
+        }
+        letters.sort_by_key(|(_, letter)| letter.place);
+        let mut copies = self.copies();
+        for copy in &mut copies {
+            // An earlier holder of the lease may have copied some.
+            copy.drop_letters();
+        }
+        self.copy_in_all(copies, true).await?;
+        for (part, letters) in letters.chunks(LETTERS_MAX).enumerate() {
+            let mut copies = self.copies();
+            for (place, (index, letter)) in letters.iter().enumerate() {
+                // Those of different shards may have the same place.
+                let number = (part * LETTERS_MAX + place + 1) as u64;
+                let place = letter.place.numbered(number);
+                copies[*index].letter(letter.moved_to(place));
+            }
+            self.copy_in_all(copies, false).await?;
+        }
         Ok(())
     }
 

@@ -15,8 +15,9 @@ use crate::domain::include::{Include, Includes};
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::extract::{Path, Query, member_id};
-use crate::http::freshness;
+use crate::http::freshness::{self, NoCache};
 use crate::http::problem::{INVALID_PARAMETER, Problem, ProblemBody};
+use crate::service::period::CohortChoice;
 use crate::service::standing::{FoundIn, StandingRequest, View};
 use crate::service::subset::{FoundSubset, SubsetView};
 use crate::store::{Dated, Freshness};
@@ -78,7 +79,7 @@ impl BoardEntry {
         } = &found.found;
         let entry = entries.first();
         Self {
-            standing: StandingBody::new(found),
+            standing: StandingBody::found(found),
             total: *total,
             entry: entry.map(|entry| EntryBody::new(found, entry, voters.of(0))),
         }
@@ -87,10 +88,10 @@ impl BoardEntry {
 
 /// Read where a member stands on many boards.
 ///
-/// Up to 100 boards, each in the same window. They are not one snapshot.
+/// Up to 100 boards, each in the same window. They are not one snapshot. On a league it is the member's cohort.
 #[utoipa::path(
     get, path = "/v1/members/{member}/standings", tag = "standings", operation_id = "get_member_standings",
-    params(MemberPath, AcrossParams, ("Cache-Control" = Option<String>, Header, description = "With `no-cache` the service does not read from a replica")),
+    params(MemberPath, AcrossParams, NoCache),
     responses(
         (status = 200, description = "An answer for each board, in their order", body = MemberStandings, headers(("Max-Staleness-Ms" = u64, description = "From a replica: how many milliseconds old the oldest answer is at the most"))),
     )
@@ -175,6 +176,7 @@ async fn find(
     let request = StandingRequest {
         includes,
         sight: caller.sight(params.hidden())?,
+        cohort: CohortChoice::Of(member.clone()),
         ..standing_request(board, window, params.which(), how)?
     };
     let view = SubsetView {

@@ -5,14 +5,21 @@ use std::sync::Arc;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::domain::board::Board;
 use crate::domain::data::EntryData;
 use crate::domain::ids::shown_member;
+use crate::domain::league::decision::Move;
+use crate::domain::league::player::Played;
+use crate::domain::league::zone::{Edges, Zone};
 use crate::domain::profile::{Profile, ShownProfile};
 use crate::domain::score::ShownScore;
 use crate::domain::state::PeriodState;
 use crate::domain::time::Timestamp;
+use crate::engine::LiveBoard;
+use crate::service::league_member::InLeague;
 use crate::service::member::{FoundMember, MemberView};
 use crate::service::page::{FoundPage, PageView};
+use crate::service::period::Target;
 use crate::service::standing::FoundIn;
 use crate::service::stats::FoundStats;
 use crate::service::subset::FoundSubset;
@@ -69,6 +76,10 @@ pub struct StandingBody {
     /// The key of the period; for a rolling window the newest period in it.
     #[schema(example = "2026-11-21")]
     pub key: String,
+    /// The cohort, on a board with a league.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false, example = "silver-17")]
+    pub cohort: Option<String>,
     /// When the standing begins; null for `all`.
     #[schema(format = DateTime, example = "2026-11-20T16:00:00Z")]
     pub starts_at: Option<String>,
@@ -177,8 +188,79 @@ pub struct MemberBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Vec<EntryBody>, required = false)]
     pub around: Option<Vec<EntryBody>>,
-    /// Where the member stood the period before; null if it was not in that standing.
+    /// Where the member stood the period before; null if it was not in that standing, and on a league, where the period
+    /// before was played in another cohort: see `league.last`.
     pub previous: Option<PreviousBody>,
+    /// Where the member plays; only on a board with a league.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = InLeagueBody, required = false)]
+    pub league: Option<InLeagueBody>,
+}
+
+/// Where a member of a league plays.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = InLeague)]
+pub struct InLeagueBody {
+    /// The tier in which the member plays, or will play once it has a seat; null while its last cohort is being decided.
+    #[schema(required = true, example = "silver")]
+    pub tier: Option<String>,
+    /// Where it sits; null for a member without a seat.
+    #[schema(required = true)]
+    pub seat: Option<SeatBody>,
+    /// What its last seat before the period has led to; null if there was none.
+    #[schema(required = true)]
+    pub last: Option<PlayedBody>,
+}
+
+/// Where a member sits, and how far it is from the edges of the zones. Points count as if the others gained none.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = SeatInCohort)]
+pub struct SeatBody {
+    /// The cohort.
+    #[schema(example = "silver-17")]
+    pub cohort: String,
+    /// What the member's place leads to, if the period ends like this; where the cohort is decided, what it has led to. Null for
+    /// a hidden member, who is not counted.
+    #[schema(required = true)]
+    pub zone: Option<Zone>,
+    /// How many points the member has to gain to be in the promotion zone; null if it is there, and if the cohort has no such
+    /// zone.
+    #[schema(value_type = Option<f64>, required = true, minimum = 0, example = 12)]
+    pub to_promotion: Option<ShownScore>,
+    /// How many points the member has to gain to leave the demotion zone; null if it is not there.
+    #[schema(value_type = Option<f64>, required = true, minimum = 0)]
+    pub to_safety: Option<ShownScore>,
+    /// How many points the member is ahead of the first one in the demotion zone; null if it is there itself, and if the cohort
+    /// has no such zone.
+    #[schema(value_type = Option<f64>, required = true, minimum = 0, example = 30)]
+    pub to_demotion: Option<ShownScore>,
+}
+
+/// What a seat has led to.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = PlayedSeat)]
+pub struct PlayedBody {
+    /// The key of the period.
+    #[schema(example = "2026-11-09")]
+    pub key: String,
+    /// What the tier was called then.
+    #[schema(example = "bronze")]
+    pub tier: String,
+    /// The cohort.
+    #[schema(example = "bronze-4")]
+    pub cohort: String,
+    /// The member's place in the cohort when that was decided, from 1; null for a member that was hidden then.
+    #[schema(required = true, example = 2)]
+    pub position: Option<u64>,
+    /// Its score then.
+    #[schema(value_type = f64, example = 18)]
+    pub score: ShownScore,
+    /// Where it went.
+    #[serde(rename = "move")]
+    pub moved: Move,
+    /// With which score it opened the next period that counted.
+    #[schema(value_type = f64, example = 20)]
+    pub bonus: ShownScore,
 }
 
 /// A line of a subset.
@@ -265,16 +347,21 @@ impl EntryBody {
 }
 
 impl StandingBody {
-    pub(super) fn new<T>(found: &FoundIn<T>) -> Self {
-        let target = &found.target;
+    /// The standing of a board.
+    pub fn new(live: &LiveBoard, target: &Target, state: Option<PeriodState>) -> Self {
         Self {
-            board: found.live.board.id.to_string(),
+            board: live.board.id.to_string(),
             window: target.window.to_string(),
             key: target.key.clone(),
+            cohort: target.cohort.clone(),
             starts_at: target.starts_at.map(Timestamp::to_rfc3339_seconds),
             ends_at: target.ends_at.map(Timestamp::to_rfc3339_seconds),
-            state: found.state,
+            state,
         }
+    }
+
+    pub(super) fn found<T>(found: &FoundIn<T>) -> Self {
+        Self::new(&found.live, &found.target, found.state)
     }
 }
 
@@ -285,7 +372,7 @@ impl PageBody {
         let line = |(index, entry): (usize, &Entry)| EntryBody::new(found, entry, voters.of(index));
         let entries = lines.by_ref().take(page.entries.len()).map(line).collect();
         Self {
-            standing: StandingBody::new(found),
+            standing: StandingBody::found(found),
             total: page.total,
             listed: page.listed,
             page: view.number(),
@@ -303,6 +390,7 @@ impl MemberBody {
             previous,
             neighbourhood: around,
             voters,
+            league,
         } = &found.found;
         let own = &around.entries[around.index];
         let line = |index: usize| EntryBody::new(found, &around.entries[index], voters.of(index));
@@ -344,8 +432,13 @@ impl MemberBody {
                     .map(|(rank, own)| rank.cast_signed() - own.cast_signed()),
                 score_change: ShownScore::difference(own.score, score, decimals),
             });
+        let standing = StandingBody::found(found);
+        let is_seated = league.as_ref().is_none_or(|league| league.is_seated);
         Self {
-            standing: StandingBody::new(found),
+            standing: StandingBody {
+                cohort: standing.cohort.filter(|_| is_seated),
+                ..standing
+            },
             total: around.total,
             entry: line(around.index),
             percentile: around
@@ -355,6 +448,57 @@ impl MemberBody {
             behind: behind.map(neighbour),
             around: listed,
             previous,
+            league: league
+                .as_ref()
+                .map(|league| InLeagueBody::new(found, league)),
+        }
+    }
+}
+
+impl InLeagueBody {
+    fn new(found: &FoundIn<FoundMember>, own: &InLeague) -> Self {
+        let board = &found.live.board;
+        let league = board.league_of(&found.target.standing.period);
+        let tier = league.zip(own.tier);
+        let cohort = found.target.cohort.clone().filter(|_| own.is_seated);
+        Self {
+            tier: tier.map(|(league, tier)| league.tier(tier).name.to_string()),
+            seat: cohort.map(|cohort| SeatBody::new(board, cohort, own.edges)),
+            last: own
+                .last
+                .as_ref()
+                .map(|played| PlayedBody::new(board, played)),
+        }
+    }
+}
+
+impl SeatBody {
+    fn new(board: &Board, cohort: String, edges: Option<Edges>) -> Self {
+        let decimals = board.definition.decimals;
+        let points = |points: i64| ShownScore::sum(points.into(), decimals);
+        Self {
+            cohort,
+            zone: edges.map(|edges| edges.zone),
+            to_promotion: edges.and_then(|edges| edges.to_promotion).map(points),
+            to_safety: edges.and_then(|edges| edges.to_safety).map(points),
+            to_demotion: edges.and_then(|edges| edges.to_demotion).map(points),
+        }
+    }
+}
+
+impl PlayedBody {
+    /// A line of a member's history.
+    pub(super) fn new(board: &Board, played: &Played) -> Self {
+        let decimals = board.definition.decimals;
+        let Played { tier, cohort, .. } = played;
+        Self {
+            key: board.period_key_at(played.start),
+            tier: tier.to_string(),
+            cohort: format!("{tier}-{}", cohort.number),
+            position: played.position,
+            score: played.score.shown(decimals),
+            moved: played.moved,
+            bonus: played.bonus.shown(decimals),
         }
     }
 }
@@ -364,7 +508,7 @@ impl PercentileBody {
         let FoundPage { page, voters } = &found.found;
         let entry = page.entries.first();
         Self {
-            standing: StandingBody::new(found),
+            standing: StandingBody::found(found),
             total: page.total,
             percentile,
             entry: entry.map(|entry| EntryBody::new(found, entry, voters.of(0))),
@@ -386,7 +530,7 @@ impl SubsetBody {
             entry: EntryBody::new(found, entry, voters.of(index)),
         });
         Self {
-            standing: StandingBody::new(found),
+            standing: StandingBody::found(found),
             total: *total,
             entries: lines.collect(),
             not_found: not_found.iter().map(ToString::to_string).collect(),
@@ -401,7 +545,7 @@ impl StatsBody {
         let is_counted = board.definition.uniques.is_some();
         let score_sum = ShownScore::sum(amounts.score_sum, board.definition.decimals);
         Self {
-            standing: StandingBody::new(found),
+            standing: StandingBody::found(found),
             members: amounts.members,
             voters: *voters,
             events: is_counted.then_some(amounts.events),

@@ -16,11 +16,12 @@ use crate::domain::score::{Decimals, Score, ShownScore};
 use crate::engine::reader::Size;
 use crate::http::App;
 use crate::http::auth::Caller;
-use crate::http::extract::{Path, Query, board_id, bounded, choice, member_id};
+use crate::http::extract::{Path, Query, board_id, bounded, choice, invalid, member_id};
 use crate::http::problem::{INVALID_PARAMETER, Problem};
 use crate::service::member::{AROUND_MAX, MemberView};
 use crate::service::page::{Entries, PAGE_MAX, PAGE_SIZE, PAGE_SIZE_MAX, PageView};
 use crate::service::percentile::PercentileView;
+use crate::service::period::CohortChoice;
 use crate::service::standing::StandingRequest;
 use crate::service::subset::{SUBSET_MAX, SubsetView};
 use crate::store::Freshness;
@@ -45,7 +46,11 @@ impl<P: ReadParams> FromRequestParts<Arc<App>> for Read<P> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
-        let Path(StandingPath { board, window }) = Path::from_request_parts(parts, app).await?;
+        let Path(ReadPath {
+            board,
+            window,
+            cohort,
+        }) = Path::from_request_parts(parts, app).await?;
         let Query(params) = Query::<P>::from_request_parts(parts, app).await?;
         let caller = Caller::from_request_parts(parts, app).await?;
         let Ok(freshness) = Freshness::from_request_parts(parts, app).await;
@@ -53,6 +58,7 @@ impl<P: ReadParams> FromRequestParts<Arc<App>> for Read<P> {
             request: StandingRequest {
                 includes: includes(params.include(), &caller)?,
                 sight: caller.sight(params.hidden())?,
+                cohort: cohort.into(),
                 ..standing_request(&board, window, params.which(), (&caller, freshness))?
             },
             params,
@@ -67,11 +73,40 @@ impl<P: ReadParams> FromRequestParts<Arc<App>> for Read<P> {
 #[into_params(parameter_in = Path)]
 pub struct StandingPath {
     /// The board's id
-    #[param(example = "run_hero")]
+    #[param(example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
     pub(in crate::http) board: String,
     /// One of the board's windows
     #[param(example = "day")]
     pub(in crate::http) window: String,
+}
+
+/// The window of a league that a path names.
+#[expect(dead_code, reason = "it only describes what `ReadPath` reads")]
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub struct WindowPath {
+    /// The board's window
+    #[param(example = "day")]
+    window: String,
+}
+
+/// The cohort that a path names.
+#[expect(dead_code, reason = "it only describes what `ReadPath` reads")]
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub struct CohortPath {
+    /// The cohort: the name of its tier and its number
+    #[param(example = "bronze-1")]
+    cohort: String,
+}
+
+/// The standing that a path names, or that of a cohort.
+#[derive(Debug, Deserialize)]
+pub struct ReadPath {
+    pub(in crate::http) board: String,
+    pub(in crate::http) window: String,
+    #[serde(default)]
+    pub(in crate::http) cohort: Option<String>,
 }
 
 /// The member that a path names.
@@ -83,6 +118,15 @@ pub struct MemberPath {
     pub(in crate::http) member: String,
 }
 
+/// The tier that a path names.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub struct TierPath {
+    /// One of the tiers of the period
+    #[param(example = "bronze")]
+    pub(super) tier: String,
+}
+
 /// The percentile that a path names.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Path)]
@@ -90,19 +134,6 @@ pub struct PercentilePath {
     /// From 0, the last entry, to 100, the first; with up to 3 decimals
     #[param(value_type = f64, minimum = 0, maximum = 100, example = 90)]
     pub(super) percentile: String,
-}
-
-/// The headers of a read.
-#[expect(dead_code, reason = "it only describes them")]
-#[derive(IntoParams)]
-#[into_params(parameter_in = Header)]
-pub struct ReadHeaders {
-    /// The `ETag` of an answer: if nothing has changed since, the service answers 304
-    #[param(rename = "If-None-Match", nullable)]
-    if_none_match: Option<String>,
-    /// With `no-cache` the service does not read from a replica
-    #[param(rename = "Cache-Control", nullable)]
-    cache_control: Option<String>,
 }
 
 /// Which of a window's standings: `key`, `at` and `raw`.
@@ -230,6 +261,17 @@ read_params! {
 }
 
 read_params! {
+    /// Which cohorts, and of which period.
+    CohortsParams {
+        /// Only cohorts behind this one.
+        pub(super) after: Option<String>,
+        /// How many cohorts the answer has at the most.
+        #[param(minimum = 1, maximum = 100, default = 100)]
+        pub(super) limit: Option<u64>,
+    }
+}
+
+read_params! {
     /// Which period, and what its entries have.
     EntryParams {}
     include
@@ -256,7 +298,7 @@ pub(in crate::http) fn includes(
     let Some(text) = include else {
         return Ok(Includes::default());
     };
-    let wrong = |detail| Problem::new(INVALID_PARAMETER, format!("include: {detail}"));
+    let wrong = |detail| invalid("include", detail);
     let includes = Includes::parse(text).map_err(wrong)?;
     caller.require_includes(includes)?;
     Ok(includes)
@@ -273,6 +315,7 @@ pub(super) fn standing_request(
         board: board_id(board)?,
         window,
         choice: choice(key, at)?,
+        cohort: CohortChoice::default(),
         track: caller.track(is_raw)?,
         includes: Includes::default(),
         freshness,

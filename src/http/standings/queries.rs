@@ -24,10 +24,10 @@ use crate::domain::include::{Include, Includes};
 use crate::engine::reader::Size;
 use crate::http::App;
 use crate::http::auth::Caller;
-use crate::http::extract::{Json, Query, member_id};
-use crate::http::freshness;
+use crate::http::extract::{Json, Query, invalid, member_id};
+use crate::http::freshness::{self, NoCache};
 use crate::http::memory::SMALL_ENTRIES_MAX;
-use crate::http::problem::{INVALID_PARAMETER, Problem, ProblemBody};
+use crate::http::problem::{Problem, ProblemBody};
 use crate::service::standing::{FoundIn, StandingRequest, View};
 use crate::service::stats::StatsView;
 use crate::store::profiles::Profiles;
@@ -73,6 +73,10 @@ macro_rules! queries {
             #[serde(default)]
             #[schema(format = DateTime)]
             at: Option<String>,
+            /// The cohort, on a board with a league. Without one a member is found in its own; other queries need it there.
+            #[serde(default)]
+            #[schema(example = "silver-17")]
+            cohort: Option<String>,
             /// `true`: the true count, without weights and initial scores; needs the scope `configure`.
             #[serde(default)]
             raw: bool,
@@ -88,7 +92,13 @@ macro_rules! queries {
                 caller.require_board(BoardId::parse(&self.board).ok().as_ref())?;
                 let which = (self.key.as_deref(), self.at.as_deref(), self.raw);
                 let request = standing_request(&self.board, self.window.clone(), which, (caller, freshness))?;
-                Ok(StandingRequest { includes, sight: caller.sight(self.hidden)?, size, ..request })
+                Ok(StandingRequest {
+                    includes,
+                    sight: caller.sight(self.hidden)?,
+                    size,
+                    cohort: self.cohort.clone().into(),
+                    ..request
+                })
             }
         }
     )*};
@@ -215,7 +225,7 @@ impl QueryBody {
 /// Pages, members, subsets and what standings amount to. Their entries are 10,000 at the most, all together.
 #[utoipa::path(
     post, path = "/v1/standings/query", tag = "standings", operation_id = "query_standings",
-    params(QueryParams, ("Cache-Control" = Option<String>, Header, description = "With `no-cache` the service does not read from a replica")),
+    params(QueryParams, NoCache),
     request_body(content = Queries, example = json!({"queries": [
         {"type": "page", "board": "run_hero", "window": "day", "size": 3},
         {"type": "member", "board": "run_hero", "window": "week", "member": "999", "around": 2},
@@ -223,9 +233,6 @@ impl QueryBody {
         {"type": "stats", "board": "run_hero", "window": "all"}]})),
     responses(
         (status = 200, description = "An answer to each, in their order", body = QueryResults, headers(("Max-Staleness-Ms" = u64, description = "From a replica: how many milliseconds old the oldest answer is at the most"))),
-        (status = 413, description = "`payload-too-large`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 415, description = "`unsupported-media-type`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 422, description = "`validation-failed`", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
 pub async fn query(
@@ -243,7 +250,7 @@ pub async fn query(
         );
         return Err(Problem::invalid(vec![FieldError::new("/queries", detail)]));
     }
-    let entries = queries.iter().map(QueryBody::entries).sum();
+    let entries: usize = queries.iter().map(QueryBody::entries).sum();
     if entries > QUERY_ENTRIES_MAX {
         let detail = format!(
             "the queries of a request ask for {QUERY_ENTRIES_MAX} entries at the most, all together, not {entries}"
@@ -271,6 +278,7 @@ async fn answers(
         Size::Large
     };
     let (_, _, includes) = how;
+    let entries = entries + entries_of_cohorts(app, queries).await;
     let taken = app.memory.for_entries(entries, includes).await?;
     let found = queries.iter().map(|query| find(app, query, how, size));
     let found = join_all(found).await;
@@ -295,6 +303,21 @@ async fn answers(
     })
 }
 
+/// How many entries are read beside those that queries ask for: with a member of a league, all of its cohort.
+async fn entries_of_cohorts(app: &App, queries: &[QueryBody]) -> usize {
+    let mut entries = 0;
+    for query in queries {
+        if let QueryBody::Member(query) = query
+            && let Ok(board) = BoardId::parse(&query.board)
+        {
+            // A board that can't be read is told with its answer.
+            let more = app.service.entries_with_member(&board, 0).await;
+            entries += more.unwrap_or_default();
+        }
+    }
+    entries
+}
+
 /// Reads what one query asks for.
 async fn find(app: &App, query: &QueryBody, how: How<'_>, size: Size) -> Answered {
     match query {
@@ -307,14 +330,15 @@ async fn find(app: &App, query: &QueryBody, how: How<'_>, size: Size) -> Answere
         }
         QueryBody::Member(query) => {
             let view = member_view(&query.member, query.around)?;
-            read(app, &query.request(how, size)?, view, |view, found| {
+            let request = query.request(how, size)?.of_member(&view.member);
+            read(app, &request, view, |view, found| {
                 QueryResult::Member(Box::new(MemberBody::new(view, found)))
             })
             .await
         }
         QueryBody::Subset(query) => {
             let ids: Result<Vec<_>, Problem> = query.ids.iter().map(|id| member_id(id)).collect();
-            let wrong = |detail| Problem::new(INVALID_PARAMETER, format!("ids: {detail}"));
+            let wrong = |detail| invalid("ids", detail);
             let view = subset_view(&ids?).map_err(wrong)?;
             read(app, &query.request(how, size)?, view, |_, found| {
                 QueryResult::Subset(SubsetBody::new(found))

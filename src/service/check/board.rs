@@ -155,6 +155,7 @@ impl Check<'_> {
             }
         }
         self.check_registered(shard).await?;
+        self.check_queue(shard).await?;
         for derived in readable {
             self.check_derived(shard, &derived).await?;
         }

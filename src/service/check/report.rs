@@ -299,12 +299,29 @@ fn describe(shard: &Shard, difference: &Difference) -> (Option<String>, String) 
             );
             (member(), detail)
         }
+        "queue_bytes" | "queue_id" => (None, describe_queue(code, stored)),
         "state" => {
             let detail = format!("the state of the series can't be read; it is a {}", text(0));
             (None, detail)
         }
         other => (None, format!("{other}: {}", stored.join(", "))),
     }
+}
+
+/// The same of the queue.
+fn describe_queue(code: &str, stored: &[String]) -> String {
+    let text = |index: usize| stored.get(index).map_or("", String::as_str);
+    if code == "queue_bytes" {
+        return format!("it counts {} bytes, its entries {}", text(0), text(1));
+    }
+    let [known, right] = [1, 2].map(|index| match text(index) {
+        "" => "no entry",
+        entries => entries,
+    });
+    format!(
+        "the event {} is noted with {known}, it has {right}",
+        text(0)
+    )
 }
 
 /// The same of the list of hidden members.

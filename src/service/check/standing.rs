@@ -113,10 +113,8 @@ impl Check<'_> {
         if self.has_expired(shard, &periods) {
             return Ok(());
         }
-        let terms = periods.into_iter().map(|period| Standing {
-            series: base,
-            period,
-        });
+        let terms = periods.into_iter();
+        let terms = terms.map(|period| Standing::of(base, period));
         // The share may have been another one.
         let ratio = (shard.revision == 1).then_some(ratio.millionths());
         let sum = Sum::carried(standing, terms.collect(), ratio);

@@ -3,11 +3,11 @@
 use bytes::{Buf, Bytes};
 use fred::types::Value;
 
-use super::{Answer, Recalled, Remembered};
+use super::{Answer, Known, Recalled, Remembered};
 use crate::domain::board::{Board, Update};
 use crate::domain::event::{Change, Detail, Outcome, Ranks, Rejection, Status};
 use crate::domain::plan::Plan;
-use crate::domain::score::SCORE_MAX;
+use crate::domain::score::{SCORE_MAX, Score};
 use crate::domain::ties::{TieKey, Ties};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
@@ -45,6 +45,9 @@ pub(super) fn answer(board: &Board, plan: &Plan, result: Value) -> Result<Answer
         results::VOID => Answer::Void,
         results::ERASED => Answer::Rejected(Rejection::Erased(instant(&mut reply)?)),
         results::ERASING => Answer::Erasing,
+        results::UNSEATED => Answer::Unseated,
+        results::ELSEWHERE => Answer::Elsewhere,
+        results::GONE => Answer::Gone,
         results::CLOSED => {
             let until = Timestamp::from_ms_clamped(reply.integer()?);
             Answer::Rejected(Rejection::PeriodClosed(until))
@@ -74,58 +77,99 @@ pub(super) fn recalled(board: &Board, plan: &Plan, result: Value) -> Result<Reca
     }
 }
 
+/// A record, taken apart.
+struct Parts<'a> {
+    fingerprint: u64,
+    status: Status,
+    at: Timestamp,
+    detail: Detail,
+    /// The reports, and the ranks behind them.
+    reports: Record<'a>,
+    /// The bytes of a score in the reports.
+    width: usize,
+    erasure: u64,
+}
+
+impl<'a> Parts<'a> {
+    fn of(board: &Board, record: &'a [u8]) -> Result<Self, StoreError> {
+        let mut record = Record(record);
+        let fingerprint = record.unsigned(FINGERPRINT_BYTES)?;
+        let at = TieKey::from_number(record.unsigned(TIE_KEY_BYTES)?);
+        let at = require(
+            at.instant(board.definition.ties),
+            "a tie key has an instant",
+        )?;
+        let set = record.unsigned(1)?;
+        let has = |flag: u8| set & u64::from(flag) != 0;
+        let detail = i64::try_from(set % u64::from(flags::DETAIL_COUNT)).ok();
+        let detail = require(detail.and_then(Detail::from_code), "a record has a detail")?;
+        let mut reports = record;
+        if has(flags::WITH_TOKEN) {
+            reports = reports.split_before(TOKEN_BYTES)?.0;
+        }
+        let mut erasure = 0;
+        if has(flags::WITH_ERASURE) {
+            let (front, mut number) = reports.split_before(ERASURE_BYTES)?;
+            (reports, erasure) = (front, number.unsigned(ERASURE_BYTES)?);
+        }
+        Ok(Self {
+            fingerprint,
+            status: if has(flags::UNCHANGED) {
+                Status::Unchanged
+            } else {
+                Status::Applied
+            },
+            at,
+            detail,
+            reports,
+            width: if has(flags::WIDE) {
+                WIDE_SCORE_BYTES
+            } else {
+                NARROW_SCORE_BYTES
+            },
+            erasure,
+        })
+    }
+}
+
 /// Reads a record. What it does not hold follows from the event, which is the same for all that bear its id.
 fn remembered(board: &Board, plan: &Plan, record: &[u8]) -> Result<Remembered, StoreError> {
-    let mut record = Record(record);
-    let fingerprint = record.unsigned(FINGERPRINT_BYTES)?;
+    let parts = Parts::of(board, record)?;
     debug_assert_eq!(
-        fingerprint,
+        parts.fingerprint,
         plan.event.fingerprint(),
         "a record is that of its event"
     );
-    let at = TieKey::from_number(record.unsigned(TIE_KEY_BYTES)?);
-    let at = require(
-        at.instant(board.definition.ties),
-        "a tie key has an instant",
-    )?;
-    let set = record.unsigned(1)?;
-    let has = |flag: u8| set & u64::from(flag) != 0;
-    let detail = i64::try_from(set % u64::from(flags::DETAIL_COUNT)).ok();
-    let detail = require(detail.and_then(Detail::from_code), "a record has a detail")?;
-    let mut reports = record;
-    if has(flags::WITH_TOKEN) {
-        reports = reports.split_before(TOKEN_BYTES)?.0;
-    }
-    let mut erasure = 0;
-    if has(flags::WITH_ERASURE) {
-        let (front, mut number) = reports.split_before(ERASURE_BYTES)?;
-        (reports, erasure) = (front, number.unsigned(ERASURE_BYTES)?);
-    }
-    let width = if has(flags::WIDE) {
-        WIDE_SCORE_BYTES
-    } else {
-        NARROW_SCORE_BYTES
-    };
+    let amount = require(plan.amounts.first().copied(), "an event has an amount")?;
     let outcome = Outcome {
-        status: if has(flags::UNCHANGED) {
-            Status::Unchanged
-        } else {
-            Status::Applied
-        },
-        at,
-        changes: changes(board, plan, reports, width, detail == Detail::Ranks)?,
+        status: parts.status,
+        at: parts.at,
+        changes: changes(board, amount, &parts)?,
     };
+    let erasure = parts.erasure;
     Ok(Remembered { outcome, erasure })
 }
 
+/// Reads a record whose event is not known.
+pub(super) fn known(board: &Board, record: &[u8]) -> Result<Known, StoreError> {
+    let parts = Parts::of(board, record)?;
+    // Which scores there were before depends on the amount.
+    let changes = changes(board, Score::default(), &parts)?.into_iter();
+    Ok(Known {
+        fingerprint: parts.fingerprint,
+        status: parts.status,
+        at: parts.at,
+        scores: changes
+            .map(|change| (change.window, change.score))
+            .collect(),
+        erasure: parts.erasure,
+    })
+}
+
 /// Reads the reports of a record, and the ranks behind them.
-fn changes(
-    board: &Board,
-    plan: &Plan,
-    record: Record,
-    width: usize,
-    has_ranks: bool,
-) -> Result<Vec<Change>, StoreError> {
+fn changes(board: &Board, amount: Score, parts: &Parts) -> Result<Vec<Change>, StoreError> {
+    let (record, width) = (parts.reports, parts.width);
+    let has_ranks = parts.detail == Detail::Ranks;
     let is_sum = board.definition.update == Update::Sum;
     let report_bytes = CODE_BYTES + if is_sum { width } else { 2 * width };
     let bytes = report_bytes + if has_ranks { 2 * RANK_BYTES } else { 0 };
@@ -133,8 +177,7 @@ fn changes(
     let is_whole = count * bytes == record.0.len();
     require(is_whole.then_some(()), "the reports of a record are whole")?;
     let (mut reports, mut ranks) = record.split_at(count * report_bytes)?;
-    let amount = plan.amounts.first().copied();
-    let amount = stored_score(board, require(amount, "an event has an amount")?);
+    let amount = stored_score(board, amount);
     let mut changes = Vec::with_capacity(count);
     for _ in 0..count {
         let code = reports.code()?;

@@ -10,6 +10,7 @@ use crate::domain::board::{Board, Order, Uniques, Update};
 use crate::domain::data::EntryData;
 use crate::domain::event::{Detail, Rejection};
 use crate::domain::ids::Label;
+use crate::domain::league::Cohort;
 use crate::domain::period::Period;
 use crate::domain::plan::{self, Route, Sum, Write};
 use crate::domain::series::{Series, Standing};
@@ -19,7 +20,9 @@ use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::store::args::{LayoutArgs, ranking_name, stored_score};
 use crate::store::keys;
+use crate::store::kinds::Kind;
 use crate::store::protocol::{flags, refusals};
+use crate::store::queued::Held;
 use crate::store::quotas::{self, QuotaRule, UseArgs};
 use crate::store::reservations::{Token, VOID_MS};
 
@@ -70,11 +73,27 @@ pub(super) struct ApplyArgs<'a> {
     details: Vec<u8>,
     refusals: Vec<u8>,
     data: Option<Vec<&'a str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recalled: Option<Vec<bool>>,
     voters: Option<Vec<&'a str>>,
     by_member: bool,
     quotas: Option<QuotaArgs>,
     tokens: Option<Vec<TokenArg>>,
     voids: Vec<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue: Option<QueueArgs<'a>>,
+}
+
+/// What goes along if events come out of the shard's queue. The lists end with the last of these.
+#[derive(Serialize)]
+struct QueueArgs<'a> {
+    stream: usize,
+    ids: usize,
+    state: usize,
+    entries: Vec<String>,
+    events: Vec<&'a str>,
+    bytes: Vec<usize>,
+    leases: Vec<String>,
 }
 
 /// The token of an event's reservation.
@@ -97,6 +116,8 @@ struct QuotaArgs {
 
 #[derive(Serialize)]
 struct RouteArgs {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seats: Option<usize>,
     writes: Vec<(usize, usize, u16, u8, i64)>,
     sums: Vec<usize>,
     turnouts: Vec<usize>,
@@ -126,7 +147,7 @@ struct Encoder<'a> {
     states: HashMap<Series, usize>,
     turnouts: HashMap<Period, usize>,
     sum_indexes: HashMap<(*const Sum, bool), usize>,
-    route_indexes: HashMap<(*const Route, bool), usize>,
+    route_indexes: HashMap<(*const Route, bool, Option<Cohort>), usize>,
     members: HashMap<&'a str, usize>,
 }
 
@@ -189,11 +210,13 @@ impl<'a> Encoder<'a> {
                 details: Vec::with_capacity(count),
                 refusals: Vec::new(),
                 data: (shard.layout().data).then(|| Vec::with_capacity(count)),
+                recalled: shard.is_league().then(Vec::new),
                 voters: uniques.map(|_| Vec::with_capacity(count)),
                 by_member: uniques == Some(Uniques::Member),
                 tokens: shard.reserves().then(Vec::new),
                 voids: Vec::new(),
                 quotas,
+                queue: None,
             },
             standings: HashMap::new(),
             states: HashMap::new(),
@@ -237,6 +260,9 @@ impl<'a> Encoder<'a> {
         if let Some(data) = &mut args.data {
             data.push(event.data.as_ref().map_or("", EntryData::as_str));
         }
+        if let Some(recalled) = &mut args.recalled {
+            recalled.push(ready.is_recalled);
+        }
         if let Some(voters) = &mut args.voters {
             voters.push(event.origin.voter.as_ref().map_or("", Label::as_str));
         }
@@ -257,6 +283,36 @@ impl<'a> Encoder<'a> {
             args.refusals.push(refusal);
         }
         args.details.push(detail.code());
+        if let (Some(held), Some(id)) = (ready.queued, &event.id) {
+            self.queued(held, id.as_str());
+        }
+    }
+
+    /// Names the entry of the event that was put in last.
+    fn queued(&mut self, held: Held, id: &'a str) {
+        let [stream, ids, state] = match &self.args.queue {
+            Some(queue) => [queue.stream, queue.ids, queue.state],
+            None => [Kind::Queue, Kind::QueueIds, Kind::QueueState]
+                .map(|kind| self.key(keys::single(self.shard, kind))),
+        };
+        let queue = self.args.queue.get_or_insert_with(|| QueueArgs {
+            stream,
+            ids,
+            state,
+            entries: Vec::new(),
+            events: Vec::new(),
+            bytes: Vec::new(),
+            leases: Vec::new(),
+        });
+        let before = self.args.details.len() - 1;
+        queue.entries.resize(before, String::new());
+        queue.events.resize(before, "");
+        queue.bytes.resize(before, 0);
+        queue.leases.resize(before, String::new());
+        queue.entries.push(held.entry.to_string());
+        queue.events.push(id);
+        queue.bytes.push(held.bytes);
+        queue.leases.push(held.lease.to_string());
     }
 
     fn member(&mut self, id: &'a str) -> usize {
@@ -271,8 +327,7 @@ impl<'a> Encoder<'a> {
         self.keys.len()
     }
 
-    fn standing(&mut self, series: Series, period: Period) -> usize {
-        let standing = Standing { series, period };
+    fn standing(&mut self, standing: Standing) -> usize {
         if let Some(index) = self.standings.get(&standing) {
             return *index;
         }
@@ -305,12 +360,13 @@ impl<'a> Encoder<'a> {
     }
 
     fn route(&mut self, ready: &Ready) -> usize {
-        let route = &ready.plan.route;
-        let variant = (Arc::as_ptr(route), ready.with_history);
+        let (route, cohort) = (&ready.plan.route, ready.plan.cohort);
+        let variant = (Arc::as_ptr(route), ready.with_history, cohort);
         if let Some(index) = self.route_indexes.get(&variant) {
             return *index;
         }
-        let writes = route.writes.iter().map(|write| self.write(write)).collect();
+        let writes = route.writes.iter();
+        let writes = writes.map(|write| self.write(write, cohort)).collect();
         let sums = route
             .sums
             .iter()
@@ -319,7 +375,10 @@ impl<'a> Encoder<'a> {
         let turnouts = route.turnouts.iter();
         let turnouts = turnouts.map(|(period, expires)| self.turnout(*period, *expires));
         let turnouts = turnouts.collect();
+        let section = ready.plan.section();
+        let seats = section.map(|section| self.key(keys::seats(self.shard, &section)));
         self.args.routes.push(RouteArgs {
+            seats,
             writes,
             sums,
             turnouts,
@@ -330,20 +389,18 @@ impl<'a> Encoder<'a> {
         index
     }
 
-    fn write(&mut self, write: &Write) -> (usize, usize, u16, u8, i64) {
-        let Standing { series, period } = write.standing;
+    fn write(&mut self, write: &Write, cohort: Option<Cohort>) -> (usize, usize, u16, u8, i64) {
+        let period = write.standing.period;
+        let standing = Standing {
+            cohort,
+            ..write.standing
+        };
         let column = write.amount.column(self.shard) + 1;
         let code = Window::Period(period.unit).code();
         debug_assert!(code < flags::LISTED_BEFORE, "a code has room for a flag");
         let reported = u8::from(write.reported.is_some());
         let expires = write.expires_at_ms.unwrap_or(0);
-        (
-            self.standing(series, period),
-            column,
-            code,
-            reported,
-            expires,
-        )
+        (self.standing(standing), column, code, reported, expires)
     }
 
     fn sum(&mut self, sum: &Arc<Sum>, sends_history: bool) -> usize {
@@ -352,7 +409,7 @@ impl<'a> Encoder<'a> {
             return *index;
         }
         let derived = &sum.derived;
-        let mut base = |period: &Period| self.standing(derived.base, *period);
+        let mut base = |period: &Period| self.standing(Standing::of(derived.base, *period));
         let later = sum
             .later
             .iter()
@@ -362,8 +419,7 @@ impl<'a> Encoder<'a> {
         let mut history: Vec<usize> = history.iter().map(&mut base).collect();
         let own = base(&sum.period);
         if derived.has_initial {
-            let Standing { series, period } = self.shard.initial_scores();
-            history.push(self.standing(series, period));
+            history.push(self.standing(self.shard.initial_scores()));
         }
         let args = SumArgs {
             code: derived.window.code(),

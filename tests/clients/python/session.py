@@ -20,6 +20,7 @@ from standings_client.models import (
     Page,
     Problem,
     ProblemCode,
+    QueuedEvent,
     RejectedEvent,
     Retention,
     Subset,
@@ -43,6 +44,8 @@ def post(event: Event) -> TakenEvent:
             answer = post_event.sync_detailed(BOARD, client=client, body=event)
             if isinstance(answer.parsed, TakenEvent):
                 return answer.parsed
+            if isinstance(answer.parsed, QueuedEvent):
+                raise RuntimeError(f"{answer.parsed.id} is queued")  # the board has `ingest: async`
             problem = answer.parsed
             if problem and problem.status < 500:
                 if problem.code not in (ProblemCode.RATE_LIMITED, ProblemCode.REQUEST_TIMEOUT):

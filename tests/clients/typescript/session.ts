@@ -20,7 +20,9 @@ async function post(event: Event & { id: string }): Promise<TakenEvent> {
   for (let pause = 200; ; pause = Math.min(pause * 2, 10_000)) {
     const sent = client.POST("/v1/boards/{board}/events", { params: { path: { board } }, body: event });
     const answer = await sent.catch(() => undefined); // no connection
-    if (answer?.data) return answer.data;
+    const data = answer?.data;
+    if (data?.status === "queued") throw new Error(`${data.id} is queued`); // the board has `ingest: async`
+    if (data) return data;
     const problem: Problem | undefined = answer?.error;
     if (problem && problem.status < 500 && problem.code !== "rate-limited" && problem.code !== "request-timeout") {
       throw new Error(`${problem.code}: ${problem.detail}`);

@@ -31,6 +31,8 @@ pub struct Client {
     key: Option<String>,
     /// Whether a 503 is an answer, rather than a reason to send the request again.
     takes_503: bool,
+    /// Whether its events are to be queued.
+    prefers_queues: bool,
 }
 
 /// An answer.
@@ -54,6 +56,7 @@ impl Client {
                 .unwrap(),
             key: None,
             takes_503: false,
+            prefers_queues: false,
         }
     }
 
@@ -61,6 +64,14 @@ impl Client {
     pub fn once(&self) -> Self {
         Self {
             takes_503: true,
+            ..self.clone()
+        }
+    }
+
+    /// The same, whose events are queued.
+    pub fn queueing(&self) -> Self {
+        Self {
+            prefers_queues: true,
             ..self.clone()
         }
     }
@@ -83,7 +94,10 @@ impl Client {
     }
 
     pub fn builder(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
-        let request = self.http.request(method, format!("{}{path}", self.base));
+        let mut request = self.http.request(method, format!("{}{path}", self.base));
+        if self.prefers_queues {
+            request = request.header("prefer", "respond-async");
+        }
         match &self.key {
             Some(key) => request.bearer_auth(key),
             None => request,
@@ -195,10 +209,11 @@ impl Client {
     }
 }
 
-/// Whether a POST may be sent again: it only reads, or its events have ids.
+/// Whether a POST may be sent again: it only reads, its events have ids, or a member joins or leaves a league.
 fn is_safe_to_repeat(path: &str, body: &Value) -> bool {
     let has_id = |event: &Value| event["id"].is_string();
     path.contains("/query")
+        || path.contains("/league/")
         || match body["events"].as_array() {
             Some(events) => events.iter().all(has_id),
             None => has_id(body),

@@ -11,6 +11,8 @@ use standings::engine::left_behind::LeftBehind;
 pub use standings::engine::moves::Moves;
 pub use standings::engine::outboxes::Outboxes;
 pub use standings::engine::purge::Purge;
+pub use standings::engine::queue::applying::ApplyQueues;
+pub use standings::engine::queue::listing::ListQueues;
 pub use standings::engine::revisions::Revisions;
 pub use standings::engine::rollover::Rollover;
 pub use standings::engine::sweep::Sweep;

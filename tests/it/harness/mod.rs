@@ -21,14 +21,16 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use standings::clock::Clock;
+use standings::domain::ids::BoardId;
 use standings::domain::time::Timestamp;
 use standings::engine::jobs::JobKind;
+use standings::engine::queue::room::QueueBounds;
 use standings::engine::sender::Sender;
 use standings::http::connection::Times;
 use standings::http::listener::{self, Limits, Routers};
 use standings::http::memory::Memory;
 use standings::http::{App, Options, reserve, router};
-use standings::service::Service;
+use standings::service::{Service, Setup};
 use standings::store::{Address, Store};
 use standings::timeouts::TimeoutFactor;
 use standings::worker;
@@ -37,6 +39,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 pub use self::client::Client;
+use self::jobs::Moves;
 use self::servers::RedisServers;
 pub use crate::kit::redis::{self, RedisServer};
 
@@ -70,6 +73,21 @@ pub async fn break_off<T>(work: impl Future<Output = T>, waits: u16) -> Option<T
         done
     })
     .await
+}
+
+/// Does some work, and another one when it has waited so many times. Returns whether it had not ended by then.
+pub async fn interrupt(
+    work: impl Future<Output = ()>,
+    waits: u16,
+    other: impl Future<Output = ()>,
+) -> bool {
+    let mut work = pin!(work);
+    let is_over = break_off(work.as_mut(), waits).await.is_some();
+    other.await;
+    if !is_over {
+        work.await;
+    }
+    !is_over
 }
 
 /// One instance of the service. Its background steps run only when a test calls them.
@@ -147,9 +165,23 @@ impl Instance {
     pub async fn start_sending(redis_url: &str, clock: Clock, keys: &str) -> Self {
         let timeouts = PATIENT.try_into().unwrap();
         let store = Store::connect(&Address::parse(redis_url), timeouts).unwrap();
-        let service = Service::with_sender(store, clock, Sender::new(true));
+        let setup = Setup {
+            sender: Sender::new(true),
+            ..Setup::default()
+        };
+        let service = Service::set_up(store, clock, setup);
         let options = Self::options(keys);
         Self::start_service(Self::limits(), 256, service, options).await
+    }
+
+    /// Starts one whose queues may have so many bytes.
+    pub async fn start_bounded(redis_url: &str, clock: Clock, queue_bounds: QueueBounds) -> Self {
+        let setup = Setup {
+            queue_bounds,
+            ..Setup::default()
+        };
+        let service = Service::set_up(store(redis_url), clock, setup);
+        Self::start_service(Self::limits(), 256, service, Self::options("")).await
     }
 
     async fn start_service(
@@ -203,6 +235,22 @@ fn repeat(kind: JobKind, service: &Arc<Service>) -> AbortOnDropHandle<()> {
 }
 
 impl Instance {
+    /// Takes the move of a board to its end.
+    pub async fn end_move(&self, board: &str) {
+        let id = BoardId::parse(board).unwrap();
+        redis::eventually("the board has moved", async || {
+            self.service.engine.run(&Moves).await.unwrap();
+            let progress = self.service.reshard_progress(&id).await.unwrap();
+            progress.moving_to.is_none()
+        })
+        .await;
+    }
+
+    /// Has it apply what waits in queues, as an instance with background work does, until the value is dropped.
+    pub fn apply_queues(&self) -> AbortOnDropHandle<()> {
+        repeat(JobKind::Queues, &self.service)
+    }
+
     /// Has it follow the API keys, as every instance does, until the value is dropped.
     pub fn follow_api_keys(&self) -> AbortOnDropHandle<()> {
         repeat(JobKind::ApiKeys, &self.service)
@@ -280,6 +328,12 @@ impl World {
             clock,
             redis,
         }
+    }
+
+    /// Moves a board to so many shards.
+    pub async fn move_to(&self, board: &str, shards: u16) {
+        self.client().spread(board, shards).await;
+        self.instances[0].end_move(board).await;
     }
 
     pub fn set_time(&self, now: &str) {

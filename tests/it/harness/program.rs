@@ -81,6 +81,21 @@ impl Program {
         Self::run_until_ready(command(&args).env("SSL_CERT_FILE", certificates)).await
     }
 
+    /// Does the background work beside others with this Redis, and answers those who watch over it.
+    pub async fn work_on(redis_url: &str) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_standings"));
+        command.args(["worker", "--worker-listen", "127.0.0.1:0", "--redis-url"]);
+        Self::run_until_ready(command.arg(redis_url)).await
+    }
+
+    /// Has it stop where it is, or go on.
+    pub async fn freeze(&self, is_frozen: bool) {
+        let signal = if is_frozen { "-STOP" } else { "-CONT" };
+        let id = self.child.id().unwrap().to_string();
+        let sent = Command::new("kill").args([signal, "--", &id]).status();
+        assert!(sent.await.unwrap().success());
+    }
+
     /// Serves as a process that can't have more file descriptors than this.
     pub async fn serve_with_descriptors(count: u32, data: &Path) -> Self {
         let limited = format!("ulimit -n {count} && exec \"$0\" \"$@\"");

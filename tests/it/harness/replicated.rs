@@ -1,5 +1,7 @@
 //! A primary that has a replica.
 
+use standings::clock::Clock;
+
 use super::redis::{RedisServer, eventually};
 use super::servers::free_ports;
 use super::{Instance, clock_at, store};
@@ -16,6 +18,7 @@ pub struct Replicated {
     pub instance: Instance,
     pub primary: RedisServer,
     pub replica: RedisServer,
+    pub clock: Clock,
 }
 
 impl Replicated {
@@ -27,7 +30,7 @@ impl Replicated {
         let replica = RedisServer::start_with(&follow).await;
         let clock = clock_at(now);
         let store = store(&primary.url()).with_min_replicas(1);
-        let instance = Instance::start_on(store, clock, "").await;
+        let instance = Instance::start_on(store, clock.clone(), "").await;
         eventually("the replica follows", async || {
             let definition = serde_json::json!({"windows": ["all"]});
             let answer = instance.client.put("/v1/boards/b", definition).await;
@@ -38,6 +41,7 @@ impl Replicated {
             instance,
             primary,
             replica,
+            clock,
         }
     }
 }

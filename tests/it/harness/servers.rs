@@ -3,6 +3,7 @@
 //! With `STANDINGS_TEST_CLUSTER` set, all worlds are clusters, so that the whole suite runs on one.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use futures::future::join_all;
 use tokio::sync::MutexGuard;
@@ -160,11 +161,15 @@ impl RedisServers {
 
     /// Runs a command of a key, wherever it lies.
     pub async fn run(&self, words: &[&[u8]]) -> Reply {
-        for node in &self.nodes {
-            match node.run(words).await {
-                Reply::Error(text) if text.starts_with("MOVED") => {}
-                reply => return reply,
+        // A slot may move to a node that has just been asked.
+        for _ in 0..100 {
+            for node in &self.nodes {
+                match node.run(words).await {
+                    Reply::Error(text) if text.starts_with("MOVED") => {}
+                    reply => return reply,
+                }
             }
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
         panic!("no server has the slot of {words:?}");
     }

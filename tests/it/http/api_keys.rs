@@ -9,7 +9,8 @@ use standings::domain::access::{Boards, Grant, KeyName, Scope, Scopes};
 use standings::domain::secret::Digest;
 use standings::domain::time::Timestamp;
 use standings::engine::jobs::JobKind;
-use standings::store::api_keys::{ApiKey, Changed};
+use standings::store::api_keys::ApiKey;
+use standings::store::stored::Changed;
 use standings::worker;
 use tokio_util::task::AbortOnDropHandle;
 

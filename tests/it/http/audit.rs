@@ -255,6 +255,26 @@ async fn api_keys_are_named_and_their_secrets_are_not_written_down() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_nested_as_deep_as_json_may_be_leaves_lines_that_can_be_read() {
+    let world = World::with_keys(1, NOW, KEYS).await;
+    let admin = world.client().with_key("an-admin");
+    let nested = |levels: usize| -> Value {
+        let text = format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+        serde_json::from_str(&text).unwrap()
+    };
+    // 127 levels are the most that are taken.
+    let refused = admin.put("/v1/boards/a", json!({"x": nested(126)})).await;
+    refused.expect(422);
+    let reward = json!({"id": "r", "window": "day", "ranks": [1, 1], "reward": nested(124)});
+    let definition = json!({"windows": ["day"], "finalize": "1h", "rewards": [reward]});
+    admin.define("b", definition).await;
+    let lines = lines(&admin, "").await;
+    let told = |value: &Value| value["…"].as_str().unwrap().to_owned();
+    assert!(told(&lines[0]["outcome"]["after"]).ends_with("nested deeper than 100 levels"));
+    assert!(told(&lines[1]["body"]).ends_with("nested deeper than 100 levels"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn nothing_changes_where_the_intent_can_not_be_written() {
     let world = World::start(NOW).await;
     let client = world.client().once();

@@ -403,6 +403,7 @@ async fn a_change_whose_maker_dies_before_it_is_announced_is_announced_by_anothe
         other.service.engine.refresh_boards().await.unwrap();
     };
     let id = BoardId::parse("b").unwrap();
+    let at = world.clock.now();
 
     // Created.
     let stamp = store.begin_change(&id).await.unwrap();
@@ -428,7 +429,7 @@ async fn a_change_whose_maker_dies_before_it_is_announced_is_announced_by_anothe
 
     // Replaced: of the window the other instance does not ask Redis.
     let stamp = store.begin_change(&id).await.unwrap();
-    let replaced = board.replaced(definition(json!(["day", "week"])), stamp);
+    let replaced = board.replaced(definition(json!(["day", "week"])), stamp, at);
     store
         .define_board(&replaced, Some(&board), None)
         .await
@@ -446,7 +447,7 @@ async fn a_change_whose_maker_dies_before_it_is_announced_is_announced_by_anothe
     let stamp = store.begin_change(&id).await.unwrap();
     let mut spread = definition(json!(["day", "week"]));
     spread.shards = 2;
-    let moving = replaced.replaced(spread, stamp);
+    let moving = replaced.replaced(spread, stamp, at);
     store
         .define_board(&moving, Some(&replaced), None)
         .await

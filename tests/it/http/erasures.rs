@@ -182,14 +182,9 @@ async fn erase_half_way(engine: &Engine, member: &str, steps: usize) {
     );
     let number = engine.store.begin_erasure(&id).await.unwrap();
     engine.erase(&id, &member, number).await.unwrap();
-    let board = engine.board(&id).await.unwrap();
-    let shard = &board.shards()[board.shard_of(&member)];
+    let live = engine.live_board(&id).await.unwrap();
     for _ in 0..steps {
-        engine
-            .store
-            .forget(shard, &member, 1, engine.clock.now())
-            .await
-            .unwrap();
+        engine.forget_keys(&live, &member, 1).await.unwrap();
     }
 }
 
@@ -331,7 +326,7 @@ async fn erasures_go_with_a_board_that_moves() {
         }
     }
     for shards in [7, 1, 3] {
-        move_to(&world, shards).await;
+        world.move_to("b", shards).await;
         for window in ["day", "last-2-days", "all"] {
             assert_eq!(page(&other.client, window).await[0], 3, "{shards} {window}");
         }
@@ -351,7 +346,7 @@ async fn erasures_go_with_a_board_that_moves() {
     other.service.engine.run(&Erasures).await.unwrap();
     let outcome = send(&other.client, &members[1], 2, json!({"id": "again"})).await;
     assert_eq!(outcome["standings"][2]["score"], 2);
-    move_to(&world, 2).await;
+    world.move_to("b", 2).await;
     let again = send(&other.client, &members[1], 2, json!({"id": "again"})).await;
     assert_eq!(
         again["standings"], outcome["standings"],
@@ -376,7 +371,7 @@ async fn a_hide_outlives_an_erasure() {
         let list = client.get("/v1/boards/b/hidden").await.expect(200);
         assert_eq!(list["hidden"], json!([]), "nobody can be named");
         if shards > 1 {
-            move_to(&world, 2).await;
+            world.move_to("b", 2).await;
         }
         world.set_time(LATER);
         let outcome = send(client, "ann", 7, json!({"at": LATER})).await;
@@ -436,17 +431,6 @@ async fn a_hide_that_outlives_an_erasure_ends_at_its_end() {
         let left = world.redis.run(&[b"ZCARD", b"st:{boards}:hides-end"]).await;
         assert_eq!(left, Reply::Integer(0));
     }
-}
-
-async fn move_to(world: &World, shards: u16) {
-    let id = BoardId::parse("b").unwrap();
-    world.client().spread("b", shards).await;
-    eventually("the board has moved", async || {
-        world.service().engine.run(&Moves).await.unwrap();
-        let progress = world.service().reshard_progress(&id).await.unwrap();
-        progress.moving_to.is_none()
-    })
-    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,9 +3,8 @@
 use serde_json::{Value, json};
 use standings::domain::ids::{BoardId, MemberId};
 
-use crate::harness::jobs::{ClosePeriods, Erasures, Moves, Rollover};
-use crate::harness::redis::eventually;
-use crate::harness::{Client, World};
+use crate::harness::jobs::{ClosePeriods, Erasures, Revisions, Rollover};
+use crate::harness::{Client, World, interrupt};
 
 const NOW: &str = "2026-11-21T12:00:00Z";
 const CLOSED: &str = "2026-11-22T12:00:00Z";
@@ -73,17 +72,6 @@ async fn listed(client: &Client, path: &str) -> Vec<(Value, Value)> {
         .collect()
 }
 
-async fn move_to(world: &World, shards: u16) {
-    let id = BoardId::parse("b").unwrap();
-    world.client().spread("b", shards).await;
-    eventually("the board has moved", async || {
-        world.service().engine.run(&Moves).await.unwrap();
-        let progress = world.service().reshard_progress(&id).await.unwrap();
-        progress.moving_to.is_none()
-    })
-    .await;
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_moves_in_a_final_standing_when_members_are_erased() {
     // Some have equal scores, and some of these have them from the same instant.
@@ -100,8 +88,11 @@ async fn nobody_moves_in_a_final_standing_when_members_are_erased() {
     ];
     for definition in [
         json!({"ties": "first"}),
+        json!({"ties": "first", "shards": 4}),
         json!({"ties": "last", "order": "asc"}),
         json!({"ties": "member"}),
+        json!({"ties": "member", "shards": 3, "ranking": "competition"}),
+        json!({"ties": "first", "shards": 5, "weight": {"default": 2, "members": {}}}),
         json!({"ties": "member", "ranking": "dense"}),
         json!({"ties": "first", "uniques": "member", "entry_data": true}),
         json!({"update": "max", "keep_top": 4, "windows": ["day", "all"]}),
@@ -141,7 +132,7 @@ async fn nobody_moves_in_a_final_standing_when_members_are_erased() {
                 );
                 assert!(members.iter().all(|(one, _)| one != member), "{live}");
             }
-            let traces = world.keys_with("st:{b}*", &format!("{member}\u{0}")).await;
+            let traces = world.keys_with("st:{b*", &format!("{member}\u{0}")).await;
             assert_eq!(traces, [""; 0]);
         }
         world.service().engine.run(&Rollover).await.unwrap();
@@ -226,15 +217,59 @@ async fn nobody_moves_for_a_moment_where_an_erasure_is_half_way() {
         let member = MemberId::parse("ann").unwrap();
         let number = engine.store.begin_erasure(&id).await.unwrap();
         engine.erase(&id, &member, number).await.unwrap();
-        let shard = &engine.board(&id).await.unwrap().shards()[0];
+        let live = engine.live_board(&id).await.unwrap();
         for _ in 0..steps {
-            let now = engine.clock.now();
-            let step = engine.store.forget(shard, &member, 1, now).await;
-            step.unwrap();
+            engine.forget_keys(&live, &member, 1).await.unwrap();
         }
         assert_eq!(get(&other.client, DAY).await, expected, "{steps}");
         other.service.engine.run(&Erasures).await.unwrap();
         assert_eq!(get(&other.client, DAY).await, expected, "{steps}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_was_erased_before_the_end_leaves_no_line_however_late_the_removal_comes() {
+    for (steps, definition) in [
+        (0, json!({})),
+        (1, json!({"shards": 3})),
+        (3, json!({"initial": ["day"], "windows": ["day"]})),
+    ] {
+        let world = World::with_instances(2, NOW).await;
+        let [one, other] = [0, 1].map(|index| &world.instances[index]);
+        let mut definition = definition;
+        let has_initial = definition.get("initial").is_some();
+        definition["finalize"] = json!("10m");
+        definition
+            .as_object_mut()
+            .unwrap()
+            .entry("windows")
+            .or_insert(json!(["day", "all"]));
+        one.client.define("b", definition).await;
+        if has_initial {
+            set_initial(&one.client, json!({"ann": 7})).await;
+        }
+        for (member, score) in [("ann", 5), ("bob", 4)] {
+            let event = json!({"member": member, "score": score});
+            one.client
+                .post("/v1/boards/b/events", event)
+                .await
+                .expect(200);
+        }
+        let (engine, id) = (&one.service.engine, BoardId::parse("b").unwrap());
+        let member = MemberId::parse("ann").unwrap();
+        let number = engine.store.begin_erasure(&id).await.unwrap();
+        engine.erase(&id, &member, number).await.unwrap();
+        let live = engine.live_board(&id).await.unwrap();
+        for _ in 0..steps {
+            engine.forget_keys(&live, &member, 1).await.unwrap();
+        }
+        world.set_time(CLOSED);
+        other.service.engine.refresh_boards().await.unwrap();
+        other.service.engine.run(&ClosePeriods).await.unwrap();
+        other.service.engine.run(&Erasures).await.unwrap();
+        let bob = (json!("bob"), json!(4));
+        assert_eq!(listed(&other.client, DAY).await, [bob], "{steps}");
+        assert_eq!(get(&one.client, DAY).await["state"], "final", "{steps}");
     }
 }
 
@@ -254,7 +289,7 @@ async fn lines_of_nobody_go_with_a_board_to_other_shards() {
             erase(one, member).await;
         }
         for shards in [3, 7, 2] {
-            move_to(&world, shards).await;
+            world.move_to("b", shards).await;
             if shards == 7 {
                 erase(one, erased[0]).await;
             }
@@ -368,5 +403,140 @@ async fn a_result_keeps_the_line_of_an_erased_winner() {
             [&json!(2), &json!(2), &json!(2)]
         );
         assert_eq!(revised["winner"]["member"], Value::Null);
+    }
+}
+
+/// What a result says: winner, total, rewards, revision.
+async fn result(client: &Client) -> Value {
+    let path = "/v1/boards/b/standings/day/periods/2026-11-21";
+    let result = client.get(path).await.expect(200);
+    let of_winner = &result["winner"]["member"];
+    json!([
+        of_winner,
+        result["total"],
+        result["rewards"],
+        result["revision"]
+    ])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn results_follow_a_hide_and_its_end_though_the_member_is_erased_at_once() {
+    let events = [
+        ("ann", 5, "08:00:00"),
+        ("bob", 4, "08:00:00"),
+        ("cid", 3, "08:00:00"),
+    ];
+    let hidden = "/v1/boards/b/hidden/ann";
+    for shards in [1, 3] {
+        let rewards = json!([{"id": "top", "window": "day", "ranks": [1, 3], "reward": 1}]);
+        let definition = json!({"shards": shards, "rewards": rewards});
+        for is_brought_back in [false, true] {
+            let world = closed(definition.clone(), &events, Value::Null).await;
+            let client = world.client();
+            assert_eq!(result(client).await, json!(["ann", 3, 3, 1]));
+            let hide = json!({"reason": "cheating"});
+            client.put(hidden, hide).await.expect(200);
+            if is_brought_back {
+                assert_eq!(result(client).await, json!(["bob", 2, 2, 2]));
+                client.delete(hidden).await.expect(204);
+            }
+            erase(client, "ann").await;
+            let expected = if is_brought_back {
+                json!([null, 3, 3, 3])
+            } else {
+                json!(["bob", 2, 2, 2])
+            };
+            assert_eq!(result(client).await, expected, "{definition}");
+            let left = world.keys_with("st:{b*", "ann").await;
+            let left = left.iter().filter(|key| !key.starts_with("st:{boards}"));
+            // A hide outlives an erase under a hash.
+            assert_eq!(left.collect::<Vec<_>>(), [""; 0]);
+        }
+    }
+}
+
+/// However far a closing has come when its winner is erased, no result keeps the name.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_result_keeps_the_name_of_a_winner_who_is_erased_while_it_is_recorded() {
+    let world = World::with_instances(2, NOW).await;
+    let [one, other] = [0, 1].map(|index| &world.instances[index]);
+    let (mut waits, mut goes_on) = (0, true);
+    while goes_on {
+        waits += 1;
+        world.set_time(NOW);
+        let id = format!("c{waits}");
+        let rewards = json!([{"id": "top", "window": "day", "ranks": [1, 1], "reward": 1}]);
+        let definition = json!({"windows": ["day"], "finalize": "10m", "rewards": rewards,
+            "shards": 1 + waits % 2});
+        one.client.define(&id, definition).await;
+        for (member, score) in [("ann", 5), ("bob", 4)] {
+            let event = json!({"member": member, "score": score});
+            let path = format!("/v1/boards/{id}/events");
+            one.client.post(&path, event).await.expect(200);
+        }
+        world.set_time(CLOSED);
+        other.service.engine.refresh_boards().await.unwrap();
+        let closing = async { one.service.engine.run(&ClosePeriods).await.unwrap() };
+        let erasing = async {
+            let path = format!("/v1/boards/{id}/members/ann");
+            other.client.delete(&path).await.expect(204);
+        };
+        goes_on = interrupt(closing, waits, erasing).await;
+        other.service.engine.run(&Erasures).await.unwrap();
+        other.service.engine.run(&ClosePeriods).await.unwrap();
+        let path = format!("/v1/boards/{id}/standings/day");
+        let result = other
+            .client
+            .get(&format!("{path}/periods/2026-11-21"))
+            .await;
+        let result = result.expect(200);
+        assert_eq!(result["state"], "final", "{waits}");
+        let page = other.client.get(&format!("{path}?key=2026-11-21")).await;
+        let page = page.expect(200);
+        assert_eq!(
+            [&result["winner"]["member"], &result["total"]],
+            [&page["entries"][0]["member"], &page["total"]],
+            "{waits}"
+        );
+        assert_eq!(result["rewards"], 1, "{waits}");
+        let left = world.keys_with(&format!("st:{{{id}*"), "ann").await;
+        assert_eq!(left, [""; 0], "{waits}");
+    }
+    assert!(waits > 5, "{waits}");
+}
+
+/// However far a revision has come when the member is erased because of whom it is made, nothing keeps the name.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_revision_keeps_the_name_of_a_member_who_is_erased_while_it_is_made() {
+    let events = [
+        ("ann", 5, "08:00:00"),
+        ("bob", 4, "08:00:00"),
+        ("cid", 3, "08:00:00"),
+    ];
+    let (mut waits, mut goes_on) = (0, true);
+    while goes_on {
+        waits += 1;
+        let definition = json!({"shards": 1 + waits % 2});
+        let world = closed(definition, &events, Value::Null).await;
+        let [one, other] = [0, 1].map(|index| &world.instances[index]);
+        let hide = json!({"reason": "cheating"});
+        let hidden = other.client.put("/v1/boards/b/hidden/ann", hide).await;
+        hidden.expect(200);
+        let revising = async {
+            // Another one has erased the member.
+            let _ = one.service.engine.run(&Revisions).await;
+        };
+        let erasing = async { erase(&other.client, "ann").await };
+        goes_on = interrupt(revising, waits, erasing).await;
+        other.service.engine.run(&Erasures).await.unwrap();
+        other.service.engine.run(&Revisions).await.unwrap();
+        assert_eq!(
+            result(&other.client).await,
+            json!(["bob", 2, 0, 2]),
+            "{waits}"
+        );
+        let left = world.keys_with("st:{b*", "ann").await;
+        let left = left.iter().filter(|key| !key.starts_with("st:{boards}"));
+        assert_eq!(left.count(), 0, "{waits}");
     }
 }

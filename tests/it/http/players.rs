@@ -410,6 +410,36 @@ async fn an_event_of_a_player_is_its_own_and_says_nothing_that_others_go_by() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_player_finds_out_what_became_of_its_own_events_alone() {
+    let scene = Scene::start().await;
+    let board = json!({"windows": ["day"], "ingest": "async"});
+    scene.admin.define("own-1", board).await;
+    let [alice, bob] = [("alice", "play"), ("bob", "vote")];
+    let [alice, bob] = [alice, bob].map(|(sub, scope)| scene.player(sub, &[scope]));
+    let path = "/v1/boards/own-1/events";
+    let send = async |client: &Client, event| client.post(path, event).await.expect(202);
+    let event = json!({"id": "x1", "member": "alice", "score": 5});
+    assert_eq!(send(&alice, event).await["id"], "x1");
+    let named = send(&alice, json!({"member": "alice", "score": 5})).await;
+    let named = named["id"].as_str().unwrap();
+    let event = json!({"id": "x1", "member": "alice", "score": 7});
+    assert_eq!(send(&bob, event).await["id"], "x1");
+    for (client, id, count) in [
+        (&alice, "x1", 1),
+        (&alice, named, 1),
+        (&bob, "x1", 1),
+        (&bob, named, 0),
+        (&scene.admin, "x1", 0),
+        (&scene.admin, named, 0),
+    ] {
+        for query in [format!("id={id}"), format!("id={id}&member=alice")] {
+            let found = client.get(&format!("{path}?{query}")).await.expect(200);
+            assert_eq!(found["events"].as_array().unwrap().len(), count, "{query}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_player_writes_its_own_name_and_picture_and_no_attributes() {
     let scene = Scene::start().await;
     let path = |member: &str| format!("/v1/members/{member}/profile");

@@ -86,6 +86,8 @@ impl<'a> Steps<'a> {
                 asks_quotas: false,
                 with_history: false,
                 token: Some(token),
+                is_recalled: false,
+                queued: None,
             },
             token,
         }

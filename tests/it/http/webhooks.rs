@@ -12,6 +12,7 @@ use standings::domain::time::{Span, Timestamp};
 use standings::domain::webhook::WebhookName;
 use standings::engine::jobs::JobKind;
 use standings::store::Versioned;
+use standings::store::board_notes::NotedFor;
 use standings::worker;
 
 use super::api_keys::make_key;
@@ -71,7 +72,7 @@ async fn post(instance: &Instance, board: &Board, number: u32) -> Message {
     let (store, message) = (&instance.service.engine.store, message(board, number));
     let posted = store.post(board, std::slice::from_ref(&message)).await;
     posted.unwrap().ok_or("the board has changed").unwrap();
-    store.note_outbox(board).await.unwrap();
+    store.note_board(NotedFor::Outbox, board).await.unwrap();
     message
 }
 
@@ -196,6 +197,33 @@ async fn a_secret_is_shown_once_and_the_one_before_signs_for_a_day() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_that_is_made_anew_is_tested_with_other_messages() {
+    let world = World::sending(1, NOW, "").await;
+    let (instance, client) = (&world.instances[0], world.client());
+    let receiver = Receiver::start(Manner::Status(204)).await;
+    for _ in 0..2 {
+        register(client, "site", everything(&receiver.url())).await;
+        for _ in 0..2 {
+            let test = client.post("/v1/webhooks/site/test", json!({})).await;
+            test.expect(202);
+        }
+        run(instance).await;
+        client.delete("/v1/webhooks/site").await.expect(204);
+        advance(&world, Span::seconds(1));
+    }
+    let ids: BTreeSet<_> = receiver
+        .received()
+        .iter()
+        .map(|one| one.id().to_owned())
+        .collect();
+    assert_eq!(
+        ids.len(),
+        4,
+        "a receiver takes none for one that it has had"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_webhook_is_told_of_its_events_and_boards_and_of_nothing_before_it_was_there() {
     let world = World::sending(1, NOW, "").await;
     let (instance, client) = (&world.instances[0], world.client());
@@ -255,6 +283,20 @@ async fn a_webhook_is_told_of_its_events_and_boards_and_of_nothing_before_it_was
     client.delete("/v1/boards/vote-eu").await.expect(204);
     instance.service.engine.run(&Purge).await.unwrap();
     assert_eq!(world.redis.keys("st:{vote-eu}*").await, [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_no_webhook_wants_is_not_kept() {
+    let world = World::sending(1, NOW, "").await;
+    let instance = &world.instances[0];
+    let board = board(instance, "vote-eu").await;
+    for number in 0..120 {
+        post(instance, &board, number).await;
+    }
+    run(instance).await;
+    let keys = world.redis.keys("st:{*").await.into_iter();
+    let left = keys.filter(|key| key.contains("webhook") || key.contains("outbox"));
+    assert_eq!(left.collect::<Vec<_>>(), [""; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -464,11 +506,11 @@ async fn no_crash_loses_a_message_and_instances_share_the_work() {
             .unwrap()
             .ok_or(0)
             .unwrap();
-        break_off(store.note_outbox(&board), waits).await;
+        break_off(store.note_board(NotedFor::Outbox, &board), waits).await;
         break_off(first.service.engine.run(&Outboxes), waits).await;
         break_off(first.service.engine.deliver(), waits).await;
         // The step that has posted is done again, and notes again.
-        store.note_outbox(&board).await.unwrap();
+        store.note_board(NotedFor::Outbox, &board).await.unwrap();
         let (one, other) = tokio::join!(
             second.service.engine.run(&Outboxes),
             third.service.engine.run(&Outboxes)
@@ -490,6 +532,64 @@ async fn no_crash_loses_a_message_and_instances_share_the_work() {
     assert_eq!(listed.len(), 59);
     assert!(listed.iter().all(|one| one["status"] == "delivered"));
     assert_eq!(world.redis.keys("st:{boards}:outboxes").await, [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_is_killed_between_outbox_and_delivery_loses_no_message() {
+    let world = World::sending(2, NOW, "").await;
+    let client = world.client();
+    let receiver = Receiver::start(Manner::Status(200)).await;
+    let secret = register(client, "site", everything(&receiver.url())).await;
+    let board = board(&world.instances[0], "b").await;
+    let [first, second] = &world.instances[..] else {
+        panic!("two instances")
+    };
+    let restart = async || {
+        world.redis.kill();
+        world.redis.restart().await;
+        for instance in &world.instances {
+            eventually("the instance reaches all servers", async || {
+                instance.service.engine.store.prepare().await.is_ok()
+            })
+            .await;
+        }
+    };
+    for round in 0..12_u16 {
+        let posted = post(first, &board, round.into()).await;
+        let engine = &first.service.engine;
+        if round % 4 != 0 {
+            engine.run(&Outboxes).await.unwrap();
+        }
+        match round % 4 {
+            // It lies in the outbox, or in the queue, or was claimed.
+            0 | 1 => restart().await,
+            2 => {
+                break_off(engine.deliver(), round / 2).await;
+                restart().await;
+            }
+            // It is on its way.
+            _ => {
+                let (_, ()) = tokio::join!(engine.deliver(), restart());
+            }
+        }
+        // What the first had claimed is due again.
+        advance(&world, Span::seconds(31));
+        let engine = &second.service.engine;
+        eventually("all is sent", async || {
+            engine.run(&Outboxes).await.is_ok() && engine.deliver().await.is_ok()
+        })
+        .await;
+        let got = receiver.received().into_iter();
+        let same: Vec<Received> = got.filter(|one| one.id() == posted.id.as_str()).collect();
+        assert!((1..=2).contains(&same.len()), "{round}: {}", same.len());
+        for one in same {
+            assert_eq!(one.body, posted.body);
+            assert!(one.is_signed_by(&secret));
+        }
+    }
+    let listed = deliveries(client, "site", "limit=1000").await;
+    assert_eq!(listed.len(), 12);
+    assert!(listed.iter().all(|one| one["status"] == "delivered"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

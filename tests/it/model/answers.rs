@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::cases::Detail;
+use super::finals::{Rule, Wins};
 use super::naive::{
     Board, Entry, Event, Model, NAMELESS, Quota, QuotaWindow, Ranking, Ties, Uniques, Unit, Update,
     Weight, Window, utc,
@@ -156,7 +157,54 @@ pub fn definition(board: &Board) -> Value {
     if board.entry_data {
         definition["entry_data"] = json!(true);
     }
+    if !board.rewards.is_empty() {
+        definition["rewards"] = rewards(board);
+    }
     definition
+}
+
+/// A board's rules of rewards.
+pub fn rewards(board: &Board) -> Value {
+    let rules = board.rewards.iter();
+    rules.map(|rule| rule_json(rule, board.decimals)).collect()
+}
+
+/// A rule of rewards.
+pub fn rule_json(rule: &Rule, decimals: u32) -> Value {
+    let mut json = json!({
+        "id": rule.id,
+        "window": unit_name(rule.unit),
+        "reward": prize(rule),
+    });
+    match rule.wins {
+        Wins::Ranks(first, last) => json["ranks"] = json!([first, last]),
+        Wins::Top(share) => json["top_percent"] = number(i64::try_from(share).unwrap(), 6),
+    }
+    if let Some(min) = rule.min_score {
+        json["min_score"] = number(min, decimals);
+    }
+    json
+}
+
+/// What a rule gives.
+pub fn prize(rule: &Rule) -> Value {
+    json!({"item": format!("{} {}", rule.id, rule.prize), "also": [null, true, {}]})
+}
+
+/// The entry that has won a period.
+pub fn winner(model: &Model, window: Window, period: i64) -> Value {
+    let standing = model.standing(window, period);
+    let Some(first) = standing.first() else {
+        return Value::Null;
+    };
+    let mut json = json!({
+        "member": shown(&first.member),
+        "score": score_text(first.score.value, model.board.decimals),
+    });
+    if model.board.ties != Ties::Member {
+        json["reached_at"] = json!(time_text(first.score.at));
+    }
+    json
 }
 
 /// A score small enough to be a [`Value`].
@@ -258,7 +306,7 @@ pub struct View<'a> {
 }
 
 /// A member as it is shown: a line that has outlived its member is nobody's.
-fn shown(member: &str) -> Option<&str> {
+pub fn shown(member: &str) -> Option<&str> {
     (!member.contains(NAMELESS)).then_some(member)
 }
 

@@ -12,6 +12,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
+use super::finals::{Rule, Wins};
 use super::naive::{
     Board, DAY, Extra, HOUR, Quota, QuotaWindow, Ranking, SCORE_MAX, Ties, Uniques, Unit, Update,
     Weight, Window,
@@ -130,12 +131,12 @@ pub enum Step {
         board: Pick,
         scores: Vec<(Pick, Option<Amount>)>,
     },
-    /// A member is erased. `forgotten`: whoever does it dies when it is in force, after so many small steps of the removal.
+    /// A member is erased. `forgotten`: whoever does it dies when it is in force, after so many waits of the removal.
     Erase {
         instance: Pick,
         board: Pick,
         member: Pick,
-        forgotten: Option<usize>,
+        forgotten: Option<u16>,
     },
     /// What erased members have left is removed.
     Forget { instance: Pick },
@@ -185,6 +186,22 @@ pub enum Step {
         /// Who is hidden meanwhile, or brought back.
         hides: Vec<(Pick, bool)>,
     },
+    /// The definition gets another `ranking`, if the board may have it, and other rules of rewards.
+    Redefine {
+        instance: Pick,
+        board: Pick,
+        is_ordinal: bool,
+        rewards: Option<Vec<Rule>>,
+    },
+    /// A reward is claimed by several callers at once: each an instance, and under which name it claims.
+    Claim {
+        board: Pick,
+        period: Pick,
+        reward: Pick,
+        callers: Vec<(Pick, u8)>,
+    },
+    /// A result is read.
+    ReadResult { board: Pick, period: Pick },
     /// Some standings are read.
     Read { count: usize },
 }
@@ -373,6 +390,7 @@ fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
         option::weighted(theme.shards, select(vec![2, 7, 16])),
         prop::bool::weighted(0.6),
         prop::bool::weighted(theme.closings),
+        rules(units),
     );
     let ending: Vec<Unit> = units
         .iter()
@@ -390,7 +408,8 @@ fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
             let (update, descending, decimals, ties, ranking) = scores;
             let (zone, week_start, (season_start, season_length), accept_late) = time;
             let (score_min, score_max, quotas) = limits;
-            let (weight, initial, uniques, keep_top, shards, entry_data, finalizes) = votes;
+            let (weight, initial, uniques, keep_top, shards, entry_data, finalizes, rewards) =
+                votes;
             let periods = periods.into_iter().map(Window::Period);
             let rolling = rolling
                 .into_iter()
@@ -419,9 +438,58 @@ fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
                 retention,
                 entry_data,
                 finalizes,
+                rewards,
             }
         },
     )
+}
+
+/// Rules of rewards, each with another name. [`sound_rules`] leaves out what a board can't have.
+fn rules(units: &'static [Unit]) -> impl Strategy<Value = Vec<Rule>> + use<> {
+    let share = select(vec![1, 10_000_000, 33_333_333, 50_000_000, 100_000_000]);
+    let wins = prop_oneof![
+        3 => (1..=3_usize, 0..=2_usize).prop_map(|(first, more)| Wins::Ranks(first, first + more)),
+        2 => share.prop_map(Wins::Top),
+    ];
+    let min_score = option::weighted(0.3, select(vec![-1, 0, 1, 2, 5]));
+    let rule = (select(units.to_vec()), wins, min_score, any::<u8>());
+    let names = subsequence(vec!["a", "b", "c.1"], 0..=3).prop_shuffle();
+    (names, vec(rule, 3)).prop_map(|(names, rules)| {
+        let pairs = names.into_iter().zip(rules);
+        let rule = |(id, (unit, wins, min_score, prize)): (&str, _)| Rule {
+            id: id.to_owned(),
+            unit,
+            wins,
+            min_score,
+            prize,
+        };
+        pairs.map(rule).collect()
+    })
+}
+
+/// The rules, as this board can have them.
+pub fn sound_rules(board: &Board, rules: &[Rule]) -> Vec<Rule> {
+    let periods: Vec<Unit> = board
+        .windows
+        .iter()
+        .filter_map(|window| match window {
+            Window::Period(unit) => Some(*unit),
+            Window::Rolling(..) => None,
+        })
+        .collect();
+    if !board.finalizes || periods.is_empty() {
+        return Vec::new();
+    }
+    let of_board = rules.iter().cloned().map(|rule| Rule {
+        unit: periods[rule.unit as usize % periods.len()],
+        ..rule
+    });
+    let stays_within = |rule: &Rule| match (board.keep_top, rule.wins) {
+        (None, _) => true,
+        (Some(top), Wins::Ranks(_, last)) => board.ranking == Ranking::Ordinal && last <= top,
+        (Some(_), Wins::Top(_)) => false,
+    };
+    of_board.filter(stays_within).collect()
 }
 
 fn weight() -> impl Strategy<Value = Weight> {
@@ -509,6 +577,7 @@ fn make_sound(board: &mut Board) {
     board.weight.take_if(|_| !is_sum);
     board.entry_data &= board.ties != Ties::Member;
     board.windows = windows;
+    board.rewards = sound_rules(board, &board.rewards);
     board.quotas.retain(|quota| match quota.window {
         // What a sliding window counts is kept for as long as an event may be late.
         QuotaWindow::Sliding(_) => board.accept_late.is_some(),
@@ -610,7 +679,31 @@ fn step(theme: &Theme) -> impl Strategy<Value = Step> + use<> {
     } else {
         [6, 2, 5, 4, 3]
     };
-    let forgotten = option::weighted(0.6, 0..=3_usize);
+    let callers = vec((any::<Pick>(), 0..3_u8), 1..=3);
+    let claim = (any::<Pick>(), any::<Pick>(), any::<Pick>(), callers).prop_map(
+        |(board, period, reward, callers)| Step::Claim {
+            board,
+            period,
+            reward,
+            callers,
+        },
+    );
+    let redefine = (
+        any::<Pick>(),
+        any::<Pick>(),
+        any::<bool>(),
+        option::weighted(0.6, rules(theme.units)),
+    )
+        .prop_map(|(instance, board, is_ordinal, rewards)| Step::Redefine {
+            instance,
+            board,
+            is_ordinal,
+            rewards,
+        });
+    let read_result = (any::<Pick>(), any::<Pick>())
+        .prop_map(|(board, period)| Step::ReadResult { board, period });
+    let [claims, redefines, reads_of_results] = if closings > 0.5 { [7, 2, 3] } else { [1, 1, 1] };
+    let forgotten = option::weighted(0.6, 1..=16_u16);
     let erase = (any::<Pick>(), any::<Pick>(), any::<Pick>(), forgotten).prop_map(
         |(instance, board, member, forgotten)| Step::Erase {
             instance,
@@ -632,6 +725,9 @@ fn step(theme: &Theme) -> impl Strategy<Value = Step> + use<> {
         partly_often => partly,
         if shards > 0.5 { 4 } else { 1 } => reshard,
         if closings > 0.5 { 6 } else { 2 } => close,
+        claims => claim,
+        redefines => redefine,
+        reads_of_results => read_result,
         read => (1..=4_usize).prop_map(|count| Step::Read { count }),
     ]
 }

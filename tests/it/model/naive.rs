@@ -11,6 +11,8 @@ use chrono::{DateTime, Datelike, Offset, TimeZone, Utc};
 use chrono_tz::Tz;
 use serde_json::Value;
 
+use super::finals::{Final, Rule};
+
 /// The greatest whole number, 2^53 − 1.
 pub const SCORE_MAX: i64 = 9_007_199_254_740_991;
 const MINUTE: i64 = 60_000;
@@ -110,6 +112,8 @@ pub struct Board {
     pub entry_data: bool,
     /// Whether its periods are closed.
     pub finalizes: bool,
+    /// What members win in final periods.
+    pub rewards: Vec<Rule>,
 }
 
 /// What the scores of these members, and of all others, are multiplied by.
@@ -338,14 +342,27 @@ pub struct Model {
     pub board: Board,
     taken: Vec<Taken>,
     initial_scores: BTreeMap<String, i64>,
-    /// The instants at which closed periods end, and the initial scores that there were when they were closed.
-    closings: Vec<(i64, BTreeMap<String, i64>)>,
+    closings: Vec<Closing>,
+    /// Since when its periods are closed.
+    finalizes_since: i64,
+    /// The results of periods that ended since then, and were not empty.
+    pub(super) finals: BTreeMap<(Unit, i64), Final>,
     /// When members were erased last.
     erased: BTreeMap<String, i64>,
     /// How many were.
     lines: usize,
     /// Those whom no standing shows.
     hidden: BTreeSet<String>,
+}
+
+/// What counts for the periods that a closing has closed.
+#[derive(Clone, Debug)]
+struct Closing {
+    /// They end up to this instant.
+    until: i64,
+    initial_scores: BTreeMap<String, i64>,
+    ranking: Ranking,
+    rewards: Vec<Rule>,
 }
 
 impl Model {
@@ -355,9 +372,19 @@ impl Model {
             taken: Vec::new(),
             initial_scores: BTreeMap::new(),
             closings: Vec::new(),
+            finalizes_since: i64::MAX,
+            finals: BTreeMap::new(),
             erased: BTreeMap::new(),
             lines: 0,
             hidden: BTreeSet::new(),
+        }
+    }
+
+    /// The same with results of the periods that end after an instant.
+    pub fn with_results_since(self, finalizes_since: i64) -> Self {
+        Self {
+            finalizes_since,
+            ..self
         }
     }
 
@@ -429,7 +456,7 @@ impl Model {
         }
     }
 
-    fn scores(&self, window: Window, period: i64) -> BTreeMap<&str, Score> {
+    pub(super) fn scores(&self, window: Window, period: i64) -> BTreeMap<&str, Score> {
         let mut scores: BTreeMap<&str, Score> = BTreeMap::new();
         for taken in &self.taken {
             let left = taken.left.as_ref();
@@ -480,24 +507,74 @@ impl Model {
         self.board.windows.contains(&window) && end.is_some_and(|end| end <= closed_until)
     }
 
-    /// The initial scores that a period counts: those of its closing, if it is closed.
+    /// The closing of a period, if it is closed.
+    fn closing_of(&self, unit: Unit, period: i64) -> Option<&Closing> {
+        let end = self.board.start(unit, period + 1)?;
+        self.closings.iter().find(|closing| end <= closing.until)
+    }
+
+    /// The initial scores that a period counts.
     fn initial_scores_of(&self, unit: Unit, period: i64) -> &BTreeMap<String, i64> {
-        let end = self.board.start(unit, period + 1);
-        let mut closings = self.closings.iter();
-        let closing = closings.find(|(until, _)| end.is_some_and(|end| end <= *until));
-        closing.map_or(&self.initial_scores, |(_, scores)| scores)
+        let closing = self.closing_of(unit, period);
+        closing.map_or(&self.initial_scores, |closing| &closing.initial_scores)
+    }
+
+    /// How ranks count in a period.
+    fn ranking_of(&self, unit: Unit, period: i64) -> Ranking {
+        let closing = self.closing_of(unit, period);
+        closing.map_or(self.board.ranking, |closing| closing.ranking)
+    }
+
+    /// What members win in a period.
+    pub fn rules_of(&self, unit: Unit, period: i64) -> &[Rule] {
+        let closing = self.closing_of(unit, period);
+        closing.map_or(&self.board.rewards, |closing| &closing.rewards)
     }
 
     /// Closes all periods that end up to this instant.
     pub fn close(&mut self, until: i64) {
-        if self.closed_until() < until {
-            self.closings.push((until, self.initial_scores.clone()));
+        if self.closed_until() >= until {
+            return;
         }
+        self.closings.push(Closing {
+            until,
+            initial_scores: self.initial_scores.clone(),
+            ranking: self.board.ranking,
+            rewards: self.board.rewards.clone(),
+        });
+        for (unit, period) in self.periods_with_events() {
+            let end = self.board.start(unit, period + 1);
+            let is_final = end.is_some_and(|end| self.finalizes_since < end && end <= until);
+            if is_final && !self.finals.contains_key(&(unit, period)) {
+                let result = self.result_of(unit, period);
+                self.finals.insert((unit, period), result);
+            }
+        }
+    }
+
+    /// The periods of windows in which a member has a score by an event.
+    fn periods_with_events(&self) -> BTreeSet<(Unit, i64)> {
+        let mut periods = BTreeSet::new();
+        for window in &self.board.windows {
+            let Window::Period(unit) = *window else {
+                continue;
+            };
+            for taken in self.taken.iter().filter(|taken| taken.counts()) {
+                let own = taken.periods[unit as usize];
+                let near = (own..=own + 1).map(|period| (unit, period));
+                periods.extend(
+                    near.filter(|(_, period)| self.amount(taken, *window, *period).is_some()),
+                );
+            }
+        }
+        periods
     }
 
     /// No event that lies before this instant is taken any more.
     fn closed_until(&self) -> i64 {
-        self.closings.last().map_or(i64::MIN, |(until, _)| *until)
+        self.closings
+            .last()
+            .map_or(i64::MIN, |closing| closing.until)
     }
 
     /// How far a period has come at this time.
@@ -516,11 +593,20 @@ impl Model {
 
     /// Hides a member, or brings it back; returns whether that is new.
     pub fn set_hidden(&mut self, member: &str, is_hidden: bool) -> bool {
-        if is_hidden {
+        let is_new = if is_hidden {
             self.hidden.insert(member.to_owned())
         } else {
             self.hidden.remove(member)
+        };
+        for result in self.finals.values_mut().filter(|_| is_new) {
+            result.note(member, is_hidden);
         }
+        is_new
+    }
+
+    /// Whether a member is hidden.
+    pub fn is_hidden(&self, member: &str) -> bool {
+        self.hidden.contains(member)
     }
 
     /// Who is hidden, in the order of their bytes.
@@ -557,7 +643,7 @@ impl Model {
                 .map(|(_, other)| better(*other))
                 .filter(move |other| *other < better(score))
         };
-        let rank = |place: usize, score: Score| match self.board.ranking {
+        let rank = |place: usize, score: Score| match self.ranking_of(window.unit(), period) {
             Ranking::Ordinal => place,
             Ranking::Competition => 1 + ahead(score).count(),
             Ranking::Dense => 1 + ahead(score).collect::<BTreeSet<_>>().len(),
@@ -683,8 +769,8 @@ impl Model {
     pub fn erase(&mut self, member: &str, now: i64) {
         // Those who are hidden have no line.
         let leaves_line = !self.hidden.contains(member);
-        // Their places are known where all entries lie together, and none is a sum.
-        let keeps_place = self.board.shards == 1 && self.board.initial.is_empty();
+        // Their places are known where none is a sum.
+        let keeps_place = self.board.initial.is_empty();
         let place = if keeps_place { member } else { "" };
         self.lines += 1;
         let line = Line {
@@ -700,11 +786,14 @@ impl Model {
             taken.standings = Value::Array(Vec::new());
         }
         self.initial_scores.remove(member);
-        for (_, scores) in &mut self.closings {
-            let score = scores.remove(member);
+        for Closing { initial_scores, .. } in &mut self.closings {
+            let score = initial_scores.remove(member);
             if let Some(score) = score.filter(|_| leaves_line) {
-                scores.insert(line.name.clone(), score);
+                initial_scores.insert(line.name.clone(), score);
             }
+        }
+        for result in self.finals.values_mut() {
+            result.rename(member, leaves_line.then_some(&line.name));
         }
         self.erased.insert(member.to_owned(), now);
     }

@@ -1,0 +1,15 @@
+-- begin_forgetting.lua: notes that the name of an erased member is about to be taken out of the results of a board. What a caller
+-- has read before, it can't record any more (record_result.lua, revise_result.lua): it may have the name.
+--
+-- KEYS[1] board: hash with `version`, `forgetting`: another text with each call
+-- ARGV[1] the generation of the board, ARGV[2] a text that no other call has
+--
+-- Reply: {'OK'} | {'STALE'} the board was deleted
+-- Example: KEYS st:{b}  ARGV '1' '5f00a1c2d3e4f506'  reply {'OK'}
+
+if #KEYS ~= 1 or #ARGV ~= 2 then return redis.error_reply('ERR begin_forgetting.lua: 1 key, 2 arguments') end
+local BOARD, generation, text = KEYS[1], ARGV[1], ARGV[2]
+
+if not is_of_generation(redis.call('HGET', BOARD, 'version'), generation) then return {'STALE'} end
+redis.call('HSET', BOARD, 'forgetting', text)
+return {'OK'}

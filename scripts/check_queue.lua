@@ -1,0 +1,52 @@
+-- check_queue.lua: compares the keys of a queue with each other (lib/queue.lua), and mends on request what follows from the stream.
+--
+-- KEYS[1]  head of the shard, or board; KEYS[2] queue; KEYS[3] ids; KEYS[4] state
+-- ARGV[1]  MessagePack of a map: generation, revision of the definition that the caller goes by; mend;
+--          count: a queue with more entries is not looked at
+--
+-- Reply: {'STALE'} | {'OK', how many entries there are, '1': they were looked at, '0': they are too many, difference, …}, as in check.lua:
+--   queue_bytes  bytes as stored, as the entries count
+--   queue_id     id of an event, its entries as stored, as they are in the stream
+-- Example: KEYS st:{b} st:{b}:1:queue st:{b}:1:queue-ids st:{b}:1:queue-state  reply {'OK', '2', '1', {'queue_bytes', 0, '0', '260'}}
+
+if #KEYS ~= 4 or #ARGV ~= 1 then return redis.error_reply('ERR check_queue.lua: 4 keys, 1 argument') end
+local HEAD, QUEUE, IDS, STATE = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local args = cmsgpack.unpack(ARGV[1])
+load_queue()
+
+if not is_in_use(call('HGET', HEAD, 'version'), args.generation, args.revision) then return {'STALE'} end
+local count = call('XLEN', QUEUE)
+if count > args.count or call('HLEN', IDS) > args.count then return {'OK', number_text(count), '0'} end
+
+local bytes, entries_of = 0, {}
+for _, found in ipairs(call('XRANGE', QUEUE, '-', '+')) do
+  local id, event = '', ''
+  for place = 1, #found[2], 2 do
+    if found[2][place] == 'id' then id = found[2][place + 1] end
+    if found[2][place] == 'event' then event = found[2][place + 1] end
+  end
+  bytes = bytes + bytes_of_entry(id, event)
+  entries_of[id] = entries_of[id] and entries_of[id] .. ' ' .. found[1] or found[1]
+end
+
+local stored = call('HGET', STATE, 'bytes') or '0'
+if tonumber(stored) ~= bytes then
+  if args.mend then call('HSET', STATE, 'bytes', number_text(bytes)) end
+  differs('queue_bytes', args.mend, stored, number_text(bytes))
+end
+
+local function compare(id, text)
+  local right = entries_of[id]
+  entries_of[id] = nil
+  if text == right then return end
+  if args.mend and right then call('HSET', IDS, id, right) end
+  if args.mend and not right then call('HDEL', IDS, id) end
+  differs('queue_id', args.mend, id, text or '', right or '')
+end
+
+local ids = call('HGETALL', IDS)
+for place = 1, #ids, 2 do compare(ids[place], ids[place + 1]) end
+local missing = {}
+for id in pairs(entries_of) do missing[#missing + 1] = id end
+for _, id in ipairs(missing) do compare(id, nil) end
+return {'OK', number_text(count), '1', unpack(differences)}

@@ -1,0 +1,70 @@
+-- end_queued.lua: ends queued events that are not applied. It is told for a while why a rule has refused an event; what an operator can
+-- mend becomes a dead letter.
+--
+-- KEYS[1] board, KEYS[2] registry, KEYS[3] queue, KEYS[4] ids, KEYS[5] state: see lib/queue.lua
+-- KEYS[6] dead letters  stream: an entry for each, with the fields `reason`, `detail`, `entry` (its entry in the queue), and those of that
+-- KEYS[7…] where it is told why an event was refused: strings
+--
+-- Names in capitals are in src/store/protocol.rs.
+-- ARGV[1]  MessagePack of a map:
+--   lease        text; the number of the lease of the queue, under which the caller works
+--   letters_max  how many dead letters there may be, and kept_ms: for how long each is kept
+--   ends         list of
+--     {ENDED, entry}                        it was taken elsewhere
+--     {REFUSED, entry, key index, why, ms}  for how long it is told why, text
+--     {DEAD, entry, reason, detail, 0 | 1}  1: it does not push out another dead letter
+--
+-- Reply: {'GONE'} the lease has another number | {'OK', one for each: 1 it has ended, 0 it is not in the queue, FULL there is no room}
+-- Example: KEYS st:{b} st:{b}:1:keys st:{b}:1:queue st:{b}:1:queue-ids st:{b}:1:queue-state st:{b}:1:dead
+--   ARGV {lease='1795305600123456', letters_max=1000, kept_ms=604800000, ends={{DEAD, '1-0', 'unreadable', 'event: …', 0}}}  reply {'OK', 1}
+
+if #KEYS < 6 or #ARGV ~= 1 then return redis.error_reply('ERR end_queued.lua: 6 keys or more, 1 argument') end
+local BOARD, REGISTRY, QUEUE, IDS, STATE, DEAD_LETTERS = unpack(KEYS)
+require_slot(BOARD)
+local args = cmsgpack.unpack(ARGV[1])
+load_queue()
+
+if redis.call('HGET', BOARD, 'queue:number') ~= args.lease then return {'GONE'} end
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+-- The fields of an entry, by their names and as they lie there; nil if it is not in the queue.
+local function fields_of(entry)
+  local found = redis.call('XRANGE', QUEUE, entry, entry)[1]
+  if not found then return nil end
+  local fields = {}
+  for place = 1, #found[2], 2 do fields[found[2][place]] = found[2][place + 1] end
+  return fields, found[2]
+end
+
+local function add_letter(reason, detail, entry, fields)
+  redis.call('SADD', REGISTRY, DEAD_LETTERS)
+  redis.call('XADD', DEAD_LETTERS, 'MAXLEN', args.letters_max, '*', 'reason', reason, 'detail', detail, 'entry', entry,
+    unpack(fields))
+  redis.call('XTRIM', DEAD_LETTERS, 'MINID', string.format('%d', now - args.kept_ms))
+  redis.call('PEXPIRE', DEAD_LETTERS, string.format('%d', args.kept_ms))
+end
+
+local leaving = {}
+
+local function end_one(fate, entry, ...)
+  local by_name, fields = fields_of(entry)
+  if not by_name then return 0 end
+  if fate == REFUSED then
+    local key, why, ms = ...
+    redis.call('SET', KEYS[key], why, 'PX', ms)
+  elseif fate == DEAD then
+    local reason, detail, waits = ...
+    if waits == 1 and redis.call('XLEN', DEAD_LETTERS) >= args.letters_max then return FULL end
+    add_letter(reason, detail, entry, fields)
+  end
+  local id, event = by_name.id or '', by_name.event or ''
+  leaving[#leaving + 1] = {entry = entry, id = id, bytes = bytes_of_entry(id, event)}
+  return 1
+end
+
+local reply = {'OK'}
+for index, one in ipairs(args.ends) do reply[index + 1] = end_one(unpack(one)) end
+if #leaving > 0 then leave_queue(QUEUE, IDS, STATE, leaving) end
+return reply

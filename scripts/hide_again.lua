@@ -1,0 +1,27 @@
+-- hide_again.lua: notes that an erased member has data again, and gives it the hide back that lies with its erasure
+-- (lib/return.lua). In a league the shard with the journal by which results are revised is told before the member has data in
+-- any other. A member that was not erased is left alone, and so is one that has had data since. While something is left of the member in
+-- the shard, nothing is done: what ends the removal (forget.lua) would take the hide out of the journal.
+--
+-- KEYS[1]  head of the shard; KEYS[2] registry; the erasures and the hides lie beside it
+-- ARGV[1]  version, as in apply.lua
+-- ARGV[2]  now, in ms since the epoch
+-- ARGV[3]  the member
+--
+-- Reply: {'STALE'} | {'OK'} | {'ERASING'} something is left of the member, who was erased: remove it (forget.lua)
+--
+-- Example: KEYS st:{b:16:0} st:{b:16:0}:1:keys  ARGV '1-1' '1795305600000' 'ann'  reply {'OK'}
+
+if #KEYS ~= 2 or #ARGV ~= 3 then return redis.error_reply('ERR hide_again.lua: 2 keys, 3 arguments') end
+local HEAD, REGISTRY = KEYS[1], KEYS[2]
+local version, now, member = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+require_slot(HEAD)
+
+local head = call('HMGET', HEAD, 'version', 'erased')
+if head[1] ~= version then return {'STALE'} end
+if not head[2] then return {'OK'} end
+load_hides()
+local erasure = load_erasures(REGISTRY, head[2], {member})[1]
+if erasure and erasure.is_pending then return {'ERASING'} end
+if erasure then return_hide(HEAD, REGISTRY, erasure, member, now) end
+return {'OK'}

@@ -1,0 +1,75 @@
+-- lib/queue.lua: the queue of a shard, in which events wait to be applied.
+-- Loader: load_queue
+--
+-- Three keys say what waits, and only scripts that change all of them together change one:
+--   queue   stream: an entry for each event, with the fields `id` and `event`: the event's id, and what else there is of it, MessagePack
+--           of an array whose first element is the event's fingerprint (src/domain/queued.rs)
+--   ids     hash: id of an event -> its entries, with blanks between: exactly those in the stream. There is more than one if events
+--           with different contents bear one id
+--   state   hash: bytes (of all entries), indexed ('1': the index of queues has this one), epoch (how often it was taken out)
+
+-- How many bytes count for an entry: about what it takes. Its id stands in the stream and in the hash.
+local function bytes_of_entry(id, event)
+  return #event + 2 * #id + QUEUE_ENTRY_BYTES
+end
+
+-- Whether an entry of a stream stands before another one, or is it.
+local function is_up_to(entry, other)
+  local ms, number = string.match(entry, '^(%d+)-(%d+)$')
+  local other_ms, other_number = string.match(other, '^(%d+)-(%d+)$')
+  ms, other_ms = tonumber(ms), tonumber(other_ms)
+  return ms < other_ms or ms == other_ms and tonumber(number) <= tonumber(other_number)
+end
+
+-- The first entry of a queue; nil if it is empty.
+local function first_entry(queue)
+  local found = redis.call('XRANGE', queue, '-', '+', 'COUNT', 1)[1]
+  return found and found[1]
+end
+
+-- An entry behind all that a queue has ever had, which is made and removed again; nil if it never had one. (XINFO would tell the last
+-- one. But whether a user may call it can't be asked for by its name alone.)
+local function last_entry(queue)
+  local entry = redis.call('XADD', queue, 'NOMKSTREAM', '*', 'id', '')
+  if entry then redis.call('XDEL', queue, entry) end
+  return entry or nil
+end
+
+-- Whether a text of the hash of ids, or nil, names an entry.
+local function names_entry(text, entry)
+  return text == entry or text and string.find(' ' .. text .. ' ', ' ' .. entry .. ' ', 1, true) ~= nil
+end
+
+-- A text of the hash of ids without an entry.
+local function without_entry(text, entry)
+  if text == entry then return '' end
+  local others = {}
+  for other in string.gmatch(text, '%S+') do
+    if other ~= entry then others[#others + 1] = other end
+  end
+  return table.concat(others, ' ')
+end
+
+-- Removes entries, which are {entry, id = of its event, bytes}; all of them are in the stream.
+local function leave_queue(queue, ids, state, entries)
+  local names, of_events, bytes = {}, {}, 0
+  for index, removed in ipairs(entries) do
+    names[index], of_events[index], bytes = removed.entry, removed.id, bytes + removed.bytes
+  end
+  redis.call('XDEL', queue, unpack(names))
+  local left = {}
+  for index, text in ipairs(redis.call('HMGET', ids, unpack(of_events))) do left[of_events[index]] = text or '' end
+  for index, id in ipairs(of_events) do left[id] = without_entry(left[id], names[index]) end
+  local gone, kept = {}, {}
+  for id, text in pairs(left) do
+    if text == '' then
+      gone[#gone + 1] = id
+    else
+      kept[#kept + 1] = id
+      kept[#kept + 1] = text
+    end
+  end
+  if #gone > 0 then redis.call('HDEL', ids, unpack(gone)) end
+  if #kept > 0 then redis.call('HSET', ids, unpack(kept)) end
+  redis.call('HINCRBY', state, 'bytes', -bytes)
+end

@@ -1,0 +1,101 @@
+-- put.lua: puts events into the queue of a shard, in which they wait to be applied.
+--
+-- The script only looks at what lies in this slot. Before a queue has entries, the index of queues, which lies elsewhere, has to
+-- name it. So while the index may not name it, the script does nothing and answers UNINDEXED with the epoch of the queue. The caller
+-- puts the queue into the index under this epoch (list_queue.lua), and calls again. Whoever takes the queue out of the index first raises
+-- the epoch (clear_queue.lua), and takes out only what was put in under an earlier one (unlist_queue.lua). So whoever was slow is
+-- refused here, or removes nothing there.
+--
+-- KEYS[1]  board     hash: `version`, `used`, `closed_until`
+-- KEYS[2]  registry  set: names of the keys that the board's data lies in
+-- KEYS[3]  queue     stream, KEYS[4] ids, KEYS[5] state: see lib/queue.lua
+--
+-- Names in capitals are in src/store/protocol.rs.
+-- ARGV[1]  MessagePack of a map:
+--   version       text; what KEYS[1] must hold, or else the reply is STALE
+--   epoch         text; the epoch under which the caller has put the queue into the index, '' for none
+--   bytes_max     how many bytes the queue may have
+--   room          how many bytes there is room for in all queues together
+--   confirm       as in apply.lua
+-- and the events, in columns:
+--   ids
+--   fingerprints  what tells the content of an event from another one under its id
+--   ats           the instants that they count for, ms since the epoch
+-- ARGV[2…] the events: what stands in the queue beside the id
+--
+-- Reply: {'STALE'} | {'UNINDEXED', epoch} | {'OK', one for each event}:
+--   PUT             it is in the queue
+--   {KNOWN, event}  it was in the queue, under this id and with this content: what stands there beside the id
+--   BEFORE_BARRIER  it lies before the barrier of the shard (close_shard.lua), and is not in the queue
+--   NO_ROOM         there is no room for it, and it is not in the queue
+-- Example: KEYS st:{b} st:{b}:1:keys st:{b}:1:queue st:{b}:1:queue-ids st:{b}:1:queue-state
+--   ARGV {version='1-1', epoch='0', bytes_max=1000, room=1000, confirm=false, ids={'x1'}, fingerprints={77}, ats={1763712000000}} event
+--   reply {'OK', PUT}
+
+if #KEYS ~= 5 or #ARGV < 2 then return redis.error_reply('ERR put.lua: 5 keys, 2 arguments or more') end
+local BOARD, REGISTRY, QUEUE, IDS, STATE = unpack(KEYS)
+local args = cmsgpack.unpack(ARGV[1])
+local ids, fingerprints, ats = args.ids, args.fingerprints, args.ats
+load_queue()
+
+local board = redis.call('HMGET', BOARD, 'version', 'used', 'closed_until')
+if board[1] ~= args.version then return {'STALE'} end
+local barrier = board[3] and tonumber(board[3])
+local state = redis.call('HMGET', STATE, 'indexed', 'epoch', 'bytes')
+if state[1] ~= '1' then
+  local epoch = state[2] or '0'
+  if args.epoch ~= epoch then return {'UNINDEXED', epoch} end
+  redis.call('SADD', REGISTRY, QUEUE, IDS, STATE)
+  redis.call('HSET', STATE, 'indexed', '1', 'epoch', epoch)
+end
+local room = math.min(args.room, args.bytes_max - (state[3] or 0))
+
+-- The entries of the events' ids, as text.
+local entries_of = {}
+for index, text in ipairs(redis.call('HMGET', IDS, unpack(ids))) do entries_of[ids[index]] = text or nil end
+
+-- What stands beside the id in the entry of an event with this content; nil if there is none.
+local function known_event(id, fingerprint)
+  for entry in string.gmatch(entries_of[id] or '', '%S+') do
+    local found = redis.call('XRANGE', QUEUE, entry, entry)[1]
+    -- Somebody may have removed an entry by hand, or damaged it: it is equal to none.
+    local event = found and found[2][4]
+    local is_readable, parts = pcall(cmsgpack.unpack, event or '')
+    if is_readable and type(parts) == 'table' and parts[1] == fingerprint then return event end
+  end
+end
+
+local changed, bytes_put = {}, 0
+
+local function put(e)
+  local id, event = ids[e], ARGV[e + 1]
+  local known = known_event(id, fingerprints[e])
+  if known then
+    -- After this write the replicas have what was put before, wherever that was.
+    if args.confirm then changed[id] = entries_of[id] end
+    return {KNOWN, known}
+  end
+  if barrier and ats[e] < barrier then return BEFORE_BARRIER end
+  local bytes = bytes_of_entry(id, event)
+  if bytes_put + bytes > room then return NO_ROOM end
+  local entry = redis.call('XADD', QUEUE, '*', 'id', id, 'event', event)
+  bytes_put = bytes_put + bytes
+  entries_of[id] = entries_of[id] and entries_of[id] .. ' ' .. entry or entry
+  changed[id] = entries_of[id]
+  return PUT
+end
+
+local reply = {'OK'}
+for e = 1, #ids do reply[e + 1] = put(e) end
+
+local fields = {}
+for id, entries in pairs(changed) do
+  fields[#fields + 1] = id
+  fields[#fields + 1] = entries
+end
+if #fields > 0 then redis.call('HSET', IDS, unpack(fields)) end
+if bytes_put > 0 then
+  redis.call('HINCRBY', STATE, 'bytes', bytes_put)
+  if board[2] ~= args.version then redis.call('HSET', BOARD, 'used', args.version) end
+end
+return reply

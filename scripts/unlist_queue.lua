@@ -1,0 +1,14 @@
+-- unlist_queue.lua: takes the queue of a shard out of the index of queues, unless it was put in under a later epoch. See put.lua.
+--
+-- KEYS[1] index: see list_queue.lua
+-- ARGV[1] name, ARGV[2] the last epoch that counts
+--
+-- Reply: {'OK'}
+-- Example: KEYS st:{boards}:queues  ARGV '1 b' '0'  reply {'OK'}
+
+if #KEYS ~= 1 or #ARGV ~= 2 then return redis.error_reply('ERR unlist_queue.lua: 1 key, 2 arguments') end
+local INDEX, name, last = KEYS[1], ARGV[1], tonumber(ARGV[2])
+
+local epoch = redis.call('ZSCORE', INDEX, name)
+if epoch and tonumber(epoch) <= last then redis.call('ZREM', INDEX, name) end
+return {'OK'}

@@ -1,0 +1,976 @@
+//! Leagues: boards whose members compete in cohorts, each at its own level.
+//!
+//! The window of a league is its period. In a period each member sits in one *cohort*, a small standing of its *tier*. When the
+//! period is over, the best of a cohort go up by a tier, and the last go down. What a definition says holds for whole
+//! periods: see [`Board::league_of`].
+
+pub mod decision;
+pub mod player;
+pub mod zone;
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::board::{Board, Definition, Ingest, Order, Ranking, Update};
+use super::event::FUTURE_MS_MAX;
+use super::period::{Period, Unit};
+use super::quota::Dimension;
+use super::score::{Bound, Decimals, Score};
+use super::ties::Ties;
+use super::time::{Span, Timestamp};
+use super::window::Window;
+
+/// How many shards a league has, for ever.
+pub const LEAGUE_SHARDS: u16 = 16;
+/// The most tiers of a league.
+pub const TIERS_MAX: usize = 20;
+/// The most rules of `entry_bonus`.
+const BONUSES_MAX: usize = 20;
+/// The fewest and the most members of a cohort.
+pub const COHORT_SIZES: std::ops::RangeInclusive<u32> = 2..=1_000;
+/// The longest wait between the end of a period and its closing.
+const LEAGUE_FINALIZE_MAX: Span = Span::minutes(1);
+/// How many settings are kept that were replaced.
+const FORMER_MAX: usize = 64;
+/// What is wrong with a score of the settings.
+const NO_SCORE: &str = "must be 0 or more, with no more decimals than the board keeps";
+/// One whole in the unit of [`Share`].
+const WHOLE: u64 = 10_000;
+
+/// The settings of a league. Changed settings hold from the next period on.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct League {
+    /// How many members a cohort has at the most.
+    #[serde(default = "cohort_size")]
+    #[schema(minimum = 2, maximum = 1_000, default = 100)]
+    pub cohort_size: u32,
+    /// How long after the beginning of a period new cohorts are opened freely: a duration. Later a new member first takes
+    /// a seat that is free in another cohort. Null: as long as the period runs.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, pattern = r"^[0-9]{1,9}[smhd]$", example = "5d")]
+    pub join_until: Option<Span>,
+    /// In a cohort with fewer members nobody moves, and nobody has a bonus or a reward.
+    #[serde(default = "one")]
+    #[schema(minimum = 1, maximum = 1_000, default = 1)]
+    pub min_cohort: u32,
+    /// Nobody with a smaller score goes up.
+    #[serde(default = "nothing")]
+    #[schema(value_type = f64, minimum = 0, default = 0)]
+    pub min_score_to_promote: Bound,
+    /// What a period that a member misses does to its tier.
+    #[serde(default)]
+    pub idle: Idle,
+    /// The levels, the lowest first, where new members begin: 1 to 20.
+    #[schema(min_items = 1, max_items = 20)]
+    pub tiers: Vec<Tier>,
+    /// With which score the best of a cohort open their next period; up to 20 rules, which add up.
+    #[serde(default)]
+    #[schema(max_items = 20)]
+    pub entry_bonus: Vec<EntryBonus>,
+}
+
+/// A level of a league.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = LeagueTier)]
+pub struct Tier {
+    /// Its name; no two tiers have the same.
+    #[schema(value_type = String, pattern = "^[a-z0-9][a-z0-9_]{0,31}$", example = "silver")]
+    pub name: TierName,
+    /// The share of a cohort that goes up by a tier, from 0 to 1 with up to 4 decimals; 0 in the last tier.
+    #[schema(value_type = f64, minimum = 0, maximum = 1, example = 0.2)]
+    pub promote: Share,
+    /// The share that goes down by a tier; 0 in the first.
+    #[schema(value_type = f64, minimum = 0, maximum = 1, example = 0.2)]
+    pub demote: Share,
+}
+
+/// The name of a tier: `[a-z0-9][a-z0-9_]{0,31}`.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(transparent)]
+pub struct TierName(Arc<str>);
+
+/// A share from 0 to 1 with up to four decimals, which are exact.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Share {
+    /// From 0 to 10,000.
+    ten_thousandths: u64,
+}
+
+/// What a period that a member misses does to its tier.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[schema(as = LeagueIdle)]
+pub enum Idle {
+    /// Nothing.
+    #[default]
+    Keep,
+    /// The member goes down by a tier.
+    Demote,
+}
+
+/// With which score some members of a cohort open their next period.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EntryBonus {
+    /// The first and the last of them, by their places in the cohort: `[1, 3]`.
+    #[schema(value_type = Vec<u64>, min_items = 2, max_items = 2, example = json!([1, 3]))]
+    pub ranks: [u64; 2],
+    /// The score.
+    #[schema(value_type = f64, minimum = 0, example = 20)]
+    pub score: Bound,
+}
+
+/// Settings that were replaced.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct FormerLeague {
+    /// They hold for periods that begin before this instant, and not before that of the settings ahead.
+    pub until: Timestamp,
+    /// What they said.
+    pub league: League,
+}
+
+/// A cohort of a period. Redis keys and stored records have it as text: `1-17`. (Users read `silver-17`, see
+/// [`League::cohort_name`].)
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Cohort {
+    /// Its tier: the index in the settings of the period.
+    pub tier: u8,
+    /// Which of the tier's cohorts, from 1.
+    pub number: u32,
+}
+
+/// What one list of a unit is of: a period, or in a league one cohort of it.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Section {
+    /// The period.
+    pub period: Period,
+    /// The cohort; `None`: the whole period.
+    pub cohort: Option<Cohort>,
+}
+
+fn cohort_size() -> u32 {
+    100
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn nothing() -> Bound {
+    Bound::from(Score::default())
+}
+
+impl TierName {
+    /// Checks a text against the pattern.
+    fn parse(text: &str) -> Option<Self> {
+        let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        let is_sound = (1..=32).contains(&text.len())
+            && text.bytes().all(|byte| is_plain(byte) || byte == b'_')
+            && !text.starts_with('_');
+        is_sound.then(|| Self(text.into()))
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for TierName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for TierName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let detail = "the name of a tier has 1 to 32 of the characters a-z 0-9 _ and begins with a letter or a digit";
+        Self::parse(&text).ok_or_else(|| serde::de::Error::custom(detail))
+    }
+}
+
+impl Share {
+    /// ⌊share · count⌋.
+    pub fn of(self, count: u64) -> u64 {
+        let product = u128::from(self.ten_thousandths) * u128::from(count);
+        let share = product / u128::from(WHOLE);
+        u64::try_from(share).expect("invariant: a share of a count is no more than the count")
+    }
+}
+
+impl<'de> Deserialize<'de> for Share {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        let decimals = Decimals::try_from(4).map_err(serde::de::Error::custom)?;
+        let parts = Score::parse(text.get(), decimals).ok();
+        match parts.and_then(|score| u64::try_from(score.scaled()).ok()) {
+            Some(ten_thousandths) if ten_thousandths <= WHOLE => Ok(Self { ten_thousandths }),
+            _ => Err(serde::de::Error::custom(
+                "a share is a number from 0 to 1 with at most 4 decimals",
+            )),
+        }
+    }
+}
+
+impl Serialize for Share {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let scaled = i64::try_from(self.ten_thousandths).map_err(serde::ser::Error::custom)?;
+        let decimals = Decimals::try_from(4).map_err(serde::ser::Error::custom)?;
+        Score::from_stored(scaled)
+            .shown(decimals)
+            .serialize(serializer)
+    }
+}
+
+impl fmt::Display for Cohort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.tier, self.number)
+    }
+}
+
+/// A text that is no [`Cohort`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("a cohort is stored as its tier and its number, as 1-17")]
+pub struct NoCohort;
+
+impl FromStr for Cohort {
+    type Err = NoCohort;
+
+    fn from_str(text: &str) -> Result<Self, NoCohort> {
+        let (tier, number) = text.split_once('-').ok_or(NoCohort)?;
+        let cohort = Self {
+            tier: tier.parse().map_err(|_| NoCohort)?,
+            number: number.parse().map_err(|_| NoCohort)?,
+        };
+        // A cohort has one spelling.
+        let is_sound = cohort.number > 0 && cohort.to_string() == text;
+        is_sound.then_some(cohort).ok_or(NoCohort)
+    }
+}
+
+impl From<Period> for Section {
+    fn from(period: Period) -> Self {
+        let cohort = None;
+        Self { period, cohort }
+    }
+}
+
+impl League {
+    /// The tier with this index; the last one behind it.
+    pub fn tier(&self, index: u8) -> &Tier {
+        let last = self.tiers.last().expect("invariant: a league has tiers");
+        self.tiers.get(usize::from(index)).unwrap_or(last)
+    }
+
+    /// The index of the tier with this name.
+    pub fn tier_named(&self, name: &str) -> Option<u8> {
+        let index = self
+            .tiers
+            .iter()
+            .position(|tier| tier.name.as_str() == name);
+        index.and_then(|index| u8::try_from(index).ok())
+    }
+
+    /// The index of the last tier.
+    pub fn last_tier(&self) -> u8 {
+        let last = self.tiers.len().checked_sub(1);
+        let last = last.and_then(|last| u8::try_from(last).ok());
+        last.expect("invariant: a league has 1 to 20 tiers")
+    }
+
+    /// What users call a cohort: `silver-17`.
+    pub fn cohort_name(&self, cohort: Cohort) -> String {
+        format!("{}-{}", self.tier(cohort.tier).name, cohort.number)
+    }
+
+    /// The cohort that users call so; `None` if there can't be one.
+    pub fn cohort_named(&self, name: &str) -> Option<Cohort> {
+        let (tier, number) = name.rsplit_once('-')?;
+        let cohort = Cohort {
+            tier: self.tier_named(tier)?,
+            number: number.parse().ok()?,
+        };
+        let is_sound = cohort.number > 0 && self.cohort_name(cohort) == name;
+        is_sound.then_some(cohort)
+    }
+
+    /// The score that nobody may be below who goes up.
+    pub fn promotes_from(&self, decimals: Decimals) -> Score {
+        score_of(self.min_score_to_promote, decimals)
+    }
+
+    /// With which score the member at this place of its cohort, from 1, opens its next period.
+    pub fn bonus(&self, place: u64, decimals: Decimals) -> Score {
+        let rules = self.entry_bonus.iter();
+        let won = rules.filter(|rule| (rule.ranks[0]..=rule.ranks[1]).contains(&place));
+        let sum = won
+            .map(|rule| score_of(rule.score, decimals).scaled())
+            .sum();
+        Score::from_stored(sum)
+    }
+
+    /// Until when, in milliseconds since the epoch, new cohorts of a period are opened freely.
+    pub fn joined_freely_until_ms(&self, period: &Period) -> i64 {
+        let until_ms = |span: Span| period.start_ms.saturating_add_unsigned(span.ms());
+        self.join_until.map_or(i64::MAX, until_ms)
+    }
+
+    /// What is wrong with it by itself: where below `/league`, and what.
+    fn check(&self, decimals: Decimals) -> Vec<(String, String)> {
+        let mut errors = Vec::new();
+        let mut refuse = |is_wrong: bool, field: &str, detail: &str| {
+            if is_wrong {
+                errors.push((field.to_owned(), detail.to_owned()));
+            }
+        };
+        let has_size = COHORT_SIZES.contains(&self.cohort_size);
+        refuse(!has_size, "/cohort_size", "must be from 2 to 1,000");
+        let has_min = (1..=self.cohort_size).contains(&self.min_cohort);
+        let detail = "must be from 1 to `cohort_size`";
+        refuse(has_size && !has_min, "/min_cohort", detail);
+        let min = self.min_score_to_promote.score(decimals);
+        let is_score = min.is_ok_and(|min| min.scaled() >= 0);
+        refuse(!is_score, "/min_score_to_promote", NO_SCORE);
+        let has_tiers = (1..=TIERS_MAX).contains(&self.tiers.len());
+        refuse(!has_tiers, "/tiers", "a league has 1 to 20 tiers");
+        errors.extend(self.check_tiers());
+        errors.extend(self.check_bonuses(decimals));
+        errors
+    }
+
+    fn check_tiers(&self) -> Vec<(String, String)> {
+        let mut errors = Vec::new();
+        let last = self.tiers.len().saturating_sub(1);
+        for (index, tier) in self.tiers.iter().enumerate() {
+            let mut refuse = |is_wrong: bool, field: &str, detail: &str| {
+                if is_wrong {
+                    errors.push((format!("/tiers/{index}{field}"), detail.to_owned()));
+                }
+            };
+            let before = &self.tiers[..index];
+            let is_double = before.iter().any(|other| other.name == tier.name);
+            refuse(is_double, "/name", "another tier has this name");
+            let [promote, demote] = [tier.promote, tier.demote].map(|share| share.ten_thousandths);
+            let detail = "the last tier has none above it: must be 0";
+            refuse(index == last && promote > 0, "/promote", detail);
+            let detail = "the first tier has none below it: must be 0";
+            refuse(index == 0 && demote > 0, "/demote", detail);
+            let detail = "`promote` and `demote` are at most 1 together";
+            refuse(promote + demote > WHOLE, "", detail);
+        }
+        errors
+    }
+
+    fn check_bonuses(&self, decimals: Decimals) -> Vec<(String, String)> {
+        let mut errors = Vec::new();
+        if self.entry_bonus.len() > BONUSES_MAX {
+            let detail = "a league has up to 20 rules of this kind";
+            errors.push(("/entry_bonus".to_owned(), detail.to_owned()));
+        }
+        let mut sum: i128 = 0;
+        for (index, rule) in self.entry_bonus.iter().enumerate() {
+            let [first, last] = rule.ranks;
+            if !(1..=last).contains(&first) || last > u64::from(*COHORT_SIZES.end()) {
+                let detail = "ranks go from 1 to 1,000, the first before the last";
+                errors.push((format!("/entry_bonus/{index}/ranks"), detail.to_owned()));
+            }
+            match rule.score.score(decimals) {
+                Ok(score) if score.scaled() >= 0 => sum += i128::from(score.scaled()),
+                _ => errors.push((format!("/entry_bonus/{index}/score"), NO_SCORE.to_owned())),
+            }
+        }
+        if sum > i128::from(decimals.score_max().scaled()) {
+            let detail = "the scores of all rules together are more than a score can be";
+            errors.push(("/entry_bonus".to_owned(), detail.to_owned()));
+        }
+        errors
+    }
+}
+
+/// A bound that was checked with the definition, as a score.
+fn score_of(bound: Bound, decimals: Decimals) -> Score {
+    let score = bound.score(decimals);
+    score.expect("invariant: the scores of a league are scores of its board")
+}
+
+/// Everything that is wrong with a definition because of its league: where, and what.
+pub fn check(definition: &Definition) -> Vec<(String, String)> {
+    let Some(league) = &definition.league else {
+        return Vec::new();
+    };
+    let own = league.check(definition.decimals).into_iter();
+    let own = own.map(|(field, detail)| (format!("/league{field}"), detail));
+    let rules = needs(definition).into_iter().chain(refuses(definition));
+    let broken = rules.filter(|(holds, ..)| !holds);
+    let broken = broken.map(|(_, pointer, detail)| (pointer.to_owned(), detail.to_owned()));
+    let times = check_idempotency(definition)
+        .into_iter()
+        .chain(check_join_until(definition, league));
+    own.chain(broken).chain(times).collect()
+}
+
+/// What a league needs of the other fields: whether it holds, where, and what.
+fn needs(definition: &Definition) -> Vec<(bool, &'static str, &'static str)> {
+    let min = definition.score_min;
+    let min = min.and_then(|min| min.score(definition.decimals).ok());
+    let wait = definition.finalize;
+    vec![
+        (
+            unit_of(definition).is_some(),
+            "/windows",
+            "a league has one window, its period: `day`, `week`, `month` or `season`",
+        ),
+        (
+            definition.update == Update::Sum,
+            "/update",
+            "a league needs `update: sum`",
+        ),
+        (
+            definition.order == Order::Desc,
+            "/order",
+            "a league needs `order: desc`",
+        ),
+        (
+            definition.ties == Ties::First,
+            "/ties",
+            "a league needs `ties: first`",
+        ),
+        (
+            min.is_some_and(|min| min.scaled() >= 0),
+            "/score_min",
+            "a league needs a `score_min` of 0 or more, so that no score falls",
+        ),
+        (
+            wait.is_some_and(|wait| wait <= LEAGUE_FINALIZE_MAX),
+            "/finalize",
+            "a league closes its periods: a duration up to `1m`. Nobody has a new seat before that",
+        ),
+    ]
+}
+
+/// What a league can't have: whether it is absent, where, and why.
+fn refuses(definition: &Definition) -> Vec<(bool, &'static str, &'static str)> {
+    let by_member = |by: &[Dimension]| by == [Dimension::Member];
+    let mut quotas = definition.quotas.iter();
+    vec![
+        (
+            definition.carryover.is_empty(),
+            "/carryover",
+            "a league has no carryover: `entry_bonus` says with which score members open a period",
+        ),
+        (
+            definition.initial.is_empty(),
+            "/initial",
+            "a league has no initial scores: `entry_bonus` says with which score members open a period",
+        ),
+        (
+            definition.weight.is_none(),
+            "/weight",
+            "a league has no weights",
+        ),
+        (
+            definition.keep_top.is_none(),
+            "/keep_top",
+            "a league lists all members of a cohort",
+        ),
+        (
+            definition.ranking != Ranking::Dense,
+            "/ranking",
+            "a league has no dense ranks: its cohorts lie in 16 shards",
+        ),
+        (
+            definition.uniques.is_none(),
+            "/uniques",
+            "a league counts no voters",
+        ),
+        (
+            quotas.all(|quota| by_member(&quota.by)),
+            "/quotas",
+            "the quotas of a league go by `member` alone",
+        ),
+        (
+            definition.ingest == Ingest::Sync,
+            "/ingest",
+            "a league applies events before it answers: where an event counts is known only once its member is seated",
+        ),
+        (
+            definition.shards == LEAGUE_SHARDS,
+            "/shards",
+            "a league has 16 shards, over which its cohorts spread by themselves",
+        ),
+    ]
+}
+
+/// Ids are looked up in one earlier cohort, so they may not be remembered for longer than a period lasts that comes after it.
+fn check_idempotency(definition: &Definition) -> Option<(String, String)> {
+    let longest = match unit_of(definition)? {
+        // Clocks that are changed make a day shorter, by three hours at the most.
+        Unit::Day => Span::hours(20),
+        Unit::Week => Span::days(6),
+        Unit::Month => Span::days(27),
+        _ => definition.season?.length(),
+    };
+    let wait_ms = definition.finalize.map_or(0, Span::ms);
+    let is_long = definition.idempotency.ms() + wait_ms > longest.ms();
+    let detail =
+        format!("together with `finalize` it is at most {longest} in a league with this period");
+    is_long.then(|| ("/idempotency".to_owned(), detail))
+}
+
+/// Behind the end of every period `join_until` would say nothing.
+fn check_join_until(definition: &Definition, league: &League) -> Option<(String, String)> {
+    let longest = match unit_of(definition)? {
+        Unit::Day => Span::days(1),
+        Unit::Week => Span::days(7),
+        Unit::Month => Span::days(31),
+        _ => definition.season?.length(),
+    };
+    let is_behind = league.join_until? >= longest;
+    let detail = "no period lasts longer than that: leave it out";
+    is_behind.then(|| ("/league/join_until".to_owned(), detail.to_owned()))
+}
+
+/// The unit of the periods of a league, if its windows are those of one.
+fn unit_of(definition: &Definition) -> Option<Unit> {
+    match definition.windows[..] {
+        [Window::Period(unit @ (Unit::Day | Unit::Week | Unit::Month | Unit::Season))] => {
+            Some(unit)
+        }
+        _ => None,
+    }
+}
+
+impl Board {
+    /// Whether its members compete in cohorts.
+    pub fn is_league(&self) -> bool {
+        self.definition.league.is_some()
+    }
+
+    /// The unit of its periods, if it is a league.
+    pub fn league_unit(&self) -> Option<Unit> {
+        self.definition.league.as_ref()?;
+        unit_of(&self.definition)
+    }
+
+    /// The settings of its league that hold in a period; `None` if it is no league.
+    pub fn league_of(&self, period: &Period) -> Option<&League> {
+        self.leagues_from(period).next()
+    }
+
+    /// The index that a tier of one period has in a later one. A tier goes on by its name; if the settings that come next have
+    /// none of that name, by its index, or as their last one.
+    pub fn tier_in(&self, tier: u8, from: &Period, to: &Period) -> u8 {
+        let later = self.leagues_from(to).count();
+        let all: Vec<&League> = self.leagues_from(from).collect();
+        let changes = all.windows(2).take(all.len().saturating_sub(later));
+        changes.fold(tier, |tier, change| {
+            let name = change[0].tier(tier).name.as_str();
+            let same = change[1].tier_named(name);
+            same.unwrap_or_else(|| tier.min(change[1].last_tier()))
+        })
+    }
+
+    /// The settings that hold in a period, and those that came after them.
+    fn leagues_from(&self, period: &Period) -> impl Iterator<Item = &League> {
+        let own = self.definition.league.as_ref();
+        let start_ms = period.start_ms;
+        let former = self.league_before.iter();
+        let former = former.skip_while(move |former| former.until.ms() <= start_ms);
+        former.map(|former| &former.league).chain(own)
+    }
+
+    /// The settings that were replaced, once those of this definition replace the present ones. These go on to hold in the
+    /// period that runs; who is about to be seated may already see the next one, if it is near.
+    pub(super) fn league_before_with(
+        &self,
+        definition: &Definition,
+        now: Timestamp,
+    ) -> Vec<FormerLeague> {
+        let (Some(league), Some(after)) = (&self.definition.league, &definition.league) else {
+            return Vec::new();
+        };
+        let mut former = self.league_before.clone();
+        if league == after {
+            return former;
+        }
+        let soon = Timestamp::from_ms_clamped(now.ms().saturating_add(FUTURE_MS_MAX));
+        let unit = self.league_unit().unwrap_or(Unit::All);
+        let running = self.calendar.containing(unit, soon);
+        let until = running.end().unwrap_or(Timestamp::MAX);
+        if former.last().is_none_or(|last| last.until < until) {
+            let league = league.clone();
+            former.push(FormerLeague { until, league });
+        }
+        let spare = former.len().saturating_sub(FORMER_MAX);
+        former.split_off(spare)
+    }
+
+    /// What users call a cohort of a period: `silver-17`. `None` if the board is no league.
+    pub fn cohort_name(&self, period: &Period, cohort: Cohort) -> Option<String> {
+        let league = self.league_of(period)?;
+        Some(league.cohort_name(cohort))
+    }
+
+    /// The key of the period of a league that holds an instant.
+    pub fn period_key_at(&self, instant: Timestamp) -> String {
+        let unit = self.league_unit().unwrap_or(Unit::All);
+        self.calendar.key(&self.calendar.containing(unit, instant))
+    }
+
+    /// The name of a section: `2026-11-16`, or of a cohort `2026-11-16/1-17`.
+    pub fn section_key(&self, section: &Section) -> String {
+        let key = self.calendar.key(&section.period);
+        match section.cohort {
+            None => key,
+            Some(cohort) => format!("{key}/{cohort}"),
+        }
+    }
+
+    /// The section of a unit that has this name.
+    pub fn section_named(&self, unit: Unit, name: &str) -> Option<Section> {
+        let (key, cohort) = match name.split_once('/') {
+            None => (name, None),
+            Some((key, cohort)) => (key, Some(cohort.parse().ok()?)),
+        };
+        let period = self.calendar.parse_key(unit, key).ok()?;
+        Some(Section { period, cohort })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::domain::board::FieldError;
+    use crate::domain::draft::Draft;
+    use crate::domain::ids::BoardId;
+
+    fn defined(fields: &Value) -> Definition {
+        let draft = Draft::Whole(serde_json::from_str(&fields.to_string()).unwrap());
+        let id = BoardId::parse("b").unwrap();
+        draft.definition(&id, None, None).unwrap()
+    }
+
+    fn tiers(shares: &[(&str, f64, f64)]) -> Value {
+        let tiers = shares.iter().map(
+            |(name, promote, demote)| json!({"name": name, "promote": promote, "demote": demote}),
+        );
+        tiers.collect()
+    }
+
+    fn three() -> Value {
+        tiers(&[
+            ("bronze", 0.3, 0.0),
+            ("silver", 0.2, 0.2),
+            ("gold", 0.0, 0.3),
+        ])
+    }
+
+    fn league(other: &Value) -> Value {
+        let mut fields = json!({"windows": ["week"], "score_min": 0, "league": {"tiers": three()}});
+        for (name, value) in other.as_object().unwrap() {
+            fields[name] = value.clone();
+        }
+        fields
+    }
+
+    fn board(fields: &Value) -> Board {
+        let id = BoardId::parse("b").unwrap();
+        Board::new(id, defined(fields), 1, 1, BTreeMap::new())
+    }
+
+    fn pointers(fields: &Value) -> Vec<String> {
+        let errors = defined(fields).check().into_iter();
+        errors.map(|FieldError { pointer, .. }| pointer).collect()
+    }
+
+    fn at(text: &str) -> Timestamp {
+        Timestamp::parse(text).unwrap()
+    }
+
+    #[test]
+    fn a_league_has_its_own_defaults() {
+        let definition = defined(&league(&json!({})));
+        assert_eq!(definition.check(), []);
+        let shown = serde_json::to_value(&definition).unwrap();
+        assert_eq!(
+            (&shown["shards"], &shown["finalize"]),
+            (&json!(16), &json!("0s"))
+        );
+        let expected = json!({"cohort_size": 100, "join_until": null, "min_cohort": 1, "min_score_to_promote": 0,
+            "idle": "keep", "entry_bonus": [], "tiers": three()});
+        // 0 is written as such, and not as 0.0.
+        let expected = expected.to_string().replace("0.0", "0");
+        assert_eq!(shown["league"].to_string().replace("0.0", "0"), expected);
+    }
+
+    #[test]
+    fn what_makes_no_sense_in_a_league_is_refused() {
+        for (other, pointer) in [
+            (json!({"windows": ["day", "week"]}), "/windows"),
+            (json!({"windows": ["year"]}), "/windows"),
+            (json!({"windows": ["last-7-days"]}), "/windows"),
+            (json!({"update": "max"}), "/update"),
+            (json!({"order": "asc"}), "/order"),
+            (json!({"ties": "last"}), "/ties"),
+            (json!({"score_min": null}), "/score_min"),
+            (json!({"score_min": -1}), "/score_min"),
+            (json!({"carryover": {"week": 0.5}}), "/carryover"),
+            (json!({"weight": {}}), "/weight"),
+            (json!({"initial": ["week"]}), "/initial"),
+            (json!({"keep_top": 10, "score_min": 1}), "/keep_top"),
+            (json!({"uniques": "board"}), "/uniques"),
+            (json!({"ranking": "dense"}), "/ranking"),
+            (json!({"shards": 4}), "/shards"),
+            (json!({"finalize": "2m"}), "/finalize"),
+            (json!({"idempotency": "7d"}), "/idempotency"),
+            (
+                json!({"windows": ["day"], "idempotency": "1d"}),
+                "/idempotency",
+            ),
+        ] {
+            assert_eq!(pointers(&league(&other)), [pointer], "{other}");
+        }
+        let quota =
+            |by: &[&str]| json!({"quotas": [{"name": "q", "by": by, "window": "1h", "max": 1}]});
+        assert_eq!(pointers(&league(&quota(&["voter"]))), ["/quotas"]);
+        assert_eq!(
+            pointers(&league(&json!({"ranking": "dense"}))),
+            ["/ranking"]
+        );
+        for (windows, join_until, pointers_of) in [
+            ("day", "23h", &[][..]),
+            ("day", "1d", &["/league/join_until"]),
+            ("week", "6d", &[]),
+            ("week", "7d", &["/league/join_until"]),
+            ("month", "31d", &["/league/join_until"]),
+        ] {
+            let settings = json!({"tiers": three(), "join_until": join_until});
+            let other = json!({"windows": [windows], "idempotency": "1h", "league": settings});
+            assert_eq!(pointers(&league(&other)), pointers_of, "{other}");
+        }
+        for other in [
+            quota(&["member"]),
+            json!({"max_attempts": {"day": 3}}),
+            json!({"shards": 16, "finalize": "1m", "idempotency": "5d", "entry_data": true}),
+            json!({"idempotency": "6d"}),
+            json!({"finalize": null}),
+        ] {
+            assert_eq!(pointers(&league(&other)), [""; 0], "{other}");
+        }
+    }
+
+    #[test]
+    fn the_settings_of_a_league_are_checked() {
+        let check = |field: &str, value: &Value| {
+            let mut settings = json!({"tiers": three()});
+            settings[field] = value.clone();
+            pointers(&league(&json!({"league": settings})))
+        };
+        let bonus =
+            |first: u64, last: u64, score: f64| json!([{"ranks": [first, last], "score": score}]);
+        for (field, value, pointer) in [
+            ("cohort_size", json!(0), "/league/cohort_size"),
+            ("cohort_size", json!(1), "/league/cohort_size"),
+            ("cohort_size", json!(1_001), "/league/cohort_size"),
+            ("min_cohort", json!(0), "/league/min_cohort"),
+            ("min_cohort", json!(101), "/league/min_cohort"),
+            (
+                "min_score_to_promote",
+                json!(-1),
+                "/league/min_score_to_promote",
+            ),
+            (
+                "min_score_to_promote",
+                json!(0.5),
+                "/league/min_score_to_promote",
+            ),
+            ("tiers", json!([]), "/league/tiers"),
+            (
+                "tiers",
+                tiers(&[("a", 0.1, 0.0), ("a", 0.0, 0.1)]),
+                "/league/tiers/1/name",
+            ),
+            (
+                "tiers",
+                tiers(&[("a", 0.1, 0.1), ("b", 0.0, 0.1)]),
+                "/league/tiers/0/demote",
+            ),
+            (
+                "tiers",
+                tiers(&[("a", 0.1, 0.0), ("b", 0.1, 0.1)]),
+                "/league/tiers/1/promote",
+            ),
+            (
+                "tiers",
+                tiers(&[("a", 1.0, 0.0), ("b", 0.6, 0.5), ("c", 0.0, 1.0)]),
+                "/league/tiers/1",
+            ),
+            (
+                "entry_bonus",
+                bonus(0, 1, 5.0),
+                "/league/entry_bonus/0/ranks",
+            ),
+            (
+                "entry_bonus",
+                bonus(3, 2, 5.0),
+                "/league/entry_bonus/0/ranks",
+            ),
+            (
+                "entry_bonus",
+                bonus(1, 2, -5.0),
+                "/league/entry_bonus/0/score",
+            ),
+        ] {
+            assert_eq!(check(field, &value), [pointer], "{field} {value}");
+        }
+        for wrong in [
+            json!({"name": "A", "promote": 0, "demote": 0}),
+            json!({"name": "a-b", "promote": 0, "demote": 0}),
+            json!({"name": "a", "promote": 0.00001, "demote": 0}),
+            json!({"name": "a", "promote": 1.1, "demote": 0}),
+            json!({"name": "a", "promote": -0.1, "demote": 0}),
+        ] {
+            assert!(
+                serde_json::from_str::<Tier>(&wrong.to_string()).is_err(),
+                "{wrong}"
+            );
+        }
+    }
+
+    #[test]
+    fn shares_are_exact() {
+        let share = |text: &str| serde_json::from_str::<Share>(text).unwrap();
+        assert_eq!(share("0.07").of(100), 7);
+        assert_eq!(share("0.29").of(100), 29);
+        assert_eq!(share("0.3333").of(10_000), 3_333);
+        assert_eq!(
+            [share("1").of(7), share("0").of(7), share("0.5").of(7)],
+            [7, 0, 3]
+        );
+        assert_eq!(serde_json::to_string(&share("0.2500")).unwrap(), "0.25");
+    }
+
+    #[test]
+    fn bonuses_add_up() {
+        let rules = json!([{"ranks": [1, 1], "score": 50}, {"ranks": [1, 3], "score": 20.5}]);
+        let settings = json!({"tiers": three(), "entry_bonus": rules});
+        let fields = league(&json!({"decimals": 1, "league": settings}));
+        let definition = defined(&fields);
+        let league = definition.league.unwrap();
+        let bonus = |place| league.bonus(place, definition.decimals).scaled();
+        assert_eq!([1, 2, 3, 4].map(bonus), [705, 205, 205, 0]);
+    }
+
+    #[test]
+    fn cohorts_have_one_name_each() {
+        let board = board(&league(&json!({})));
+        let period = board
+            .calendar
+            .containing(Unit::Week, at("2026-11-18T12:00:00Z"));
+        let settings = board.league_of(&period).unwrap();
+        let cohort = Cohort {
+            tier: 1,
+            number: 17,
+        };
+        assert_eq!(settings.cohort_name(cohort), "silver-17");
+        assert_eq!(settings.cohort_named("silver-17"), Some(cohort));
+        for none in [
+            "silver",
+            "silver-0",
+            "silver-017",
+            "silver-+1",
+            "iron-1",
+            "silver-",
+            "1-17",
+        ] {
+            assert_eq!(settings.cohort_named(none), None, "{none}");
+        }
+        assert_eq!("1-17".parse(), Ok(cohort));
+        for none in ["1", "1-0", "01-1", "1-01", "256-1", "-1"] {
+            assert_eq!(none.parse::<Cohort>(), Err(NoCohort), "{none}");
+        }
+        for (cohort, name) in [(None, "2026-11-16"), (Some(cohort), "2026-11-16/1-17")] {
+            let section = Section { period, cohort };
+            assert_eq!(board.section_key(&section), name);
+            assert_eq!(board.section_named(Unit::Week, name), Some(section));
+        }
+        assert_eq!(board.section_named(Unit::Week, "2026-11-16/"), None);
+        let shards =
+            (1..1_000).map(|number| board.shard_of_cohort(&period, Cohort { tier: 0, number }));
+        let used: std::collections::BTreeSet<usize> = shards.collect();
+        assert_eq!(used, (0..16).collect());
+    }
+
+    #[test]
+    fn changed_settings_hold_from_the_next_period_on() {
+        let first = board(&league(&json!({})));
+        let size = |board: &Board, day: &str| {
+            let period = board
+                .calendar
+                .containing(Unit::Week, at(&format!("{day}T12:00:00Z")));
+            board.league_of(&period).unwrap().cohort_size
+        };
+        let with = |size: u64| {
+            defined(&league(
+                &json!({"league": {"tiers": three(), "cohort_size": size}}),
+            ))
+        };
+        let second = first.replaced(with(50), 2, at("2026-11-18T12:00:00Z"));
+        assert_eq!(
+            ["2026-11-16", "2026-11-23"].map(|day| size(&second, day)),
+            [100, 50]
+        );
+        // What was replaced before it held is forgotten.
+        let third = second.replaced(with(30), 3, at("2026-11-19T12:00:00Z"));
+        assert_eq!(third.league_before.len(), 1);
+        assert_eq!(
+            ["2026-11-16", "2026-11-23"].map(|day| size(&third, day)),
+            [100, 30]
+        );
+        let same = third.replaced(with(30), 4, at("2026-12-02T12:00:00Z"));
+        assert_eq!(same.league_before, third.league_before);
+        // In the last minute somebody may already be seated for the period that comes next.
+        let fourth = third.replaced(with(20), 4, at("2026-11-22T23:59:30Z"));
+        let days = ["2026-11-16", "2026-11-23", "2026-11-30"];
+        assert_eq!(days.map(|day| size(&fourth, day)), [100, 30, 20]);
+    }
+
+    #[test]
+    fn a_tier_goes_on_by_its_name_and_then_by_its_index() {
+        let with = |names: &[&str]| {
+            let shares: Vec<_> = names.iter().map(|name| (*name, 0.0, 0.0)).collect();
+            league(&json!({"league": {"tiers": tiers(&shares)}}))
+        };
+        let mut board = board(&with(&["a", "b", "c"]));
+        // Renamed, turned round, and two taken away: from week to week.
+        let changes = [vec!["a", "x", "c"], vec!["c", "a", "x"], vec!["x"]];
+        for (index, names) in changes.iter().enumerate() {
+            let now = at(&format!("2026-11-{:02}T12:00:00Z", 4 + 7 * index));
+            board = board.replaced(defined(&with(names)), 2, now);
+        }
+        let week = |day: u32| {
+            let day = at(&format!("2026-11-{day:02}T12:00:00Z"));
+            board.calendar.containing(Unit::Week, day)
+        };
+        let [first, second, third, last] = [4, 11, 18, 25].map(week);
+        let tiers = |to: &Period| [0, 1, 2].map(|tier| board.tier_in(tier, &first, to));
+        assert_eq!(tiers(&first), [0, 1, 2]);
+        assert_eq!(tiers(&second), [0, 1, 2]);
+        assert_eq!(tiers(&third), [1, 2, 0]);
+        assert_eq!(tiers(&last), [0, 0, 0]);
+        assert_eq!(board.tier_in(2, &second, &second), 2);
+        assert_eq!(board.tier_in(2, &second, &third), 0);
+    }
+}

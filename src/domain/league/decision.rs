@@ -1,0 +1,376 @@
+//! How a cohort is decided when its period is over: who goes up and down, and who opens the next period with a bonus.
+//!
+//! Members are *counted* who are listed and not hidden. Cuts and bonuses go by a member's position among them.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{Idle, League};
+use crate::domain::score::{Decimals, Score, scaled};
+use crate::domain::time::Timestamp;
+
+/// Where a seat has led.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[schema(as = LeagueMove)]
+pub enum Move {
+    /// To the tier above.
+    Up,
+    /// To the same tier.
+    Stay,
+    /// To the tier below.
+    Down,
+}
+
+/// What a cohort was decided to be for one of its members.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Outcome {
+    /// Its position among those who are counted, from 1; `None` if it was hidden.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<u64>,
+    /// Its score.
+    #[serde(with = "scaled")]
+    pub score: Score,
+    /// Where it goes.
+    pub moved: Move,
+    /// With which score it opens the next period that counts.
+    #[serde(with = "scaled")]
+    pub bonus: Score,
+}
+
+/// How many of those who are counted may go up, and how many go down.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Cuts {
+    /// So many of the first, as far as their scores suffice.
+    pub up: u64,
+    /// So many of the last.
+    pub down: u64,
+}
+
+/// What all of a cohort have in common once it is decided.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Summary {
+    /// How many members are counted.
+    pub counted: u64,
+    /// How many of them go up.
+    pub promoted: u64,
+    /// How many of them go down.
+    pub demoted: u64,
+    /// When it was decided.
+    pub at: Timestamp,
+}
+
+/// An entry of a cohort.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Placed<M> {
+    /// Who.
+    pub member: M,
+    /// Its score.
+    pub score: Score,
+    /// Whether it is hidden.
+    pub is_hidden: bool,
+}
+
+impl League {
+    /// The cuts of a cohort of a tier, of whose members so many are counted.
+    pub fn cuts(&self, tier: u8, counted: u64) -> Cuts {
+        if !self.moves(counted) {
+            return Cuts::default();
+        }
+        let tier = self.tier(tier);
+        Cuts {
+            up: tier.promote.of(counted),
+            down: tier.demote.of(counted),
+        }
+    }
+
+    /// Whether anybody moves in a cohort of whose members so many are counted, or has a bonus or a reward.
+    pub fn moves(&self, counted: u64) -> bool {
+        counted >= u64::from(self.min_cohort)
+    }
+
+    /// Decides a cohort of a tier at an instant: its entries in the order of the standing. Returns what each member's outcome is, in
+    /// the same order.
+    pub fn decide<M>(
+        &self,
+        tier: u8,
+        decimals: Decimals,
+        at: Timestamp,
+        entries: Vec<Placed<M>>,
+    ) -> (Summary, Vec<(M, Outcome)>) {
+        let counted = entries.iter().filter(|entry| !entry.is_hidden).count() as u64;
+        let deciding = Deciding {
+            league: self,
+            tier,
+            decimals,
+            counted,
+            cuts: self.cuts(tier, counted),
+        };
+        let mut ahead = 0;
+        let outcomes = entries.into_iter().map(|entry| {
+            let outcome = deciding.outcome(&entry, ahead);
+            ahead += u64::from(!entry.is_hidden);
+            (entry.member, outcome)
+        });
+        let outcomes: Vec<_> = outcomes.collect();
+        let who = |moved| {
+            let of_counted = outcomes.iter().filter(|(_, of)| of.position.is_some());
+            of_counted.filter(|(_, of)| of.moved == moved).count() as u64
+        };
+        let summary = Summary {
+            counted,
+            promoted: who(Move::Up),
+            demoted: who(Move::Down),
+            at,
+        };
+        (summary, outcomes)
+    }
+}
+
+/// A cohort that is being decided.
+struct Deciding<'a> {
+    league: &'a League,
+    tier: u8,
+    decimals: Decimals,
+    counted: u64,
+    cuts: Cuts,
+}
+
+impl Deciding<'_> {
+    /// The outcome of an entry with so many ahead of it that are counted.
+    fn outcome<M>(&self, entry: &Placed<M>, ahead: u64) -> Outcome {
+        let position = (!entry.is_hidden).then_some(ahead + 1);
+        let nothing = Outcome {
+            position,
+            score: entry.score,
+            moved: Move::Stay,
+            bonus: Score::default(),
+        };
+        if !self.league.moves(self.counted) {
+            return nothing;
+        }
+        match position {
+            Some(position) => Outcome {
+                moved: self.moved(position, entry.score),
+                bonus: self.league.bonus(position, self.decimals),
+                ..nothing
+            },
+            None => Outcome {
+                moved: self.idle(),
+                ..nothing
+            },
+        }
+    }
+
+    fn moved(&self, position: u64, score: Score) -> Move {
+        let Cuts { up, down } = self.cuts;
+        if position > self.counted - down {
+            Move::Down
+        } else if position <= up && score >= self.league.promotes_from(self.decimals) {
+            Move::Up
+        } else {
+            Move::Stay
+        }
+    }
+
+    fn idle(&self) -> Move {
+        match self.league.idle {
+            Idle::Demote if self.tier > 0 => Move::Down,
+            Idle::Demote | Idle::Keep => Move::Stay,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn league(more: &str) -> League {
+        let json = format!(
+            r#"{{"cohort_size": 100, "tiers": [
+                {{"name": "bronze", "promote": 0.3, "demote": 0}},
+                {{"name": "silver", "promote": 0.2, "demote": 0.2}},
+                {{"name": "gold", "promote": 0, "demote": 0.3}}]{more}}}"#
+        );
+        serde_json::from_str(&json).unwrap()
+    }
+
+    fn decimals(places: u64) -> Decimals {
+        Decimals::try_from(places).unwrap()
+    }
+
+    /// Entries with these scores, in this order; those below zero are hidden.
+    fn entries(scores: &[i64]) -> Vec<Placed<usize>> {
+        let entry = |(member, score): (usize, &i64)| Placed {
+            member,
+            score: Score::from_stored(score.abs()),
+            is_hidden: *score < 0,
+        };
+        scores.iter().enumerate().map(entry).collect()
+    }
+
+    fn decide(league: &League, tier: u8, scores: &[i64]) -> (Summary, Vec<Outcome>) {
+        let (summary, outcomes) = league.decide(tier, decimals(0), Timestamp::MIN, entries(scores));
+        let outcomes = outcomes.into_iter().enumerate();
+        let outcomes = outcomes.map(|(index, (member, outcome))| {
+            assert_eq!(index, member, "outcomes have the order of the entries");
+            outcome
+        });
+        (summary, outcomes.collect())
+    }
+
+    /// `u`, `s` and `d` for each entry.
+    fn moves(league: &League, tier: u8, scores: &[i64]) -> String {
+        let (_, outcomes) = decide(league, tier, scores);
+        let letter = |outcome: &Outcome| match outcome.moved {
+            Move::Up => 'u',
+            Move::Stay => 's',
+            Move::Down => 'd',
+        };
+        outcomes.iter().map(letter).collect()
+    }
+
+    #[test]
+    fn shares_are_cut_downwards() {
+        let league = league("");
+        let cuts = |tier, counted| {
+            let Cuts { up, down } = league.cuts(tier, counted);
+            (up, down)
+        };
+        for (counted, up) in [(0, 0), (1, 0), (3, 0), (4, 1), (9, 2), (10, 3), (100, 30)] {
+            assert_eq!(cuts(0, counted), (up, 0), "{counted}");
+            assert_eq!(cuts(2, counted), (0, up), "{counted}");
+        }
+        assert_eq!(
+            [4, 5, 9, 10].map(|counted| cuts(1, counted)),
+            [(0, 0), (1, 1), (1, 1), (2, 2)]
+        );
+    }
+
+    #[test]
+    fn cuts_go_by_position_also_among_equal_scores() {
+        let league = league("");
+        assert_eq!(
+            moves(&league, 0, &[5, 5, 5, 5, 5, 5, 5, 5, 5, 5]),
+            "uuusssssss"
+        );
+        assert_eq!(moves(&league, 1, &[9, 5, 5, 5, 1]), "usssd");
+        assert_eq!(moves(&league, 2, &[9, 5, 5, 1]), "sssd");
+        assert_eq!(moves(&league, 1, &[]), "");
+    }
+
+    #[test]
+    fn the_whole_of_a_cohort_may_move() {
+        let mut league = league("");
+        league.tiers[1] =
+            serde_json::from_str(r#"{"name": "silver", "promote": 0.5, "demote": 0.5}"#).unwrap();
+        assert_eq!(moves(&league, 1, &[3, 2, 1]), "usd");
+        assert_eq!(moves(&league, 1, &[4, 3, 2, 1]), "uudd");
+        league.tiers[1] =
+            serde_json::from_str(r#"{"name": "silver", "promote": 0, "demote": 1}"#).unwrap();
+        assert_eq!(moves(&league, 1, &[2, 1]), "dd");
+    }
+
+    #[test]
+    fn nobody_goes_up_with_too_small_a_score_and_nobody_else_does_instead() {
+        let league = league(r#", "min_score_to_promote": 7"#);
+        assert_eq!(
+            moves(&league, 0, &[9, 7, 6, 6, 6, 6, 6, 6, 6, 6]),
+            "uussssssss"
+        );
+        assert_eq!(moves(&league, 1, &[6, 5, 4, 3, 2]), "ssssd");
+        let (summary, _) = decide(&league, 0, &[9, 6, 6, 6, 6, 6, 6, 6, 6, 6]);
+        assert_eq!(
+            (summary.counted, summary.promoted, summary.demoted),
+            (10, 1, 0)
+        );
+    }
+
+    #[test]
+    fn scores_of_a_definition_have_the_decimals_of_the_board() {
+        let league = league(
+            r#", "min_score_to_promote": 1.5, "entry_bonus": [{"ranks": [1, 1], "score": 0.5}]"#,
+        );
+        let entries = entries(&[150, 149, 0, 0, 0, 0, 0]);
+        let (_, outcomes) = league.decide(0, decimals(2), Timestamp::MIN, entries);
+        let first = outcomes[0].1;
+        assert_eq!((first.moved, first.bonus.scaled()), (Move::Up, 50));
+        assert_eq!(outcomes[1].1.moved, Move::Stay);
+    }
+
+    #[test]
+    fn bonuses_go_by_position_and_add_up() {
+        let league = league(
+            r#", "entry_bonus": [{"ranks": [1, 1], "score": 50}, {"ranks": [1, 3], "score": 20},
+                {"ranks": [3, 5], "score": 1}]"#,
+        );
+        let (_, outcomes) = decide(&league, 1, &[9, 9, -9, 9, 9]);
+        let bonuses: Vec<i64> = outcomes.iter().map(|of| of.bonus.scaled()).collect();
+        assert_eq!(bonuses, [70, 20, 0, 21, 1]);
+    }
+
+    #[test]
+    fn hidden_members_are_idle_and_not_counted() {
+        let keep = league("");
+        let demote = league(r#", "idle": "demote""#);
+        // Five are counted.
+        let scores = [9, -8, 7, 6, -5, 4, 3];
+        assert_eq!(moves(&keep, 1, &scores), "usssssd");
+        assert_eq!(moves(&demote, 1, &scores), "udssdsd");
+        assert_eq!(
+            moves(&demote, 0, &scores),
+            "ussssss",
+            "the first tier does not demote"
+        );
+        assert_eq!(moves(&demote, 2, &scores), "sdssdsd", "the last tier does");
+        let (summary, outcomes) = decide(&demote, 1, &scores);
+        assert_eq!(
+            (summary.counted, summary.promoted, summary.demoted),
+            (5, 1, 1)
+        );
+        let positions: Vec<_> = outcomes.iter().map(|of| of.position).collect();
+        assert_eq!(
+            positions,
+            [Some(1), None, Some(2), Some(3), None, Some(4), Some(5)]
+        );
+        assert_eq!(outcomes[1].score.scaled(), 8);
+    }
+
+    #[test]
+    fn below_min_cohort_nobody_moves_and_nobody_has_a_bonus() {
+        let league = league(
+            r#", "min_cohort": 5, "idle": "demote", "entry_bonus": [{"ranks": [1, 1], "score": 50}]"#,
+        );
+        let (summary, outcomes) = decide(&league, 1, &[9, 8, -7, 6, 5]);
+        assert_eq!(
+            (summary.counted, summary.promoted, summary.demoted),
+            (4, 0, 0)
+        );
+        for outcome in &outcomes {
+            assert_eq!((outcome.moved, outcome.bonus.scaled()), (Move::Stay, 0));
+        }
+        assert_eq!(outcomes[0].position, Some(1));
+        assert_eq!(
+            moves(&league, 1, &[9, 8, 7, 6, 5]),
+            "usssd",
+            "as many as that are enough"
+        );
+    }
+
+    #[test]
+    fn an_outcome_is_read_as_it_was_written() {
+        let (_, outcomes) = decide(&league(""), 0, &[9, -8]);
+        let texts = outcomes.iter().map(|of| serde_json::to_string(of).unwrap());
+        let texts: Vec<_> = texts.collect();
+        assert_eq!(
+            texts[0],
+            r#"{"position":1,"score":9,"moved":"stay","bonus":0}"#
+        );
+        assert_eq!(texts[1], r#"{"score":8,"moved":"stay","bonus":0}"#);
+        for (text, outcome) in texts.iter().zip(&outcomes) {
+            assert_eq!(serde_json::from_str::<Outcome>(text).unwrap(), *outcome);
+        }
+    }
+}

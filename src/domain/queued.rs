@@ -1,0 +1,232 @@
+//! A queued event: one that waits in the queue of its shard until it is applied.
+
+use serde::{Deserialize, Serialize};
+
+use super::board::Board;
+use super::data::EntryData;
+use super::event::{Event, Origin};
+use super::ids::{EventId, Label, MemberId};
+use super::quota::Network;
+use super::time::{Span, Timestamp};
+
+/// For how long an event may wait in a queue. Older ones are dead letters.
+pub const AGE_MAX: Span = Span::days(1);
+
+/// An event as it waits in a queue.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct QueuedEvent {
+    /// Makes a retry recognisable. An event that came without an id has a random one.
+    pub id: EventId,
+    /// Tells the content that was sent from another one under the same id: [`Event::fingerprint`].
+    pub fingerprint: u64,
+    /// Whose score.
+    pub member: MemberId,
+    /// The score as its board writes it: a JSON number.
+    pub score: String,
+    /// The `at` that was sent, if there was one. It is a part of the content.
+    pub sent_at: Option<Timestamp>,
+    /// The instant that the event counts for, whenever it is applied.
+    pub at: Timestamp,
+    /// When it was queued. That decides whether it is too late, or in the future.
+    pub queued_at: Timestamp,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// What the entry shows whose score it gives.
+    pub data: Option<EntryData>,
+}
+
+/// How it lies in the queue, beside its id, as a MessagePack array. Instants are milliseconds since the epoch.
+#[derive(Deserialize, Serialize)]
+struct Encoded<'a>(
+    u64,
+    &'a str,
+    &'a str,
+    Option<i64>,
+    i64,
+    i64,
+    Option<&'a str>,
+    Option<&'a str>,
+    Option<&'a str>,
+    Option<String>,
+    Option<&'a str>,
+);
+
+impl QueuedEvent {
+    /// An event with an id that is queued `now` on a board. Without an `at` it counts for this instant.
+    pub fn new(board: &Board, id: EventId, event: Event, now: Timestamp) -> Self {
+        let fingerprint = event.fingerprint();
+        let Event {
+            member,
+            score,
+            at,
+            origin,
+            data,
+            ..
+        } = event;
+        Self {
+            id,
+            fingerprint,
+            member,
+            score: score.shown(board.definition.decimals).to_string(),
+            sent_at: at,
+            at: at.unwrap_or(now),
+            queued_at: now,
+            origin,
+            data,
+        }
+    }
+
+    /// What stands in the queue beside the id.
+    pub fn encode(&self) -> Vec<u8> {
+        let Origin {
+            voter,
+            channel,
+            device,
+            ip,
+        } = &self.origin;
+        let encoded = Encoded(
+            self.fingerprint,
+            self.member.as_str(),
+            &self.score,
+            self.sent_at.map(Timestamp::ms),
+            self.at.ms(),
+            self.queued_at.ms(),
+            voter.as_ref().map(Label::as_str),
+            channel.as_ref().map(Label::as_str),
+            device.as_ref().map(Label::as_str),
+            ip.map(|ip| ip.to_string()),
+            self.data.as_ref().map(EntryData::as_str),
+        );
+        rmp_serde::to_vec(&encoded).expect("invariant: texts and numbers can be packed")
+    }
+
+    /// Takes back what [`QueuedEvent::encode`] gave.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it: a newer release may have written it, or it is damaged.
+    pub fn decode(id: &[u8], encoded: &[u8]) -> Result<Self, String> {
+        let id = std::str::from_utf8(id).map_err(|error| format!("id: {error}"))?;
+        let Encoded(
+            fingerprint,
+            member,
+            score,
+            sent_at,
+            at,
+            queued_at,
+            voter,
+            channel,
+            device,
+            ip,
+            data,
+        ) = rmp_serde::from_slice(encoded).map_err(|error| format!("event: {error}"))?;
+        let label = |name, text: Option<&str>| read(name, text, Label::parse);
+        Ok(Self {
+            id: EventId::stored(id).map_err(|error| format!("id: {error}"))?,
+            fingerprint,
+            member: MemberId::parse(member).map_err(|error| format!("member: {error}"))?,
+            score: score.to_owned(),
+            sent_at: read("at", sent_at, Timestamp::from_ms)?,
+            at: Timestamp::from_ms(at).map_err(|error| format!("at: {error}"))?,
+            queued_at: Timestamp::from_ms(queued_at)
+                .map_err(|error| format!("queued_at: {error}"))?,
+            origin: Origin {
+                voter: label("voter", voter)?,
+                channel: label("channel", channel)?,
+                device: label("device", device)?,
+                ip: read("ip", ip.as_deref(), Network::parse)?,
+            },
+            data: read("data", data, |text| {
+                EntryData::from_stored(text).ok_or("no JSON object")
+            })?,
+        })
+    }
+}
+
+/// Reads a field that may be missing; the error names it.
+fn read<T, U, E: std::fmt::Display>(
+    name: &str,
+    field: Option<T>,
+    parse: impl FnOnce(T) -> Result<U, E>,
+) -> Result<Option<U>, String> {
+    let parsed = field.map(parse).transpose();
+    parsed.map_err(|error| format!("{name}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn instant(text: &str) -> Timestamp {
+        Timestamp::parse(text).unwrap()
+    }
+
+    fn queued() -> QueuedEvent {
+        QueuedEvent {
+            id: EventId::parse("run-1").unwrap(),
+            fingerprint: (1 << 53) - 1,
+            member: MemberId::parse("ann").unwrap(),
+            score: "-12.5".to_owned(),
+            sent_at: None,
+            at: instant("2026-11-21T12:00:00Z"),
+            queued_at: instant("2026-11-21T12:00:01Z"),
+            origin: Origin::default(),
+            data: None,
+        }
+    }
+
+    fn decoded(queued: &QueuedEvent) -> Result<QueuedEvent, String> {
+        QueuedEvent::decode(queued.id.as_str().as_bytes(), &queued.encode())
+    }
+
+    #[test]
+    fn a_queued_event_is_read_as_it_was_written() {
+        let few = queued();
+        assert_eq!(decoded(&few).as_ref(), Ok(&few));
+        let label = |text| Some(Label::parse(text).unwrap());
+        let player = MemberId::parse("ann").unwrap();
+        let all = QueuedEvent {
+            id: EventId::of_player(&player, &few.id),
+            sent_at: Some(few.at),
+            origin: Origin {
+                voter: label("v"),
+                channel: label("web"),
+                device: label("é"),
+                ip: Network::parse("2001:db8::1").ok(),
+            },
+            data: EntryData::parse(r#"{"car": "gt-3"}"#).ok(),
+            ..few
+        };
+        assert_eq!(decoded(&all).as_ref(), Ok(&all));
+    }
+
+    #[test]
+    fn what_is_damaged_is_told() {
+        let good = queued();
+        let error = |id: &[u8], encoded: &[u8]| QueuedEvent::decode(id, encoded).unwrap_err();
+        let encoded = good.encode();
+        for damaged in [&b""[..], b"\xc1", b"\x93\x01\x02\x03", &encoded[..9]] {
+            assert!(
+                error(b"x", damaged).starts_with("event: "),
+                "{}",
+                error(b"x", damaged)
+            );
+        }
+        assert!(error(b"\xff", &encoded).starts_with("id: "));
+        assert!(error(b"", &encoded).starts_with("id: "));
+        let wrong = |change: fn(&mut Encoded<'_>)| {
+            let mut parts: Encoded<'_> = rmp_serde::from_slice(&encoded).unwrap();
+            change(&mut parts);
+            error(b"x", &rmp_serde::to_vec(&parts).unwrap())
+        };
+        for (name, told) in [
+            ("member", wrong(|parts| parts.1 = "")),
+            ("at", wrong(|parts| parts.4 = i64::MAX)),
+            ("voter", wrong(|parts| parts.6 = Some("\u{1}"))),
+            ("ip", wrong(|parts| parts.9 = Some("here".to_owned()))),
+            ("data", wrong(|parts| parts.10 = Some("[]"))),
+        ] {
+            assert!(told.starts_with(&format!("{name}: ")), "{told}");
+        }
+    }
+}

@@ -1,0 +1,570 @@
+//! The job that applies queued events.
+//!
+//! One instance at a time works on a queue, under a *lease* of its shard. A step reads the first events of the queue, takes them the way of
+//! all events (`submission.rs`), ends those that are not applied, and begins again until its time is over. So boards take turns.
+//!
+//! - An event leaves its queue in the step that applies it (`scripts/apply.lua`), or that says why it is not applied
+//!   (`scripts/end_queued.lua`). Both compare the number of the lease. So nothing is applied twice, whoever wakes up late, and nothing is lost,
+//!   wherever a worker dies.
+//! - Events of a member are taken in their order, as far as that can be known: one that has to wait for others, or that a server did not
+//!   answer, holds up its member's later ones, in this *pass* through the queue. The next pass begins with it.
+//! - A call that a script breaks off is made again for each of its events alone. An event that fails alone is a dead letter.
+//! - A lease stays for a moment when its queue is empty, since a queue that has had something may soon have more.
+
+use std::collections::{BTreeSet, HashSet};
+use std::mem;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::FutureExt;
+use metrics::{counter, histogram};
+
+use super::refusal::Refusal;
+use crate::domain::ids::MemberId;
+use crate::domain::queued::{AGE_MAX, QueuedEvent};
+use crate::domain::shard::Shard;
+use crate::domain::time::{Span, Timestamp};
+use crate::engine::events::{Incoming, Queued};
+use crate::engine::jobs::faults::Subject;
+use crate::engine::jobs::lease::Lease;
+use crate::engine::jobs::{Job, JobKind, Progress};
+use crate::engine::submission::{QueuedEnd, Submission};
+use crate::engine::{Engine, Error, LiveBoard, LiveShard};
+use crate::store::leases::Leased;
+use crate::store::queued::{DeadReason, End, Ended, EntryId, Held, QueueEntry};
+use crate::store::queues::QueueName;
+use crate::store::{StoreError, Versioned};
+use crate::throttle;
+
+/// For how long it is told at least why an event was refused.
+const TOLD_MIN: Span = Span::minutes(10);
+/// The most events of one reading.
+const BATCH_MAX: usize = 1_000;
+/// The most events that one call ends.
+const CALL_ENDS_MAX: usize = 100;
+/// How long a step goes on.
+const STEP_TIME: Duration = Duration::from_millis(50);
+/// The pause before a queue is looked at again that was empty; less if this instance puts something in.
+const IDLE_PAUSE: Duration = Duration::from_millis(100);
+/// How long a queue is empty before its lease is given back.
+const IDLE_TIME: Duration = Duration::from_secs(1);
+/// The pause before events are tried again that wait for others.
+const WAITING_PAUSE: Duration = Duration::from_millis(20);
+/// The longest one: it doubles while none of them gets on.
+const WAITING_PAUSE_MAX: Duration = Duration::from_secs(1);
+/// The pause after a server did not answer, or another instance had the lease.
+const AWAY_PAUSE: Duration = Duration::from_millis(500);
+
+/// The job: applies what waits in queues.
+#[derive(Clone, Copy, Debug)]
+pub struct ApplyQueues;
+
+/// The work of this instance on a queue.
+#[derive(Debug)]
+pub(super) struct Hold {
+    lease: Lease,
+    pass: Pass,
+    /// Whether the last pass left something that waits.
+    is_careful: bool,
+    /// The pause after a pass that left something.
+    pause: Duration,
+    /// Since when the queue has been found empty.
+    empty_since: Option<Instant>,
+}
+
+/// One way through a queue.
+#[derive(Debug, Default)]
+struct Pass {
+    /// The last entry that was read, if something up to it waits.
+    after: Option<EntryId>,
+    /// The members whose events wait.
+    waiting: HashSet<MemberId>,
+    /// Whether any event has left the queue.
+    has_moved: bool,
+}
+
+/// Works on a queue.
+struct Worker<'a> {
+    engine: &'a Engine,
+    name: &'a QueueName,
+    live: Arc<LiveBoard>,
+    /// Which of the board's shards it is.
+    index: usize,
+    hold: Hold,
+}
+
+/// How a step has ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Stop {
+    /// Its time is over.
+    Time,
+    /// Nothing is left in the queue.
+    Empty,
+    /// What is left waits.
+    Waits,
+    /// Somebody else has taken the lease, or what was in the queue.
+    Lost,
+}
+
+/// What is to be done with an entry that was read.
+enum Read {
+    Apply(Incoming),
+    End(End),
+    Wait,
+}
+
+/// What came of an event that was submitted.
+enum Fate {
+    /// It has left the queue.
+    Left,
+    /// Somebody else has it, or had it.
+    Lost,
+    /// It is to be ended.
+    Ends(End),
+    /// It stays in the queue.
+    Waits,
+    /// Its call broke off.
+    BrokeOff(String),
+}
+
+/// Events that are to be ended, and the members of those that were read.
+type Ends = Vec<(EntryId, End, Option<MemberId>)>;
+
+impl Job for ApplyQueues {
+    type Item = QueueName;
+    const KIND: JobKind = JobKind::Queues;
+    const AT_ONCE: usize = 16;
+    const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
+    fn subject(&self, name: &QueueName) -> Subject {
+        Subject::part(&name.id, name.shard.tag(&name.id))
+    }
+
+    async fn due(&self, engine: &Engine) -> Result<Vec<QueueName>, Error> {
+        let listed = match engine.store.queues().await {
+            // The server of the index may be away alone.
+            Err(_) if engine.queues.has_work() => Vec::new(),
+            listed => listed?,
+        };
+        Ok(engine.queues.due(listed))
+    }
+
+    async fn step(&self, engine: &Engine, name: &mut QueueName) -> Result<Progress, Error> {
+        let stepped = match Worker::begin(engine, name).await {
+            Ok(None) => {
+                engine.queues.pause(name, AWAY_PAUSE);
+                Ok(Progress::Done)
+            }
+            Ok(Some(mut worker)) => {
+                let stopped = worker.work().await;
+                worker.lay_down(stopped).await
+            }
+            Err(error) => Err(error),
+        };
+        match stepped {
+            // A server that does not answer is no fault of a queue. Others go on meanwhile.
+            Err(error) if !error.is_fault() => {
+                engine.queues.pause(name, AWAY_PAUSE);
+                throttle::say(&format!("queue: {error}"), |more| {
+                    tracing::warn!(queue = %name, %error, more, "a queue can't be worked on; it will be tried again");
+                });
+                Ok(Progress::Done)
+            }
+            stepped => stepped,
+        }
+    }
+}
+
+/// The lease of whoever works on the queue of a shard.
+fn lease_of(shard: &Shard) -> Leased {
+    Leased::of_shard(shard, "queue")
+}
+
+impl Engine {
+    /// Takes a queue out of the index that was listed and is not in use any more, since its board has moved.
+    async fn unlist_left(&self, name: &QueueName) -> Result<(), Error> {
+        // It was listed while it was in use. So what is read now is no older than that.
+        self.reload(&name.id).await?;
+        let live = self.boards.get(&name.id);
+        let is_current = live.is_none_or(|live| live.board.placement.current == name.shard.of);
+        if !is_current && self.store.queue_size(name).await?.events == 0 {
+            self.store.unlist_queue(name).await?;
+            self.queues.forget(name);
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Worker<'a> {
+    /// Takes up the work on a queue; `None` if there is none for this instance now.
+    async fn begin(engine: &'a Engine, name: &'a QueueName) -> Result<Option<Self>, Error> {
+        let live = match engine.live_board(&name.id).await {
+            Err(Error::BoardNotFound(_)) => None,
+            live => Some(live?),
+        };
+        let Some(live) = live.filter(|live| live.board.generation <= name.generation) else {
+            engine.store.unlist_queue(name).await?;
+            engine.queues.forget(name);
+            return Ok(None);
+        };
+        if live.board.generation < name.generation {
+            engine.reload(&name.id).await?;
+            return Ok(None);
+        }
+        let is_it = |live: &LiveShard| live.shard.shard_id == name.shard;
+        let Some(index) = live.shards.iter().position(is_it) else {
+            engine.unlist_left(name).await?;
+            return Ok(None);
+        };
+        let hold = match engine.queues.take(name) {
+            Some(hold) => Some(hold),
+            None => Hold::take(engine, &live.shards[index].shard).await?,
+        };
+        Ok(hold.map(|hold| Self {
+            engine,
+            name,
+            live,
+            index,
+            hold,
+        }))
+    }
+
+    fn shard(&self) -> &Shard {
+        &self.live.shards[self.index].shard
+    }
+
+    /// Lays the work down, as it is due after a step that has ended like this.
+    async fn lay_down(self, stopped: Result<Stop, Error>) -> Result<Progress, Error> {
+        let (engine, name) = (self.engine, self.name);
+        let is_idle = |since: Instant| since.elapsed() >= IDLE_TIME;
+        let (pause, progress) = match stopped {
+            Ok(Stop::Time) => (Duration::ZERO, Ok(Progress::More)),
+            Ok(Stop::Empty) if self.hold.empty_since.is_some_and(is_idle) => {
+                match engine.store.clear_queue(self.shard()).await {
+                    Ok(true) => {
+                        engine.queues.forget(name);
+                        self.hold.lease.give_back("").await?;
+                        return Ok(Progress::Done);
+                    }
+                    Ok(false) => (Duration::ZERO, Ok(Progress::Done)),
+                    Err(error) => (Duration::ZERO, Err(error.into())),
+                }
+            }
+            Ok(Stop::Empty) => (IDLE_PAUSE, Ok(Progress::Done)),
+            Ok(Stop::Waits) => (self.hold.pause, Ok(Progress::Done)),
+            Ok(Stop::Lost) => {
+                engine.queues.pause(name, WAITING_PAUSE);
+                self.hold.lease.give_back("").await?;
+                return Ok(Progress::Done);
+            }
+            Err(error) => (Duration::ZERO, Err(error)),
+        };
+        engine.queues.lay_down(name, self.hold);
+        engine.queues.pause(name, pause);
+        progress
+    }
+
+    /// Applies what waits, until the time of a step is over.
+    async fn work(&mut self) -> Result<Stop, Error> {
+        let begun = Instant::now();
+        loop {
+            if !self.hold.lease.renew("").await? {
+                return Ok(Stop::Lost);
+            }
+            let (store, after) = (&self.engine.store, self.hold.pass.after);
+            let entries = store.read_queue(self.shard(), after, BATCH_MAX).await?;
+            let is_last = entries.len() < BATCH_MAX;
+            if let Some((last, _)) = entries.last() {
+                self.hold.pass.after = Some(*last);
+                self.hold.empty_since = None;
+                if self.take(entries).await? {
+                    return Ok(Stop::Lost);
+                }
+            }
+            if is_last {
+                return Ok(self.hold.end_pass());
+            }
+            if self.hold.pass.waiting.is_empty() {
+                self.hold.pass = Pass::default();
+            }
+            if begun.elapsed() >= STEP_TIME {
+                return Ok(Stop::Time);
+            }
+        }
+    }
+
+    /// Takes some events of the queue to their end. Returns whether somebody else had some of them.
+    async fn take(&mut self, entries: Vec<(EntryId, QueueEntry)>) -> Result<bool, Error> {
+        let now = self.engine.clock.now();
+        let (mut open, mut ends) = (Vec::new(), Ends::new());
+        for (entry, read) in entries {
+            match self.read(entry, &read, now) {
+                Read::Apply(incoming) => open.push(incoming),
+                Read::End(end) => ends.push((entry, end, None)),
+                Read::Wait => {}
+            }
+        }
+        let is_lost = self.apply(open, &mut ends).await?;
+        Ok(self.end(&ends).await? || is_lost)
+    }
+
+    /// Reads an entry.
+    fn read(&self, entry: EntryId, read: &QueueEntry, now: Timestamp) -> Read {
+        let event = match QueuedEvent::decode(&read.event_id, &read.event) {
+            Ok(event) if self.live.board.shard_of(&event.member) == self.index => event,
+            other => {
+                let detail = other
+                    .err()
+                    .unwrap_or_else(|| "member: is of another shard".into());
+                let reason = DeadReason::Unreadable;
+                return Read::End(End::Dead { reason, detail });
+            }
+        };
+        if self.hold.pass.waiting.contains(&event.member) {
+            return Read::Wait;
+        }
+        if event.queued_at.ms().saturating_add_unsigned(AGE_MAX.ms()) < now.ms() {
+            let (reason, since) = (DeadReason::TooOld, event.queued_at);
+            let detail = format!("it has waited since {since}, for longer than {AGE_MAX}");
+            return Read::End(End::Dead { reason, detail });
+        }
+        let held = Held {
+            entry,
+            bytes: read.bytes(),
+            lease: self.hold.lease.number,
+        };
+        Read::Apply(Incoming {
+            board: self.name.id.clone(),
+            id: Some(event.id),
+            member: event.member,
+            score: event.score,
+            at: event.sent_at,
+            origin: event.origin,
+            data: event.data,
+            queued: Some(Queued {
+                held,
+                at: event.at,
+                queued_at: event.queued_at,
+            }),
+        })
+    }
+
+    /// Applies events, and says which are to be ended. Returns whether somebody else had some of them.
+    async fn apply(&mut self, open: Vec<Incoming>, ends: &mut Ends) -> Result<bool, Error> {
+        let request: Arc<[Incoming]> = open.into();
+        let (mut is_lost, mut broken) = (false, Vec::new());
+        for (index, fate) in self.submit(&request, (0..request.len()).collect()).await? {
+            match fate {
+                Fate::BrokeOff(detail) => broken.push((index, detail)),
+                fate => is_lost |= self.sort(&request[index], fate, ends),
+            }
+        }
+        broken.sort_unstable();
+        for (index, detail) in broken {
+            let fate = if request.len() == 1 {
+                Fate::BrokeOff(detail)
+            } else {
+                let alone = self.submit(&request, vec![index]).await?;
+                alone
+                    .into_iter()
+                    .next()
+                    .map_or(Fate::BrokeOff(detail), |(_, fate)| fate)
+            };
+            is_lost |= self.sort(&request[index], fate, ends);
+        }
+        Ok(is_lost)
+    }
+
+    /// Submits some events, and says what came of each.
+    async fn submit(
+        &self,
+        request: &Arc<[Incoming]>,
+        indexes: Vec<usize>,
+    ) -> Result<Vec<(usize, Fate)>, Error> {
+        if indexes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut lost: BTreeSet<usize> = indexes.iter().copied().collect();
+        let submissions = indexes.into_iter();
+        let submissions = submissions.map(|index| Submission::new(request, index));
+        let (id, is_careful) = (&self.name.id, self.hold.is_careful);
+        let submitted = self
+            .engine
+            .submit_queued(id, submissions.collect(), is_careful);
+        let submitted = submitted.boxed().await;
+        let now = self.engine.clock.now();
+        let mut fates = Vec::with_capacity(submitted.len());
+        for submission in submitted {
+            let (index, end) = submission.into_queued_end();
+            lost.remove(&index);
+            fates.push((index, self.fate(&request[index], end, now)?));
+        }
+        let broke_off = |index| (index, Fate::BrokeOff("an event without its result".into()));
+        fates.extend(lost.into_iter().map(broke_off));
+        Ok(fates)
+    }
+
+    /// What came of an event that was submitted. Fails if Redis takes no event at all.
+    fn fate(&self, incoming: &Incoming, end: QueuedEnd, now: Timestamp) -> Result<Fate, Error> {
+        let error = match end {
+            QueuedEnd::Taken(submitted) => {
+                count_taken(incoming, submitted.is_duplicate, now);
+                return Ok(Fate::Left);
+            }
+            QueuedEnd::Known => return Ok(Fate::Ends(End::Known)),
+            QueuedEnd::Gone => return Ok(Fate::Lost),
+            QueuedEnd::Failed(error) => error,
+        };
+        let at = incoming.fixed_at().unwrap_or(now);
+        if let (Some(refusal), Some(id)) = (Refusal::of(&error, at), &incoming.id) {
+            let remembered_ms = self.live.board.definition.idempotency.ms();
+            return Ok(Fate::Ends(End::Refused {
+                id: id.clone(),
+                why: refusal.to_json(),
+                told_ms: remembered_ms.max(TOLD_MIN.ms()),
+            }));
+        }
+        match error {
+            Error::Store(StoreError::Unexpected(detail)) => Ok(Fate::BrokeOff(detail)),
+            Error::Store(StoreError::Full(_) | StoreError::Unusable(_)) => Err(error),
+            Error::Store(_) | Error::BoardNotFound(_) | Error::Unreadable { .. } => Ok(Fate::Waits),
+            other => Ok(Fate::BrokeOff(other.to_string())),
+        }
+    }
+
+    /// Takes note of what came of an event. Returns whether somebody else had it.
+    fn sort(&mut self, incoming: &Incoming, fate: Fate, ends: &mut Ends) -> bool {
+        let end = match fate {
+            Fate::Lost => return true,
+            Fate::Left => {
+                self.hold.pass.has_moved = true;
+                return false;
+            }
+            Fate::Waits => {
+                self.hold.pass.waiting.insert(incoming.member.clone());
+                return false;
+            }
+            Fate::Ends(end) => end,
+            Fate::BrokeOff(detail) => {
+                let reason = DeadReason::Failed;
+                End::Dead { reason, detail }
+            }
+        };
+        let entry = incoming.queued.map(|queued| queued.held.entry);
+        let member = Some(incoming.member.clone());
+        ends.extend(entry.map(|entry| (entry, end, member)));
+        false
+    }
+
+    /// Ends events. Returns whether somebody else had some of them.
+    async fn end(&mut self, ends: &Ends) -> Result<bool, Error> {
+        let mut is_lost = false;
+        for part in ends.chunks(CALL_ENDS_MAX) {
+            let (store, lease) = (&self.engine.store, self.hold.lease.number);
+            let all = part.iter().map(|(entry, end, _)| (*entry, end)).collect();
+            let ended = store.end_queued(self.shard(), lease, all).await?;
+            let Versioned::Current(ended) = ended else {
+                return Ok(true);
+            };
+            for ((entry, end, member), ended) in part.iter().zip(ended) {
+                match ended {
+                    Ended::Done => {
+                        self.hold.pass.has_moved = true;
+                        self.tell_end(*entry, end);
+                    }
+                    Ended::Gone => is_lost = true,
+                    Ended::Full => {
+                        self.hold.pass.waiting.extend(member.clone());
+                        self.tell_full(end);
+                    }
+                }
+            }
+        }
+        Ok(is_lost)
+    }
+
+    fn tell_end(&self, entry: EntryId, end: &End) {
+        let status = match end {
+            End::Known => "duplicate",
+            End::Refused { .. } => "rejected",
+            End::Dead { reason, detail } => {
+                let (queue, reason) = (self.name, reason.name());
+                throttle::say(&format!("dead letter: {reason}"), |more| {
+                    tracing::error!(%queue, %entry, reason, detail, more, "a queued event is a dead letter");
+                });
+                "dead"
+            }
+        };
+        count(status);
+    }
+
+    /// Shows that an event stays in the queue which can't be applied: there are as many dead letters as there may be.
+    fn tell_full(&self, end: &End) {
+        let End::Dead { detail, .. } = end else {
+            return;
+        };
+        let tag = self.name.shard.tag(&self.name.id);
+        let subject = Subject::part(&self.name.id, format!("{tag}, dead letters"));
+        let error = format!(
+            "there are too many dead letters, so queued events wait that can't be applied: {detail}"
+        );
+        let error = Error::from(StoreError::Unexpected(error));
+        let (faults, now) = (&self.engine.faults, self.engine.clock.now());
+        faults.record(JobKind::Queues, &subject, now, Some(&error));
+    }
+}
+
+impl Hold {
+    /// Takes the lease of a queue; `None` if another instance has it.
+    async fn take(engine: &Engine, shard: &Shard) -> Result<Option<Self>, Error> {
+        let lease = Lease::take(&engine.store, lease_of(shard)).await?;
+        Ok(lease.map(|lease| Self {
+            lease,
+            pass: Pass::default(),
+            is_careful: false,
+            pause: WAITING_PAUSE,
+            empty_since: None,
+        }))
+    }
+
+    /// Whether nothing was left in the queue.
+    pub(super) fn is_idle(&self) -> bool {
+        self.empty_since.is_some()
+    }
+
+    /// Takes note that the end of the queue was reached.
+    fn end_pass(&mut self) -> Stop {
+        let Pass {
+            waiting, has_moved, ..
+        } = mem::take(&mut self.pass);
+        self.is_careful = !waiting.is_empty();
+        if waiting.is_empty() {
+            self.pause = WAITING_PAUSE;
+            self.empty_since.get_or_insert_with(Instant::now);
+            return Stop::Empty;
+        }
+        self.pause = if has_moved {
+            WAITING_PAUSE
+        } else {
+            (self.pause * 2).min(WAITING_PAUSE_MAX)
+        };
+        Stop::Waits
+    }
+}
+
+fn count_taken(incoming: &Incoming, is_duplicate: bool, now: Timestamp) {
+    if is_duplicate {
+        return count("duplicate");
+    }
+    count("applied");
+    if let Some(queued) = incoming.queued {
+        let lag_ms = now.ms().saturating_sub(queued.queued_at.ms()).max(0);
+        #[expect(clippy::cast_precision_loss, reason = "a wait of some milliseconds")]
+        histogram!("standings_ingest_lag_seconds").record(lag_ms as f64 / 1_000.0);
+    }
+}
+
+/// Counts what became of queued events.
+fn count(status: &'static str) {
+    counter!("standings_queued_events_total", "status" => status).increment(1);
+}

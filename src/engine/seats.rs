@@ -1,0 +1,673 @@
+//! Seats members of leagues. ARCHITECTURE.md draws the protocol with its states ("Leagues").
+//!
+//! A seat exists from the step on that writes it down with the member, in the member's home shard; the first seat of a period
+//! that is written there stays. All steps before it only find a cohort with room, and all behind it follow from what is written. So
+//! every step may be repeated, by anybody, and whoever comes next takes to its end what was left half-way.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::try_join_all;
+use tokio::sync::Mutex;
+
+use super::seat_calls::{SeatCalls, submit};
+use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
+use crate::domain::board::{Board, FieldError};
+use crate::domain::event::Rejection;
+use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::league::player::{Place, Player, Seat, TierOrder, start_of};
+use crate::domain::league::{Cohort, League};
+use crate::domain::period::Period;
+use crate::domain::time::Timestamp;
+use crate::store::seats::{
+    KnownMember, PlayerChange, PlayerWritten, Seated, Sitter, StoredPlayer, Suggested, Wish,
+};
+use crate::store::{Store, StoreError, Versioned};
+
+/// How long a request waits whose member is being erased, before it tries again.
+const ERASED_PAUSE: Duration = Duration::from_millis(20);
+
+/// Why a member is seated.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Reason {
+    /// It joins, and so is listed at once.
+    Join,
+    /// It has events, which list it. If all of them say when they happened: when the last of them did.
+    Event(Option<Timestamp>),
+}
+
+/// A seat that a member has.
+#[derive(Clone, Debug)]
+pub struct TakenSeat {
+    /// The board.
+    pub live: Arc<LiveBoard>,
+    /// The period.
+    pub period: Period,
+    /// The seat.
+    pub seat: Seat,
+    /// When the member joined.
+    pub joined_at: Timestamp,
+    /// Whether this call has listed the member.
+    pub is_new: bool,
+}
+
+/// What seating needs of a board in memory.
+#[derive(Debug)]
+pub(crate) struct Seating {
+    /// The calls of each shard; none on boards that are no leagues.
+    calls: Vec<SeatCalls>,
+    known: Mutex<Option<KnownPeriods>>,
+}
+
+/// In which periods somebody was seated, of those from an instant up to another one.
+#[derive(Debug)]
+struct KnownPeriods {
+    since: Timestamp,
+    until: Timestamp,
+    seated: Vec<Period>,
+}
+
+impl Seating {
+    pub(crate) fn of(board: &Arc<Board>, store: &Arc<Store>) -> Self {
+        let shards = if board.is_league() {
+            board.shards()
+        } else {
+            Vec::new()
+        };
+        let calls = shards.iter().map(|shard| SeatCalls::new(shard, store));
+        Self {
+            calls: calls.collect(),
+            known: Mutex::default(),
+        }
+    }
+}
+
+/// Why a step was not done.
+pub(crate) enum Obstacle {
+    /// The definition has changed.
+    Stale,
+    /// What is stored has changed.
+    Changed,
+    /// The period is closed: the next one begins at this instant.
+    Closed(Timestamp),
+    /// Who had the seat before was erased, and is not removed yet.
+    Full,
+    /// The member was erased at this instant, and not before the step.
+    Erased(Timestamp),
+    /// Something may be left of the member, who was erased.
+    Erasing,
+    /// It has failed.
+    Failed(Error),
+}
+
+impl<E: Into<Error>> From<E> for Obstacle {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl LiveBoard {
+    /// The player that a member of a league is; `None` if it is unknown.
+    pub(crate) async fn player(
+        &self,
+        member: &MemberId,
+    ) -> Result<Versioned<Option<StoredPlayer>>, StoreError> {
+        Ok(match self.known_member(member).await? {
+            Versioned::Current(known) => Versioned::Current(known.stored),
+            Versioned::Stale => Versioned::Stale,
+        })
+    }
+
+    /// What is known of a member of a league.
+    pub(crate) async fn known_member(
+        &self,
+        member: &MemberId,
+    ) -> Result<Versioned<KnownMember>, StoreError> {
+        let found = submit(&self.home_of(member).read, member.clone()).await?;
+        Ok(match found {
+            Versioned::Current(found) => Versioned::Current(found?),
+            Versioned::Stale => Versioned::Stale,
+        })
+    }
+
+    /// The seating calls of the home shard of a member.
+    fn home_of(&self, member: &MemberId) -> &SeatCalls {
+        &self.seating.calls[self.board.shard_of(member)]
+    }
+}
+
+impl Engine {
+    /// Seats a member in the running period of a league, unless it has its seat there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LeagueTurning`] while its last period is turned over; [`Rejection::NotSeated`] for an event of a member that has
+    /// left.
+    pub async fn seat(
+        &self,
+        id: &BoardId,
+        member: &MemberId,
+        reason: Reason,
+    ) -> Result<TakenSeat, Error> {
+        let mut attempts = Attempts::at(self, id, member);
+        loop {
+            let table = attempts.next().await?;
+            if let Some(done) = attempts.settle(table.seat(reason).await).await? {
+                return Ok(done);
+            }
+        }
+    }
+
+    /// Has a member leave a league: from the next period on events do not seat it.
+    pub async fn leave_league(&self, id: &BoardId, member: &MemberId) -> Result<Left, Error> {
+        let mut attempts = Attempts::at(self, id, member);
+        loop {
+            let table = attempts.next().await?;
+            if let Some(done) = attempts.settle(table.leave().await).await? {
+                return Ok(done);
+            }
+        }
+    }
+
+    /// Orders the tier in which a member plays from the next period on. Returns what is known of the member before and
+    /// afterwards.
+    pub async fn order_tier(
+        &self,
+        id: &BoardId,
+        member: &MemberId,
+        tier: &str,
+    ) -> Result<[FoundPlayer; 2], Error> {
+        let mut attempts = Attempts::at(self, id, member);
+        loop {
+            let table = attempts.next().await?;
+            if let Some(done) = attempts.settle(table.order(tier).await).await? {
+                return Ok(done);
+            }
+        }
+    }
+
+    /// What is known of a member as of the running period.
+    pub async fn player(&self, id: &BoardId, member: &MemberId) -> Result<FoundPlayer, Error> {
+        let mut attempts = Attempts::at(self, id, member);
+        loop {
+            let table = attempts.next().await?;
+            if let Some(done) = attempts.settle(table.look_up().await).await? {
+                return Ok(done);
+            }
+        }
+    }
+
+    /// Where a player is to be seated in a period, which has begun: all before it has to be final.
+    pub(crate) async fn place_of(
+        &self,
+        live: &LiveBoard,
+        player: &Player,
+        period: &Period,
+    ) -> Result<Place, Obstacle> {
+        let missed = self.missed_periods(live, player, period).await?;
+        Ok(player.place_in(&live.board, period, &missed))
+    }
+
+    /// The periods before this one that a player has missed: in which it had no seat, and others had.
+    async fn missed_periods(
+        &self,
+        live: &LiveBoard,
+        player: &Player,
+        period: &Period,
+    ) -> Result<Vec<Period>, Obstacle> {
+        let (since, until) = (player.from, start_of(period));
+        if since >= until {
+            return Ok(Vec::new());
+        }
+        let mut known = live.seating.known.lock().await;
+        let has_all = |known: &&KnownPeriods| known.since <= since && known.until >= until;
+        let all = if let Some(known) = known.as_ref().filter(has_all) {
+            &known.seated
+        } else {
+            self.close_before(live, until).await?;
+            let before = known.as_ref().map_or(since, |known| known.since);
+            let read = self.seated_periods(live, before.min(since), period);
+            &known.insert(read.await?).seated
+        };
+        let is_missed = |seated: &&Period| (since..until).contains(&start_of(seated));
+        Ok(all.iter().filter(is_missed).copied().collect())
+    }
+
+    /// Makes sure that nobody is seated any more in periods that end up to this instant.
+    async fn close_before(&self, live: &LiveBoard, until: Timestamp) -> Result<(), Error> {
+        let id = &live.board.id;
+        let closings = self.store.closings(id).await?.unwrap_or_default();
+        if closings.results_until >= Some(until) {
+            return Ok(());
+        }
+        self.close_league_until(id, until).await
+    }
+
+    /// In which periods somebody was seated, from an instant on and before a period: all of these are closed.
+    async fn seated_periods(
+        &self,
+        live: &LiveBoard,
+        since: Timestamp,
+        before: &Period,
+    ) -> Result<KnownPeriods, Obstacle> {
+        let (board, unit) = (&live.board, before.unit);
+        let first = board.calendar.key(&board.calendar.containing(unit, since));
+        let last = board.calendar.key(before);
+        let range = (first.as_str(), last.as_str());
+        // A result outlives the standings that it is of; and what has no result yet has its standings.
+        let mut keys = current(self.store.seated_in_final(board, unit, range).await?)?;
+        let shards = live.shards.iter();
+        let reads = shards.map(|live| self.store.seated_in_shard(&live.shard, unit, range));
+        for read in try_join_all(reads).await? {
+            keys.extend(current(read)?);
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        let periods = keys.iter().map(|key| board.calendar.parse_key(unit, key));
+        let seated = periods.collect::<Result<_, _>>().map_err(|error| {
+            StoreError::Unexpected(format!("a period in which members were seated: {error}"))
+        })?;
+        Ok(KnownPeriods {
+            since,
+            until: start_of(before),
+            seated,
+        })
+    }
+}
+
+/// A member that has left a league.
+#[derive(Clone, Debug)]
+pub struct Left {
+    /// The board.
+    pub live: Arc<LiveBoard>,
+    /// What is known of it now.
+    pub player: Player,
+    /// The running period.
+    pub period: Period,
+}
+
+/// What is known of a member of a league.
+#[derive(Clone, Debug)]
+pub struct FoundPlayer {
+    /// The board.
+    pub live: Arc<LiveBoard>,
+    /// The running period.
+    pub period: Period,
+    /// The player.
+    pub player: Player,
+    /// Where it plays; `None` while its last period is turned over.
+    pub place: Option<Place>,
+}
+
+/// The period of a league that runs now.
+fn running_period(board: &Board, now: Timestamp) -> Result<Period, Error> {
+    let unit = board.league_unit();
+    let unit = unit.ok_or_else(|| Error::NoLeague(board.id.clone()))?;
+    let definition = &board.definition;
+    let is_open = definition.opens_at.is_none_or(|opens| opens <= now)
+        && definition.closes_at.is_none_or(|closes| now < closes);
+    if is_open {
+        Ok(board.calendar.containing(unit, now))
+    } else {
+        Err(Error::rejected(board, Rejection::Closed, now, now))
+    }
+}
+
+fn unknown_tier(league: &League) -> Error {
+    let names = league.tiers.iter().map(|tier| tier.name.as_str());
+    let names: Vec<&str> = names.collect();
+    let detail = format!(
+        "in the next period the league has the tiers {}",
+        names.join(", ")
+    );
+    Error::Invalid(vec![FieldError::new("/tier", detail)])
+}
+
+fn current<T>(versioned: Versioned<T>) -> Result<T, Obstacle> {
+    match versioned {
+        Versioned::Current(value) => Ok(value),
+        Versioned::Stale => Err(Obstacle::Stale),
+    }
+}
+
+/// Attempts at something about the seat of a member, until nothing stands in its way.
+struct Attempts<'a> {
+    engine: &'a Engine,
+    board: &'a BoardId,
+    member: &'a MemberId,
+    count: usize,
+    /// It is taken to be at least as late.
+    not_before: Timestamp,
+    /// Whether it has waited for the results of closings before.
+    has_helped: bool,
+}
+
+impl<'a> Attempts<'a> {
+    fn at(engine: &'a Engine, board: &'a BoardId, member: &'a MemberId) -> Self {
+        Self {
+            engine,
+            board,
+            member,
+            count: 0,
+            not_before: Timestamp::MIN,
+            has_helped: false,
+        }
+    }
+
+    /// Begins the next attempt, in the period that runs then.
+    async fn next(&mut self) -> Result<Table<'a>, Error> {
+        if self.count == ATTEMPTS_MAX {
+            return Err(Error::busy());
+        }
+        self.count += 1;
+        let live = self.engine.live_board(self.board).await?;
+        let now = self.engine.clock.now().max(self.not_before);
+        Ok(Table {
+            engine: self.engine,
+            period: running_period(&live.board, now)?,
+            live,
+            member: self.member,
+            now,
+        })
+    }
+
+    /// What came of an attempt; `None`: what stood in its way is removed, and another one is to be made.
+    async fn settle<T>(&mut self, attempt: Result<T, Obstacle>) -> Result<Option<T>, Error> {
+        match attempt {
+            Ok(done) => return Ok(Some(done)),
+            Err(Obstacle::Stale) => self.engine.reload(self.board).await?,
+            Err(Obstacle::Changed) => {}
+            Err(Obstacle::Closed(until)) => self.not_before = until,
+            Err(Obstacle::Full) => tokio::time::sleep(ERASED_PAUSE).await,
+            Err(Obstacle::Erased(at)) => {
+                self.not_before = Timestamp::from_ms_clamped(at.ms().saturating_add(1));
+                tokio::time::sleep(ERASED_PAUSE).await;
+            }
+            Err(Obstacle::Erasing) => self.engine.forget(self.board, self.member).await?,
+            Err(Obstacle::Failed(Error::LeagueTurning(_))) if !self.has_helped => {
+                // Perhaps the last period can't be closed because results of the one before are missing.
+                self.has_helped = true;
+                self.engine.help_closing(self.board).await?;
+            }
+            Err(Obstacle::Failed(error)) => return Err(error),
+        }
+        Ok(None)
+    }
+}
+
+/// Where one attempt at the seat of a member is made.
+struct Table<'a> {
+    engine: &'a Engine,
+    live: Arc<LiveBoard>,
+    member: &'a MemberId,
+    period: Period,
+    now: Timestamp,
+}
+
+impl Table<'_> {
+    async fn seat(&self, reason: Reason) -> Result<TakenSeat, Obstacle> {
+        self.note_use().await?;
+        let known = self.read().await?;
+        let player = self.turned(&known).await?;
+        if let Some(seat) = player.seat_in(&self.period).cloned() {
+            if reason == Reason::Join && player.left_from.is_some() {
+                self.write(known, player.joined()).await?;
+            }
+            return self.sit_down(seat, reason).await;
+        }
+        if let Reason::Event(at) = reason {
+            if player.has_left(&self.period) {
+                return Err(self.rejected(Rejection::NotSeated).into());
+            }
+            self.require_behind_erasure(&known, at).await?;
+        }
+        let player = self.advanced(player).await?;
+        let tier = player.tier;
+        let number = self.suggestion(tier).await?;
+        let seat = Seat {
+            start: start_of(&self.period),
+            cohort: Cohort { tier, number },
+            opening: player.bonus,
+            joined_at: self.now,
+        };
+        let new = player.seated(seat.clone());
+        let new = match reason {
+            Reason::Join => new.joined(),
+            Reason::Event(_) => new,
+        };
+        match self.write(known, new).await {
+            Ok(()) => self.sit_down(seat, reason).await,
+            Err(Obstacle::Changed) => {
+                self.give_back(seat.cohort).await?;
+                Err(Obstacle::Changed)
+            }
+            Err(obstacle) => Err(obstacle),
+        }
+    }
+
+    async fn leave(&self) -> Result<Left, Obstacle> {
+        self.note_use().await?;
+        let known = self.read().await?;
+        let before = self.stored(&known);
+        let player = before.clone().left(&self.next());
+        if player != before {
+            self.write(known, player.clone()).await?;
+        }
+        Ok(Left {
+            live: Arc::clone(&self.live),
+            player,
+            period: self.period,
+        })
+    }
+
+    async fn order(&self, tier: &str) -> Result<[FoundPlayer; 2], Obstacle> {
+        self.note_use().await?;
+        // Only the definition that is stored can refuse a tier.
+        let known = self.read().await?;
+        let next = self.next();
+        let league = self.live.board.league_of(&next);
+        let league = league.expect("invariant: a running period is one of a league");
+        let index = league.tier_named(tier);
+        let index = index.ok_or_else(|| unknown_tier(league))?;
+        let before = self.turned(&known).await?;
+        let order = TierOrder {
+            from: start_of(&next),
+            tier: league.tier(index).name.clone(),
+            index,
+        };
+        let after = self.advanced(before.clone()).await?.ordered(order);
+        self.write(known, after.clone()).await?;
+        let place = Some(Place {
+            tier: after.tier,
+            opening: after.bonus,
+        });
+        Ok([before, after].map(|player| self.found(player, place)))
+    }
+
+    fn found(&self, player: Player, place: Option<Place>) -> FoundPlayer {
+        FoundPlayer {
+            live: Arc::clone(&self.live),
+            period: self.period,
+            player,
+            place,
+        }
+    }
+
+    /// The player as it is stored.
+    fn stored(&self, known: &KnownMember) -> Player {
+        let player = known.stored.as_ref();
+        let player = player.map(|stored| stored.player.clone());
+        player.unwrap_or_else(|| Player::new(&self.period))
+    }
+
+    async fn look_up(&self) -> Result<FoundPlayer, Obstacle> {
+        let known = self.read().await?;
+        let (player, place) = match self.turned(&known).await {
+            Ok(player) => {
+                let place = self
+                    .engine
+                    .place_of(&self.live, &player, &self.period)
+                    .await;
+                (player, place)
+            }
+            Err(obstacle) => (self.stored(&known), Err(obstacle)),
+        };
+        let place = match place {
+            Err(Obstacle::Failed(Error::LeagueTurning(_))) => None,
+            place => Some(place?),
+        };
+        Ok(self.found(player, place))
+    }
+
+    fn next(&self) -> Period {
+        let next = self.live.board.calendar.next(&self.period);
+        next.unwrap_or(self.period)
+    }
+
+    fn rejected(&self, rejection: Rejection) -> Error {
+        Error::rejected(&self.live.board, rejection, self.now, self.now)
+    }
+
+    /// Makes sure that some event of the member did not happen before its erasure: all others are refused, and take no seat.
+    async fn require_behind_erasure(
+        &self,
+        known: &KnownMember,
+        at: Option<Timestamp>,
+    ) -> Result<(), Obstacle> {
+        let Some(at) = at.filter(|_| known.was_erased) else {
+            return Ok(());
+        };
+        let (home, members) = (&self.live.shard_of(self.member).shard, [self.member]);
+        let read = self.engine.store.last_erasures(home, &members);
+        let last = current(read.await?)?.into_iter().flatten().next();
+        match last.filter(|erasure| at <= erasure.at) {
+            Some(erasure) => Err(self.rejected(Rejection::Erased(erasure.at)).into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Before anything is written.
+    async fn note_use(&self) -> Result<(), Obstacle> {
+        let is_current = self.engine.note_use(&self.live).await?;
+        is_current.then_some(()).ok_or(Obstacle::Changed)
+    }
+
+    async fn read(&self) -> Result<KnownMember, Obstacle> {
+        current(self.live.known_member(self.member).await?)
+    }
+
+    async fn write(&self, known: KnownMember, new: Player) -> Result<(), Obstacle> {
+        if known.was_erased {
+            self.return_hide().await?;
+        }
+        let change = PlayerChange {
+            member: self.member.clone(),
+            seen: known.stored,
+            new,
+            played: None,
+        };
+        let calls = self.live.home_of(self.member);
+        match current(submit(&calls.write, change).await?)? {
+            PlayerWritten::Done => Ok(()),
+            PlayerWritten::Changed => Err(Obstacle::Changed),
+            PlayerWritten::Erased(at) => Err(Obstacle::Erased(at)),
+            PlayerWritten::Erasing => Err(Obstacle::Erasing),
+        }
+    }
+
+    /// Gives the member the hide back that lies with its erasure: first in the shard whose journal says who is hidden, and at last at
+    /// its home, so that whoever is next looks again if this breaks off. (Its cohort does so by itself.)
+    async fn return_hide(&self) -> Result<(), Obstacle> {
+        let home = &self.live.shard_of(self.member).shard;
+        for shard in [self.live.reference(), home] {
+            let returned = self.engine.store.return_hide(shard, self.member, self.now);
+            if !current(returned.await?)? {
+                return Err(Obstacle::Erasing);
+            }
+        }
+        Ok(())
+    }
+
+    /// The player, whose seats in earlier periods are turned.
+    async fn turned(&self, known: &KnownMember) -> Result<Player, Obstacle> {
+        let player = self.stored(known);
+        if player.is_to_be_turned(&self.period) {
+            let board = &self.live.board.id;
+            self.engine.turn_seat(board, self.member).await?;
+            return Err(Obstacle::Changed);
+        }
+        Ok(player)
+    }
+
+    /// The player as of this period.
+    async fn advanced(&self, player: Player) -> Result<Player, Obstacle> {
+        let (engine, live, period) = (self.engine, &self.live, &self.period);
+        let missed = engine.missed_periods(live, &player, period).await?;
+        Ok(player.advanced_to(&live.board, period, &missed))
+    }
+
+    fn wish(&self, tier: u8) -> Wish {
+        Wish {
+            period: self.period,
+            tier,
+            member: self.member.clone(),
+        }
+    }
+
+    /// The number of a cohort of a tier that has room.
+    async fn suggestion(&self, tier: u8) -> Result<u32, Obstacle> {
+        let calls = &self.live.seating.calls[self.live.board.shard_of_tier(&self.period, tier)];
+        let job = (self.wish(tier), self.now);
+        match current(submit(&calls.suggest, job).await?)? {
+            Suggested::Cohort(number) => Ok(number),
+            Suggested::Closed => Err(self.closed()),
+            Suggested::Erasing => Err(Obstacle::Erasing),
+        }
+    }
+
+    fn closed(&self) -> Obstacle {
+        let end = self.live.board.end_of(&self.period);
+        Obstacle::Closed(end.unwrap_or(Timestamp::MAX))
+    }
+
+    /// Gives a suggested seat back, if somebody else has seated the member in another cohort meanwhile.
+    async fn give_back(&self, Cohort { tier, number }: Cohort) -> Result<(), Obstacle> {
+        let player = self.stored(&self.read().await?);
+        let seat = player.seat_in(&self.period);
+        if seat.is_some_and(|seat| seat.cohort != Cohort { tier, number }) {
+            let shard = self.live.board.shard_of_tier(&self.period, tier);
+            let (store, shard) = (&self.engine.store, &self.live.shards[shard].shard);
+            store.give_back(shard, &self.wish(tier), number).await?;
+        }
+        Ok(())
+    }
+
+    /// Seats the member in its cohort, as is written at its home.
+    async fn sit_down(&self, seat: Seat, reason: Reason) -> Result<TakenSeat, Obstacle> {
+        let board = &self.live.board;
+        let calls = &self.live.seating.calls[board.shard_of_cohort(&self.period, seat.cohort)];
+        let sitter = Sitter {
+            member: self.member.clone(),
+            period: self.period,
+            seat: seat.clone(),
+            at: self.now,
+            joins: reason == Reason::Join,
+        };
+        match current(submit(&calls.sit_down, (sitter, self.now)).await?)? {
+            Seated::Done {
+                joined_at,
+                is_listed_now,
+            } => Ok(TakenSeat {
+                live: Arc::clone(&self.live),
+                period: self.period,
+                seat,
+                joined_at,
+                is_new: is_listed_now,
+            }),
+            Seated::Full => Err(Obstacle::Full),
+            Seated::Closed(until) => Err(Obstacle::Closed(until)),
+            Seated::Erased(at) => Err(Obstacle::Erased(at)),
+            Seated::Erasing => Err(Obstacle::Erasing),
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! Turns leagues over: decides the cohorts of periods that are over, and brings what was decided into the players.
+//!
+//! Whoever needs it first does it: a member that takes its next seat, or the closing of the period (`turnover.rs`). A cohort is
+//! decided once, by its standing and the hides of that moment, and everybody reads that record. A player's seat is turned by
+//! comparing and setting what is stored of the player. So every step may be repeated, by any number of instances at once.
+
+use std::collections::{BTreeMap, HashSet};
+
+use futures::future::try_join_all;
+
+use super::merge::Merged;
+use super::reader::{ReadError, Reader, Size};
+use super::results::standing_of;
+use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard, LiveShard};
+use crate::domain::closing;
+use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::league::decision::{Outcome, Placed, Summary};
+use crate::domain::league::player::Turned;
+use crate::domain::league::{COHORT_SIZES, Section};
+use crate::domain::state::PeriodState;
+use crate::domain::time::{Span, Timestamp};
+use crate::store::decisions::Recorded;
+use crate::store::seats::{CALL_MEMBERS_MAX, PlayerChange, PlayerWritten, StoredPlayer};
+use crate::store::standings::Sight;
+use crate::store::{Freshness, Versioned};
+use crate::throttle;
+
+/// How long a caller should wait, in milliseconds, while nobody can say when a period will be closed.
+pub(super) const PAUSE_MS: u64 = 1_000;
+
+/// How a cohort stands whose period is over.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum CohortState {
+    /// There is a record of how it was decided.
+    Decided,
+    /// Nobody is listed, so that there is nothing to decide.
+    Empty,
+    /// The period is not closed.
+    Open,
+}
+
+/// A member whose seat in a cohort is to be turned, and what the cohort's record says of it.
+struct Turning {
+    member: MemberId,
+    section: Section,
+    outcome: Outcome,
+}
+
+impl Engine {
+    /// Turns the seat of a member whose period is over. If the member has no such seat, this does nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LeagueTurning`] while the period can't be closed.
+    pub async fn turn_seat(&self, id: &BoardId, member: &MemberId) -> Result<(), Error> {
+        for _ in 0..ATTEMPTS_MAX {
+            let live = self.live_board(id).await?;
+            let home = &live.shard_of(member).shard;
+            let members = std::slice::from_ref(member);
+            let Versioned::Current(mut found) = self.store.players(home, members).await? else {
+                self.reload(id).await?;
+                continue;
+            };
+            let seen = found.pop().transpose()?.flatten();
+            let Some((seen, section)) = seen.and_then(|seen| with_section(&live, seen)) else {
+                return Ok(());
+            };
+            let end = live.board.end_of(&section.period);
+            if end.is_none_or(|end| end > self.clock.now()) {
+                return Ok(());
+            }
+            let outcome = self.outcome(id, section, member).await?;
+            let change = change_of(&live, member, seen, outcome.as_ref());
+            match self.store.write_players(home, &[change]).await? {
+                Versioned::Stale => self.reload(id).await?,
+                Versioned::Current(written) => match written[..] {
+                    [PlayerWritten::Done] => return Ok(()),
+                    [PlayerWritten::Erasing] => self.forget(id, member).await?,
+                    _ => {}
+                },
+            }
+        }
+        Err(Error::busy())
+    }
+
+    /// What a cohort was decided to be for a member whose seat is not turned; `None` if the member was never listed there.
+    async fn outcome(
+        &self,
+        id: &BoardId,
+        section: Section,
+        member: &MemberId,
+    ) -> Result<Option<Outcome>, Error> {
+        for _ in 0..ATTEMPTS_MAX {
+            let live = self.live_board(id).await?;
+            let (shard, standing) = (shard_of(&live, section), standing_of(&live.board, &section));
+            let members = [member.as_str()];
+            let decided = self.store.decided(&shard.shard, &standing, &members);
+            if let Some(mut decided) = decided.await? {
+                return Ok(decided.outcomes.remove(member.as_str()));
+            }
+            let closings = self.store.closings(id).await?.unwrap_or_default();
+            if closings.results_until >= live.board.end_of(&section.period) {
+                // The closing has turned all seats that count, also if the record has expired since.
+                return Ok(None);
+            }
+            match self.decide_cohort(id, section).await? {
+                CohortState::Decided => {}
+                CohortState::Empty => return Ok(None),
+                CohortState::Open => {
+                    let end = live.board.end_of(&section.period);
+                    let end = end.expect("invariant: the periods of a league end");
+                    self.close_league_until(id, end).await?;
+                }
+            }
+        }
+        Err(Error::busy())
+    }
+
+    /// Decides a cohort whose period is closed, unless it is decided.
+    pub(super) async fn decide_cohort(
+        &self,
+        id: &BoardId,
+        section: Section,
+    ) -> Result<CohortState, Error> {
+        for _ in 0..ATTEMPTS_MAX {
+            let live = self.live_board(id).await?;
+            match self.try_to_decide(&live, section).await {
+                Ok(None) => return Ok(CohortState::Empty),
+                Ok(Some(Recorded::Done)) => return Ok(CohortState::Decided),
+                Ok(Some(Recorded::Open)) => return Ok(CohortState::Open),
+                Ok(Some(Recorded::Moderated)) | Err(ReadError::Retry) => {}
+                Err(ReadError::Failed(error)) => return Err(error),
+            }
+        }
+        Err(Error::busy())
+    }
+
+    /// Decides a cohort by what is read now; `None` if nobody is listed.
+    async fn try_to_decide(
+        &self,
+        live: &LiveBoard,
+        section: Section,
+    ) -> Result<Option<Recorded>, ReadError> {
+        let (board, period) = (&live.board, &section.period);
+        let (shard, standing) = (&shard_of(live, section).shard, standing_of(board, &section));
+        let decided = self.store.decided(shard, &standing, &[]).await?;
+        if decided.is_some() {
+            return Ok(Some(Recorded::Done));
+        }
+        let seen = self.store.moderated(shard).await?;
+        let reader = Reader::new(self, live, Freshness::Current).of_size(Size::Large);
+        let entries = self.placed(&reader, section, seen.hides > 0).await?;
+        let (now, end) = (self.clock.now(), board.end_of(period));
+        // A read that has not seen the barrier does not wait for the removal of erased members either.
+        let is_final = board.state_of(period, reader.seen(), now) == Some(PeriodState::Final);
+        let Some(end) = end.filter(|_| is_final) else {
+            return Ok(Some(Recorded::Open));
+        };
+        if entries.is_empty() {
+            return Ok(None);
+        }
+        let league = board.league_of(period);
+        let league = league.expect("invariant: a board with cohorts is a league");
+        let tier = section.cohort.map_or(0, |cohort| cohort.tier);
+        let decimals = board.definition.decimals;
+        let (summary, outcomes) = league.decide(tier, decimals, now, entries);
+        let recorded =
+            self.store
+                .record_decision(shard, (&standing, end), seen, (&summary, &outcomes));
+        recorded.await?.ok_or(ReadError::Retry).map(Some)
+    }
+
+    /// What all members of a cohort that is decided have in common; `None` of a whole period.
+    pub(super) async fn summary_of(
+        &self,
+        live: &LiveBoard,
+        section: &Section,
+    ) -> Result<Option<Summary>, Error> {
+        if section.cohort.is_none() {
+            return Ok(None);
+        }
+        let (shard, standing) = (
+            &shard_of(live, *section).shard,
+            standing_of(&live.board, section),
+        );
+        let decided = self.store.decided(shard, &standing, &[]).await?;
+        Ok(decided.map(|decided| decided.summary))
+    }
+
+    /// The entries of a cohort in their order, hidden ones too.
+    async fn placed(
+        &self,
+        reader: &Reader<'_>,
+        section: Section,
+        may_be_hidden: bool,
+    ) -> Result<Vec<Placed<String>>, ReadError> {
+        let board = &reader.live.board;
+        let standing = standing_of(board, &section);
+        let count = u64::from(*COHORT_SIZES.end());
+        let read = async |reader: &Reader<'_>| {
+            let lines = Box::pin(Merged::new(reader, standing).lines(0, count)).await?;
+            let entries = lines.iter().map(|line| line.entry(board, None));
+            Ok::<Vec<_>, ReadError>(entries.collect::<Result<_, _>>()?)
+        };
+        let visible = read(reader).await?;
+        if !may_be_hidden {
+            let placed = visible.iter();
+            return Ok(placed
+                .map(|entry| Placed {
+                    member: entry.member.to_string(),
+                    score: entry.score,
+                    is_hidden: false,
+                })
+                .collect());
+        }
+        let of_all =
+            Reader::new(self, reader.live, Freshness::Current).with_sight(Sight::Everybody);
+        let all = read(&of_all).await?;
+        let visible: HashSet<&str> = visible.iter().map(|entry| &*entry.member).collect();
+        let placed = all.iter().map(|entry| Placed {
+            member: entry.member.to_string(),
+            score: entry.score,
+            is_hidden: !visible.contains(&*entry.member),
+        });
+        Ok(placed.collect())
+    }
+
+    /// Closes the periods of a league that end up to an instant, but for their results.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LeagueTurning`] if that can't be done yet.
+    pub(crate) async fn close_league_until(
+        &self,
+        id: &BoardId,
+        end: Timestamp,
+    ) -> Result<(), Error> {
+        let now = match self.trusted_now().await {
+            Err(Error::ClockDoubted(_)) => return Err(Error::LeagueTurning(PAUSE_MS)),
+            now => now?,
+        };
+        let live = self.live_board(id).await?;
+        // All that is due is closed at once: a second closing would have to wait for the results of the first.
+        match closing::due(&live.board, None, now).filter(|due| *due >= end) {
+            Some(due) if self.decide_and_raise(id, due).await? => Ok(()),
+            Some(_) => Err(Error::LeagueTurning(PAUSE_MS)),
+            None => {
+                let finalize = live.board.definition.finalize;
+                let due_ms = end
+                    .ms()
+                    .saturating_add_unsigned(finalize.map_or(0, Span::ms));
+                let left_ms = u64::try_from(due_ms.saturating_sub(now.ms())).unwrap_or(0);
+                Err(Error::LeagueTurning(left_ms.max(1)))
+            }
+        }
+    }
+
+    /// Turns the seats of all members that were listed in these cohorts, which are decided.
+    pub(super) async fn turn_cohorts(
+        &self,
+        live: &LiveBoard,
+        sections: &[Section],
+    ) -> Result<(), Error> {
+        let decided = sections.iter().map(async |section| {
+            let standing = standing_of(&live.board, section);
+            let shard = &shard_of(live, *section).shard;
+            let decided = self.store.decided_of_all(shard, &standing).await?;
+            Ok::<_, Error>((*section, decided))
+        });
+        let mut of_homes: BTreeMap<usize, Vec<Turning>> = BTreeMap::new();
+        for (section, decided) in try_join_all(decided).await? {
+            for (member, outcome) in decided.into_iter().flat_map(|decided| decided.outcomes) {
+                // Who was erased is no player any more.
+                let Ok(member) = MemberId::parse(&member) else {
+                    continue;
+                };
+                let home = of_homes.entry(live.board.shard_of(&member)).or_default();
+                home.push(Turning {
+                    member,
+                    section,
+                    outcome,
+                });
+            }
+        }
+        let turned = of_homes.into_iter().map(async |(home, mut turning)| {
+            turning.sort_unstable_by(|one, other| one.member.cmp(&other.member));
+            for turning in turning.chunks(CALL_MEMBERS_MAX) {
+                self.turn_at_home(&live.board.id, home, turning).await?;
+            }
+            Ok::<_, Error>(())
+        });
+        try_join_all(turned).await.map(drop)
+    }
+
+    /// Turns seats of members of one home shard.
+    async fn turn_at_home(
+        &self,
+        id: &BoardId,
+        home: usize,
+        turning: &[Turning],
+    ) -> Result<(), Error> {
+        let mut left: Vec<&Turning> = turning.iter().collect();
+        for _ in 0..ATTEMPTS_MAX {
+            let live = self.live_board(id).await?;
+            match self.turn_some(&live, home, &left).await? {
+                Versioned::Current(changed) if changed.is_empty() => return Ok(()),
+                Versioned::Current(changed) => left = changed,
+                Versioned::Stale => self.reload(id).await?,
+            }
+        }
+        Err(Error::busy())
+    }
+
+    /// The same, once; returns those who have changed meanwhile.
+    async fn turn_some<'a>(
+        &self,
+        live: &LiveBoard,
+        home: usize,
+        turning: &[&'a Turning],
+    ) -> Result<Versioned<Vec<&'a Turning>>, Error> {
+        let shard = &live.shards[home].shard;
+        let members: Vec<MemberId> = turning.iter().map(|of| of.member.clone()).collect();
+        let Versioned::Current(found) = self.store.players(shard, &members).await? else {
+            return Ok(Versioned::Stale);
+        };
+        let (mut due, mut changes) = (Vec::new(), Vec::new());
+        for (of, found) in turning.iter().zip(found) {
+            let seen = found.unwrap_or_else(|error| {
+                // This member alone plays no more, until a release reads it that can.
+                throttle::say(&format!("players of {}", live.board.id), |more| {
+                    tracing::error!(board = %live.board.id, %error, more, "a player of a league can't be read");
+                });
+                None
+            });
+            let seated = seen.and_then(|seen| with_section(live, seen));
+            if let Some((seen, _)) = seated.filter(|(_, section)| *section == of.section) {
+                changes.push(change_of(live, &of.member, seen, Some(&of.outcome)));
+                due.push(*of);
+            }
+        }
+        if changes.is_empty() {
+            return Ok(Versioned::Current(Vec::new()));
+        }
+        let Versioned::Current(written) = self.store.write_players(shard, &changes).await? else {
+            return Ok(Versioned::Stale);
+        };
+        let left = due.into_iter().zip(written);
+        let left = left.filter(|(_, written)| *written == PlayerWritten::Changed);
+        Ok(Versioned::Current(left.map(|(of, _)| of).collect()))
+    }
+}
+
+/// The one shard that a cohort lies in.
+fn shard_of(live: &LiveBoard, section: Section) -> &LiveShard {
+    let [shard] = live.shards_of(section) else {
+        panic!("invariant: a cohort lies in one shard");
+    };
+    shard
+}
+
+/// A player with a seat, and the cohort that it sits in.
+fn with_section(live: &LiveBoard, seen: StoredPlayer) -> Option<(StoredPlayer, Section)> {
+    let unit = live.board.league_unit()?;
+    let seat = seen.player.seat.as_ref()?;
+    let section = Section {
+        period: live.board.calendar.containing(unit, seat.start),
+        cohort: Some(seat.cohort),
+    };
+    Some((seen, section))
+}
+
+/// What turning its seat makes of a player.
+fn change_of(
+    live: &LiveBoard,
+    member: &MemberId,
+    seen: StoredPlayer,
+    outcome: Option<&Outcome>,
+) -> PlayerChange {
+    let unit = live.board.league_unit();
+    let unit = unit.expect("invariant: a board with seats is a league");
+    let Turned { player, line } = seen.player.turned(&live.board, unit, outcome);
+    PlayerChange {
+        member: member.clone(),
+        seen: Some(seen),
+        new: player,
+        played: line,
+    }
+}

@@ -1,0 +1,328 @@
+//! Brings a period of a league to its end, as a part of its closing: a few cohorts at a time.
+//!
+//! Of each cohort with data, these follow: its decision, its members' turned seats, its result with the rewards, and when its keys
+//! expire. Each of these may be done twice, so how far this has come lies in memory alone. Cohorts whose result is recorded
+//! are passed by in a moment.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use futures::future::try_join_all;
+use serde_json::json;
+
+use super::jobs::Progress;
+use super::results::window_of;
+use super::turning::{CohortState, PAUSE_MS};
+use super::{Engine, Error, LiveBoard};
+use crate::domain::league::Section;
+use crate::domain::message::{Message, MessageKind};
+use crate::domain::period::Period;
+use crate::domain::shard::Shard;
+use crate::domain::time::Timestamp;
+use crate::store::board_notes::NotedFor;
+use crate::store::closings::Keys;
+use crate::store::results::PeriodResult;
+use crate::store::{StoreError, Versioned};
+
+/// How many cohorts of each shard one step is about.
+const COHORTS_AT_ONCE: usize = 2;
+
+/// A period of a league that is being closed.
+#[derive(Debug)]
+pub(super) struct Turnover {
+    /// When it ends.
+    pub(super) at: Timestamp,
+    period: Period,
+    /// Behind which cohort each shard goes on, by the names of sections; `None`: it is at its end.
+    after: Vec<Option<String>>,
+}
+
+impl Turnover {
+    /// The end of a period that ends then.
+    pub(super) fn new(live: &LiveBoard, period: Period, at: Timestamp) -> Self {
+        // All of its cohorts come behind.
+        let first = format!("{}/", live.board.calendar.key(&period));
+        Self {
+            at,
+            period,
+            after: vec![Some(first); live.shards.len()],
+        }
+    }
+
+    /// Takes it a bounded step further. [`Versioned::Stale`]: the definition has changed, and the step is to be taken again.
+    pub(super) async fn step(
+        &mut self,
+        engine: &Engine,
+        live: &Arc<LiveBoard>,
+    ) -> Result<Versioned<Progress>, Error> {
+        let Versioned::Current(next) = self.next(engine, live).await? else {
+            return Ok(Versioned::Stale);
+        };
+        let sections: Vec<Section> = next
+            .iter()
+            .flat_map(|(sections, _)| sections)
+            .copied()
+            .collect();
+        if !sections.is_empty() {
+            engine.turn_over(live, &sections).await?;
+            if engine.expire_cohorts(live, &sections).await? == Versioned::Stale {
+                return Ok(Versioned::Stale);
+            }
+        }
+        self.after = next.into_iter().map(|(_, after)| after).collect();
+        if self.after.iter().any(Option::is_some) {
+            return Ok(Versioned::Current(Progress::More));
+        }
+        engine.end_turnover(live, &self.period).await
+    }
+
+    /// The next cohorts of each shard, and behind which it goes on then.
+    async fn next(
+        &self,
+        engine: &Engine,
+        live: &LiveBoard,
+    ) -> Result<Versioned<Vec<(Vec<Section>, Option<String>)>>, Error> {
+        let of_shards = live.shards.iter().zip(&self.after);
+        let names = of_shards.map(async |(shard, after)| match after {
+            Some(after) => self.names_behind(after, engine, live, &shard.shard).await,
+            None => Ok(Versioned::Current(Vec::new())),
+        });
+        let mut next = Vec::with_capacity(live.shards.len());
+        for names in try_join_all(names).await? {
+            let Versioned::Current(names) = names else {
+                return Ok(Versioned::Stale);
+            };
+            let sections = names.iter().map(|name| {
+                let section = live.board.section_named(self.period.unit, name);
+                section.ok_or_else(|| {
+                    StoreError::Unexpected(format!("a cohort that is noted as {name:?}"))
+                })
+            });
+            let sections = sections.collect::<Result<_, _>>()?;
+            next.push((sections, names.into_iter().nth(COHORTS_AT_ONCE - 1)));
+        }
+        Ok(Versioned::Current(next))
+    }
+
+    /// The names of the next cohorts of a shard behind one.
+    async fn names_behind(
+        &self,
+        after: &str,
+        engine: &Engine,
+        live: &LiveBoard,
+        shard: &Shard,
+    ) -> Result<Versioned<Vec<String>>, StoreError> {
+        // The character behind the one that stands before a cohort.
+        let stop = format!("{}0", live.board.calendar.key(&self.period));
+        let keys = Keys {
+            from: Bound::Excluded(after),
+            to: Bound::Excluded(&stop),
+            is_newest_first: false,
+        };
+        let (store, unit) = (&engine.store, self.period.unit);
+        store.periods(shard, unit, keys, COHORTS_AT_ONCE).await
+    }
+}
+
+impl Engine {
+    /// Decides cohorts of a period, turns the seats of their members, and records their results, with the message of each.
+    pub(crate) async fn turn_over(
+        &self,
+        live: &Arc<LiveBoard>,
+        sections: &[Section],
+    ) -> Result<(), Error> {
+        let due = self.without_result(live, sections).await?;
+        let id = &live.board.id;
+        let decided = due.iter().map(async |section| {
+            match self.decide_cohort(id, *section).await? {
+                CohortState::Decided => Ok(Some(*section)),
+                CohortState::Empty => Ok(None),
+                // A primary has failed that had the barrier.
+                CohortState::Open => Err(Error::LeagueTurning(PAUSE_MS)),
+            }
+        });
+        let decided: Vec<Section> = try_join_all(decided).await?.into_iter().flatten().collect();
+        self.turn_cohorts(live, &decided).await?;
+        // One caller at a time hands out the rewards of a shard.
+        let mut of_shards: BTreeMap<usize, Vec<Section>> = BTreeMap::new();
+        for section in decided {
+            let index = section.cohort.map_or(0, |cohort| {
+                live.board.shard_of_cohort(&section.period, cohort)
+            });
+            of_shards.entry(index).or_default().push(section);
+        }
+        let recorded = of_shards.into_values().map(async |sections| {
+            for section in sections {
+                self.record_once(live, &section).await?;
+            }
+            Ok::<_, Error>(())
+        });
+        try_join_all(recorded).await?;
+        // Also if others have recorded them: they may have come no further.
+        Ok(self.store.note_board(NotedFor::Outbox, &live.board).await?)
+    }
+
+    /// Has the result of a cohort recorded whose period is closed, also if the closing has not come to it. Returns true: if there
+    /// is none then, there never will be.
+    pub(crate) async fn finish_cohort(
+        &self,
+        live: &Arc<LiveBoard>,
+        section: Section,
+    ) -> Result<bool, Error> {
+        let closings = self
+            .store
+            .closings(&live.board.id)
+            .await?
+            .unwrap_or_default();
+        // Behind that its keys may have expired.
+        if closings.results_until < live.board.end_of(&section.period) {
+            self.turn_over(live, &[section]).await?;
+        }
+        Ok(true)
+    }
+
+    /// Those of some cohorts that are to have a result, and have none yet.
+    async fn without_result(
+        &self,
+        live: &LiveBoard,
+        sections: &[Section],
+    ) -> Result<Vec<Section>, Error> {
+        let board = &live.board;
+        let Some(first) = sections
+            .first()
+            .filter(|first| board.has_result(&first.period))
+        else {
+            return Ok(Vec::new());
+        };
+        let names: Vec<String> = sections
+            .iter()
+            .map(|section| board.section_key(section))
+            .collect();
+        let results = self.store.results(board, window_of(first), &names).await?;
+        let due = sections.iter().zip(results);
+        Ok(due
+            .filter(|(_, result)| result.is_none())
+            .map(|(section, _)| *section)
+            .collect())
+    }
+
+    /// Sets when cohorts of a period expire.
+    async fn expire_cohorts(
+        &self,
+        live: &LiveBoard,
+        sections: &[Section],
+    ) -> Result<Versioned<()>, Error> {
+        let now = self.clock.now();
+        let expired = sections.iter().map(async |section| {
+            let Some(expires_at_ms) = live.board.expires_at_ms(&section.period) else {
+                return Ok(Versioned::Current(None));
+            };
+            let [shard] = live.shards_of(*section) else {
+                panic!("invariant: a cohort lies in one shard");
+            };
+            self.store
+                .expire_period(&shard.shard, section, expires_at_ms, now, None)
+                .await
+        });
+        let expired = try_join_all(expired).await?;
+        // The walk over members is for voters, which a league does not count.
+        let is_done = expired
+            .iter()
+            .all(|expired| *expired == Versioned::Current(None));
+        Ok(if is_done {
+            Versioned::Current(())
+        } else {
+            Versioned::Stale
+        })
+    }
+
+    /// Ends a period whose cohorts all have results: lets what is left of it expire, and tells that it is final.
+    async fn end_turnover(
+        &self,
+        live: &LiveBoard,
+        period: &Period,
+    ) -> Result<Versioned<Progress>, Error> {
+        let (board, now) = (&live.board, self.clock.now());
+        let league = board.league_of(period);
+        let last_tier = league
+            .expect("invariant: a period with cohorts is one of a league")
+            .last_tier();
+        let mut of_shards: BTreeMap<usize, Vec<u8>> = BTreeMap::new();
+        for tier in 0..=last_tier {
+            of_shards
+                .entry(board.shard_of_tier(period, tier))
+                .or_default()
+                .push(tier);
+        }
+        let expires_at_ms = board.expires_at_ms(period);
+        let expired = of_shards.iter().map(async |(index, tiers)| {
+            let Some(expires_at_ms) = expires_at_ms else {
+                return Ok(Versioned::Current(()));
+            };
+            let shard = &live.shards[*index].shard;
+            self.store
+                .expire_tiers(shard, (period, tiers), expires_at_ms, now)
+                .await
+        });
+        if try_join_all(expired).await?.contains(&Versioned::Stale) {
+            return Ok(Versioned::Stale);
+        }
+        if board.has_result(period) && self.record_period(live, period).await? == Versioned::Stale {
+            return Ok(Versioned::Stale);
+        }
+        Ok(Versioned::Current(Progress::Done))
+    }
+
+    /// Records, once, when a period of a league has become final, and tells of it.
+    async fn record_period(
+        &self,
+        live: &LiveBoard,
+        period: &Period,
+    ) -> Result<Versioned<()>, Error> {
+        let (board, section) = (&live.board, Section::from(*period));
+        let (window, key) = (window_of(&section), board.section_key(&section));
+        let pinned = board.pinned(period);
+        let result = PeriodResult {
+            starts_at: period.start(),
+            ends_at: board.end_of(period),
+            final_at: self.clock.now(),
+            total: 0,
+            winner: None,
+            revision: 1,
+            rewards: 0,
+            definition: pinned.map_or(board.revision, |pinned| pinned.revision),
+            hides: BTreeMap::new(),
+            walked: BTreeMap::new(),
+            league: None,
+        };
+        let messages = [self.message_of_period(live, period).await?];
+        let recorded =
+            self.store
+                .record_result(board, (window, &key), (None, &result), &messages, None);
+        if let Versioned::Stale = recorded.await? {
+            return Ok(Versioned::Stale);
+        }
+        // Whoever has recorded it may have come no further.
+        self.store.note_board(NotedFor::Outbox, board).await?;
+        Ok(Versioned::Current(()))
+    }
+
+    /// What webhooks are told of a period of a league that is final.
+    async fn message_of_period(&self, live: &LiveBoard, period: &Period) -> Result<Message, Error> {
+        let (board, section) = (&live.board, Section::from(*period));
+        let (window, key) = (window_of(&section), board.section_key(&section));
+        let data = json!({
+            "window": window.to_string(),
+            "key": key,
+            "revision": 1,
+            "starts_at": period.start(),
+            "ends_at": board.end_of(period),
+            "total": null,
+            "cohorts": self.store.final_cohorts(board, window, &key).await?,
+        });
+        let occasion = format!("{window}:{key}:1");
+        let (kind, now) = (MessageKind::PeriodFinal, self.clock.now());
+        Ok(Message::new(kind, board, &occasion, now, &data))
+    }
+}

@@ -1,0 +1,244 @@
+//! What became of events.
+
+use std::sync::Arc;
+
+use axum::Json as JsonResponse;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::App;
+use super::auth::Caller;
+use super::events::{QueuedStatus, RejectedStatus};
+use super::extract::{BoardPath, Path, Query, board_id, invalid, member_id};
+use super::problem::{Problem, ProblemBody};
+use crate::domain::board::Board;
+use crate::domain::event::Status;
+use crate::domain::ids::EventId;
+use crate::domain::queued::QueuedEvent;
+use crate::domain::score::{Score, ShownScore};
+use crate::domain::time::Timestamp;
+use crate::domain::window::Window;
+use crate::service::event_status::{EventStatus, EventsRequest};
+
+/// Which events are looked for.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct EventStatusParams {
+    /// The event's id.
+    #[param(min_length = 1, max_length = 128, example = "run-88231")]
+    id: String,
+    /// The event's member. Without it the service asks all shards of the board, and tells no scores if a member of the board was ever
+    /// erased.
+    #[param(max_length = 128, example = "999")]
+    member: Option<String>,
+}
+
+/// What became of the events of an id.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct EventStatuses {
+    /// The events; none if the service knows none, or none any more. There may be several: an event that waits blocks no other
+    /// with its id.
+    pub events: Vec<EventStatusBody>,
+}
+
+/// What became of an event.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+#[schema(as = EventStatus, discriminator(property_name = "status", mapping(
+    ("queued" = "#/components/schemas/WaitingEvent"),
+    ("applied" = "#/components/schemas/AppliedEvent"),
+    ("rejected" = "#/components/schemas/RefusedEvent"),
+)))]
+pub enum EventStatusBody {
+    /// It waits to be applied.
+    Queued(WaitingEvent),
+    /// It was taken.
+    Applied(AppliedEvent),
+    /// It was refused when it was to be applied.
+    Rejected(Box<RefusedEvent>),
+}
+
+/// An event that waits to be applied.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct WaitingEvent {
+    /// Always `queued`.
+    #[schema(inline)]
+    pub status: QueuedStatus,
+    /// The event's id.
+    #[schema(example = "run-88231")]
+    pub id: String,
+    /// The member.
+    #[schema(example = "999")]
+    pub member: String,
+    /// The instant that the event counts for.
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Timestamp,
+    /// When it was queued.
+    #[schema(value_type = String, format = DateTime)]
+    pub queued_at: Timestamp,
+}
+
+/// An event that was taken. The service remembers it for as long as the board's `idempotency` says.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AppliedEvent {
+    /// Always `applied`.
+    #[schema(inline)]
+    pub status: AppliedStatus,
+    /// The event's id.
+    #[schema(example = "run-88231")]
+    pub id: String,
+    /// The instant that the event counted for.
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Timestamp,
+    /// How the event ended: `applied` if it changed a standing, `unchanged` if it changed none.
+    #[schema(inline)]
+    pub outcome: EventOutcome,
+    /// The scores that the member had after the event, in the order of the board's windows. The list is empty if the event was sent
+    /// with `standings=false`, or if the member may have been erased since.
+    pub standings: Vec<StandingScore>,
+}
+
+/// A queued event that was refused when it was to be applied. Its id is free.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct RefusedEvent {
+    /// Always `rejected`.
+    #[schema(inline)]
+    pub status: RejectedStatus,
+    /// The event's id.
+    #[schema(example = "run-88231")]
+    pub id: String,
+    /// The instant that the event would have counted for.
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Timestamp,
+    /// Why it was refused.
+    pub problem: ProblemBody,
+}
+
+/// How far an event is that was taken.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AppliedStatus {
+    /// It was taken.
+    Applied,
+}
+
+/// How an event ended that was taken.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum EventOutcome {
+    /// It changed a standing.
+    Applied,
+    /// It changed none: a `max` that did not improve.
+    Unchanged,
+}
+
+/// A member's score in a standing after an event.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct StandingScore {
+    /// The window.
+    #[schema(example = "last-7-days")]
+    pub window: String,
+    /// The key of the period.
+    #[schema(example = "2026-11-21")]
+    pub key: String,
+    /// The score.
+    #[schema(value_type = f64, example = 71)]
+    pub score: ShownScore,
+}
+
+impl WaitingEvent {
+    fn new(event: &QueuedEvent) -> Self {
+        Self {
+            status: QueuedStatus::Queued,
+            id: event.id.as_sent().to_owned(),
+            member: event.member.to_string(),
+            at: event.at,
+            queued_at: event.queued_at,
+        }
+    }
+}
+
+impl AppliedEvent {
+    fn new(
+        board: &Board,
+        id: &EventId,
+        status: Status,
+        at: Timestamp,
+        scores: &[(Window, Score)],
+    ) -> Self {
+        let standing = |(window, score): &(Window, Score)| {
+            let period = board.calendar.containing(window.unit(), at);
+            StandingScore {
+                window: window.to_string(),
+                key: board.calendar.key(&period),
+                score: score.shown(board.definition.decimals),
+            }
+        };
+        Self {
+            status: AppliedStatus::Applied,
+            id: id.as_sent().to_owned(),
+            at,
+            outcome: match status {
+                Status::Applied => EventOutcome::Applied,
+                Status::Unchanged => EventOutcome::Unchanged,
+            },
+            standings: scores.iter().map(standing).collect(),
+        }
+    }
+}
+
+/// Find out what became of an event.
+///
+/// The service knows an event that waits in a queue, and for as long as the board's `idempotency` says one that was taken, or that was refused when
+/// it was to be applied. The answer is an
+/// empty list if it knows none under this id, or none any more. A player finds the events that it has sent itself.
+#[utoipa::path(
+    get, path = "/v1/boards/{board}/events", tag = "events", operation_id = "get_events",
+    params(
+        BoardPath,
+        EventStatusParams,
+    ),
+    responses(
+        (status = 200, description = "What became of the events of this id", body = EventStatuses, example = json!({"events": [
+            {"status": "applied", "id": "run-88231", "at": "2026-11-21T12:00:00.000Z", "outcome": "applied",
+                "standings": [{"window": "day", "key": "2026-11-21", "score": 71}]}]})),
+        (status = 404, description = "`board-not-found`"),
+    )
+)]
+pub async fn get(
+    State(app): State<Arc<App>>,
+    Path(BoardPath { board }): Path<BoardPath>,
+    Query(params): Query<EventStatusParams>,
+    caller: Caller,
+) -> Result<JsonResponse<EventStatuses>, Problem> {
+    let id = EventId::parse(&params.id).map_err(|error| invalid("id", error))?;
+    let id = match caller.player() {
+        Some((player, _)) => EventId::of_player(player.sub(), &id),
+        None => id,
+    };
+    let request = EventsRequest {
+        board: board_id(&board)?,
+        id,
+        member: params.member.as_deref().map(member_id).transpose()?,
+    };
+    let found = app.service.event_status(&request).await?;
+    let events = found.events.into_iter().map(|event| match event {
+        EventStatus::Queued(event) => EventStatusBody::Queued(WaitingEvent::new(&event)),
+        EventStatus::Rejected { at, error } => EventStatusBody::Rejected(Box::new(RefusedEvent {
+            status: RejectedStatus::Rejected,
+            id: request.id.as_sent().to_owned(),
+            at,
+            problem: Problem::from(error).item(),
+        })),
+        EventStatus::Applied { status, at, scores } => {
+            let board = &found.live.board;
+            let applied = AppliedEvent::new(board, &request.id, status, at, &scores);
+            EventStatusBody::Applied(applied)
+        }
+    });
+    Ok(JsonResponse(EventStatuses {
+        events: events.collect(),
+    }))
+}

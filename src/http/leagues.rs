@@ -1,0 +1,314 @@
+//! Joining and leaving leagues, and ordering the tiers of their members.
+
+use std::sync::Arc;
+
+use axum::Json as JsonResponse;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use utoipa::ToSchema;
+
+use super::App;
+use super::audit::Audit;
+use super::auth::Caller;
+use super::extract::{Json, LeaguePath, Path, board_id, member_id};
+use super::problem::Problem;
+use super::standings::params::MemberPath;
+use crate::domain::board::Board;
+use crate::domain::ids::MemberId;
+use crate::domain::league::player::{Player, start_of};
+use crate::domain::period::Period;
+use crate::domain::score::ShownScore;
+use crate::domain::time::Timestamp;
+use crate::engine::seats::{FoundPlayer, Left};
+use crate::service::leagues::Joined;
+
+/// Who joins or leaves.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LeagueMemberBody {
+    member: MemberId,
+}
+
+/// Who joins or leaves.
+#[derive(ToSchema)]
+#[schema(as = LeagueMember)]
+#[expect(
+    dead_code,
+    reason = "describes `LeagueMemberBody` to the OpenAPI document"
+)]
+pub struct LeagueMemberSchema {
+    /// The member: 1 to 128 bytes of UTF-8 without control characters. With a player's token its `sub`.
+    #[schema(min_length = 1, max_length = 128, example = "999")]
+    member: String,
+}
+
+/// A member's seat in the running period.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct LeagueSeat {
+    /// The member.
+    #[schema(example = "999")]
+    pub member: String,
+    /// Its tier.
+    #[schema(example = "silver")]
+    pub tier: String,
+    /// Its cohort.
+    #[schema(example = "silver-17")]
+    pub cohort: String,
+    /// The key of the period.
+    #[schema(example = "2026-11-16")]
+    pub key: String,
+    /// Its rank in the cohort; null while it is hidden.
+    #[schema(required = true, minimum = 1)]
+    pub rank: Option<u64>,
+    /// Its score; null while it is hidden.
+    #[schema(value_type = Option<f64>, required = true, example = 20)]
+    pub score: Option<ShownScore>,
+    /// When it joined.
+    #[schema(value_type = String, format = DateTime)]
+    pub joined_at: Timestamp,
+    /// How many members the cohort has so far, without those who are hidden.
+    #[schema(example = 58)]
+    pub size: u64,
+}
+
+/// A member that has left.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct LeftLeague {
+    /// The member.
+    #[schema(example = "999")]
+    pub member: String,
+    /// The key of the period from which on events do not seat it.
+    #[schema(example = "2026-11-23")]
+    pub left_from: String,
+}
+
+/// A tier that is ordered.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = TierOrder)]
+pub struct TierOrderBody {
+    /// The tier in which the member plays from the next period on.
+    #[schema(example = "gold")]
+    tier: String,
+}
+
+/// An order that is not carried out yet.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct OrderedTier {
+    /// The tier.
+    #[schema(example = "gold")]
+    pub tier: String,
+    /// The key of the period from which on the member plays in it.
+    #[schema(example = "2026-11-23")]
+    pub from: String,
+}
+
+/// What is known of a member of a league.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct LeagueMemberState {
+    /// The member.
+    #[schema(example = "999")]
+    pub member: String,
+    /// The key of the period that runs.
+    #[schema(example = "2026-11-16")]
+    pub key: String,
+    /// The tier in which it plays, or would play; null while its last period is turned over.
+    #[schema(required = true, example = "silver")]
+    pub tier: Option<String>,
+    /// The cohort of its seat; null if it has none.
+    #[schema(required = true, example = "silver-17")]
+    pub cohort: Option<String>,
+    /// What a moderator has ordered for the next period.
+    #[schema(required = true)]
+    pub order: Option<OrderedTier>,
+    /// The key of the period from which on events do not seat it; null if it has not left.
+    #[schema(required = true, example = json!(null))]
+    pub left_from: Option<String>,
+}
+
+/// The key of the period of a league that begins at an instant.
+fn key_from(board: &Board, running: &Period, start: Timestamp) -> String {
+    let calendar = &board.calendar;
+    calendar.key(&calendar.containing(running.unit, start))
+}
+
+impl LeagueSeat {
+    fn new(member: &MemberId, Joined { taken, cohort }: &Joined) -> Self {
+        let board = &taken.live.board;
+        let league = board.league_of(&taken.period);
+        let league = league.expect("invariant: a board with seats is a league");
+        let (own, me) = (taken.seat.cohort, cohort.me.as_ref());
+        Self {
+            member: member.to_string(),
+            tier: league.tier(own.tier).name.to_string(),
+            cohort: league.cohort_name(own),
+            key: board.calendar.key(&taken.period),
+            rank: me.and_then(|me| me.rank),
+            score: me.map(|me| me.score.shown(board.definition.decimals)),
+            joined_at: taken.joined_at,
+            size: cohort.total,
+        }
+    }
+}
+
+impl LeagueMemberState {
+    fn new(member: &MemberId, found: &FoundPlayer) -> Self {
+        let FoundPlayer {
+            live,
+            period,
+            player,
+            place,
+        } = found;
+        let board = &live.board;
+        let league = board.league_of(period);
+        let league = league.expect("invariant: a board with players is a league");
+        let seat = player.seat_in(period);
+        let tier = seat.map(|seat| seat.cohort.tier);
+        let tier = tier.or_else(|| place.map(|place| place.tier));
+        let Player {
+            order, left_from, ..
+        } = player;
+        // One of an earlier period is in its tier, also if it is stored still.
+        let order = order.as_ref().filter(|order| order.from > start_of(period));
+        Self {
+            member: member.to_string(),
+            key: board.calendar.key(period),
+            tier: tier.map(|tier| league.tier(tier).name.to_string()),
+            cohort: seat.map(|seat| league.cohort_name(seat.cohort)),
+            order: order.map(|order| OrderedTier {
+                tier: order.tier.to_string(),
+                from: key_from(board, period, order.from),
+            }),
+            left_from: left_from.map(|from| key_from(board, period, from)),
+        }
+    }
+}
+
+/// A member that the caller may join or leave for.
+fn own_member(caller: &Caller, member: MemberId) -> Result<MemberId, Problem> {
+    if let Some((player, _)) = caller.player() {
+        player.require_own(&member)?;
+    }
+    Ok(member)
+}
+
+/// Join a league.
+///
+/// The member gets its seat in the running period: in the open cohort of its tier. It is listed there with its opening score: that of
+/// its entry bonus, or 0. A member that has its seat keeps it, so that the request can be sent again. To join takes back that the
+/// member has left.
+#[utoipa::path(
+    post, path = "/v1/boards/{board}/league/members", tag = "leagues", operation_id = "join_league",
+    params(LeaguePath),
+    request_body(content = LeagueMemberSchema, example = json!({"member": "999"})),
+    responses(
+        (status = 201, description = "The member has joined", body = LeagueSeat),
+        (status = 200, description = "The member has its seat already", body = LeagueSeat),
+        (status = 404, description = "`board-not-found`, `no-league`"),
+        (status = 409, description = "`league-turning`, with the header `Retry-After`; `board-closed`"),
+    )
+)]
+pub async fn join(
+    State(app): State<Arc<App>>,
+    Path(LeaguePath { board }): Path<LeaguePath>,
+    caller: Caller,
+    Json(LeagueMemberBody { member }, _): Json<LeagueMemberBody>,
+) -> Result<(StatusCode, JsonResponse<LeagueSeat>), Problem> {
+    let (board, member) = (board_id(&board)?, own_member(&caller, member)?);
+    let joined = app.service.join_league(&board, &member).await?;
+    let status = if joined.taken.is_new {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
+    Ok((status, JsonResponse(LeagueSeat::new(&member, &joined))))
+}
+
+/// Leave a league.
+///
+/// That holds from the next period on: then events of the member do not seat it, and are refused. In the running period it keeps its
+/// seat. To join again takes it back.
+#[utoipa::path(
+    post, path = "/v1/boards/{board}/league/leave", tag = "leagues", operation_id = "leave_league",
+    params(LeaguePath),
+    request_body(content = LeagueMemberSchema, example = json!({"member": "999"})),
+    responses(
+        (status = 200, description = "The member has left", body = LeftLeague),
+        (status = 404, description = "`board-not-found`, `no-league`"),
+        (status = 409, description = "`board-closed`"),
+    )
+)]
+pub async fn leave(
+    State(app): State<Arc<App>>,
+    Path(LeaguePath { board }): Path<LeaguePath>,
+    caller: Caller,
+    Json(LeagueMemberBody { member }, _): Json<LeagueMemberBody>,
+) -> Result<JsonResponse<LeftLeague>, Problem> {
+    let (board, member) = (board_id(&board)?, own_member(&caller, member)?);
+    let left = app.service.leave_league(&board, &member).await?;
+    let Left {
+        live,
+        player,
+        period,
+    } = left;
+    let from = player.left_from.unwrap_or(Timestamp::MAX);
+    Ok(JsonResponse(LeftLeague {
+        member: member.to_string(),
+        left_from: key_from(&live.board, &period, from),
+    }))
+}
+
+/// Order the tier of a member.
+///
+/// The member plays in it from the next period on, whatever the running one leads to. The member need not have joined yet. An order
+/// that was given before for the next period is replaced.
+#[utoipa::path(
+    put, path = "/v1/boards/{board}/league/members/{member}", tag = "leagues", operation_id = "put_league_member",
+    params(LeaguePath, MemberPath),
+    request_body(content = TierOrderBody, example = json!({"tier": "gold"})),
+    responses(
+        (status = 200, description = "The order is given", body = LeagueMemberState),
+        (status = 404, description = "`board-not-found`, `no-league`"),
+        (status = 409, description = "`league-turning`, with the header `Retry-After`; `board-closed`"),
+        (status = 422, description = "`validation-failed`: also where the next period has no such tier"),
+    )
+)]
+pub async fn put(
+    State(app): State<Arc<App>>,
+    Path(LeaguePath { board }): Path<LeaguePath>,
+    Path(MemberPath { member }): Path<MemberPath>,
+    audit: Audit,
+    Json(TierOrderBody { tier }, _): Json<TierOrderBody>,
+) -> Result<JsonResponse<LeagueMemberState>, Problem> {
+    let (board, member) = (board_id(&board)?, member_id(&member)?);
+    let ordered = app.service.order_tier(&board, &member, &tier).await?;
+    let [before, after] = ordered.map(|found| LeagueMemberState::new(&member, &found));
+    audit.before(&json!({"tier": before.tier, "order": before.order}));
+    audit.after(&json!({"tier": after.tier, "order": after.order}));
+    Ok(JsonResponse(after))
+}
+
+/// Get a member of a league.
+///
+/// For those who moderate: also of members who are hidden. Anybody else is known by `GET …/standings/{window}/members/{member}`. A
+/// member that never joined is told as it would begin.
+#[utoipa::path(
+    get, path = "/v1/boards/{board}/league/members/{member}", tag = "leagues", operation_id = "get_league_member",
+    params(LeaguePath, MemberPath),
+    responses(
+        (status = 200, description = "What is known of the member", body = LeagueMemberState),
+        (status = 404, description = "`board-not-found`, `no-league`"),
+        (status = 409, description = "`board-closed`"),
+    )
+)]
+pub async fn get(
+    State(app): State<Arc<App>>,
+    Path(LeaguePath { board }): Path<LeaguePath>,
+    Path(MemberPath { member }): Path<MemberPath>,
+) -> Result<JsonResponse<LeagueMemberState>, Problem> {
+    let (board, member) = (board_id(&board)?, member_id(&member)?);
+    let found = app.service.league_member(&board, &member).await?;
+    Ok(JsonResponse(LeagueMemberState::new(&member, &found)))
+}

@@ -1,0 +1,258 @@
+//! How a league is split: its tiers, the cohorts of each, and the seats that a member had.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::answers::{PlayedBody, StandingBody};
+use super::params::{
+    CohortsParams, HiddenChoice, MemberPath, PeriodParams, Read, TierPath, WindowPath,
+};
+use super::show;
+use crate::domain::include::Includes;
+use crate::domain::league::Share;
+use crate::http::App;
+use crate::http::auth::Caller;
+use crate::http::caching::{Caching, IfNoneMatch};
+use crate::http::extract::{LeaguePath, Path, Query, board_id, bounded, member_id};
+use crate::http::freshness::NoCache;
+use crate::http::problem::Problem;
+use crate::http::rendered::Rendered;
+use crate::service::period::CohortChoice;
+use crate::service::standing::FoundIn;
+use crate::service::tiers::{CohortsView, FoundCohorts, FoundTier, TiersView};
+use crate::store::standings::Sight;
+
+/// The most items of one part of a list, and as many as it has unless another number is asked for.
+const ITEMS_MAX: u64 = 100;
+
+/// A tier of a period.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = TierSummary)]
+pub struct TierBody {
+    /// Its name.
+    #[schema(example = "silver")]
+    pub tier: String,
+    /// The share of a cohort that goes up.
+    #[schema(value_type = f64, minimum = 0, maximum = 1, example = 0.2)]
+    pub promote: Share,
+    /// The share of a cohort that goes down.
+    #[schema(value_type = f64, minimum = 0, maximum = 1, example = 0.2)]
+    pub demote: Share,
+    /// How many cohorts were opened.
+    #[schema(example = 12)]
+    pub cohorts: u64,
+    /// How many members have a seat in them, hidden ones too.
+    #[schema(example = 1190)]
+    pub members: u64,
+}
+
+/// The tiers of a league in a period.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Tiers)]
+pub struct TiersBody {
+    /// Which period.
+    #[serde(flatten)]
+    pub standing: StandingBody,
+    /// The tiers, the lowest first.
+    pub tiers: Vec<TierBody>,
+}
+
+/// A cohort of a tier.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = CohortSummary)]
+pub struct CohortBody {
+    /// The cohort.
+    #[schema(example = "silver-17")]
+    pub cohort: String,
+    /// How many members it has.
+    #[schema(example = 100)]
+    pub members: u64,
+}
+
+/// Some cohorts of a tier.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Cohorts)]
+pub struct CohortsBody {
+    /// Which period.
+    #[serde(flatten)]
+    pub standing: StandingBody,
+    /// The tier.
+    #[schema(example = "silver")]
+    pub tier: String,
+    /// Its cohorts by their numbers.
+    pub cohorts: Vec<CohortBody>,
+    /// What `after` has to be for the next part; null at the end.
+    #[schema(required = true, example = "silver-100")]
+    pub next: Option<String>,
+}
+
+/// The seats that a member of a league had.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = History)]
+pub struct HistoryBody {
+    /// The board.
+    #[schema(example = "run_league")]
+    pub board: String,
+    /// The member.
+    #[schema(example = "999")]
+    pub member: String,
+    /// Its seats in periods that are decided, the newest first.
+    pub seats: Vec<PlayedBody>,
+    /// What `before` has to be for the next part; null at the end.
+    #[schema(required = true, example = "2026-06-15")]
+    pub next: Option<String>,
+}
+
+/// Which seats.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct HistoryParams {
+    /// Only seats in periods before the one with this key.
+    before: Option<String>,
+    /// How many seats the answer has at the most.
+    #[param(minimum = 1, maximum = 100, default = 100)]
+    limit: Option<u64>,
+    /// `include`: also of a hidden member; needs the scope `moderate`.
+    #[param(inline)]
+    hidden: Option<HiddenChoice>,
+}
+
+fn limit_of(limit: Option<u64>) -> Result<usize, Problem> {
+    let limit = bounded("limit", limit, ITEMS_MAX, 1, ITEMS_MAX)?;
+    Ok(usize::try_from(limit).unwrap_or(usize::MAX))
+}
+
+impl TiersBody {
+    fn new(found: &FoundIn<Vec<FoundTier>>) -> Self {
+        let league = found.live.board.league_of(&found.target.standing.period);
+        let tiers = found
+            .found
+            .iter()
+            .zip(league.iter().flat_map(|league| &league.tiers));
+        let tiers = tiers.map(|(found, tier)| TierBody {
+            tier: tier.name.to_string(),
+            promote: tier.promote,
+            demote: tier.demote,
+            cohorts: found.cohorts,
+            members: found.members,
+        });
+        Self {
+            standing: StandingBody::found(found),
+            tiers: tiers.collect(),
+        }
+    }
+}
+
+impl CohortsBody {
+    fn new(view: &CohortsView, found: &FoundIn<FoundCohorts>) -> Self {
+        let (board, period) = (&found.live.board, &found.target.standing.period);
+        let FoundCohorts { cohorts, is_more } = &found.found;
+        let cohorts = cohorts.iter().map(|(cohort, members)| CohortBody {
+            cohort: board.cohort_name(period, *cohort).unwrap_or_default(),
+            members: *members,
+        });
+        let cohorts: Vec<CohortBody> = cohorts.collect();
+        let last = cohorts.last().filter(|_| *is_more);
+        Self {
+            standing: StandingBody::found(found),
+            tier: view.tier.clone(),
+            next: last.map(|last| last.cohort.clone()),
+            cohorts,
+        }
+    }
+}
+
+/// The same read of all cohorts.
+fn of_all<P>(read: Read<P>) -> Read<P> {
+    let mut read = read;
+    read.request.cohort = CohortChoice::All;
+    read
+}
+
+/// List the tiers of a league.
+///
+/// How many cohorts each has in a period, and how many members have a seat in them.
+#[utoipa::path(
+    get, path = "/v1/boards/{board}/standings/{window}/tiers", tag = "leagues", operation_id = "list_tiers",
+    params(LeaguePath, WindowPath, PeriodParams, IfNoneMatch, NoCache),
+    responses(
+        (status = 200, description = "The tiers", body = TiersBody),
+        (status = 404, description = "`board-not-found`, `unknown-window`, `no-league`"),
+    )
+)]
+pub async fn list(
+    State(app): State<Arc<App>>,
+    read: Read<PeriodParams>,
+) -> Result<Response, Problem> {
+    let render = |found: &_, taken| Rendered::new(&TiersBody::new(found), taken);
+    show(&app, &of_all(read), (&TiersView, 0), render).await
+}
+
+/// List the cohorts of a tier.
+///
+/// By their numbers, each with how many members it has. They are not one snapshot.
+#[utoipa::path(
+    get, path = "/v1/boards/{board}/standings/{window}/tiers/{tier}/cohorts", tag = "leagues", operation_id = "list_cohorts",
+    params(LeaguePath, WindowPath, TierPath, CohortsParams, IfNoneMatch, NoCache),
+    responses(
+        (status = 200, description = "The cohorts", body = CohortsBody),
+        (status = 404, description = "`board-not-found`, `unknown-window`, `no-league`, `unknown-tier`"),
+    )
+)]
+pub async fn cohorts(
+    State(app): State<Arc<App>>,
+    Path(TierPath { tier }): Path<TierPath>,
+    read: Read<CohortsParams>,
+) -> Result<Response, Problem> {
+    let view = CohortsView {
+        tier,
+        after: read.params.after.clone(),
+        count: limit_of(read.params.limit)?,
+    };
+    let render = |found: &_, taken| Rendered::new(&CohortsBody::new(&view, found), taken);
+    show(&app, &of_all(read), (&view, view.count), render).await
+}
+
+/// Read the history of a member of a league.
+///
+/// The seats that it had, the newest first, and what each has led to. The last 500 are kept, also when the standings are gone.
+/// Of a hidden member it is empty.
+#[utoipa::path(
+    get, path = "/v1/boards/{board}/league/members/{member}/history", tag = "leagues", operation_id = "get_history",
+    params(LeaguePath, MemberPath, HistoryParams, IfNoneMatch),
+    responses(
+        (status = 200, description = "The seats", body = HistoryBody),
+        (status = 404, description = "`board-not-found`, `no-league`"),
+    )
+)]
+pub async fn history(
+    State(app): State<Arc<App>>,
+    Path(LeaguePath { board }): Path<LeaguePath>,
+    Path(MemberPath { member }): Path<MemberPath>,
+    Query(params): Query<HistoryParams>,
+    caller: Caller,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let (id, member) = (board_id(&board)?, member_id(&member)?);
+    let part = (params.before.as_deref(), limit_of(params.limit)?);
+    let sight = caller.sight(params.hidden)?;
+    let taken = app.memory.for_read(part.1).await?;
+    let found = app.service.history(&id, &member, part, sight).await?;
+    let board = &found.live.board;
+    let seats = found.seats.iter();
+    let body = HistoryBody {
+        board: id.to_string(),
+        member: member.to_string(),
+        seats: seats.map(|played| PlayedBody::new(board, played)).collect(),
+        next: found.next,
+    };
+    let caching = Caching::of(&app, board, Includes::default());
+    let caching = caching.restricted_if(sight == Sight::Everybody);
+    Ok(Rendered::new(&body, taken)?.answer(&headers, caching))
+}

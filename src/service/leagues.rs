@@ -1,0 +1,88 @@
+//! Seats in leagues: joining, leaving, ordering tiers, and what is known of a member.
+
+use std::sync::Arc;
+
+use super::{Error, Service};
+use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::league::Section;
+use crate::domain::series::{List, Series, Standing};
+use crate::engine::ATTEMPTS_MAX;
+use crate::engine::reader::{ReadError, Reader};
+use crate::engine::seats::{FoundPlayer, Left, Reason, TakenSeat};
+use crate::store::Freshness;
+use crate::store::standings::{Page, Query, Selection};
+
+/// A member that has its seat.
+#[derive(Clone, Debug)]
+pub struct Joined {
+    /// The seat.
+    pub taken: TakenSeat,
+    /// Its cohort: how many members that has, and, as `me`, where the member stands, unless it is hidden.
+    pub cohort: Arc<Page>,
+}
+
+impl Service {
+    /// Seats a member in the running period of a league, and lists it, unless it is there.
+    pub async fn join_league(&self, id: &BoardId, member: &MemberId) -> Result<Joined, Error> {
+        let taken = self.engine.seat(id, member, Reason::Join).await?;
+        let section = Section {
+            period: taken.period,
+            cohort: Some(taken.seat.cohort),
+        };
+        let cohort = self.look_at(id, section, member).await?;
+        Ok(Joined { taken, cohort })
+    }
+
+    /// Has a member leave a league from the next period on.
+    pub async fn leave_league(&self, id: &BoardId, member: &MemberId) -> Result<Left, Error> {
+        self.engine.leave_league(id, member).await
+    }
+
+    /// Orders the tier in which a member plays from the next period on. Returns what is known of it before and afterwards.
+    pub async fn order_tier(
+        &self,
+        id: &BoardId,
+        member: &MemberId,
+        tier: &str,
+    ) -> Result<[FoundPlayer; 2], Error> {
+        self.engine.order_tier(id, member, tier).await
+    }
+
+    /// What is known of a member of a league.
+    pub async fn league_member(
+        &self,
+        id: &BoardId,
+        member: &MemberId,
+    ) -> Result<FoundPlayer, Error> {
+        self.engine.player(id, member).await
+    }
+
+    /// Where a member stands in its cohort.
+    async fn look_at(
+        &self,
+        id: &BoardId,
+        section: Section,
+        member: &MemberId,
+    ) -> Result<Arc<Page>, Error> {
+        for _ in 0..ATTEMPTS_MAX {
+            let live = self.engine.live_board(id).await?;
+            let reader = Reader::new(&self.engine, &live, Freshness::Current);
+            let series = Series::shown(List::Period(section.period.unit));
+            let [shard] = live.shards_of(section) else {
+                panic!("invariant: a cohort lies in one shard");
+            };
+            let query = Query::Page {
+                standing: Standing::of(series, section),
+                selection: Selection::Behind(0),
+                count: 1,
+                member: Some(member.clone()),
+            };
+            match reader.ask(shard, series, query).await {
+                Ok(page) => return Ok(page),
+                Err(ReadError::Retry) => {}
+                Err(ReadError::Failed(error)) => return Err(error),
+            }
+        }
+        Err(Error::busy())
+    }
+}

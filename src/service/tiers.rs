@@ -1,0 +1,172 @@
+//! Reads how a league is split: its tiers, and the cohorts of each.
+
+use std::sync::Arc;
+
+use futures::future::try_join_all;
+
+use super::Error;
+use super::standing::{Attempt, View};
+use crate::domain::league::{Cohort, League, Section};
+use crate::domain::series::Standing;
+use crate::engine::reader::ReadError;
+
+/// The tiers of a league in a period.
+#[derive(Clone, Copy, Debug)]
+pub struct TiersView;
+
+/// A tier in a period.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct FoundTier {
+    /// The index in the settings of the period.
+    pub tier: u8,
+    /// How many cohorts were opened.
+    pub cohorts: u64,
+    /// How many members have a seat in them.
+    pub members: u64,
+}
+
+/// Some cohorts of a tier.
+#[derive(Clone, Debug)]
+pub struct CohortsView {
+    /// The tier, by its name.
+    pub tier: String,
+    /// Those behind this one, by its name.
+    pub after: Option<String>,
+    /// How many at the most.
+    pub count: usize,
+}
+
+/// Some cohorts of a tier.
+#[derive(Clone, Debug)]
+pub struct FoundCohorts {
+    /// Each with the number of its members, in their order.
+    pub cohorts: Vec<(Cohort, u64)>,
+    /// Whether there are more behind them.
+    pub is_more: bool,
+}
+
+impl View for TiersView {
+    type Found = Vec<FoundTier>;
+
+    async fn read(&self, attempt: &Attempt<'_>) -> Result<Vec<FoundTier>, ReadError> {
+        attempt.see_shards().await?;
+        let league = attempt.league();
+        let tiers: Vec<u8> = (0..=league.last_tier()).collect();
+        attempt.tiers(&tiers).await
+    }
+
+    fn members(_: &Vec<FoundTier>) -> Vec<Arc<str>> {
+        Vec::new()
+    }
+}
+
+impl View for CohortsView {
+    type Found = FoundCohorts;
+
+    async fn read(&self, attempt: &Attempt<'_>) -> Result<FoundCohorts, ReadError> {
+        attempt.see_shards().await?;
+        let tier = attempt.league().tier_named(&self.tier);
+        let tier = tier.ok_or_else(|| self.unknown_tier(attempt))?;
+        let after = self.after(attempt, tier)?;
+        let found = attempt.tiers(&[tier]).await?;
+        let opened = found.first().map_or(0, |found| found.cohorts);
+        let opened = u32::try_from(opened).unwrap_or(u32::MAX);
+        let numbers = (1..=opened).skip_while(|number| *number <= after);
+        let cohorts = numbers
+            .take(self.count)
+            .map(|number| Cohort { tier, number });
+        let cohorts = cohorts.map(async |cohort| {
+            let members = attempt.members_of(cohort).await?;
+            Ok::<_, ReadError>((cohort, members))
+        });
+        let cohorts = try_join_all(cohorts).await?;
+        let last = cohorts.last().map_or(opened, |(last, _)| last.number);
+        Ok(FoundCohorts {
+            is_more: last < opened,
+            cohorts,
+        })
+    }
+
+    fn members(_: &FoundCohorts) -> Vec<Arc<str>> {
+        Vec::new()
+    }
+}
+
+impl CohortsView {
+    /// The number of the cohort behind which they come.
+    fn after(&self, attempt: &Attempt<'_>, tier: u8) -> Result<u32, Error> {
+        let Some(name) = &self.after else {
+            return Ok(0);
+        };
+        let cohort = attempt.league().cohort_named(name);
+        let number = cohort.filter(|cohort| cohort.tier == tier);
+        let number = number.map(|cohort| cohort.number);
+        number.ok_or_else(|| Error::InvalidParameter {
+            name: "after",
+            detail: format!("is no cohort of the tier {}", self.tier),
+        })
+    }
+
+    fn unknown_tier(&self, attempt: &Attempt<'_>) -> Error {
+        let tiers = attempt.league().tiers.iter();
+        let known: Vec<&str> = tiers.map(|tier| tier.name.as_str()).collect();
+        Error::UnknownTier {
+            board: attempt.live.board.id.clone(),
+            window: attempt.target.window.to_string(),
+            key: attempt.target.key.clone(),
+            tier: self.tier.chars().take(64).collect(),
+            known: known.join(", "),
+        }
+    }
+}
+
+impl Attempt<'_> {
+    /// The settings of the period.
+    fn league(&self) -> &League {
+        let league = self.live.board.league_of(&self.target.standing.period);
+        league.expect("invariant: tiers are read of leagues only")
+    }
+
+    /// Finds out whether the definition is still this one. If the period has ended, it also sees the barriers of all shards, which
+    /// tell its state.
+    async fn see_shards(&self) -> Result<(), ReadError> {
+        let standing = self.target.standing;
+        if standing.period.end_ms <= self.now.ms() {
+            self.reader.amounts(standing, &[]).await?;
+        } else {
+            // The shard of any cohort knows the definition.
+            let (tier, number) = (0, 1);
+            self.members_of(Cohort { tier, number }).await?;
+        }
+        Ok(())
+    }
+
+    /// How these tiers are split.
+    async fn tiers(&self, tiers: &[u8]) -> Result<Vec<FoundTier>, ReadError> {
+        let (board, period) = (&self.live.board, &self.target.standing.period);
+        let size = u64::from(self.league().cohort_size);
+        let seats = self
+            .reader
+            .engine
+            .store
+            .tier_seats(board, period, tiers)
+            .await?;
+        let found = tiers.iter().zip(seats).map(|(tier, seats)| FoundTier {
+            tier: *tier,
+            cohorts: seats.taken.div_ceil(size),
+            members: seats.taken.saturating_sub(seats.free),
+        });
+        Ok(found.collect())
+    }
+
+    /// How many members a cohort has.
+    async fn members_of(&self, cohort: Cohort) -> Result<u64, ReadError> {
+        let section = Section {
+            cohort: Some(cohort),
+            ..self.target.standing.section()
+        };
+        let standing = Standing::of(self.target.standing.series, section);
+        let amounts = self.reader.amounts(standing, &[]).await?;
+        Ok(amounts.members)
+    }
+}

@@ -1,0 +1,313 @@
+//! Events that come out of queues: read in their order, and ended if they are not applied. Those that are applied leave the queue with
+//! that (`events.rs`).
+
+use std::fmt;
+use std::str::FromStr;
+
+use bytes::Bytes;
+use serde::Serialize;
+
+use super::args::pack;
+use super::dispatch::Store;
+use super::kinds::Kind;
+use super::protocol::{ends, queues};
+use super::reply::{Reply, require, unknown_code};
+use super::{StoreError, Versioned, keys, script};
+use crate::domain::ids::EventId;
+use crate::domain::shard::Shard;
+use crate::domain::time::Span;
+
+/// How many dead letters of a shard there may be.
+pub const DEAD_LETTERS_MAX: u32 = 1_000;
+/// For how long a dead letter is kept.
+pub const DEAD_LETTERS_KEPT: Span = Span::days(7);
+
+/// An entry of a queue, by its place there.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct EntryId {
+    ms: u64,
+    number: u64,
+}
+
+impl EntryId {
+    /// One of the same millisecond.
+    #[must_use]
+    pub fn numbered(self, number: u64) -> Self {
+        Self { number, ..self }
+    }
+}
+
+impl fmt::Display for EntryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.ms, self.number)
+    }
+}
+
+impl FromStr for EntryId {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (ms, number) = text.split_once('-').ok_or(())?;
+        Ok(Self {
+            ms: ms.parse().map_err(drop)?,
+            number: number.parse().map_err(drop)?,
+        })
+    }
+}
+
+/// How somebody has an event of a queue in hand.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Held {
+    /// Its entry.
+    pub entry: EntryId,
+    /// How many bytes that counts in its queue.
+    pub bytes: usize,
+    /// The number of the lease of the queue.
+    pub lease: u64,
+}
+
+/// An entry of a queue as it lies there.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct QueueEntry {
+    /// The id of its event, as it lies there.
+    pub event_id: Bytes,
+    /// What else there is of the event.
+    pub event: Bytes,
+}
+
+impl QueueEntry {
+    /// How many bytes it counts.
+    pub fn bytes(&self) -> usize {
+        self.event.len() + 2 * self.event_id.len() + queues::QUEUE_ENTRY_BYTES
+    }
+}
+
+/// How a queued event ends that is not applied.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum End {
+    /// It was taken elsewhere.
+    Known,
+    /// A rule has refused it: under its id it is told for so long why.
+    Refused {
+        /// Its id.
+        id: EventId,
+        /// Why.
+        why: String,
+        /// For how many milliseconds that is told.
+        told_ms: u64,
+    },
+    /// An operator has to look at it.
+    Dead {
+        /// Of what kind that is.
+        reason: DeadReason,
+        /// What is wrong.
+        detail: String,
+    },
+}
+
+/// A dead letter.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct DeadLetter {
+    /// Where it stands among the others.
+    pub place: EntryId,
+    /// Names and values, one behind the other.
+    pub fields: Vec<Bytes>,
+}
+
+impl DeadLetter {
+    /// The letter as it is in another shard: queued there before everything else.
+    #[must_use]
+    pub fn moved_to(&self, place: EntryId) -> Self {
+        let mut fields = self.fields.clone();
+        for field in fields.chunks_exact_mut(2) {
+            if field[0] == b"entry"[..] {
+                field[1] = Bytes::from_static(b"0-0");
+            }
+        }
+        Self { place, fields }
+    }
+
+    /// The value of a field; empty if there is none.
+    pub fn field(&self, name: &str) -> &[u8] {
+        let mut fields = self.fields.chunks_exact(2);
+        let found = fields.find(|field| field[0] == name.as_bytes());
+        found.map(|field| &field[1][..]).unwrap_or_default()
+    }
+}
+
+/// Why a queued event is a dead letter.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum DeadReason {
+    /// It can't be read.
+    Unreadable,
+    /// It has waited for too long.
+    TooOld,
+    /// It can't be applied, by a fault of the service or of the stored data.
+    Failed,
+}
+
+impl DeadReason {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unreadable => "unreadable",
+            Self::TooOld => "too-old",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// Whether it waits where there is no room, because it could be applied later. Others push out the oldest dead letters.
+    const fn waits(self) -> bool {
+        matches!(self, Self::Failed)
+    }
+}
+
+/// What was said to an end.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Ended {
+    /// It has ended.
+    Done,
+    /// It is not in the queue.
+    Gone,
+    /// It is still in the queue: there are as many dead letters as there may be.
+    Full,
+}
+
+#[derive(Serialize)]
+struct EndArgs<'a> {
+    lease: String,
+    letters_max: u32,
+    kept_ms: u64,
+    ends: Vec<EndArg<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum EndArg<'a> {
+    Known(u8, String),
+    Refused(u8, String, usize, &'a str, String),
+    Dead(u8, String, &'static str, &'a str, u8),
+}
+
+impl Store {
+    /// The first entries of a queue, or those behind one, in their order; at most so many.
+    pub async fn read_queue(
+        &self,
+        shard: &Shard,
+        after: Option<EntryId>,
+        count: usize,
+    ) -> Result<Vec<(EntryId, QueueEntry)>, StoreError> {
+        let first = after.map_or_else(|| "-".to_owned(), |entry| format!("({entry}"));
+        let queue = keys::single(shard, Kind::Queue);
+        let args = vec![queue, first, "+".into(), "COUNT".into(), count.to_string()];
+        let mut reply = Reply::new(self.command("XRANGE", args).await?)?;
+        let mut entries = Vec::new();
+        while !reply.is_empty() {
+            entries.push(entry(reply.list()?)?);
+        }
+        Ok(entries)
+    }
+
+    /// Ends events of a queue under the lease with this number; the answers are in their order. Stale: the lease has another
+    /// number.
+    pub async fn end_queued(
+        &self,
+        shard: &Shard,
+        lease: u64,
+        all: Vec<(EntryId, &End)>,
+    ) -> Result<Versioned<Vec<Ended>>, StoreError> {
+        let mut keys = keys::head_and_registry(shard);
+        let of_queue = [
+            Kind::Queue,
+            Kind::QueueIds,
+            Kind::QueueState,
+            Kind::DeadLetters,
+        ];
+        keys.extend(of_queue.map(|kind| keys::single(shard, kind)));
+        let args = EndArgs {
+            lease: lease.to_string(),
+            letters_max: DEAD_LETTERS_MAX,
+            kept_ms: DEAD_LETTERS_KEPT.ms(),
+            ends: (all.into_iter())
+                .map(|(entry, end)| end_arg(shard, entry, end, &mut keys))
+                .collect(),
+        };
+        let reply = self.write(shard, &script::END_QUEUED, keys, vec![pack(&args)?]);
+        let mut reply = Reply::new(reply.await?)?;
+        match reply.text()?.as_str() {
+            "OK" => {}
+            "GONE" => return Ok(Versioned::Stale),
+            other => return unknown_code(other),
+        }
+        let ended = reply.integers()?.into_iter().map(|code| match code {
+            1 => Ok(Ended::Done),
+            0 => Ok(Ended::Gone),
+            ends::FULL => Ok(Ended::Full),
+            other => unknown_code(&other.to_string()),
+        });
+        ended.collect::<Result<_, _>>().map(Versioned::Current)
+    }
+
+    /// The dead letters of a shard, in their order.
+    pub async fn dead_letters(&self, shard: &Shard) -> Result<Vec<DeadLetter>, StoreError> {
+        let letters = keys::single(shard, Kind::DeadLetters);
+        let args = vec![letters, "-".to_owned(), "+".to_owned()];
+        let mut reply = Reply::new(self.command("XRANGE", args).await?)?;
+        let mut letters = Vec::new();
+        while !reply.is_empty() {
+            let mut letter = reply.list()?;
+            let (place, mut read) = (letter.text()?.parse().ok(), letter.list()?);
+            let mut fields = Vec::new();
+            while !read.is_empty() {
+                fields.push(read.bytes()?);
+            }
+            let place = require(place, "an entry of a stream has an id")?;
+            letters.push(DeadLetter { place, fields });
+        }
+        Ok(letters)
+    }
+
+    /// What is told of events with these ids that a rule has refused; `None` for those of which nothing is told (any more).
+    pub async fn refused_events(
+        &self,
+        shard: &Shard,
+        ids: &[&EventId],
+    ) -> Result<Vec<Option<String>>, StoreError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let keys = ids.iter().map(|id| keys::refused_event(shard, id));
+        self.command("MGET", keys.collect()).await
+    }
+}
+
+fn entry(mut reply: Reply) -> Result<(EntryId, QueueEntry), StoreError> {
+    let id = reply.text()?.parse().ok();
+    let (mut fields, mut entry) = (reply.list()?, QueueEntry::default());
+    while !fields.is_empty() {
+        match (&fields.bytes()?[..], fields.bytes()?) {
+            (b"id", id) => entry.event_id = id,
+            (b"event", event) => entry.event = event,
+            _ => {}
+        }
+    }
+    Ok((require(id, "an entry of a stream has an id")?, entry))
+}
+
+fn end_arg<'a>(shard: &Shard, entry: EntryId, end: &'a End, keys: &mut Vec<String>) -> EndArg<'a> {
+    let entry = entry.to_string();
+    match end {
+        End::Known => EndArg::Known(ends::ENDED, entry),
+        End::Refused { id, why, told_ms } => {
+            keys.push(keys::refused_event(shard, id));
+            EndArg::Refused(ends::REFUSED, entry, keys.len(), why, told_ms.to_string())
+        }
+        End::Dead { reason, detail } => EndArg::Dead(
+            ends::DEAD,
+            entry,
+            reason.name(),
+            detail,
+            u8::from(reason.waits()),
+        ),
+    }
+}

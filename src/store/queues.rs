@@ -1,0 +1,464 @@
+//! Queues of shards, in which events wait to be applied, and the index that says which of them may have some.
+//!
+//! The index lies in another slot than the queues. It is exact all the same: a queue is put into it before it gets the first
+//! event, and taken out only if nothing was put in meanwhile (`scripts/put.lua`). If Redis loses its last writes, a queue with
+//! events may be missing; [`Store::relist_queue`] puts it back.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use fred::types::Value;
+use futures::future::{join_all, try_join, try_join_all};
+use futures::stream::{self, StreamExt};
+use serde::Serialize;
+
+use super::args::pack;
+use super::dispatch::Store;
+use super::kinds::Kind;
+use super::protocol::{puts, queues};
+use super::reply::{Reply, require, unknown_code};
+use super::{StoreError, Versioned, keys, script};
+use crate::domain::board::Board;
+use crate::domain::ids::{BoardId, EventId};
+use crate::domain::queued::QueuedEvent;
+use crate::domain::shard::{Shard, ShardId};
+
+/// How many queues are asked for their sizes at one time.
+const SIZES_AT_ONCE: usize = 16;
+/// How often a queue is put into the index for one call: others may take it out at the same moment.
+const LISTINGS_MAX: usize = 8;
+
+/// The queue of a shard, as the index names it: `7 run_hero:16:3`.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct QueueName {
+    /// The board.
+    pub id: BoardId,
+    /// The shard.
+    pub shard: ShardId,
+    /// The generation of the board.
+    pub generation: u64,
+}
+
+impl QueueName {
+    /// The name of the queue of a shard.
+    pub fn of(shard: &Shard) -> Self {
+        Self {
+            id: shard.id.clone(),
+            shard: shard.shard_id,
+            generation: shard.generation,
+        }
+    }
+}
+
+impl fmt::Display for QueueName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.generation, self.shard.tag(&self.id))
+    }
+}
+
+impl FromStr for QueueName {
+    type Err = StoreError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let parts = || {
+            let (generation, tag) = text.split_once(' ')?;
+            let (id, shard) = ShardId::of_tag(tag)?;
+            Some(Self {
+                id,
+                shard,
+                generation: generation.parse().ok()?,
+            })
+        };
+        parts().ok_or_else(|| StoreError::Unexpected(format!("{text:?} as the name of a queue")))
+    }
+}
+
+/// A queue that the index names.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct IndexedQueue {
+    /// Which.
+    pub name: QueueName,
+    /// The epoch under which it was put into the index.
+    pub epoch: u64,
+}
+
+/// How much room there is for events.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Room {
+    /// How many bytes the queue of one shard may have.
+    pub queue_bytes_max: u64,
+    /// How many bytes there is room for in all queues together.
+    pub bytes: u64,
+}
+
+/// What became of an event that was to be put into a queue.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Put {
+    /// It is in the queue, where it counts for so many bytes.
+    Queued(u64),
+    /// It was in the queue, as this event.
+    Known(Box<QueuedEvent>),
+    /// It lies before the barrier of the shard, and is not in the queue.
+    BeforeBarrier,
+    /// There is no room for it, and it is not in the queue.
+    NoRoom,
+}
+
+impl Put {
+    /// How many bytes it has added to the queue.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Self::Queued(bytes) => *bytes,
+            Self::Known(_) | Self::BeforeBarrier | Self::NoRoom => 0,
+        }
+    }
+}
+
+/// How much waits in a queue.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct QueueSize {
+    /// How many events.
+    pub events: u64,
+    /// How many bytes they count for.
+    pub bytes: u64,
+}
+
+/// The queues of a server.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct QueuesOfServer {
+    /// How much waits in them together.
+    pub size: QueueSize,
+    /// The `maxmemory` of the server, if it has one.
+    pub memory_max: Option<u64>,
+}
+
+/// As put.lua documents them.
+#[derive(Clone, Serialize)]
+struct PutArgs {
+    version: String,
+    epoch: String,
+    bytes_max: u64,
+    room: u64,
+    confirm: bool,
+    ids: Vec<EventId>,
+    fingerprints: Vec<u64>,
+    ats: Vec<i64>,
+}
+
+/// The keys and arguments of put.lua.
+struct PutCall {
+    keys: Vec<String>,
+    args: PutArgs,
+    events: Vec<Value>,
+}
+
+/// What put.lua says.
+enum PutReply {
+    Stale,
+    /// The index may not name the queue, whose epoch is this.
+    Unindexed(String),
+    Done(Vec<Put>),
+}
+
+impl Store {
+    /// Puts events into the queue of a shard. The answers are in their order. The first call is behind those for which this was called
+    /// before, whenever its future is polled.
+    pub fn put<'a>(
+        &'a self,
+        shard: &'a Shard,
+        events: &[QueuedEvent],
+        room: Room,
+    ) -> impl Future<Output = Result<Versioned<Vec<Put>>, StoreError>> + Send + use<'a> {
+        let mut call = PutCall::new(shard, events, room, self.waits_for_replicas());
+        let first = call.values();
+        let first = first.map(|(keys, args)| self.write(shard, &script::PUT, keys, args));
+        async move {
+            let mut reply = first?.await?;
+            for _ in 0..LISTINGS_MAX {
+                match call.read(reply)? {
+                    PutReply::Stale => return Ok(Versioned::Stale),
+                    PutReply::Done(answers) => return Ok(Versioned::Current(answers)),
+                    PutReply::Unindexed(epoch) => {
+                        self.list_queue(&QueueName::of(shard), &epoch).await?;
+                        call.args.epoch = epoch;
+                    }
+                }
+                let (keys, args) = call.values()?;
+                reply = self.write(shard, &script::PUT, keys, args).await?;
+            }
+            let message = "the index of queues changes too fast";
+            Err(StoreError::Unavailable(message.to_owned()))
+        }
+    }
+
+    /// All queues that the index names. What is no name of one is left out.
+    pub async fn queues(&self) -> Result<Vec<IndexedQueue>, StoreError> {
+        let range = [keys::QUEUES, "0", "-1", "WITHSCORES"].map(str::to_owned);
+        let listed: Vec<(String, u64)> = self.command("ZRANGE", range.to_vec()).await?;
+        let queues = listed.into_iter().filter_map(|(name, epoch)| {
+            let name = name.parse().ok()?;
+            Some(IndexedQueue { name, epoch })
+        });
+        Ok(queues.collect())
+    }
+
+    /// Puts a queue into the index; returns whether that did not have it.
+    async fn list_queue(&self, name: &QueueName, epoch: &str) -> Result<bool, StoreError> {
+        let args = vec![name.to_string().into(), epoch.into()];
+        let key = vec![keys::QUEUES.to_owned()];
+        let reply = self.write_at(keys::QUEUES, &script::LIST_QUEUE, key, args);
+        let mut reply = Reply::new(reply.await?)?;
+        match reply.text()?.as_str() {
+            "OK" => Ok(reply.integer()? == 1),
+            other => unknown_code(other),
+        }
+    }
+
+    /// Takes the queue of a shard that is in use out of the index, if nothing is in the queue; returns whether it did.
+    pub async fn clear_queue(&self, shard: &Shard) -> Result<bool, StoreError> {
+        let mut keys = keys::head_and_registry(shard);
+        keys.extend([Kind::Queue, Kind::QueueState].map(|kind| keys::single(shard, kind)));
+        let args = vec![shard.generation.to_string().into()];
+        let reply = self.write(shard, &script::CLEAR_QUEUE, keys, args).await?;
+        let mut reply = Reply::new(reply)?;
+        match reply.text()?.as_str() {
+            "OK" => {}
+            "FULL" => return Ok(false),
+            "STALE" => {
+                self.unlist_queue(&QueueName::of(shard)).await?;
+                return Ok(true);
+            }
+            other => return unknown_code(other),
+        }
+        let epoch = reply.text()?;
+        self.unlist(&QueueName::of(shard), &epoch).await?;
+        Ok(true)
+    }
+
+    /// Takes a queue out of the index into which nothing can be put any more, since its board, or its sharding, is gone.
+    pub async fn unlist_queue(&self, name: &QueueName) -> Result<(), StoreError> {
+        self.unlist(name, "inf").await
+    }
+
+    async fn unlist(&self, name: &QueueName, last_epoch: &str) -> Result<(), StoreError> {
+        let args = vec![name.to_string().into(), last_epoch.into()];
+        let key = vec![keys::QUEUES.to_owned()];
+        let reply = self.write_at(keys::QUEUES, &script::UNLIST_QUEUE, key, args);
+        match Reply::new(reply.await?)?.text()?.as_str() {
+            "OK" => Ok(()),
+            other => unknown_code(other),
+        }
+    }
+
+    /// Puts the queue of a shard into the index if there is something in it; returns whether it was missing there.
+    pub async fn relist_queue(&self, shard: &Shard) -> Result<bool, StoreError> {
+        let name = QueueName::of(shard);
+        if self.queue_size(&name).await?.events == 0 {
+            return Ok(false);
+        }
+        let state = keys::single(shard, Kind::QueueState);
+        let epoch = self.command::<Option<String>>("HGET", vec![state, "epoch".to_owned()]);
+        let epoch = epoch.await?.unwrap_or_else(|| "0".to_owned());
+        self.list_queue(&name, &epoch).await
+    }
+
+    /// Whether nothing waits in the queues of a board that moves, and nothing will, as none of its shards takes a call that was made
+    /// before the move.
+    pub async fn are_queues_empty(&self, board: &Arc<Board>) -> Result<bool, StoreError> {
+        let shards = board.shards();
+        let sizes = shards.iter().map(|shard| {
+            let queue = keys::single(shard, Kind::Queue);
+            self.command::<u64>("XLEN", vec![queue])
+        });
+        Ok(try_join_all(sizes).await?.iter().all(|events| *events == 0))
+    }
+
+    /// How much waits in a queue.
+    pub async fn queue_size(&self, name: &QueueName) -> Result<QueueSize, StoreError> {
+        let tag = name.shard.tag(&name.id);
+        let key = |kind| keys::single_of(&tag, name.generation, kind);
+        let events = self.command("XLEN", vec![key(Kind::Queue)]);
+        let bytes = vec![key(Kind::QueueState), "bytes".to_owned()];
+        let bytes = self.command::<Option<u64>>("HGET", bytes);
+        let (events, bytes) = try_join(events, bytes).await?;
+        Ok(QueueSize {
+            events,
+            bytes: bytes.unwrap_or(0),
+        })
+    }
+
+    /// The server that a shard lies on, by its name.
+    pub fn server_of(&self, shard: &Shard) -> String {
+        self.server_of_key(&keys::head(shard.tag()))
+            .map_or_else(String::new, |server| server.to_string())
+    }
+
+    /// How much waits in all queues that the index names, by the names of their servers; of all servers, also of those without.
+    pub async fn sample_queues(&self) -> Result<BTreeMap<String, QueuesOfServer>, StoreError> {
+        let primaries = self.topology.primaries();
+        let of_servers = primaries.iter().map(async |(server, node)| {
+            let info = node.command::<String>("INFO", vec!["memory".to_owned()]);
+            let memory_max = info.await.ok().and_then(|info| memory_max(&info));
+            let none = QueuesOfServer {
+                memory_max,
+                ..QueuesOfServer::default()
+            };
+            (server.to_string(), none)
+        });
+        let mut servers: BTreeMap<_, _> = join_all(of_servers).await.into_iter().collect();
+        let mut sizes = stream::iter(self.queues().await?)
+            .map(async |IndexedQueue { name, .. }| {
+                let size = self.queue_size(&name).await?;
+                let head = keys::head(&name.shard.tag(&name.id));
+                let server = self.server_of_key(&head);
+                Ok::<_, StoreError>((
+                    server.map_or_else(String::new, |server| server.to_string()),
+                    size,
+                ))
+            })
+            .buffer_unordered(SIZES_AT_ONCE);
+        while let Some(sized) = sizes.next().await {
+            let (server, size) = sized?;
+            let all = &mut servers.entry(server).or_default().size;
+            all.events += size.events;
+            all.bytes += size.bytes;
+        }
+        Ok(servers)
+    }
+
+    /// The events of a shard that wait under some ids; more than one may under each.
+    pub async fn queued(
+        &self,
+        shard: &Shard,
+        ids: &[&EventId],
+    ) -> Result<Vec<Vec<QueuedEvent>>, StoreError> {
+        let mut args = vec![keys::single(shard, Kind::QueueIds)];
+        args.extend(ids.iter().map(|id| id.as_str().to_owned()));
+        let entries: Vec<Option<String>> = self.command("HMGET", args).await?;
+        let of_ids = entries.iter().map(async |entries| {
+            let entries = entries.as_deref().unwrap_or("").split_ascii_whitespace();
+            let read = join_all(entries.map(|entry| self.queued_as(shard, entry)));
+            let read: Result<Vec<_>, _> = read.await.into_iter().collect();
+            Ok(read?.into_iter().flatten().collect())
+        });
+        join_all(of_ids).await.into_iter().collect()
+    }
+
+    /// The event of an entry of a queue; `None` if it is there no more, or can't be read.
+    async fn queued_as(
+        &self,
+        shard: &Shard,
+        entry: &str,
+    ) -> Result<Option<QueuedEvent>, StoreError> {
+        let key = keys::single(shard, Kind::Queue);
+        let range = vec![key, entry.to_owned(), entry.to_owned()];
+        let found: Value = self.command("XRANGE", range).await?;
+        let mut found = Reply::new(found)?;
+        if found.is_empty() {
+            return Ok(None);
+        }
+        let mut entry = found.list()?;
+        entry.next()?;
+        let mut fields = entry.list()?;
+        fields.next()?;
+        let id = fields.bytes()?;
+        fields.next()?;
+        Ok(QueuedEvent::decode(&id, &fields.bytes()?).ok())
+    }
+}
+
+/// The `maxmemory` of a server, if it has one, as `INFO` tells it.
+fn memory_max(info: &str) -> Option<u64> {
+    let mut lines = info.lines();
+    let max = lines.find_map(|line| line.trim_end().strip_prefix("maxmemory:"))?;
+    max.parse().ok().filter(|max| *max > 0)
+}
+
+impl PutCall {
+    fn new(shard: &Shard, events: &[QueuedEvent], room: Room, confirm: bool) -> Self {
+        let mut keys = keys::head_and_registry(shard);
+        let of_queue = [Kind::Queue, Kind::QueueIds, Kind::QueueState];
+        keys.extend(of_queue.map(|kind| keys::single(shard, kind)));
+        Self {
+            keys,
+            args: PutArgs {
+                version: shard.version(),
+                epoch: String::new(),
+                bytes_max: room.queue_bytes_max,
+                room: room.bytes,
+                confirm,
+                ids: events.iter().map(|event| event.id.clone()).collect(),
+                fingerprints: events.iter().map(|event| event.fingerprint).collect(),
+                ats: events.iter().map(|event| event.at.ms()).collect(),
+            },
+            events: events
+                .iter()
+                .map(|event| Value::Bytes(event.encode().into()))
+                .collect(),
+        }
+    }
+
+    fn values(&self) -> Result<(Vec<String>, Vec<Value>), StoreError> {
+        let mut args = vec![pack(&self.args)?];
+        args.extend(self.events.iter().cloned());
+        Ok((self.keys.clone(), args))
+    }
+
+    fn read(&self, reply: Value) -> Result<PutReply, StoreError> {
+        let mut reply = Reply::new(reply)?;
+        match reply.text()?.as_str() {
+            "STALE" => return Ok(PutReply::Stale),
+            "UNINDEXED" => return Ok(PutReply::Unindexed(reply.text()?)),
+            "OK" => {}
+            other => return unknown_code(other),
+        }
+        let answers = self.args.ids.iter().zip(&self.events);
+        let answers = answers.map(|(id, event)| put_of(id, event, reply.next()?));
+        let answers = answers.collect::<Result<_, _>>()?;
+        let answers = reply.is_empty().then_some(answers);
+        require(answers, "there are as many results as events").map(PutReply::Done)
+    }
+}
+
+/// How many bytes count for an entry of a queue (`scripts/lib/queue.lua`).
+fn bytes_of_entry(id: &EventId, event: &Value) -> u64 {
+    let event = event.as_bytes().map_or(0, <[u8]>::len);
+    let bytes = event + 2 * id.as_str().len() + queues::QUEUE_ENTRY_BYTES;
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
+/// What became of the event with this id.
+fn put_of(id: &EventId, event: &Value, result: Value) -> Result<Put, StoreError> {
+    let mut reply = match result {
+        Value::Array(_) => Reply::new(result)?,
+        code => Reply::new(Value::Array(vec![code]))?,
+    };
+    Ok(match reply.integer()? {
+        puts::PUT => Put::Queued(bytes_of_entry(id, event)),
+        puts::BEFORE_BARRIER => Put::BeforeBarrier,
+        puts::NO_ROOM => Put::NoRoom,
+        puts::KNOWN => {
+            let event = QueuedEvent::decode(id.as_str().as_bytes(), &reply.bytes()?);
+            Put::Known(Box::new(event.map_err(StoreError::Unexpected)?))
+        }
+        other => return unknown_code(&other.to_string()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_queue_is_read_as_it_was_written() {
+        for name in ["7 b", "7 run_hero:16:3", "1795305600123456 b:4:0:2"] {
+            let read: QueueName = name.parse().unwrap();
+            assert_eq!(read.to_string(), name);
+        }
+        for other in ["", "b", "x b", "7 ", "7 b:1", "7 {b}"] {
+            assert!(other.parse::<QueueName>().is_err(), "{other}");
+        }
+    }
+}

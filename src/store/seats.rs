@@ -1,0 +1,605 @@
+//! Players of leagues, and their seats. `engine/seats.rs` has the protocol that these calls are the steps of.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use futures::future::try_join_all;
+use serde::Serialize;
+
+use super::args::{LayoutArgs, pack, stored_score};
+use super::dispatch::Store;
+use super::kinds::Kind;
+use super::reply::{Reply, unknown_code};
+use super::{StoreError, Versioned, keys, script};
+use crate::domain::board::Board;
+use crate::domain::ids::MemberId;
+use crate::domain::league::Section;
+use crate::domain::league::player::{Played, Player, Seat};
+use crate::domain::period::{Period, Unit};
+use crate::domain::series::{List, Series, Standing};
+use crate::domain::shard::Shard;
+use crate::domain::ties::{TieKey, Ties};
+use crate::domain::time::Timestamp;
+use crate::domain::window::Window;
+
+/// How many members one call is about at the most: about a millisecond of Redis.
+pub const CALL_MEMBERS_MAX: usize = 100;
+/// How many lines of a history are kept.
+pub const HISTORY_LINES_MAX: usize = 500;
+/// How many lines of a list of periods one call looks at.
+const CALL_LINES_MAX: usize = 300;
+
+/// A player as it is stored. A newer release may have written it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredPlayer {
+    json: String,
+    /// The player.
+    pub player: Player,
+}
+
+impl StoredPlayer {
+    fn read(json: Bytes) -> Result<Option<Self>, StoreError> {
+        if json.is_empty() {
+            return Ok(None);
+        }
+        let unreadable = |error: &dyn std::fmt::Display| {
+            StoreError::Unexpected(format!("a player that is stored: {error}"))
+        };
+        let json = String::from_utf8(json.into()).map_err(|error| unreadable(&error))?;
+        let player = serde_json::from_str(&json).map_err(|error| unreadable(&error))?;
+        Ok(Some(Self { json, player }))
+    }
+}
+
+/// What is read of a member: `None` if it is unknown. One that can't be read is a fault of its own.
+pub type FoundPlayer = Result<Option<StoredPlayer>, StoreError>;
+
+/// What is known of a member.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KnownMember {
+    /// The player, if there is one.
+    pub stored: Option<StoredPlayer>,
+    /// Whether the member was erased and has had no data since, so that a hide may lie with the erasure.
+    pub was_erased: bool,
+}
+
+/// A change of a player.
+#[derive(Clone, Debug)]
+pub struct PlayerChange {
+    /// Who.
+    pub member: MemberId,
+    /// What the caller saw.
+    pub seen: Option<StoredPlayer>,
+    /// What is to be stored.
+    pub new: Player,
+    /// A line for the history.
+    pub played: Option<Played>,
+}
+
+impl PlayerChange {
+    fn seen_json(&self) -> &str {
+        self.seen.as_ref().map_or("", |seen| &seen.json)
+    }
+
+    /// When the seat was taken that comes with it; 0 without one.
+    fn taken(&self) -> u64 {
+        let before = self
+            .seen
+            .as_ref()
+            .and_then(|seen| seen.player.seat.as_ref());
+        let new = self.new.seat.as_ref().filter(|seat| before != Some(*seat));
+        new.map_or(0, |seat| tie_key(seat.joined_at))
+    }
+}
+
+/// How a change of a player ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum PlayerWritten {
+    /// It is done.
+    Done,
+    /// The player is not what the caller saw.
+    Changed,
+    /// The seat was not taken after the last erasure of the member, at this instant.
+    Erased(Timestamp),
+    /// Something may be left of the member, who was erased.
+    Erasing,
+}
+
+/// A wish for a cohort of a tier.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// The period.
+    pub period: Period,
+    /// The tier.
+    pub tier: u8,
+    /// For whom.
+    pub member: MemberId,
+}
+
+/// What became of a wish for a cohort.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Suggested {
+    /// The number of a cohort of the tier that has room.
+    Cohort(u32),
+    /// The period is closed.
+    Closed,
+    /// Something may be left of the member, who was erased.
+    Erasing,
+}
+
+/// A member that is to be seated in its cohort.
+#[derive(Clone, Debug)]
+pub struct Sitter {
+    /// Who.
+    pub member: MemberId,
+    /// The period.
+    pub period: Period,
+    /// The seat in it, as the member's home shard knows it.
+    pub seat: Seat,
+    /// When it joins.
+    pub at: Timestamp,
+    /// Whether it joins by itself, and so reaches its opening score; an event lists whom it seats.
+    pub joins: bool,
+}
+
+/// What became of a member in its cohort.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Seated {
+    /// It is seated.
+    Done {
+        /// When it joined.
+        joined_at: Timestamp,
+        /// Whether this call has listed it.
+        is_listed_now: bool,
+    },
+    /// All seats of the cohort are taken, as long as an erased member is not removed.
+    Full,
+    /// The period is closed up to this instant.
+    Closed(Timestamp),
+    /// The seat was not taken after the last erasure of the member, at this instant.
+    Erased(Timestamp),
+    /// Something may be left of the member, who was erased.
+    Erasing,
+}
+
+/// How many seats of a tier were given out in a period.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct TierSeats {
+    /// All, one cohort after the other.
+    pub taken: u64,
+    /// Those of them that were given back.
+    pub free: u64,
+}
+
+#[derive(Serialize)]
+struct WriteArgs<'a> {
+    version: String,
+    lines: usize,
+    names: Vec<&'a str>,
+    seen: Vec<&'a str>,
+    new: Vec<String>,
+    played: Vec<String>,
+    taken: Vec<u64>,
+}
+
+#[derive(Serialize)]
+struct TakeArgs<'a> {
+    version: String,
+    now: i64,
+    size: u32,
+    is_late: bool,
+    ends: i64,
+    expires: i64,
+    names: Vec<&'a str>,
+}
+
+#[derive(Serialize)]
+struct SeatArgs<'a> {
+    version: String,
+    now: i64,
+    layout: LayoutArgs,
+    names: Vec<&'a str>,
+    cohorts: Vec<CohortArgs>,
+    taken: Vec<u64>,
+    openings: Vec<i64>,
+    joined: Vec<i64>,
+    listed: Vec<u64>,
+}
+
+/// The key index of the seats, how many there are, when the period ends, when the keys expire, and numbers of members.
+type CohortArgs = (usize, u32, i64, i64, Vec<usize>);
+
+/// Times of seats are compared with those of erasures.
+fn tie_key(at: Timestamp) -> u64 {
+    TieKey::new(Ties::First, at).number()
+}
+
+fn instant(key: i64) -> Result<Timestamp, StoreError> {
+    let key = u64::try_from(key).unwrap_or_default();
+    let at = TieKey::from_number(key).instant(Ties::First);
+    at.ok_or_else(|| StoreError::Unexpected("an instant beyond all times".to_owned()))
+}
+
+fn text(value: &impl Serialize) -> Result<String, StoreError> {
+    serde_json::to_string(value).map_err(|error| StoreError::Unexpected(error.to_string()))
+}
+
+/// The settings of a cohort that its keys follow: how many seats it has, when its period ends, and when its keys expire; the
+/// times in milliseconds since the epoch, 0 for a key that does not expire.
+fn terms_of(board: &Board, period: &Period) -> (u32, i64, i64) {
+    let league = board.league_of(period);
+    let size = league
+        .expect("invariant: a board with seats is a league")
+        .cohort_size;
+    let ends = board.end_of(period).unwrap_or(Timestamp::MAX).ms();
+    (size, ends, board.kept_until_ms(period).unwrap_or(0))
+}
+
+impl Store {
+    /// The players of a league among these members, whose home is this shard.
+    pub async fn players(
+        &self,
+        shard: &Shard,
+        members: &[MemberId],
+    ) -> Result<Versioned<Vec<FoundPlayer>>, StoreError> {
+        let Versioned::Current(known) = self.known_members(shard, members).await? else {
+            return Ok(Versioned::Stale);
+        };
+        let players = known.into_iter().map(|known| Ok(known?.stored));
+        Ok(Versioned::Current(players.collect()))
+    }
+
+    /// What is known of members of a league whose home is this shard.
+    pub async fn known_members(
+        &self,
+        shard: &Shard,
+        members: &[MemberId],
+    ) -> Result<Versioned<Vec<Result<KnownMember, StoreError>>>, StoreError> {
+        let texts = self.texts_of(shard, Kind::Players, members).await?;
+        let Versioned::Current(texts) = texts else {
+            return Ok(Versioned::Stale);
+        };
+        let known = texts.into_iter().map(|(text, was_erased)| {
+            let stored = StoredPlayer::read(text)?;
+            Ok(KnownMember { stored, was_erased })
+        });
+        Ok(Versioned::Current(known.collect()))
+    }
+
+    /// The history of a member of this shard: its last seats that counted, the newest first.
+    pub async fn played(
+        &self,
+        shard: &Shard,
+        member: &MemberId,
+    ) -> Result<Versioned<Vec<Played>>, StoreError> {
+        let texts = self.texts_of(shard, Kind::Played, std::slice::from_ref(member));
+        let Versioned::Current(texts) = texts.await? else {
+            return Ok(Versioned::Stale);
+        };
+        let unreadable =
+            |error| StoreError::Unexpected(format!("a history that is stored: {error}"));
+        let lines = texts
+            .iter()
+            .flat_map(|(text, _)| text.split(|byte| *byte == b'\n'));
+        let lines = lines.filter(|line| !line.is_empty());
+        let played = lines.map(|line| serde_json::from_slice(line).map_err(unreadable));
+        played.collect::<Result<_, _>>().map(Versioned::Current)
+    }
+
+    /// What this shard has of members in a hash of texts; and whether they were erased and have had no data since.
+    async fn texts_of(
+        &self,
+        shard: &Shard,
+        kind: Kind,
+        members: &[MemberId],
+    ) -> Result<Versioned<Vec<(Bytes, bool)>>, StoreError> {
+        let mut found = Vec::with_capacity(members.len());
+        for members in members.chunks(CALL_MEMBERS_MAX) {
+            let mut keys = keys::head_and_registry(shard);
+            keys.push(keys::single(shard, kind));
+            let names = members.iter().map(|member| member.as_str().into());
+            let args = [shard.version().into()].into_iter().chain(names).collect();
+            let reply = self.read(&script::PLAYERS, keys, args).await?;
+            let Versioned::Current(mut reply) = Reply::answer(reply)? else {
+                return Ok(Versioned::Stale);
+            };
+            for _ in members {
+                found.push((reply.bytes()?, reply.integer()? == 1));
+            }
+        }
+        Ok(Versioned::Current(found))
+    }
+
+    /// Carries out changes of players of this shard, up to [`CALL_MEMBERS_MAX`], each by itself.
+    pub async fn write_players(
+        &self,
+        shard: &Shard,
+        changes: &[PlayerChange],
+    ) -> Result<Versioned<Vec<PlayerWritten>>, StoreError> {
+        let args = WriteArgs {
+            version: shard.version(),
+            lines: HISTORY_LINES_MAX,
+            names: changes
+                .iter()
+                .map(|change| change.member.as_str())
+                .collect(),
+            seen: changes.iter().map(PlayerChange::seen_json).collect(),
+            new: changes
+                .iter()
+                .map(|change| text(&change.new))
+                .collect::<Result<_, _>>()?,
+            played: changes
+                .iter()
+                .map(|change| {
+                    change
+                        .played
+                        .as_ref()
+                        .map_or_else(|| Ok(String::new()), text)
+                })
+                .collect::<Result<_, _>>()?,
+            taken: changes.iter().map(PlayerChange::taken).collect(),
+        };
+        let mut keys = keys::head_and_registry(shard);
+        keys.extend([Kind::Players, Kind::Played].map(|kind| keys::single(shard, kind)));
+        let reply = self.write(shard, &script::WRITE_PLAYERS, keys, vec![pack(&args)?]);
+        let Versioned::Current(mut reply) = Reply::answer(reply.await?)? else {
+            return Ok(Versioned::Stale);
+        };
+        let written = changes.iter().map(|_| {
+            let mut reply = reply.list()?;
+            Ok(match reply.text()?.as_str() {
+                "OK" => PlayerWritten::Done,
+                "CHANGED" => PlayerWritten::Changed,
+                "ERASED" => PlayerWritten::Erased(instant(reply.integer()?)?),
+                "ERASING" => PlayerWritten::Erasing,
+                other => return unknown_code(other),
+            })
+        });
+        written.collect::<Result<_, _>>().map(Versioned::Current)
+    }
+
+    /// Suggests cohorts to members, up to [`CALL_MEMBERS_MAX`], whose tiers lie in this shard.
+    pub async fn suggest_cohorts(
+        &self,
+        shard: &Shard,
+        wishes: &[Wish],
+        now: Timestamp,
+    ) -> Result<Versioned<Vec<Suggested>>, StoreError> {
+        let mut suggested = vec![Suggested::Closed; wishes.len()];
+        let of_tiers = by_tier(wishes);
+        let calls = of_tiers.values().map(async |indexes| {
+            let wishes: Vec<&Wish> = indexes.iter().map(|index| &wishes[*index]).collect();
+            let numbers = self.suggest(shard, &wishes, now).await?;
+            Ok::<_, StoreError>((indexes, numbers))
+        });
+        for (indexes, numbers) in try_join_all(calls).await? {
+            let Versioned::Current(numbers) = numbers else {
+                return Ok(Versioned::Stale);
+            };
+            for (index, number) in indexes.iter().zip(numbers) {
+                suggested[*index] = number;
+            }
+        }
+        Ok(Versioned::Current(suggested))
+    }
+
+    /// The same of one tier.
+    async fn suggest(
+        &self,
+        shard: &Shard,
+        wishes: &[&Wish],
+        now: Timestamp,
+    ) -> Result<Versioned<Vec<Suggested>>, StoreError> {
+        let Wish { period, tier, .. } = wishes[0];
+        let terms = shard.league_of(period);
+        let terms = terms.expect("invariant: a board with seats is a league");
+        let (size, ends, expires) = terms_of(shard, period);
+        let args = TakeArgs {
+            version: shard.version(),
+            now: now.ms(),
+            size,
+            is_late: now.ms() >= terms.joined_freely_until_ms(period),
+            ends,
+            expires,
+            names: wishes.iter().map(|wish| wish.member.as_str()).collect(),
+        };
+        let mut keys = keys::head_and_registry(shard);
+        keys.extend(keys_of_tier(shard, period, *tier));
+        let reply = self.write(shard, &script::TAKE_SEAT, keys, vec![pack(&args)?]);
+        let Versioned::Current((code, mut reply)) = Reply::versioned(reply.await?)? else {
+            return Ok(Versioned::Stale);
+        };
+        let suggested = match code.as_str() {
+            "OK" => wishes.iter().map(|_| match reply.integer()?.try_into() {
+                Ok(0) => Ok(Suggested::Erasing),
+                Ok(number) => Ok(Suggested::Cohort(number)),
+                Err(_) => Err(StoreError::Unexpected("a cohort without number".to_owned())),
+            }),
+            "CLOSED" => return Ok(Versioned::Current(vec![Suggested::Closed; wishes.len()])),
+            other => return unknown_code(other),
+        };
+        suggested.collect::<Result<_, _>>().map(Versioned::Current)
+    }
+
+    /// Gives back the seat that was suggested to a member in a cohort of a tier, which lies in this shard. To do so again
+    /// changes nothing.
+    pub async fn give_back(
+        &self,
+        shard: &Shard,
+        wish: &Wish,
+        number: u32,
+    ) -> Result<(), StoreError> {
+        let keys = keys_of_tier(shard, &wish.period, wish.tier).to_vec();
+        let args = vec![wish.member.as_str().into(), number.to_string().into()];
+        let reply = self.write(shard, &script::GIVE_BACK, keys, args);
+        Reply::answer(reply.await?).map(|_| ())
+    }
+
+    /// Seats members in cohorts that lie in this shard, up to [`CALL_MEMBERS_MAX`], no member twice.
+    pub async fn seat(
+        &self,
+        shard: &Shard,
+        sitters: &[Sitter],
+        now: Timestamp,
+    ) -> Result<Versioned<Vec<Seated>>, StoreError> {
+        let mut keys = keys::head_and_registry(shard);
+        let mut cohorts: Vec<CohortArgs> = Vec::new();
+        let mut place_of: HashMap<Section, usize> = HashMap::new();
+        for (index, Sitter { period, seat, .. }) in sitters.iter().enumerate() {
+            let section = Section {
+                period: *period,
+                cohort: Some(seat.cohort),
+            };
+            let place = *place_of.entry(section).or_insert_with(|| {
+                let (size, ends, expires) = terms_of(shard, period);
+                let series = Series::shown(List::Period(period.unit));
+                let standing = Standing::of(series, section);
+                let first = keys.len() + 1;
+                keys.push(keys::part(&keys::sorted_set(shard, &standing), Kind::Seats));
+                keys.extend(keys::standing(shard, &standing));
+                cohorts.push((first, size, ends, expires, Vec::new()));
+                cohorts.len() - 1
+            });
+            cohorts[place].4.push(index + 1);
+        }
+        let args = SeatArgs {
+            version: shard.version(),
+            now: now.ms(),
+            layout: LayoutArgs::new(shard),
+            names: sitters
+                .iter()
+                .map(|sitter| sitter.member.as_str())
+                .collect(),
+            cohorts,
+            taken: sitters
+                .iter()
+                .map(|sitter| tie_key(sitter.seat.joined_at))
+                .collect(),
+            openings: sitters
+                .iter()
+                .map(|sitter| stored_score(shard, sitter.seat.opening))
+                .collect(),
+            joined: sitters.iter().map(|sitter| sitter.at.ms()).collect(),
+            listed: sitters
+                .iter()
+                .map(|sitter| if sitter.joins { tie_key(sitter.at) } else { 0 })
+                .collect(),
+        };
+        let reply = self.write(shard, &script::SEAT, keys, vec![pack(&args)?]);
+        let Versioned::Current(mut reply) = Reply::answer(reply.await?)? else {
+            return Ok(Versioned::Stale);
+        };
+        let seated = sitters.iter().map(|_| read_seated(reply.list()?));
+        seated.collect::<Result<_, _>>().map(Versioned::Current)
+    }
+
+    /// How many seats of tiers were given out in a period, in their order.
+    pub async fn tier_seats(
+        &self,
+        board: &std::sync::Arc<Board>,
+        period: &Period,
+        tiers: &[u8],
+    ) -> Result<Vec<TierSeats>, StoreError> {
+        let shards = board.shards();
+        let reads = tiers.iter().map(async |tier| {
+            let key = keys::tiers(&shards[board.shard_of_tier(period, *tier)], period, *tier);
+            let fields = [key.as_str(), "taken", "free"].map(str::to_owned).to_vec();
+            let [taken, free]: [Option<String>; 2] = self.command("HMGET", fields).await?;
+            let taken = taken.map_or(Ok(0), |taken| taken.parse());
+            let free = free.unwrap_or_default();
+            Ok(TierSeats {
+                taken: taken.map_err(|_| {
+                    StoreError::Unexpected(format!("{key} does not count its seats"))
+                })?,
+                free: free.split_whitespace().count() as u64,
+            })
+        });
+        try_join_all(reads).await
+    }
+
+    /// The keys of the periods of a unit in which somebody was seated whose data lies in this shard: from one key on, up to
+    /// another one, which is not among them.
+    pub async fn seated_in_shard(
+        &self,
+        shard: &Shard,
+        unit: Unit,
+        range: (&str, &str),
+    ) -> Result<Versioned<Vec<String>>, StoreError> {
+        let keys = [keys::head(shard.tag()), keys::periods(shard, unit)];
+        self.seated(shard, keys, range, true).await
+    }
+
+    /// The same of those that are final.
+    pub async fn seated_in_final(
+        &self,
+        board: &Board,
+        unit: Unit,
+        range: (&str, &str),
+    ) -> Result<Versioned<Vec<String>>, StoreError> {
+        let finals = keys::of_results(board, Kind::FinalPeriods, Window::Period(unit));
+        let keys = [keys::head(board.id.as_str()), finals];
+        self.seated(board, keys, range, false).await
+    }
+
+    async fn seated(
+        &self,
+        board: &Board,
+        keys: [String; 2],
+        (from, to): (&str, &str),
+        is_index: bool,
+    ) -> Result<Versioned<Vec<String>>, StoreError> {
+        let (mut from, mut found) = (from.to_owned(), Vec::new());
+        loop {
+            let args = vec![
+                board.version().into(),
+                from.into(),
+                to.into(),
+                if is_index { "1" } else { "0" }.into(),
+                CALL_LINES_MAX.to_string().into(),
+            ];
+            let reply = self.read(&script::SEATED, keys.to_vec(), args).await?;
+            let Versioned::Current(mut reply) = Reply::answer(reply)? else {
+                return Ok(Versioned::Stale);
+            };
+            from = reply.text()?;
+            while !reply.is_empty() {
+                found.push(reply.text()?);
+            }
+            if from.is_empty() {
+                return Ok(Versioned::Current(found));
+            }
+        }
+    }
+}
+
+fn read_seated(mut reply: Reply) -> Result<Seated, StoreError> {
+    let code = reply.text()?;
+    Ok(match code.as_str() {
+        "OK" => Seated::Done {
+            joined_at: Timestamp::from_ms_clamped(reply.integer()?),
+            is_listed_now: reply.integer()? == 1,
+        },
+        "FULL" => Seated::Full,
+        "CLOSED" => Seated::Closed(Timestamp::from_ms_clamped(reply.integer()?)),
+        "ERASED" => Seated::Erased(instant(reply.integer()?)?),
+        "ERASING" => Seated::Erasing,
+        other => return unknown_code(other),
+    })
+}
+
+/// The indexes of wishes by the tiers that they are for.
+fn by_tier(wishes: &[Wish]) -> HashMap<(Period, u8), Vec<usize>> {
+    let mut of_tiers: HashMap<_, Vec<usize>> = HashMap::new();
+    for (index, Wish { period, tier, .. }) in wishes.iter().enumerate() {
+        of_tiers.entry((*period, *tier)).or_default().push(index);
+    }
+    of_tiers
+}
+
+/// The keys of the seats of a tier.
+fn keys_of_tier(shard: &Shard, period: &Period, tier: u8) -> [String; 2] {
+    [
+        keys::tiers(shard, period, tier),
+        keys::taking(shard, period, tier),
+    ]
+}

@@ -1,0 +1,8 @@
+//! Events in queues: how they get there, and what becomes of them.
+
+mod applying;
+mod around;
+mod faults;
+mod scripts;
+mod taking;
+mod workers;

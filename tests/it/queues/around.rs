@@ -1,0 +1,383 @@
+//! Queued events amid moves, closings, erasures and deletions: none is lost, and none counts twice.
+
+use futures::future::join;
+use serde_json::{Value, json};
+use standings::domain::ids::BoardId;
+
+use super::applying::{
+    EVENTS, assert_clean, drain, length, queue, queue_all, run, total, world, world_at,
+};
+use crate::harness::jobs::{ClosePeriods, Erasures, Moves, Purge, Sweep};
+use crate::harness::redis::{Reply, eventually};
+use crate::harness::{Client, Instance, World, break_off};
+
+/// More than a move of a small board waits for.
+const WAITS: u16 = 1_000;
+
+async fn close_periods(instance: &Instance) {
+    let engine = &instance.service.engine;
+    engine.refresh_boards().await.unwrap();
+    engine.run(&ClosePeriods).await.unwrap();
+}
+
+async fn count_of(world: &World, key: &str) -> Reply {
+    world.redis.run(&[b"ZCARD", key.as_bytes()]).await
+}
+
+/// Has the next instance take the move over at once.
+async fn free_move(world: &World) {
+    let words: [&[u8]; 4] = [b"HSET", b"st:{b}", b"move:until", b"0"];
+    world.redis.run(&words).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_that_are_queued_before_a_move_are_applied_before_it_flips() {
+    for (from, to) in [(1, 3), (3, 1), (2, 4)] {
+        let world = world(2, json!({ "shards": from })).await;
+        queue_all(world.client(), 0..100).await;
+        world.client().spread("b", to).await;
+        // While the board moves, events are taken at once, also by an instance that has not heard of it.
+        for (number, instance) in world.instances.iter().rev().enumerate() {
+            let event = json!({"id": format!("s{number}"), "member": "m0", "score": 1});
+            let answer = instance.client.post(EVENTS, event).await;
+            assert_eq!(answer.expect(200)["status"], "applied");
+        }
+        // Nobody applies what is queued: the board stays where it is.
+        let moving = world.instances[0].service.engine.run(&Moves);
+        assert!(break_off(moving, WAITS).await.is_none());
+        assert_eq!(length(&world, "queue").await, 100);
+        // A retry of a queued event is taken at once, too, and does not count twice.
+        let again = json!({"id": "e1", "member": "m1", "score": 1});
+        world.client().post(EVENTS, again).await.expect(200);
+        free_move(&world).await;
+        let applying = world.instances[1].apply_queues();
+        world.instances[0].end_move("b").await;
+        assert_eq!(total(world.client()).await, 102, "{from} to {to}");
+        drop(applying);
+        // Then events are queued again, and those of before are known.
+        queue_all(world.client(), 0..110).await;
+        let drained = drain(&world, &world.instances[0]);
+        let also = drain(&world, &world.instances[1]);
+        join(drained, also).await;
+        assert_eq!(total(world.client()).await, 112, "{from} to {to}");
+        assert_clean(&world).await;
+        eventually("no queue is listed", async || {
+            run(&world.instances[0]).await;
+            run(&world.instances[1]).await;
+            count_of(&world, "st:{boards}:queues").await == Reply::Integer(0)
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dead_letters_move_with_their_board() {
+    let world = world(1, json!({"shards": 2})).await;
+    queue_all(world.client(), 0..30).await;
+    world.set_time("2026-11-22T12:00:00.001Z");
+    drain(&world, &world.instances[0]).await;
+    assert_eq!(length(&world, "dead").await, 30);
+    let letters = async |sharding: &str| {
+        let mut ids = Vec::new();
+        for key in world.redis.keys(&format!("st:{{b:{sharding}:*:dead")).await {
+            let all: [&[u8]; 4] = [b"XRANGE", key.as_bytes(), b"-", b"+"];
+            let all = world.redis.run(&all).await;
+            let fields = all.list().iter().map(|letter| letter.list()[1].list());
+            ids.extend(fields.map(|fields| fields[7].text()));
+        }
+        ids.sort_unstable();
+        ids
+    };
+    let before = letters("2").await;
+    assert_eq!(before.len(), 30);
+    world.move_to("b", 3).await;
+    assert_eq!(letters("3").await, before);
+    // They go with the member wherever they are.
+    world
+        .client()
+        .delete("/v1/boards/b/members/m0")
+        .await
+        .expect(204);
+    assert_eq!(letters("3").await.len(), 25);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_that_come_amid_a_move_are_counted_once_whoever_dies() {
+    let world = world(2, json!({"shards": 2})).await;
+    let mut sent = 0;
+    for (waits, shards) in [(30, 3), (300, 4), (700, 2), (1_500, 5)] {
+        queue_all(world.client(), sent..sent + 40).await;
+        let sending = async {
+            for number in sent + 40..sent + 80 {
+                let event = json!({"id": format!("e{number}"), "member": "m1", "score": 1});
+                let instance = &world.instances[number % 2];
+                let answer = instance.client.post(EVENTS, event).await;
+                assert!(answer.status.is_success(), "{}", answer.text);
+            }
+        };
+        let moving = async {
+            world.client().spread("b", shards).await;
+            break_off(world.instances[0].service.engine.run(&Moves), waits).await;
+            free_move(&world).await;
+            let applying = world.instances[0].apply_queues();
+            world.instances[1].end_move("b").await;
+            drop(applying);
+        };
+        join(sending, moving).await;
+        sent += 80;
+        for instance in &world.instances {
+            instance.service.engine.refresh_boards().await.unwrap();
+        }
+        let drained = drain(&world, &world.instances[0]);
+        join(drained, drain(&world, &world.instances[1])).await;
+        assert_eq!(total(world.client()).await, i64::try_from(sent).unwrap());
+    }
+}
+
+fn at(id: &str, member: &str, at: &str) -> Value {
+    json!({"id": id, "member": member, "score": 5, "at": at})
+}
+
+/// How many have a score in the hour before noon, and its state.
+async fn last_hour(client: &Client) -> (Value, Value) {
+    let path = "/v1/boards/b/standings/hour?key=2026-11-21T11:00Z";
+    let page = client.get(path).await.expect(200);
+    (page["total"].clone(), page["state"].clone())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_queued_before_a_closing_counts_and_what_comes_later_is_refused_at_once() {
+    for shards in [1, 3] {
+        let more = json!({"windows": ["hour"], "finalize": "10m", "shards": shards});
+        let world = world_at(1, "2026-11-21T11:59:00Z", more).await;
+        let client = world.client();
+        for number in 0..20 {
+            let member = format!("m{number}");
+            queue(client, at(&member, &member, "2026-11-21T11:58:00Z")).await;
+        }
+        world.set_time("2026-11-21T12:10:00Z");
+        close_periods(&world.instances[0]).await;
+        assert_eq!(last_hour(client).await, (json!(0), json!("closing")));
+        // The mark is set. What lies before the barrier is refused at once, by either way.
+        let late = at("late", "late", "2026-11-21T11:59:59.999Z");
+        client
+            .post(EVENTS, late.clone())
+            .await
+            .expect_problem(409, "period-closed");
+        let definition = json!({"ingest": "sync"});
+        client.patch("/v1/boards/b", definition).await.expect(200);
+        client
+            .post(EVENTS, late)
+            .await
+            .expect_problem(409, "period-closed");
+        let definition = json!({"ingest": "async"});
+        client.patch("/v1/boards/b", definition).await.expect(200);
+        // What waits already is told so, and what counts for the running hour is queued.
+        queue(client, at("m1", "m1", "2026-11-21T11:58:00Z")).await;
+        queue(client, at("new", "new", "2026-11-21T12:00:00Z")).await;
+        // To close by hand waits, too.
+        let path = "/v1/boards/b/standings/hour/periods/2026-11-21T11:00Z/close";
+        let applying = world.instances[0].apply_queues();
+        client.post(path, json!({})).await.expect(200);
+        drop(applying);
+        close_periods(&world.instances[0]).await;
+        assert_eq!(last_hour(client).await, (json!(20), json!("final")));
+        drain(&world, &world.instances[0]).await;
+        assert_clean(&world).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_queued_behind_the_mark_holds_no_closing_up() {
+    let more = json!({"windows": ["hour"], "finalize": "10m"});
+    let world = world_at(1, "2026-11-21T11:59:00Z", more).await;
+    let client = world.client();
+    queue(client, at("1", "ann", "2026-11-21T11:58:00Z")).await;
+    world.set_time("2026-11-21T12:10:00Z");
+    close_periods(&world.instances[0]).await;
+    queue(client, at("2", "ann", "2026-11-21T12:01:00Z")).await;
+    // Nobody applies the first one: it is taken out by hand, as if it had been applied.
+    let queue_key = world.redis.keys("st:{b}:*:queue").await.remove(0);
+    let words: [&[u8]; 6] = [b"XTRIM", queue_key.as_bytes(), b"MAXLEN", b"=", b"1", b""];
+    world.redis.run(&words[..5]).await;
+    assert_eq!(length(&world, "queue").await, 1);
+    close_periods(&world.instances[0]).await;
+    let final_until = world.redis.run(&[b"HGET", b"st:{b}", b"final_until"]).await;
+    let closed_until = world
+        .redis
+        .run(&[b"HGET", b"st:{b}", b"closed_until"])
+        .await;
+    assert_eq!(final_until, closed_until);
+    drain(&world, &world.instances[0]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_erasure_takes_out_what_was_queued_before_it_and_nothing_else() {
+    for shards in [1, 3] {
+        let world = world(1, json!({ "shards": shards })).await;
+        let client = world.client();
+        for number in 0..400 {
+            let member = ["ann", "bob"][number % 2];
+            // Also what counts for a later time than that of the erasure.
+            let at = "2026-11-21T12:00:30Z";
+            let event = json!({"id": format!("e{number}"), "member": member, "score": 1, "at": at});
+            queue(client, event).await;
+        }
+        let erased = client.delete("/v1/boards/b/members/ann").await;
+        assert!(erased.status.is_success(), "{}", erased.text);
+        assert_eq!(length(&world, "queue").await, 200);
+        world.set_time("2026-11-21T12:00:40Z");
+        queue(client, json!({"id": "later", "member": "ann", "score": 7})).await;
+        drain(&world, &world.instances[0]).await;
+        let page = client.get("/v1/boards/b/standings/all").await.expect(200);
+        let entries = page["entries"].as_array().unwrap().iter();
+        let scores: Vec<_> = entries
+            .map(|entry| (entry["member"].as_str().unwrap(), entry["score"].as_i64()))
+            .collect();
+        assert_eq!(scores, [("bob", Some(200)), ("ann", Some(7))]);
+        let told = client.get("/v1/boards/b/events?id=e0&member=ann").await;
+        assert_eq!(told.expect(200)["events"], json!([]));
+        assert_clean(&world).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_erasure_takes_out_dead_letters_wherever_it_is_broken_off() {
+    for waits in [3, 6, 10, 20, 40, 80] {
+        let world = world(2, json!({})).await;
+        let client = world.client();
+        for member in ["ann", "bob", "ann"] {
+            queue(client, json!({"member": member, "score": 1})).await;
+        }
+        world.set_time("2026-11-22T12:00:00.001Z");
+        drain(&world, &world.instances[0]).await;
+        assert_eq!(length(&world, "dead").await, 3);
+        for member in ["ann", "bob"] {
+            queue(client, json!({"member": member, "score": 1})).await;
+        }
+        let erasing = client.delete("/v1/boards/b/members/ann");
+        break_off(erasing, waits).await;
+        eventually("what is left of the member goes", async || {
+            world.instances[1]
+                .service
+                .engine
+                .run(&Erasures)
+                .await
+                .unwrap();
+            // It may not have been begun.
+            let answer = client.delete("/v1/boards/b/members/ann").await;
+            answer.status.is_success()
+        })
+        .await;
+        assert_eq!(
+            (length(&world, "dead").await, length(&world, "queue").await),
+            (1, 1)
+        );
+        drain(&world, &world.instances[0]).await;
+        assert_eq!(total(client).await, 1);
+        assert_clean(&world).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_board_that_is_deleted_with_its_queue_leaves_nothing_to_the_next_of_its_name() {
+    for shards in [1, 3] {
+        let world = world(2, json!({ "shards": shards })).await;
+        let client = world.client();
+        queue_all(client, 0..30).await;
+        client.delete("/v1/boards/b").await.expect(204);
+        let definition = json!({"windows": ["day", "all"], "ingest": "async", "shards": shards});
+        client.define("b", definition).await;
+        // Also one that has not heard of it puts them where they belong.
+        queue_all(&world.instances[1].client, 100..110).await;
+        queue_all(client, 0..5).await;
+        let applying = world.instances[0].apply_queues();
+        eventually("what is queued is applied", async || {
+            total(client).await == 15
+        })
+        .await;
+        eventually("the queues of the former board are unlinked", async || {
+            world.instances[1].service.engine.run(&Purge).await.unwrap();
+            length(&world, "queue").await == 0
+        })
+        .await;
+        drop(applying);
+        assert_eq!(total(client).await, 15);
+        eventually("no queue is listed", async || {
+            for instance in &world.instances {
+                run(instance).await;
+            }
+            count_of(&world, "st:{boards}:queues").await == Reply::Integer(0)
+        })
+        .await;
+        client.delete("/v1/boards/b").await.expect(204);
+        for instance in &world.instances {
+            instance.service.engine.run(&Purge).await.unwrap();
+            instance.service.engine.run(&Sweep).await.unwrap();
+        }
+        assert_eq!(world.redis.keys("st:{b*}:*:queue*").await, [""; 0]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn quotas_are_kept_for_events_that_wait() {
+    for window in ["1m", "hour"] {
+        let quotas = json!([{"name": "q", "by": ["voter"], "window": window, "max": 1}]);
+        let more = json!({"quotas": quotas, "accept_late": "1m"});
+        let world = world(1, more).await;
+        let client = world.client();
+        let vote = |id: &str| json!({"id": id, "member": "ann", "score": 1, "voter": "v"});
+        let queued = vote("1");
+        // It waits while another one takes all that there is.
+        queue(client, queued).await;
+        let at_once = json!({"ingest": "sync"});
+        client.patch("/v1/boards/b", at_once).await.expect(200);
+        client.post(EVENTS, vote("2")).await.expect(200);
+        // Hours later the count of that time is still there, also after others have dropped what is old.
+        world.set_time("2026-11-22T11:00:00Z");
+        client.post(EVENTS, vote("3")).await.expect(200);
+        drain(&world, &world.instances[0]).await;
+        let told = client.get("/v1/boards/b/events?id=1&member=ann").await;
+        let told = told.expect(200);
+        assert_eq!(told["events"][0]["status"], "rejected", "{window}: {told}");
+        assert_eq!(total(client).await, 2);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_check_finds_and_mends_what_contradicts_a_queue() {
+    let world = world(1, json!({"shards": 2})).await;
+    queue_all(world.client(), 0..20).await;
+    let id = BoardId::parse("b").unwrap();
+    let check = async |mends| world.service().check(Some(&id), mends).await.unwrap();
+    assert!(check(false).await.is_sound());
+    let of_kind = async |kind: &str| {
+        let keys = world.redis.keys(&format!("st:{{b*:{kind}")).await;
+        keys.into_iter().next().unwrap()
+    };
+    let [ids, state] = [of_kind("queue-ids").await, of_kind("queue-state").await];
+    let known = world.redis.run(&[b"HKEYS", ids.as_bytes()]).await;
+    let first = known.list()[0].text();
+    let damages: [(&str, [&str; 4]); 4] = [
+        ("queue_bytes", ["HINCRBY", &state, "bytes", "7"]),
+        ("queue_id", ["HSET", &ids, "nobody", "1-1"]),
+        ("queue_id", ["HDEL", &ids, &first, "nobody"]),
+        ("not_indexed", ["DEL", "st:{boards}:queues", "", ""]),
+    ];
+    for (kind, damage) in damages {
+        let words = damage.map(str::as_bytes);
+        let words = words.iter().filter(|word| !word.is_empty()).copied();
+        world.redis.run(&words.collect::<Vec<_>>()).await;
+        let found = check(false).await;
+        assert!(!found.findings.is_empty(), "{kind}");
+        assert!(
+            found.findings.iter().all(|finding| finding.kind == kind),
+            "{found:?}"
+        );
+        assert!(check(true).await.is_sound(), "{kind}");
+        assert!(check(false).await.findings.is_empty(), "{kind}");
+    }
+    drain(&world, &world.instances[0]).await;
+    assert_eq!(total(world.client()).await, 20);
+    assert_clean(&world).await;
+}

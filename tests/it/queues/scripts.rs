@@ -1,0 +1,377 @@
+//! The scripts of queues by themselves.
+
+use serde_json::{Value, json};
+use standings::store::script::{self, Script};
+
+use crate::harness::RedisServer;
+use crate::harness::redis::Reply;
+
+const BOARD: &str = "st:{b}";
+const REGISTRY: &str = "st:{b}:1:keys";
+const QUEUE: &str = "st:{b}:1:queue";
+const IDS: &str = "st:{b}:1:queue-ids";
+const STATE: &str = "st:{b}:1:queue-state";
+const INDEX: &str = "st:{boards}:queues";
+const NAME: &[u8] = b"1 b";
+
+/// What put.lua says of an event.
+const PUT: Reply = Reply::Integer(1);
+const BEFORE_BARRIER: Reply = Reply::Integer(3);
+const NO_ROOM: Reply = Reply::Integer(4);
+
+/// A server with a board, and the connection to it that scripts are run on.
+struct Bench {
+    redis: RedisServer,
+}
+
+/// An event: its id, its fingerprint, and the instant that it counts for.
+type Event = (&'static str, u64, i64);
+
+/// What stands in a queue beside the id of an event.
+fn encoded((_, fingerprint, at): &Event) -> Vec<u8> {
+    rmp_serde::to_vec(&(fingerprint, "ann", "5", at)).unwrap()
+}
+
+fn known(event: &Event) -> Reply {
+    Reply::List(vec![Reply::Integer(2), Reply::Text(encoded(event))])
+}
+
+fn done(answers: &[Reply]) -> Reply {
+    let ok = [Reply::text_of("OK")];
+    Reply::List([&ok, answers].concat())
+}
+
+impl Bench {
+    async fn start() -> Self {
+        let bench = Self {
+            redis: RedisServer::start().await,
+        };
+        bench.redis.command("HSET st:{b} version 1-1").await;
+        bench
+    }
+
+    async fn run(&self, script: &Script, keys: &[&str], args: &[&[u8]]) -> Reply {
+        let count = keys.len().to_string();
+        let mut words: Vec<&[u8]> = vec![b"EVAL", script.source.as_bytes(), count.as_bytes()];
+        words.extend(keys.iter().map(|key| key.as_bytes()));
+        words.extend(args);
+        self.redis.run(&words).await
+    }
+
+    /// Puts events with these changes of the arguments.
+    async fn put_with(&self, events: &[Event], changes: Value) -> Reply {
+        let mut args = json!({
+            "version": "1-1", "epoch": "0", "bytes_max": 1_000_000, "room": 1_000_000, "confirm": false,
+            "ids": events.iter().map(|event| event.0).collect::<Vec<_>>(),
+            "fingerprints": events.iter().map(|event| event.1).collect::<Vec<_>>(),
+            "ats": events.iter().map(|event| event.2).collect::<Vec<_>>(),
+        });
+        for (name, value) in changes.as_object().unwrap() {
+            args[name] = value.clone();
+        }
+        let packed = rmp_serde::to_vec_named(&args).unwrap();
+        let events: Vec<Vec<u8>> = events.iter().map(encoded).collect();
+        let mut args = vec![&packed[..]];
+        args.extend(events.iter().map(|event| &event[..]));
+        let keys = [BOARD, REGISTRY, QUEUE, IDS, STATE];
+        self.run(&script::PUT, &keys, &args).await
+    }
+
+    async fn put(&self, events: &[Event]) -> Reply {
+        self.put_with(events, json!({})).await
+    }
+
+    async fn words(&self, words: &[&str]) -> Reply {
+        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        self.redis.run(&words).await
+    }
+
+    async fn length(&self) -> i64 {
+        match self.words(&["XLEN", QUEUE]).await {
+            Reply::Integer(length) => length,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn bytes(&self) -> usize {
+        let bytes = self.words(&["HGET", STATE, "bytes"]).await;
+        bytes.text().parse().unwrap()
+    }
+
+    async fn is_listed(&self) -> bool {
+        let score: &[&[u8]] = &[b"ZSCORE", INDEX.as_bytes(), NAME];
+        self.redis.run(score).await != Reply::Nil
+    }
+
+    async fn list(&self, epoch: &str) -> Reply {
+        self.run(&script::LIST_QUEUE, &[INDEX], &[NAME, epoch.as_bytes()])
+            .await
+    }
+
+    async fn clear(&self) -> Reply {
+        let keys = [BOARD, REGISTRY, QUEUE, STATE];
+        self.run(&script::CLEAR_QUEUE, &keys, &[b"1"]).await
+    }
+
+    async fn unlist(&self, epoch: &str) -> Reply {
+        self.run(&script::UNLIST_QUEUE, &[INDEX], &[NAME, epoch.as_bytes()])
+            .await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_is_put_once_and_the_queue_keeps_account() {
+    let bench = Bench::start().await;
+    let [first, other, second] = [("x1", 77, 1000), ("x1", 78, 1000), ("x2", 5, 2000)];
+    assert_eq!(bench.put(&[first]).await, done(&[PUT]));
+    let again = bench.put(&[first, other, other, second]).await;
+    assert_eq!(again, done(&[known(&first), PUT, known(&other), PUT]));
+    assert_eq!(bench.length().await, 3);
+    let texts = [first, other, second].map(|event| encoded(&event).len() + 2 * 2 + 112);
+    assert_eq!(bench.bytes().await, texts.iter().sum::<usize>());
+    let entries = bench.words(&["XRANGE", QUEUE, "-", "+"]).await;
+    let entries: Vec<(String, Reply)> = entries
+        .list()
+        .iter()
+        .map(|entry| (entry.list()[0].text(), entry.list()[1].clone()))
+        .collect();
+    let expected = [&b"id"[..], b"x1", b"event", &encoded(&first)].map(<[u8]>::to_vec);
+    assert_eq!(
+        entries[0].1,
+        Reply::List(expected.map(Reply::Text).to_vec())
+    );
+    let of_id = bench.words(&["HGET", IDS, "x1"]).await.text();
+    assert_eq!(of_id, format!("{} {}", entries[0].0, entries[1].0));
+    let used = bench.words(&["HGET", BOARD, "used"]).await;
+    assert_eq!(used, Reply::text_of("1-1"));
+    let registered = bench
+        .words(&["SMISMEMBER", REGISTRY, QUEUE, IDS, STATE])
+        .await;
+    assert_eq!(registered, Reply::List(vec![Reply::Integer(1); 3]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_can_not_be_put_changes_nothing() {
+    let bench = Bench::start().await;
+    let event = ("x1", 77, 1000);
+    let stale = bench.put_with(&[event], json!({"version": "1-2"})).await;
+    assert_eq!(stale, Reply::texts(&["STALE"]));
+    let unindexed = bench.put_with(&[event], json!({"epoch": ""})).await;
+    assert_eq!(unindexed, Reply::texts(&["UNINDEXED", "0"]));
+    assert_eq!(
+        bench.words(&["KEYS", "*"]).await.list().len(),
+        1,
+        "the board"
+    );
+    assert_eq!(bench.put(&[event]).await, done(&[PUT]));
+    let bytes = bench.bytes().await;
+    for full in [
+        json!({"bytes_max": 2 * bytes - 1}),
+        json!({"bytes_max": 0}),
+        json!({"room": bytes - 1}),
+    ] {
+        let reply = bench.put_with(&[event, ("x2", 77, 1000)], full).await;
+        assert_eq!(
+            reply,
+            done(&[known(&event), NO_ROOM]),
+            "a retry needs no room"
+        );
+    }
+    bench.command_barrier("1001").await;
+    let late = bench
+        .put(&[event, ("x2", 77, 1000), ("x3", 77, 1001)])
+        .await;
+    assert_eq!(late, done(&[known(&event), BEFORE_BARRIER, PUT]));
+    assert_eq!((bench.length().await, bench.bytes().await), (2, 2 * bytes));
+    let room = json!({"bytes_max": 3 * bytes, "room": bytes});
+    let last = bench
+        .put_with(&[("x4", 77, 1001), ("x5", 77, 1001)], room)
+        .await;
+    assert_eq!(last, done(&[PUT, NO_ROOM]));
+}
+
+impl Bench {
+    async fn command_barrier(&self, until: &str) {
+        self.words(&["HSET", BOARD, "closed_until", until]).await;
+    }
+}
+
+/// An event that nobody can read keeps no event with its id out, and no call fails by it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_entry_is_equal_to_none() {
+    let bench = Bench::start().await;
+    for damaged in ["", "\u{1}", "x"] {
+        let add = ["XADD", QUEUE, "*", "id", "x1", "event", damaged];
+        let entry = bench.words(&add).await.text();
+        bench.words(&["HSET", IDS, "x1", &entry]).await;
+        let before = bench.length().await;
+        assert_eq!(bench.put(&[("x1", 77, 1000)]).await, done(&[PUT]));
+        assert_eq!(bench.length().await, before + 1, "{damaged:?}");
+    }
+}
+
+/// What the replicas of a caller have to have is written again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_known_event_is_confirmed_by_a_write() {
+    let bench = Bench::start().await;
+    let event = ("x1", 77, 1000);
+    bench.put(&[event]).await;
+    for (confirm, written) in [(false, false), (true, true)] {
+        let offset = async || {
+            let info = bench.redis.command("INFO persistence").await;
+            let changes = info
+                .lines()
+                .find_map(|line| line.strip_prefix("rdb_changes_since_last_save:"));
+            changes.unwrap().trim().parse::<u64>().unwrap()
+        };
+        let before = offset().await;
+        bench.put_with(&[event], json!({"confirm": confirm})).await;
+        assert_eq!(offset().await > before, written);
+    }
+}
+
+/// Who takes part in a race for the index.
+#[derive(Clone, Copy, Debug)]
+enum Actor {
+    /// Puts an event: tries, lists the queue, tries again, …
+    Putter(usize),
+    /// Clears the queue, and then takes it out of the index.
+    Clearer(usize),
+    /// Removes what is in the queue.
+    Drainer,
+}
+
+/// How far the actors have come.
+#[derive(Default)]
+struct Race {
+    /// Of each putter, the epoch that it was told, and whether it has listed the queue under it.
+    told: [Option<(String, bool)>; 2],
+    /// Whether it has put its event.
+    has_put: [bool; 2],
+    /// Of each clearer, the epoch under which it takes the queue out of the index.
+    cleared: [Option<String>; 2],
+}
+
+impl Race {
+    async fn step(&mut self, bench: &Bench, actor: Actor) {
+        match actor {
+            Actor::Putter(putter) => self.put(bench, putter).await,
+            Actor::Clearer(clearer) => {
+                if let Some(epoch) = self.cleared[clearer].take() {
+                    assert_eq!(bench.unlist(&epoch).await, Reply::texts(&["OK"]));
+                } else {
+                    let reply = bench.clear().await;
+                    let epoch = reply.list().get(1).map(Reply::text);
+                    self.cleared[clearer] = epoch;
+                }
+            }
+            Actor::Drainer => {
+                bench.words(&["DEL", QUEUE, IDS]).await;
+            }
+        }
+    }
+
+    async fn put(&mut self, bench: &Bench, putter: usize) {
+        if self.has_put[putter] {
+            return;
+        }
+        if let Some((epoch, listed @ false)) = &mut self.told[putter] {
+            bench.list(epoch).await;
+            *listed = true;
+            return;
+        }
+        let epoch = self.told[putter].as_ref().map_or("", |(epoch, _)| epoch);
+        let event = (["x1", "x2"][putter], 77, 1000);
+        let reply = bench.put_with(&[event], json!({"epoch": epoch})).await;
+        if reply == done(&[PUT]) {
+            self.has_put[putter] = true;
+            return;
+        }
+        assert_eq!(reply.list()[0], Reply::text_of("UNINDEXED"));
+        self.told[putter] = Some((reply.list()[1].text(), false));
+    }
+}
+
+/// All orders of so many steps of each actor.
+fn orders(steps: &[(Actor, usize)]) -> Vec<Vec<Actor>> {
+    if steps.iter().all(|(_, count)| *count == 0) {
+        return vec![Vec::new()];
+    }
+    let mut all = Vec::new();
+    for (index, (actor, count)) in steps.iter().enumerate() {
+        if *count == 0 {
+            continue;
+        }
+        let mut rest = steps.to_vec();
+        rest[index].1 -= 1;
+        let orders = orders(&rest).into_iter();
+        all.extend(orders.map(|order| [&[*actor][..], &order].concat()));
+    }
+    all
+}
+
+/// Whatever the order in which those who put and those who clear take their steps, the index names a queue that has events, at
+/// every moment; and it names none for ever that has none.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_index_names_every_queue_with_events_in_every_order_of_steps() {
+    use Actor::{Clearer, Drainer, Putter};
+    let bench = Bench::start().await;
+    let casts: &[&[(Actor, usize)]] = &[
+        &[(Putter(0), 5), (Clearer(0), 2), (Clearer(1), 2)],
+        &[(Putter(0), 3), (Putter(1), 3), (Clearer(0), 2)],
+        &[
+            (Putter(0), 3),
+            (Drainer, 1),
+            (Clearer(0), 2),
+            (Putter(1), 2),
+        ],
+    ];
+    for cast in casts {
+        for order in orders(cast) {
+            bench.words(&["DEL", QUEUE, IDS, STATE, INDEX]).await;
+            let mut race = Race::default();
+            for actor in &order {
+                race.step(&bench, *actor).await;
+                let holds = bench.length().await == 0 || bench.is_listed().await;
+                assert!(holds, "{order:?} at {actor:?}");
+            }
+            // Those who are half-way go on.
+            for clearer in 0..2 {
+                if race.cleared[clearer].is_some() {
+                    race.step(&bench, Clearer(clearer)).await;
+                }
+            }
+            for _ in 0..6 {
+                race.step(&bench, Putter(0)).await;
+            }
+            assert!(race.has_put[0], "{order:?}: who goes on alone gets there");
+            assert!(
+                bench.length().await == 0 || bench.is_listed().await,
+                "{order:?}"
+            );
+            race.step(&bench, Drainer).await;
+            race.step(&bench, Clearer(0)).await;
+            race.step(&bench, Clearer(0)).await;
+            assert!(!bench.is_listed().await, "{order:?}: nothing is left");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_an_empty_queue_of_a_board_that_is_there_is_cleared() {
+    let bench = Bench::start().await;
+    assert_eq!(bench.list("0").await, Reply::texts(&["OK", "1"]));
+    assert_eq!(bench.list("0").await, Reply::texts(&["OK", "0"]));
+    bench.put(&[("x1", 77, 1000)]).await;
+    assert_eq!(bench.clear().await, Reply::texts(&["FULL"]));
+    bench.words(&["DEL", QUEUE, IDS]).await;
+    assert_eq!(bench.clear().await, Reply::texts(&["OK", "0"]));
+    assert_eq!(bench.clear().await, Reply::texts(&["OK", "1"]));
+    bench.words(&["HSET", BOARD, "version", "2-2"]).await;
+    assert_eq!(bench.clear().await, Reply::texts(&["STALE"]));
+    bench.list("5").await;
+    bench.unlist("4").await;
+    assert!(bench.is_listed().await);
+    bench.unlist("inf").await;
+    assert!(!bench.is_listed().await);
+}
