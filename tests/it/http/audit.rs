@@ -333,10 +333,12 @@ async fn a_request_is_refused_while_redis_is_away() {
     let client = world.client();
     assert_eq!(check_traces(client).await.0, 1);
     client.define("b", json!({"windows": ["day"]})).await;
-    let line = &lines(client, "board=b&limit=1").await[0];
+    // The line of the request that was refused may have been on its way, and come last.
+    let lines = lines(client, "board=b").await;
+    let mut statuses = lines.iter().map(|line| &line["outcome"]["status"]);
     assert!(
-        [200, 201].contains(&line["outcome"]["status"].as_u64().unwrap()),
-        "{line}"
+        statuses.any(|status| *status == 200 || *status == 201),
+        "{lines:?}"
     );
 }
 
