@@ -30,7 +30,7 @@ lint: ## Check the format, the lints and the documentation
 	cargo clippy --locked --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps
 
-bench: ## Measure the service and its references, as BENCHMARKS.md says; takes ten minutes (ARGS=--quick: two)
+bench: ## Measure the service and its references, as BENCHMARKS.md says; takes half an hour (ARGS=--quick: four minutes)
 	@tools/setup bench
 	PATH="$(CURDIR)/.tools:$$PATH" cargo bench --locked --bench bench -- $(ARGS)
 

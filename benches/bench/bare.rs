@@ -1,9 +1,10 @@
 //! The reference H: an HTTP server set up as the service is, which parses the same body and gives the same
-//! answer, and does nothing else.
+//! answer, and does nothing else, or no more than one `XADD`.
 
 use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use axum::Router;
@@ -13,6 +14,10 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::serve::ListenerExt;
 use clap::Args;
+use fred::clients::Client;
+use fred::interfaces::ClientLike;
+use fred::types::config::{Config, ServerConfig};
+use fred::types::{Builder, ClusterHash, CustomCommand, Value};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tempfile::NamedTempFile;
@@ -21,6 +26,7 @@ use tokio::net::TcpListener;
 use crate::Result;
 use crate::kit::process::eventually;
 use crate::process::Process;
+use crate::redis::Redis;
 use crate::service::{Kept, free_address};
 
 /// What the server answers, and where.
@@ -38,7 +44,13 @@ pub struct BareArgs {
     /// A file with the body of every answer.
     #[arg(long)]
     body: PathBuf,
+    /// The socket of the Redis server to whose stream it appends each event.
+    #[arg(long)]
+    redis: Option<PathBuf>,
 }
+
+/// The stream that it appends to.
+pub const STREAM: &str = "h:stream";
 
 /// An event, parsed as the service parses it.
 #[derive(Deserialize)]
@@ -64,6 +76,16 @@ pub struct Bare {
 impl Bare {
     /// Starts a server that repeats this answer.
     pub async fn start(answer: &Kept) -> Result<Self> {
+        Self::start_with(answer, &[]).await
+    }
+
+    /// The same that appends each event to [`STREAM`] first.
+    pub async fn start_appending(answer: &Kept, redis: &Redis) -> Result<Self> {
+        let socket = redis.socket();
+        Self::start_with(answer, &["--redis".as_ref(), socket.as_os_str()]).await
+    }
+
+    async fn start_with(answer: &Kept, arguments: &[&OsStr]) -> Result<Self> {
         let body = NamedTempFile::new()?;
         std::fs::write(body.path(), &answer.body)?;
         let address = free_address();
@@ -73,6 +95,7 @@ impl Bare {
                 .args(["bare", "--listen", &address.to_string()])
                 .args(["--status", &answer.status.to_string(), "--body"])
                 .arg(body.path())
+                .args(arguments)
                 .args(headers.map(|(name, value)| format!("--header={name}: {value}"))),
         );
         let is_ready = async || tokio::net::TcpStream::connect(address).await.is_ok();
@@ -127,7 +150,11 @@ pub fn run(args: &BareArgs) -> Result<()> {
             // As in the service; a connection without it is only slower.
             let _ = connection.set_nodelay(true);
         });
-        axum::serve(listener, router(answer)).await?;
+        let app = match &args.redis {
+            Some(socket) => appending(answer, connect(socket).await?),
+            None => router(answer),
+        };
+        axum::serve(listener, app).await?;
         Ok(())
     })
 }
@@ -139,12 +166,48 @@ fn parse_header(header: &str) -> Result<(HeaderName, HeaderValue)> {
 
 fn router(answer: Answer) -> Router {
     let posted = answer.clone();
-    let post = async move |body: Bytes| match serde_json::from_slice::<Event<'_>>(&body) {
-        Ok(event) => {
-            std::hint::black_box((&event.id, &event.member, event.score, &event.at));
-            posted.into_response()
-        }
-        Err(_) => StatusCode::BAD_REQUEST.into_response(),
+    let post = async move |body: Bytes| match parse_event(&body) {
+        Some(_) => posted.into_response(),
+        None => StatusCode::BAD_REQUEST.into_response(),
     };
     Router::new().route("/{*path}", get(async move || answer).post(post))
+}
+
+/// The id of the event that a body is, if it has one.
+fn parse_event(body: &[u8]) -> Option<String> {
+    let event: Event<'_> = serde_json::from_slice(body).ok()?;
+    std::hint::black_box((&event.member, event.score, &event.at));
+    Some(event.id.unwrap_or_default().into_owned())
+}
+
+async fn connect(socket: &Path) -> Result<Client> {
+    let config = Config {
+        server: ServerConfig::new_unix_socket(socket),
+        ..Config::default()
+    };
+    let client = Builder::from_config(config).build()?;
+    client.init().await?;
+    Ok(client)
+}
+
+fn appending(answer: Answer, client: Client) -> Router {
+    let post = async move |body: Bytes| match parse_event(&body) {
+        Some(id) => {
+            let command = CustomCommand::new_static("XADD", ClusterHash::FirstKey, false);
+            let words: Vec<Value> = vec![
+                STREAM.into(),
+                "*".into(),
+                "id".into(),
+                id.into(),
+                "event".into(),
+                body.into(),
+            ];
+            match client.custom::<String, _>(command, words).await {
+                Ok(_) => answer.into_response(),
+                Err(_) => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+            }
+        }
+        None => StatusCode::BAD_REQUEST.into_response(),
+    };
+    Router::new().route("/{*path}", axum::routing::post(post))
 }

@@ -115,7 +115,7 @@ impl Session {
     }
 
     /// Both in turn, and the median of each.
-    async fn in_turn(
+    pub async fn in_turn(
         &self,
         ours: impl AsyncFn() -> Result<Sample>,
         theirs: impl AsyncFn() -> Result<Sample>,

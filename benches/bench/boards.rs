@@ -33,6 +33,8 @@ pub struct Board {
     pub data: Option<&'static str>,
     /// Whether its members compete in cohorts.
     pub is_league: bool,
+    /// Whether its events are queued.
+    pub is_queued: bool,
 }
 
 /// How many members a board has.
@@ -124,6 +126,23 @@ pub const VOTE: Board = vote("vote", Voting::Limited);
 /// The same without.
 pub const VOTE_FREE: Board = vote("vote-free", Voting::Free);
 
+/// One window, whose events are queued.
+pub const QUEUED: Board = Board {
+    is_queued: true,
+    ..fixed("queued", &["all"], 100_000)
+};
+/// Votes that are much work: with quotas, in six windows.
+pub const SIX_VOTE: Board = Board {
+    windows: SIX,
+    ..vote("six-vote", Voting::Limited)
+};
+/// The same, which are queued.
+pub const QUEUED_VOTE: Board = Board {
+    name: "queued-vote",
+    is_queued: true,
+    ..SIX_VOTE
+};
+
 /// How much each quota of a vote allows: more than a run sends, so that every event is taken.
 const QUOTA_MAX: u32 = 100_000_000;
 /// How many events one request of a filling has.
@@ -144,6 +163,7 @@ const fn big(name: &'static str, windows: &'static [&'static str], ties: &'stati
         hidden: 0,
         data: None,
         is_league: false,
+        is_queued: false,
     }
 }
 
@@ -158,6 +178,7 @@ const fn fixed(name: &'static str, windows: &'static [&'static str], members: us
         hidden: 0,
         data: None,
         is_league: false,
+        is_queued: false,
     }
 }
 
@@ -195,7 +216,13 @@ pub const LEAGUE: Board = Board {
     is_league: true,
     ..WEEK
 };
-/// The same members in one list, on as many shards.
+/// A league whose cohorts are turned over.
+pub const TURNED: Board = Board {
+    name: "league-turned",
+    size: Size::Big,
+    ..LEAGUE
+};
+/// The same members as in [`LEAGUE`] in one list, on as many shards.
 pub const WEEK: Board = Board {
     shards: 16,
     ..fixed("week", &["week"], 20_000)
@@ -262,7 +289,8 @@ impl Board {
         Ok(())
     }
 
-    async fn define(&self, service: &Service) -> Result<()> {
+    /// Defines the board.
+    pub async fn define(&self, service: &Service) -> Result<()> {
         let is_limited = self.voting == Voting::Limited;
         let definition = json!({
             "windows": self.windows,
@@ -276,6 +304,7 @@ impl Board {
             "entry_data": self.data.is_some(),
             "score_min": self.is_league.then_some(0),
             "league": self.is_league.then(settings),
+            "ingest": if self.is_queued { "async" } else { "sync" },
         });
         let path = format!("/v1/boards/{}", self.name);
         let put = http::with_json("PUT", &path, &definition.to_string());

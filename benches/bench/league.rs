@@ -1,4 +1,5 @@
-//! Leagues: how fast members join, how fast cohorts are turned over when a period ends, and how long others wait for Redis meanwhile.
+//! Leagues: how fast members join, how fast the cohorts of many are turned over when a period ends, and how long others wait for
+//! Redis meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
-use crate::boards::{LEAGUE, settings};
+use crate::boards::{TURNED, settings};
 use crate::http;
 use crate::load::{Load, Sample, Watched, float};
 use crate::requests::{self, Expected, Members, Requests};
@@ -15,12 +16,14 @@ use crate::rollover::Probe;
 use crate::session::Session;
 use crate::{Result, say, table};
 
-/// The board whose members join, and then go to the next period.
-const BOARD: &str = "league-turned";
+/// How many members join with a request each; the others by events in batches.
+const JOINS: usize = 20_000;
 /// On how many connections they join.
 const CONNECTIONS: u64 = 64;
-/// How long the first period goes on for each thousand members: long enough for all of them to join.
-const JOINED_WITHIN: Duration = Duration::from_secs(2);
+/// How long these joins may take.
+const JOINED_WITHIN: Duration = Duration::from_secs(20);
+/// How long the first period goes on after that for each thousand members: long enough for their events.
+const SEATED_WITHIN: Duration = Duration::from_millis(200);
 /// For how long the probe looks at a server that does nothing.
 const IDLE_TIME: Duration = Duration::from_secs(3);
 /// The pause between two looks at the period that ended.
@@ -44,11 +47,12 @@ pub async fn measure(session: &Session) -> Result<League> {
     if let Some(known) = session.league.get() {
         return Ok(*known);
     }
-    let members = session.members(&LEAGUE);
+    let members = session.members(&TURNED);
     let thousands = u32::try_from(members.div_ceil(1_000))?;
-    let ends = Utc::now() + IDLE_TIME + JOINED_WITHIN * thousands.max(5);
+    let ends = Utc::now() + IDLE_TIME + JOINED_WITHIN + SEATED_WITHIN * thousands;
     define(session, ends).await?;
-    let joins = join_all(session, members).await?;
+    let joins = join_all(session, JOINS.min(members)).await?;
+    TURNED.fill(&session.service, members, None).await?;
     let probe = Probe::start(session.redis.socket())?;
     tokio::time::sleep(IDLE_TIME).await;
     let idle = probe.stop()?;
@@ -65,7 +69,8 @@ pub async fn measure(session: &Session) -> Result<League> {
     let busy = probe.stop()?;
     let count = table::number(float(members as u64));
     say(&format!(
-        "{BOARD}: {count} members were turned over in {seconds:.1} s"
+        "{}: {count} members were turned over in {seconds:.1} s",
+        TURNED.name
     ));
     let league = League {
         joins,
@@ -85,7 +90,7 @@ pub async fn measure(session: &Session) -> Result<League> {
 async fn define(session: &Session, ends: DateTime<Utc>) -> Result<()> {
     let definition = json!({"windows": ["season"], "season": {"start": ends.to_rfc3339(), "length": "1d"},
         "score_min": 0, "league": settings()});
-    let path = format!("/v1/boards/{BOARD}");
+    let path = format!("/v1/boards/{}", TURNED.name);
     let put = http::with_json("PUT", &path, &definition.to_string());
     session.service.call(&put, &[200, 201]).await?;
     Ok(())
@@ -95,7 +100,7 @@ async fn define(session: &Session, ends: DateTime<Utc>) -> Result<()> {
 async fn join_all(session: &Session, members: usize) -> Result<f64> {
     let load = Load {
         address: session.service.address(),
-        time: JOINED_WITHIN * u32::try_from(members)?,
+        time: JOINED_WITHIN,
         expected: Expected {
             status: 201,
             text: r#""cohort":"#,
@@ -103,7 +108,7 @@ async fn join_all(session: &Session, members: usize) -> Result<f64> {
         },
         watched: Watched::default(),
     };
-    let form = requests::join(BOARD);
+    let form = requests::join(TURNED.name);
     let next = Arc::new(AtomicUsize::new(0));
     let series = (0..CONNECTIONS).map(|connection| {
         let each = Members::Each(Arc::clone(&next), members);
@@ -116,7 +121,10 @@ async fn join_all(session: &Session, members: usize) -> Result<f64> {
 
 /// Whether all cohorts of the period that has ended have their results.
 async fn is_final(session: &Session) -> Result<bool> {
-    let path = format!("/v1/boards/{BOARD}/standings/season/periods/previous");
+    let path = format!(
+        "/v1/boards/{}/standings/season/periods/previous",
+        TURNED.name
+    );
     let answer = session.service.call(&http::get(&path, ""), &[200]).await?;
     let period: Value = serde_json::from_slice(&answer.body)?;
     Ok(period["final_at"].is_string())

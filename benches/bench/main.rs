@@ -18,6 +18,7 @@ mod memory;
 mod picture;
 mod process;
 mod publish;
+mod queue;
 mod redis;
 mod reference;
 mod requests;

@@ -65,14 +65,19 @@ pub async fn of_id(program: &std::path::Path) -> Result<f64> {
 
 /// The memory that Redis uses, and the number of its keys.
 async fn state(redis: &Redis) -> Result<(f64, f64)> {
+    let used = used(redis).await?;
+    Ok((used, float(redis.number(&["DBSIZE"]).await?)))
+}
+
+/// The bytes that Redis uses, once it has been left alone for a moment.
+pub async fn used(redis: &Redis) -> Result<f64> {
     tokio::time::sleep(SETTLE_TIME).await;
     let info = redis.call(&["INFO", "memory"]).await?.text();
     let used = info
         .lines()
         .find_map(|line| line.strip_prefix("used_memory:"))
         .ok_or("INFO names no used_memory")?;
-    let keys = redis.number(&["DBSIZE"]).await?;
-    Ok((used.trim().parse()?, float(keys)))
+    Ok(used.trim().parse()?)
 }
 
 /// The most memory that the service had up to now, and under single events, batches and reads all at once.

@@ -6,6 +6,7 @@ use crate::boards::{
     ROLLING_MEMBER, SIX_FIRST, SIX_MEMBER, SMALL, VOTE, VOTE_FREE, WEEK,
 };
 use crate::load::Sample;
+use crate::queue::Figure;
 use crate::reference::Script;
 use crate::workload::{Kind, Workload};
 
@@ -43,6 +44,8 @@ pub enum Measure {
     LeagueSpeed,
     /// The longest wait of another client meanwhile.
     LeagueWait,
+    /// Events in queues.
+    Queue(Figure),
     /// The service's memory before there was any load.
     IdleMemory,
     /// The most memory of the service.
@@ -314,14 +317,14 @@ pub const ROWS: &[Row] = &[
     ),
     row(
         "league-joins",
-        "members that join a league, each with a request",
+        "20,000 members join a league, each with a request",
         "joins/s",
         Measure::LeagueJoins,
         None,
     ),
     row(
         "league-speed",
-        "turning over the cohorts of a league: speed",
+        "turning over a league of a million in cohorts of 100: speed",
         "members/s",
         Measure::LeagueSpeed,
         None,
@@ -332,6 +335,55 @@ pub const ROWS: &[Row] = &[
         "ms",
         Measure::LeagueWait,
         Some(Goal::Max(10.0)),
+    ),
+    row(
+        "queue-single",
+        "single events that are queued, over a server that does one `XADD`",
+        "requests/s",
+        Measure::Queue(Figure::Single),
+        Some(Goal::RatioMin(0.8)),
+    ),
+    row(
+        "queue-batch",
+        "batches that are queued",
+        "events/s",
+        Measure::Queue(Figure::Batch),
+        None,
+    ),
+    row(
+        "queue-memory",
+        "memory of an event that waits",
+        "B",
+        Measure::Queue(Figure::Memory),
+        None,
+    ),
+    row(
+        "queue-speed",
+        "applying votes that wait (six windows, four quotas, `uniques: member`), over the same without queue",
+        "events/s",
+        Measure::Queue(Figure::Speed),
+        None,
+    ),
+    row(
+        "queue-lag",
+        "such a vote, at half of that speed: from its answer until it is shown, 99 of 100",
+        "ms",
+        Measure::Queue(Figure::Lag),
+        Some(Goal::Max(1_000.0)),
+    ),
+    row(
+        "queue-peak",
+        "a peak of ten times that speed for 20 s, with 512 MiB for the queue: taken",
+        "events/s",
+        Measure::Queue(Figure::Peak),
+        Some(Goal::RatioMin(9.9)),
+    ),
+    row(
+        "queue-recovery",
+        "the same: from its end until all of it is applied",
+        "s",
+        Measure::Queue(Figure::Recovery),
+        None,
     ),
     row(
         "service-idle",

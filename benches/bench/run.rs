@@ -12,7 +12,7 @@ use crate::machine::Machine;
 use crate::rows::{Measure, Measured, ROWS, Row};
 use crate::session::Session;
 use crate::table::Line;
-use crate::{Options, Result, league, memory, picture, publish, rollover, say, table};
+use crate::{Options, Result, league, memory, picture, publish, queue, rollover, say, table};
 
 /// All that a run has found.
 #[derive(Debug, Serialize)]
@@ -120,6 +120,7 @@ async fn measure(session: &Session, row: &Row, options: &Options) -> Result<Meas
                 ..league.longest_ms.into()
             }
         }
+        Measure::Queue(figure) => queue::measure(session, options).await?.measured(figure),
         Measure::IdleMemory => megabytes(session.idle_bytes),
         Measure::PeakMemory => megabytes(memory::of_service_under_load(session).await?),
     })

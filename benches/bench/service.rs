@@ -68,8 +68,26 @@ impl Service {
         Self::start_on(program, redis, &redis.url()).await
     }
 
+    /// The same with further settings.
+    pub async fn start_with(
+        program: &Path,
+        redis: &Redis,
+        settings: &[(&str, &str)],
+    ) -> Result<Self> {
+        Self::begin(program, redis, &redis.url(), settings).await
+    }
+
     /// The same with the address of the store, of which one server is this.
     pub async fn start_on(program: &Path, redis: &Redis, url: &str) -> Result<Self> {
+        Self::begin(program, redis, url, &[]).await
+    }
+
+    async fn begin(
+        program: &Path,
+        redis: &Redis,
+        url: &str,
+        settings: &[(&str, &str)],
+    ) -> Result<Self> {
         let address = free_address();
         let socket = redis.socket();
         let process = Process::start(
@@ -79,6 +97,7 @@ impl Service {
                 .env("STANDINGS_REDIS_URL", url)
                 .env("STANDINGS_LISTEN", address.to_string())
                 .env("STANDINGS_LOG", "warn")
+                .envs(settings.iter().copied())
                 .current_dir(socket.parent().unwrap_or(&socket)),
         );
         let is_ready = async || {

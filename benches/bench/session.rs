@@ -11,6 +11,7 @@ use crate::boards::Board;
 use crate::league::League;
 use crate::load::{Load, Sample, Watched, float};
 use crate::process::Process;
+use crate::queue::Queue;
 use crate::redis::{self, Redis};
 use crate::reference::Textbook;
 use crate::rollover::Rollover;
@@ -75,6 +76,8 @@ pub struct Session {
     pub rollovers: RefCell<BTreeMap<&'static str, Rollover>>,
     /// What a league took.
     pub league: OnceCell<League>,
+    /// What queues took.
+    pub queue: OnceCell<Queue>,
     textbook: OnceCell<Textbook>,
     filled: RefCell<HashSet<&'static str>>,
     next_series: Cell<u64>,
@@ -95,6 +98,7 @@ impl Session {
             idle_bytes,
             rollovers: RefCell::default(),
             league: OnceCell::new(),
+            queue: OnceCell::new(),
             textbook: OnceCell::new(),
             filled: RefCell::default(),
             next_series: Cell::new(0),

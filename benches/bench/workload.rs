@@ -81,9 +81,14 @@ impl Workload {
 
     /// What the answers must be.
     pub fn expected(self) -> Expected {
+        let (taken, ended) = if self.board.is_queued {
+            (202, r#""status":"queued""#)
+        } else {
+            (200, r#""status":"applied""#)
+        };
         let (status, text, times) = match self.kind {
-            Kind::Single => (200, r#""status":"applied""#, 1),
-            Kind::Batch { size, .. } => (200, r#""status":"applied""#, size),
+            Kind::Single => (taken, ended, 1),
+            Kind::Batch { size, .. } => (200, ended, size),
             Kind::Page | Kind::DeepPage => (200, r#""reached_at""#, requests::PAGE_SIZE),
             // Nothing is found once in nothing.
             Kind::PageUnchanged => (304, "", 1),
