@@ -229,7 +229,7 @@ kinds! {
         (F::OfMember, S::Shard, E::WithPeriod, C::Merged, P::Registry);
 
     /// A remembered event id and its outcome: string. It is looked up where it was written (`engine/recall.rs`).
-    EventId = "e": (F::Named, S::Shard, E::ByItself, C::Not, P::Sweep);
+    EventId as EVENT_ID = "e": (F::Named, S::Shard, E::ByItself, C::Not, P::Sweep);
     /// Why a queued event with this id was refused: string (`domain/queued.rs`). It blocks no id.
     RefusedEvent = "x": (F::Named, S::Shard, E::ByItself, C::Not, P::Sweep);
     /// The outcome of an event without id, remembered under the token of its reservation: string.
