@@ -246,6 +246,10 @@ kinds! {
     /// Queued events that could not be applied: stream.
     DeadLetters as DEAD_LETTERS = "dead": (F::Single, S::Shard, E::Never, C::Not, P::Registry);
 
+    /// How many queued events of a period were refused because its closing did not wait for them, by the tag of the shard that refused them:
+    /// hash.
+    CutOff as CUT_OFF = "cut-off": (F::Named, S::Shard, E::Never, C::Whole, P::Registry);
+
     /// What was taken of a pool of a quota: string, sorted set (`scripts/lib/quota.lua`). A count in total never expires.
     Quota = "q": (F::Named, S::Home, E::ByItself, C::Not, P::CountsRegistry);
     /// What is reserved of the quotas whose counts lie here, by tokens: hash (`scripts/reserve.lua`).
@@ -362,6 +366,7 @@ impl Kind {
             | Self::State
             | Self::Periods
             | Self::Turnout
+            | Self::CutOff
             | Self::Voters
             | Self::EventToken
             | Self::Void
