@@ -2,7 +2,7 @@
 --
 -- The script runs in one slot. It carries out the events of a call in their order, each on what the events before it have
 -- left. An event that is refused changes nothing, and the next one goes on. Beside KEYS the script touches the keys that the
--- states name, and the voters of members.
+-- states name, the voters of members, and the queue, which lies beside the registry (lib/queue.lua).
 --
 -- What a call guarantees:
 --   An event is whole. The script checks everything that can refuse an event before the event changes anything. A call that
@@ -22,12 +22,12 @@
 --   An event that takes from the log of a quota, or reports ranks, writes before the script looks at the next events. This
 --   shows only if the call is broken off.
 --
--- KEYS[1]  board      hash: `version`, `used`, `moving`, `hides`, `erased`, `closed_until`, and of its queue `final_until` and `queue:number`
---                     (src/store/keys.rs has the form of every key)
+-- KEYS[1]  board      hash: `version`, `used`, `moving`, `hides`, `erased`, `closed_until`, and of its queue `queue:open`, `final_until` and
+--                     `queue:number` (src/store/keys.rs has the form of every key)
 -- KEYS[2]  registry   set: names of the keys that the board's data lies in
 -- KEYS[3…] in any order, named by their index in ARGV[1]: standings (`layout.width` keys each), states of
 --          derived series (string, see lib/derived.lua), turnouts (hash, HyperLogLog), seats of cohorts (hash), remembered
---          event ids (string), the queue (see lib/queue.lua)
+--          event ids (string)
 --
 -- Names in capitals are in src/store/protocol.rs.
 -- ARGV[1]  MessagePack of a map:
@@ -78,13 +78,13 @@
 --   tokens      of the events' reservations, eleven bytes each, empty for none
 --   voids       key indexes of the marks that void the tokens (see void.lua), 0: none
 -- and, if events come out of the shard's queue, `queue`; its lists may end before the events do:
---   stream, ids, state   key indexes (see lib/queue.lua)
 --   entries     of the events: their entries in the queue, empty for one that does not come out of it
---   events      their ids
 --   bytes       what their entries count
 --   leases      text; the number of the lease under which each is applied
 -- An event that comes out of the queue is carried out only while it is in the queue, and under the number that the lease of the queue has
--- now. It is compared with `final_until`, not with the barrier: what was queued before a closing counts (close_shard.lua). If it is taken, or is a duplicate, it leaves the queue in the same step.
+-- now. It is compared with `final_until`, not with the barrier: what was queued before a closing counts (close_shard.lua). If it is taken,
+-- or is a duplicate, it leaves the queue in the same step. So does the same event, under the same id, in the queue of the shard when
+-- another one is taken or is a duplicate that does not come out of it: the queued one may wait until the id is forgotten.
 --
 -- Reply: {'STALE'}, or {'OK', one for each event}:
 --   record               taken: what is remembered of it
@@ -130,7 +130,7 @@ local is_sum, score_max = update == 'sum', args.score_max
 -- If `is_sum` is false some layouts keep times all the same, but no answer depends on them.
 local shows_times = layout.prefixed or update == 'last_greatest' or update == 'last_least'
 
-local board = call('HMGET', BOARD, 'version', 'used', 'moving', 'hides', 'erased', 'closed_until')
+local board = call('HMGET', BOARD, 'version', 'used', 'moving', 'hides', 'erased', 'closed_until', 'queue:open')
 if board[1] ~= args.version then return {'STALE'} end
 -- Few calls need all functions.
 if board[4] or board[5] then load_hides() end
@@ -678,40 +678,62 @@ end
 
 for _, route in ipairs(routes) do open_route(route) end
 
--- Carries out one event; and the entries that leave the queue with this call, nil if no event comes out of it.
+-- Carries out one event; and the entries that leave the queue with this call, nil if nothing can wait there.
 local carry_out_one, leaving = carry_out, nil
 local queue = args.queue
-if queue then
+local QUEUE, QUEUE_IDS, QUEUE_STATE
+if queue or board[7] then
   load_queue()
   leaving = {}
-  -- The entries that are in the queue under the caller's lease.
-  local held, head = {}, call('HMGET', BOARD, 'queue:number', 'final_until')
-  local lease, own_barrier = head[1], barrier
-  local barrier_of_queued = head[2] and head[2] + TIE_KEY_OF_EPOCH
-  for e, text in ipairs(call('HMGET', keys[queue.ids], unpack(queue.events))) do
-    local entry = queue.entries[e]
-    held[entry] = queue.leases[e] == lease and names_entry(text, entry)
+  QUEUE, QUEUE_IDS = beside_registry(REGISTRY, KIND_QUEUE), beside_registry(REGISTRY, KIND_QUEUE_IDS)
+  QUEUE_STATE = beside_registry(REGISTRY, KIND_QUEUE_STATE)
+  local head, own_barrier = call('HMGET', BOARD, 'queue:number', 'final_until'), barrier
+  local lease, barrier_of_queued = head[1], head[2] and head[2] + TIE_KEY_OF_EPOCH
+  -- The ids of the events, '' for none, and the entries of each id as text.
+  local event_ids, entries_of, prefix = {}, {}, beside_registry(REGISTRY, KIND_EVENT_ID .. ':')
+  for e, index in ipairs(ids) do
+    local key = keys[index] or ''
+    event_ids[e] = string.sub(key, 1, #prefix) == prefix and string.sub(key, #prefix + 1) or ''
+  end
+  for e, text in ipairs(call('HMGET', QUEUE_IDS, unpack(event_ids))) do entries_of[event_ids[e]] = text or '' end
+  -- Two events without id are never the same.
+  entries_of[''] = ''
+
+  local function was_taken(answer)
+    return type(answer) == 'string' or answer[1] == TAKEN or answer[1] == DUPLICATE
   end
 
-  carry_out_one = function(e)
-    local entry = queue.entries[e] or ''
-    if entry == '' then
-      barrier = own_barrier
-      return carry_out(e)
-    end
+  local function leave(id, entry, bytes)
+    entries_of[id] = without_entry(entries_of[id], entry)
+    leaving[#leaving + 1] = {entry = entry, id = id, bytes = bytes}
+  end
+
+  local function carry_out_queued(e, entry)
     barrier = barrier_of_queued
-    if not held[entry] then
+    local id = event_ids[e]
+    if queue.leases[e] ~= lease or not names_entry(entries_of[id], entry) then
       local token = tokens and tokens[e] ~= '' and tokens[e]
       local known = recognise(e, keys[ids[e]], token)
       -- The same call once more: it was repeated on the way.
       return type(known) == 'string' and known or {GONE}
     end
     local answer = carry_out(e)
-    if type(answer) == 'string' or answer[1] == TAKEN or answer[1] == DUPLICATE then
-      held[entry] = false
-      leaving[#leaving + 1] = {entry = entry, id = queue.events[e], bytes = queue.bytes[e]}
-    end
+    if was_taken(answer) then leave(id, entry, queue.bytes[e]) end
     return answer
+  end
+
+  local function carry_out_new(e)
+    barrier = own_barrier
+    local id, answer = event_ids[e], carry_out(e)
+    local entry, event
+    if was_taken(answer) then entry, event = entry_with(QUEUE, entries_of[id], fingerprints[e]) end
+    if entry then leave(id, entry, bytes_of_entry(id, event)) end
+    return answer
+  end
+
+  carry_out_one = function(e)
+    local entry = queue and queue.entries[e] or ''
+    return entry == '' and carry_out_new(e) or carry_out_queued(e, entry)
   end
 end
 
@@ -724,5 +746,5 @@ flush_turnouts()
 local remember_ms = args.remember
 for index = 1, taken_count do call('SET', taken[index], records[taken[index]], 'PX', remember_ms) end
 if is_used and board[2] ~= args.version then call('HSET', BOARD, 'used', args.version) end
-if leaving and #leaving > 0 then leave_queue(keys[queue.stream], keys[queue.ids], keys[queue.state], leaving) end
+if leaving and #leaving > 0 then leave_queue(QUEUE, QUEUE_IDS, QUEUE_STATE, leaving) end
 return reply

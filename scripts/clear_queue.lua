@@ -15,4 +15,5 @@ if redis.call('XLEN', QUEUE) > 0 then return {'FULL'} end
 local epoch = redis.call('HGET', STATE, 'epoch') or '0'
 redis.call('SADD', REGISTRY, STATE)
 redis.call('HSET', STATE, 'indexed', '0', 'epoch', string.format('%d', epoch + 1))
+redis.call('HDEL', BOARD, 'queue:open')
 return {'OK', epoch}

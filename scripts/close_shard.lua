@@ -7,7 +7,8 @@
 -- new events are compared with; `final_until` is what events are compared with that come out of the queue.
 --
 -- A barrier that only the primary has is lost if the primary fails. So reads do not go by it: they call final what ends up to the
--- field `final_until` (read.lua). It follows the barrier once as many replicas have that as have to, and the queue is empty up to the mark.
+-- field `final_until` (read.lua). It follows the barrier once as many replicas have that as have to, and the queue is empty up to the mark,
+-- or the closing has waited for that as long as it may: until `queue:cut_at`. What is left then is refused when it is to be applied.
 --
 -- Only a closing calls this. A move copies the barrier to the new shards before it opens them (copy_in.lua). So no later sharding
 -- takes what this one refuses. A move does that when the old queues are empty, so no mark goes along.
@@ -17,16 +18,19 @@
 -- ARGV[1]  the version, as in apply.lua
 -- ARGV[2]  the barrier, in ms since the epoch
 -- ARGV[3]  '1': replicas have this barrier, or none has to have it; '0': the caller finds that out next
+-- ARGV[4]  the time now, in ms since the epoch, by a clock that the caller trusts; ARGV[5] how many ms it waits for the queue at the most,
+--          from the first call on that says so. Both '': it waits on
 --
--- Reply: {'STALE'} | {'WAITS'}: the barrier is as high, or higher, and something up to the mark waits; `final_until` is as it was |
+-- Reply: {'STALE'} | {'WAITS'}: the barrier is as high, or higher, and it is waited for something up to the mark; `final_until` is as it was |
 --   {'OK'}: the barrier is as high, or higher
--- Example: KEYS st:{b} st:{b}:1:queue  ARGV '1-1' '1795305600000' '1'  reply {'OK'}
+-- Example: KEYS st:{b} st:{b}:1:queue  ARGV '1-1' '1795305600000' '1' '' ''  reply {'OK'}
 
-if #KEYS ~= 2 or #ARGV ~= 3 then return redis.error_reply('ERR close_shard.lua: 2 keys, 3 arguments') end
+if #KEYS ~= 2 or #ARGV ~= 5 then return redis.error_reply('ERR close_shard.lua: 2 keys, 5 arguments') end
 local HEAD, QUEUE, version, barrier, is_confirmed = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3] == '1'
+local now, max_delay = tonumber(ARGV[4]), tonumber(ARGV[5])
 load_queue()
 
-local head = redis.call('HMGET', HEAD, 'version', 'closed_until', 'final_until', 'queue:mark')
+local head = redis.call('HMGET', HEAD, 'version', 'closed_until', 'final_until', 'queue:mark', 'queue:cut_at')
 if head[1] ~= version then return {'STALE'} end
 
 local function is_below(known)
@@ -39,13 +43,25 @@ local function raise(field, known)
 end
 
 -- Nothing that ends up to a lower barrier than the one before waits for more.
-local needs_queue, mark = is_below(head[3]), head[4]
+local needs_queue, mark, cut_at = is_below(head[3]), head[4], head[5]
 local first = needs_queue and first_entry(QUEUE)
 if first and is_below(head[2]) then
-  mark = last_entry(QUEUE)
+  mark, cut_at = last_entry(QUEUE), nil
   redis.call('HSET', HEAD, 'queue:mark', mark)
+  redis.call('HDEL', HEAD, 'queue:cut_at')
 end
 raise('closed_until', head[2])
-if first and mark and is_up_to(first, mark) then return {'WAITS'} end
+
+-- Whether the closing waits for no more.
+local function is_over()
+  if not now then return false end
+  if not cut_at then
+    cut_at = now + max_delay
+    redis.call('HSET', HEAD, 'queue:cut_at', string.format('%d', cut_at))
+  end
+  return now >= tonumber(cut_at)
+end
+
+if first and mark and is_up_to(first, mark) and not is_over() then return {'WAITS'} end
 if is_confirmed then raise('final_until', head[3]) end
 return {'OK'}

@@ -3,20 +3,22 @@
 --
 -- KEYS[1] board, KEYS[2] registry, KEYS[3] queue, KEYS[4] ids, KEYS[5] state: see lib/queue.lua
 -- KEYS[6] dead letters  stream: an entry for each, with the fields `reason`, `detail`, `entry` (its entry in the queue), and those of that
--- KEYS[7…] where it is told why an event was refused: strings
+-- KEYS[7…] where it is told why an event was refused: strings; how many events of a period were cut off, by the tags of shards: hashes
 --
 -- Names in capitals are in src/store/protocol.rs.
 -- ARGV[1]  MessagePack of a map:
 --   lease        text; the number of the lease of the queue, under which the caller works
+--   tag          the tag of the shard, under which it counts what was cut off
 --   letters_max  how many dead letters there may be, and kept_ms: for how long each is kept
 --   ends         list of
 --     {ENDED, entry}                        it was taken elsewhere
---     {REFUSED, entry, key index, why, ms}  for how long it is told why, text
+--     {REFUSED, entry, key index, why, ms, {{key index, end}, …}}  for how long it is told why, text. Of an event that lay before
+--                                           `final_until`, its periods with their ends (ms): those that are final by now have cut it off
 --     {DEAD, entry, reason, detail, 0 | 1}  1: it does not push out another dead letter
 --
 -- Reply: {'GONE'} the lease has another number | {'OK', one for each: 1 it has ended, 0 it is not in the queue, FULL there is no room}
 -- Example: KEYS st:{b} st:{b}:1:keys st:{b}:1:queue st:{b}:1:queue-ids st:{b}:1:queue-state st:{b}:1:dead
---   ARGV {lease='1795305600123456', letters_max=1000, kept_ms=604800000, ends={{DEAD, '1-0', 'unreadable', 'event: …', 0}}}  reply {'OK', 1}
+--   ARGV {lease='1795305600123456', tag='b', letters_max=1000, kept_ms=604800000, ends={{DEAD, '1-0', 'unreadable', 'event: …', 0}}}  reply {'OK', 1}
 
 if #KEYS < 6 or #ARGV ~= 1 then return redis.error_reply('ERR end_queued.lua: 6 keys or more, 1 argument') end
 local BOARD, REGISTRY, QUEUE, IDS, STATE, DEAD_LETTERS = unpack(KEYS)
@@ -24,7 +26,10 @@ require_slot(BOARD)
 local args = cmsgpack.unpack(ARGV[1])
 load_queue()
 
-if redis.call('HGET', BOARD, 'queue:number') ~= args.lease then return {'GONE'} end
+local head = redis.call('HMGET', BOARD, 'queue:number', 'final_until', 'moving')
+if head[1] ~= args.lease then return {'GONE'} end
+local final_until = tonumber(head[2] or '-inf')
+if head[3] then start_capture(head[3]) end
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -46,14 +51,22 @@ local function add_letter(reason, detail, entry, fields)
   redis.call('PEXPIRE', DEAD_LETTERS, string.format('%d', args.kept_ms))
 end
 
+local function count_cut_off(key, ending)
+  if ending > final_until then return end
+  redis.call('HINCRBY', key, args.tag, 1)
+  redis.call('SADD', REGISTRY, key)
+  capture(KIND_CUT_OFF, key)
+end
+
 local leaving = {}
 
 local function end_one(fate, entry, ...)
   local by_name, fields = fields_of(entry)
   if not by_name then return 0 end
   if fate == REFUSED then
-    local key, why, ms = ...
+    local key, why, ms, periods = ...
     redis.call('SET', KEYS[key], why, 'PX', ms)
+    for _, period in ipairs(periods) do count_cut_off(KEYS[period[1]], period[2]) end
   elseif fate == DEAD then
     local reason, detail, waits = ...
     if waits == 1 and redis.call('XLEN', DEAD_LETTERS) >= args.letters_max then return FULL end

@@ -7,6 +7,8 @@
 --   ids     hash: id of an event -> its entries, with blanks between: exactly those in the stream. There is more than one if events
 --           with different contents bear one id
 --   state   hash: bytes (of all entries), indexed ('1': the index of queues has this one), epoch (how often it was taken out)
+-- The head of the shard has the field `queue:open` while the index has the queue. Without it nothing waits, so whoever has read the head
+-- anyway need not look.
 
 -- How many bytes count for an entry: about what it takes. Its id stands in the stream and in the hash.
 local function bytes_of_entry(id, event)
@@ -48,6 +50,18 @@ local function without_entry(text, entry)
     if other ~= entry then others[#others + 1] = other end
   end
   return table.concat(others, ' ')
+end
+
+-- The entry with this content among those that a text of the hash of ids names, and what stands there beside the id; nil if there is
+-- none.
+local function entry_with(queue, text, fingerprint)
+  for entry in string.gmatch(text, '%S+') do
+    local found = redis.call('XRANGE', queue, entry, entry)[1]
+    -- Somebody may have removed an entry by hand, or damaged it: it is equal to none.
+    local event = found and found[2][4]
+    local is_readable, parts = pcall(cmsgpack.unpack, event or '')
+    if is_readable and type(parts) == 'table' and parts[1] == fingerprint then return entry, event end
+  end
 end
 
 -- Removes entries, which are {entry, id = of its event, bytes}; all of them are in the stream.

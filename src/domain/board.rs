@@ -7,12 +7,13 @@ use chrono_tz::Tz;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
 
-use super::closing::{Closings, FINALIZE_MAX};
+use super::closing::{Closings, FINALIZE_MAX, MAX_DELAY_MIN};
 use super::ids::BoardId;
 use super::include::{Include, Includes};
 use super::league::{self, FormerLeague, League};
 use super::period::{Calendar, Period, Season, Unit};
 use super::placement::Placement;
+use super::queued::AGE_MAX;
 use super::quota::{self, Quota};
 use super::reward::{self, Rule};
 use super::score::{Bound, Decimals, Ratio, Score};
@@ -338,6 +339,11 @@ pub struct Definition {
     #[serde(default)]
     #[schema(value_type = Option<String>, pattern = r"^[0-9]{1,9}[smhd]$", example = "10m")]
     pub finalize: Option<Span>,
+    /// How long a closing waits at the most for events that were queued before it: a duration from `1s` to `24h`. Then it closes without
+    /// the rest, and they are refused. Null: it waits for all of them. Only with `finalize`, and not in leagues.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, pattern = r"^[0-9]{1,9}[smhd]$", example = "1m")]
+    pub max_delay: Option<Span>,
 }
 
 /// A window: a period, or the last N of one.
@@ -561,6 +567,9 @@ impl Definition {
         for (pointer, detail) in self.check_finalize() {
             refuse(pointer, detail);
         }
+        for detail in self.check_max_delay() {
+            refuse("/max_delay".into(), detail);
+        }
         errors
     }
 
@@ -593,6 +602,18 @@ impl Definition {
         let detail = "a standing has to be kept until it is final: at least for `finalize`";
         let short = short.map(|(unit, _)| (format!("/retention/{unit}"), detail));
         is_long.into_iter().chain(short).collect()
+    }
+
+    /// What is wrong with its wait for queued events.
+    fn check_max_delay(&self) -> impl Iterator<Item = &'static str> {
+        let needs_finalize = "closings wait for events only on boards with `finalize`";
+        let out_of_bounds = "a closing waits for 1s to 24h";
+        let is_alone = self.max_delay.is_some() && self.finalize.is_none();
+        let is_beyond = self
+            .max_delay
+            .is_some_and(|max_delay| !(MAX_DELAY_MIN..=AGE_MAX).contains(&max_delay));
+        let alone = is_alone.then_some(needs_finalize);
+        alone.into_iter().chain(is_beyond.then_some(out_of_bounds))
     }
 
     /// What a board of several shards can't have, or not so many of them.
@@ -699,6 +720,7 @@ impl Definition {
             opens_at: _,
             closes_at: _,
             finalize: _,
+            max_delay: _,
         } = self;
         compare("update", *update == other.update);
         compare("order", *order == other.order);
@@ -962,7 +984,7 @@ mod tests {
             "season": null, "carryover": {}, "accept_late": "48h", "idempotency": "1h",
             "retention": {}, "quotas": [], "max_attempts": {}, "score_min": null, "score_max": null,
             "weight": null, "initial": [], "uniques": null, "keep_top": null, "entry_data": false, "rewards": [], "league": null, "shards": 1, "ingest": "sync",
-            "opens_at": null, "closes_at": null, "finalize": null
+            "opens_at": null, "closes_at": null, "finalize": null, "max_delay": null
         });
         assert_eq!(shown, expected);
     }
@@ -1033,6 +1055,19 @@ mod tests {
             pointers(r#"{"windows": ["day"], "finalize": "32d"}"#),
             ["/finalize"]
         );
+        for (rest, refused) in [
+            (r#""max_delay": "1s""#, vec!["/max_delay"]),
+            (r#""finalize": "0s", "max_delay": "0s""#, vec!["/max_delay"]),
+            (
+                r#""finalize": "0s", "max_delay": "25h""#,
+                vec!["/max_delay"],
+            ),
+            (r#""finalize": "0s", "max_delay": "24h""#, vec![]),
+            (r#""finalize": "0s", "max_delay": "1s""#, vec![]),
+        ] {
+            let json = format!(r#"{{"windows": ["day"], {rest}}}"#);
+            assert_eq!(pointers(&json), refused, "{json}");
+        }
         assert_eq!(
             pointers(
                 r#"{"windows": ["day", "week"], "finalize": "2h", "retention": {"day": "1h", "week": "2h"}}"#

@@ -16,6 +16,8 @@ use super::window::Window;
 
 /// The longest `finalize`.
 pub const FINALIZE_MAX: Span = Span::days(31);
+/// The shortest `max_delay`. The longest is what an event may wait in its queue.
+pub const MAX_DELAY_MIN: Span = Span::seconds(1);
 /// For how long a standing waits for its closing beyond its retention, in milliseconds: 366 days. A standing that waits in
 /// vain, because the service is down or `finalize` was removed, goes then.
 pub const UNCLOSED_MS_MAX: u64 = 366 * 86_400_000;
@@ -44,6 +46,9 @@ pub struct Pinned {
     /// What members win.
     #[serde(default)]
     pub rewards: Vec<Rule>,
+    /// How long they waited for queued events at the most; `None`: for all of them.
+    #[serde(default)]
+    pub max_delay: Option<Span>,
 }
 
 impl Pinned {
@@ -54,12 +59,15 @@ impl Pinned {
             revision: board.revision,
             ranking: board.definition.ranking,
             rewards: board.definition.rewards.clone(),
+            max_delay: board.definition.max_delay,
         }
     }
 
     /// Whether a later closing pins the same.
     fn is_same(&self, later: &Self) -> bool {
-        self.ranking == later.ranking && self.rewards == later.rewards
+        self.ranking == later.ranking
+            && self.rewards == later.rewards
+            && self.max_delay == later.max_delay
     }
 }
 
@@ -67,6 +75,11 @@ impl Closings {
     /// Whether results of a closing that was decided may be missing.
     pub fn is_pending(&self) -> bool {
         self.results_until < self.until
+    }
+
+    /// How long the closing that was decided last waits for queued events at the most; `None`: for all of them.
+    pub fn max_delay(&self) -> Option<Span> {
+        self.pinned.last()?.max_delay
     }
 }
 
@@ -98,6 +111,20 @@ impl Board {
     pub fn ranking_of(&self, period: &Period) -> Ranking {
         let pinned = self.pinned(period);
         pinned.map_or(self.definition.ranking, |pinned| pinned.ranking)
+    }
+
+    /// How long the closing of a period waits for queued events at the most; `None`: for all of them.
+    pub fn max_delay_of(&self, period: &Period) -> Option<Span> {
+        let pinned = self.pinned(period);
+        pinned.map_or(self.definition.max_delay, |pinned| pinned.max_delay)
+    }
+
+    /// The periods that hold an instant and have results once they end, with their ends.
+    pub fn ending_around(&self, at: Timestamp) -> impl Iterator<Item = (Period, Timestamp)> {
+        let periods = self.recorded_units();
+        let periods = periods.map(move |unit| self.calendar.containing(unit, at));
+        let periods = periods.filter(|period| self.has_result(period));
+        periods.filter_map(|period| Some((period, self.end_of(&period)?)))
     }
 
     /// The rules of the board as they hold for a period, those for other windows too: the index of a rule is what it is

@@ -502,6 +502,11 @@ fn refuses(definition: &Definition) -> Vec<(bool, &'static str, &'static str)> {
             "a league applies events before it answers: where an event counts is known only once its member is seated",
         ),
         (
+            definition.max_delay.is_none(),
+            "/max_delay",
+            "a league has no queues that its closings would wait for",
+        ),
+        (
             definition.shards == LEAGUE_SHARDS,
             "/shards",
             "a league has 16 shards, over which its cohorts spread by themselves",
@@ -734,6 +739,7 @@ mod tests {
             (json!({"ranking": "dense"}), "/ranking"),
             (json!({"shards": 4}), "/shards"),
             (json!({"finalize": "2m"}), "/finalize"),
+            (json!({"max_delay": "1m"}), "/max_delay"),
             (json!({"idempotency": "7d"}), "/idempotency"),
             (
                 json!({"windows": ["day"], "idempotency": "1d"}),

@@ -76,6 +76,7 @@ fn effect(field: &str) -> &'static str {
         "finalize" => {
             "Periods that end from now on wait for so long, and those that have ended and are not final. What is final stays final."
         }
+        "max_delay" => "Closings that begin from now on wait for queued events like this.",
         "league" => "Periods that begin from now on go by it. The running one ends as it began.",
         "ingest" => "Events from now on are answered like this. Those that are queued are applied.",
         "shards" => "The data moves to so many shards in the background.",

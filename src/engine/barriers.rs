@@ -6,6 +6,7 @@ use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::time::Timestamp;
 use crate::store::Versioned;
+use crate::store::barriers::Patience;
 use crate::store::closings::Decision;
 
 impl Engine {
@@ -20,7 +21,7 @@ impl Engine {
             let live = self.live_board(id).await?;
             match self.store.decide_closing(&live.board, until).await? {
                 Versioned::Current(Decision::Decided) => {
-                    let raised = self.raise_barriers(&live.board, until).await?;
+                    let raised = self.raise_barriers(&live.board, until, None).await?;
                     if let Versioned::Current(progress) = raised {
                         return Ok(progress == Progress::Done);
                     }
@@ -38,27 +39,34 @@ impl Engine {
         &self,
         board: &Board,
         until: Timestamp,
+        patience: Option<Patience>,
     ) -> Result<Versioned<Progress>, Error> {
         if self.store.confirm_closing(board).await? == Versioned::Stale {
             self.reload(&board.id).await?;
             return Ok(Versioned::Stale);
         }
-        let raised = self.close_shards(&board.id, until).await;
+        let raised = self.close_shards(&board.id, until, patience).await;
         raised.map(Versioned::Current)
     }
 
     /// Raises the barriers of all shards of a board to this instant. When this returns `Done`, nothing changes what events that lie
     /// before it have made of the standings, whatever is under way. `More`: queued events have to be applied first, which were there
-    /// when the barriers were raised; then it is to be called again. The closing has to be decided before.
+    /// when the barriers were raised; then it is to be called again. With a `patience` it waits for them no longer than that says. The
+    /// closing has to be decided before.
     ///
     /// If it fails, some of the barriers may be raised. To call it again is safe, also on other instances.
-    pub async fn close_shards(&self, id: &BoardId, until: Timestamp) -> Result<Progress, Error> {
+    pub async fn close_shards(
+        &self,
+        id: &BoardId,
+        until: Timestamp,
+        patience: Option<Patience>,
+    ) -> Result<Progress, Error> {
         for _ in 0..ATTEMPTS_MAX {
             // It waits while the board is being moved from one sharding to another.
             let live = self.live_board(id).await?;
             let (mut progress, mut is_stale) = (Progress::Done, false);
             for shard in live.shards.iter().map(|live| &live.shard) {
-                match self.store.close_shard(shard, until).await? {
+                match self.store.close_shard(shard, until, patience).await? {
                     Versioned::Current(true) => {}
                     Versioned::Current(false) => progress = Progress::More,
                     Versioned::Stale => is_stale = true,

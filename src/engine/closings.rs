@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use super::jobs::faults::Subject;
 use super::jobs::schedule::Schedule;
 use super::jobs::{Job, JobKind, Progress};
+use super::queue;
 use super::turnover::Turnover;
 use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
 use crate::clock::{Clock, Look};
@@ -23,14 +24,13 @@ use crate::domain::closing::{self, Closings};
 use crate::domain::ids::BoardId;
 use crate::domain::period::{Period, Unit};
 use crate::domain::shard::Shard;
-use crate::domain::time::Timestamp;
+use crate::domain::time::{Span, Timestamp};
+use crate::store::barriers::Patience;
 use crate::store::closings::{Decision, Keys};
 use crate::store::{StoreError, Versioned};
 
 /// How long a request waits for a closing to come to its end. The steps that were taken by then stay.
 const FINISH_TIME_MAX: Duration = Duration::from_secs(8);
-/// The pause before a closing that waits for queued events is looked at again.
-const QUEUES_PAUSE: Duration = Duration::from_millis(10);
 /// How many shards are looked after side by side.
 const SHARDS_AT_ONCE: usize = 16;
 
@@ -109,6 +109,20 @@ impl Engine {
         match self.clock.doubt() {
             Some(doubt) => Err(Error::ClockDoubted(doubt)),
             None => Ok(self.clock.now()),
+        }
+    }
+
+    /// How long a closing waits for queued events now. While the clock is doubted, it goes on to wait.
+    async fn patience(&self, max_delay: Option<Span>) -> Result<Option<Patience>, Error> {
+        let Some(max_delay) = max_delay else {
+            return Ok(None);
+        };
+        match self.trusted_now().await {
+            Err(Error::ClockDoubted(_)) => Ok(None),
+            now => Ok(Some(Patience {
+                now: now?,
+                max_delay,
+            })),
         }
     }
 
@@ -192,7 +206,7 @@ impl Engine {
             match closing.step(self).await? {
                 Step::Done => return Ok(true),
                 Step::More => {}
-                Step::WaitsForQueues => tokio::time::sleep(QUEUES_PAUSE).await,
+                Step::WaitsForQueues => queue::give_time().await,
             }
         }
         Ok(false)
@@ -353,16 +367,18 @@ impl Closing {
     async fn step(&mut self, engine: &Engine) -> Result<Step, Error> {
         let closings = engine.store.closings(&self.id).await?;
         let pending = closings.filter(Closings::is_pending);
-        let Some((until, after)) =
-            pending.and_then(|closings| closings.until.zip(closings.results_until))
-        else {
+        let Some(closings) = pending else {
+            return Ok(Step::Done);
+        };
+        let Some((until, after)) = closings.until.zip(closings.results_until) else {
             return Ok(Step::Done);
         };
         let Some(live) = engine.known(&self.id).await? else {
             return Ok(Step::Done);
         };
         if self.closed_until != Some(until) {
-            match engine.raise_barriers(&live.board, until).await? {
+            let patience = engine.patience(closings.max_delay()).await?;
+            match engine.raise_barriers(&live.board, until, patience).await? {
                 Versioned::Current(Progress::Done) => {}
                 Versioned::Current(Progress::More) => return Ok(Step::WaitsForQueues),
                 Versioned::Stale => return Ok(Step::More),

@@ -4,7 +4,6 @@
 //! takes to its end what was left half-way.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use futures::future::try_join_all;
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -12,6 +11,7 @@ use parking_lot::Mutex;
 
 use super::jobs::faults::Subject;
 use super::jobs::{Job, JobKind, Progress};
+use super::queue;
 use super::revisions::Revised;
 use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
 use crate::domain::erasure::Erasure;
@@ -23,8 +23,6 @@ use crate::store::boards::Begun;
 use crate::store::erasures::{Erased, FORGET_KEYS, Forgotten, Places};
 use crate::store::tasks::OrderChange;
 
-/// The pause before an erasure goes on that waits for queued events.
-const QUEUES_PAUSE: Duration = Duration::from_millis(10);
 /// On how many boards a member is erased side by side.
 const BOARDS_AT_ONCE: usize = 32;
 /// Greater than the number of any hide.
@@ -271,8 +269,8 @@ impl Engine {
                 }
                 Versioned::Current(Forgotten::Places(barrier, wanted)) => {
                     // In no shard anybody comes between any more.
-                    if self.close_shards(id, barrier).await? == Progress::More {
-                        tokio::time::sleep(QUEUES_PAUSE).await;
+                    if self.close_shards(id, barrier, None).await? == Progress::More {
+                        queue::give_time().await;
                         return Ok(Progress::More);
                     }
                     let others = live.shards.iter().map(|live| &live.shard);

@@ -26,7 +26,6 @@ mod walk;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::try_join_all;
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -37,6 +36,7 @@ use self::walk::Walk;
 use super::jobs::faults::Subject;
 use super::jobs::lease::Lease;
 use super::jobs::{Job, JobKind, Progress};
+use super::queue;
 use super::reader::ReadError;
 use super::{Engine, Error};
 use crate::domain::board::Board;
@@ -49,8 +49,6 @@ use crate::store::leases::Leased;
 
 /// How many changes may be left when the board is closed, in each shard: some milliseconds of work.
 const REMAINING_MAX: u64 = 300;
-/// The pause before it is looked again whether queued events wait.
-const QUEUES_PAUSE: Duration = Duration::from_millis(20);
 /// How many old shards are read side by side.
 const SHARDS_AT_ONCE: usize = 4;
 
@@ -184,8 +182,7 @@ impl Mover {
         }
         if !is_closed {
             if !self.copier.store.are_queues_empty(&self.board).await? {
-                // Whoever applies queued events needs some time.
-                tokio::time::sleep(QUEUES_PAUSE).await;
+                queue::give_time().await;
                 self.copier.renew().await?;
                 return Ok(Progress::More);
             }

@@ -77,6 +77,10 @@ pub struct ListedPeriod {
     /// When its result was recorded, in a league that of its last cohort; null if it is not final.
     #[schema(value_type = Option<String>, required = true, format = DateTime)]
     pub final_at: Option<Timestamp>,
+    /// How many queued events were refused because its closing did not wait for them (`max_delay`); null if it is not final, and of a
+    /// whole period of a league.
+    #[schema(required = true, example = 0)]
+    pub cut_off: Option<u64>,
     /// In a league, how many cohorts it has.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false, example = 12)]
@@ -136,6 +140,10 @@ pub struct ResultBody {
     /// How many rewards were won; null if it is not final.
     #[schema(required = true, example = 0)]
     pub rewards: Option<u64>,
+    /// How many queued events were refused because its closing did not wait for them (`max_delay`): it grows while they are. Null if it is
+    /// not final, and of a whole period of a league.
+    #[schema(required = true, example = 0)]
+    pub cut_off: Option<u64>,
     /// Of a final cohort of a league: how it was decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = TurnedBody, required = false)]
@@ -229,6 +237,7 @@ impl ListedPeriod {
             period: PeriodBody::new(&found.target, found.state, found.total()),
             winner: WinnerBody::of(live, found),
             final_at: found.final_at,
+            cut_off: found.cut_off,
             cohorts: found.cohorts.map(|cohorts| cohorts.all),
             final_cohorts: found.cohorts.map(|cohorts| cohorts.with_result),
         }
@@ -251,6 +260,7 @@ impl ResultBody {
             revising: found.is_revising,
             digest: found.digest.clone(),
             rewards: result.map(|result| result.rewards),
+            cut_off: period.cut_off,
             turned: result
                 .and_then(|result| result.league)
                 .map(TurnedBody::from),

@@ -9,7 +9,7 @@ use futures::future::try_join_all;
 use super::period::{Choice, Target, find_window};
 use super::{Error, Service};
 use crate::domain::ids::BoardId;
-use crate::domain::period::Unit;
+use crate::domain::period::{Period, Unit};
 use crate::domain::series::Track;
 use crate::domain::state::PeriodState;
 use crate::domain::time::Timestamp;
@@ -36,6 +36,8 @@ pub struct FoundPeriod {
     pub winner: Option<Winner>,
     /// Its result, if it has one.
     pub result: Option<PeriodResult>,
+    /// How many queued events its closing did not wait for, if it has a result.
+    pub cut_off: Option<u64>,
     /// When it has become final: when its result was recorded, or in a league that of its last cohort.
     pub final_at: Option<Timestamp>,
     /// Of a whole period of a league, which has neither members nor a result by itself: its cohorts.
@@ -261,6 +263,7 @@ impl Service {
             total: 0,
             winner: None,
             result: None,
+            cut_off: None,
             final_at: recorded.map(|recorded| recorded.result.final_at),
             cohorts: Some(PeriodCohorts { all, with_result }),
         })
@@ -275,12 +278,14 @@ impl Service {
     ) -> Result<FoundPeriod, ReadError> {
         let now = self.engine.clock.now();
         if recorded.is_some() {
+            let cut_off = self.cut_off(live, &target.standing.period).await?;
             let mut found = FoundPeriod {
                 target,
                 state: None,
                 total: 0,
                 winner: None,
                 result: None,
+                cut_off: Some(cut_off),
                 final_at: None,
                 cohorts: None,
             };
@@ -303,9 +308,29 @@ impl Service {
             total: page.total,
             winner: winner_of(&page),
             result: None,
+            cut_off: None,
             final_at: None,
             cohorts: None,
         })
+    }
+
+    /// How many queued events of a final period were refused because its closing did not wait for them.
+    async fn cut_off(&self, live: &LiveBoard, period: &Period) -> Result<u64, ReadError> {
+        if live.board.max_delay_of(period).is_none() {
+            return Ok(0);
+        }
+        let store = &self.engine.store;
+        let of_shards = live.shards.iter();
+        let of_shards = of_shards.map(|live| store.cut_off(&live.shard, period));
+        let mut cut_off = 0;
+        for of_shard in try_join_all(of_shards).await? {
+            let Versioned::Current(of_shard) = of_shard else {
+                self.engine.reload(&live.board.id).await?;
+                return Err(ReadError::Retry);
+            };
+            cut_off += of_shard;
+        }
+        Ok(cut_off)
     }
 
     /// A period of a window, or one cohort of it, with its digest if it is final.

@@ -1,5 +1,6 @@
 //! How far the closings of a board have come (`domain/closing.rs`), and which of its periods have data.
 
+use std::collections::HashMap;
 use std::ops::Bound;
 
 use serde::Serialize;
@@ -11,7 +12,7 @@ use super::stored::to_json;
 use super::{StoreError, Versioned, keys, script};
 use crate::domain::board::{Board, Uniques};
 use crate::domain::league::Section;
-use crate::domain::period::Unit;
+use crate::domain::period::{Period, Unit};
 use crate::domain::series::Standing;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
@@ -104,6 +105,24 @@ impl Store {
             return self.note_results(board, Timestamp::MIN).await;
         }
         Ok(Versioned::Current(()))
+    }
+
+    /// How many queued events of a period were refused, as far as this shard has it, because its closing did not wait for them.
+    pub async fn cut_off(
+        &self,
+        shard: &Shard,
+        period: &Period,
+    ) -> Result<Versioned<u64>, StoreError> {
+        let counts = vec![keys::cut_off(shard, period)];
+        let counts: HashMap<String, u64> = self.command("HGETALL", counts).await?;
+        // Counts go along with a move. So this was not read too late if the shard is still in use.
+        let version = vec![keys::head(shard.tag()), "version".to_owned()];
+        let version: Option<String> = self.command("HGET", version).await?;
+        Ok(if version == Some(shard.version()) {
+            Versioned::Current(counts.values().sum())
+        } else {
+            Versioned::Stale
+        })
     }
 
     /// Lets what this shard has of a section expire at an instant, in milliseconds since the epoch, by a bounded step. Returns the

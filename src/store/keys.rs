@@ -7,7 +7,7 @@
 //!
 //! | key | kind |
 //! | --- | --- |
-//! | `st:{b}`, `st:{b:16:3}` | [`Kind::Head`]: hash with `version`, of a board `definition` (JSON), and `used` once there are events; of its closings `closing_until`, `results_until`, `pinned` (`scripts/decide.lua`), of its erasures `forgetting` (`scripts/begin_forgetting.lua`); of a shard `closed_until`, `final_until`, `queue:mark` (`scripts/close_shard.lua`) |
+//! | `st:{b}`, `st:{b:16:3}` | [`Kind::Head`]: hash with `version`, of a board `definition` (JSON), and `used` once there are events; of its closings `closing_until`, `results_until`, `pinned` (`scripts/decide.lua`), of its erasures `forgetting` (`scripts/begin_forgetting.lua`); of a shard `closed_until`, `final_until`, `queue:mark`, `queue:cut_at` (`scripts/close_shard.lua`), `queue:open` (`scripts/lib/queue.lua`) |
 //! | `st:{b:16:3}:counts` | [`Kind::CountsHead`]: `version` |
 //! | `st:{b}:1:keys`, `st:{b}:1:quotas` | [`Kind::Registry`], [`Kind::CountsRegistry`] |
 //! | `st:{b}:1:s:day:2026-11-21` | [`Kind::Standing`] |
@@ -27,6 +27,7 @@
 //! | `st:{b}:1:e:run-88231`, `st:{b}:1:t:`token, `st:{b}:1:v:`token | [`Kind::EventId`], [`Kind::EventToken`], [`Kind::Void`] |
 //! | `st:{b}:1:x:run-88231` | [`Kind::RefusedEvent`] |
 //! | `st:{b}:1:queue`, `st:{b}:1:queue-ids`, `st:{b}:1:queue-state`, `st:{b}:1:dead` | [`Kind::Queue`], [`Kind::QueueIds`], [`Kind::QueueState`], [`Kind::DeadLetters`] |
+//! | `st:{b}:1:cut-off:day:2026-11-21` | [`Kind::CutOff`] |
 //! | `st:{b}:1:q:0:voter-hour:hour:2026-11-21T05:00Z`… | [`Kind::Quota`] |
 //! | `st:{b:16:3}:1:reserved`, `st:{b:16:3}:1:reserving` | [`Kind::Reserved`], [`Kind::Reserving`] |
 //! | `st:{b}:1:changes`, `st:{b}:1:copied` | [`Kind::Changes`], [`Kind::Copied`] |
@@ -582,6 +583,11 @@ pub fn turnout(shard: &Shard, period: &Period) -> String {
     of_period(shard, Kind::Turnout, period)
 }
 
+/// The key of how many queued events of a period its closing did not wait for.
+pub fn cut_off(shard: &Shard, period: &Period) -> String {
+    of_period(shard, Kind::CutOff, period)
+}
+
 /// The key of what members have won in a period.
 pub fn rewards(shard: &Shard, section: &Section) -> String {
     let series = of_unit(shard, section.period.unit);
@@ -914,6 +920,7 @@ mod tests {
             Kind::State => vec![state(shard, Series::shown(List::Rolling(rolling)))],
             Kind::Periods => vec![periods(shard, Unit::Day)],
             Kind::Turnout => vec![turnout(shard, &day)],
+            Kind::CutOff => vec![cut_off(shard, &day)],
             Kind::Voters => vec![voters(shard, &day)],
             Kind::Tiers => vec![tiers(shard, &day, 1)],
             Kind::Taking => vec![taking(shard, &day, 1)],

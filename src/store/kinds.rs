@@ -229,7 +229,7 @@ kinds! {
         (F::OfMember, S::Shard, E::WithPeriod, C::Merged, P::Registry);
 
     /// A remembered event id and its outcome: string. It is looked up where it was written (`engine/recall.rs`).
-    EventId = "e": (F::Named, S::Shard, E::ByItself, C::Not, P::Sweep);
+    EventId as EVENT_ID = "e": (F::Named, S::Shard, E::ByItself, C::Not, P::Sweep);
     /// Why a queued event with this id was refused: string (`domain/queued.rs`). It blocks no id.
     RefusedEvent = "x": (F::Named, S::Shard, E::ByItself, C::Not, P::Sweep);
     /// The outcome of an event without id, remembered under the token of its reservation: string.
@@ -245,6 +245,10 @@ kinds! {
     QueueState as QUEUE_STATE = "queue-state": (F::Single, S::Shard, E::Never, C::Not, P::Registry);
     /// Queued events that could not be applied: stream.
     DeadLetters as DEAD_LETTERS = "dead": (F::Single, S::Shard, E::Never, C::Not, P::Registry);
+
+    /// How many queued events of a period were refused because its closing did not wait for them, by the tag of the shard that refused them:
+    /// hash.
+    CutOff as CUT_OFF = "cut-off": (F::Named, S::Shard, E::Never, C::Whole, P::Registry);
 
     /// What was taken of a pool of a quota: string, sorted set (`scripts/lib/quota.lua`). A count in total never expires.
     Quota = "q": (F::Named, S::Home, E::ByItself, C::Not, P::CountsRegistry);
@@ -362,6 +366,7 @@ impl Kind {
             | Self::State
             | Self::Periods
             | Self::Turnout
+            | Self::CutOff
             | Self::Voters
             | Self::EventToken
             | Self::Void

@@ -14,8 +14,9 @@ use super::protocol::{ends, queues};
 use super::reply::{Reply, require, unknown_code};
 use super::{StoreError, Versioned, keys, script};
 use crate::domain::ids::EventId;
+use crate::domain::period::Period;
 use crate::domain::shard::Shard;
-use crate::domain::time::Span;
+use crate::domain::time::{Span, Timestamp};
 
 /// How many dead letters of a shard there may be.
 pub const DEAD_LETTERS_MAX: u32 = 1_000;
@@ -95,6 +96,9 @@ pub enum End {
         why: String,
         /// For how many milliseconds that is told.
         told_ms: u64,
+        /// If a closing did not wait for it: the periods that it would have counted for, with their ends. It is counted in those that are
+        /// final.
+        cut_off: Vec<(Period, Timestamp)>,
     },
     /// An operator has to look at it.
     Dead {
@@ -176,6 +180,7 @@ pub enum Ended {
 #[derive(Serialize)]
 struct EndArgs<'a> {
     lease: String,
+    tag: &'a str,
     letters_max: u32,
     kept_ms: u64,
     ends: Vec<EndArg<'a>>,
@@ -185,7 +190,7 @@ struct EndArgs<'a> {
 #[serde(untagged)]
 enum EndArg<'a> {
     Known(u8, String),
-    Refused(u8, String, usize, &'a str, String),
+    Refused(u8, String, usize, &'a str, String, Vec<(usize, i64)>),
     Dead(u8, String, &'static str, &'a str, u8),
 }
 
@@ -226,6 +231,7 @@ impl Store {
         keys.extend(of_queue.map(|kind| keys::single(shard, kind)));
         let args = EndArgs {
             lease: lease.to_string(),
+            tag: shard.tag(),
             letters_max: DEAD_LETTERS_MAX,
             kept_ms: DEAD_LETTERS_KEPT.ms(),
             ends: (all.into_iter())
@@ -298,9 +304,19 @@ fn end_arg<'a>(shard: &Shard, entry: EntryId, end: &'a End, keys: &mut Vec<Strin
     let entry = entry.to_string();
     match end {
         End::Known => EndArg::Known(ends::ENDED, entry),
-        End::Refused { id, why, told_ms } => {
+        End::Refused {
+            id,
+            why,
+            told_ms,
+            cut_off,
+        } => {
             keys.push(keys::refused_event(shard, id));
-            EndArg::Refused(ends::REFUSED, entry, keys.len(), why, told_ms.to_string())
+            let (told, told_ms) = (keys.len(), told_ms.to_string());
+            let counts = cut_off.iter().map(|(period, end)| {
+                keys.push(keys::cut_off(shard, period));
+                (keys.len(), end.ms())
+            });
+            EndArg::Refused(ends::REFUSED, entry, told, why, told_ms, counts.collect())
         }
         End::Dead { reason, detail } => EndArg::Dead(
             ends::DEAD,

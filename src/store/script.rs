@@ -141,7 +141,7 @@ scripts! {
     /// Puts events into the queue of a shard.
     PUT = "put", "#!lua", ["queue"] with [puts, queues];
     /// Ends queued events that are not applied.
-    END_QUEUED = "end_queued", "#!lua", ["slot", "queue"] with [ends, queues];
+    END_QUEUED = "end_queued", "#!lua", ["slot", "capture", "queue"] with [ends, queues];
     /// Puts the queue of a shard into the index.
     LIST_QUEUE = "list_queue", "#!lua", [];
     /// Says that an empty queue is to be taken out of the index.

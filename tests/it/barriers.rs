@@ -26,7 +26,7 @@ async fn close(engine: &Engine, until: &str) {
         BoardId::parse("b").unwrap(),
         Timestamp::parse(until).unwrap(),
     );
-    engine.close_shards(&id, until).await.unwrap();
+    engine.close_shards(&id, until, None).await.unwrap();
 }
 
 fn event(id: &str, member: &str, at: &str) -> Value {
@@ -227,7 +227,7 @@ async fn a_move_takes_the_barrier_along_also_one_that_only_some_shards_have() {
     let until = Timestamp::parse(MIDNIGHT).unwrap();
     // Whoever closes the board dies half-way.
     let shard = &board.shards()[2];
-    engine.store.close_shard(shard, until).await.unwrap();
+    engine.store.close_shard(shard, until, None).await.unwrap();
     for shards in [3, 1, 2] {
         world.move_to("b", shards).await;
         for member in ["ann", "bob", "cid", "dora"] {
@@ -331,7 +331,7 @@ async fn whatever_dies_while_a_board_is_closed_what_was_read_afterwards_stays() 
         let closers = [1, 2].map(|place| {
             let (engine, id) = (&world.instances[place].service.engine, &id);
             eventually("the board is closed", async move || {
-                engine.close_shards(id, until).await.is_ok()
+                engine.close_shards(id, until, None).await.is_ok()
             })
         });
         let [first, second] = closers;

@@ -634,7 +634,7 @@ async fn whoever_asks_for_a_result_has_it_recorded_if_nobody_has_come_to_that() 
         (&result["state"], &result["revision"]),
         (&json!("closing"), &json!(null))
     );
-    engine.close_shards(&id, until).await.unwrap();
+    engine.close_shards(&id, until, None).await.unwrap();
     let result = client.get(path).await.expect(200);
     assert_eq!(
         (&result["state"], &result["revision"]),
@@ -686,7 +686,7 @@ async fn nothing_is_final_before_the_replicas_have_its_barrier() {
     }
     // And by a barrier that is with the primary alone no read goes.
     let until = Timestamp::parse("2026-11-21T00:00:00Z").unwrap();
-    engine.close_shards(&id, until).await.unwrap_err();
+    engine.close_shards(&id, until, None).await.unwrap_err();
     assert!(field(&set.primary, "closed_until").await.is_some());
     for client in [client, &other.client] {
         assert_eq!(state(client).await, "closing");

@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::Utc;
-use chrono_tz::Tz;
 use futures::stream::{self, StreamExt};
 use parking_lot::Mutex;
 use reqwest::Method;
@@ -29,8 +28,7 @@ use crate::harness::redis::eventually;
 use crate::model::answers::{self, View, exact};
 use crate::model::from_environment;
 use crate::model::naive::{
-    Board, DAY, Event, HOUR, Model, Quota, QuotaWindow, Ranking, Ties, Uniques, Unit, Update,
-    Window,
+    Board, Event, HOUR, Model, Quota, QuotaWindow, Ranking, Ties, Uniques, Unit, Window,
 };
 
 /// Few enough that they take some seconds.
@@ -997,30 +995,8 @@ fn boards() -> [Model; BOARDS.len()] {
         Window::Period(Unit::All),
     );
     let board = Board {
-        update: Update::Sum,
-        descending: true,
-        decimals: 0,
-        ties: Ties::First,
-        ranking: Ranking::Ordinal,
-        zone: Tz::UTC,
-        week_start: 0,
-        season_start: 0,
-        season_length: DAY,
-        windows: vec![day, week, all, Window::Rolling(Unit::Day, 3)],
         carryover: BTreeMap::from([(Unit::Day, 250_000), (Unit::Week, 200_000)]),
-        accept_late: None,
-        retention: Vec::new(),
-        score_min: None,
-        score_max: None,
-        quotas: Vec::new(),
-        weight: None,
-        initial: Vec::new(),
-        uniques: None,
-        keep_top: None,
-        shards: 1,
-        entry_data: false,
-        finalizes: false,
-        rewards: Vec::new(),
+        ..Board::of(vec![day, week, all, Window::Rolling(Unit::Day, 3)])
     };
     let members = Board {
         ties: Ties::Member,

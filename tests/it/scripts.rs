@@ -257,8 +257,8 @@ async fn a_barrier_never_falls_and_what_lies_before_it_is_refused_unless_it_is_k
     };
     let at_ms = i64::try_from(AT - 2_208_988_800_000).unwrap();
     let close = async |version: &str, until_ms: i64| {
-        let args = [version.to_owned(), until_ms.to_string(), "1".to_owned()];
-        let args = args.each_ref().map(String::as_bytes);
+        let until = until_ms.to_string();
+        let args = [version, &until, "1", "", ""].map(str::as_bytes);
         let reply = run(
             &redis,
             &script::CLOSE_SHARD,
@@ -645,7 +645,7 @@ async fn past_initial_scores_are_kept_once_for_each_barrier_and_as_long_as_their
         }
     };
     let close = async |until: &str| {
-        let args = [&b"1-1"[..], until.as_bytes(), b"1"];
+        let args = ["1-1", until, "1", "", ""].map(str::as_bytes);
         let closed = run(
             &redis,
             &script::CLOSE_SHARD,

@@ -20,6 +20,7 @@ use futures::FutureExt;
 use metrics::{counter, histogram};
 
 use super::refusal::Refusal;
+use crate::domain::event::Rejection;
 use crate::domain::ids::MemberId;
 use crate::domain::queued::{AGE_MAX, QueuedEvent};
 use crate::domain::shard::Shard;
@@ -417,11 +418,24 @@ impl<'a> Worker<'a> {
         };
         let at = incoming.fixed_at().unwrap_or(now);
         if let (Some(refusal), Some(id)) = (Refusal::of(&error, at), &incoming.id) {
-            let remembered_ms = self.live.board.definition.idempotency.ms();
+            let board = &self.live.board;
+            let remembered_ms = board.definition.idempotency.ms();
+            let cut_off = if matches!(
+                error,
+                Error::Rejected {
+                    rejection: Rejection::PeriodClosed(_),
+                    ..
+                }
+            ) {
+                board.ending_around(at).collect()
+            } else {
+                Vec::new()
+            };
             return Ok(Fate::Ends(End::Refused {
                 id: id.clone(),
                 why: refusal.to_json(),
                 told_ms: remembered_ms.max(TOLD_MIN.ms()),
+                cut_off,
             }));
         }
         match error {

@@ -22,6 +22,14 @@ use crate::store::queues::{IndexedQueue, QueueName};
 /// How long this instance waits for more events after it was woken, so that they share calls.
 const GATHERING_TIME: Duration = Duration::from_millis(5);
 
+/// The pause before somebody looks again who waits for queued events.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Gives whoever applies queued events some time. Those who wait for such events then look again.
+pub(super) async fn give_time() {
+    tokio::time::sleep(PAUSE).await;
+}
+
 /// What this instance knows of queues.
 #[derive(Debug, Default)]
 pub struct Queues {

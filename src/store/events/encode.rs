@@ -20,7 +20,6 @@ use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::store::args::{LayoutArgs, ranking_name, stored_score};
 use crate::store::keys;
-use crate::store::kinds::Kind;
 use crate::store::protocol::{flags, refusals};
 use crate::store::queued::Held;
 use crate::store::quotas::{self, QuotaRule, UseArgs};
@@ -81,17 +80,13 @@ pub(super) struct ApplyArgs<'a> {
     tokens: Option<Vec<TokenArg>>,
     voids: Vec<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    queue: Option<QueueArgs<'a>>,
+    queue: Option<QueueArgs>,
 }
 
 /// What goes along if events come out of the shard's queue. The lists end with the last of these.
-#[derive(Serialize)]
-struct QueueArgs<'a> {
-    stream: usize,
-    ids: usize,
-    state: usize,
+#[derive(Default, Serialize)]
+struct QueueArgs {
     entries: Vec<String>,
-    events: Vec<&'a str>,
     bytes: Vec<usize>,
     leases: Vec<String>,
 }
@@ -283,34 +278,19 @@ impl<'a> Encoder<'a> {
             args.refusals.push(refusal);
         }
         args.details.push(detail.code());
-        if let (Some(held), Some(id)) = (ready.queued, &event.id) {
-            self.queued(held, id.as_str());
+        if let Some(held) = ready.queued {
+            self.queued(held);
         }
     }
 
     /// Names the entry of the event that was put in last.
-    fn queued(&mut self, held: Held, id: &'a str) {
-        let [stream, ids, state] = match &self.args.queue {
-            Some(queue) => [queue.stream, queue.ids, queue.state],
-            None => [Kind::Queue, Kind::QueueIds, Kind::QueueState]
-                .map(|kind| self.key(keys::single(self.shard, kind))),
-        };
-        let queue = self.args.queue.get_or_insert_with(|| QueueArgs {
-            stream,
-            ids,
-            state,
-            entries: Vec::new(),
-            events: Vec::new(),
-            bytes: Vec::new(),
-            leases: Vec::new(),
-        });
+    fn queued(&mut self, held: Held) {
         let before = self.args.details.len() - 1;
+        let queue = self.args.queue.get_or_insert_default();
         queue.entries.resize(before, String::new());
-        queue.events.resize(before, "");
         queue.bytes.resize(before, 0);
         queue.leases.resize(before, String::new());
         queue.entries.push(held.entry.to_string());
-        queue.events.push(id);
         queue.bytes.push(held.bytes);
         queue.leases.push(held.lease.to_string());
     }

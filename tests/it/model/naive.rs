@@ -116,6 +116,38 @@ pub struct Board {
     pub rewards: Vec<Rule>,
 }
 
+impl Board {
+    /// A board that adds up events of any age in these windows, and has nothing else.
+    pub fn of(windows: Vec<Window>) -> Self {
+        Self {
+            update: Update::Sum,
+            descending: true,
+            decimals: 0,
+            ties: Ties::First,
+            ranking: Ranking::Ordinal,
+            zone: Tz::UTC,
+            week_start: 0,
+            season_start: 0,
+            season_length: DAY,
+            windows,
+            carryover: BTreeMap::new(),
+            accept_late: None,
+            score_min: None,
+            score_max: None,
+            quotas: Vec::new(),
+            weight: None,
+            initial: Vec::new(),
+            uniques: None,
+            keep_top: None,
+            shards: 1,
+            retention: Vec::new(),
+            entry_data: false,
+            finalizes: false,
+            rewards: Vec::new(),
+        }
+    }
+}
+
 /// What the scores of these members, and of all others, are multiplied by.
 #[derive(Clone, Debug)]
 pub struct Weight {

@@ -311,6 +311,56 @@ async fn one_id_by_both_ways_at_once_counts_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn one_id_by_both_ways_counts_once_however_long_the_queued_copy_waits() {
+    let quota = json!({"name": "many", "by": ["voter"], "window": "total", "max": 100});
+    for more in [
+        json!({"shards": 1}),
+        json!({"shards": 3}),
+        json!({"shards": 3, "quotas": [quota]}),
+    ] {
+        let world = world(1, more.clone()).await;
+        let client = world.client();
+        let vote = |number: usize, score: i64| {
+            let id = format!("e{}", number % 10);
+            json!({"id": id, "member": "ann", "score": score, "voter": "v"})
+        };
+        for number in 0..10 {
+            queue(client, vote(number, 1)).await;
+        }
+        // Another event under one of the ids is not the same.
+        queue(client, vote(9, 100)).await;
+        let at_once = json!({"ingest": "sync"});
+        client.patch("/v1/boards/b", at_once).await.expect(200);
+        let post = async |number, status: &str| {
+            let answer = client.post(EVENTS, vote(number, 1)).await.expect(200);
+            assert_eq!(answer["status"], status);
+        };
+        for number in 0..5 {
+            post(number, "applied").await;
+        }
+        assert_eq!(length(&world, "queue").await, 6, "{more}");
+        // One that was taken before is queued, and then recognised.
+        let asynchronous = client
+            .builder(Method::POST, EVENTS)
+            .header("prefer", "respond-async");
+        let again = Client::send(asynchronous.json(&vote(0, 1))).await;
+        assert_eq!(again.status, 202, "{}", again.text);
+        assert_eq!(length(&world, "queue").await, 7, "{more}");
+        post(0, "duplicate").await;
+        assert_eq!(length(&world, "queue").await, 6, "{more}");
+        // The time is over for which ids are remembered.
+        for record in world.redis.keys("st:{b*}:*:e:*").await {
+            world.redis.run(&[b"DEL", record.as_bytes()]).await;
+        }
+        drain(&world, &world.instances[0]).await;
+        let last = client.get(&format!("{EVENTS}?id=e9&member=ann")).await;
+        assert_eq!(last.expect(200)["events"][0]["status"], "applied");
+        assert_eq!(total(client).await, 10, "{more}");
+        assert_clean(&world).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_event_that_breaks_its_call_off_is_a_dead_letter_and_the_others_count_once() {
     let world = world(1, json!({})).await;
     let client = world.client();

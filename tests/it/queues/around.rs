@@ -211,6 +211,151 @@ async fn what_is_queued_behind_the_mark_holds_no_closing_up() {
     drain(&world, &world.instances[0]).await;
 }
 
+/// A period of the window `hour`, as it is read and as it is listed.
+async fn hour(client: &Client, key: &str) -> Value {
+    let path = "/v1/boards/b/standings/hour/periods";
+    let period = client.get(&format!("{path}/{key}")).await.expect(200);
+    let list = client.get(path).await.expect(200);
+    let mut listed = list["periods"].as_array().unwrap().iter();
+    let listed = listed.find(|listed| listed["key"] == key).unwrap();
+    for field in ["state", "total", "cut_off"] {
+        assert_eq!(listed[field], period[field], "{field}");
+    }
+    period
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closing_that_may_not_wait_for_longer_goes_on_without_the_rest_and_counts_it() {
+    for shards in [1, 3] {
+        let more = json!({"windows": ["hour", "day"], "finalize": "10m", "max_delay": "1m", "shards": shards});
+        let world = world_at(2, "2026-11-21T11:59:00Z", more).await;
+        let client = world.client();
+        queue(client, at("in", "in", "2026-11-21T11:58:00Z")).await;
+        drain(&world, &world.instances[0]).await;
+        for number in 0..20 {
+            let member = format!("m{number}");
+            queue(client, at(&member, &member, "2026-11-21T11:58:00Z")).await;
+        }
+        world.set_time("2026-11-21T12:10:00Z");
+        close_periods(&world.instances[0]).await;
+        // What the closing has pinned counts, and the time since its barriers were raised, whoever closes.
+        let definition = json!({"max_delay": "1h"});
+        client.patch("/v1/boards/b", definition).await.expect(200);
+        world.set_time("2026-11-21T12:10:59.999Z");
+        for instance in &world.instances {
+            close_periods(instance).await;
+        }
+        let last = hour(client, "2026-11-21T11:00Z").await;
+        assert_eq!(
+            (&last["state"], &last["cut_off"]),
+            (&json!("closing"), &json!(null))
+        );
+        world.set_time("2026-11-21T12:11:00Z");
+        let [first, second] = [&world.instances[0], &world.instances[1]];
+        join(close_periods(first), close_periods(second)).await;
+        let last = hour(client, "2026-11-21T11:00Z").await;
+        assert_eq!(
+            (&last["state"], &last["cut_off"]),
+            (&json!("final"), &json!(0))
+        );
+        // Who is erased takes back what waits: it is not refused.
+        client.delete("/v1/boards/b/members/m0").await.expect(204);
+        queue(client, at("next", "next", "2026-11-21T12:05:00Z")).await;
+        join(drain(&world, first), drain(&world, second)).await;
+        let told = client
+            .get(&format!("{EVENTS}?id=m1&member=m1"))
+            .await
+            .expect(200);
+        assert_eq!(told["events"][0]["status"], "rejected");
+        assert_eq!(told["events"][0]["problem"]["code"], "period-closed");
+        let cut_off = async || {
+            let last = hour(client, "2026-11-21T11:00Z").await;
+            (last["total"].clone(), last["cut_off"].clone())
+        };
+        assert_eq!(cut_off().await, (json!(1), json!(19)));
+        // The counts go along with moves.
+        for shards in [4, 1, 2] {
+            world.move_to("b", shards).await;
+            assert_eq!(cut_off().await, (json!(1), json!(19)), "{shards}");
+        }
+        assert!(world.service().check(None, false).await.unwrap().is_sound());
+        // The next closing waits anew, and what comes in time counts.
+        world.set_time("2026-11-21T12:50:00Z");
+        queue(client, at("2", "ann", "2026-11-21T12:50:00Z")).await;
+        world.set_time("2026-11-21T13:10:00Z");
+        close_periods(first).await;
+        world.set_time("2026-11-21T14:09:59.999Z");
+        close_periods(first).await;
+        assert_eq!(hour(client, "2026-11-21T12:00Z").await["state"], "closing");
+        drain(&world, first).await;
+        close_periods(first).await;
+        let next = hour(client, "2026-11-21T12:00Z").await;
+        assert_eq!(
+            [&next["state"], &next["total"], &next["cut_off"]],
+            [&json!("final"), &json!(2), &json!(0)]
+        );
+        // The day was not final when they were refused.
+        world.set_time("2026-11-22T00:10:00Z");
+        close_periods(first).await;
+        let path = "/v1/boards/b/standings/day/periods/2026-11-21";
+        let day = client.get(path).await.expect(200);
+        assert_eq!(
+            (&day["total"], &day["cut_off"]),
+            (&json!(3), &json!(0)),
+            "{day}"
+        );
+        assert_clean(&world).await;
+        client.delete("/v1/boards/b").await.expect(204);
+        eventually("nothing of the board is left", async || {
+            first.service.engine.run(&Purge).await.unwrap();
+            world.redis.keys("st:{b*}:*:cut-off:*").await.is_empty()
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_event_counts_or_is_cut_off_whoever_closes_while_it_is_applied() {
+    for (round, shards) in [(0, 1), (1, 3), (2, 2), (3, 1)] {
+        let more =
+            json!({"windows": ["hour"], "finalize": "0s", "max_delay": "1s", "shards": shards});
+        let world = world_at(2, "2026-11-21T11:59:00Z", more).await;
+        let client = world.client();
+        queue(client, at("in", "in", "2026-11-21T11:58:00Z")).await;
+        drain(&world, &world.instances[0]).await;
+        let events: Vec<Value> = (0..900)
+            .map(|number| {
+                let id = format!("e{number}");
+                let mut event = at(&id, &id, "2026-11-21T11:58:00Z");
+                event["board"] = json!("b");
+                event
+            })
+            .collect();
+        let queued = client.post("/v1/events", json!({"events": events})).await;
+        queued.expect(200);
+        world.set_time("2026-11-21T12:00:00Z");
+        close_periods(&world.instances[0]).await;
+        world.set_time("2026-11-21T12:00:01Z");
+        let [first, second] = [&world.instances[0], &world.instances[1]];
+        let closing = async {
+            let begun = length(&world, "queue").await - round * 100;
+            // At another moment of the work each time.
+            eventually("some are applied", async || {
+                length(&world, "queue").await <= begun
+            })
+            .await;
+            join(close_periods(first), close_periods(second)).await;
+        };
+        join(closing, drain(&world, second)).await;
+        close_periods(first).await;
+        let last = hour(client, "2026-11-21T11:00Z").await;
+        assert_eq!(last["state"], "final");
+        let sum = last["total"].as_u64().unwrap() + last["cut_off"].as_u64().unwrap();
+        assert_eq!(sum, 901, "{last}");
+        assert_clean(&world).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_erasure_takes_out_what_was_queued_before_it_and_nothing_else() {
     for shards in [1, 3] {

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use futures::future::join_all;
+use futures::future::{join, join_all};
 use parking_lot::Mutex;
 use reqwest::Method;
 use serde_json::{Value, json};
+use standings::store::Store;
 
-use crate::harness::redis::Reply;
+use crate::harness::redis::{Reply, eventually};
+use crate::harness::sentinels::WatchedServers;
 use crate::harness::{Client, Instance, RedisServer, clock_at};
 
 const NOW: &str = "2026-11-21T12:00:00.000Z";
@@ -85,7 +87,7 @@ async fn nothing_that_was_answered_is_lost_or_put_twice_while_redis_is_killed() 
     let seen = Mutex::new(0);
     for _ in 0..KILLS {
         let before = *seen.lock();
-        crate::harness::redis::eventually("events are queued", async || {
+        eventually("events are queued", async || {
             *seen.lock() = entries(&redis).await.len();
             *seen.lock() > before + 200
         })
@@ -112,4 +114,72 @@ async fn nothing_that_was_answered_is_lost_or_put_twice_while_redis_is_killed() 
         Reply::Integer(1),
         "the index names the queue"
     );
+}
+
+/// Each batch is sent until it is acknowledged, while the primary dies with events in its queues.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_primary_that_dies_with_queued_events_loses_and_doubles_nothing() {
+    let servers = WatchedServers::start().await;
+    let wait_for_replica = |store: Store| store.with_min_replicas(1);
+    let instances = Instance::start_two(&servers.url(), &clock_at(NOW), wait_for_replica).await;
+    let client = &instances[0].client;
+    let board = json!({"windows": ["all"], "ingest": "async", "shards": 2});
+    client.define("b", board).await;
+    let batch = |number: usize| {
+        let events: Vec<Value> = (0..25)
+            .map(|event| {
+                let id = format!("{number}-{event}");
+                json!({"board": "b", "id": id, "member": format!("m{event}"), "score": 1})
+            })
+            .collect();
+        json!({ "events": events })
+    };
+    let send = async |client: &Client, number: usize| {
+        let answer = client.post_until_taken("/v1/events", &batch(number)).await;
+        let results = answer["results"].as_array().unwrap();
+        let is_queued = results.iter().all(|result| result["status"] == "queued");
+        assert!(is_queued, "{answer}");
+    };
+    let page = async || client.get("/v1/boards/b/standings/all?size=100").await;
+    let total = |page: &Value| -> u64 {
+        let entries = page["entries"].as_array().unwrap().iter();
+        entries.map(|entry| entry["score"].as_u64().unwrap()).sum()
+    };
+    // They wait when the primary dies, and are applied while more of them come.
+    for number in 0..8 {
+        send(client, number).await;
+    }
+    let applying = [instances[0].apply_queues(), instances[1].apply_queues()];
+    let traffic = join_all((0..4).map(async |task| {
+        for number in (8 + task..80).step_by(4) {
+            send(&instances[task % 2].client, number).await;
+        }
+    }));
+    join(traffic, servers.fail_over()).await;
+    // Also to the new primary.
+    send(client, 80).await;
+    eventually("all is applied", async || {
+        let page = page().await;
+        page.status == 200 && total(&page.json) >= 81 * 25
+    })
+    .await;
+    // A retry is known, or has left the queue without a trace in any standing.
+    for number in [0, 40, 80] {
+        send(client, number).await;
+    }
+    let index: &[&[u8]] = &[b"KEYS", b"st:{b*}:*:queue-ids"];
+    let primary = async || {
+        for node in &servers.nodes[1..] {
+            if node.command("ROLE").await.contains("master") {
+                return node;
+            }
+        }
+        panic!("a replica has taken over");
+    };
+    eventually("nothing waits", async || {
+        primary().await.run(index).await.list().is_empty()
+    })
+    .await;
+    assert_eq!(total(&page().await.expect(200)), 81 * 25);
+    drop(applying);
 }

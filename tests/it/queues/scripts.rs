@@ -357,6 +357,74 @@ async fn the_index_names_every_queue_with_events_in_every_order_of_steps() {
     }
 }
 
+impl Bench {
+    /// Raises the barrier, with the time now and how long it is waited for the queue.
+    async fn close(&self, until: &str, now: &str, max_delay: &str) -> String {
+        let args = ["1-1", until, "1", now, max_delay].map(str::as_bytes);
+        let reply = self.run(&script::CLOSE_SHARD, &[BOARD, QUEUE], &args).await;
+        reply.list()[0].text()
+    }
+
+    async fn final_until(&self) -> Reply {
+        self.words(&["HGET", BOARD, "final_until"]).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closing_waits_for_the_queue_for_as_long_as_it_may_and_begins_once() {
+    let bench = Bench::start().await;
+    bench.put(&[("x1", 77, 1000)]).await;
+    assert_eq!(bench.close("2000", "", "").await, "WAITS");
+    // It begins to wait with the first who says for how long.
+    assert_eq!(bench.close("2000", "100", "50").await, "WAITS");
+    bench.put(&[("x2", 77, 2500)]).await;
+    assert_eq!(bench.close("2000", "149", "10").await, "WAITS");
+    assert_eq!(bench.close("2000", "", "").await, "WAITS");
+    assert_eq!(bench.final_until().await, Reply::Nil);
+    assert_eq!(bench.close("2000", "150", "90").await, "OK");
+    assert_eq!(bench.final_until().await, Reply::text_of("2000"));
+    assert_eq!(bench.close("2000", "", "").await, "OK", "it stays");
+    // The next one waits anew, also for what the last one did not wait for.
+    assert_eq!(bench.close("3000", "200", "50").await, "WAITS");
+    assert_eq!(bench.close("3000", "249", "50").await, "WAITS");
+    assert_eq!(bench.final_until().await, Reply::text_of("2000"));
+    assert_eq!(bench.close("3000", "250", "50").await, "OK");
+    assert_eq!(bench.final_until().await, Reply::text_of("3000"));
+}
+
+/// An event is counted where it is cut off, once, in the step in which it leaves the queue.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_event_is_counted_in_those_of_its_periods_that_are_final() {
+    let bench = Bench::start().await;
+    bench.put(&[("x1", 77, 1000)]).await;
+    let entry = bench.words(&["XRANGE", QUEUE, "-", "+"]).await.list()[0].list()[0].text();
+    let head = ["HSET", BOARD, "queue:number", "7", "final_until", "2000"];
+    bench.words(&head).await;
+    let [minute, hour] = ["minute:m", "hour:h"].map(|name| format!("st:{{b}}:1:cut-off:{name}"));
+    let end = async |lease: &str| {
+        let refused = json!([2, entry, 7, "why", "60000", [[8, 2000], [9, 2001]]]);
+        let args = json!({"lease": lease, "tag": "b", "letters_max": 1, "kept_ms": 1000, "ends": [refused]});
+        let packed = rmp_serde::to_vec_named(&args).unwrap();
+        let [dead, told] = ["st:{b}:1:dead", "st:{b}:1:x:x1"];
+        let keys = [
+            BOARD, REGISTRY, QUEUE, IDS, STATE, dead, told, &minute, &hour,
+        ];
+        bench.run(&script::END_QUEUED, &keys, &[&packed]).await
+    };
+    assert_eq!(end("6").await, Reply::texts(&["GONE"]));
+    for ended in [1, 0] {
+        assert_eq!(end("7").await, done(&[Reply::Integer(ended)]));
+        let counted = bench.words(&["HGETALL", &minute]).await;
+        assert_eq!(counted, Reply::texts(&["b", "1"]));
+        let registered = bench.words(&["SMISMEMBER", REGISTRY, &minute, &hour]).await;
+        assert_eq!(
+            registered,
+            Reply::List(vec![Reply::Integer(1), Reply::Integer(0)])
+        );
+    }
+    assert_eq!(bench.length().await, 0);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn only_an_empty_queue_of_a_board_that_is_there_is_cleared() {
     let bench = Bench::start().await;
@@ -364,8 +432,11 @@ async fn only_an_empty_queue_of_a_board_that_is_there_is_cleared() {
     assert_eq!(bench.list("0").await, Reply::texts(&["OK", "0"]));
     bench.put(&[("x1", 77, 1000)]).await;
     assert_eq!(bench.clear().await, Reply::texts(&["FULL"]));
+    let is_open = async || bench.words(&["HEXISTS", BOARD, "queue:open"]).await;
+    assert_eq!(is_open().await, Reply::Integer(1));
     bench.words(&["DEL", QUEUE, IDS]).await;
     assert_eq!(bench.clear().await, Reply::texts(&["OK", "0"]));
+    assert_eq!(is_open().await, Reply::Integer(0));
     assert_eq!(bench.clear().await, Reply::texts(&["OK", "1"]));
     bench.words(&["HSET", BOARD, "version", "2-2"]).await;
     assert_eq!(bench.clear().await, Reply::texts(&["STALE"]));

@@ -1,5 +1,5 @@
-//! Taking events over HTTP: what is queued, what is not, and what becomes of it. Nothing is applied here: no instance does
-//! background work.
+//! Taking events over HTTP: what is queued, what is not, and what becomes of it. Nothing is applied here unless a test says so: no
+//! instance does background work.
 
 use std::slice::from_ref;
 
@@ -9,6 +9,8 @@ use standings::engine::jobs::JobKind;
 use standings::engine::queue::room::QueueBounds;
 use standings::worker;
 
+use crate::harness::jobs::ApplyQueues;
+use crate::harness::redis::{Reply, eventually};
 use crate::harness::replicated::Replicated;
 use crate::harness::{Client, Instance, RedisServer, World, clock_at};
 
@@ -35,7 +37,7 @@ async fn length(world: &World, board: &str) -> i64 {
     let mut length = 0;
     for key in world.redis.keys(&format!("st:{{{board}*:queue")).await {
         match world.redis.run(&[b"XLEN", key.as_bytes()]).await {
-            crate::harness::redis::Reply::Integer(count) => length += count,
+            Reply::Integer(count) => length += count,
             other => panic!("{other:?}"),
         }
     }
@@ -418,7 +420,7 @@ async fn events_go_where_their_board_is_by_now() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_queue_takes_nothing_more_and_loses_nothing() {
+async fn a_full_queue_takes_nothing_more_loses_nothing_and_takes_events_again_once_it_is_drained() {
     let redis = RedisServer::start().await;
     let bounds = QueueBounds {
         queue_bytes: 2_000,
@@ -471,16 +473,33 @@ async fn a_full_queue_takes_nothing_more_and_loses_nothing() {
         .expect(200);
     assert_eq!(answer["results"][0]["status"], "queued");
     assert_eq!(answer["results"][1]["problem"]["code"], "queue-full");
-    for suffix in ["queue", "queue-ids", "queue-state"] {
-        let key = redis
-            .run(&[b"KEYS", format!("st:{{b}}:*:{suffix}").as_bytes()])
-            .await;
-        redis.run(&[b"DEL", key.list()[0].text().as_bytes()]).await;
+    // What was acknowledged counts once; and when it is applied, there is room again.
+    let score = async || {
+        let page = client.get("/v1/boards/b/standings/day").await.expect(200);
+        page["entries"][0]["score"].clone()
+    };
+    let length = async || {
+        let queue = redis.run(&[b"KEYS", b"st:{b}:*:queue"]).await.list()[0].text();
+        redis.run(&[b"XLEN", queue.as_bytes()]).await
+    };
+    for _ in 0..3 {
+        eventually("nothing waits", async || {
+            instance.service.engine.run(&ApplyQueues).await.unwrap();
+            length().await == Reply::Integer(0)
+        })
+        .await;
+        assert_eq!((score().await, bytes().await), (json!(taken * 5), 0));
+        let before = taken;
+        loop {
+            let answer = client.post("/v1/boards/b/events", event(taken)).await;
+            if answer.status != 202 {
+                answer.expect_problem(503, "queue-full");
+                break;
+            }
+            taken += 1;
+        }
+        assert!(taken > before);
     }
-    client
-        .post("/v1/boards/b/events", event(taken))
-        .await
-        .expect(202);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,14 +1,14 @@
 //! `standings worker` as processes, which are killed and held up with events in hand.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use chrono::Utc;
 use serde_json::{Value, json};
 
-use crate::harness::program::Program;
+use crate::harness::program::{self, Program};
 use crate::harness::random::Random;
 use crate::harness::redis::eventually;
-use crate::harness::{Client, World};
+use crate::harness::{Client, RedisServer, World};
 
 /// Queues a point for each number, for one of fifty members.
 async fn queue(client: &Client, numbers: std::ops::Range<usize>) {
@@ -74,4 +74,60 @@ async fn workers_that_are_killed_or_held_up_and_woken_apply_each_event_once() {
     ] {
         assert!(told.contains(metric), "{told}");
     }
+}
+
+/// The value of a metric without labels, or with these; 0 before it is there.
+async fn metric(program: &Program, name: &str) -> f64 {
+    let told = program.client().get("/metrics").await.text;
+    let mut lines = told.lines();
+    let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.map_or(0.0, |value| value.parse().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_tell_how_much_waits_and_for_how_long_it_has_waited() {
+    let redis = RedisServer::start().await;
+    let mut command = program::command(&["--redis-url", &redis.url(), "--listen", "127.0.0.1:0"]);
+    let service = Program::run_until_ready(command.args(["--apply-queues", "false"])).await;
+    let client = service.client();
+    for board in ["b", "c"] {
+        let definition = json!({"windows": ["all"], "ingest": "async"});
+        client.define(board, definition).await;
+    }
+    let begun = Instant::now();
+    queue(&client, 0..30).await;
+    let event = json!({"id": "other", "member": "ann", "score": 1});
+    client.post("/v1/boards/c/events", event).await.expect(202);
+    let put = Instant::now();
+    let words: &[&[u8]] = &[b"KEYS", b"st:{*}:*:queue-state"];
+    let mut bytes = 0.0;
+    for state in redis.run(words).await.list() {
+        let stored = redis.run(&[b"HGET", state.bytes(), b"bytes"]).await;
+        bytes += stored.text().parse::<f64>().unwrap();
+    }
+    let waiting = async || {
+        let length = metric(&service, "standings_queue_length").await;
+        [length, metric(&service, "standings_queue_bytes").await]
+    };
+    eventually("the gauges tell what waits", async || {
+        waiting().await == [31.0, bytes]
+    })
+    .await;
+    assert!(bytes > 31.0 * 112.0);
+    let waited = put.elapsed();
+    let worker = Program::work_on(&redis.url()).await;
+    let lag = "standings_ingest_lag_seconds";
+    eventually("all is applied", async || {
+        metric(&worker, &format!("{lag}_count")).await == 31.0
+    })
+    .await;
+    let sum = metric(&worker, &format!("{lag}_sum")).await;
+    // Each event has waited since it was put, by clocks that agree within some milliseconds.
+    let [shortest, longest] = [waited, begun.elapsed()].map(|time| 31.0 * time.as_secs_f64());
+    assert!(sum > shortest - 31.0 * 0.05, "{sum} {shortest}");
+    assert!(sum < longest + 31.0 * 0.05, "{sum} {longest}");
+    eventually("the gauges tell that nothing waits", async || {
+        waiting().await == [0.0, 0.0]
+    })
+    .await;
 }

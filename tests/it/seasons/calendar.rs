@@ -1,16 +1,12 @@
 //! The periods of a league, in a time zone: those of the naive model of all boards.
 
-use std::collections::BTreeMap;
-
 use chrono_tz::Tz;
 use serde_json::{Value, json};
 
 use crate::harness::random::Random;
 use crate::model::answers;
 use crate::model::finals::Rule;
-use crate::model::naive::{
-    Board, DAY, HOUR, Quota, QuotaWindow, Ranking, Ties, Unit, Update, Window,
-};
+use crate::model::naive::{Board, DAY, HOUR, Quota, QuotaWindow, Unit, Window};
 
 pub const MINUTE: i64 = HOUR / 60;
 /// In some of them clocks change, in one by half an hour.
@@ -133,29 +129,8 @@ impl Calendar {
 /// A board with what all leagues have.
 fn board(unit: Unit) -> Board {
     Board {
-        update: Update::Sum,
-        descending: true,
-        decimals: 0,
-        ties: Ties::First,
-        ranking: Ranking::Ordinal,
-        zone: Tz::UTC,
-        week_start: 0,
-        season_start: 0,
-        season_length: DAY,
-        windows: vec![Window::Period(unit)],
-        carryover: BTreeMap::new(),
-        accept_late: None,
         score_min: Some(0),
-        score_max: None,
-        quotas: Vec::new(),
-        weight: None,
-        initial: Vec::new(),
-        uniques: None,
-        keep_top: None,
-        shards: 1,
-        retention: Vec::new(),
-        entry_data: false,
         finalizes: true,
-        rewards: Vec::new(),
+        ..Board::of(vec![Window::Period(unit)])
     }
 }

@@ -17,11 +17,6 @@ const CLAIMS: usize = 5;
 
 /// Members of a great league. Nobody of them knows whom it meets.
 fn great_settings() -> Settings {
-    let tier = |name, promote, demote| Tier {
-        name,
-        promote,
-        demote,
-    };
     Settings {
         size: 30,
         join_until: Some(600 * MINUTE),
@@ -29,10 +24,10 @@ fn great_settings() -> Settings {
         min_score: 4,
         is_idle_demoted: true,
         tiers: vec![
-            tier("bronze", 3_333, 0),
-            tier("silver", 2_500, 2_000),
-            tier("gold", 1_000, 2_000),
-            tier("gem", 0, 3_000),
+            Tier::new("bronze", 3_333, 0),
+            Tier::new("silver", 2_500, 2_000),
+            Tier::new("gold", 1_000, 2_000),
+            Tier::new("gem", 0, 3_000),
         ],
         bonuses: vec![(1, 1, 5), (1, 3, 2)],
     }

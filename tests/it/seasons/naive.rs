@@ -18,6 +18,16 @@ pub struct Tier {
     pub demote: usize,
 }
 
+impl Tier {
+    pub fn new(name: &'static str, promote: usize, demote: usize) -> Self {
+        Self {
+            name,
+            promote,
+            demote,
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     pub size: usize,

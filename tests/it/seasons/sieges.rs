@@ -158,11 +158,6 @@ async fn seating_and_turning_that_are_killed_at_every_step_follow_the_model() {
 
 /// A league of few members, in cohorts that are soon full.
 fn few() -> Settings {
-    let tier = |name, promote, demote| Tier {
-        name,
-        promote,
-        demote,
-    };
     Settings {
         size: 3,
         join_until: None,
@@ -170,9 +165,9 @@ fn few() -> Settings {
         min_score: 1,
         is_idle_demoted: true,
         tiers: vec![
-            tier("bronze", 4_000, 0),
-            tier("silver", 3_400, 3_400),
-            tier("gold", 0, 5_000),
+            Tier::new("bronze", 4_000, 0),
+            Tier::new("silver", 3_400, 3_400),
+            Tier::new("gold", 0, 5_000),
         ],
         bonuses: vec![(1, 1, 5), (1, 2, 2)],
     }
