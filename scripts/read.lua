@@ -64,7 +64,7 @@
 --   ARGV  {version='1-1', …, standings={{2, 0, 0}}, queries={{1, 1, 0, 10, 'bob'}}}
 --   reply {'OK', '', {2, 1, {'ann', '-5', 'bob', '-3'}, {2, '-3', 'bob'}}, '7 4f0c2a9be41d', '1'}
 
-if #KEYS < 2 or #ARGV < 1 then return redis.error_reply('ERR read.lua: 2 keys or more, 1 or 2 arguments') end
+if #KEYS < 1 or #ARGV < 1 then return redis.error_reply('ERR read.lua: 1 key or more, 1 or 2 arguments') end
 local args = cmsgpack.unpack(ARGV[1])
 local layout = args.layout
 

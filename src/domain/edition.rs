@@ -103,13 +103,19 @@ impl Edition {
     /// Whether it is of this board as the board lies now, with so many shards at the most that it names.
     pub fn is_of(&self, board: &Board) -> bool {
         let sharding = board.placement.current;
-        let exist = self.shards.iter().all(|(index, _)| *index < sharding.shards);
+        let exist = self
+            .shards
+            .iter()
+            .all(|(index, _)| *index < sharding.shards);
         self.generation == board.generation && self.epoch == sharding.epoch && exist
     }
 
     /// Whether a shard that it names, and that has changed so often now, has it.
     pub fn reached(&self, shard: usize, now: Changed) -> Reached {
-        let named = self.shards.iter().find(|(index, _)| usize::from(*index) == shard);
+        let named = self
+            .shards
+            .iter()
+            .find(|(index, _)| usize::from(*index) == shard);
         match named.map(|(_, seen)| seen.changed) {
             None => Reached::Yes,
             // Nothing had changed yet.
@@ -134,13 +140,28 @@ const fn letter_of(state: Option<PeriodState>) -> &'static str {
 impl fmt::Display for Edition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = letter_of(self.state);
-        write!(f, "{:x}.{:x}.{:x}.{state}", self.generation, self.revision, self.epoch)?;
+        write!(
+            f,
+            "{:x}.{:x}.{:x}.{state}",
+            self.generation, self.revision, self.epoch
+        )?;
         if let Some(nonce) = self.nonce {
             write!(f, ".{nonce:x}")?;
         }
-        for (index, ShardSeen { changed, has_entries }) in &self.shards {
+        for (
+            index,
+            ShardSeen {
+                changed,
+                has_entries,
+            },
+        ) in &self.shards
+        {
             let digit = u8::from(has_entries[0]) + 2 * u8::from(has_entries[1]);
-            write!(f, "~{index:x}.{digit}.{:x}.{:x}", changed.number, changed.history)?;
+            write!(
+                f,
+                "~{index:x}.{digit}.{:x}.{:x}",
+                changed.number, changed.history
+            )?;
         }
         Ok(())
     }
@@ -185,7 +206,10 @@ impl FromStr for Edition {
             revision: number(revision)?,
             epoch: u32::try_from(number(epoch)?).map_err(|_| ())?,
             shards: shards.collect::<Result<_, ()>>()?,
-            state: *states.iter().find(|one| letter_of(**one) == state).ok_or(())?,
+            state: *states
+                .iter()
+                .find(|one| letter_of(**one) == state)
+                .ok_or(())?,
             nonce,
         })
     }
@@ -223,7 +247,16 @@ mod tests {
             let edition = Edition::new(&board(3), shards.clone(), state, nonce);
             assert_eq!(edition.to_string().parse(), Ok(edition));
         }
-        for text in ["", "1", "1.2.0.x", "1.2.0.l.", "1.2.0.l~", "1.2.0.l~0.1.7", "g.2.0.l", "1.2.0.l~fffff.1.7.4"] {
+        for text in [
+            "",
+            "1",
+            "1.2.0.x",
+            "1.2.0.l.",
+            "1.2.0.l~",
+            "1.2.0.l~0.1.7",
+            "g.2.0.l",
+            "1.2.0.l~fffff.1.7.4",
+        ] {
             assert_eq!(text.parse::<Edition>(), Err(()), "{text}");
         }
     }

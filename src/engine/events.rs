@@ -114,7 +114,10 @@ impl Submitted {
     /// The edition of its shard after it; `None` where another shard remembers it.
     pub fn edition(&self, member: &MemberId) -> Option<Edition> {
         let board = &self.live.board;
-        let shard = match self.section.and_then(|section| Some((section.period, section.cohort?))) {
+        let shard = match self
+            .section
+            .and_then(|section| Some((section.period, section.cohort?)))
+        {
             Some((period, cohort)) => board.shard_of_cohort(&period, cohort),
             None => board.shard_of(member),
         };

@@ -507,7 +507,9 @@ impl TakenEvent {
             member: incoming.member.to_string(),
             status,
             standings: standings.collect(),
-            revision: submitted.edition(&incoming.member).map(|edition| edition.to_string()),
+            revision: submitted
+                .edition(&incoming.member)
+                .map(|edition| edition.to_string()),
         }
     }
 }

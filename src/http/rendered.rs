@@ -96,7 +96,12 @@ impl Rendered {
 /// Tells what was asked, and the edition that was found, from others.
 pub fn edition_hash(uri: &Uri, key: &str, edition: &Edition) -> u64 {
     // Another release may write the same content in another way.
-    let parts = [uri.path(), uri.query().unwrap_or(""), key, env!("CARGO_PKG_VERSION")];
+    let parts = [
+        uri.path(),
+        uri.query().unwrap_or(""),
+        key,
+        env!("CARGO_PKG_VERSION"),
+    ];
     xxh3_64(format!("{}\n{edition}", parts.join("\n")).as_bytes())
 }
 
@@ -104,7 +109,11 @@ pub fn edition_hash(uri: &Uri, key: &str, edition: &Edition) -> u64 {
 pub fn unchanged(headers: &HeaderMap, edition: u64, caching: Caching) -> Option<Response> {
     let edition = format!("{edition:016x}");
     let mut known = known_tags(headers);
-    let tag = known.find(|known| opaque(known).split_once('-').is_some_and(|(of, _)| of == edition))?;
+    let tag = known.find(|known| {
+        opaque(known)
+            .split_once('-')
+            .is_some_and(|(of, _)| of == edition)
+    })?;
     Some((StatusCode::NOT_MODIFIED, validators(tag, caching)).into_response())
 }
 
@@ -140,11 +149,15 @@ const HEAD_BYTES_MAX: usize = 1_024;
 /// Tells contents apart. The revision of a standing is no part of its content.
 fn content_of(body: &[u8]) -> u128 {
     let head = &body[..body.len().min(HEAD_BYTES_MAX)];
-    let begin = head.windows(REVISION.len()).position(|part| part == REVISION);
+    let begin = head
+        .windows(REVISION.len())
+        .position(|part| part == REVISION);
     let Some(begin) = begin else {
         return xxh3_128(body);
     };
-    let end = body[begin + REVISION.len()..].iter().position(|byte| *byte == b'"');
+    let end = body[begin + REVISION.len()..]
+        .iter()
+        .position(|byte| *byte == b'"');
     let behind = end.map_or(body.len(), |end| begin + REVISION.len() + end);
     let mut hash = Xxh3::new();
     hash.update(&body[..begin]);

@@ -89,7 +89,9 @@ async fn show<V: View, P>(
         }
         let taken = app.memory.for_entries(entries, request.includes).await?;
         let found = app.service.read_with_profiles(&request, view).await?;
-        let edition = found.follows_edition.then(|| edition_of(&found.target, &found.edition));
+        let edition = found
+            .follows_edition
+            .then(|| edition_of(&found.target, &found.edition));
         let rendered = render(&found, taken)?.of_edition(edition);
         Ok(Dated {
             value: rendered.answer(headers, caching(app, &request, &found)),

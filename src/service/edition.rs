@@ -7,9 +7,9 @@ use futures::future::try_join_all;
 use super::{Error, Service};
 use crate::domain::edition::{Edition, Reached};
 use crate::domain::ids::BoardId;
+use crate::engine::ATTEMPTS_MAX;
 use crate::engine::LiveBoard;
 use crate::engine::reader::ReadError;
-use crate::engine::ATTEMPTS_MAX;
 use crate::store::Freshness;
 
 /// The longest wait.

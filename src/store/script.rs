@@ -437,21 +437,94 @@ mod tests {
     /// The scripts that write, and change nothing that a read of a standing shows. A script that is neither here nor notes what it
     /// changes (`scripts/lib/changed.lua`) lets clients keep a page that has changed.
     const UNSEEN: &[(&str, &[&str])] = &[
-        ("what lies beside standings, also of a league", &[
-            "put", "end_queued", "list_queue", "clear_queue", "unlist_queue", "recall", "settle", "reserve", "void", "record_result",
-            "note_digest", "revise_result", "end_line", "note_lines", "begin_forgetting", "hand_out", "take_back", "claim", "use",
-            "take_seat", "give_back", "write_players", "decide_cohort", "expire_tiers", "post", "note_end", "lease", "capture",
-            "changes", "voters", "export_voters", "union", "check_queue", "check_keys",
-        ]),
-        ("what is in no shard", &[
-            "begin", "announce", "api_key", "api_key_uses", "audit_write", "audit_members", "audit_forget", "audit_trim", "profiles",
-            "webhook", "queue_deliveries", "claim_delivery", "end_delivery", "begin_task", "note_task", "forget_order", "end_orders",
-            "staleness", "unneeded", "sweep", "writable",
-        ]),
-        ("definitions, whose version is a part of a revision", &["define", "delete", "shard", "decide", "results_until", "purge"]),
-        ("barriers, by which a state is told that is a part of a revision", &["close_shard"]),
-        ("when a standing expires: whether it has entries is a part of a revision", &["expire"]),
-        ("a list that reads wait for, and who is hidden where nobody is seen", &["hidden_list", "keep_hides", "end_kept_hides"]),
+        (
+            "what lies beside standings, also of a league",
+            &[
+                "put",
+                "end_queued",
+                "list_queue",
+                "clear_queue",
+                "unlist_queue",
+                "recall",
+                "settle",
+                "reserve",
+                "void",
+                "record_result",
+                "note_digest",
+                "revise_result",
+                "end_line",
+                "note_lines",
+                "begin_forgetting",
+                "hand_out",
+                "take_back",
+                "claim",
+                "use",
+                "take_seat",
+                "give_back",
+                "write_players",
+                "decide_cohort",
+                "expire_tiers",
+                "post",
+                "note_end",
+                "lease",
+                "capture",
+                "changes",
+                "voters",
+                "export_voters",
+                "union",
+                "check_queue",
+                "check_keys",
+            ],
+        ),
+        (
+            "what is in no shard",
+            &[
+                "begin",
+                "announce",
+                "api_key",
+                "api_key_uses",
+                "audit_write",
+                "audit_members",
+                "audit_forget",
+                "audit_trim",
+                "profiles",
+                "webhook",
+                "queue_deliveries",
+                "claim_delivery",
+                "end_delivery",
+                "begin_task",
+                "note_task",
+                "forget_order",
+                "end_orders",
+                "staleness",
+                "unneeded",
+                "sweep",
+                "writable",
+            ],
+        ),
+        (
+            "definitions, whose version is a part of a revision",
+            &[
+                "define",
+                "delete",
+                "shard",
+                "decide",
+                "results_until",
+                "purge",
+            ],
+        ),
+        (
+            "barriers, by which a state is told that is a part of a revision",
+            &["close_shard"],
+        ),
+        (
+            "when a standing expires: whether it has entries is a part of a revision",
+            &["expire"],
+        ),
+        (
+            "a list that reads wait for, and who is hidden where nobody is seen",
+            &["hidden_list", "keep_hides", "end_kept_hides"],
+        ),
     ];
 
     #[test]
@@ -459,7 +532,16 @@ mod tests {
         let unseen = UNSEEN.iter().flat_map(|(_, names)| *names);
         let unseen: BTreeSet<&str> = unseen.copied().collect();
         // What ends in one of these calls.
-        let noting = ["note_change()", "flush(", "unlink_standing(", "drop_entry(", "write_line(", "set_hide(", "return_hide(", "differs("];
+        let noting = [
+            "note_change()",
+            "flush(",
+            "unlink_standing(",
+            "drop_entry(",
+            "write_line(",
+            "set_hide(",
+            "return_hide(",
+            "differs(",
+        ];
         for script in ALL {
             if script.source.starts_with("#!lua flags=no-writes") {
                 continue;
@@ -469,7 +551,10 @@ mod tests {
             let code = code.collect::<Vec<_>>().join("\n");
             let notes = noting.iter().any(|call| code.contains(call));
             let (is_unseen, name) = (unseen.contains(script.name), script.name);
-            assert_ne!(is_unseen, notes, "{name} notes what it changes, or is listed as unseen");
+            assert_ne!(
+                is_unseen, notes,
+                "{name} notes what it changes, or is listed as unseen"
+            );
             let has_fragment = script.source.contains("lib/changed.lua: ");
             assert!(is_unseen || has_fragment, "{name} lacks lib/changed.lua");
         }

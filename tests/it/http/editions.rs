@@ -10,7 +10,8 @@ const DAY: &str = "/v1/boards/b/standings/day";
 
 async fn world(instances: usize) -> World {
     let world = World::with_instances(instances, "2026-11-21T12:00:00Z").await;
-    let definition = json!({"windows": ["day", "last-2-days"], "initial": ["day"], "finalize": "10m"});
+    let definition =
+        json!({"windows": ["day", "last-2-days"], "initial": ["day"], "finalize": "10m"});
     world.client().define("b", definition).await;
     world
 }
@@ -39,13 +40,19 @@ async fn a_page_that_is_known_is_not_read() {
     // No script has written this, so no revision tells it: who reads the page sees it.
     let keys = world.redis.keys("st:{*:d:initial-day:2026-11-21").await;
     assert_eq!(keys.len(), 1, "{keys:?}");
-    world.redis.run(&[b"ZADD", keys[0].as_bytes(), b"-9", b"\0\0\0\0\0\0cid"]).await;
+    world
+        .redis
+        .run(&[b"ZADD", keys[0].as_bytes(), b"-9", b"\0\0\0\0\0\0cid"])
+        .await;
     assert_ne!(client.get(DAY).await.json, page.json);
     for instance in &world.instances {
         let known = instance.client.get_unless(DAY, &tag(&page)).await;
         assert_eq!(known.status, StatusCode::NOT_MODIFIED);
         assert_eq!(tag(&known), tag(&page));
-        assert_eq!(known.headers["cache-control"], page.headers["cache-control"]);
+        assert_eq!(
+            known.headers["cache-control"],
+            page.headers["cache-control"]
+        );
     }
     let other = format!("{DAY}?size=1");
     client.get_unless(&other, &tag(&page)).await.expect(200);
@@ -84,7 +91,10 @@ async fn every_kind_of_change_gives_a_new_revision() {
     client.post("/v1/events", batch).await.expect(200);
     expect_new("a batch").await;
     let initial = json!({"scores": [{"member": "dan", "score": 7}]});
-    client.patch("/v1/boards/b/initial-scores", initial).await.expect(200);
+    client
+        .patch("/v1/boards/b/initial-scores", initial)
+        .await
+        .expect(200);
     expect_new("initial scores").await;
     let hide = json!({"reason": "cheating"});
     let answer = client.put("/v1/boards/b/hidden/bob", hide).await;
@@ -114,7 +124,10 @@ async fn every_kind_of_change_gives_a_new_revision() {
     world.set_time("2026-11-22T00:00:00Z");
     let (running, before) = (revision(client).await, format!("{DAY}?key=2026-11-21"));
     assert_ne!(running, client.get(&before).await.revision.unwrap());
-    assert!(client.get(&before).await.revision.unwrap() != *seen.last().unwrap(), "its state is another one");
+    assert!(
+        client.get(&before).await.revision.unwrap() != *seen.last().unwrap(),
+        "its state is another one"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -153,7 +166,10 @@ async fn a_read_waits_for_the_revision_that_it_names() {
                 let seen_revision = seen.revision.clone().unwrap();
                 seen.expect(200);
                 // What was seen can be waited for, too.
-                client.get(&format!("{DAY}?min_revision={seen_revision}")).await.expect(200);
+                client
+                    .get(&format!("{DAY}?min_revision={seen_revision}"))
+                    .await
+                    .expect(200);
             }
             let body = json!({"ids": [member]});
             let path = format!("{DAY}/members/query?min_revision={sent}");

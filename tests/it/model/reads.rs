@@ -342,7 +342,11 @@ async fn ask_by_one(
 ) -> Result<(), String> {
     let gets = queries.iter().map(|query| {
         let before = known.get(&query.path());
-        async move { query.send(&instance.client, before.map(|(tag, _)| tag.as_str())).await }
+        async move {
+            query
+                .send(&instance.client, before.map(|(tag, _)| tag.as_str()))
+                .await
+        }
     });
     let answers = join_all(gets).await;
     for (query, answer) in queries.iter().zip(answers) {
