@@ -22,8 +22,8 @@
 --   An event that takes from the log of a quota, or reports ranks, writes before the script looks at the next events. This
 --   shows only if the call is broken off.
 --
--- KEYS[1]  board      hash: `version`, `used`, `moving`, `hides`, `erased`, `closed_until`, and of its queue `queue:open`, `final_until` and
---                     `queue:number` (src/store/keys.rs has the form of every key)
+-- KEYS[1]  board      hash: `version`, `used`, `moving`, `hides`, `erased`, `closed_until`, `changed`, and of its queue `queue:open`,
+--                     `final_until` and `queue:number` (src/store/keys.rs has the form of every key)
 -- KEYS[2]  registry   set: names of the keys that the board's data lies in
 -- KEYS[3…] in any order, named by their index in ARGV[1]: standings (`layout.width` keys each), states of
 --          derived series (string, see lib/derived.lua), turnouts (hash, HyperLogLog), seats of cohorts (hash), remembered
@@ -86,7 +86,7 @@
 -- or is a duplicate, it leaves the queue in the same step. So does the same event, under the same id, in the queue of the shard when
 -- another one is taken or is a duplicate that does not come out of it: the queued one may wait until the id is forgotten.
 --
--- Reply: {'STALE'}, or {'OK', one for each event}:
+-- Reply: {'STALE'}, or {'OK', one for each event, the field `changed` of the head after the call ('' for none; lib/changed.lua)}:
 --   record               taken: what is remembered of it
 --   {TAKEN, record, remaining…}   the same, with what remains of each quota, as text
 --   {DUPLICATE, record}  what was remembered
@@ -115,7 +115,7 @@
 --          routes={{writes={{3, 1, 1024, 1, 0}}, sums={}, turnouts={}, members={1}}}, names={'ann'},
 --          members={1}, ids={4}, amounts={{-5}}, ats={4001000000000}, fingerprints={77}, on_routes={1},
 --          details={1}, refusals={}}
---   reply {'OK', record}
+--   reply {'OK', record, '1 4f0c2a9be41d'}
 
 if #KEYS < 2 or #ARGV ~= 1 then return redis.error_reply('ERR apply.lua: 2 keys or more, 1 argument') end
 local BOARD, REGISTRY = KEYS[1], KEYS[2]
@@ -130,7 +130,7 @@ local is_sum, score_max = update == 'sum', args.score_max
 -- If `is_sum` is false some layouts keep times all the same, but no answer depends on them.
 local shows_times = layout.prefixed or update == 'last_greatest' or update == 'last_least'
 
-local board = call('HMGET', BOARD, 'version', 'used', 'moving', 'hides', 'erased', 'closed_until', 'queue:open')
+local board = call('HMGET', BOARD, 'version', 'used', 'moving', 'hides', 'erased', 'closed_until', 'changed', 'queue:open')
 if board[1] ~= args.version then return {'STALE'} end
 -- Few calls need all functions.
 if board[4] or board[5] then load_hides() end
@@ -342,6 +342,7 @@ end
 
 local function flush_turnouts()
   for index, turnout in pairs(turnouts) do
+    note_change()
     local events, voters, expires = unpack(args.turnouts[index])
     if expires == 0 or expires > now then
       local count = call('HINCRBY', KEYS[events], args.tag, turnout.events)
@@ -682,7 +683,7 @@ for _, route in ipairs(routes) do open_route(route) end
 local carry_out_one, leaving = carry_out, nil
 local queue = args.queue
 local QUEUE, QUEUE_IDS, QUEUE_STATE
-if queue or board[7] then
+if queue or board[8] then
   load_queue()
   leaving = {}
   QUEUE, QUEUE_IDS = beside_registry(REGISTRY, KIND_QUEUE), beside_registry(REGISTRY, KIND_QUEUE_IDS)
@@ -747,4 +748,5 @@ local remember_ms = args.remember
 for index = 1, taken_count do call('SET', taken[index], records[taken[index]], 'PX', remember_ms) end
 if is_used and board[2] ~= args.version then call('HSET', BOARD, 'used', args.version) end
 if leaving and #leaving > 0 then leave_queue(QUEUE, QUEUE_IDS, QUEUE_STATE, leaving) end
+reply[#reply + 1] = changed or board[7] or ''
 return reply

@@ -24,6 +24,7 @@
 --     {MEMBER, index in `standings`, member, around (1 or more), index of the one before (0: none)}   a member
 --     {SUBSET, index in `standings`, list of members}                                    a subset
 --     {AMOUNTS, index in `standings`, list of numbers of events}                          what a standing amounts to
+--     {CHANGED, index in `standings`, index of the one before (0: none)}                  nothing but what every answer comes with
 --     {WITH_DATA, index in `standings`, query}    a page, a member, a subset or a slice, with the data of its entries
 --   and of a shard (src/engine/merge.rs), where a mark is {score, time (a tie key), id} of a member that may lie in
 --   another shard; an empty id is ahead of all that have this score:
@@ -35,7 +36,9 @@
 --          its slot is moving, and may have only a part of the keys
 --
 -- Reply: {'STALE'} (another version; on a replica also another process, or a key is missing), or {'OK', the barrier of the
--- shard (`final_until`: ms, '' for none), an answer to each query}:
+-- shard (`final_until`: ms, '' for none), an answer to each query, the field
+-- `changed` of the head ('' for none; lib/changed.lua), a digit for each of `standings`: 1 if it has entries, hidden ones too,
+-- otherwise 0}:
 --   {INCOMPLETE, start}   a standing that the query needs is not complete
 --   {ERASING}             something may be left of erased members that the query would show
 --   {UNLISTED, 1 if that is the one before, otherwise 0}   the hidden list of a standing that the query needs is behind
@@ -51,6 +54,7 @@
 --   spread   {total, number of entries, positions, entries}
 --   slice    {total, number of entries ahead of the mark, position of the first, entries}
 --   positions {total, positions}
+--   changed   {0}
 --   with data {total, the answer, the data of its entries in the order in which it has them, '' for none}
 -- Hidden members are left out everywhere (lib/visible.lua). Entries are a flat list of sorted-set members and scores. Scores
 -- and sums are text. A member behind the last that is listed has the rank 0.
@@ -58,9 +62,9 @@
 -- Example: the first page, with bob's own entry, of a board with ties by member:
 --   KEYS  st:{b}  st:{b}:1:s:day:2026-11-21
 --   ARGV  {version='1-1', …, standings={{2, 0, 0}}, queries={{1, 1, 0, 10, 'bob'}}}
---   reply {'OK', '', {2, 1, {'ann', '-5', 'bob', '-3'}, {2, '-3', 'bob'}}}
+--   reply {'OK', '', {2, 1, {'ann', '-5', 'bob', '-3'}, {2, '-3', 'bob'}}, '7 4f0c2a9be41d', '1'}
 
-if #KEYS < 2 or #ARGV < 1 then return redis.error_reply('ERR read.lua: 2 keys or more, 1 or 2 arguments') end
+if #KEYS < 1 or #ARGV < 1 then return redis.error_reply('ERR read.lua: 1 key or more, 1 or 2 arguments') end
 local args = cmsgpack.unpack(ARGV[1])
 local layout = args.layout
 
@@ -76,7 +80,7 @@ local function is_whole()
   return call('EXISTS', registry) == 1
 end
 
-local head = call('HMGET', KEYS[1], 'version', 'hides', 'final_until')
+local head = call('HMGET', KEYS[1], 'version', 'hides', 'final_until', 'changed')
 if head[1] ~= args.version then return {'STALE'} end
 if ARGV[2] and not (ARGV[2] == process_id() and is_whole()) then return {'STALE'} end
 load_visible()
@@ -310,9 +314,14 @@ answers[WITH_DATA] = function(standing, query)
   return {answer[1], answer, data}
 end
 
+answers[CHANGED] = function() return {0} end
+
 local reply = {'OK', head[3] or ''}
 for index, query in ipairs(args.queries) do
   local standing = standings[query[2]]
-  reply[index + 2] = obstacle(standing) or answers[query[1]](standing, unpack(query, 3))
+  reply[index + 2] = query[1] ~= CHANGED and obstacle(standing) or answers[query[1]](standing, unpack(query, 3))
 end
+local digits = {}
+for index, standing in ipairs(standings) do digits[index] = call('EXISTS', standing.zset) end
+reply[#reply + 1], reply[#reply + 2] = head[4] or '', table.concat(digits)
 return reply

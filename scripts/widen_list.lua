@@ -41,6 +41,7 @@ for m, id in ipairs(ids) do
   touched[scores[m]] = true
 end
 if #ids > 0 then
+  note_change()
   call('ZADD', standing.zset, unpack(entries))
   if args.layout.dense then call('ZADD', standing.dense, unpack(distinct)) end
   keep_best(standing)

@@ -1,5 +1,5 @@
 -- lib/check.lua: what the steps of `standings check` have in common.
--- Uses: lib/standing.lua, lib/derived.lua
+-- Uses: lib/changed.lua, lib/standing.lua, lib/derived.lua
 --
 -- A step compares and mends in one script. So it takes no change for a contradiction, and mends nothing that has come right
 -- by itself. Each difference that it finds is a list: its code, 1 if it was mended, otherwise 0, and what is stored on each
@@ -8,6 +8,7 @@
 local differences = {}
 
 local function differs(code, is_mended, ...)
+  if is_mended then note_change() end
   differences[#differences + 1] = {code, is_mended and 1 or 0, ...}
 end
 

@@ -1,5 +1,5 @@
 -- lib/hides.lua: changing who is hidden in a shard.
--- Uses: lib/keys.lua, lib/capture.lua
+-- Uses: lib/keys.lua, lib/capture.lua, lib/changed.lua
 -- Loader: load_hides
 --
 -- A hide changes no standing. A shard says in three keys who is hidden, and reads leave these members out
@@ -47,6 +47,7 @@ end
 
 -- Writes a line of the journal: from now on the hidden list of every standing is behind.
 local function write_line(hides, member, is_hidden)
+  note_change()
   local number = (redis.call('HGET', hides.head, 'hides') or 0) + 1
   if (number % 2 == 1) ~= is_hidden then number = number + 1 end
   local text = string.format('%d', number)

@@ -1,5 +1,5 @@
 -- lib/standing.lua: reading and changing the members of a standing, many at a time.
--- Uses: lib/keys.lua, lib/capture.lua
+-- Uses: lib/keys.lua, lib/capture.lua, lib/changed.lua
 --
 -- A standing is one to four keys, by the board's layout (src/domain/series.rs, `Layout`):
 --   zset   sorted set: score -> member. Scores are integers, negated on boards where the greatest is first,
@@ -102,6 +102,7 @@ local function keys_of(standing)
 end
 
 local function unlink_standing(standing)
+  note_change()
   call('UNLINK', unpack(keys_of(standing)))
   call('UNLINK', unpack(hidden_keys_of(standing.zset)))
 end
@@ -249,6 +250,7 @@ end
 -- Writes what has changed. Returns true if the standing had no members before, so that its keys are new.
 local function flush(standing)
   if #standing.touched == 0 then return false end
+  note_change()
   local layout, names = standing.layout, standing.names
   local prefixed, hashed, dense = layout.prefixed, layout.hashed, layout.dense
   local scores, times, old_scores, old_times = standing.score, standing.time, standing.old_score, standing.old_time

@@ -13,6 +13,7 @@ pub mod data;
 pub mod delivery;
 pub mod document;
 pub mod draft;
+pub mod edition;
 pub mod erasure;
 pub mod event;
 pub mod export;

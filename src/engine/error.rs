@@ -137,6 +137,12 @@ pub enum Error {
     /// The same, and the member has not won it any more.
     #[error("the reward was claimed by {:?} at {}, and is not won any more", .0.0, .0.1)]
     RewardRevoked((String, Timestamp)),
+    /// Nobody can tell whether the board has this revision.
+    #[error("the revision is not one of board {0} as it is now: read again without `min_revision`")]
+    RevisionUnknown(BoardId),
+    /// The board does not have this revision yet.
+    #[error("board {0} does not have the revision yet; try again")]
+    RevisionPending(BoardId),
     /// The period is not final.
     #[error("the standing {} of board {board} is not final", standing(window, key))]
     PeriodNotFinal {

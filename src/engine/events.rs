@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{Error, LiveBoard};
 use crate::domain::board::{Board, FieldError};
 use crate::domain::data::EntryData;
+use crate::domain::edition::{Changed, Edition};
 use crate::domain::event::{Detail, Event, Origin, Outcome};
 use crate::domain::ids::{BoardId, EventId, MemberId};
 use crate::domain::league::Section;
@@ -101,12 +102,27 @@ pub struct Submitted {
     pub quotas: Vec<RemainingQuota>,
     pub(super) route: Arc<Route>,
     pub(super) section: Option<Section>,
+    pub(super) changed: Option<Changed>,
 }
 
 impl Submitted {
     /// What a standing is called that the outcome reports.
     pub fn standing_name(&self, window: Window) -> StandingName {
         self.route.name(&self.live.board, window, self.outcome.at)
+    }
+
+    /// The edition of its shard after it; `None` where another shard remembers it.
+    pub fn edition(&self, member: &MemberId) -> Option<Edition> {
+        let board = &self.live.board;
+        let shard = match self
+            .section
+            .and_then(|section| Some((section.period, section.cohort?)))
+        {
+            Some((period, cohort)) => board.shard_of_cohort(&period, cohort),
+            None => board.shard_of(member),
+        };
+        let shard = u16::try_from(shard).ok()?;
+        Some(Edition::of_event(board, shard, self.changed?))
     }
 
     /// In a league, what the cohort is called that it counts in.

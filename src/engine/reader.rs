@@ -3,7 +3,7 @@
 //! A call begins after all of its queries have come in. So a client that has the answer to its event reads the event, unless
 //! it accepts an older answer by a replica.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -11,7 +11,8 @@ use parking_lot::Mutex;
 
 use super::batcher::{SMALL_COST_US_MAX, Work};
 use super::{Engine, Error, LiveBoard, LiveShard};
-use crate::domain::series::Series;
+use crate::domain::edition::{Changed, ShardSeen};
+use crate::domain::series::{Series, Standing};
 use crate::domain::shard::Shard;
 use crate::domain::state::Seen;
 use crate::domain::time::Timestamp;
@@ -64,7 +65,7 @@ pub struct Reading {
 }
 
 /// What is read for one query.
-type Read = Dated<Versioned<Barred<Answer>>>;
+type Read = Dated<Versioned<Barred>>;
 
 /// The distinct queries of a call, and what they cost.
 #[derive(Debug, Default)]
@@ -109,10 +110,7 @@ impl Work for Reading {
         match read.await {
             Ok(Dated { value, as_of }) => {
                 let of_job = |index: usize| match &value {
-                    Versioned::Current(Barred { value, barrier }) => Versioned::Current(Barred {
-                        value: value[index].clone(),
-                        barrier: *barrier,
-                    }),
+                    Versioned::Current(answers) => Versioned::Current(answers[index].clone()),
                     Versioned::Stale => Versioned::Stale,
                 };
                 let dated = |value| Ok(Dated { value, as_of });
@@ -135,10 +133,14 @@ pub(crate) struct Reader<'a> {
 }
 
 /// What the calls of a request have in common.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Calls {
-    /// Whether there was one.
-    is_any: bool,
+    /// How often each shard had changed, by the shards' indexes.
+    changed: BTreeMap<u16, Changed>,
+    /// Which standings had entries there.
+    with_entries: HashSet<(u16, Standing)>,
+    /// Whether a shard has changed between them.
+    is_torn: bool,
     /// The instant of the oldest answer that a replica gave.
     as_of: Option<Instant>,
     /// The least barrier that they saw; `None`: one of them saw none.
@@ -146,17 +148,25 @@ struct Calls {
 }
 
 impl Calls {
-    fn note(&mut self, as_of: Option<Instant>, barrier: Option<Timestamp>) {
-        let least = if self.is_any {
+    fn note(&mut self, shard: &Shard, as_of: Option<Instant>, barred: &Barred) {
+        let barrier = barred.barrier;
+        self.barrier = if self.is_any() {
             self.barrier.min(barrier)
         } else {
             barrier
         };
-        *self = Self {
-            is_any: true,
-            as_of: self.as_of.into_iter().chain(as_of).min(),
-            barrier: least,
-        };
+        self.as_of = self.as_of.into_iter().chain(as_of).min();
+        let index = shard.shard_id.index;
+        let changed = self.changed.entry(index).or_insert(barred.changed);
+        self.is_torn |= *changed != barred.changed;
+        let with_entries = barred.has_entries.iter().flatten().filter(|(_, has)| *has);
+        let with_entries = with_entries.map(|(standing, _)| (index, *standing));
+        self.with_entries.extend(with_entries);
+    }
+
+    /// Whether there was one.
+    fn is_any(&self) -> bool {
+        !self.changed.is_empty()
     }
 }
 
@@ -203,11 +213,29 @@ impl<'a> Reader<'a> {
 
     /// What its calls have seen of barriers.
     pub(crate) fn seen(&self) -> Seen {
-        let calls = *self.calls.lock();
+        let calls = self.calls.lock();
         Seen {
             barrier: calls.barrier,
-            is_current: calls.is_any && calls.as_of.is_none(),
+            is_current: calls.is_any() && calls.as_of.is_none(),
         }
+    }
+
+    /// What its calls have seen of a standing, and of the one before, in each shard, by the shards' indexes; and whether a
+    /// shard has changed between them.
+    pub(crate) fn shards_seen(
+        &self,
+        standings: [Option<Standing>; 2],
+    ) -> (Vec<(u16, ShardSeen)>, bool) {
+        let calls = self.calls.lock();
+        let seen = calls.changed.iter().map(|(index, changed)| {
+            let has_entries = |standing| calls.with_entries.contains(&(*index, standing));
+            let seen = ShardSeen {
+                changed: *changed,
+                has_entries: standings.map(|standing| standing.is_some_and(has_entries)),
+            };
+            (*index, seen)
+        });
+        (seen.collect(), calls.is_torn)
     }
 
     /// From now on answers have to be current. What was read before is forgotten.
@@ -243,11 +271,11 @@ impl<'a> Reader<'a> {
             }
             sight => self.ask_alone(shard, query, sight).await?,
         };
-        let Versioned::Current(Barred { value, barrier }) = value else {
+        let Versioned::Current(barred) = value else {
             self.engine.reload(&shard.shard.id).await?;
             return Err(ReadError::Retry);
         };
-        match value {
+        match barred.answer {
             Answer::Incomplete(start_ms) => {
                 let completed = self.engine.complete_from(&shard.shard, series, start_ms);
                 completed.await?;
@@ -256,9 +284,9 @@ impl<'a> Reader<'a> {
             Answer::Short(standing) => {
                 self.engine.widen(&shard.shard, &standing).await?;
             }
-            answer => {
-                self.calls.lock().note(as_of, barrier);
-                return Ok(T::try_from(answer).map_err(|_| fault())?);
+            _ => {
+                self.calls.lock().note(&shard.shard, as_of, &barred);
+                return Ok(T::try_from(barred.answer).map_err(|_| fault())?);
             }
         }
         Err(ReadError::Retry)
@@ -269,7 +297,7 @@ impl<'a> Reader<'a> {
     async fn without_hidden(&self, shard: &LiveShard, mut answer: Read) -> Result<Read, ReadError> {
         let mut known_to = None;
         while let Versioned::Current(Barred {
-            value: Answer::Unlisted(unlisted),
+            answer: Answer::Unlisted(unlisted),
             ..
         }) = answer.value
         {
@@ -293,8 +321,8 @@ impl<'a> Reader<'a> {
         let read = store.read_standings(&shard.shard, &queries, sight, Freshness::Current);
         let Dated { value, as_of } = read.await?;
         let value = match value {
-            Versioned::Current(Barred { mut value, barrier }) => match value.pop() {
-                Some(value) => Versioned::Current(Barred { value, barrier }),
+            Versioned::Current(mut answers) => match answers.pop() {
+                Some(answer) => Versioned::Current(answer),
                 None => {
                     return Err(StoreError::Unexpected("a read without its answer".into()).into());
                 }
@@ -305,10 +333,32 @@ impl<'a> Reader<'a> {
     }
 }
 
+impl Engine {
+    /// How often a shard has changed.
+    pub(crate) async fn changed(
+        &self,
+        live: &LiveBoard,
+        shard: &LiveShard,
+        freshness: Freshness,
+    ) -> Result<Changed, ReadError> {
+        let submitted = shard
+            .reading(freshness, Size::Small)
+            .submit(Query::Changed([None; 2]));
+        let fault = || StoreError::Unexpected("a read without its answer".into());
+        match submitted.await.ok_or_else(fault)??.value {
+            Versioned::Current(barred) => Ok(barred.changed),
+            Versioned::Stale => {
+                self.reload(&live.board.id).await?;
+                Err(ReadError::Retry)
+            }
+        }
+    }
+}
+
 /// Whether a hidden list is behind that the query needs.
 fn is_unlisted(read: &Read) -> bool {
-    let Versioned::Current(Barred { value, .. }) = &read.value else {
+    let Versioned::Current(Barred { answer, .. }) = &read.value else {
         return false;
     };
-    matches!(value, Answer::Unlisted(_))
+    matches!(answer, Answer::Unlisted(_))
 }

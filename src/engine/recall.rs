@@ -139,7 +139,7 @@ impl Engine {
         if last.map_or(0, |last| last.number) != erasure {
             outcome.changes.clear();
         }
-        Ok(Versioned::Current(Answer::Duplicate(outcome)))
+        Ok(Versioned::Current(Answer::Duplicate(outcome, None)))
     }
 
     /// What is remembered of those that are planned and have an id, by their indexes.

@@ -290,7 +290,7 @@ impl Reservation {
     /// Takes note of what became of its event.
     fn end(&mut self, live: &Arc<LiveBoard>, mut reply: Reply<Answer>, now: Timestamp) {
         self.is_kept = match &mut reply {
-            Ok(Versioned::Current(Answer::Taken(_, remaining))) => {
+            Ok(Versioned::Current(Answer::Taken { remaining, .. })) => {
                 self.remaining.sort_unstable();
                 *remaining = self.remaining.iter().map(|(_, amount)| *amount).collect();
                 Some(true)

@@ -364,7 +364,7 @@ impl Submission {
         };
         let queued = self.incoming().queued;
         let came_in = queued.map_or(now, |queued| queued.queued_at);
-        let submitted = |outcome, is_duplicate, remaining: &[i64]| {
+        let submitted = |outcome, is_duplicate, remaining: &[i64], changed| {
             State::Ended(Ok(Submitted {
                 live: Arc::clone(live),
                 outcome,
@@ -372,11 +372,16 @@ impl Submission {
                 quotas: RemainingQuota::of_board(&live.board, remaining, at, now),
                 route,
                 section,
+                changed,
             }))
         };
         self.state = match answer {
-            Answer::Taken(outcome, remaining) => submitted(outcome, false, &remaining),
-            Answer::Duplicate(outcome) => submitted(outcome, true, &[]),
+            Answer::Taken {
+                outcome,
+                remaining,
+                changed,
+            } => submitted(outcome, false, &remaining, changed),
+            Answer::Duplicate(outcome, changed) => submitted(outcome, true, &[], changed),
             Answer::Rejected(rejection) => match rejection.not_before() {
                 Some(first) if self.incoming().fixed_at().is_none() => {
                     return self.block(Obstacle::TooEarly(first));

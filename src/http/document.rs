@@ -91,10 +91,15 @@ impl Modify for Reads {
 
 /// Whether an operation takes a header.
 fn takes(operation: &Operation, header: &str) -> bool {
+    names(operation, ParameterIn::Header, header)
+}
+
+/// Whether an operation has a parameter of this name there.
+fn names(operation: &Operation, place: ParameterIn, name: &str) -> bool {
     let mut parameters = operation.parameters.iter().flatten();
     parameters.any(|parameter| {
         matches!(parameter, RefOr::T(parameter)
-            if parameter.parameter_in == ParameterIn::Header && parameter.name == header)
+            if parameter.parameter_in == place && parameter.name == name)
     })
 }
 
@@ -127,6 +132,12 @@ const PROBLEMS_OF_BODIES: [(&str, &str); 3] = [
     ("422", "`validation-failed`"),
 ];
 
+/// Those of every read that can wait for a revision.
+const PROBLEMS_OF_REVISIONS: [(&str, &str); 2] = [
+    ("409", "`revision-unknown`"),
+    ("503", "`revision-pending`, with `Retry-After`"),
+];
+
 /// The problems that an operation can answer with beside those that its route names; and the body of all of them.
 struct Problems;
 
@@ -135,9 +146,13 @@ impl Modify for Problems {
         for (path, item) in &mut document.paths.paths {
             for (_, operation) in table::operations(item) {
                 let has_body = operation.request_body.is_some();
+                let waits = names(operation, ParameterIn::Query, "min_revision");
                 let responses = &mut operation.responses.responses;
                 if path.starts_with("/v1") {
                     add(responses, &PROBLEMS);
+                }
+                if waits {
+                    add(responses, &PROBLEMS_OF_REVISIONS);
                 }
                 if has_body {
                     add(responses, &PROBLEMS_OF_BODIES);

@@ -274,6 +274,11 @@ pub struct TakenEvent {
     /// what the event did the first time. With `standings=false` the list is empty, and so it is for a duplicate whose member
     /// was erased since.
     pub standings: Vec<StandingChange>,
+    /// What the board's standings have come to with the event: a read with `min_revision` has the event, whichever instance
+    /// answers. Missing for a duplicate that was taken before the board moved to other shards.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false, example = "19883f4a7c12.1.0.l~0.1.2f.4f0c2a9be41d")]
+    pub revision: Option<String>,
 }
 
 /// How an event ended that was taken.
@@ -502,6 +507,9 @@ impl TakenEvent {
             member: incoming.member.to_string(),
             status,
             standings: standings.collect(),
+            revision: submitted
+                .edition(&incoming.member)
+                .map(|edition| edition.to_string()),
         }
     }
 }

@@ -170,6 +170,14 @@ kinds! {
         "The period is running, or its events may still count. Without `finalize` in its definition a board has no final periods.",
         "Wait until `state` is `final`, or end the wait with `POST /v1/boards/{board}/standings/{window}/periods/{key}/close`.",
         "the standing day 2026-11-21 of board run_hero is not final";
+    REVISION_UNKNOWN = CONFLICT, "revision-unknown", "The revision is not known",
+        "The read names a `min_revision`, and nobody can tell whether the board has it: Redis was started again or another server has taken over since, the board has moved to other shards, or it is another board. The service did nothing.",
+        "Read again without `min_revision`, and go on with the `revision` of that answer.",
+        "the revision is not one of board run_hero as it is now: read again without `min_revision`";
+    REVISION_PENDING = SERVICE_UNAVAILABLE, "revision-pending", "The revision is not there yet",
+        "The read names a `min_revision`, and the board did not have it within 5 s.",
+        "Send the request again after as many seconds as the header `Retry-After` says.",
+        "board run_hero does not have the revision yet; try again";
     PERIOD_EXPIRED = GONE, "period-expired", "The entries of the period are gone",
         "The `retention` of the period has passed, so its entries are gone. Its result stays.",
         "Read the result: `GET /v1/boards/{board}/standings/{window}/periods/{key}`. To keep entries for longer, set `retention`.",
@@ -610,6 +618,8 @@ impl From<Error> for Problem {
             Error::PeriodNotFound { .. } | Error::NoPeriods { .. } => PERIOD_NOT_FOUND,
             Error::RewardNotFound { .. } => REWARD_NOT_FOUND,
             Error::PeriodNotFinal { .. } => PERIOD_NOT_FINAL,
+            Error::RevisionUnknown(_) => REVISION_UNKNOWN,
+            Error::RevisionPending(_) => REVISION_PENDING,
             Error::PeriodExpired { .. } => PERIOD_EXPIRED,
             Error::UnknownWindow { .. } => UNKNOWN_WINDOW,
             Error::NoLeague(_) => NO_LEAGUE,

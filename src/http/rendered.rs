@@ -1,38 +1,45 @@
 //! A document as it is sent, and what caches need to know of it.
 
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde::Serialize;
-use xxhash_rust::xxh3::xxh3_128;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_128};
 
 use super::caching::Caching;
 use super::memory::{Taken, Written};
-use super::problem::{INTERNAL, Problem};
+use super::problem::Problem;
+use crate::domain::edition::Edition;
 use crate::store::standings::{MadeWith, Page};
 
 /// A document as it is sent. Its copies share their memory.
 #[derive(Clone, Debug)]
 pub struct Rendered {
     body: Bytes,
-    /// Tells it from others: its `ETag`.
-    tag: HeaderValue,
+    /// Tells its content from others, apart from its revision.
+    content: u128,
+    /// Tells what was asked, and the edition that was found, from others, if they tell the content.
+    edition: Option<u64>,
     /// What comes before and after it: its `Link`.
     links: Option<HeaderValue>,
 }
 
 impl Rendered {
-    /// Writes an answer out, into the memory that was taken for it, and makes its entity tag.
+    /// Writes an answer out, into the memory that was taken for it.
     pub fn new<T: Serialize>(body: &T, taken: Taken) -> Result<Self, Problem> {
         let Written(body) = taken.write(body)?;
-        // Weak, since compression makes other bytes of the same content.
-        let tag = format!("W/\"{:032x}\"", xxh3_128(&body));
-        let no_header = |_| Problem::new(INTERNAL, "an entity tag that is no header");
         Ok(Self {
-            tag: HeaderValue::try_from(tag).map_err(no_header)?,
+            content: content_of(&body),
+            edition: None,
             links: None,
             body,
         })
+    }
+
+    /// The same where what was asked and the edition that was found tell the content.
+    #[must_use]
+    pub fn of_edition(self, edition: Option<u64>) -> Self {
+        Self { edition, ..self }
     }
 
     /// The same for a page, which is written once for all who share it.
@@ -55,15 +62,8 @@ impl Rendered {
 
     /// The answer to a request with these headers: the document, or that the client has it.
     pub fn answer(self, headers: &HeaderMap, caching: Caching) -> Response {
-        let is_known = self.is_known(headers);
-        let validators = [
-            (header::ETAG, self.tag),
-            (
-                header::CACHE_CONTROL,
-                HeaderValue::from_static(caching.rule()),
-            ),
-        ];
-        let mut answer = if is_known {
+        let validators = validators(&self.tag(), caching);
+        let mut answer = if self.is_known(headers) {
             (StatusCode::NOT_MODIFIED, validators).into_response()
         } else {
             (validators, Written(self.body)).into_response()
@@ -74,19 +74,93 @@ impl Rendered {
         answer
     }
 
-    /// Whether the client has it already.
+    /// Its entity tag. Weak, since compression makes other bytes of the same content.
+    fn tag(&self) -> String {
+        match self.edition {
+            Some(edition) => format!("W/\"{edition:016x}-{:032x}\"", self.content),
+            None => format!("W/\"{:032x}\"", self.content),
+        }
+    }
+
+    /// Whether the client has its content already, of this edition or another one.
     fn is_known(&self, headers: &HeaderMap) -> bool {
-        let own = self.tag.to_str().ok().map(opaque);
-        headers
-            .get_all(header::IF_NONE_MATCH)
-            .iter()
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|tags| tags.split(',').map(str::trim))
-            .any(|known| known == "*" || own == Some(opaque(known)))
+        let content = format!("{:032x}", self.content);
+        known_tags(headers).any(|known| {
+            let known = opaque(known);
+            let known = known.split_once('-').map_or(known, |(_, content)| content);
+            known == "*" || known == content
+        })
     }
 }
 
-/// A tag without its mark of weakness.
+/// Tells what was asked, and the edition that was found, from others.
+pub fn edition_hash(uri: &Uri, key: &str, edition: &Edition) -> u64 {
+    // Another release may write the same content in another way.
+    let parts = [
+        uri.path(),
+        uri.query().unwrap_or(""),
+        key,
+        env!("CARGO_PKG_VERSION"),
+    ];
+    xxh3_64(format!("{}\n{edition}", parts.join("\n")).as_bytes())
+}
+
+/// The answer to a client that has the content of this edition already, if it has.
+pub fn unchanged(headers: &HeaderMap, edition: u64, caching: Caching) -> Option<Response> {
+    let edition = format!("{edition:016x}");
+    let mut known = known_tags(headers);
+    let tag = known.find(|known| {
+        opaque(known)
+            .split_once('-')
+            .is_some_and(|(of, _)| of == edition)
+    })?;
+    Some((StatusCode::NOT_MODIFIED, validators(tag, caching)).into_response())
+}
+
+/// Whether the client has the content of any edition.
+pub fn names_editions(headers: &HeaderMap) -> bool {
+    known_tags(headers).any(|known| known.contains('-'))
+}
+
+fn validators(tag: &str, caching: Caching) -> [(HeaderName, HeaderValue); 2] {
+    let tag = HeaderValue::try_from(tag).expect("invariant: an entity tag is a header");
+    let rule = HeaderValue::from_static(caching.rule());
+    [(header::ETAG, tag), (header::CACHE_CONTROL, rule)]
+}
+
+/// The tags of the answers that the client has.
+fn known_tags(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let tags = headers.get_all(header::IF_NONE_MATCH).iter();
+    let tags = tags.filter_map(|value| value.to_str().ok());
+    tags.flat_map(|tags| tags.split(',').map(str::trim))
+}
+
+/// A tag without its quotes and its mark of weakness.
 fn opaque(tag: &str) -> &str {
-    tag.trim_start_matches("W/")
+    tag.trim_start_matches("W/").trim_matches('"')
+}
+
+/// What stands before the revision of a standing.
+const REVISION: &[u8] = b",\"revision\":\"";
+
+/// An answer names its standing, with the revision, within so many bytes; what callers have named comes behind.
+const HEAD_BYTES_MAX: usize = 1_024;
+
+/// Tells contents apart. The revision of a standing is no part of its content.
+fn content_of(body: &[u8]) -> u128 {
+    let head = &body[..body.len().min(HEAD_BYTES_MAX)];
+    let begin = head
+        .windows(REVISION.len())
+        .position(|part| part == REVISION);
+    let Some(begin) = begin else {
+        return xxh3_128(body);
+    };
+    let end = body[begin + REVISION.len()..]
+        .iter()
+        .position(|byte| *byte == b'"');
+    let behind = end.map_or(body.len(), |end| begin + REVISION.len() + end);
+    let mut hash = Xxh3::new();
+    hash.update(&body[..begin]);
+    hash.update(&body[behind..]);
+    hash.digest128()
 }

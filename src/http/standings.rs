@@ -20,7 +20,7 @@ use self::links::links;
 use self::params::{
     EntryParams, MemberParams, MemberPath, PageParams, PercentilePath, PeriodParams, Read,
     ReadParams, ReadPath, StandingPath, SubsetParams, entries_of_member, entries_of_page, includes,
-    member_view, percentile_view, standing_request, subset_view,
+    member_view, min_revision, percentile_view, standing_request, subset_view,
 };
 use super::App;
 use super::auth::Caller;
@@ -29,12 +29,13 @@ use super::extract::{Json, Path, Query, invalid, member_id};
 use super::freshness::{self, NoCache};
 use super::memory::Taken;
 use super::problem::Problem;
-use super::rendered::Rendered;
+use super::rendered::{self, Rendered};
 use crate::domain::board::FieldError;
+use crate::domain::edition::Edition;
 use crate::domain::ids::MemberId;
 use crate::domain::series::Track;
 use crate::service::page::FoundPage;
-use crate::service::period::{Choice, CohortChoice};
+use crate::service::period::{Choice, CohortChoice, Target};
 use crate::service::standing::{FoundIn, StandingRequest, View};
 use crate::service::stats::StatsView;
 use crate::store::standings::Sight;
@@ -58,26 +59,59 @@ fn caching<T>(app: &App, request: &StandingRequest, found: &FoundIn<T>) -> Cachi
 async fn show<V: View, P>(
     app: &App,
     Read {
-        request, headers, ..
+        request,
+        min_revision,
+        headers,
+        uri,
+        ..
     }: &Read<P>,
     (view, entries): (&V, usize),
     render: impl Fn(&FoundIn<V::Found>, Taken) -> Result<Rendered, Problem>,
 ) -> Result<Response, Problem> {
     let render = &render;
+    let freshness = await_revision(app, request, min_revision.as_ref()).await?;
+    let edition_of =
+        |target: &Target, edition: &Edition| rendered::edition_hash(uri, &target.key, edition);
     let read = async |freshness| {
         let request = StandingRequest {
             freshness,
             ..request.clone()
         };
+        if rendered::names_editions(headers)
+            && let Some(found) = app.service.read_edition(&request, view).await?
+        {
+            let edition = edition_of(&found.target, &found.edition);
+            let caching = caching(app, &request, &found);
+            if let Some(value) = rendered::unchanged(headers, edition, caching) {
+                let as_of = found.as_of;
+                return Ok(Dated { value, as_of });
+            }
+        }
         let taken = app.memory.for_entries(entries, request.includes).await?;
         let found = app.service.read_with_profiles(&request, view).await?;
-        let rendered = render(&found, taken)?;
+        let edition = found
+            .follows_edition
+            .then(|| edition_of(&found.target, &found.edition));
+        let rendered = render(&found, taken)?.of_edition(edition);
         Ok(Dated {
             value: rendered.answer(headers, caching(app, &request, &found)),
             as_of: found.as_of,
         })
     };
-    freshness::answer(app, request.freshness, read).await
+    freshness::answer(app, freshness, read).await
+}
+
+/// Waits until a board has the revision that a request names; returns how fresh the answer has to be, so that it has it, too.
+async fn await_revision(
+    app: &App,
+    request: &StandingRequest,
+    min_revision: Option<&Edition>,
+) -> Result<Freshness, Problem> {
+    let Some(edition) = min_revision else {
+        return Ok(request.freshness);
+    };
+    app.service.await_edition(&request.board, edition).await?;
+    Ok(Freshness::Current)
 }
 
 /// Read a page of a standing.
@@ -232,6 +266,7 @@ pub async fn query_subset(
         )?
     };
     let app = &*app;
+    let freshness = await_revision(app, request, min_revision(&params)?.as_ref()).await?;
     let answer = async |freshness| {
         let request = StandingRequest {
             freshness,

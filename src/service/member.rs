@@ -78,6 +78,11 @@ impl View for MemberView {
         })
     }
 
+    fn before(&self, attempt: &Attempt<'_>) -> Option<Standing> {
+        let previous = attempt.target.previous(&attempt.live.board, attempt.now);
+        previous.map(|target| target.standing)
+    }
+
     fn members(found: &FoundMember) -> Vec<Arc<str>> {
         let entries = found.neighbourhood.entries.iter();
         entries.map(|entry| Arc::clone(&entry.member)).collect()

@@ -5,6 +5,7 @@ pub mod audit;
 pub mod boards;
 pub mod check;
 mod closing;
+mod edition;
 mod erasures;
 pub mod event_status;
 pub mod events;

@@ -4,23 +4,27 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
+use futures::future::try_join_all;
+
 use super::period::{Choice, CohortChoice, Target};
 use super::players::Playing;
 use super::{Error, Service};
-use crate::domain::board::Uniques;
+use crate::domain::board::{Board, Uniques};
 use crate::domain::data::EntryData;
+use crate::domain::edition::Edition;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::include::{Include, Includes};
 use crate::domain::period::Period;
 use crate::domain::profile::ShownProfile;
-use crate::domain::series::Track;
+use crate::domain::series::{Standing, Track};
 use crate::domain::state::PeriodState;
 use crate::domain::time::Timestamp;
 use crate::engine::reader::{ReadError, Reader, Size};
 use crate::engine::{ATTEMPTS_MAX, LiveBoard};
 use crate::store::Freshness;
 use crate::store::profiles::Profiles;
-use crate::store::standings::{Entry, Page, Sight};
+use crate::store::random;
+use crate::store::standings::{Entry, Page, Query, Sight};
 use crate::store::voters::Voters;
 
 /// Which standing is read, and how.
@@ -71,6 +75,16 @@ pub trait View: Sync {
         attempt: &Attempt<'_>,
     ) -> impl Future<Output = Result<Self::Found, ReadError>> + Send;
 
+    /// The standing before, if what is found depends on that, too.
+    fn before(&self, _: &Attempt<'_>) -> Option<Standing> {
+        None
+    }
+
+    /// Whether an edition tells all that is found, on a board where it tells entries.
+    fn follows_edition(&self, _: &Board) -> bool {
+        true
+    }
+
     /// The members of the entries that were found.
     fn members(found: &Self::Found) -> Vec<Arc<str>>;
 
@@ -80,6 +94,37 @@ pub trait View: Sync {
         service: &Service,
     ) -> impl Future<Output = Result<Profiles, Error>> + Send {
         service.profiles(Self::members(found))
+    }
+}
+
+/// Asks for the edition of what a view would find, and reads nothing.
+struct EditionView<'a, V>(&'a V);
+
+impl<V: View> View for EditionView<'_, V> {
+    type Found = ();
+
+    async fn read(&self, attempt: &Attempt<'_>) -> Result<(), ReadError> {
+        let (reader, standing) = (&attempt.reader, attempt.target.standing);
+        if attempt.target.is_empty || !self.0.follows_edition(&attempt.live.board) {
+            return Ok(());
+        }
+        let query = Query::Changed([Some(standing), self.0.before(attempt)]);
+        let shards = attempt.live.shards_of(standing.section()).iter();
+        let asked = shards.map(|shard| reader.ask::<()>(shard, standing.series, query.clone()));
+        try_join_all(asked).await?;
+        Ok(())
+    }
+
+    fn before(&self, attempt: &Attempt<'_>) -> Option<Standing> {
+        self.0.before(attempt)
+    }
+
+    fn follows_edition(&self, board: &Board) -> bool {
+        self.0.follows_edition(board)
+    }
+
+    fn members(_: &()) -> Vec<Arc<str>> {
+        Vec::new()
     }
 }
 
@@ -97,6 +142,15 @@ impl Attempt<'_> {
     /// The periods whose events are in the standing.
     pub(super) fn periods(&self) -> Vec<Period> {
         self.target.periods(&self.live.board)
+    }
+
+    /// Whether an edition tells the entries that a request shows: not what lies elsewhere, or follows from later decisions.
+    fn follows_edition(&self, request: &StandingRequest) -> bool {
+        let board = &self.live.board;
+        request.includes.is_empty()
+            && request.sight != Sight::Everybody
+            && board.definition.uniques != Some(Uniques::Member)
+            && !board.is_league()
     }
 
     /// Makes sure that the cohort was opened in which nobody was found.
@@ -162,6 +216,10 @@ pub struct FoundIn<T> {
     pub hidden: HashSet<Arc<str>>,
     /// All that was acknowledged by then is in it; `None`: all that was before the request.
     pub as_of: Option<Instant>,
+    /// The edition that was found.
+    pub edition: Edition,
+    /// Whether the edition tells all that was found: nothing of it may change while the edition stays.
+    pub follows_edition: bool,
 }
 
 impl<T> FoundIn<T> {
@@ -223,6 +281,22 @@ impl Service {
         Err(Error::busy())
     }
 
+    /// Finds out which edition there is of what a view would find, without reading it. `None` where that does not tell.
+    pub async fn read_edition<V: View>(
+        &self,
+        request: &StandingRequest,
+        view: &V,
+    ) -> Result<Option<FoundIn<()>>, Error> {
+        for _ in 0..ATTEMPTS_MAX {
+            match self.read_once(request, &EditionView(view)).await {
+                Ok(found) => return Ok(Some(found).filter(|found| found.follows_edition)),
+                Err(ReadError::Retry) => {}
+                Err(ReadError::Failed(error)) => return Err(error),
+            }
+        }
+        Err(Error::busy())
+    }
+
     async fn read_once<V: View>(
         &self,
         request: &StandingRequest,
@@ -247,6 +321,11 @@ impl Service {
         let found = view.read(&attempt).await?;
         let (as_of, seen) = (attempt.reader.as_of(), attempt.reader.seen());
         let state = live.board.state_of(&target.standing.period, seen, now);
+        let standings = [Some(target.standing), view.before(&attempt)];
+        let (shards, is_torn) = attempt.reader.shards_seen(standings);
+        let nonce = is_torn.then(random::number).transpose()?;
+        let edition = Edition::new(&live.board, shards, state, nonce);
+        let follows_edition = attempt.follows_edition(request) && view.follows_edition(&live.board);
         let hidden = match request.sight {
             Sight::Everybody => {
                 let members = V::members(&found);
@@ -263,6 +342,8 @@ impl Service {
             profiles: Profiles::default(),
             hidden,
             as_of,
+            edition,
+            follows_edition,
         })
     }
 

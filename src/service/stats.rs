@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures::future::try_join_all;
 
 use super::standing::{Attempt, View};
+use crate::domain::board::Board;
 use crate::domain::period::Period;
 use crate::domain::series::Standing;
 use crate::engine::reader::{ReadError, Reader};
@@ -57,6 +58,10 @@ impl View for StatsView {
             amounts,
             voters: Some(voters),
         })
+    }
+
+    fn follows_edition(&self, board: &Board) -> bool {
+        board.definition.uniques.is_none()
     }
 
     fn members(_: &FoundStats) -> Vec<Arc<str>> {

@@ -18,6 +18,7 @@ use super::queued::Held;
 use super::reply::{Reply, require};
 use super::reservations::Token;
 use super::{StoreError, Versioned, keys, script};
+use crate::domain::edition::Changed;
 use crate::domain::event::{Detail, Outcome, Rejection, Status};
 use crate::domain::ids::EventId;
 use crate::domain::plan::{Plan, Route, Sum};
@@ -94,10 +95,18 @@ impl Ready {
 /// What became of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// It was taken; and if that was asked, what remains of each of the board's quotas: events, or scaled points.
-    Taken(Outcome, Vec<i64>),
-    /// Its id was known: what became of it the first time.
-    Duplicate(Outcome),
+    /// It was taken.
+    Taken {
+        /// What it did.
+        outcome: Outcome,
+        /// If that was asked, what remains of each of the board's quotas: events, or scaled points.
+        remaining: Vec<i64>,
+        /// How often its shard had changed after the call.
+        changed: Option<Changed>,
+    },
+    /// Its id was known: what became of it the first time; and how often the shard had changed that was asked, unless that was
+    /// another one than its own.
+    Duplicate(Outcome, Option<Changed>),
     /// It was refused and has changed nothing.
     Rejected(Rejection),
     /// Nothing was done: it has to be sent with history.
@@ -206,6 +215,13 @@ impl Store {
             let mut answers = Vec::with_capacity(events.len());
             for event in &events {
                 answers.push(decode::answer(shard, &event.plan, reply.next()?)?);
+            }
+            let changed = Changed::from_stored(&reply.text()?);
+            let changed = require(changed, "a head says how often it has changed")?;
+            for answer in &mut answers {
+                if let Answer::Taken { changed: known, .. } | Answer::Duplicate(_, known) = answer {
+                    *known = Some(changed);
+                }
             }
             let answers = reply.is_empty().then_some(answers);
             require(answers, "there are as many results as events").map(Versioned::Current)

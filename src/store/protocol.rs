@@ -131,6 +131,8 @@ groups! {
         PERCENTILE: u8 = 10;
         /// A query, with the data of the entries of its answer.
         WITH_DATA: u8 = 11;
+        /// Nothing but what every answer comes with.
+        CHANGED: u8 = 12;
         /// What an answer begins with where a standing is not complete. Otherwise: the number of members.
         INCOMPLETE: i64 = -1;
         /// What an answer begins with where the hidden list of a standing is behind. Then: whether that is the one before.

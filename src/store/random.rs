@@ -20,6 +20,15 @@ pub fn hexadecimal<const N: usize>(beginning: &str) -> Result<String, StoreError
     Ok(text)
 }
 
+/// A random number.
+///
+/// # Errors
+///
+/// The system gives no random bytes.
+pub fn number() -> Result<u64, StoreError> {
+    bytes().map(u64::from_be_bytes)
+}
+
 /// `N` random bytes.
 ///
 /// # Errors

@@ -136,7 +136,7 @@ macro_rules! scripts {
 
 scripts! {
     /// Carries out the plans of many events.
-    APPLY = "apply", "#!lua", ["slot", "keys", "capture", "standing", "derived", "hides", "erasures", "hidden", "follow", "return", "visible", "quota", "periods", "queue"]
+    APPLY = "apply", "#!lua", ["slot", "keys", "capture", "changed", "standing", "derived", "hides", "erasures", "hidden", "follow", "return", "visible", "quota", "periods", "queue"]
         with [results, details, refusals, flags, record, bounds, queues];
     /// Puts events into the queue of a shard.
     PUT = "put", "#!lua", ["queue"] with [puts, queues];
@@ -153,25 +153,25 @@ scripts! {
     /// Raises the barrier of a shard.
     CLOSE_SHARD = "close_shard", "#!lua", ["queue"] with [queues];
     /// Takes a derived standing a step nearer to complete.
-    ADVANCE = "advance", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "past_initial", "standing", "derived", "hidden", "follow"];
+    ADVANCE = "advance", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "changed", "past_initial", "standing", "derived", "hidden", "follow"];
     /// Sets initial scores.
-    INITIAL = "initial", "#!lua", ["slot", "keys", "capture", "past_initial", "standing", "derived", "hides", "erasures", "hidden", "follow", "return"] with [bounds];
+    INITIAL = "initial", "#!lua", ["slot", "keys", "capture", "changed", "past_initial", "standing", "derived", "hides", "erasures", "hidden", "follow", "return"] with [bounds];
     /// Hides a member, or brings it back.
-    HIDE = "hide", "#!lua", ["slot", "keys", "capture", "hides", "erasures"];
+    HIDE = "hide", "#!lua", ["slot", "keys", "capture", "changed", "hides", "erasures"];
     /// Hides erased members on a new board, as soon as they have data there.
-    KEEP_HIDES = "keep_hides", "#!lua", ["slot", "keys", "capture", "hides", "erasures"];
+    KEEP_HIDES = "keep_hides", "#!lua", ["slot", "keys", "capture", "changed", "hides", "erasures"];
     /// Gives an erased member its hide back.
-    HIDE_AGAIN = "hide_again", "#!lua", ["slot", "keys", "capture", "standing", "hides", "erasures", "hidden", "follow", "return"];
+    HIDE_AGAIN = "hide_again", "#!lua", ["slot", "keys", "capture", "changed", "standing", "hides", "erasures", "hidden", "follow", "return"];
     /// Ends hides of erased members.
-    END_KEPT_HIDES = "end_kept_hides", "#!lua", ["slot", "process", "cursor", "keys", "capture", "hides", "erasures"];
+    END_KEPT_HIDES = "end_kept_hides", "#!lua", ["slot", "process", "cursor", "keys", "capture", "changed", "hides", "erasures"];
     /// Reads who is hidden.
     HIDDEN = "hidden", "#!lua flags=no-writes", ["keys"];
     /// Erases a member.
-    ERASE = "erase", "#!lua flags=allow-oom", ["slot", "keys", "capture", "hides", "erasures", "queue"] with [queues];
+    ERASE = "erase", "#!lua flags=allow-oom", ["slot", "keys", "capture", "changed", "hides", "erasures", "queue"] with [queues];
     /// Removes a part of what an erased member has left.
-    FORGET = "forget", "#!lua flags=allow-oom", ["slot", "keys", "process", "cursor", "capture", "past_initial", "standing", "derived", "nameless", "hidden", "follow", "rewards", "queue"] with [queues];
+    FORGET = "forget", "#!lua flags=allow-oom", ["slot", "keys", "process", "cursor", "capture", "changed", "past_initial", "standing", "derived", "nameless", "hidden", "follow", "rewards", "queue"] with [queues];
     /// Reads who was erased.
-    ERASURES = "erasures", "#!lua flags=no-writes", ["keys", "capture", "hides", "erasures"];
+    ERASURES = "erasures", "#!lua flags=no-writes", ["keys", "capture", "changed", "hides", "erasures"];
     /// Reads who was hidden and brought back.
     JOURNAL = "journal", "#!lua flags=no-writes", ["keys"];
     /// Notes lines of a journal of hides by which results are to be revised.
@@ -189,13 +189,13 @@ scripts! {
     /// Reads what members have won.
     READ_REWARDS = "read_rewards", "#!lua flags=no-writes", ["keys", "capture", "rewards"];
     /// Makes the hidden list of a standing follow the hides.
-    HIDDEN_LIST = "hidden_list", "#!lua", ["slot", "keys", "capture", "standing", "hidden", "follow"];
+    HIDDEN_LIST = "hidden_list", "#!lua", ["slot", "keys", "capture", "changed", "standing", "hidden", "follow"];
     /// Finds more members of a list that is kept short.
-    WIDEN_LIST = "widen_list", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "standing", "hidden", "follow"];
+    WIDEN_LIST = "widen_list", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "changed", "standing", "hidden", "follow"];
     /// Tells between which ids a member of another shard would stand.
-    TIES = "ties", "#!lua flags=no-writes", ["process", "keys", "capture", "standing", "derived", "hidden", "visible", "nameless"];
+    TIES = "ties", "#!lua flags=no-writes", ["process", "keys", "capture", "changed", "standing", "derived", "hidden", "visible", "nameless"];
     /// Reads pages, members, subsets and amounts.
-    READ = "read", "#!lua flags=no-writes", ["process", "keys", "capture", "standing", "derived", "hidden", "visible"] with [queries];
+    READ = "read", "#!lua flags=no-writes", ["process", "keys", "capture", "changed", "standing", "derived", "hidden", "visible"] with [queries];
     /// Records the result of a final period.
     RECORD_RESULT = "record_result", "#!lua", ["outbox"];
     /// Notes the digest of a final period.
@@ -207,9 +207,9 @@ scripts! {
     /// Counts the distinct voters of several shards.
     UNION = "union", "#!lua flags=allow-oom", [];
     /// Reads what was taken of quotas.
-    QUOTAS = "quotas", "#!lua flags=no-writes", ["keys", "capture", "standing", "quota"];
+    QUOTAS = "quotas", "#!lua flags=no-writes", ["keys", "capture", "changed", "standing", "quota"];
     /// Reserves what events would take of quotas.
-    RESERVE = "reserve", "#!lua", ["keys", "capture", "standing", "quota"] with [reservations];
+    RESERVE = "reserve", "#!lua", ["keys", "capture", "changed", "standing", "quota"] with [reservations];
     /// Keeps what was reserved, or gives it back.
     SETTLE = "settle", "#!lua flags=allow-oom", ["slot"];
     /// Reads which reservations are open.
@@ -227,7 +227,7 @@ scripts! {
     /// Lets what was given out of the seats of tiers expire.
     EXPIRE_TIERS = "expire_tiers", "#!lua", [];
     /// Lets a period expire.
-    EXPIRE = "expire", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "standing"];
+    EXPIRE = "expire", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "changed", "standing"];
     /// Reads which periods have data.
     PERIODS = "periods", "#!lua flags=no-writes", ["keys", "periods"];
     /// Tells a shard of a definition.
@@ -241,9 +241,9 @@ scripts! {
     /// Has a shard note what changes.
     CAPTURE = "capture", "#!lua", ["generation"];
     /// Tells what has changed in a shard.
-    CHANGES = "changes", "#!lua", ["slot", "generation", "keys", "capture", "standing"];
+    CHANGES = "changes", "#!lua", ["slot", "generation", "keys", "capture", "changed", "standing"];
     /// Takes over data from other shards.
-    COPY_IN = "copy_in", "#!lua", ["slot", "keys", "capture", "standing", "hides", "erasures", "hidden", "follow", "periods", "rewards"];
+    COPY_IN = "copy_in", "#!lua", ["slot", "keys", "capture", "changed", "standing", "hides", "erasures", "hidden", "follow", "periods", "rewards"];
     /// Tells what a former shard remembers.
     RECALL = "recall", "#!lua", [] with [results, record];
     /// Takes a definition away.
@@ -273,15 +273,15 @@ scripts! {
     /// Deletes profiles.
     DELETE_PROFILES = "profiles", "#!lua flags=allow-oom", ["slot"];
     /// Reads players of a league.
-    PLAYERS = "players", "#!lua flags=no-writes", ["keys", "capture", "hides", "erasures"];
+    PLAYERS = "players", "#!lua flags=no-writes", ["keys", "capture", "changed", "hides", "erasures"];
     /// Writes players of a league.
-    WRITE_PLAYERS = "write_players", "#!lua", ["slot", "keys", "capture", "hides", "erasures"];
+    WRITE_PLAYERS = "write_players", "#!lua", ["slot", "keys", "capture", "changed", "hides", "erasures"];
     /// Suggests cohorts to members.
-    TAKE_SEAT = "take_seat", "#!lua", ["slot", "keys", "capture", "standing", "expiry"];
+    TAKE_SEAT = "take_seat", "#!lua", ["slot", "keys", "capture", "changed", "standing", "expiry"];
     /// Gives a seat back.
     GIVE_BACK = "give_back", "#!lua flags=allow-oom", ["slot"];
     /// Seats members in cohorts.
-    SEAT = "seat", "#!lua", ["slot", "keys", "capture", "standing", "hides", "erasures", "hidden", "follow", "return", "periods", "expiry"];
+    SEAT = "seat", "#!lua", ["slot", "keys", "capture", "changed", "standing", "hides", "erasures", "hidden", "follow", "return", "periods", "expiry"];
     /// Reads in which periods of a league somebody was seated.
     SEATED = "seated", "#!lua flags=no-writes", ["keys", "periods"];
     /// Posts messages for webhooks.
@@ -315,21 +315,21 @@ scripts! {
     /// Unlinks what deleted boards have left among a server's keys.
     SWEEP = "sweep", "#!lua flags=allow-oom,allow-cross-slot-keys", ["process", "cursor"];
     /// Looks whether the keys of a standing agree.
-    CHECK = "check", "#!lua flags=no-writes", ["process", "cursor", "keys", "capture", "standing", "derived", "hidden", "check"] with [bounds];
+    CHECK = "check", "#!lua flags=no-writes", ["process", "cursor", "keys", "capture", "changed", "standing", "derived", "hidden", "check"] with [bounds];
     /// The same, and mends it.
-    MEND = "check", "#!lua", ["process", "cursor", "keys", "capture", "standing", "derived", "hidden", "check"] with [bounds];
+    MEND = "check", "#!lua", ["process", "cursor", "keys", "capture", "changed", "standing", "derived", "hidden", "check"] with [bounds];
     /// Looks whether the state of a derived series can be read.
-    CHECK_STATE = "check_state", "#!lua flags=no-writes", ["keys", "capture", "standing", "derived", "check"] with [bounds];
+    CHECK_STATE = "check_state", "#!lua flags=no-writes", ["keys", "capture", "changed", "standing", "derived", "check"] with [bounds];
     /// The same, and mends it.
-    MEND_STATE = "check_state", "#!lua", ["keys", "capture", "standing", "derived", "check"] with [bounds];
+    MEND_STATE = "check_state", "#!lua", ["keys", "capture", "changed", "standing", "derived", "check"] with [bounds];
     /// Looks whether the keys of a queue agree.
-    CHECK_QUEUE = "check_queue", "#!lua flags=no-writes", ["keys", "capture", "standing", "derived", "check", "queue"] with [bounds, queues];
+    CHECK_QUEUE = "check_queue", "#!lua flags=no-writes", ["keys", "capture", "changed", "standing", "derived", "check", "queue"] with [bounds, queues];
     /// The same, and mends it.
-    MEND_QUEUE = "check_queue", "#!lua", ["keys", "capture", "standing", "derived", "check", "queue"] with [bounds, queues];
+    MEND_QUEUE = "check_queue", "#!lua", ["keys", "capture", "changed", "standing", "derived", "check", "queue"] with [bounds, queues];
     /// Looks whether a standing is what others say.
-    CHECK_SUMS = "check_sums", "#!lua flags=no-writes", ["process", "cursor", "members", "keys", "capture", "past_initial", "standing", "derived", "check"] with [bounds];
+    CHECK_SUMS = "check_sums", "#!lua flags=no-writes", ["process", "cursor", "members", "keys", "capture", "changed", "past_initial", "standing", "derived", "check"] with [bounds];
     /// The same, and mends it.
-    MEND_SUMS = "check_sums", "#!lua", ["process", "cursor", "members", "keys", "capture", "past_initial", "standing", "derived", "check"] with [bounds];
+    MEND_SUMS = "check_sums", "#!lua", ["process", "cursor", "members", "keys", "capture", "changed", "past_initial", "standing", "derived", "check"] with [bounds];
     /// Looks whether keys are in their registry.
     CHECK_KEYS = "check_keys", "#!lua flags=no-writes", [];
     /// The same, and puts them in.
@@ -431,6 +431,132 @@ mod tests {
                     script.name
                 );
             }
+        }
+    }
+
+    /// The scripts that write, and change nothing that a read of a standing shows. A script that is neither here nor notes what it
+    /// changes (`scripts/lib/changed.lua`) lets clients keep a page that has changed.
+    const UNSEEN: &[(&str, &[&str])] = &[
+        (
+            "what lies beside standings, also of a league",
+            &[
+                "put",
+                "end_queued",
+                "list_queue",
+                "clear_queue",
+                "unlist_queue",
+                "recall",
+                "settle",
+                "reserve",
+                "void",
+                "record_result",
+                "note_digest",
+                "revise_result",
+                "end_line",
+                "note_lines",
+                "begin_forgetting",
+                "hand_out",
+                "take_back",
+                "claim",
+                "use",
+                "take_seat",
+                "give_back",
+                "write_players",
+                "decide_cohort",
+                "expire_tiers",
+                "post",
+                "note_end",
+                "lease",
+                "capture",
+                "changes",
+                "voters",
+                "export_voters",
+                "union",
+                "check_queue",
+                "check_keys",
+            ],
+        ),
+        (
+            "what is in no shard",
+            &[
+                "begin",
+                "announce",
+                "api_key",
+                "api_key_uses",
+                "audit_write",
+                "audit_members",
+                "audit_forget",
+                "audit_trim",
+                "profiles",
+                "webhook",
+                "queue_deliveries",
+                "claim_delivery",
+                "end_delivery",
+                "begin_task",
+                "note_task",
+                "forget_order",
+                "end_orders",
+                "staleness",
+                "unneeded",
+                "sweep",
+                "writable",
+            ],
+        ),
+        (
+            "definitions, whose version is a part of a revision",
+            &[
+                "define",
+                "delete",
+                "shard",
+                "decide",
+                "results_until",
+                "purge",
+            ],
+        ),
+        (
+            "barriers, by which a state is told that is a part of a revision",
+            &["close_shard"],
+        ),
+        (
+            "when a standing expires: whether it has entries is a part of a revision",
+            &["expire"],
+        ),
+        (
+            "a list that reads wait for, and who is hidden where nobody is seen",
+            &["hidden_list", "keep_hides", "end_kept_hides"],
+        ),
+    ];
+
+    #[test]
+    fn every_script_that_writes_notes_what_reads_see_of_it() {
+        let unseen = UNSEEN.iter().flat_map(|(_, names)| *names);
+        let unseen: BTreeSet<&str> = unseen.copied().collect();
+        // What ends in one of these calls.
+        let noting = [
+            "note_change()",
+            "flush(",
+            "unlink_standing(",
+            "drop_entry(",
+            "write_line(",
+            "set_hide(",
+            "return_hide(",
+            "differs(",
+        ];
+        for script in ALL {
+            if script.source.starts_with("#!lua flags=no-writes") {
+                continue;
+            }
+            let own = std::fs::read_to_string(format!("scripts/{}.lua", script.name)).unwrap();
+            let code = own.lines().filter(|line| !line.starts_with("--"));
+            let code = code.collect::<Vec<_>>().join("\n");
+            let notes = noting.iter().any(|call| code.contains(call));
+            let (is_unseen, name) = (unseen.contains(script.name), script.name);
+            assert_ne!(
+                is_unseen, notes,
+                "{name} notes what it changes, or is listed as unseen"
+            );
+            let has_fragment = script.source.contains("lib/changed.lua: ");
+            assert!(is_unseen || has_fragment, "{name} lacks lib/changed.lua");
         }
     }
 

@@ -20,6 +20,7 @@ use super::voters::Voters;
 use super::{Dated, StoreError, Versioned, keys, script};
 use crate::domain::board::{Board, Order, Ranking};
 use crate::domain::data::EntryData;
+use crate::domain::edition::Changed;
 use crate::domain::export::ExportLine;
 use crate::domain::ids::{MemberId, shown_member};
 use crate::domain::include::Includes;
@@ -386,6 +387,8 @@ pub enum Query {
         /// The marks.
         marks: Vec<Mark>,
     },
+    /// Nothing but what every answer comes with, of a standing and of the one before.
+    Changed([Option<Standing>; 2]),
     /// A page, a member, a subset or a slice, with the data of its entries. The answer is that to the query.
     WithData(Box<Query>),
 }
@@ -401,6 +404,7 @@ impl Query {
             Self::Amounts { .. }
             | Self::Spread { .. }
             | Self::Positions { .. }
+            | Self::Changed(_)
             | Self::WithData(_) => self,
         }
     }
@@ -416,13 +420,24 @@ impl Query {
             | Self::Spread { standing, .. }
             | Self::Slice { standing, .. }
             | Self::Positions { standing, .. } => Some(*standing),
+            Self::Changed(standings) => standings[usize::from(is_of_before)],
             Self::WithData(query) => query.standing(is_of_before),
+        }
+    }
+
+    /// Its standing; or that of the period before, if it names one.
+    fn named(&self, is_of_before: bool) -> Option<Standing> {
+        match self {
+            Self::Member { .. } | Self::Changed(_) => self.standing(is_of_before),
+            Self::WithData(query) => query.named(is_of_before),
+            _ => self.standing(false).filter(|_| !is_of_before),
         }
     }
 
     /// About how long it keeps Redis busy, in microseconds.
     pub fn cost_us(&self) -> usize {
         let count = match self {
+            Self::Changed(_) => return 3,
             Self::Page { count, .. } => count / 2,
             Self::Member { around, .. } => 5 + around,
             Self::Subset { members, .. } => 3 * members.len() as u64,
@@ -466,6 +481,8 @@ pub enum Answer {
     Slice(Arc<Slice>),
     /// How many are ahead of marks.
     Positions(Arc<[u64]>),
+    /// What every answer comes with.
+    Changed(()),
     /// The derived standing whose newest period begins here, in milliseconds, has to be completed.
     Incomplete(i64),
     /// Too many members of this standing are hidden for the list that it keeps: it has to be widened.
@@ -476,13 +493,17 @@ pub enum Answer {
     Erasing,
 }
 
-/// What a call has read of a shard.
+/// An answer, and what the call has seen of the shard.
 #[derive(Clone, Debug)]
-pub struct Barred<T> {
-    /// What it has read.
-    pub value: T,
+pub struct Barred {
+    /// The answer.
+    pub answer: Answer,
     /// The barrier of the shard then: no event before it counts any more.
     pub barrier: Option<Timestamp>,
+    /// How often the shard had changed then.
+    pub changed: Changed,
+    /// Whether the standings that the query names had entries in the shard: its own, and the one before.
+    pub has_entries: [Option<(Standing, bool)>; 2],
 }
 
 /// Takes an [`Answer`] of one kind apart; the error is that it is of another kind.
@@ -509,6 +530,7 @@ try_from_answer! {
     Spread => Spread,
     Slice => Arc<Slice>,
     Positions => Arc<[u64]>,
+    Changed => (),
 }
 
 /// As read.lua documents them. Indexes count from 1, as in Lua.
@@ -542,6 +564,7 @@ enum QueryArgs<'a> {
     Spread(u8, usize, u64, u64, u64),
     Slice(u8, usize, MarkArgs<'a>, u64, u64),
     Positions(u8, usize, Vec<MarkArgs<'a>>),
+    Changed(u8, usize, usize),
     WithData(u8, usize, Box<Self>),
 }
 
@@ -559,6 +582,7 @@ impl QueryArgs<'_> {
             | Self::Spread(_, standing, ..)
             | Self::Slice(_, standing, ..)
             | Self::Positions(_, standing, ..)
+            | Self::Changed(_, standing, ..)
             | Self::WithData(_, standing, ..) => *standing,
         }
     }
@@ -678,6 +702,13 @@ impl Encoder<'_> {
                 let marks = marks.iter().map(|mark| mark.args(self.shard)).collect();
                 QueryArgs::Positions(queries::POSITIONS, self.standing(standing), marks)
             }
+            Query::Changed(standings) => {
+                let [own, before] = standings.each_ref().map(|standing| {
+                    let standing = standing.as_ref();
+                    standing.map_or(0, |standing| self.standing(standing))
+                });
+                QueryArgs::Changed(queries::CHANGED, own, before)
+            }
             Query::WithData(query) => {
                 let query = Box::new(self.query(query));
                 QueryArgs::WithData(queries::WITH_DATA, query.standing(), query)
@@ -722,7 +753,7 @@ impl Store {
         queries: &[Query],
         sight: Sight,
         freshness: Freshness,
-    ) -> Result<Dated<Versioned<Barred<Vec<Answer>>>>, StoreError> {
+    ) -> Result<Dated<Versioned<Vec<Barred>>>, StoreError> {
         let mut encoder = Encoder {
             shard,
             keys: vec![keys::head(shard.tag())],
@@ -753,11 +784,12 @@ impl Store {
             queries: asked,
         };
         let args = pack(&args)?;
+        let asked = (queries, &encoder.indexes);
         if freshness == Freshness::Bounded && self.has_replicas() {
             keys.push(keys::registry(shard.tag(), shard.generation));
             let read = self.read_replica(shard, &script::READ, keys.clone(), vec![args.clone()]);
             if let Some(Dated { value, as_of }) = read.await
-                && let Ok(value) = answers(shard, queries, value)
+                && let Ok(value) = answers(shard, asked, value)
                 && is_complete(&value)
             {
                 return Ok(Dated { value, as_of });
@@ -766,17 +798,18 @@ impl Store {
         }
         let reply = self.read(&script::READ, keys, vec![args]).await?;
         Ok(Dated {
-            value: answers(shard, queries, reply)?,
+            value: answers(shard, asked, reply)?,
             as_of: None,
         })
     }
 }
 
+/// Takes a reply apart. `indexes`: those that the standings of the queries had in the call.
 fn answers(
     board: &Board,
-    queries: &[Query],
+    (queries, indexes): (&[Query], &HashMap<Standing, usize>),
     reply: Value,
-) -> Result<Versioned<Barred<Vec<Answer>>>, StoreError> {
+) -> Result<Versioned<Vec<Barred>>, StoreError> {
     let Versioned::Current(mut reply) = Reply::answer(reply)? else {
         return Ok(Versioned::Stale);
     };
@@ -784,20 +817,33 @@ fn answers(
     let answers = queries
         .iter()
         .map(|query| answer(board, query, &mut reply.list()?));
-    let value = answers.collect::<Result<_, _>>()?;
-    Ok(Versioned::Current(Barred { value, barrier }))
+    let answers = answers.collect::<Result<Vec<_>, StoreError>>()?;
+    let changed = Changed::from_stored(&reply.text()?);
+    let changed = require(changed, "a head says how often it has changed")?;
+    let digits = reply.text()?;
+    let has_entries = |standing: Standing| {
+        let digit = digits.as_bytes().get(indexes.get(&standing)? - 1)?;
+        Some((standing, *digit == b'1'))
+    };
+    let barred = queries.iter().zip(answers).map(|(query, answer)| Barred {
+        answer,
+        barrier,
+        changed,
+        has_entries: [false, true].map(|of_before| query.named(of_before).and_then(has_entries)),
+    });
+    Ok(Versioned::Current(barred.collect()))
 }
 
 /// Whether these are answers to all of the queries, so that nothing has to be done first: a replica can't.
-fn is_complete(answers: &Versioned<Barred<Vec<Answer>>>) -> bool {
-    let is_missing = |answer: &Answer| {
+fn is_complete(answers: &Versioned<Vec<Barred>>) -> bool {
+    let is_missing = |barred: &Barred| {
         matches!(
-            answer,
+            barred.answer,
             Answer::Incomplete(_) | Answer::Unlisted(_) | Answer::Short(_) | Answer::Erasing
         )
     };
     match answers {
-        Versioned::Current(answers) => !answers.value.iter().any(is_missing),
+        Versioned::Current(answers) => !answers.iter().any(is_missing),
         Versioned::Stale => false,
     }
 }
@@ -854,6 +900,7 @@ fn answer(board: &Board, query: &Query, reply: &mut Reply) -> Result<Answer, Sto
             }
             Answer::Positions(positions.into())
         }
+        Query::Changed(_) => Answer::Changed(()),
         Query::WithData(query) => {
             let mut answer = answer(board, query, &mut reply.list()?)?;
             give_data(&mut answer, &mut reply.list()?)?;
@@ -886,6 +933,7 @@ fn give_data(answer: &mut Answer, data: &mut Reply) -> Result<(), StoreError> {
         | Answer::Amounts(_)
         | Answer::Spread(_)
         | Answer::Positions(_)
+        | Answer::Changed(())
         | Answer::Incomplete(_)
         | Answer::Unlisted(_)
         | Answer::Short(_)

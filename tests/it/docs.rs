@@ -38,9 +38,13 @@ fn blocks(page: &str) -> Vec<Block<'_>> {
     blocks
 }
 
-/// A text without spaces, and without the time of day in instants.
+/// A text without spaces, without the time of day in instants, and without the revisions of standings.
 fn comparable(text: &str) -> String {
-    let mut rest: &str = &text.split_whitespace().collect::<String>();
+    let text = text.split_whitespace().collect::<String>();
+    let mut parts = text.split(r#","revision":""#);
+    let mut text = parts.next().unwrap().to_owned();
+    text.extend(parts.filter_map(|part| Some(part.split_once('"')?.1)));
+    let mut rest: &str = &text;
     let mut comparable = String::new();
     while let Some((before, after)) = rest.split_once('T') {
         let is_date = before.len() >= 10 && before.is_char_boundary(before.len() - 10) && {

@@ -9,6 +9,7 @@ mod caching;
 mod damage;
 mod data;
 mod deletion;
+mod editions;
 mod erasures;
 mod errors;
 mod events;

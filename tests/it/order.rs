@@ -48,7 +48,7 @@ async fn add_points(instance: &Instance) {
     let replies = join_all(calls.into_iter().rev()).await;
     let scores = replies.into_iter().map(|reply| match reply.unwrap() {
         Versioned::Current(answers) => match &answers[..] {
-            [Answer::Taken(outcome, _)] => outcome.changes[0].score.scaled(),
+            [Answer::Taken { outcome, .. }] => outcome.changes[0].score.scaled(),
             other => panic!("{other:?}"),
         },
         Versioned::Stale => panic!("the definition is another one"),

@@ -87,7 +87,8 @@ async fn apply(redis: &RedisServer, version: &str, event: &Event) -> Reply {
     let reply = run(redis, &script::APPLY, &keys, &[&args]).await;
     let parts = reply.list();
     if parts[0].text() == "OK" {
-        assert_eq!(parts.len(), 2);
+        assert_eq!(parts.len(), 3);
+        return parts[1].clone();
     }
     parts[parts.len() - 1].clone()
 }
@@ -438,7 +439,10 @@ async fn read(
     );
     let reply = run(redis, &script::READ, &keys, &[&args]).await;
     let parts = reply.list();
-    parts[parts.len() - 1].clone()
+    match parts {
+        [_, _, answer, _changed, _has_entries] => answer.clone(),
+        _ => parts[parts.len() - 1].clone(),
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -1737,10 +1741,11 @@ async fn a_read_tells_the_barrier_and_counts_ranks_as_the_standing_does() {
             "standings": standings, "queries": [subset(1), subset(2)]}),
         );
         let reply = run(&redis, &script::READ, &["st:{b}", DAY, next], &[&args]).await;
-        let [code, barrier, answers @ ..] = reply.list() else {
+        let [code, barrier, answers @ .., _changed, has_entries] = reply.list() else {
             panic!("{reply:?}")
         };
         assert_eq!(code.text(), "OK");
+        assert_eq!(has_entries.text(), "11");
         let rank = |answer: &Reply| answer.list()[1].list()[0].list()[1].clone();
         let ranks: Vec<Reply> = answers.iter().map(rank).collect();
         assert_eq!(ranks, [Reply::Integer(2), Reply::Integer(1)]);

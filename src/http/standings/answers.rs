@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 
 use crate::domain::board::Board;
 use crate::domain::data::EntryData;
+use crate::domain::edition::Edition;
 use crate::domain::ids::shown_member;
 use crate::domain::league::decision::Move;
 use crate::domain::league::player::Played;
@@ -91,6 +92,11 @@ pub struct StandingBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = PeriodState, required = false)]
     pub state: Option<PeriodState>,
+    /// What the standing has come to: while that stays, so does the standing. A text to compare, and to send as
+    /// `min_revision`. Missing where nothing was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false, example = "19883f4a7c12.1.0.l~0.1.2f.4f0c2a9be41d")]
+    pub revision: Option<String>,
 }
 
 /// A page of a standing.
@@ -357,11 +363,16 @@ impl StandingBody {
             starts_at: target.starts_at.map(Timestamp::to_rfc3339_seconds),
             ends_at: target.ends_at.map(Timestamp::to_rfc3339_seconds),
             state,
+            revision: None,
         }
     }
 
     pub(super) fn found<T>(found: &FoundIn<T>) -> Self {
-        Self::new(&found.live, &found.target, found.state)
+        let edition = Some(&found.edition).filter(|edition| !edition.is_empty());
+        Self {
+            revision: edition.map(Edition::to_string),
+            ..Self::new(&found.live, &found.target, found.state)
+        }
     }
 }
 

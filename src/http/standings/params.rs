@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use utoipa::{IntoParams, ToSchema};
 
+use crate::domain::edition::Edition;
 use crate::domain::ids::MemberId;
 use crate::domain::include::{Include, Includes};
 use crate::domain::score::{Decimals, Score, ShownScore};
@@ -36,6 +37,8 @@ pub struct Read<P> {
     pub request: StandingRequest,
     /// The parameters of the query.
     pub params: P,
+    /// What it has to have, at least.
+    pub min_revision: Option<Edition>,
     /// The headers.
     pub headers: HeaderMap,
     /// The address.
@@ -61,6 +64,7 @@ impl<P: ReadParams> FromRequestParts<Arc<App>> for Read<P> {
                 cohort: cohort.into(),
                 ..standing_request(&board, window, params.which(), (&caller, freshness))?
             },
+            min_revision: min_revision(&params)?,
             params,
             headers: std::mem::take(&mut parts.headers),
             uri: std::mem::take(&mut parts.uri),
@@ -148,6 +152,11 @@ pub trait ReadParams: DeserializeOwned + Send + Sync {
         None
     }
 
+    /// The revision that the standing has to have, at least.
+    fn min_revision(&self) -> Option<&str> {
+        None
+    }
+
     /// What they say of hidden members.
     fn hidden(&self) -> Option<HiddenChoice>;
 }
@@ -162,7 +171,7 @@ pub enum HiddenChoice {
 
 /// Parameters of a read: these, those that name the standing, and of reads of entries `include`.
 macro_rules! read_params {
-    ($(#[$doc:meta])* $name:ident { $($fields:tt)* } $($include:ident)?) => {
+    ($(#[$doc:meta])* $name:ident { $($fields:tt)* } $($include:ident)? $(+ $min_revision:ident)?) => {
         $(#[$doc])*
         #[derive(Debug, Deserialize, IntoParams)]
         #[into_params(parameter_in = Query)]
@@ -185,6 +194,11 @@ macro_rules! read_params {
                 #[param(value_type = Option<Vec<Include>>, required = false, style = Form, explode = false, example = json!(["profile"]))]
                 $include: Option<String>,
             )?
+            $(
+                /// The `revision` of an answer, or of an event that was taken: the service waits, up to 5 s, until the board has it, and
+                /// asks no replica.
+                $min_revision: Option<String>,
+            )?
             /// `include`: hidden members are there, too, each with `"hidden": true`, and ranks and totals count them; needs the
             /// scope `moderate`.
             #[param(inline)]
@@ -199,6 +213,12 @@ macro_rules! read_params {
             $(
                 fn include(&self) -> Option<&str> {
                     self.$include.as_deref()
+                }
+            )?
+
+            $(
+                fn min_revision(&self) -> Option<&str> {
+                    self.$min_revision.as_deref()
                 }
             )?
 
@@ -232,7 +252,7 @@ read_params! {
         #[param(value_type = Option<f64>)]
         pub(super) around_score: Option<String>,
     }
-    include
+    include + min_revision
 }
 
 read_params! {
@@ -242,7 +262,7 @@ read_params! {
         #[param(minimum = 0, maximum = 100, default = 0)]
         pub(super) around: Option<u64>,
     }
-    include
+    include + min_revision
 }
 
 read_params! {
@@ -252,12 +272,13 @@ read_params! {
         #[param(value_type = Vec<String>, style = Form, explode = false, min_items = 1, max_items = 500, example = json!(["999", "alice"]))]
         pub(super) ids: String,
     }
-    include
+    include + min_revision
 }
 
 read_params! {
     /// Which period.
     PeriodParams {}
+    + min_revision
 }
 
 read_params! {
@@ -302,6 +323,12 @@ pub(in crate::http) fn includes(
     let includes = Includes::parse(text).map_err(wrong)?;
     caller.require_includes(includes)?;
     Ok(includes)
+}
+
+/// The revision that a read has to have.
+pub(super) fn min_revision(params: &impl ReadParams) -> Result<Option<Edition>, Problem> {
+    let parsed = params.min_revision().map(str::parse).transpose();
+    parsed.map_err(|()| invalid("min_revision", "is no revision"))
 }
 
 /// Which standing a request names.

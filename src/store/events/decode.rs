@@ -24,11 +24,11 @@ use crate::store::reply::{Reply, bytes_of, require, unknown_code};
 pub(super) fn answer(board: &Board, plan: &Plan, result: Value) -> Result<Answer, StoreError> {
     let outcome = |record: Bytes| remembered(board, plan, &record).map(|known| known.outcome);
     if !matches!(result, Value::Array(_)) {
-        return Ok(Answer::Taken(outcome(bytes_of(result)?)?, Vec::new()));
+        return Ok(taken(outcome(bytes_of(result)?)?, Vec::new()));
     }
     let mut reply = Reply::new(result)?;
     let answer = match reply.integer()? {
-        results::DUPLICATE => Answer::Duplicate(outcome(reply.bytes()?)?),
+        results::DUPLICATE => Answer::Duplicate(outcome(reply.bytes()?)?, None),
         results::REUSED => Answer::Rejected(Rejection::IdReused),
         results::REFUSED => Answer::Rejected(require(
             plan.rejection,
@@ -41,7 +41,7 @@ pub(super) fn answer(board: &Board, plan: &Plan, result: Value) -> Result<Answer
             quota: reply.index()?,
             frees_at_ms: reply.integer()?,
         }),
-        results::TAKEN => Answer::Taken(outcome(reply.bytes()?)?, reply.integers()?),
+        results::TAKEN => taken(outcome(reply.bytes()?)?, reply.integers()?),
         results::VOID => Answer::Void,
         results::ERASED => Answer::Rejected(Rejection::Erased(instant(&mut reply)?)),
         results::ERASING => Answer::Erasing,
@@ -55,6 +55,14 @@ pub(super) fn answer(board: &Board, plan: &Plan, result: Value) -> Result<Answer
         other => return unknown_code(&other.to_string()),
     };
     require(reply.is_empty().then_some(answer), "a result ends")
+}
+
+fn taken(outcome: Outcome, remaining: Vec<i64>) -> Answer {
+    Answer::Taken {
+        outcome,
+        remaining,
+        changed: None,
+    }
 }
 
 fn instant(reply: &mut Reply) -> Result<Timestamp, StoreError> {

@@ -41,8 +41,10 @@ pub struct Answer {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub text: String,
-    /// The body; null if it is empty or no JSON.
+    /// The body; null if it is empty or no JSON. It is without the revisions of standings, which no two runs have in common.
     pub json: Value,
+    /// The first of these revisions.
+    pub revision: Option<String>,
 }
 
 impl Client {
@@ -113,12 +115,14 @@ impl Client {
         let response = request.send().await?;
         let (status, headers) = (response.status(), response.headers().clone());
         let text = response.text().await?;
-        let json = serde_json::from_str(&text).unwrap_or(Value::Null);
+        let mut json = serde_json::from_str(&text).unwrap_or(Value::Null);
+        let revision = take_revisions(&mut json);
         let answer = Answer {
             status,
             headers,
             text,
             json,
+            revision,
         };
         answer.check();
         Ok(answer)
@@ -149,6 +153,12 @@ impl Client {
     pub async fn get(&self, path: &str) -> Answer {
         self.send_until_taken(self.builder(Method::GET, path), true)
             .await
+    }
+
+    /// The same where an answer with this entity tag is known.
+    pub async fn get_unless(&self, path: &str, tag: &str) -> Answer {
+        let request = self.builder(Method::GET, path).header("if-none-match", tag);
+        self.send_until_taken(request, true).await
     }
 
     pub async fn put(&self, path: &str, body: Value) -> Answer {
@@ -206,6 +216,24 @@ impl Client {
     pub async fn define(&self, board: &str, definition: Value) {
         let answer = self.put(&format!("/v1/boards/{board}"), definition).await;
         assert!(answer.status.is_success(), "{}", answer.text);
+    }
+}
+
+/// Takes the revisions of standings out of an answer; returns the first. (The revision of a result is a number.)
+fn take_revisions(json: &mut Value) -> Option<String> {
+    match json {
+        Value::Object(fields) => {
+            let is_text = fields.get("revision").is_some_and(Value::is_string);
+            let own = is_text.then(|| fields.remove("revision")).flatten();
+            let own = own.and_then(|own| own.as_str().map(ToOwned::to_owned));
+            let others = fields.values_mut().filter_map(take_revisions);
+            own.or(others.collect::<Vec<_>>().into_iter().next())
+        }
+        Value::Array(parts) => {
+            let found: Vec<String> = parts.iter_mut().filter_map(take_revisions).collect();
+            found.into_iter().next()
+        }
+        _ => None,
     }
 }
 

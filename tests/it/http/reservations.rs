@@ -167,7 +167,7 @@ async fn what_was_applied_and_never_settled_is_kept() {
         let steps = Steps::of(&world, id).await;
         steps.reserve().await;
         let first = steps.apply().await;
-        assert!(matches!(first, Answer::Taken(..)), "{first:?}");
+        assert!(matches!(first, Answer::Taken { .. }), "{first:?}");
         // A call that is repeated on its way is the same one.
         assert_eq!(steps.apply().await, first);
         settle(&world).await;
@@ -216,7 +216,7 @@ async fn an_erasure_gives_no_votes_back() {
     let steps = Steps::of(&world, Some("x")).await;
     steps.reserve().await;
     let taken = steps.apply().await;
-    assert!(matches!(taken, Answer::Taken(..)), "{taken:?}");
+    assert!(matches!(taken, Answer::Taken { .. }), "{taken:?}");
     erase(client).await;
     assert_eq!(score(client).await, Value::Null);
     settle(&world).await;

@@ -24,6 +24,7 @@ use super::answers::{definition, score_text, time_text, window_name};
 use super::cases::{Amount, Case, Detail, Pick, Step, Time, sound_rules};
 use super::finals::Rule;
 use super::naive::{Board, Event, Model, Ranking, SCORE_MAX, Window};
+use super::reads::Known;
 use crate::harness::World;
 use crate::harness::jobs::{Erasures, Rollover, SETTLE_ALL};
 use crate::harness::random::Random;
@@ -56,6 +57,8 @@ struct Game<'a> {
     ids: usize,
     random: Random,
     log: Vec<String>,
+    /// What reads were answered.
+    known: Known,
 }
 
 #[derive(Clone, Debug)]
@@ -143,6 +146,7 @@ impl Table {
             ids: 0,
             random: Random::new(case.seed),
             log: Vec::new(),
+            known: Known::new(),
         };
         let result = game.play(&case.steps).await;
         let deleted = game.delete_boards(case.deleted_after).await;

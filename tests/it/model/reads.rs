@@ -1,7 +1,10 @@
 //! What is asked of a standing, and what has to be answered.
 
+use std::collections::HashMap;
+
 use futures::future::join_all;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use reqwest::StatusCode;
 use serde_json::{Map, Value, json};
 
 use super::answers::{View, exact, score_text, time_text, window_name};
@@ -271,12 +274,14 @@ impl Query {
         Value::Object(line)
     }
 
-    async fn send(&self, client: &Client) -> Answer {
-        match &self.kind {
-            Kind::Subset(ids, Named::InBody) => {
+    /// `tag`: that of an answer that is known.
+    async fn send(&self, client: &Client, tag: Option<&str>) -> Answer {
+        match (&self.kind, tag) {
+            (Kind::Subset(ids, Named::InBody), _) => {
                 client.post(&self.path(), json!({"ids": ids})).await
             }
-            _ => client.get(&self.path()).await,
+            (_, Some(tag)) => client.get_unless(&self.path(), tag).await,
+            (_, None) => client.get(&self.path()).await,
         }
     }
 
@@ -298,10 +303,14 @@ impl Query {
     }
 }
 
-/// Reads, of one instance or of each, one by one or many at once.
+/// What was answered before, by the address: the entity tag, and the body.
+pub type Known = HashMap<String, (String, Value)>;
+
+/// Reads, of one instance or of each, one by one or many at once. What is not changed may be told so.
 pub async fn ask(
     world: &World,
     random: &mut Random,
+    known: &mut Known,
     mut queries: Vec<Query>,
 ) -> Result<(), String> {
     random.shuffle(&mut queries);
@@ -314,7 +323,7 @@ pub async fn ask(
     let is_for_all = random.below(5) == 0;
     for (index, instance) in world.instances.iter().enumerate() {
         if is_for_all || index == chosen {
-            ask_by_one(instance, &by_one).await?;
+            ask_by_one(instance, known, &by_one).await?;
             // What is included is said once, for all queries of a request.
             for part in at_once.chunk_by(|one, next| one.include() == next.include()) {
                 for part in part.chunks(QUERIES_MAX) {
@@ -326,12 +335,33 @@ pub async fn ask(
     Ok(())
 }
 
-async fn ask_by_one(instance: &Instance, queries: &[Query]) -> Result<(), String> {
-    let gets = queries.iter().map(async |query| {
-        let answer = query.send(&instance.client).await;
-        query.compare(answer.status.as_u16(), &exact(&answer.text))
+async fn ask_by_one(
+    instance: &Instance,
+    known: &mut Known,
+    queries: &[Query],
+) -> Result<(), String> {
+    let gets = queries.iter().map(|query| {
+        let before = known.get(&query.path());
+        async move {
+            query
+                .send(&instance.client, before.map(|(tag, _)| tag.as_str()))
+                .await
+        }
     });
-    join_all(gets).await.into_iter().collect()
+    let answers = join_all(gets).await;
+    for (query, answer) in queries.iter().zip(answers) {
+        let path = query.path();
+        if answer.status == StatusCode::NOT_MODIFIED {
+            query.compare(200, &known[&path].1)?;
+            continue;
+        }
+        let body = exact(&answer.text);
+        query.compare(answer.status.as_u16(), &body)?;
+        if let Some(tag) = answer.headers.get("etag") {
+            known.insert(path, (tag.to_str().unwrap().to_owned(), body));
+        }
+    }
+    Ok(())
 }
 
 async fn ask_at_once(instance: &Instance, queries: &[Query]) -> Result<(), String> {

@@ -93,7 +93,7 @@ impl Game<'_> {
                     self.now,
                 ));
             }
-            ask(self.world, &mut self.random, queries).await?;
+            ask(self.world, &mut self.random, &mut self.known, queries).await?;
         }
         Ok(())
     }

@@ -1,0 +1,287 @@
+//! Editions: what tells the contents of a standing apart. Clients know an edition as a `revision`, and only compare it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::board::Board;
+use super::state::PeriodState;
+
+/// How often that has changed what reads of a shard show (`scripts/lib/changed.lua`). Nothing has two contents under one value.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub struct Changed {
+    /// How often.
+    pub number: u64,
+    /// The history of the server that has written last: another one after a server was started or promoted.
+    pub history: u64,
+}
+
+impl Changed {
+    /// From the field of the head; empty where nothing has changed yet.
+    pub fn from_stored(text: &str) -> Option<Self> {
+        if text.is_empty() {
+            return Some(Self::default());
+        }
+        let (number, history) = text.split_once(' ')?;
+        Some(Self {
+            number: number.parse().ok()?,
+            history: u64::from_str_radix(history, 16).ok()?,
+        })
+    }
+}
+
+/// What a read has seen of a shard.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct ShardSeen {
+    /// How often it has changed.
+    pub changed: Changed,
+    /// Whether the standing, and the one before if that was read, has entries: a standing expires without a change.
+    pub has_entries: [bool; 2],
+}
+
+/// The edition of a standing: of two reads that ask for the same, and find equal editions, the content is equal.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Edition {
+    generation: u64,
+    revision: u64,
+    epoch: u32,
+    /// The shards that were read, by their indexes.
+    shards: Vec<(u16, ShardSeen)>,
+    /// The state that was told.
+    state: Option<PeriodState>,
+    /// Where a shard was read more than once, and has changed in between: what makes the edition equal to no other.
+    nonce: Option<u64>,
+}
+
+/// Whether a shard has an edition.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Reached {
+    /// It has this one or a later one.
+    Yes,
+    /// It has an earlier one.
+    NotYet,
+    /// Nobody can tell: the board is another one or has moved, or the history is another one.
+    Unknown,
+}
+
+impl Edition {
+    /// What a read of a board has seen of these shards.
+    pub fn new(
+        board: &Board,
+        shards: Vec<(u16, ShardSeen)>,
+        state: Option<PeriodState>,
+        nonce: Option<u64>,
+    ) -> Self {
+        Self {
+            generation: board.generation,
+            revision: board.revision,
+            epoch: board.placement.current.epoch,
+            shards,
+            state,
+            nonce,
+        }
+    }
+
+    /// What an event has left of its shard.
+    pub fn of_event(board: &Board, shard: u16, changed: Changed) -> Self {
+        let seen = ShardSeen {
+            changed,
+            has_entries: [false; 2],
+        };
+        Self::new(board, vec![(shard, seen)], None, None)
+    }
+
+    /// The shards that it names.
+    pub fn shards(&self) -> impl Iterator<Item = usize> {
+        self.shards.iter().map(|(index, _)| usize::from(*index))
+    }
+
+    /// Whether it names no shard: there was nothing to read.
+    pub fn is_empty(&self) -> bool {
+        self.shards.is_empty()
+    }
+
+    /// Whether it is of this board as the board lies now, with so many shards at the most that it names.
+    pub fn is_of(&self, board: &Board) -> bool {
+        let sharding = board.placement.current;
+        let exist = self
+            .shards
+            .iter()
+            .all(|(index, _)| *index < sharding.shards);
+        self.generation == board.generation && self.epoch == sharding.epoch && exist
+    }
+
+    /// Whether a shard that it names, and that has changed so often now, has it.
+    pub fn reached(&self, shard: usize, now: Changed) -> Reached {
+        let named = self
+            .shards
+            .iter()
+            .find(|(index, _)| usize::from(*index) == shard);
+        match named.map(|(_, seen)| seen.changed) {
+            None => Reached::Yes,
+            // Nothing had changed yet.
+            Some(wanted) if wanted == Changed::default() => Reached::Yes,
+            Some(wanted) if wanted.history != now.history => Reached::Unknown,
+            Some(wanted) if wanted.number > now.number => Reached::NotYet,
+            Some(_) => Reached::Yes,
+        }
+    }
+}
+
+const fn letter_of(state: Option<PeriodState>) -> &'static str {
+    match state {
+        None => "u",
+        Some(PeriodState::Live) => "l",
+        Some(PeriodState::Closing) => "c",
+        Some(PeriodState::Final) => "f",
+    }
+}
+
+/// As it is sent: characters that need no escapes in an address.
+impl fmt::Display for Edition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = letter_of(self.state);
+        write!(
+            f,
+            "{:x}.{:x}.{:x}.{state}",
+            self.generation, self.revision, self.epoch
+        )?;
+        if let Some(nonce) = self.nonce {
+            write!(f, ".{nonce:x}")?;
+        }
+        for (
+            index,
+            ShardSeen {
+                changed,
+                has_entries,
+            },
+        ) in &self.shards
+        {
+            let digit = u8::from(has_entries[0]) + 2 * u8::from(has_entries[1]);
+            write!(
+                f,
+                "~{index:x}.{digit}.{:x}.{:x}",
+                changed.number, changed.history
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Edition {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let number = |text: &str| u64::from_str_radix(text, 16).map_err(|_| ());
+        let mut parts = text.split('~');
+        let head: Vec<&str> = parts.next().unwrap_or("").split('.').collect();
+        let (generation, revision, epoch, state, nonce) = match head[..] {
+            [generation, revision, epoch, state] => (generation, revision, epoch, state, None),
+            [generation, revision, epoch, state, nonce] => {
+                (generation, revision, epoch, state, Some(number(nonce)?))
+            }
+            _ => return Err(()),
+        };
+        let states = [
+            None,
+            Some(PeriodState::Live),
+            Some(PeriodState::Closing),
+            Some(PeriodState::Final),
+        ];
+        let shards = parts.map(|part| {
+            let [index, digit, changed, history] = part.split('.').collect::<Vec<_>>()[..] else {
+                return Err(());
+            };
+            let digit = number(digit)?;
+            let seen = ShardSeen {
+                changed: Changed {
+                    number: number(changed)?,
+                    history: number(history)?,
+                },
+                has_entries: [digit & 1 == 1, digit & 2 == 2],
+            };
+            Ok((u16::try_from(number(index)?).map_err(|_| ())?, seen))
+        });
+        Ok(Self {
+            generation: number(generation)?,
+            revision: number(revision)?,
+            epoch: u32::try_from(number(epoch)?).map_err(|_| ())?,
+            shards: shards.collect::<Result<_, ()>>()?,
+            state: *states
+                .iter()
+                .find(|one| letter_of(**one) == state)
+                .ok_or(())?,
+            nonce,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::domain::ids::BoardId;
+
+    fn board(generation: u64) -> Board {
+        let definition = serde_json::from_str(r#"{"windows": ["all"]}"#).unwrap();
+        let id = BoardId::parse("b").unwrap();
+        Board::new(id, definition, generation, 2, BTreeMap::new())
+    }
+
+    fn seen(stored: &str) -> ShardSeen {
+        ShardSeen {
+            changed: Changed::from_stored(stored).unwrap(),
+            has_entries: [true, false],
+        }
+    }
+
+    #[test]
+    fn an_edition_is_read_as_it_was_written() {
+        let shards = vec![(0, seen("7 4f0c2a9be41d")), (11, seen(""))];
+        for (state, nonce) in [
+            (None, None),
+            (Some(PeriodState::Live), Some(5)),
+            (Some(PeriodState::Closing), None),
+            (Some(PeriodState::Final), Some(u64::MAX)),
+        ] {
+            let edition = Edition::new(&board(3), shards.clone(), state, nonce);
+            assert_eq!(edition.to_string().parse(), Ok(edition));
+        }
+        for text in [
+            "",
+            "1",
+            "1.2.0.x",
+            "1.2.0.l.",
+            "1.2.0.l~",
+            "1.2.0.l~0.1.7",
+            "g.2.0.l",
+            "1.2.0.l~fffff.1.7.4",
+        ] {
+            assert_eq!(text.parse::<Edition>(), Err(()), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_was_stored_of_a_shard_is_read() {
+        let changed = |text| Changed::from_stored(text);
+        assert_eq!(changed(""), Some(Changed::default()));
+        let (number, history) = (12, 0x4f0c);
+        assert_eq!(changed("12 4f0c"), Some(Changed { number, history }));
+        assert_eq!(changed("12"), None);
+    }
+
+    #[test]
+    fn a_shard_has_an_edition_from_its_number_on_and_within_its_history() {
+        let now = |text| Changed::from_stored(text).unwrap();
+        let edition = Edition::new(&board(3), vec![(0, seen("7 a")), (1, seen(""))], None, None);
+        assert!(!edition.is_of(&board(3)), "it has no shard 1");
+        let of_event = Edition::of_event(&board(3), 0, now("7 a"));
+        assert!(of_event.is_of(&board(3)) && !of_event.is_of(&board(4)));
+        assert_eq!(edition.reached(0, now("6 a")), Reached::NotYet);
+        assert_eq!(edition.reached(0, now("7 a")), Reached::Yes);
+        assert_eq!(edition.reached(0, now("8 a")), Reached::Yes);
+        assert_eq!(edition.reached(0, now("8 b")), Reached::Unknown);
+        assert_eq!(edition.reached(0, now("")), Reached::Unknown);
+        assert_eq!(edition.reached(1, now("9 b")), Reached::Yes);
+    }
+}

@@ -1,0 +1,66 @@
+//! Waits until the standings of a board have what somebody has seen of them.
+
+use std::time::{Duration, Instant};
+
+use futures::future::try_join_all;
+
+use super::{Error, Service};
+use crate::domain::edition::{Edition, Reached};
+use crate::domain::ids::BoardId;
+use crate::engine::ATTEMPTS_MAX;
+use crate::engine::LiveBoard;
+use crate::engine::reader::ReadError;
+use crate::store::Freshness;
+
+/// The longest wait.
+const WAIT_MAX: Duration = Duration::from_secs(5);
+/// The pause between two looks. All who wait share the calls of a shard.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+
+impl Service {
+    /// Waits until the primaries have this edition. A read that begins afterwards, and that asks primaries, has it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RevisionUnknown`]; [`Error::RevisionPending`] if that takes too long.
+    pub async fn await_edition(&self, board: &BoardId, wanted: &Edition) -> Result<(), Error> {
+        let begun = Instant::now();
+        let wait_max = self.engine.store.timeouts.times(WAIT_MAX);
+        loop {
+            match self.look_for(board, wanted).await? {
+                Reached::Yes => return Ok(()),
+                Reached::Unknown => return Err(Error::RevisionUnknown(board.clone())),
+                Reached::NotYet if begun.elapsed() >= wait_max => {
+                    return Err(Error::RevisionPending(board.clone()));
+                }
+                Reached::NotYet => tokio::time::sleep(LOOK_INTERVAL).await,
+            }
+        }
+    }
+
+    /// Whether a board has an edition now.
+    async fn look_for(&self, board: &BoardId, wanted: &Edition) -> Result<Reached, Error> {
+        for _ in 0..ATTEMPTS_MAX {
+            let live = self.engine.live_board(board).await?;
+            match self.compare(&live, wanted).await {
+                Ok(reached) => return Ok(reached),
+                Err(ReadError::Retry) => {}
+                Err(ReadError::Failed(error)) => return Err(error),
+            }
+        }
+        Err(Error::busy())
+    }
+
+    async fn compare(&self, live: &LiveBoard, wanted: &Edition) -> Result<Reached, ReadError> {
+        if !wanted.is_of(&live.board) {
+            return Ok(Reached::Unknown);
+        }
+        let looks = wanted.shards().map(async |index| {
+            let shard = &live.shards[index];
+            let changed = self.engine.changed(live, shard, Freshness::Current).await?;
+            Ok::<_, ReadError>(wanted.reached(index, changed))
+        });
+        let looks = try_join_all(looks).await?;
+        Ok(looks.into_iter().max().unwrap_or(Reached::Yes))
+    }
+}
