@@ -10,6 +10,8 @@
 -- KEYS[2]  registry  set: names of the keys that the board's data lies in
 -- KEYS[3]  queue     stream, KEYS[4] ids, KEYS[5] state: see lib/queue.lua
 --
+-- The script also touches the records of the events' ids, which lie beside the registry.
+--
 -- Names in capitals are in src/store/protocol.rs.
 -- ARGV[1]  MessagePack of a map:
 --   version       text; what KEYS[1] must hold, or else the reply is STALE
@@ -17,6 +19,8 @@
 --   bytes_max     how many bytes the queue may have
 --   room          how many bytes there is room for in all queues together
 --   confirm       as in apply.lua
+--   remember      text; ms for which ids are remembered from now on at least that are known when an event is put under them: until its
+--                 turn has come for sure
 -- and the events, in columns:
 --   ids
 --   fingerprints  what tells the content of an event from another one under its id
@@ -29,11 +33,12 @@
 --   BEFORE_BARRIER  it lies before the barrier of the shard (close_shard.lua), and is not in the queue
 --   NO_ROOM         there is no room for it, and it is not in the queue
 -- Example: KEYS st:{b} st:{b}:1:keys st:{b}:1:queue st:{b}:1:queue-ids st:{b}:1:queue-state
---   ARGV {version='1-1', epoch='0', bytes_max=1000, room=1000, confirm=false, ids={'x1'}, fingerprints={77}, ats={1763712000000}} event
+--   ARGV {version='1-1', epoch='0', bytes_max=1000, room=1000, confirm=false, remember='1000', ids={'x1'}, fingerprints={77}, ats={1763712000000}} event
 --   reply {'OK', PUT}
 
 if #KEYS ~= 5 or #ARGV < 2 then return redis.error_reply('ERR put.lua: 5 keys, 2 arguments or more') end
 local BOARD, REGISTRY, QUEUE, IDS, STATE = unpack(KEYS)
+require_slot(BOARD)
 local args = cmsgpack.unpack(ARGV[1])
 local ids, fingerprints, ats = args.ids, args.fingerprints, args.ats
 load_queue()
@@ -56,6 +61,7 @@ local entries_of = {}
 for index, text in ipairs(redis.call('HMGET', IDS, unpack(ids))) do entries_of[ids[index]] = text or nil end
 
 local changed, bytes_put = {}, 0
+local RECORDS = beside_registry(REGISTRY, KIND_EVENT_ID .. ':')
 
 local function put(e)
   local id, event = ids[e], ARGV[e + 1]
@@ -69,6 +75,7 @@ local function put(e)
   local bytes = bytes_of_entry(id, event)
   if bytes_put + bytes > room then return NO_ROOM end
   local entry = redis.call('XADD', QUEUE, '*', 'id', id, 'event', event)
+  redis.call('PEXPIRE', RECORDS .. id, args.remember, 'GT')
   bytes_put = bytes_put + bytes
   entries_of[id] = entries_of[id] and entries_of[id] .. ' ' .. entry or entry
   changed[id] = entries_of[id]

@@ -22,7 +22,7 @@ use super::reply::{Reply, require, unknown_code};
 use super::{StoreError, Versioned, keys, script};
 use crate::domain::board::Board;
 use crate::domain::ids::{BoardId, EventId};
-use crate::domain::queued::QueuedEvent;
+use crate::domain::queued::{AGE_MAX, QueuedEvent};
 use crate::domain::shard::{Shard, ShardId};
 
 /// How many queues are asked for their sizes at one time.
@@ -142,6 +142,7 @@ struct PutArgs {
     bytes_max: u64,
     room: u64,
     confirm: bool,
+    remember: String,
     ids: Vec<EventId>,
     fingerprints: Vec<u64>,
     ats: Vec<i64>,
@@ -389,6 +390,7 @@ impl PutCall {
                 bytes_max: room.queue_bytes_max,
                 room: room.bytes,
                 confirm,
+                remember: (AGE_MAX.ms() + shard.definition.idempotency.ms()).to_string(),
                 ids: events.iter().map(|event| event.id.clone()).collect(),
                 fingerprints: events.iter().map(|event| event.fingerprint).collect(),
                 ats: events.iter().map(|event| event.at.ms()).collect(),

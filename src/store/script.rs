@@ -139,7 +139,7 @@ scripts! {
     APPLY = "apply", "#!lua", ["slot", "keys", "capture", "changed", "standing", "derived", "hides", "erasures", "hidden", "follow", "return", "visible", "quota", "periods", "queue"]
         with [results, details, refusals, flags, record, bounds, queues];
     /// Puts events into the queue of a shard.
-    PUT = "put", "#!lua", ["queue"] with [puts, queues];
+    PUT = "put", "#!lua", ["slot", "keys", "queue"] with [puts, queues];
     /// Ends queued events that are not applied.
     END_QUEUED = "end_queued", "#!lua", ["slot", "capture", "queue"] with [ends, queues];
     /// Puts the queue of a shard into the index.

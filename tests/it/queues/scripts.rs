@@ -61,7 +61,7 @@ impl Bench {
     /// Puts events with these changes of the arguments.
     async fn put_with(&self, events: &[Event], changes: Value) -> Reply {
         let mut args = json!({
-            "version": "1-1", "epoch": "0", "bytes_max": 1_000_000, "room": 1_000_000, "confirm": false,
+            "version": "1-1", "epoch": "0", "bytes_max": 1_000_000, "room": 1_000_000, "confirm": false, "remember": "90000000",
             "ids": events.iter().map(|event| event.0).collect::<Vec<_>>(),
             "fingerprints": events.iter().map(|event| event.1).collect::<Vec<_>>(),
             "ats": events.iter().map(|event| event.2).collect::<Vec<_>>(),
@@ -423,6 +423,26 @@ async fn a_refused_event_is_counted_in_those_of_its_periods_that_are_final() {
         );
     }
     assert_eq!(bench.length().await, 0);
+}
+
+/// An event may have been taken before it is queued. It is known until its turn comes.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_remembered_of_an_event_that_is_queued_again_outlives_its_wait() {
+    let bench = Bench::start().await;
+    let [queued, other, long] = ["x1", "x2", "x3"].map(|id| format!("st:{{b}}:1:e:{id}"));
+    for (record, ms) in [(&queued, "60000"), (&other, "60000"), (&long, "900000000")] {
+        bench.words(&["SET", record, "r", "PX", ms]).await;
+    }
+    let events = [("x1", 77, 1000), ("x3", 77, 1000), ("x4", 77, 1000)];
+    assert_eq!(bench.put(&events).await, done(&[PUT, PUT, PUT]));
+    let left = async |record: &str| match bench.words(&["PTTL", record]).await {
+        Reply::Integer(ms) => ms,
+        other => panic!("{other:?}"),
+    };
+    assert!((60_001..=90_000_000).contains(&left(&queued).await));
+    assert!(left(&other).await <= 60_000);
+    assert!(left(&long).await > 90_000_000, "it is not shortened");
+    assert_eq!(left("st:{b}:1:e:x4").await, -2, "nothing is known of it");
 }
 
 #[tokio::test(flavor = "multi_thread")]
