@@ -41,35 +41,19 @@ load_queue()
 local board = redis.call('HMGET', BOARD, 'version', 'used', 'closed_until')
 if board[1] ~= args.version then return {'STALE'} end
 local barrier = board[3] and tonumber(board[3])
-local state = redis.call('HMGET', STATE, 'indexed', 'epoch', 'bytes')
-if state[1] ~= '1' then
-  local epoch = state[2] or '0'
-  if args.epoch ~= epoch then return {'UNINDEXED', epoch} end
-  redis.call('SADD', REGISTRY, QUEUE, IDS, STATE)
-  redis.call('HSET', STATE, 'indexed', '1', 'epoch', epoch)
-end
-local room = math.min(args.room, args.bytes_max - (state[3] or 0))
+local queue_bytes, epoch = open_queue(REGISTRY, QUEUE, IDS, STATE, args.epoch)
+if not queue_bytes then return {'UNINDEXED', epoch} end
+local room = math.min(args.room, args.bytes_max - queue_bytes)
 
 -- The entries of the events' ids, as text.
 local entries_of = {}
 for index, text in ipairs(redis.call('HMGET', IDS, unpack(ids))) do entries_of[ids[index]] = text or nil end
 
--- What stands beside the id in the entry of an event with this content; nil if there is none.
-local function known_event(id, fingerprint)
-  for entry in string.gmatch(entries_of[id] or '', '%S+') do
-    local found = redis.call('XRANGE', QUEUE, entry, entry)[1]
-    -- Somebody may have removed an entry by hand, or damaged it: it is equal to none.
-    local event = found and found[2][4]
-    local is_readable, parts = pcall(cmsgpack.unpack, event or '')
-    if is_readable and type(parts) == 'table' and parts[1] == fingerprint then return event end
-  end
-end
-
 local changed, bytes_put = {}, 0
 
 local function put(e)
   local id, event = ids[e], ARGV[e + 1]
-  local known = known_event(id, fingerprints[e])
+  local known = known_event(QUEUE, entries_of[id], fingerprints[e])
   if known then
     -- After this write the replicas have what was put before, wherever that was.
     if args.confirm then changed[id] = entries_of[id] end

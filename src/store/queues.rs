@@ -28,7 +28,7 @@ use crate::domain::shard::{Shard, ShardId};
 /// How many queues are asked for their sizes at one time.
 const SIZES_AT_ONCE: usize = 16;
 /// How often a queue is put into the index for one call: others may take it out at the same moment.
-const LISTINGS_MAX: usize = 8;
+pub(super) const LISTINGS_MAX: usize = 8;
 
 /// The queue of a shard, as the index names it: `7 run_hero:16:3`.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -205,7 +205,7 @@ impl Store {
     }
 
     /// Puts a queue into the index; returns whether that did not have it.
-    async fn list_queue(&self, name: &QueueName, epoch: &str) -> Result<bool, StoreError> {
+    pub(super) async fn list_queue(&self, name: &QueueName, epoch: &str) -> Result<bool, StoreError> {
         let args = vec![name.to_string().into(), epoch.into()];
         let key = vec![keys::QUEUES.to_owned()];
         let reply = self.write_at(keys::QUEUES, &script::LIST_QUEUE, key, args);
