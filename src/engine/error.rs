@@ -285,7 +285,9 @@ pub enum Error {
     #[error("as many events wait to be applied as may; try again")]
     QueueFull,
     /// There is no such dead letter.
-    #[error("there is no dead letter {0}; it may have been replayed, or the board has moved since it was listed")]
+    #[error(
+        "there is no dead letter {0}; it may have been replayed, or the board has moved since it was listed"
+    )]
     LetterNotFound(String),
     /// The event of a dead letter can't be queued again.
     #[error("the event can't be queued again: {0}")]

@@ -247,6 +247,8 @@ pub async fn delete(
     audit: Audit,
 ) -> Result<StatusCode, Problem> {
     let (board, id) = (board_id(&board)?, letter_id(&id)?);
-    audit.before(&AuditedLetter::from(&app.service.discard(&board, &id).await?));
+    audit.before(&AuditedLetter::from(
+        &app.service.discard(&board, &id).await?,
+    ));
     Ok(StatusCode::NO_CONTENT)
 }

@@ -313,7 +313,7 @@ kinds! {
     NOT_REPLAYABLE = CONFLICT, "not-replayable", "The event can't be queued again",
         "The event of the dead letter would be a dead letter again: it was queued more than 24 hours ago, or lies in another shard than its member. `detail` says which. The service did nothing.",
         "Decide whether the event is to count. If so, send it as a new event with its `id` and its `at`, as the list of dead letters has them, where `accept_late` allows that. Then delete the dead letter.",
-        "the event can't be queued again: it has waited since 2026-11-20T12:00:00.000Z, for longer than 24h";
+        "the event can't be queued again: it has waited since 2026-11-20T12:00:00.000Z, for longer than 1d";
     BOARD_MOVING = CONFLICT, "board-moving", "The board is moving",
         "The board is moving to another number of shards, and queues no events until then. The service did nothing.",
         "Wait until the move is over (`GET /v1/boards/{board}/shards`), list the dead letters again, since they have other ids then, and send the request again.",

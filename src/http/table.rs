@@ -11,9 +11,9 @@ use utoipa_axum::routes;
 use super::auth::{Access, Gate};
 use super::standings::{cohorts, tiers};
 use super::{
-    App, api_keys, audit, boards, closings, dead_letters, erasures, event_status, events, export, health,
-    initial, leagues, moderation, profiles, quotas, results, rewards, shards, standings, summary,
-    tasks, webhooks,
+    App, api_keys, audit, boards, closings, dead_letters, erasures, event_status, events, export,
+    health, initial, leagues, moderation, profiles, quotas, results, rewards, shards, standings,
+    summary, tasks, webhooks,
 };
 use crate::domain::access::Scope;
 

@@ -205,7 +205,11 @@ impl Store {
     }
 
     /// Puts a queue into the index; returns whether that did not have it.
-    pub(super) async fn list_queue(&self, name: &QueueName, epoch: &str) -> Result<bool, StoreError> {
+    pub(super) async fn list_queue(
+        &self,
+        name: &QueueName,
+        epoch: &str,
+    ) -> Result<bool, StoreError> {
         let args = vec![name.to_string().into(), epoch.into()];
         let key = vec![keys::QUEUES.to_owned()];
         let reply = self.write_at(keys::QUEUES, &script::LIST_QUEUE, key, args);

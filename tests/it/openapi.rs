@@ -249,7 +249,18 @@ async fn bury(world: &World) -> String {
     };
     let generation = world.generation("run_hero").await;
     let (key, event) = (format!("st:{{run_hero}}:{generation}:dead"), event.encode());
-    let fields = ["*", "reason", "failed", "detail", "an event without its result", "entry", "1-0", "id", "run-88231", "event"];
+    let fields = [
+        "*",
+        "reason",
+        "failed",
+        "detail",
+        "an event without its result",
+        "entry",
+        "1-0",
+        "id",
+        "run-88231",
+        "event",
+    ];
     let mut words: Vec<&[u8]> = vec![b"XADD", key.as_bytes()];
     words.extend(fields.iter().map(|field| field.as_bytes()));
     words.push(&event);

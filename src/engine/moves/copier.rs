@@ -12,8 +12,8 @@ use crate::domain::ids::MemberId;
 use crate::domain::queued::QueuedEvent;
 use crate::domain::shard::{Shard, Sharding};
 use crate::engine::jobs::lease::Lease;
-use crate::store::kinds::{Copying, Form, Kind};
 use crate::store::dead_letters::DeadLetter;
+use crate::store::kinds::{Copying, Form, Kind};
 use crate::store::reshard::{CHANGES_MAX, Change, Changed, CopyIn, Notes, StoredMember};
 use crate::store::{Store, StoreError, keys};
 

@@ -27,7 +27,11 @@ impl Engine {
 
     /// Puts the event of a dead letter back into its queue, with its id, its instant and its time of queuing, and removes the letter,
     /// which is returned.
-    pub(crate) async fn replay(&self, id: &BoardId, letter: &LetterId) -> Result<DeadLetter, Error> {
+    pub(crate) async fn replay(
+        &self,
+        id: &BoardId,
+        letter: &LetterId,
+    ) -> Result<DeadLetter, Error> {
         for _ in 0..ATTEMPTS_MAX {
             let live = self.live_board(id).await?;
             let (shard, found) = match self.find_letter(&live, letter).await? {
@@ -130,7 +134,9 @@ fn check(
     let no = |detail| Err(Error::NotReplayable(detail));
     if event.has_waited_too_long(now) {
         let since = event.queued_at;
-        return no(format!("it has waited since {since}, for longer than {AGE_MAX}"));
+        return no(format!(
+            "it has waited since {since}, for longer than {AGE_MAX}"
+        ));
     }
     if live.shard_of(&event.member).shard.shard_id != shard.shard_id {
         return no("it lies in another shard than its member".to_owned());
