@@ -88,13 +88,14 @@ impl<'a> Letters<'a> {
 
     /// Makes sure that the next letter is there, if there is one.
     async fn read_on(&mut self, store: &Store, count: usize) -> Result<Versioned<()>, Error> {
-        if let (true, Some(from)) = (self.read.is_empty(), self.from) {
+        while let (true, Some(from)) = (self.read.is_empty(), self.from) {
             let Versioned::Current(read) = store.letters(self.shard, from, count).await? else {
                 return Ok(Versioned::Stale);
             };
             let last = read.last().filter(|_| read.len() == count);
             self.from = last.map(|last| last.place.next());
-            self.read = read.into();
+            let told = read.into_iter().filter(DeadLetter::is_told);
+            self.read = told.collect();
         }
         Ok(Versioned::Current(()))
     }

@@ -45,6 +45,11 @@ impl DeadLetter {
         Self { place, fields }
     }
 
+    /// Whether it is not about to be removed, since its member was erased.
+    pub fn is_told(&self) -> bool {
+        !self.fields.is_empty()
+    }
+
     /// The value of a field; empty if there is none.
     pub fn field(&self, name: &str) -> &[u8] {
         let mut fields = self.fields.chunks_exact(2);
@@ -166,7 +171,8 @@ impl Store {
         read_letters(Reply::new(self.command("XRANGE", args).await?)?)
     }
 
-    /// The first dead letters of a shard from a place on, in their order; at most so many.
+    /// The first dead letters of a shard from a place on, in their order; at most so many. Those without fields are about to be removed,
+    /// since their member was erased.
     pub async fn letters(
         &self,
         shard: &Shard,
@@ -175,7 +181,8 @@ impl Store {
     ) -> Result<Versioned<Vec<DeadLetter>>, StoreError> {
         let args = [shard.version(), from.to_string(), count.to_string()];
         let args = args.map(Value::from).to_vec();
-        let keys = head_and_letters(shard);
+        let mut keys = keys::head_and_registry(shard);
+        keys.push(keys::single(shard, Kind::DeadLetters));
         match Reply::answer(self.read(&script::LETTERS, keys, args).await?)? {
             Versioned::Stale => Ok(Versioned::Stale),
             Versioned::Current(reply) => read_letters(reply).map(Versioned::Current),
@@ -241,20 +248,17 @@ impl Store {
         letter: EntryId,
     ) -> Result<Versioned<bool>, StoreError> {
         let args = vec![shard.version().into(), letter.to_string().into()];
-        let keys = head_and_letters(shard);
+        let (head, letters) = (
+            keys::head(shard.tag()),
+            keys::single(shard, Kind::DeadLetters),
+        );
+        let keys = vec![head, letters];
         let reply = self.write(shard, &script::DISCARD, keys, args).await?;
         match Reply::answer(reply)? {
             Versioned::Stale => Ok(Versioned::Stale),
             Versioned::Current(mut reply) => Ok(Versioned::Current(reply.integer()? == 1)),
         }
     }
-}
-
-fn head_and_letters(shard: &Shard) -> Vec<String> {
-    vec![
-        keys::head(shard.tag()),
-        keys::single(shard, Kind::DeadLetters),
-    ]
 }
 
 fn read_letters(mut reply: Reply) -> Result<Vec<DeadLetter>, StoreError> {

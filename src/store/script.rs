@@ -145,7 +145,7 @@ scripts! {
     /// Puts the event of a dead letter back into the queue.
     REPLAY = "replay", "#!lua", ["slot", "keys", "capture", "hides", "erasures", "queue"] with [bounds, queues];
     /// Reads dead letters.
-    LETTERS = "letters", "#!lua flags=no-writes", [];
+    LETTERS = "letters", "#!lua flags=no-writes", ["keys", "queue"] with [queues];
     /// Removes a dead letter.
     DISCARD = "discard", "#!lua flags=allow-oom", [];
     /// Puts the queue of a shard into the index.

@@ -114,7 +114,7 @@ impl Engine {
             return Ok(Versioned::Stale);
         };
         let mut found = found.into_iter();
-        let found = found.find(|found| found.place == letter.place);
+        let found = found.find(|found| found.place == letter.place && found.is_told());
         let found = found.ok_or_else(|| not_found(letter))?;
         Ok(Versioned::Current((shard, found)))
     }

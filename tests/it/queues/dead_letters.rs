@@ -1,5 +1,7 @@
 //! Dead letters over HTTP: who may see them, what becomes of those that are replayed, and that none of this counts twice.
 
+use std::slice::from_ref;
+
 use futures::future::{join, join_all};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -20,8 +22,6 @@ use crate::harness::{Client, Instance, RedisServer, World, break_off, clock_at};
 
 const LETTERS: &str = "/v1/boards/b/dead-letters";
 const TODAY: &str = "day:2026-11-21";
-/// What a member has in its event that breaks its call off.
-const POINT: i64 = 1;
 
 /// The tags of the shards of the board.
 fn tags(shards: u16) -> Vec<String> {
@@ -60,17 +60,22 @@ async fn bury_on(world: &World, shards: u16, standing: &str, events: Vec<Value>)
 }
 
 async fn bury(world: &World, shards: u16, numbers: std::ops::Range<usize>) {
-    let event = |number| json!({"id": format!("e{number}"), "member": format!("m{}", number % 7), "score": POINT});
+    let event = |number| json!({"id": format!("e{number}"), "member": format!("m{}", number % 7), "score": 1});
     bury_on(world, shards, TODAY, numbers.map(event).collect()).await;
 }
 
-/// Adds a dead letter of the first shard by hand, and returns its id.
-async fn add(world: &World, place: &str, fields: &[&[u8]]) -> String {
+/// Adds a dead letter of a shard by hand, and returns its place.
+async fn add_to(world: &World, tag: &str, place: &str, fields: &[&[u8]]) -> String {
     let generation = world.generation("b").await;
-    let key = format!("st:{{b}}:{generation}:dead");
+    let key = format!("st:{{{tag}}}:{generation}:dead");
     let words: [&[u8]; 3] = [b"XADD", key.as_bytes(), place.as_bytes()];
-    let place = world.redis.run(&[&words, fields].concat()).await.text();
-    format!("{place}_0_1_{generation}")
+    world.redis.run(&[&words, fields].concat()).await.text()
+}
+
+/// The same of a board with one shard; returns its id.
+async fn add(world: &World, place: &str, fields: &[&[u8]]) -> String {
+    let place = add_to(world, "b", place, fields).await;
+    format!("{place}_0_1_{}", world.generation("b").await)
 }
 
 /// An event of ann that was queued then.
@@ -89,22 +94,29 @@ fn event(id: &str, queued_at: &str) -> QueuedEvent {
     }
 }
 
-/// The same as a letter that is added by hand, whose event was queued behind all that there was.
-async fn add_event(world: &World, event: &QueuedEvent) -> String {
+/// Adds a letter by hand whose event was queued behind all that there was, and returns its place.
+async fn add_event_to(world: &World, tag: &str, event: &QueuedEvent) -> String {
     let (id, encoded) = (event.id.as_str(), event.encode());
-    let fields: [&[u8]; 10] = [
-        b"reason",
-        b"failed",
-        b"detail",
-        b"why",
-        b"entry",
-        b"9999999999999-0",
-        b"id",
-        id.as_bytes(),
-        b"event",
-        &encoded,
+    let texts = [
+        "reason",
+        "failed",
+        "detail",
+        "why",
+        "entry",
+        "9999999999999-0",
+        "id",
+        id,
+        "event",
     ];
-    add(world, "*", &fields).await
+    let mut fields: Vec<&[u8]> = texts.iter().map(|text| text.as_bytes()).collect();
+    fields.push(&encoded);
+    add_to(world, tag, "*", &fields).await
+}
+
+/// The same on a board with one shard; returns its id.
+async fn add_event(world: &World, event: &QueuedEvent) -> String {
+    let place = add_event_to(world, "b", event).await;
+    format!("{place}_0_1_{}", world.generation("b").await)
 }
 
 /// One part of the list, and where the next one begins.
@@ -234,7 +246,7 @@ async fn a_replayed_event_counts_once_as_it_was_however_often_it_is_replayed() {
         assert_eq!(day["total"], 7);
         assert_clean(&world).await;
         // What comes later under the id is known.
-        let again = json!({"id": "e3", "member": "m3", "score": POINT});
+        let again = json!({"id": "e3", "member": "m3", "score": 1});
         queue(client, again).await;
         drain(&world, &world.instances[0]).await;
         assert_eq!(total(client).await, 20);
@@ -351,6 +363,58 @@ async fn what_an_erasure_has_put_an_end_to_never_comes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn from_the_erasure_on_nobody_sees_or_replays_what_it_is_about_to_remove() {
+    for shards in [1, 3] {
+        let world = world(1, json!({ "shards": shards })).await;
+        let client = world.client();
+        bury(&world, shards, 0..35).await;
+        let before = listed(client).await;
+        let of_member = |letter: &&Value| letter["event"]["member"] == "m2";
+        let (own, others): (Vec<&Value>, Vec<&Value>) = before.iter().partition(of_member);
+        assert_eq!((own.len(), others.len()), (5, 30));
+        let (board, member) = (BoardId::parse("b").unwrap(), MemberId::parse("m2").unwrap());
+        let engine = &world.service().engine;
+        let number = engine.store.begin_erasure(&board).await.unwrap();
+        engine.erase(&board, &member, number).await.unwrap();
+        assert_eq!(length(&world, "dead").await, 35, "nothing is removed yet");
+        assert_eq!(listed(client).await.iter().collect::<Vec<_>>(), others);
+        let (few, next) = part(client, "limit=7").await;
+        assert_eq!(
+            (few.iter().collect::<Vec<_>>(), next.is_null()),
+            (others[..7].to_vec(), false)
+        );
+        delete(client, &id_of(own[0]))
+            .await
+            .expect_problem(404, "dead-letter-not-found");
+        replay(client, &id_of(own[1]))
+            .await
+            .expect_problem(404, "dead-letter-not-found");
+        // What was queued later is taken, once nothing is left of before.
+        world.set_time("2026-11-21T12:00:40Z");
+        let later = QueuedEvent {
+            member,
+            ..event("later", "2026-11-21T12:00:30Z")
+        };
+        let index = world
+            .service()
+            .engine
+            .board(&board)
+            .await
+            .unwrap()
+            .shard_of(&later.member);
+        let later = add_event_to(&world, &tags(shards)[index], &later).await;
+        let id = format!("{later}_{index}_{shards}_{}", world.generation("b").await);
+        assert_eq!(listed(client).await.len(), 31);
+        replay(client, &id).await.expect(202);
+        assert_eq!(length(&world, "dead").await, 30);
+        engine.run(&Erasures).await.unwrap();
+        drain(&world, &world.instances[0]).await;
+        assert_eq!(total(client).await, 1);
+        assert_clean(&world).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_letter_stays_while_its_queue_is_full() {
     let redis = RedisServer::start().await;
     let bounds = QueueBounds {
@@ -394,7 +458,7 @@ async fn a_letter_stays_while_its_queue_is_full() {
     let refused = replay(&client, &id).await;
     assert_eq!(refused.headers["retry-after"], "1");
     refused.expect_problem(503, "queue-full");
-    assert_eq!(ids(&client).await, [id.clone()]);
+    assert_eq!(ids(&client).await, from_ref(&id));
     eventually("the letter is replayed", async || {
         run(&instance).await;
         replay(&client, &id).await.status == 202
@@ -526,7 +590,7 @@ async fn what_is_older_than_seven_days_is_not_there() {
     let fields: [&[u8]; 4] = [b"reason", b"failed", b"id", b"x"];
     let old = add(&world, &format!("{}-0", now_ms - 7 * day_ms - 1), &fields).await;
     let kept = add(&world, &format!("{}-0", now_ms - 6 * day_ms), &fields).await;
-    assert_eq!(ids(client).await, [kept.clone()]);
+    assert_eq!(ids(client).await, from_ref(&kept));
     assert_eq!(part(client, &format!("after={old}")).await.0.len(), 1);
     assert_eq!(part(client, &format!("after={kept}")).await.0.len(), 0);
     replay(client, &old)
@@ -605,28 +669,8 @@ async fn a_letter_that_lies_in_another_shard_than_its_member_stays_there() {
         member: MemberId::parse(member).unwrap(),
         ..event("misplaced", "2026-11-21T12:00:00Z")
     };
-    let generation = world.generation("b").await;
-    let (key, encoded) = (
-        format!("st:{{b:2:1}}:{generation}:dead"),
-        misplaced.encode(),
-    );
-    let words: [&[u8]; 13] = [
-        b"XADD",
-        key.as_bytes(),
-        b"*",
-        b"reason",
-        b"unreadable",
-        b"detail",
-        b"x",
-        b"entry",
-        b"0-0",
-        b"id",
-        b"misplaced",
-        b"event",
-        &encoded,
-    ];
-    let place = world.redis.run(&words).await.text();
-    let id = format!("{place}_1_2_{generation}");
+    let place = add_event_to(&world, "b:2:1", &misplaced).await;
+    let id = format!("{place}_1_2_{}", world.generation("b").await);
     let detail = replay(client, &id)
         .await
         .expect_problem(409, "not-replayable");

@@ -283,6 +283,40 @@ async fn a_dead_letter_is_replayed_as_an_event_is_put() {
     assert_eq!(both, done(&[known(&event), known(&other)]));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn letters_are_read_and_discarded_under_the_version_of_their_shard() {
+    let bench = Bench::start().await;
+    let mut places = Vec::new();
+    for id in ["x1", "x2", "x3"] {
+        places.push(bench.bury(&(id, 77, 1000)).await);
+    }
+    let read = async |version: &[u8], from: &str, count: &[u8]| {
+        let args = [version, from.as_bytes(), count];
+        bench
+            .run(&script::LETTERS, &[BOARD, REGISTRY, LETTERS], &args)
+            .await
+    };
+    let discard = async |version: &[u8], place: &str| {
+        let args = [version, place.as_bytes()];
+        bench.run(&script::DISCARD, &[BOARD, LETTERS], &args).await
+    };
+    assert_eq!(read(b"1-2", "-", b"9").await, Reply::texts(&["STALE"]));
+    assert_eq!(discard(b"1-2", &places[0]).await, Reply::texts(&["STALE"]));
+    assert_eq!(bench.letters().await, 3);
+    let entries = |reply: Reply| {
+        let letters = reply.list()[1..].iter();
+        letters.map(|one| one.list()[0].text()).collect::<Vec<_>>()
+    };
+    assert_eq!(entries(read(b"1-1", &places[1], b"9").await), places[1..]);
+    assert_eq!(entries(read(b"1-1", "-", b"2").await), places[..2]);
+    for told in ["1", "0"] {
+        let told = Reply::texts(&["OK", told]);
+        assert_eq!(discard(b"1-1", &places[1]).await, told);
+    }
+    let left = [&places[0], &places[2]].map(Clone::clone);
+    assert_eq!(entries(read(b"1-1", "-", b"9").await), left);
+}
+
 /// An event that nobody can read keeps no event with its id out, and no call fails by it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_entry_is_equal_to_none() {
