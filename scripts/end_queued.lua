@@ -2,7 +2,7 @@
 -- mend becomes a dead letter.
 --
 -- KEYS[1] board, KEYS[2] registry, KEYS[3] queue, KEYS[4] ids, KEYS[5] state: see lib/queue.lua
--- KEYS[6] dead letters  stream: an entry for each, with the fields `reason`, `detail`, `entry` (its entry in the queue), and those of that
+-- KEYS[6] dead letters  stream: an entry for each, with the fields `reason`, `detail`, `entry` (its entry in the queue), and then those of that
 -- KEYS[7…] where it is told why an event was refused: strings; how many events of a period were cut off, by the tags of shards: hashes
 --
 -- Names in capitals are in src/store/protocol.rs.
@@ -34,15 +34,6 @@ if head[3] then start_capture(head[3]) end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
--- The fields of an entry, by their names and as they lie there; nil if it is not in the queue.
-local function fields_of(entry)
-  local found = redis.call('XRANGE', QUEUE, entry, entry)[1]
-  if not found then return nil end
-  local fields = {}
-  for place = 1, #found[2], 2 do fields[found[2][place]] = found[2][place + 1] end
-  return fields, found[2]
-end
-
 local function add_letter(reason, detail, entry, fields)
   redis.call('SADD', REGISTRY, DEAD_LETTERS)
   redis.call('XADD', DEAD_LETTERS, 'MAXLEN', args.letters_max, '*', 'reason', reason, 'detail', detail, 'entry', entry,
@@ -61,8 +52,8 @@ end
 local leaving = {}
 
 local function end_one(fate, entry, ...)
-  local by_name, fields = fields_of(entry)
-  if not by_name then return 0 end
+  local found = redis.call('XRANGE', QUEUE, entry, entry)[1]
+  if not found then return 0 end
   if fate == REFUSED then
     local key, why, ms, periods = ...
     redis.call('SET', KEYS[key], why, 'PX', ms)
@@ -70,8 +61,9 @@ local function end_one(fate, entry, ...)
   elseif fate == DEAD then
     local reason, detail, waits = ...
     if waits == 1 and redis.call('XLEN', DEAD_LETTERS) >= args.letters_max then return FULL end
-    add_letter(reason, detail, entry, fields)
+    add_letter(reason, detail, entry, found[2])
   end
+  local by_name = fields_by_name(found)
   local id, event = by_name.id or '', by_name.event or ''
   leaving[#leaving + 1] = {entry = entry, id = id, bytes = bytes_of_entry(id, event)}
   return 1

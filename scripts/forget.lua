@@ -62,19 +62,12 @@ local function keep_cursor(next_cursor)
 end
 
 -- First goes what the member had in the queue when it was erased, in parts. The cursor is `queue/from/mark`: where the walk goes on, and
--- the last entry that there was. Then it is `dead/from/mark`: dead letters of entries up to the mark. An entry only goes from the
--- queue to the dead letters. So the two walks meet all of them. What can't be read is nobody's.
+-- the last entry that there was. Then it is `dead/from/mark`: dead letters of entries up to the mark. Meanwhile an entry only goes from the
+-- queue to the dead letters (replay.lua refuses the way back). So the two walks meet all of them. What can't be read is nobody's.
 
 local function is_members_own(event)
-  local is_readable, parts = pcall(cmsgpack.unpack, event or '')
-  return is_readable and type(parts) == 'table' and parts[2] == member
-end
-
--- The fields of an entry of a stream by their names.
-local function fields_by_name(found)
-  local fields = {}
-  for place = 1, #found[2], 2 do fields[found[2][place]] = found[2][place + 1] end
-  return fields
+  local parts = read_event(event)
+  return parts and parts[2] == member
 end
 
 -- Where a walk over a stream goes on behind a part; nil at its end.

@@ -46,15 +46,9 @@ load_queue()
 local board = redis.call('HMGET', BOARD, 'version', 'used', 'closed_until')
 if board[1] ~= args.version then return {'STALE'} end
 local barrier = board[3] and tonumber(board[3])
-local state = redis.call('HMGET', STATE, 'indexed', 'epoch', 'bytes')
-if state[1] ~= '1' then
-  local epoch = state[2] or '0'
-  if args.epoch ~= epoch then return {'UNINDEXED', epoch} end
-  redis.call('SADD', REGISTRY, QUEUE, IDS, STATE)
-  redis.call('HSET', STATE, 'indexed', '1', 'epoch', epoch)
-  redis.call('HSET', BOARD, 'queue:open', '1')
-end
-local room = math.min(args.room, args.bytes_max - (state[3] or 0))
+local queue_bytes, epoch = open_queue(BOARD, REGISTRY, QUEUE, IDS, STATE, args.epoch)
+if not queue_bytes then return {'UNINDEXED', epoch} end
+local room = math.min(args.room, args.bytes_max - queue_bytes)
 
 -- The entries of the events' ids, as text.
 local entries_of = {}
@@ -65,7 +59,7 @@ local RECORDS = beside_registry(REGISTRY, KIND_EVENT_ID .. ':')
 
 local function put(e)
   local id, event = ids[e], ARGV[e + 1]
-  local _, known = entry_with(QUEUE, entries_of[id] or '', fingerprints[e])
+  local _, known = entry_with(QUEUE, entries_of[id], fingerprints[e])
   if known then
     -- After this write the replicas have what was put before, wherever that was.
     if args.confirm then changed[id] = entries_of[id] end

@@ -15,6 +15,19 @@ local function bytes_of_entry(id, event)
   return #event + 2 * #id + QUEUE_ENTRY_BYTES
 end
 
+-- The fields of an entry of a stream from a place on, by their names.
+local function fields_by_name(found, first)
+  local fields, by_name = found[2], {}
+  for place = first or 1, #fields, 2 do by_name[fields[place]] = fields[place + 1] end
+  return by_name
+end
+
+-- What there is of an event beside its id, as a list; nil if it can't be read: somebody may have damaged it, or a newer release have written it.
+local function read_event(event)
+  local is_readable, parts = pcall(cmsgpack.unpack, event or '')
+  return is_readable and type(parts) == 'table' and parts or nil
+end
+
 -- Whether an entry of a stream stands before another one, or is it.
 local function is_up_to(entry, other)
   local ms, number = string.match(entry, '^(%d+)-(%d+)$')
@@ -52,15 +65,29 @@ local function without_entry(text, entry)
   return table.concat(others, ' ')
 end
 
--- The entry with this content among those that a text of the hash of ids names, and what stands there beside the id; nil if there is
--- none.
+-- Lets a queue get entries, and returns how many bytes it has; or nil and its epoch, if the index may not name it (put.lua). `listed_under`:
+-- the epoch under which the caller has put it into the index.
+local function open_queue(head, registry, queue, ids, state, listed_under)
+  local stored = redis.call('HMGET', state, 'indexed', 'epoch', 'bytes')
+  if stored[1] ~= '1' then
+    local epoch = stored[2] or '0'
+    if listed_under ~= epoch then return nil, epoch end
+    redis.call('SADD', registry, queue, ids, state)
+    redis.call('HSET', state, 'indexed', '1', 'epoch', epoch)
+    redis.call('HSET', head, 'queue:open', '1')
+  end
+  return tonumber(stored[3] or 0)
+end
+
+-- The entry with this content among those that a text of the hash of ids, or nil, names, and what stands there beside the id; nil if
+-- there is none.
 local function entry_with(queue, text, fingerprint)
-  for entry in string.gmatch(text, '%S+') do
+  for entry in string.gmatch(text or '', '%S+') do
     local found = redis.call('XRANGE', queue, entry, entry)[1]
     -- Somebody may have removed an entry by hand, or damaged it: it is equal to none.
     local event = found and found[2][4]
-    local is_readable, parts = pcall(cmsgpack.unpack, event or '')
-    if is_readable and type(parts) == 'table' and parts[1] == fingerprint then return entry, event end
+    local parts = read_event(event)
+    if parts and parts[1] == fingerprint then return entry, event end
   end
 end
 

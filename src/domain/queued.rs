@@ -76,6 +76,11 @@ impl QueuedEvent {
         }
     }
 
+    /// Whether it has waited for so long that it can't be applied any more.
+    pub fn has_waited_too_long(&self, now: Timestamp) -> bool {
+        self.queued_at.saturating_add(AGE_MAX) < now
+    }
+
     /// What stands in the queue beside the id.
     pub fn encode(&self) -> Vec<u8> {
         let Origin {

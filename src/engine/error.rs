@@ -290,6 +290,17 @@ pub enum Error {
     /// As many events wait to be applied as may.
     #[error("as many events wait to be applied as may; try again")]
     QueueFull,
+    /// There is no such dead letter.
+    #[error(
+        "there is no dead letter {0}; it may have been replayed, or the board has moved since it was listed"
+    )]
+    LetterNotFound(String),
+    /// The event of a dead letter can't be queued again.
+    #[error("the event can't be queued again: {0}")]
+    NotReplayable(String),
+    /// The board is moving to other shards.
+    #[error("board {0} is moving to other shards, and queues nothing until then; try again")]
+    BoardMoving(BoardId),
     /// A quota is used up.
     #[error("{}", .0.detail)]
     QuotaExceeded(Box<UsedUp>),

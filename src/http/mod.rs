@@ -8,6 +8,7 @@ mod caching;
 pub mod closings;
 pub mod connection;
 pub mod cors;
+pub mod dead_letters;
 mod docs;
 pub mod document;
 pub mod erasures;

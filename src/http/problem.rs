@@ -314,6 +314,18 @@ kinds! {
         "Redis refuses to write, because its memory is full or it can't write to its disk; `detail` says which. Reads go on.",
         "Send the event again with the same id when there is room, and it counts once. If the memory is full, the operator can delete boards or give Redis more memory.",
         "Redis has no memory left";
+    DEAD_LETTER_NOT_FOUND = NOT_FOUND, "dead-letter-not-found", "The dead letter does not exist",
+        "The board has no dead letter with this id: it was replayed or deleted, it is older than seven days, or the board has moved to another number of shards since, which gives its dead letters other ids.",
+        "List the dead letters again: `GET /v1/boards/{board}/dead-letters`. `GET /v1/boards/{board}/events` tells what became of an event.",
+        "there is no dead letter 1795305600123-0_0_1_28080000123456; it may have been replayed, or the board has moved since it was listed";
+    NOT_REPLAYABLE = CONFLICT, "not-replayable", "The event can't be queued again",
+        "The event of the dead letter would be a dead letter again: it was queued more than 24 hours ago, or lies in another shard than its member. `detail` says which. The service did nothing.",
+        "Decide whether the event is to count. If so, send it as a new event with its `id` and its `at`, as the list of dead letters has them, where `accept_late` allows that. Then delete the dead letter.",
+        "the event can't be queued again: it has waited since 2026-11-20T12:00:00.000Z, for longer than 1d";
+    BOARD_MOVING = CONFLICT, "board-moving", "The board is moving",
+        "The board is moving to another number of shards, and queues no events until then. The service did nothing.",
+        "Wait until the move is over (`GET /v1/boards/{board}/shards`), list the dead letters again, since they have other ids then, and send the request again.",
+        "board run_hero is moving to other shards, and queues nothing until then; try again";
     QUEUE_FULL = SERVICE_UNAVAILABLE, "queue-full", "The queue is full",
         "As many events wait to be applied as may: those of a shard of the board, or of all boards together, take as much memory as they may. The service did not take the event.",
         "Send the event again after as many seconds as the header `Retry-After` says, with the same id. If this goes on, events come faster than they can be applied.",
@@ -628,6 +640,9 @@ impl From<Error> for Problem {
             Error::UnknownTier { .. } => UNKNOWN_TIER,
             Error::InvalidParameter { .. } => INVALID_PARAMETER,
             Error::PreconditionFailed => PRECONDITION_FAILED,
+            Error::LetterNotFound(_) => DEAD_LETTER_NOT_FOUND,
+            Error::NotReplayable(_) => NOT_REPLAYABLE,
+            Error::BoardMoving(_) => BOARD_MOVING,
             Error::QueueFull => QUEUE_FULL,
             Error::Rejected { rejection, .. } => match rejection {
                 Rejection::InFuture => EVENT_IN_FUTURE,

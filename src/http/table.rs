@@ -11,9 +11,9 @@ use utoipa_axum::routes;
 use super::auth::{Access, Gate};
 use super::standings::{cohorts, tiers};
 use super::{
-    App, api_keys, audit, boards, closings, erasures, event_status, events, export, health,
-    initial, leagues, moderation, profiles, quotas, results, rewards, shards, standings, summary,
-    tasks, webhooks,
+    App, api_keys, audit, boards, closings, dead_letters, erasures, event_status, events, export,
+    health, initial, leagues, moderation, profiles, quotas, results, rewards, shards, standings,
+    summary, tasks, webhooks,
 };
 use crate::domain::access::Scope;
 
@@ -63,6 +63,15 @@ fn rows() -> Vec<Row> {
         row(A::all(S::Configure), routes!(boards::list)),
         row(A::board(S::Configure), routes!(boards::get)),
         row(A::board(S::Configure), routes!(shards::get)),
+        row(A::board(S::Configure), routes!(dead_letters::list)),
+        row(
+            A::board(S::Configure).audited(),
+            routes!(dead_letters::replay),
+        ),
+        row(
+            A::board(S::Configure).audited(),
+            routes!(dead_letters::delete),
+        ),
         row(A::board(S::Read), routes!(quotas::get)),
         row(A::board(S::Configure), routes!(initial::get)),
         row(A::public(), routes!(summary::get)),

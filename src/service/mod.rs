@@ -5,6 +5,7 @@ pub mod audit;
 pub mod boards;
 pub mod check;
 mod closing;
+pub mod dead_letters;
 mod edition;
 mod erasures;
 pub mod event_status;

@@ -3,7 +3,7 @@
 //! [`kinds`] declares every kind of data, [`keys`] makes every key, [`script`] has the Lua scripts, [`stored`] reads and
 //! replaces what is stored as JSON, and each of
 //! [`api_keys`], [`audit`], [`boards`], [`board_notes`], [`events`], [`standings`], [`voters`], [`quotas`], [`reservations`],
-//! [`initial`], [`profiles`], [`hidden`], [`hide_ends`], [`erasures`], [`barriers`], [`closings`], [`decisions`], [`seats`], [`tasks`], [`orders`],
+//! [`dead_letters`], [`initial`], [`profiles`], [`hidden`], [`hide_ends`], [`erasures`], [`barriers`], [`closings`], [`decisions`], [`seats`], [`tasks`], [`orders`],
 //! [`outbox`], [`webhooks`], [`deliveries`], [`staleness`], [`rollover`], [`reshard`], [`results`], [`revisions`], [`rewards`],
 //! [`purge`], [`sweep`], [`leases`] and [`check`] one typed call per script. A call is one round trip; what must be atomic is one
 //! script. [`dispatch`] sends a call to the server of its keys, or to a replica of it. `topology.rs` and `replicas.rs` know
@@ -21,6 +21,7 @@ pub mod check;
 pub mod closings;
 mod connection;
 mod contact;
+pub mod dead_letters;
 pub mod decisions;
 pub mod deliveries;
 pub mod dispatch;

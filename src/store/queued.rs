@@ -1,5 +1,5 @@
 //! Events that come out of queues: read in their order, and ended if they are not applied. Those that are applied leave the queue with
-//! that (`events.rs`).
+//! that (`events.rs`). What becomes of dead letters is told in `dead_letters.rs`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,6 +8,7 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use super::args::pack;
+use super::dead_letters::{DEAD_LETTERS_KEPT, DEAD_LETTERS_MAX, DeadReason};
 use super::dispatch::Store;
 use super::kinds::Kind;
 use super::protocol::{ends, queues};
@@ -16,14 +17,9 @@ use super::{StoreError, Versioned, keys, script};
 use crate::domain::ids::EventId;
 use crate::domain::period::Period;
 use crate::domain::shard::Shard;
-use crate::domain::time::{Span, Timestamp};
+use crate::domain::time::Timestamp;
 
-/// How many dead letters of a shard there may be.
-pub const DEAD_LETTERS_MAX: u32 = 1_000;
-/// For how long a dead letter is kept.
-pub const DEAD_LETTERS_KEPT: Span = Span::days(7);
-
-/// An entry of a queue, by its place there.
+/// An entry of a stream, such as a queue, by its place there.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct EntryId {
     ms: u64,
@@ -31,10 +27,29 @@ pub struct EntryId {
 }
 
 impl EntryId {
+    /// The first one that there can be from a millisecond since the epoch on.
+    pub fn from_ms(ms: i64) -> Self {
+        Self {
+            ms: u64::try_from(ms).unwrap_or(0),
+            number: 0,
+        }
+    }
+
     /// One of the same millisecond.
     #[must_use]
     pub fn numbered(self, number: u64) -> Self {
         Self { number, ..self }
+    }
+
+    /// The next one that there can be.
+    #[must_use]
+    pub fn next(self) -> Self {
+        self.numbered(self.number.saturating_add(1))
+    }
+
+    /// When it was put into the stream, by the clock of Redis.
+    pub fn at(self) -> Timestamp {
+        Timestamp::from_ms_clamped(i64::try_from(self.ms).unwrap_or(i64::MAX))
     }
 }
 
@@ -107,63 +122,6 @@ pub enum End {
         /// What is wrong.
         detail: String,
     },
-}
-
-/// A dead letter.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct DeadLetter {
-    /// Where it stands among the others.
-    pub place: EntryId,
-    /// Names and values, one behind the other.
-    pub fields: Vec<Bytes>,
-}
-
-impl DeadLetter {
-    /// The letter as it is in another shard: queued there before everything else.
-    #[must_use]
-    pub fn moved_to(&self, place: EntryId) -> Self {
-        let mut fields = self.fields.clone();
-        for field in fields.chunks_exact_mut(2) {
-            if field[0] == b"entry"[..] {
-                field[1] = Bytes::from_static(b"0-0");
-            }
-        }
-        Self { place, fields }
-    }
-
-    /// The value of a field; empty if there is none.
-    pub fn field(&self, name: &str) -> &[u8] {
-        let mut fields = self.fields.chunks_exact(2);
-        let found = fields.find(|field| field[0] == name.as_bytes());
-        found.map(|field| &field[1][..]).unwrap_or_default()
-    }
-}
-
-/// Why a queued event is a dead letter.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum DeadReason {
-    /// It can't be read.
-    Unreadable,
-    /// It has waited for too long.
-    TooOld,
-    /// It can't be applied, by a fault of the service or of the stored data.
-    Failed,
-}
-
-impl DeadReason {
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Unreadable => "unreadable",
-            Self::TooOld => "too-old",
-            Self::Failed => "failed",
-        }
-    }
-
-    /// Whether it waits where there is no room, because it could be applied later. Others push out the oldest dead letters.
-    const fn waits(self) -> bool {
-        matches!(self, Self::Failed)
-    }
 }
 
 /// What was said to an end.
@@ -252,25 +210,6 @@ impl Store {
             other => unknown_code(&other.to_string()),
         });
         ended.collect::<Result<_, _>>().map(Versioned::Current)
-    }
-
-    /// The dead letters of a shard, in their order.
-    pub async fn dead_letters(&self, shard: &Shard) -> Result<Vec<DeadLetter>, StoreError> {
-        let letters = keys::single(shard, Kind::DeadLetters);
-        let args = vec![letters, "-".to_owned(), "+".to_owned()];
-        let mut reply = Reply::new(self.command("XRANGE", args).await?)?;
-        let mut letters = Vec::new();
-        while !reply.is_empty() {
-            let mut letter = reply.list()?;
-            let (place, mut read) = (letter.text()?.parse().ok(), letter.list()?);
-            let mut fields = Vec::new();
-            while !read.is_empty() {
-                fields.push(read.bytes()?);
-            }
-            let place = require(place, "an entry of a stream has an id")?;
-            letters.push(DeadLetter { place, fields });
-        }
-        Ok(letters)
     }
 
     /// What is told of events with these ids that a rule has refused; `None` for those of which nothing is told (any more).

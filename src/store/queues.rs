@@ -28,7 +28,7 @@ use crate::domain::shard::{Shard, ShardId};
 /// How many queues are asked for their sizes at one time.
 const SIZES_AT_ONCE: usize = 16;
 /// How often a queue is put into the index for one call: others may take it out at the same moment.
-const LISTINGS_MAX: usize = 8;
+pub(super) const LISTINGS_MAX: usize = 8;
 
 /// The queue of a shard, as the index names it: `7 run_hero:16:3`.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -206,7 +206,11 @@ impl Store {
     }
 
     /// Puts a queue into the index; returns whether that did not have it.
-    async fn list_queue(&self, name: &QueueName, epoch: &str) -> Result<bool, StoreError> {
+    pub(super) async fn list_queue(
+        &self,
+        name: &QueueName,
+        epoch: &str,
+    ) -> Result<bool, StoreError> {
         let args = vec![name.to_string().into(), epoch.into()];
         let key = vec![keys::QUEUES.to_owned()];
         let reply = self.write_at(keys::QUEUES, &script::LIST_QUEUE, key, args);
@@ -370,6 +374,11 @@ impl Store {
     }
 }
 
+/// For how many milliseconds an id is remembered from now on at least that is known when an event is put under it: until its turn has come.
+pub(super) fn remembered_ms(shard: &Shard) -> u64 {
+    AGE_MAX.ms() + shard.definition.idempotency.ms()
+}
+
 /// The `maxmemory` of a server, if it has one, as `INFO` tells it.
 fn memory_max(info: &str) -> Option<u64> {
     let mut lines = info.lines();
@@ -390,7 +399,7 @@ impl PutCall {
                 bytes_max: room.queue_bytes_max,
                 room: room.bytes,
                 confirm,
-                remember: (AGE_MAX.ms() + shard.definition.idempotency.ms()).to_string(),
+                remember: remembered_ms(shard).to_string(),
                 ids: events.iter().map(|event| event.id.clone()).collect(),
                 fingerprints: events.iter().map(|event| event.fingerprint).collect(),
                 ats: events.iter().map(|event| event.at.ms()).collect(),

@@ -8,10 +8,10 @@ use fred::types::Value;
 use serde::{Deserialize, Serialize};
 
 use super::args::{LayoutArgs, StoredScore, pack};
+use super::dead_letters::{DEAD_LETTERS_KEPT, DeadLetter};
 use super::dispatch::Store;
 use super::keys::Captured;
 use super::kinds::{Copying, Kind};
-use super::queued::{DEAD_LETTERS_KEPT, DeadLetter};
 use super::reply::{Reply, unknown_code};
 use super::{StoreError, Versioned, keys, script};
 use crate::domain::board::Board;

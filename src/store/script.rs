@@ -142,6 +142,12 @@ scripts! {
     PUT = "put", "#!lua", ["slot", "keys", "queue"] with [puts, queues];
     /// Ends queued events that are not applied.
     END_QUEUED = "end_queued", "#!lua", ["slot", "capture", "queue"] with [ends, queues];
+    /// Puts the event of a dead letter back into the queue.
+    REPLAY = "replay", "#!lua", ["slot", "keys", "capture", "changed", "hides", "erasures", "queue"] with [bounds, queues];
+    /// Reads dead letters.
+    LETTERS = "letters", "#!lua flags=no-writes", ["keys", "queue"] with [queues];
+    /// Removes a dead letter.
+    DISCARD = "discard", "#!lua flags=allow-oom", [];
     /// Puts the queue of a shard into the index.
     LIST_QUEUE = "list_queue", "#!lua", [];
     /// Says that an empty queue is to be taken out of the index.
@@ -442,6 +448,8 @@ mod tests {
             &[
                 "put",
                 "end_queued",
+                "replay",
+                "discard",
                 "list_queue",
                 "clear_queue",
                 "unlist_queue",

@@ -2,6 +2,7 @@
 
 mod applying;
 mod around;
+mod dead_letters;
 mod faults;
 mod scripts;
 mod taking;

@@ -129,13 +129,13 @@ async fn every_script_begins_with_its_shebang_and_those_that_read_can_not_write(
             _ if deletes => "#!lua flags=allow-oom",
             "read" | "hidden" | "journal" | "periods" | "read_rewards" | "erasures"
             | "audit_read" | "quotas" | "reserved" | "scan" | "news" | "refused" | "ties"
-            | "players" | "seated" => "#!lua flags=no-writes",
+            | "players" | "seated" | "letters" => "#!lua flags=no-writes",
             "sweep" => "#!lua flags=allow-oom,allow-cross-slot-keys",
             "audit_members" | "audit_forget" | "audit_trim" | "delete" | "begin" | "announce"
             | "api_key" | "unneeded" | "purge" | "lease" | "settle" | "shard" | "voters"
             | "export_voters" | "union" | "erase" | "forget" | "note_task" | "end_orders"
             | "begin_forgetting" | "forget_order" | "end_line" | "staleness" | "webhook"
-            | "give_back" | "clear_queue" | "unlist_queue" => "#!lua flags=allow-oom",
+            | "give_back" | "clear_queue" | "unlist_queue" | "discard" => "#!lua flags=allow-oom",
             _ => "#!lua",
         };
         assert_eq!(first, expected, "{}", script.name);

@@ -12,8 +12,8 @@ use crate::domain::ids::MemberId;
 use crate::domain::queued::QueuedEvent;
 use crate::domain::shard::{Shard, Sharding};
 use crate::engine::jobs::lease::Lease;
+use crate::store::dead_letters::DeadLetter;
 use crate::store::kinds::{Copying, Form, Kind};
-use crate::store::queued::DeadLetter;
 use crate::store::reshard::{CHANGES_MAX, Change, Changed, CopyIn, Notes, StoredMember};
 use crate::store::{Store, StoreError, keys};
 
@@ -232,7 +232,7 @@ impl Copier {
     /// Copies the dead letters, when no more of them come. Those that can't be read go with the shard that they were in.
     pub(super) async fn hand_over_letters(&self, old: &[Shard]) -> Result<(), Stop> {
         let read = old.iter().map(async |old| {
-            let letters = self.store.dead_letters(old).await?;
+            let letters = self.store.all_letters(old).await?;
             let index_of = |letter: &DeadLetter| {
                 let event = QueuedEvent::decode(letter.field("id"), letter.field("event"));
                 event.map_or_else(

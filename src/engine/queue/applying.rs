@@ -31,8 +31,9 @@ use crate::engine::jobs::lease::Lease;
 use crate::engine::jobs::{Job, JobKind, Progress};
 use crate::engine::submission::{QueuedEnd, Submission};
 use crate::engine::{Engine, Error, LiveBoard, LiveShard};
+use crate::store::dead_letters::DeadReason;
 use crate::store::leases::Leased;
-use crate::store::queued::{DeadReason, End, Ended, EntryId, Held, QueueEntry};
+use crate::store::queued::{End, Ended, EntryId, Held, QueueEntry};
 use crate::store::queues::QueueName;
 use crate::store::{StoreError, Versioned};
 use crate::throttle;
@@ -324,7 +325,7 @@ impl<'a> Worker<'a> {
         if self.hold.pass.waiting.contains(&event.member) {
             return Read::Wait;
         }
-        if event.queued_at.ms().saturating_add_unsigned(AGE_MAX.ms()) < now.ms() {
+        if event.has_waited_too_long(now) {
             let (reason, since) = (DeadReason::TooOld, event.queued_at);
             let detail = format!("it has waited since {since}, for longer than {AGE_MAX}");
             return Read::End(End::Dead { reason, detail });

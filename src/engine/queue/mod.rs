@@ -1,12 +1,13 @@
 //! Queues, in which events wait to be applied.
 //!
 //! Each shard has one, and the index of queues says which of them may have something (`store/queues.rs`). Events are taken at once
-//! ([`putting`]), as long as there is room ([`room`]). [`applying`] is the job that takes them out of queues. Each instance may work on any queue; one at a time does, under a lease whose number the scripts compare.
+//! ([`putting`]), as long as there is room ([`room`]). [`replaying`] puts those back that could not be applied. [`applying`] is the job that takes them out of queues. Each instance may work on any queue; one at a time does, under a lease whose number the scripts compare.
 
 pub mod applying;
 pub mod listing;
 pub mod putting;
 pub mod refusal;
+pub mod replaying;
 pub mod room;
 
 use std::collections::{HashMap, HashSet, VecDeque};

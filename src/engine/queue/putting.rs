@@ -82,7 +82,7 @@ impl Board {
     }
 
     /// Whether its events can be queued.
-    fn has_queues(&self) -> bool {
+    pub(super) fn has_queues(&self) -> bool {
         // In which slot an event of a league lies is known only once its member is seated. The queues of a board that moves have to
         // come to their end (`engine/moves.rs`).
         !self.is_league() && self.placement.next.is_none()

@@ -11,6 +11,7 @@ const REGISTRY: &str = "st:{b}:1:keys";
 const QUEUE: &str = "st:{b}:1:queue";
 const IDS: &str = "st:{b}:1:queue-ids";
 const STATE: &str = "st:{b}:1:queue-state";
+const LETTERS: &str = "st:{b}:1:dead";
 const INDEX: &str = "st:{boards}:queues";
 const NAME: &[u8] = b"1 b";
 
@@ -81,13 +82,53 @@ impl Bench {
         self.put_with(events, json!({})).await
     }
 
+    /// Makes a dead letter of an event, and returns its entry.
+    async fn bury(&self, event: &Event) -> String {
+        let encoded = encoded(event);
+        let words: [&[u8]; 13] = [
+            b"XADD",
+            LETTERS.as_bytes(),
+            b"*",
+            b"reason",
+            b"failed",
+            b"detail",
+            b"why",
+            b"entry",
+            b"1-0",
+            b"id",
+            event.0.as_bytes(),
+            b"event",
+            &encoded,
+        ];
+        self.redis.run(&words).await.text()
+    }
+
+    /// Replays a dead letter with these changes of the arguments.
+    async fn replay_with(&self, letter: &str, changes: Value) -> Reply {
+        let mut args = json!({"version": "1-1", "epoch": "0", "bytes_max": 1_000_000, "room": 1_000_000, "remember": "90000000", "letter": letter});
+        for (name, value) in changes.as_object().unwrap() {
+            args[name] = value.clone();
+        }
+        let keys = [BOARD, REGISTRY, QUEUE, IDS, STATE, LETTERS];
+        let packed = rmp_serde::to_vec_named(&args).unwrap();
+        self.run(&script::REPLAY, &keys, &[&packed]).await
+    }
+
     async fn words(&self, words: &[&str]) -> Reply {
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         self.redis.run(&words).await
     }
 
     async fn length(&self) -> i64 {
-        match self.words(&["XLEN", QUEUE]).await {
+        self.length_of(QUEUE).await
+    }
+
+    async fn letters(&self) -> i64 {
+        self.length_of(LETTERS).await
+    }
+
+    async fn length_of(&self, stream: &str) -> i64 {
+        match self.words(&["XLEN", stream]).await {
             Reply::Integer(length) => length,
             other => panic!("{other:?}"),
         }
@@ -196,6 +237,86 @@ impl Bench {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_letter_is_replayed_as_an_event_is_put() {
+    let bench = Bench::start().await;
+    let event = ("x1", 77, 1000);
+    let letter = bench.bury(&event).await;
+    let bytes = encoded(&event).len() + 2 * 2 + 112;
+    let refused = async |changes: Value, code: &[&str]| {
+        let reply = bench.replay_with(&letter, changes).await;
+        assert_eq!(reply, Reply::texts(code));
+        assert_eq!((bench.length().await, bench.letters().await), (0, 1));
+    };
+    refused(json!({"version": "1-2"}), &["STALE"]).await;
+    refused(json!({"epoch": ""}), &["UNINDEXED", "0"]).await;
+    refused(json!({"letter": "1-1"}), &["GONE"]).await;
+    refused(json!({"bytes_max": bytes - 1}), &["NO_ROOM"]).await;
+    refused(json!({"room": bytes - 1}), &["NO_ROOM"]).await;
+    let exactly = json!({"bytes_max": bytes, "room": bytes});
+    let done_with = |bytes: usize| {
+        let bytes = Reply::Integer(i64::try_from(bytes).unwrap());
+        Reply::List(vec![Reply::text_of("OK"), bytes])
+    };
+    assert_eq!(bench.replay_with(&letter, exactly).await, done_with(bytes));
+    let again = bench.replay_with(&letter, json!({})).await;
+    assert_eq!(again, Reply::texts(&["GONE"]));
+    assert_eq!((bench.length().await, bench.letters().await), (1, 0));
+    assert_eq!(bench.bytes().await, bytes);
+    assert_eq!(bench.put(&[event]).await, done(&[known(&event)]));
+    let used = bench.words(&["HGET", BOARD, "used"]).await;
+    assert_eq!(used, Reply::text_of("1-1"));
+    // Another one that waits already needs no room.
+    let letter = bench.bury(&event).await;
+    let none = json!({"bytes_max": 0, "room": 0});
+    assert_eq!(bench.replay_with(&letter, none).await, done_with(0));
+    assert_eq!((bench.length().await, bench.letters().await), (1, 0));
+    // Another content under the id is another event.
+    let other = ("x1", 78, 1000);
+    let letter = bench.bury(&other).await;
+    assert_eq!(
+        bench.replay_with(&letter, json!({})).await,
+        done_with(bytes)
+    );
+    assert_eq!(bench.bytes().await, 2 * bytes);
+    let both = bench.put(&[event, other]).await;
+    assert_eq!(both, done(&[known(&event), known(&other)]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn letters_are_read_and_discarded_under_the_version_of_their_shard() {
+    let bench = Bench::start().await;
+    let mut places = Vec::new();
+    for id in ["x1", "x2", "x3"] {
+        places.push(bench.bury(&(id, 77, 1000)).await);
+    }
+    let read = async |version: &[u8], from: &str, count: &[u8]| {
+        let args = [version, from.as_bytes(), count];
+        bench
+            .run(&script::LETTERS, &[BOARD, REGISTRY, LETTERS], &args)
+            .await
+    };
+    let discard = async |version: &[u8], place: &str| {
+        let args = [version, place.as_bytes()];
+        bench.run(&script::DISCARD, &[BOARD, LETTERS], &args).await
+    };
+    assert_eq!(read(b"1-2", "-", b"9").await, Reply::texts(&["STALE"]));
+    assert_eq!(discard(b"1-2", &places[0]).await, Reply::texts(&["STALE"]));
+    assert_eq!(bench.letters().await, 3);
+    let entries = |reply: Reply| {
+        let letters = reply.list()[1..].iter();
+        letters.map(|one| one.list()[0].text()).collect::<Vec<_>>()
+    };
+    assert_eq!(entries(read(b"1-1", &places[1], b"9").await), places[1..]);
+    assert_eq!(entries(read(b"1-1", "-", b"2").await), places[..2]);
+    for told in ["1", "0"] {
+        let told = Reply::texts(&["OK", told]);
+        assert_eq!(discard(b"1-1", &places[1]).await, told);
+    }
+    let left = [&places[0], &places[2]].map(Clone::clone);
+    assert_eq!(entries(read(b"1-1", "-", b"9").await), left);
+}
+
 /// An event that nobody can read keeps no event with its id out, and no call fails by it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_entry_is_equal_to_none() {
@@ -248,6 +369,8 @@ struct Race {
     told: [Option<(String, bool)>; 2],
     /// Whether it has put its event.
     has_put: [bool; 2],
+    /// The dead letter that the second putter replays, if it puts no new event.
+    letter: Option<String>,
     /// Of each clearer, the epoch under which it takes the queue out of the index.
     cleared: [Option<String>; 2],
 }
@@ -282,8 +405,12 @@ impl Race {
         }
         let epoch = self.told[putter].as_ref().map_or("", |(epoch, _)| epoch);
         let event = (["x1", "x2"][putter], 77, 1000);
-        let reply = bench.put_with(&[event], json!({"epoch": epoch})).await;
-        if reply == done(&[PUT]) {
+        let epoch = json!({ "epoch": epoch });
+        let reply = match &self.letter {
+            Some(letter) if putter == 1 => bench.replay_with(letter, epoch).await,
+            _ => bench.put_with(&[event], epoch).await,
+        };
+        if reply.list()[0] == Reply::text_of("OK") {
             self.has_put[putter] = true;
             return;
         }
@@ -327,10 +454,19 @@ async fn the_index_names_every_queue_with_events_in_every_order_of_steps() {
         ],
     ];
     for cast in casts {
-        for order in orders(cast) {
-            bench.words(&["DEL", QUEUE, IDS, STATE, INDEX]).await;
+        let orders = orders(cast);
+        let orders = orders
+            .iter()
+            .flat_map(|order| [(order, false), (order, true)]);
+        for (order, replays) in orders {
+            bench
+                .words(&["DEL", QUEUE, IDS, STATE, INDEX, LETTERS])
+                .await;
             let mut race = Race::default();
-            for actor in &order {
+            if replays {
+                race.letter = Some(bench.bury(&("x2", 77, 1000)).await);
+            }
+            for actor in order {
                 race.step(&bench, *actor).await;
                 let holds = bench.length().await == 0 || bench.is_listed().await;
                 assert!(holds, "{order:?} at {actor:?}");

@@ -1,0 +1,145 @@
+//! Putting the events of dead letters back into their queues, and removing dead letters.
+
+use crate::domain::event::Rejection;
+use crate::domain::ids::BoardId;
+use crate::domain::queued::{AGE_MAX, QueuedEvent};
+use crate::domain::shard::Shard;
+use crate::domain::time::Timestamp;
+use crate::engine::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
+use crate::store::Versioned;
+use crate::store::dead_letters::{DEAD_LETTERS_KEPT, DeadLetter, LetterId, Replayed};
+use crate::store::queued::EntryId;
+use crate::store::queues::QueueName;
+
+impl DeadLetter {
+    /// The event, if it can be read; otherwise what is wrong with it.
+    pub(crate) fn event(&self) -> Result<QueuedEvent, String> {
+        QueuedEvent::decode(self.field("id"), self.field("event"))
+    }
+}
+
+impl Engine {
+    /// From which place on dead letters are kept.
+    pub(crate) fn letters_from(&self) -> EntryId {
+        let now = self.clock.redis_now();
+        EntryId::from_ms(now.saturating_sub(DEAD_LETTERS_KEPT).ms())
+    }
+
+    /// Puts the event of a dead letter back into its queue, with its id, its instant and its time of queuing, and removes the letter,
+    /// which is returned.
+    pub(crate) async fn replay(
+        &self,
+        id: &BoardId,
+        letter: &LetterId,
+    ) -> Result<DeadLetter, Error> {
+        for _ in 0..ATTEMPTS_MAX {
+            let live = self.live_board(id).await?;
+            let (shard, found) = match self.find_letter(&live, letter).await? {
+                Versioned::Current(found) => found,
+                Versioned::Stale => {
+                    self.reload(id).await?;
+                    continue;
+                }
+            };
+            if !live.board.has_queues() {
+                return Err(Error::BoardMoving(id.clone()));
+            }
+            let (event, now) = (found.event().ok(), self.clock.now());
+            if let Some(event) = &event {
+                check(&live, shard, event, now)?;
+            }
+            if !self.note_use(&live).await? {
+                continue;
+            }
+            let room = self.rooms.of(&self.store, shard);
+            match self.store.replay(shard, letter.place, room).await? {
+                Versioned::Stale => self.reload(id).await?,
+                Versioned::Current(Replayed::Done(bytes)) => {
+                    self.rooms.note(&self.store, shard, bytes);
+                    self.queues.wake([QueueName::of(shard)]);
+                    return Ok(found);
+                }
+                Versioned::Current(Replayed::Gone) => return Err(not_found(letter)),
+                // If the erasure puts an end to the letter, that is gone then.
+                Versioned::Current(Replayed::Erasing) => match &event {
+                    Some(event) => self.forget(id, &event.member).await?,
+                    None => self.forget_all(id).await?,
+                },
+                Versioned::Current(Replayed::Erased(erased_at)) => {
+                    let at = event.map_or(erased_at, |event| event.at);
+                    let rejection = Rejection::Erased(erased_at);
+                    return Err(Error::rejected(&live.board, rejection, at, now));
+                }
+                Versioned::Current(Replayed::NoRoom) => return Err(Error::QueueFull),
+            }
+        }
+        Err(Error::busy())
+    }
+
+    /// Removes a dead letter, which is returned. Its event never counts.
+    pub(crate) async fn discard(
+        &self,
+        id: &BoardId,
+        letter: &LetterId,
+    ) -> Result<DeadLetter, Error> {
+        for _ in 0..ATTEMPTS_MAX {
+            let live = self.live_board(id).await?;
+            if let Versioned::Current((shard, found)) = self.find_letter(&live, letter).await? {
+                match self.store.discard(shard, letter.place).await? {
+                    Versioned::Current(true) => return Ok(found),
+                    Versioned::Current(false) => return Err(not_found(letter)),
+                    Versioned::Stale => {}
+                }
+            }
+            self.reload(id).await?;
+        }
+        Err(Error::busy())
+    }
+
+    /// A dead letter of a board, and its shard.
+    async fn find_letter<'a>(
+        &self,
+        live: &'a LiveBoard,
+        letter: &LetterId,
+    ) -> Result<Versioned<(&'a Shard, DeadLetter)>, Error> {
+        let is_it = |shard: &&Shard| {
+            shard.shard_id == letter.shard && shard.generation == letter.generation
+        };
+        let mut shards = live.shards.iter().map(|live| &live.shard);
+        let shard = shards.find(is_it).ok_or_else(|| not_found(letter))?;
+        if letter.place < self.letters_from() {
+            return Err(not_found(letter));
+        }
+        let Versioned::Current(found) = self.store.letters(shard, letter.place, 1).await? else {
+            return Ok(Versioned::Stale);
+        };
+        let mut found = found.into_iter();
+        let found = found.find(|found| found.place == letter.place && found.is_told());
+        let found = found.ok_or_else(|| not_found(letter))?;
+        Ok(Versioned::Current((shard, found)))
+    }
+}
+
+fn not_found(letter: &LetterId) -> Error {
+    Error::LetterNotFound(letter.to_string())
+}
+
+/// Whether an event would not be a dead letter again at once.
+fn check(
+    live: &LiveBoard,
+    shard: &Shard,
+    event: &QueuedEvent,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let no = |detail| Err(Error::NotReplayable(detail));
+    if event.has_waited_too_long(now) {
+        let since = event.queued_at;
+        return no(format!(
+            "it has waited since {since}, for longer than {AGE_MAX}"
+        ));
+    }
+    if live.shard_of(&event.member).shard.shard_id != shard.shard_id {
+        return no("it lies in another shard than its member".to_owned());
+    }
+    Ok(())
+}

@@ -1,0 +1,254 @@
+//! Dead letters: queued events that could not be applied. Listing them, putting their events back into their queues, and deleting them.
+
+use std::sync::Arc;
+
+use axum::Json as JsonResponse;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::App;
+use super::audit::Audit;
+use super::extract::{BoardPath, Path, Query, board_id, invalid, list_limit};
+use super::problem::{DEAD_LETTER_NOT_FOUND, Problem};
+use crate::domain::board::Board;
+use crate::domain::data::EntryData;
+use crate::domain::queued::QueuedEvent;
+use crate::domain::score::{Score, ShownScore};
+use crate::domain::time::Timestamp;
+use crate::service::dead_letters::FoundLetter;
+use crate::store::dead_letters::LetterId;
+
+/// A queued event that could not be applied.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = DeadLetter)]
+pub struct DeadLetterBody {
+    /// The letter's id. It holds until the board moves to another number of shards.
+    #[schema(example = "1795305600123-0_0_1_28080000123456")]
+    pub id: String,
+    /// Why it is one: `unreadable`, `too-old`, `failed`, or another reason that a newer release has.
+    #[schema(example = "failed")]
+    pub reason: String,
+    /// The same for people.
+    #[schema(example = "an event without its result")]
+    pub detail: String,
+    /// Since when it is one. It is kept for seven days.
+    #[schema(value_type = String, format = DateTime)]
+    pub died_at: Timestamp,
+    /// The event; null if it can't be read.
+    #[schema(required = true)]
+    pub event: Option<DeadEvent>,
+}
+
+/// The event of a dead letter, without the address that it came from.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct DeadEvent {
+    /// The event's id.
+    #[schema(example = "run-88231")]
+    pub id: String,
+    /// The member.
+    #[schema(example = "999")]
+    pub member: String,
+    /// The score that was sent; null if it is none any more, as after a change of the board's decimals.
+    #[schema(value_type = Option<f64>, required = true, example = 71)]
+    pub score: Option<ShownScore>,
+    /// The instant that the event counts for.
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Timestamp,
+    /// When it was queued.
+    #[schema(value_type = String, format = DateTime)]
+    pub queued_at: Timestamp,
+    /// Who sent it; null if that was not told.
+    #[schema(required = true)]
+    pub voter: Option<String>,
+    /// By which channel it came; null if that was not told.
+    #[schema(required = true)]
+    pub channel: Option<String>,
+    /// From which device it came; null if that was not told.
+    #[schema(required = true)]
+    pub device: Option<String>,
+    /// Its data; null if it has none.
+    #[schema(value_type = Option<Object>, required = true)]
+    pub data: Option<EntryData>,
+}
+
+/// A part of the list of dead letters.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct DeadLetterList {
+    /// The dead letters, the oldest first.
+    pub dead_letters: Vec<DeadLetterBody>,
+    /// What to send as `after` for the next part; null in the last part.
+    #[schema(required = true)]
+    pub next: Option<String>,
+}
+
+/// Which part of the list the answer has.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct DeadLetterListParams {
+    /// The list begins behind this letter: `next` of the part before.
+    after: Option<String>,
+    /// How many letters the answer has at the most.
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    limit: Option<u64>,
+}
+
+/// The dead letter of a path.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub struct DeadLetterPath {
+    /// The board's id
+    #[param(example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    board: String,
+    /// The letter's id
+    #[param(example = "1795305600123-0_0_1_28080000123456")]
+    id: String,
+}
+
+/// What an audit line says of a dead letter: nothing of persons.
+#[derive(Serialize)]
+struct AuditedLetter<'a> {
+    reason: &'a str,
+    died_at: Timestamp,
+    at: Option<Timestamp>,
+    queued_at: Option<Timestamp>,
+}
+
+impl<'a> From<&'a FoundLetter> for AuditedLetter<'a> {
+    fn from(letter: &'a FoundLetter) -> Self {
+        Self {
+            reason: &letter.reason,
+            died_at: letter.died_at,
+            at: letter.event.as_ref().map(|event| event.at),
+            queued_at: letter.event.as_ref().map(|event| event.queued_at),
+        }
+    }
+}
+
+impl DeadLetterBody {
+    fn new(board: &Board, letter: FoundLetter) -> Self {
+        let FoundLetter {
+            id,
+            reason,
+            detail,
+            died_at,
+            event,
+        } = letter;
+        Self {
+            id: id.to_string(),
+            reason,
+            detail,
+            died_at,
+            event: event.map(|event| DeadEvent::new(board, event)),
+        }
+    }
+}
+
+impl DeadEvent {
+    fn new(board: &Board, event: QueuedEvent) -> Self {
+        let decimals = board.definition.decimals;
+        let score = Score::parse(&event.score, decimals).ok();
+        let origin = event.origin;
+        Self {
+            id: event.id.as_sent().to_owned(),
+            member: event.member.to_string(),
+            score: score.map(|score| score.shown(decimals)),
+            at: event.at,
+            queued_at: event.queued_at,
+            voter: origin.voter.map(|voter| voter.to_string()),
+            channel: origin.channel.map(|channel| channel.to_string()),
+            device: origin.device.map(|device| device.to_string()),
+            data: event.data,
+        }
+    }
+}
+
+/// The id of a path. What is none names no letter.
+fn letter_id(text: &str) -> Result<LetterId, Problem> {
+    let id = text.parse::<LetterId>();
+    id.map_err(|error| Problem::new(DEAD_LETTER_NOT_FOUND, format!("{text:?} {error}")))
+}
+
+/// List dead letters.
+///
+/// Queued events that could not be applied are kept aside for seven days, up to 1,000 in a shard. The oldest is the first.
+#[utoipa::path(
+    get, path = "/v1/boards/{board}/dead-letters", tag = "operations", operation_id = "list_dead_letters",
+    params(
+        BoardPath,
+        DeadLetterListParams,
+    ),
+    responses(
+        (status = 200, description = "The dead letters, the oldest first", body = DeadLetterList),
+        (status = 404, description = "`board-not-found`"),
+    )
+)]
+pub async fn list(
+    State(app): State<Arc<App>>,
+    Path(BoardPath { board }): Path<BoardPath>,
+    Query(params): Query<DeadLetterListParams>,
+) -> Result<JsonResponse<DeadLetterList>, Problem> {
+    let (board, count) = (board_id(&board)?, list_limit(params.limit)?);
+    let after = params.after.as_deref().map(str::parse::<LetterId>);
+    let after = after.transpose().map_err(|error| invalid("after", error))?;
+    let found = app.service.dead_letters(&board, after.as_ref(), count);
+    let found = found.await?;
+    let letters = found.letters.into_iter();
+    let letters = letters.map(|letter| DeadLetterBody::new(&found.live.board, letter));
+    Ok(JsonResponse(DeadLetterList {
+        dead_letters: letters.collect(),
+        next: found.next.map(|id| id.to_string()),
+    }))
+}
+
+/// Replay a dead letter.
+///
+/// The service puts the event back into its queue as it was, with its id, its `at` and the time at which it was queued, and removes the
+/// letter. The event is judged when it is applied, as every queued event is. An event that was queued more than 24 hours ago is not
+/// taken again.
+#[utoipa::path(
+    post, path = "/v1/boards/{board}/dead-letters/{id}/replay", tag = "operations", operation_id = "replay_dead_letter",
+    params(DeadLetterPath),
+    responses(
+        (status = 202, description = "The event is queued again. The letter, as it was", body = DeadLetterBody),
+        (status = 404, description = "`board-not-found`, `dead-letter-not-found`"),
+        (status = 409, description = "`not-replayable`, `board-moving`, `member-erased`"),
+        (status = 503, description = "`queue-full`, with `Retry-After`"),
+    )
+)]
+pub async fn replay(
+    State(app): State<Arc<App>>,
+    Path(DeadLetterPath { board, id }): Path<DeadLetterPath>,
+    audit: Audit,
+) -> Result<(StatusCode, JsonResponse<DeadLetterBody>), Problem> {
+    let (board, id) = (board_id(&board)?, letter_id(&id)?);
+    let (live, letter) = app.service.replay(&board, &id).await?;
+    audit.before(&AuditedLetter::from(&letter));
+    let body = DeadLetterBody::new(&live.board, letter);
+    Ok((StatusCode::ACCEPTED, JsonResponse(body)))
+}
+
+/// Delete a dead letter.
+///
+/// Its event never counts, unless it is sent again.
+#[utoipa::path(
+    delete, path = "/v1/boards/{board}/dead-letters/{id}", tag = "operations", operation_id = "delete_dead_letter",
+    params(DeadLetterPath),
+    responses(
+        (status = 204, description = "The service has deleted the dead letter"),
+        (status = 404, description = "`board-not-found`, `dead-letter-not-found`"),
+    )
+)]
+pub async fn delete(
+    State(app): State<Arc<App>>,
+    Path(DeadLetterPath { board, id }): Path<DeadLetterPath>,
+    audit: Audit,
+) -> Result<StatusCode, Problem> {
+    let (board, id) = (board_id(&board)?, letter_id(&id)?);
+    audit.before(&AuditedLetter::from(
+        &app.service.discard(&board, &id).await?,
+    ));
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,180 @@
+//! Lists dead letters of boards, replays and discards them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use futures::future::try_join_all;
+
+use super::{Error, Service};
+use crate::domain::ids::BoardId;
+use crate::domain::queued::QueuedEvent;
+use crate::domain::shard::Shard;
+use crate::domain::time::Timestamp;
+use crate::engine::{ATTEMPTS_MAX, LiveBoard};
+use crate::store::dead_letters::{DeadLetter, LetterId};
+use crate::store::queued::EntryId;
+use crate::store::{Store, Versioned};
+
+/// The most letters that one call reads.
+const PART_MAX: usize = 100;
+
+/// Some dead letters of a board.
+#[derive(Debug)]
+pub struct FoundLetters {
+    /// Their board.
+    pub live: Arc<LiveBoard>,
+    /// The letters, the oldest first.
+    pub letters: Vec<FoundLetter>,
+    /// Behind which the next part begins; `None`: this was the last.
+    pub next: Option<LetterId>,
+}
+
+/// A dead letter.
+#[derive(Clone, Debug)]
+pub struct FoundLetter {
+    /// Its id.
+    pub id: LetterId,
+    /// Why it is one: the name of a `DeadReason`, or of another one of a newer release.
+    pub reason: String,
+    /// The same for people.
+    pub detail: String,
+    /// Since when it is one.
+    pub died_at: Timestamp,
+    /// Its event, if it can be read.
+    pub event: Option<QueuedEvent>,
+}
+
+impl FoundLetter {
+    fn new(id: LetterId, letter: &DeadLetter) -> Self {
+        let text = |name| String::from_utf8_lossy(letter.field(name)).into_owned();
+        Self {
+            id,
+            reason: text("reason"),
+            detail: text("detail"),
+            died_at: letter.place.at(),
+            event: letter.event().ok(),
+        }
+    }
+}
+
+/// The letters of a shard, which are read part by part.
+struct Letters<'a> {
+    shard: &'a Shard,
+    /// Where those begin that are not read yet; `None` at the end.
+    from: Option<EntryId>,
+    read: VecDeque<DeadLetter>,
+}
+
+impl<'a> Letters<'a> {
+    /// Those that are kept, behind one if its id is given. An id of another sharding only tells since when; then some may come twice.
+    fn of(shard: &'a Shard, kept: EntryId, after: Option<&LetterId>) -> Self {
+        let from = after.map(|after| {
+            let is_of_these =
+                after.shard.of == shard.shard_id.of && after.generation == shard.generation;
+            if !is_of_these {
+                after.place.numbered(0)
+            } else if shard.shard_id.index <= after.shard.index {
+                after.place.next()
+            } else {
+                after.place
+            }
+        });
+        Self {
+            shard,
+            from: Some(from.map_or(kept, |from| from.max(kept))),
+            read: VecDeque::new(),
+        }
+    }
+
+    /// Makes sure that the next letter is there, if there is one.
+    async fn read_on(&mut self, store: &Store, count: usize) -> Result<Versioned<()>, Error> {
+        while let (true, Some(from)) = (self.read.is_empty(), self.from) {
+            let Versioned::Current(read) = store.letters(self.shard, from, count).await? else {
+                return Ok(Versioned::Stale);
+            };
+            let last = read.last().filter(|_| read.len() == count);
+            self.from = last.map(|last| last.place.next());
+            let told = read.into_iter().filter(DeadLetter::is_told);
+            self.read = told.collect();
+        }
+        Ok(Versioned::Current(()))
+    }
+}
+
+impl Service {
+    /// Lists dead letters of a board: up to `count` of them, behind `after`, the oldest first.
+    pub async fn dead_letters(
+        &self,
+        board: &BoardId,
+        after: Option<&LetterId>,
+        count: usize,
+    ) -> Result<FoundLetters, Error> {
+        for _ in 0..ATTEMPTS_MAX {
+            let live = self.engine.live_board(board).await?;
+            // One more than wanted tells whether there is a next part.
+            let letters = self.merge_letters(&live, after, count + 1).await?;
+            if let Versioned::Current(mut letters) = letters {
+                let is_more = letters.len() > count;
+                letters.truncate(count);
+                let last = letters.last().filter(|_| is_more);
+                return Ok(FoundLetters {
+                    next: last.map(|last| last.id),
+                    letters,
+                    live,
+                });
+            }
+            self.engine.reload(board).await?;
+        }
+        Err(Error::busy())
+    }
+
+    /// Puts the event of a dead letter back into its queue, as it was, and removes the letter. Returns that, with its board.
+    pub async fn replay(
+        &self,
+        board: &BoardId,
+        letter: &LetterId,
+    ) -> Result<(Arc<LiveBoard>, FoundLetter), Error> {
+        let replayed = self.engine.replay(board, letter).await?;
+        let live = self.engine.live_board(board).await?;
+        Ok((live, FoundLetter::new(*letter, &replayed)))
+    }
+
+    /// Removes a dead letter, which is returned. Its event never counts.
+    pub async fn discard(&self, board: &BoardId, letter: &LetterId) -> Result<FoundLetter, Error> {
+        let discarded = self.engine.discard(board, letter).await?;
+        Ok(FoundLetter::new(*letter, &discarded))
+    }
+
+    /// The first letters of all shards.
+    async fn merge_letters(
+        &self,
+        live: &LiveBoard,
+        after: Option<&LetterId>,
+        count: usize,
+    ) -> Result<Versioned<Vec<FoundLetter>>, Error> {
+        let (store, kept) = (&self.engine.store, self.engine.letters_from());
+        let shards = live.shards.iter();
+        let shards = shards.map(|live| Letters::of(&live.shard, kept, after));
+        let mut shards: Vec<Letters<'_>> = shards.collect();
+        let mut found = Vec::new();
+        while found.len() < count {
+            let part = count.min(PART_MAX);
+            let read = shards.iter_mut().map(|shard| shard.read_on(store, part));
+            if try_join_all(read).await?.contains(&Versioned::Stale) {
+                return Ok(Versioned::Stale);
+            }
+            let oldest = shards
+                .iter_mut()
+                .filter(|shard| !shard.read.is_empty())
+                .min_by_key(|shard| (shard.read[0].place, shard.shard.shard_id.index));
+            let Some(oldest) = oldest else {
+                break;
+            };
+            if let Some(letter) = oldest.read.pop_front() {
+                let id = LetterId::of(oldest.shard, &letter);
+                found.push(FoundLetter::new(id, &letter));
+            }
+        }
+        Ok(Versioned::Current(found))
+    }
+}
