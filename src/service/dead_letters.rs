@@ -134,8 +134,7 @@ impl Service {
         board: &BoardId,
         letter: &LetterId,
     ) -> Result<(Arc<LiveBoard>, FoundLetter), Error> {
-        let replayed = self.engine.replay(board, letter).await?;
-        let live = self.engine.live_board(board).await?;
+        let (live, replayed) = self.engine.replay(board, letter).await?;
         Ok((live, FoundLetter::new(*letter, &replayed)))
     }
 

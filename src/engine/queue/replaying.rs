@@ -1,5 +1,7 @@
 //! Putting the events of dead letters back into their queues, and removing dead letters.
 
+use std::sync::Arc;
+
 use crate::domain::event::Rejection;
 use crate::domain::ids::BoardId;
 use crate::domain::queued::{AGE_MAX, QueuedEvent};
@@ -26,12 +28,12 @@ impl Engine {
     }
 
     /// Puts the event of a dead letter back into its queue, with its id, its instant and its time of queuing, and removes the letter,
-    /// which is returned.
+    /// which is returned with its board.
     pub(crate) async fn replay(
         &self,
         id: &BoardId,
         letter: &LetterId,
-    ) -> Result<DeadLetter, Error> {
+    ) -> Result<(Arc<LiveBoard>, DeadLetter), Error> {
         for _ in 0..ATTEMPTS_MAX {
             let live = self.live_board(id).await?;
             let (shard, found) = match self.find_letter(&live, letter).await? {
@@ -57,7 +59,7 @@ impl Engine {
                 Versioned::Current(Replayed::Done(bytes)) => {
                     self.rooms.note(&self.store, shard, bytes);
                     self.queues.wake([QueueName::of(shard)]);
-                    return Ok(found);
+                    return Ok((Arc::clone(&live), found));
                 }
                 Versioned::Current(Replayed::Gone) => return Err(not_found(letter)),
                 // If the erasure puts an end to the letter, that is gone then.
