@@ -25,12 +25,11 @@ impl Service {
     /// [`Error::RevisionUnknown`]; [`Error::RevisionPending`] if that takes too long.
     pub async fn await_edition(&self, board: &BoardId, wanted: &Edition) -> Result<(), Error> {
         let begun = Instant::now();
-        let wait_max = self.engine.store.timeouts.times(WAIT_MAX);
         loop {
             match self.look_for(board, wanted).await? {
                 Reached::Yes => return Ok(()),
                 Reached::Unknown => return Err(Error::RevisionUnknown(board.clone())),
-                Reached::NotYet if begun.elapsed() >= wait_max => {
+                Reached::NotYet if begun.elapsed() >= WAIT_MAX => {
                     return Err(Error::RevisionPending(board.clone()));
                 }
                 Reached::NotYet => tokio::time::sleep(LOOK_INTERVAL).await,

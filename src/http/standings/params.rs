@@ -295,7 +295,7 @@ read_params! {
 read_params! {
     /// Which period, and what its entries have.
     EntryParams {}
-    include
+    include + min_revision
 }
 
 read_params! {

@@ -90,7 +90,7 @@ async fn every_kind_of_change_gives_a_new_revision() {
     let batch = json!({"events": [{"board": "b", "member": "bob", "score": 2}, {"board": "b", "member": "cid", "score": 3}]});
     client.post("/v1/events", batch).await.expect(200);
     expect_new("a batch").await;
-    let initial = json!({"scores": [{"member": "dan", "score": 7}]});
+    let initial = json!({"scores": {"dan": 7}});
     client
         .patch("/v1/boards/b/initial-scores", initial)
         .await
@@ -163,8 +163,8 @@ async fn a_read_waits_for_the_revision_that_it_names() {
                 format!("{DAY}/at-percentile/50?min_revision={sent}"),
             ] {
                 let seen = other.get(&path).await;
-                let seen_revision = seen.revision.clone().unwrap();
-                seen.expect(200);
+                assert_eq!(seen.status, 200, "{path}: {}", seen.text);
+                let seen_revision = seen.revision.unwrap();
                 // What was seen can be waited for, too.
                 client
                     .get(&format!("{DAY}?min_revision={seen_revision}"))
