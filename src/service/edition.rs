@@ -52,7 +52,16 @@ impl Service {
 
     async fn compare(&self, live: &LiveBoard, wanted: &Edition) -> Result<Reached, ReadError> {
         if !wanted.is_of(&live.board) {
-            return Ok(Reached::Unknown);
+            // Another instance may know a later definition.
+            let id = &live.board.id;
+            self.engine.reload(id).await?;
+            let is_current =
+                self.engine.live_board(id).await?.board.version() == live.board.version();
+            return if is_current {
+                Ok(Reached::Unknown)
+            } else {
+                Err(ReadError::Retry)
+            };
         }
         let looks = wanted.shards().map(async |index| {
             let shard = &live.shards[index];
