@@ -556,7 +556,11 @@ mod tests {
             }
             let own = std::fs::read_to_string(format!("scripts/{}.lua", script.name)).unwrap();
             let code = own.lines().filter(|line| !line.starts_with("--"));
-            let code = code.collect::<Vec<_>>().join("\n");
+            // Counts of quotas are flushed, too; no standing shows them.
+            let code = code
+                .collect::<Vec<_>>()
+                .join("\n")
+                .replace("counts.flush(", "");
             let notes = noting.iter().any(|call| code.contains(call));
             let (is_unseen, name) = (unseen.contains(script.name), script.name);
             assert_ne!(
