@@ -480,7 +480,6 @@ mod tests {
                 "voters",
                 "export_voters",
                 "union",
-                "check_queue",
                 "check_keys",
             ],
         ),
