@@ -75,7 +75,7 @@ async fn run(world: &World, words: &[&str]) -> Reply {
     reply
 }
 
-/// All keys, as they are.
+/// All keys, as they are, but for how often a shard has changed.
 async fn snapshot(world: &World) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     for key in world.redis.keys("st:*").await {
@@ -96,6 +96,7 @@ async fn snapshot(world: &World) -> BTreeMap<String, String> {
 
 fn sorted(reply: &Reply, width: usize) -> Reply {
     let mut entries: Vec<Vec<Reply>> = reply.list().chunks(width).map(<[Reply]>::to_vec).collect();
+    entries.retain(|entry| entry[0].bytes() != b"changed");
     entries.sort_by_key(|entry| entry[0].bytes().to_vec());
     Reply::List(entries.concat())
 }
