@@ -116,13 +116,12 @@ impl Edition {
             .shards
             .iter()
             .find(|(index, _)| usize::from(*index) == shard);
-        match named.map(|(_, seen)| seen.changed) {
-            None => Reached::Yes,
-            // Nothing had changed yet.
-            Some(wanted) if wanted == Changed::default() => Reached::Yes,
+        let named = named.map(|(_, seen)| seen.changed);
+        // Before the first change every history is the same.
+        match named.filter(|wanted| *wanted != Changed::default()) {
             Some(wanted) if wanted.history != now.history => Reached::Unknown,
             Some(wanted) if wanted.number > now.number => Reached::NotYet,
-            Some(_) => Reached::Yes,
+            Some(_) | None => Reached::Yes,
         }
     }
 }

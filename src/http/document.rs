@@ -91,15 +91,15 @@ impl Modify for Reads {
 
 /// Whether an operation takes a header.
 fn takes(operation: &Operation, header: &str) -> bool {
-    names(operation, ParameterIn::Header, header)
+    names(operation, &ParameterIn::Header, header)
 }
 
 /// Whether an operation has a parameter of this name there.
-fn names(operation: &Operation, place: ParameterIn, name: &str) -> bool {
+fn names(operation: &Operation, place: &ParameterIn, name: &str) -> bool {
     let mut parameters = operation.parameters.iter().flatten();
     parameters.any(|parameter| {
         matches!(parameter, RefOr::T(parameter)
-            if parameter.parameter_in == place && parameter.name == name)
+            if parameter.parameter_in == *place && parameter.name == name)
     })
 }
 
@@ -146,7 +146,7 @@ impl Modify for Problems {
         for (path, item) in &mut document.paths.paths {
             for (_, operation) in table::operations(item) {
                 let has_body = operation.request_body.is_some();
-                let waits = names(operation, ParameterIn::Query, "min_revision");
+                let waits = names(operation, &ParameterIn::Query, "min_revision");
                 let responses = &mut operation.responses.responses;
                 if path.starts_with("/v1") {
                     add(responses, &PROBLEMS);

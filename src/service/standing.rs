@@ -123,7 +123,7 @@ impl<V: View> View for EditionView<'_, V> {
         self.0.follows_edition(board)
     }
 
-    fn members(_: &()) -> Vec<Arc<str>> {
+    fn members((): &()) -> Vec<Arc<str>> {
         Vec::new()
     }
 }
