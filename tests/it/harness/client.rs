@@ -220,7 +220,7 @@ impl Client {
 }
 
 /// Takes the revisions of standings out of an answer; returns the first. (The revision of a result is a number.)
-fn take_revisions(json: &mut Value) -> Option<String> {
+pub fn take_revisions(json: &mut Value) -> Option<String> {
     match json {
         Value::Object(fields) => {
             let is_text = fields.get("revision").is_some_and(Value::is_string);

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::harness::client::take_revisions;
 use crate::harness::jobs::{Purge, Rollover};
 use crate::harness::random::Random;
 use crate::harness::{Client, World};
@@ -58,6 +59,7 @@ fn same(text: &str, board: &str) -> Value {
     let text = text.replace(&format!("\"{board}\""), "\"board\"");
     let text = text.replace(&format!("board {board}"), "board board");
     let mut answer: Value = serde_json::from_str(&text).unwrap();
+    take_revisions(&mut answer);
     if let Some(fields) = answer.as_object_mut() {
         fields.remove("request_id");
     }
