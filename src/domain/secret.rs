@@ -32,7 +32,8 @@ impl Digest {
 
     /// Its 64 hexadecimal digits.
     pub fn hexadecimal(&self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        let digits = self.0.iter().map(|byte| format!("{byte:02x}"));
+        digits.collect::<Vec<_>>().concat()
     }
 
     /// Its first half, by which it can be looked up. How long that takes tells nothing of the secret.

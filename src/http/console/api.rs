@@ -11,7 +11,7 @@ use serde_json::Value;
 use tower::ServiceExt;
 
 use super::session::Viewer;
-use crate::http::problem::Problem;
+use crate::http::problem::{Own, Problem};
 
 impl Viewer {
     /// What a GET is answered with.
@@ -69,7 +69,11 @@ impl Viewer {
         self.visitor.carry_over(&mut request);
         request.extensions_mut().insert(self.holder.clone());
         let Ok(mut response) = self.visitor.console.table.clone().oneshot(request).await;
-        if let Some(problem) = response.extensions_mut().remove::<Problem>() {
+        if let Some(mut problem) = response.extensions_mut().remove::<Problem>() {
+            // The guard says so of a key that is used too fast.
+            let wait_s = response.headers().get(header::RETRY_AFTER);
+            let wait_s = wait_s.and_then(|wait| wait.to_str().ok()?.parse().ok());
+            problem.own = problem.own.or(wait_s.map(Own::RetryAfter));
             return Err(problem);
         }
         let status = response.status();
@@ -83,9 +87,10 @@ impl Viewer {
 
     /// How somebody does the same who has a shell.
     pub(super) fn curl(&self, address: &str) -> String {
-        let key = match self.is_anybody() {
-            true => "",
-            false => "-H \"Authorization: Bearer $KEY\" ",
+        let key = if self.is_anybody() {
+            ""
+        } else {
+            "-H \"Authorization: Bearer $KEY\" "
         };
         let origin = self.visitor.origin();
         format!("curl {key}'{origin}{address}'")

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::address::address;
 use super::page::{Frame, html};
 use super::session::Viewer;
-use super::shown::Time;
+use super::shown::Clock;
 use crate::domain::time::Timestamp;
 use crate::http::extract::Query;
 use crate::http::problem::Problem;
@@ -21,16 +21,11 @@ const LINES_MAX: &str = "50";
 #[template(path = "console/audit.html")]
 struct AuditPage {
     frame: Frame,
+    clock: Clock,
     params: Params,
     lines: Vec<Line>,
     next: Option<String>,
     curl: String,
-}
-
-impl AuditPage {
-    fn at(&self, at: &Timestamp) -> Time {
-        Time::new(*at, Tz::UTC)
-    }
 }
 
 /// Which lines.
@@ -114,6 +109,7 @@ pub(super) async fn list(
     });
     html(&AuditPage {
         frame: Frame::new(&viewer, "Audit log"),
+        clock: Clock(Tz::UTC),
         lines: found.lines,
         next,
         curl: viewer.curl(&listed_at),

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::address::address;
 use super::page::{Frame, html};
 use super::session::Viewer;
-use super::shown::Time;
+use super::shown::Clock;
 use crate::domain::access::Scope;
 use crate::domain::state::PeriodState;
 use crate::domain::time::Timestamp;
@@ -87,12 +87,12 @@ pub(super) struct Summary {
     pub(super) timezone: Tz,
     opens_at: Option<Timestamp>,
     closes_at: Option<Timestamp>,
-    pub(super) windows: Vec<Window>,
+    pub(super) windows: Vec<Running>,
 }
 
 /// A window, and its running period.
 #[derive(Deserialize)]
-pub(super) struct Window {
+pub(super) struct Running {
     pub(super) window: String,
     key: String,
     ends_at: Option<Timestamp>,
@@ -100,7 +100,7 @@ pub(super) struct Window {
     total: Option<u64>,
 }
 
-impl Window {
+impl Running {
     fn state(&self) -> &'static str {
         self.state.map_or("", state_name)
     }
@@ -133,15 +133,12 @@ impl Viewer {
 struct BoardPage {
     frame: Frame,
     heading: Heading,
+    clock: Clock,
     summary: Summary,
     curl: String,
 }
 
 impl BoardPage {
-    fn at(&self, at: &Timestamp) -> Time {
-        Time::new(*at, self.summary.timezone)
-    }
-
     fn standing(&self, window: &str) -> String {
         standing_address(&self.summary.board, window, &[])
     }
@@ -178,6 +175,7 @@ pub(super) async fn show(viewer: Viewer, Path(board): Path<String>) -> Result<Re
         frame: Frame::new(&viewer, heading.name()),
         curl: viewer.curl(&address(&["v1", "boards", &board, "summary"], &[])),
         heading,
+        clock: Clock(summary.timezone),
         summary,
     })
 }

@@ -18,7 +18,7 @@ const BOARDS_MAX: &str = "25";
 
 #[derive(Template)]
 #[template(path = "console/boards.html")]
-struct Boards {
+struct ListPage {
     frame: Frame,
     prefix: String,
     tag: String,
@@ -40,20 +40,20 @@ struct Open {
 
 /// A board of the list.
 struct Line {
-    board: Board,
+    board: Defined,
     /// Its windows, each with how many members the running period has; empty if they can't be told.
     windows: Vec<Window>,
 }
 
 #[derive(Deserialize)]
 struct List {
-    boards: Vec<Board>,
+    boards: Vec<Defined>,
     unreadable: Vec<Unreadable>,
     next: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Board {
+struct Defined {
     board: String,
     title: String,
     tags: Vec<String>,
@@ -131,7 +131,7 @@ pub(super) async fn list(
         // The list begins behind the board that is called just so.
         let own = address(&["v1", "boards", &prefix], &[]);
         let own = match BoardId::parse(&prefix) {
-            Ok(_) => viewer.find::<Board>(&own).await?,
+            Ok(_) => viewer.find::<Defined>(&own).await?,
             Err(_) => None,
         };
         let own = own.filter(|board| tag.is_empty() || board.tags.contains(&tag));
@@ -148,7 +148,7 @@ pub(super) async fn list(
         let windows = summary.map_or_else(|_| Vec::new(), |summary| summary.windows);
         Line { board, windows }
     });
-    html(&Boards {
+    html(&ListPage {
         frame: Frame::new(&viewer, "Boards"),
         boards: join_all(lines).await,
         unreadable: found.unreadable,
@@ -170,7 +170,7 @@ impl List {
     }
 }
 
-impl Boards {
+impl ListPage {
     fn first(&self) -> String {
         address(
             &["console", "boards"],
@@ -179,6 +179,7 @@ impl Boards {
     }
 
     fn tagged(&self, tag: &str) -> String {
-        address(&["console", "boards"], &[("tag", tag)])
+        let query = [("prefix", self.prefix.as_str()), ("tag", tag)];
+        address(&["console", "boards"], &query)
     }
 }

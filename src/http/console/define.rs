@@ -183,7 +183,7 @@ impl Setting {
             Input::Number => serde_json::from_str(text).unwrap_or_else(|_| text.into()),
             Input::Json => serde_json::from_str(text).map_err(|error| {
                 let detail = format!("is not JSON: {error}");
-                FieldError::new(&format!("/{}", self.name), &detail)
+                FieldError::new(format!("/{}", self.name), detail)
             })?,
             _ => text.into(),
         }))
@@ -431,7 +431,7 @@ mod tests {
         let values = serde_json::json!({
             "title": "Votes", "tags": ["a, b", "c"], "public": true, "decimals": 2, "score_max": 9.25,
             "ties": "last", "windows": ["day", "last-7-days"], "carryover": {"week": 0.2},
-            "quotas": [{"name": "q", "by": "voter", "max": 1, "per": "day"}], "uniques": "member",
+            "quotas": [{"name": "q", "by": ["voter"], "window": "day", "max": 1}], "uniques": "member",
             "finalize": "10m", "closes_at": "2026-12-01T00:00:00.000Z",
         });
         for setting in &*SETTINGS {

@@ -12,7 +12,7 @@ use super::board::Heading;
 use super::forms::Form;
 use super::page::{Frame, html};
 use super::session::Viewer;
-use super::shown::Time;
+use super::shown::Clock;
 use crate::domain::time::Timestamp;
 use crate::http::extract::{Path, Query};
 use crate::http::problem::Problem;
@@ -25,18 +25,12 @@ const MEMBERS_MAX: &str = "100";
 struct HiddenPage {
     frame: Frame,
     heading: Heading,
-    zone: Tz,
+    clock: Clock,
     hidden: Vec<Hidden>,
     is_later: bool,
     next: Option<String>,
     done: Option<&'static str>,
     curl: String,
-}
-
-impl HiddenPage {
-    fn at(&self, at: &Timestamp) -> Time {
-        Time::new(*at, self.zone)
-    }
 }
 
 #[derive(Deserialize)]
@@ -90,7 +84,7 @@ pub(super) async fn list(
     html(&HiddenPage {
         frame: Frame::new(&viewer, format!("Hidden members of {}", heading.name())),
         heading,
-        zone: summary.map_or(Tz::UTC, |summary| summary.timezone),
+        clock: Clock(summary.map_or(Tz::UTC, |summary| summary.timezone)),
         hidden: found.hidden,
         is_later: !params.after.is_empty(),
         next,

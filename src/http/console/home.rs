@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::page::{Frame, html};
 use super::service::{Ready, VERSION};
-use super::session::Visitor;
+use super::session::{Viewer, Visitor};
 use crate::http::problem::Problem;
 
 /// The board that `make demo` fills.
@@ -34,7 +34,7 @@ struct Board {
 
 /// The page.
 pub(super) async fn show(visitor: Visitor) -> Result<Response, Problem> {
-    let Some(viewer) = visitor.viewer().filter(|viewer| viewer.is_anybody()) else {
+    let Some(viewer) = visitor.viewer().filter(Viewer::is_anybody) else {
         return Ok(Redirect::to("/console").into_response());
     };
     let demo = viewer

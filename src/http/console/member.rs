@@ -2,7 +2,6 @@
 
 use askama::Template;
 use axum::response::Response;
-use chrono_tz::Tz;
 use serde::Deserialize;
 use serde_json::Number;
 
@@ -11,10 +10,9 @@ use super::board::{Heading, standing_address};
 use super::hidden::done;
 use super::page::{Frame, html};
 use super::session::Viewer;
-use super::shown::Time;
+use super::shown::Clock;
 use super::standing::{Entry, Standing};
 use crate::domain::access::Scope;
-use crate::domain::time::Timestamp;
 use crate::http::extract::{Path, Query};
 use crate::http::problem::{MEMBER_NOT_FOUND, Problem};
 
@@ -63,7 +61,7 @@ struct MemberPage {
     member: String,
     window: String,
     key: String,
-    zone: Tz,
+    clock: Clock,
     /// `None` if the member is not in the standing.
     found: Option<Found>,
     may_moderate: bool,
@@ -72,10 +70,6 @@ struct MemberPage {
 }
 
 impl MemberPage {
-    fn at(&self, at: &Timestamp) -> Time {
-        Time::new(*at, self.zone)
-    }
-
     fn to_standing(&self) -> String {
         let query = [("key", self.key.as_str())];
         standing_address(&self.heading.board, &self.window, &query)
@@ -157,7 +151,7 @@ pub(super) async fn show(
         member,
         window,
         key,
-        zone: summary.timezone,
+        clock: Clock(summary.timezone),
         found,
         may_moderate,
         done: done(&what),

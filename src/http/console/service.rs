@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::page::{Frame, html};
 use super::session::Viewer;
-use super::shown::Time;
+use super::shown::Clock;
 use crate::domain::time::Timestamp;
 use crate::http::problem::Problem;
 
@@ -43,21 +43,17 @@ impl Viewer {
 #[template(path = "console/service.html")]
 struct ServicePage {
     frame: Frame,
+    clock: Clock,
     version: &'static str,
     ready: Result<Ready, Problem>,
     curl: String,
-}
-
-impl ServicePage {
-    fn at(&self, at: &Timestamp) -> Time {
-        Time::new(*at, Tz::UTC)
-    }
 }
 
 /// The page.
 pub(super) async fn show(viewer: Viewer) -> Result<Response, Problem> {
     html(&ServicePage {
         frame: Frame::new(&viewer, "Service"),
+        clock: Clock(Tz::UTC),
         version: VERSION,
         ready: viewer.ready().await,
         curl: viewer.curl("/readyz"),

@@ -81,10 +81,9 @@ impl Visitor {
             holder: None,
         };
         visitor.session = visitor.sent(&headers, Cookie::Session);
-        match visitor.sent(&headers, Cookie::Forms) {
-            Some(id) => visitor.forms = id,
-            None => (visitor.forms, visitor.is_new) = (new_id()?, true),
-        }
+        let forms = visitor.sent(&headers, Cookie::Forms);
+        visitor.is_new = forms.is_none();
+        visitor.forms = forms.map_or_else(new_id, Ok)?;
         for name in [REQUEST_ID, FORWARDED_FOR] {
             if let Some(value) = headers.remove(&name) {
                 visitor.headers.insert(name, value);
@@ -172,9 +171,10 @@ impl Visitor {
 
     /// Whether an origin is that of the pages.
     pub(super) fn is_own(&self, origin: &str) -> bool {
-        let schemes: &[&str] = match self.needs_tls() {
-            true => &["https"],
-            false => &["https", "http"],
+        let schemes: &[&str] = if self.needs_tls() {
+            &["https"]
+        } else {
+            &["https", "http"]
         };
         let mut own = schemes
             .iter()

@@ -16,10 +16,21 @@ pub(super) struct Time {
     zone: Tz,
 }
 
-impl Time {
-    /// An instant, to be shown as the clocks of a time zone show it.
-    pub(super) fn new(at: Timestamp, zone: Tz) -> Self {
-        Self { at, zone }
+/// The clocks of a time zone.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock(pub(super) Tz);
+
+impl Clock {
+    /// An instant, as these clocks show it.
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "templates pass references"
+    )]
+    pub(super) fn at(&self, at: &Timestamp) -> Time {
+        Time {
+            at: *at,
+            zone: self.0,
+        }
     }
 }
 
@@ -94,7 +105,7 @@ mod tests {
     #[test]
     fn an_instant_is_shown_as_local_clocks_show_it() {
         let at = Timestamp::parse("2026-11-21T00:30:00Z").unwrap();
-        let shown = Time::new(at, chrono_tz::Asia::Shanghai).to_string();
+        let shown = Clock(Tz::Asia__Shanghai).at(&at).to_string();
         let expected = r#"<time datetime="2026-11-21T00:30:00Z">2026-11-21 08:30:00 CST</time>"#;
         assert_eq!(shown, expected);
     }

@@ -70,9 +70,10 @@ pub(super) async fn begin(visitor: Visitor, sent: Form) -> Result<Response, Prob
     match visitor.sign_in(sent.field("key").trim()).await {
         Ok(cookie) => Ok(([(header::SET_COOKIE, cookie)], Redirect::to(to)).into_response()),
         Err(problem) if problem.kind == UNAUTHENTICATED => {
-            let fault = match problem.detail.contains("expired") {
-                true => "This API key has expired.",
-                false => "No API key has this secret. Check that it was copied whole.",
+            let fault = if problem.detail.contains("expired") {
+                "This API key has expired."
+            } else {
+                "No API key has this secret. Check that it was copied whole."
             };
             let mut page = form(&visitor, to, Some(fault))?;
             *page.status_mut() = StatusCode::UNAUTHORIZED;

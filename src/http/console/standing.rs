@@ -2,7 +2,6 @@
 
 use askama::Template;
 use axum::response::Response;
-use chrono_tz::Tz;
 use serde::Deserialize;
 use serde_json::Number;
 
@@ -10,7 +9,7 @@ use super::address::address;
 use super::board::{Heading, Summary, standing_address, state_name};
 use super::page::{Frame, html};
 use super::session::Viewer;
-use super::shown::Time;
+use super::shown::Clock;
 use crate::domain::access::Scope;
 use crate::domain::state::PeriodState;
 use crate::domain::time::Timestamp;
@@ -99,7 +98,7 @@ struct League {
     #[serde(flatten)]
     standing: Standing,
     #[serde(default)]
-    tiers: Vec<Tier>,
+    tiers: Vec<ListedTier>,
     #[serde(default)]
     cohorts: Vec<Cohort>,
     #[serde(default)]
@@ -107,7 +106,7 @@ struct League {
 }
 
 #[derive(Deserialize)]
-struct Tier {
+struct ListedTier {
     tier: String,
     cohorts: u64,
     members: u64,
@@ -124,7 +123,7 @@ struct Bar {
     board: String,
     window: String,
     windows: Vec<String>,
-    zone: Tz,
+    clock: Clock,
     standing: Standing,
     keys: Vec<String>,
     earlier: Option<String>,
@@ -176,7 +175,7 @@ impl Bar {
                 .iter()
                 .map(|own| own.window.clone())
                 .collect(),
-            zone: summary.timezone,
+            clock: Clock(summary.timezone),
             may_see_hidden: viewer.may_on(Scope::Moderate, &board),
             board,
             window,
@@ -242,10 +241,6 @@ impl Bar {
         self.to(&[("cohort", cohort)])
     }
 
-    fn at(&self, at: &Timestamp) -> Time {
-        Time::new(*at, self.zone)
-    }
-
     fn state(&self) -> &'static str {
         self.standing.state.map_or("", state_name)
     }
@@ -276,7 +271,7 @@ struct LeaguePage {
     frame: Frame,
     heading: Heading,
     bar: Bar,
-    tiers: Vec<Tier>,
+    tiers: Vec<ListedTier>,
     cohorts: Vec<Cohort>,
     next: Option<String>,
     curl: String,
@@ -294,9 +289,10 @@ pub(super) async fn show(
     }
     let size = SIZE.to_string();
     // What a public board does not show to everybody its readers see.
-    let include = match viewer.may_on(Scope::Read, &board) {
-        true => "profile",
-        false => "",
+    let include = if viewer.may_on(Scope::Read, &board) {
+        "profile"
+    } else {
+        ""
     };
     let query = [
         ("key", params.key.as_str()),

@@ -16,6 +16,8 @@ struct Trouble<'a> {
     frame: Frame,
     problem: &'a Problem,
     status: u16,
+    /// After how many seconds to try again.
+    wait_s: Option<&'a str>,
     request_id: &'a str,
 }
 
@@ -45,6 +47,10 @@ pub(super) fn explained(visitor: &Visitor, mut response: Response) -> Response {
         frame: Frame::for_visitor(visitor, problem.kind.title),
         problem: &problem,
         status: status.as_u16(),
+        wait_s: response
+            .headers()
+            .get(header::RETRY_AFTER)
+            .and_then(|wait| wait.to_str().ok()),
         request_id: visitor.request_id(),
     });
     let Ok(page) = page else {

@@ -532,7 +532,12 @@ async fn a_key_sees_and_does_what_its_scopes_and_boards_allow() {
             assert_eq!(hidden.status, if may { 303 } else { 403 }, "{name}");
         }
     }
-    // A public board is for all who are signed in, and nothing else of it.
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_public_board_is_for_all_who_are_signed_in_and_nothing_else_of_it() {
+    let (world, admin) = world().await;
+    let _following = world.instances[0].follow_api_keys();
     let public = json!({"windows": ["day"], "public": true});
     admin.define("public", public).await;
     let (_, secret) = make_key(
@@ -926,7 +931,7 @@ async fn the_first_page_shows_the_first_steps_or_leads_to_the_console() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_problem_has_a_page_that_says_what_to_do() {
-    let (world, _) = world().await;
+    let (world, admin) = world().await;
     let mut browser = Browser::signed_in(world.client(), "an-admin").await;
     for (path, status, code) in [
         ("/console/nothing", 404, "not-found"),
@@ -951,6 +956,15 @@ async fn a_problem_has_a_page_that_says_what_to_do() {
             assert!(text.contains(part), "{path}, {part}: {text}");
         }
     }
+    // A page is several requests of its key.
+    let _following = world.instances[0].follow_api_keys();
+    let grant = json!({"scopes": ["read"], "boards": ["*"], "rate": "2/h"});
+    let (_, secret) = make_key(&admin, "slow", grant).await;
+    let mut slow = Browser::signed_in(world.client(), &secret).await;
+    slow.get("/console/boards/votes").await.expect(200);
+    let page = slow.get("/console/boards/votes").await;
+    let wait = format!("Try again in {} s.", page.header("retry-after"));
+    assert!(page.expect(429).contains(&wait), "{wait}");
     world.redis.kill();
     let page = browser.get("/console/boards").await;
     assert!(page.headers.contains_key("retry-after"));
@@ -1011,7 +1025,7 @@ async fn a_board_is_defined_and_changed_once_one_has_seen_what_would_happen() {
         ("public", "true"),
         (
             "quotas",
-            "[{\"name\": \"q\", \"by\": \"voter\", \"max\": 1, \"per\": \"day\"}]",
+            "[{\"name\": \"q\", \"by\": [\"voter\"], \"window\": \"day\", \"max\": 1}]",
         ),
     ];
     let with = |step| [&new[..], &[("step", step)]].concat();
@@ -1067,8 +1081,12 @@ async fn a_board_is_defined_and_changed_once_one_has_seen_what_would_happen() {
         text.contains("/windows/0") && text.contains("aria-invalid"),
         "{text}"
     );
+}
 
-    // A change goes by the definition that was read: the form sends all of it back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_a_board_goes_by_the_definition_that_was_read() {
+    let (world, admin) = world().await;
+    let mut browser = Browser::signed_in(world.client(), "an-admin").await;
     let form = browser.get("/console/define?board=votes").await.expect(200);
     let (_, etag) = form.split_once("name=\"etag\" value=\"").unwrap();
     let etag = etag.split_once("\">").unwrap().0.replace("&#34;", "\"");
