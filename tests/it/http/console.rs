@@ -1078,7 +1078,7 @@ async fn a_board_is_defined_and_changed_once_one_has_seen_what_would_happen() {
     ];
     let text = browser.submit("/console/define", &wrong).await.expect(422);
     assert!(
-        text.contains("/windows/0") && text.contains("aria-invalid"),
+        text.contains("/decimals") && text.contains("aria-invalid"),
         "{text}"
     );
 }
