@@ -34,6 +34,7 @@ pub mod reward;
 pub mod score;
 pub mod secret;
 pub mod series;
+pub mod session;
 pub mod shard;
 pub mod state;
 pub mod task;

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use ring::digest::{SHA256, digest};
+use ring::hmac;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use subtle::ConstantTimeEq;
 
@@ -13,9 +14,26 @@ pub struct Digest([u8; 32]);
 impl Digest {
     /// That of this secret.
     pub fn of(secret: &str) -> Self {
-        let mut bytes = [0; 32];
-        bytes.copy_from_slice(digest(&SHA256, secret.as_bytes()).as_ref());
-        Self(bytes)
+        Self::read(digest(&SHA256, secret.as_bytes()).as_ref())
+    }
+
+    /// Its HMAC-SHA256 under a key: who knows the digest and the key can make it, and nobody else.
+    #[must_use]
+    pub fn under(&self, key: &str) -> Self {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes());
+        Self::read(hmac::sign(&key, &self.0).as_ref())
+    }
+
+    fn read(bytes: &[u8]) -> Self {
+        let mut own = [0; 32];
+        own.copy_from_slice(bytes);
+        Self(own)
+    }
+
+    /// Its 64 hexadecimal digits.
+    pub fn hexadecimal(&self) -> String {
+        let digits = self.0.iter().map(|byte| format!("{byte:02x}"));
+        digits.collect::<Vec<_>>().concat()
     }
 
     /// Its first half, by which it can be looked up. How long that takes tells nothing of the secret.
@@ -37,8 +55,7 @@ impl Eq for Digest {}
 /// As text it is hexadecimal.
 impl Serialize for Digest {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let digits = self.0.iter().map(|byte| format!("{byte:02x}"));
-        serializer.serialize_str(&digits.collect::<String>())
+        serializer.serialize_str(&self.hexadecimal())
     }
 }
 
@@ -74,6 +91,11 @@ mod tests {
         assert_eq!(serde_json::from_str::<Digest>(&text).unwrap(), digest);
         assert_ne!(Digest::of("abd"), digest);
         assert_eq!(format!("{digest:?}"), "Digest(…)");
+        // As `openssl dgst -sha256 -mac HMAC -macopt key:k` says of the 32 bytes.
+        assert_eq!(
+            digest.under("k").hexadecimal(),
+            "eca0a0faa11e8a16281dd49a201342ab003c869d9bac12bee2f1363dada06064"
+        );
         for wrong in [
             "",
             &of_abc[1..],

@@ -152,6 +152,22 @@ impl LiveKey {
         (used_ms > 0).then(|| Timestamp::from_ms_clamped(used_ms))
     }
 
+    /// The key itself, for who has a secret of it that counts until this instant.
+    fn open(
+        self: &Arc<Self>,
+        until: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Result<Arc<Self>, Unfit> {
+        if until.is_some_and(|until| until <= now) {
+            return Err(Unfit::Unknown);
+        }
+        if self.stored.grant.has_expired(now) {
+            return Err(Unfit::Expired);
+        }
+        self.use_at(now);
+        Ok(Arc::clone(self))
+    }
+
     fn use_at(&self, now: Timestamp) {
         self.used_ms.fetch_max(now.ms(), Ordering::Relaxed);
         self.is_used.store(true, Ordering::Relaxed);
@@ -167,6 +183,15 @@ fn limiter(rate: Rate) -> Option<Arc<Limiter>> {
 }
 
 impl Held {
+    /// Checks that what is held was confirmed of late.
+    fn check_confirmed(&self) -> Result<(), Unfit> {
+        let confirmed = self.confirmed_at.map(|at| at.elapsed());
+        if confirmed.is_none_or(|age| age > CONFIRMED_TIME_MAX) {
+            return Err(Unfit::Unconfirmed);
+        }
+        Ok(())
+    }
+
     fn put(&mut self, name: &KeyName, stored: Option<ApiKey>) {
         let before = self.by_name.remove(name);
         for (digest, _) in before.iter().flat_map(|before| before.secrets()) {
@@ -190,19 +215,26 @@ impl Keyring {
     pub fn find(&self, secret: &str, now: Timestamp) -> Result<Arc<LiveKey>, Unfit> {
         let digest = Digest::of(secret);
         let held = self.held.read();
-        let confirmed = held.confirmed_at.map(|at| at.elapsed());
-        if confirmed.is_none_or(|age| age > CONFIRMED_TIME_MAX) {
-            return Err(Unfit::Unconfirmed);
-        }
+        held.check_confirmed()?;
         let found = held.by_digest.get(&digest.half());
         let found = found.filter(|found| found.digest == digest);
-        let secret = found.filter(|found| found.until.is_none_or(|until| now < until));
-        let key = &secret.ok_or(Unfit::Unknown)?.key;
-        if key.stored.grant.has_expired(now) {
-            return Err(Unfit::Expired);
-        }
-        key.use_at(now);
-        Ok(Arc::clone(key))
+        let found = found.ok_or(Unfit::Unknown)?;
+        found.key.open(found.until, now)
+    }
+
+    /// The API key of a name, if it has a secret still whose digest is the one that is meant.
+    pub fn find_named(
+        &self,
+        name: &KeyName,
+        is_meant: impl Fn(&Digest) -> bool,
+        now: Timestamp,
+    ) -> Result<Arc<LiveKey>, Unfit> {
+        let held = self.held.read();
+        held.check_confirmed()?;
+        let key = held.by_name.get(name).ok_or(Unfit::Unknown)?;
+        let secret = key.secrets().find(|(digest, _)| is_meant(digest));
+        let (_, until) = secret.ok_or(Unfit::Unknown)?;
+        key.open(until, now)
     }
 
     /// The API key of a name, if it is held.
@@ -324,6 +356,17 @@ mod tests {
         assert_eq!(find("old", 100), Err(Unfit::Unknown));
         assert_eq!(find("other", 999).as_deref(), Ok("b"));
         assert_eq!(find("other", 1_000), Err(Unfit::Expired));
+        let named = |name, secret, ms| {
+            let (name, digest) = (KeyName::parse(name).unwrap(), Digest::of(secret));
+            let found = ring.find_named(&name, |own| *own == digest, at(ms));
+            found.map(|key| key.name.to_string())
+        };
+        assert_eq!(named("a", "new", 5).as_deref(), Ok("a"));
+        assert_eq!(named("a", "old", 99).as_deref(), Ok("a"));
+        assert_eq!(named("a", "old", 100), Err(Unfit::Unknown));
+        assert_eq!(named("a", "other", 5), Err(Unfit::Unknown));
+        assert_eq!(named("b", "other", 1_000), Err(Unfit::Expired));
+        assert_eq!(named("c", "new", 5), Err(Unfit::Unknown));
         assert_eq!(find("", 5), Err(Unfit::Unknown));
         let used = ring.take_used();
         assert_eq!(used.len(), 2);

@@ -30,7 +30,8 @@ use crate::domain::ids::BoardId;
 use crate::domain::include::{Include, Includes};
 use crate::domain::secret::Digest;
 use crate::domain::series::Track;
-use crate::engine::keyring::{Spent, Unfit};
+use crate::domain::session::Session;
+use crate::engine::keyring::{LiveKey, Spent, Unfit};
 use crate::service::Error;
 use crate::service::api_keys::SECRET_PREFIX;
 use crate::service::events::Incoming;
@@ -100,10 +101,10 @@ impl ApiKeys {
         self.0.is_empty()
     }
 
-    /// What the key with this digest allows. Takes the same time for every wrong key.
-    fn scopes_of(&self, sent: &Digest) -> Option<Scopes> {
-        let same = self.0.iter().filter(|(_, digest)| digest == sent);
-        same.map(|(scopes, _)| *scopes).reduce(Scopes::and)
+    /// What the keys allow that are meant, by their digests. Takes the same time for every wrong key.
+    fn scopes_of(&self, is_meant: impl Fn(&Digest) -> bool) -> Option<Scopes> {
+        let meant = self.0.iter().filter(|(_, digest)| is_meant(digest));
+        meant.map(|(scopes, _)| *scopes).reduce(Scopes::and)
     }
 }
 
@@ -384,11 +385,11 @@ impl Gate {
 
     /// Who sends a request, and what it leaves of the rate of its key.
     fn identify(&self, access: Access, parts: &Parts) -> Result<(Caller, Option<Spent>), Problem> {
+        if let Some(holder) = parts.extensions.get::<Holder>() {
+            return Ok(holder.send());
+        }
         let Options {
-            keys,
-            players,
-            proxies,
-            ..
+            players, proxies, ..
         } = &self.options;
         if self.app.is_open {
             if self.options.is_local && access.scope != Some(Scope::Read) {
@@ -396,15 +397,11 @@ impl Gate {
             }
             return Ok((Caller::anybody(), None));
         }
-        let unknown = || {
-            let detail = "send a valid API key: `Authorization: Bearer <key>`";
-            Problem::new(UNAUTHENTICATED, detail)
-        };
         let Some(sent) = bearer(&parts.headers) else {
             return Err(unknown());
         };
-        if let Some(scopes) = keys.scopes_of(&Digest::of(sent)) {
-            let caller = Caller::with(scopes, Boards::all(), KnownBy::Configuration);
+        let digest = Digest::of(sent);
+        if let Some(caller) = self.configured(|own| *own == digest) {
             return Ok((caller, None));
         }
         let engine = &self.app.service.engine;
@@ -417,22 +414,106 @@ impl Gate {
             };
             return Ok((caller, None));
         }
+        self.stored(sent).map(|key| Holder::of(key).send())
+    }
+
+    /// Who has a key of the configuration that is meant, by its digest.
+    fn configured(&self, is_meant: impl Fn(&Digest) -> bool) -> Option<Caller> {
+        let scopes = self.options.keys.scopes_of(is_meant)?;
+        Some(Caller::with(scopes, Boards::all(), KnownBy::Configuration))
+    }
+
+    /// The stored key with this secret.
+    fn stored(&self, sent: &str) -> Result<Arc<LiveKey>, Problem> {
         if !sent.starts_with(SECRET_PREFIX) {
             return Err(unknown());
         }
+        let engine = &self.app.service.engine;
         let key = engine.keyring.find(sent, engine.clock.now());
-        let key = key.map_err(|unfit| match unfit {
-            Unfit::Unknown => unknown(),
-            Unfit::Expired => Problem::new(UNAUTHENTICATED, "the API key has expired"),
-            // The key may be right: to call it wrong would have clients throw it away.
-            Unfit::Unconfirmed => Problem::new(
-                STORE_UNAVAILABLE,
-                "the API key can't be confirmed, since Redis has not answered for 5 seconds; try again",
-            ),
-        })?;
+        key.map_err(unfit_for_use)
+    }
+
+    /// Begins a session of the console with this id for who sends this key. That is a request of the key.
+    pub(super) fn begin_session(&self, id: &str, sent: &str) -> Result<Session, Problem> {
+        let digest = Digest::of(sent);
+        if self.configured(|own| *own == digest).is_some() {
+            return Ok(Session::new(id, None, &digest));
+        }
+        let holder = Holder::of(self.stored(sent)?);
+        if let (
+            _,
+            Some(Spent {
+                rate,
+                remaining: None,
+                ..
+            }),
+        ) = holder.send()
+        {
+            return Err(too_fast(rate));
+        }
+        let name = holder.key.map(|key| key.name.clone());
+        Ok(Session::new(id, name, &digest))
+    }
+
+    /// Who has begun this session of the console, as long as the key counts.
+    pub(super) fn holder(&self, id: &str, session: &Session) -> Result<Holder, Problem> {
+        let is_own = |digest: &Digest| session.is_of(id, digest);
+        let Some(name) = &session.key else {
+            let caller = self.configured(is_own).ok_or_else(unknown)?;
+            return Ok(Holder { caller, key: None });
+        };
+        let engine = &self.app.service.engine;
+        let key = engine.keyring.find_named(name, is_own, engine.clock.now());
+        key.map(Holder::of).map_err(unfit_for_use)
+    }
+}
+
+/// Who has an API key, or is anybody where there are none. The console calls routes for it: as an extension of a request,
+/// which no request of a client can bring along.
+#[derive(Clone, Debug)]
+pub(super) struct Holder {
+    pub(super) caller: Caller,
+    key: Option<Arc<LiveKey>>,
+}
+
+impl Holder {
+    /// Anybody, where there are no keys.
+    pub(super) fn anybody() -> Self {
+        let caller = Caller::anybody();
+        Self { caller, key: None }
+    }
+
+    /// Who has this stored key.
+    fn of(key: Arc<LiveKey>) -> Self {
         let Grant { scopes, boards, .. } = key.grant().clone();
         let known_by = KnownBy::Key(key.name.clone());
-        Ok((Caller::with(scopes, boards, known_by), key.spend()))
+        Self {
+            caller: Caller::with(scopes, boards, known_by),
+            key: Some(key),
+        }
+    }
+
+    /// The caller of a request, and what that leaves of the rate of the key.
+    fn send(&self) -> (Caller, Option<Spent>) {
+        let spent = self.key.as_ref().and_then(|key| key.spend());
+        (self.caller.clone(), spent)
+    }
+}
+
+fn unknown() -> Problem {
+    let detail = "send a valid API key: `Authorization: Bearer <key>`";
+    Problem::new(UNAUTHENTICATED, detail)
+}
+
+fn unfit_for_use(unfit: Unfit) -> Problem {
+    match unfit {
+        Unfit::Unknown => unknown(),
+        Unfit::Expired => Problem::new(UNAUTHENTICATED, "the API key has expired"),
+        // The key may be right: to call it wrong would have clients throw it away.
+        Unfit::Unconfirmed => Problem::new(
+            STORE_UNAVAILABLE,
+            "the API key can't be confirmed, since Redis has not answered for 5 seconds; try again",
+        ),
     }
 }
 
@@ -603,7 +684,7 @@ mod tests {
             .parse()
             .unwrap();
         let scopes = |key: &str| {
-            let scopes = keys.scopes_of(&Digest::of(key));
+            let scopes = keys.scopes_of(|own| *own == Digest::of(key));
             scopes.map(|scopes| scopes.to_string())
         };
         assert_eq!(scopes("reader-1").as_deref(), Some("read"));
@@ -612,7 +693,7 @@ mod tests {
         for wrong in ["r", "reader-11", "", "a"] {
             assert_eq!(scopes(wrong), None, "{wrong}");
         }
-        let role = |key: &str| keys.scopes_of(&Digest::of(key)).map(role_of);
+        let role = |key: &str| keys.scopes_of(|own| *own == Digest::of(key)).map(role_of);
         let roles = ["reader-1", "writer-1", "a:1:2345"].map(role);
         assert_eq!(roles, [Some("read"), Some("write"), Some("admin")]);
         assert!(!format!("{keys:?}").contains("reader-1"));

@@ -14,7 +14,8 @@ use super::{freshness, observe, ratelimit};
 const PREFLIGHT_TIME_MAX: Duration = Duration::from_hours(2);
 
 /// Origins, separated by commas; or `*` for all. API keys travel in a header that pages set themselves, and never in what a
-/// browser sends along by itself (cookies): so a page of another origin can do only what it has a key for.
+/// browser sends along by itself (cookies): so a page of another origin can do only what it has a key for. The pages of the
+/// console, which have a cookie, are for no other origin.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum CorsOrigins {
     /// None but the service's own.

@@ -17,6 +17,10 @@ const TITLES: (&str, &str) = (
     "<title>standings: HTTP interface</title>",
 );
 
+/// The document, as it lies in the repository: a test compares it with the table of routes. A service that made it from the
+/// table would hold it in memory, some 20 MB with what it is made of.
+pub(super) const DOCUMENT: &str = include_str!("../../openapi/openapi.json");
+
 /// The routes of the page.
 pub(super) fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
     Router::new()
@@ -28,11 +32,10 @@ pub(super) fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
         )
 }
 
-/// The document, as it lies in the repository: a test compares it with the table of routes. A service that made it from the
-/// table would hold it in memory, some 20 MB with what it is made of.
+/// Answers with the document.
 pub(super) async fn document() -> impl IntoResponse {
     let json = [(header::CONTENT_TYPE, "application/json")];
-    (json, include_str!("../../openapi/openapi.json"))
+    (json, DOCUMENT)
 }
 
 /// A file of the page. The page keeps the API key in the browser when it is loaded again.
@@ -46,5 +49,10 @@ fn file(name: &str) -> Result<Response, Problem> {
         let page = String::from_utf8_lossy(&bytes);
         bytes = page.replace(TITLES.0, TITLES.1).into_bytes();
     }
-    Ok(([(header::CONTENT_TYPE, file.content_type)], bytes).into_response())
+    let headers = [
+        (header::CONTENT_TYPE, file.content_type.as_str()),
+        // The page keeps an API key: no page of somebody else's may show it within itself.
+        (header::CONTENT_SECURITY_POLICY, "frame-ancestors 'none'"),
+    ];
+    Ok((headers, bytes).into_response())
 }

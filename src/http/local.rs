@@ -17,14 +17,7 @@ pub(super) fn check(parts: &Parts, allowed: &CorsOrigins) -> Result<(), Problem>
     if matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS) {
         return Ok(());
     }
-    let named = parts.headers.get(header::HOST);
-    let named = named.and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());
-    // HTTP/2 has it in the address.
-    let host = parts.uri.authority().cloned().or(named);
-    let Some(host) = host.filter(is_of_this_machine) else {
-        let detail = "without API keys writes are taken for `localhost`, 127.0.0.1 or [::1] as the host only";
-        return Err(Problem::new(FOREIGN_ORIGIN, detail));
-    };
+    let host = check_host(parts)?;
     let Some(origin) = parts.headers.get(header::ORIGIN) else {
         return Ok(());
     };
@@ -36,7 +29,24 @@ pub(super) fn check(parts: &Parts, allowed: &CorsOrigins) -> Result<(), Problem>
     Err(Problem::new(FOREIGN_ORIGIN, detail))
 }
 
-fn is_of_this_machine(host: &Authority) -> bool {
+/// The host that a request names; `None` if it names none.
+pub(super) fn host_of(parts: &Parts) -> Option<Authority> {
+    let named = parts.headers.get(header::HOST);
+    let named = named.and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());
+    // HTTP/2 has it in the address.
+    parts.uri.authority().cloned().or(named)
+}
+
+/// Checks that a request names a host of this machine, and returns it.
+pub(super) fn check_host(parts: &Parts) -> Result<Authority, Problem> {
+    host_of(parts).filter(is_of_this_machine).ok_or_else(|| {
+        let detail = "without API keys writes, and all pages of the console, are for `localhost`, 127.0.0.1 or [::1] as the host only";
+        Problem::new(FOREIGN_ORIGIN, detail)
+    })
+}
+
+/// Whether this host is a name or an address of this machine, whoever asks.
+pub(super) fn is_of_this_machine(host: &Authority) -> bool {
     let name = host.host().to_ascii_lowercase();
     let address = name.trim_start_matches('[').trim_end_matches(']');
     let is_loopback = address.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());

@@ -7,6 +7,7 @@ pub mod boards;
 mod caching;
 pub mod closings;
 pub mod connection;
+mod console;
 pub mod cors;
 pub mod dead_letters;
 mod docs;
@@ -53,6 +54,7 @@ use tower_http::compression::CompressionLayer;
 use utoipa_axum::router::OpenApiRouter;
 
 use self::auth::{ApiKeys, Gate};
+use self::console::Console;
 use self::cors::CorsOrigins;
 use self::memory::Memory;
 use self::observe::Observed;
@@ -123,6 +125,8 @@ pub fn router(app: Arc<App>, options: &Options) -> Router {
     let gate = Arc::new(Gate::new(Arc::clone(&app), options.clone()));
     let (table, _) = table::router(OpenApiRouter::new(), Some(&gate)).split_for_parts();
     let timeouts = app.service.engine.store.timeouts;
+    let called = table.clone().with_state(Arc::clone(&app));
+    let console = Console::new(Arc::clone(&app), gate, called, options.is_local);
     let routed = table
         .merge(docs::router())
         .route("/openapi.json", get(docs::document))
@@ -134,7 +138,8 @@ pub fn router(app: Arc<App>, options: &Options) -> Router {
         Some(cors) => routed.layer(cors),
         None => routed,
     };
-    routed.layer(
+    // Pages of other origins have nothing to do with those of the console.
+    routed.merge(console::router(console)).layer(
         ServiceBuilder::new()
             .layer(CompressionLayer::new())
             .layer_fn(move |inner| Observed::new(inner, timeouts)),

@@ -32,6 +32,10 @@ const REQUEST_ID_BYTES_MAX: usize = 128;
 /// The type of a problem's body.
 pub const PROBLEM_JSON: &str = "application/problem+json";
 
+/// Marks an answer that tells of its problem already: a page of the console.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HasBody;
+
 /// What is around all routes.
 #[derive(Clone)]
 pub struct Observed<S> {
@@ -117,7 +121,9 @@ impl Seen {
             let problem = response.extensions_mut().remove::<Problem>();
             let problem = problem.unwrap_or_else(|| Problem::of_status(status));
             problem.cause().clone_into(&mut cause);
-            response = with_body(response, &problem.body(self.id.to_str().ok()));
+            if response.extensions().get::<HasBody>().is_none() {
+                response = with_body(response, &problem.body(self.id.to_str().ok()));
+            }
         }
         let elapsed = self.begun.elapsed();
         let route = self.route.as_ref().map_or("unknown", MatchedPath::as_str);

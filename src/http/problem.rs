@@ -90,6 +90,10 @@ kinds! {
         "The service has no API keys, and so it takes writes only from its own machine. The request names a host that is not this machine, or comes from a page of another origin. The service did nothing.",
         "Call the service as `localhost` or `127.0.0.1`, or configure API keys (`STANDINGS_API_KEYS`) and origins (`STANDINGS_CORS_ORIGINS`).",
         "the origin https://example.com may not write here";
+    FORM_REFUSED = FORBIDDEN, "form-refused", "The form does not come from this page",
+        "A form of the console was sent from a page of another origin, without the token of the browser, or over plain HTTP to a host that is not this machine. Or the browser has refused or lost a cookie, or somebody has signed in or out in another tab. The service did nothing.",
+        "Load the page again and send the form from there. If that does not help: open the console over HTTPS, or as `localhost`; have a proxy pass on the header `Host` as it was sent; allow cookies.",
+        "the form comes from https://evil.example, and the console is at https://scores.example";
     BOARD_NOT_FOUND = NOT_FOUND, "board-not-found", "The board does not exist",
         "There is no board with this id.",
         "Check the id. `PUT /v1/boards/{board}` creates a board.",

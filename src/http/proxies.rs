@@ -8,7 +8,7 @@ use axum::http::{Extensions, HeaderMap, HeaderName};
 
 /// The header in which each proxy adds at the end whom it has heard. (`Forwarded` is not read: a proxy that does not know a
 /// header passes on what its client has written there.)
-const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+pub(super) const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// Who is at the other end of a connection.
 #[derive(Clone, Copy, Debug)]

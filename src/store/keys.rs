@@ -71,6 +71,7 @@
 //! | `st:{boards}:webhooks-due` | sorted set | names of webhooks by when something is to be done for them |
 //! | `st:{boards}:webhook-deliveries:site` | hash | deliveries of a webhook by the ids of their messages, JSON (`domain/delivery.rs`) |
 //! | `st:{boards}:webhook-pending:site`, `st:{boards}:webhook-dead:site`, `st:{boards}:webhook-delivered:site` | sorted set | the ids of these by when they are due, or became so (`scripts/lib/deliveries.lua`) |
+//! | `st:{boards}:session:`digest | string | a session of the console by the SHA-256 of its id, JSON (`domain/session.rs`); it expires |
 //! | `st:{boards}:stalenesses` | hash | instances that read from replicas: how far behind these may be, in milliseconds, and until when that counts (`scripts/staleness.lua`) |
 //! | `st:{boards}:unneeded` | set | `generation board sharding` of data that is to be unlinked once nothing needs it |
 //!
@@ -96,6 +97,7 @@ use crate::domain::league::Section;
 use crate::domain::period::{Period, Unit};
 use crate::domain::profile::ReviewStatus;
 use crate::domain::quota::Pool;
+use crate::domain::secret::Digest;
 use crate::domain::series::{Layout, List, Series, Standing, Track};
 use crate::domain::shard::{Shard, ShardId, Sharding};
 use crate::domain::webhook::WebhookName;
@@ -179,6 +181,8 @@ const OF_WEBHOOK: [&str; 4] = [
     "st:{boards}:webhook-dead",
     "st:{boards}:webhook-delivered",
 ];
+/// What the key of a session of the console begins with, before the digest of its id.
+const SESSION: &str = "st:{boards}:session";
 /// How far behind the replicas may be that instances read from.
 pub const STALENESSES: &str = "st:{boards}:stalenesses";
 /// The keys by which a kind of thing is announced (`scripts/lib/announce.lua`): the ids of all, the changes, the sequence,
@@ -246,6 +250,11 @@ pub fn deliveries_with(name: &WebhookName, status: DeliveryStatus) -> String {
         DeliveryStatus::Dead => dead,
         DeliveryStatus::Delivered => delivered,
     }
+}
+
+/// The key of the session of the console whose id has this digest.
+pub fn session(id: &Digest) -> String {
+    format!("{SESSION}:{}", id.hexadecimal())
 }
 
 /// The key of a board's definition; of a shard, of what it knows of it.
@@ -862,6 +871,8 @@ mod tests {
         for key in webhook_keys(&webhook) {
             assert_eq!(take_apart(&key), None, "{key} is no board's");
         }
+        let session = session(&Digest::of("id"));
+        assert_eq!(take_apart(&session), None, "{session} is no board's");
         let of_api_keys = [API_KEYS, API_KEY_USES].into_iter().chain(OF_API_KEYS);
         for key in of_api_keys {
             assert!(key.starts_with("st:{boards}:api-key"), "{key}");

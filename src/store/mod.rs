@@ -4,7 +4,7 @@
 //! replaces what is stored as JSON, and each of
 //! [`api_keys`], [`audit`], [`boards`], [`board_notes`], [`events`], [`standings`], [`voters`], [`quotas`], [`reservations`],
 //! [`dead_letters`], [`initial`], [`profiles`], [`hidden`], [`hide_ends`], [`erasures`], [`barriers`], [`closings`], [`decisions`], [`seats`], [`tasks`], [`orders`],
-//! [`outbox`], [`webhooks`], [`deliveries`], [`staleness`], [`rollover`], [`reshard`], [`results`], [`revisions`], [`rewards`],
+//! [`outbox`], [`webhooks`], [`deliveries`], [`sessions`], [`staleness`], [`rollover`], [`reshard`], [`results`], [`revisions`], [`rewards`],
 //! [`purge`], [`sweep`], [`leases`] and [`check`] one typed call per script. A call is one round trip; what must be atomic is one
 //! script. [`dispatch`] sends a call to the server of its keys, or to a replica of it. `topology.rs` and `replicas.rs` know
 //! these servers, `node.rs` has the connections to each, and `writer.rs` keeps writes in order. `contact.rs` checks a server
@@ -55,6 +55,7 @@ pub mod rewards;
 pub mod rollover;
 pub mod script;
 pub mod seats;
+pub mod sessions;
 pub mod staleness;
 pub mod standings;
 pub mod stored;

@@ -6,6 +6,7 @@ mod audit;
 mod boards;
 mod budget;
 mod caching;
+mod console;
 mod damage;
 mod data;
 mod deletion;

@@ -342,7 +342,6 @@ async fn what_is_not_there_is_not_found() {
         .await
         .expect_problem(404, "unknown-window");
     for path in [
-        "/",
         "/v1",
         "/v1/nothing",
         "/v1/boards/b/",

@@ -1,0 +1,107 @@
+//! The routes of `/v1`, as a page calls them: for whoever is signed in, and without a connection between.
+
+use std::fmt;
+
+use axum::body::{Body, Bytes};
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use http_body_util::BodyExt;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tower::ServiceExt;
+
+use super::session::Viewer;
+use crate::http::problem::{Own, Problem};
+
+impl Viewer {
+    /// What a GET is answered with.
+    pub(super) async fn read<T: DeserializeOwned>(&self, address: &str) -> Result<T, Problem> {
+        self.call(Method::GET, address, None).await
+    }
+
+    /// The same; `None` if it is answered with 404.
+    pub(super) async fn find<T: DeserializeOwned>(
+        &self,
+        address: &str,
+    ) -> Result<Option<T>, Problem> {
+        match self.read(address).await {
+            Ok(found) => Ok(Some(found)),
+            Err(problem) if problem.kind.status == StatusCode::NOT_FOUND => Ok(None),
+            Err(problem) => Err(problem),
+        }
+    }
+
+    /// Does something with this body. An answer without a body is null.
+    pub(super) async fn call<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        address: &str,
+        body: Option<&Value>,
+    ) -> Result<T, Problem> {
+        let (_, body) = self.answer(method, address, &[], body).await?;
+        parsed(&body)
+    }
+
+    /// The same with these headers, and with those of the answer.
+    pub(super) async fn send(
+        &self,
+        method: Method,
+        address: &str,
+        headers: &[(HeaderName, HeaderValue)],
+        body: Option<&Value>,
+    ) -> Result<(HeaderMap, Value), Problem> {
+        let (headers, body) = self.answer(method, address, headers, body).await?;
+        Ok((headers, parsed(&body)?))
+    }
+
+    async fn answer(
+        &self,
+        method: Method,
+        address: &str,
+        headers: &[(HeaderName, HeaderValue)],
+        body: Option<&Value>,
+    ) -> Result<(HeaderMap, Bytes), Problem> {
+        let request = Request::builder().method(method).uri(address);
+        let request = request.header(header::CONTENT_TYPE, "application/json");
+        let body = body.map_or_else(Body::empty, |body| Body::from(body.to_string()));
+        let mut request = request.body(body).map_err(fault)?;
+        request.headers_mut().extend(headers.iter().cloned());
+        self.visitor.carry_over(&mut request);
+        request.extensions_mut().insert(self.holder.clone());
+        let Ok(mut response) = self.visitor.console.table.clone().oneshot(request).await;
+        if let Some(mut problem) = response.extensions_mut().remove::<Problem>() {
+            // The guard says so of a key that is used too fast.
+            let wait_s = response.headers().get(header::RETRY_AFTER);
+            let wait_s = wait_s.and_then(|wait| wait.to_str().ok()?.parse().ok());
+            problem.own = problem.own.or(wait_s.map(Own::RetryAfter));
+            return Err(problem);
+        }
+        let status = response.status();
+        if !status.is_success() {
+            return Err(Problem::of_status(status));
+        }
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.map_err(fault)?;
+        Ok((parts.headers, body.to_bytes()))
+    }
+
+    /// How somebody does the same who has a shell.
+    pub(super) fn curl(&self, address: &str) -> String {
+        let key = if self.is_anybody() {
+            ""
+        } else {
+            "-H \"Authorization: Bearer $KEY\" "
+        };
+        let origin = self.visitor.origin();
+        format!("curl {key}'{origin}{address}'")
+    }
+}
+
+fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    let json = if body.is_empty() { b"null" } else { body };
+    serde_json::from_slice(json).map_err(fault)
+}
+
+fn fault(error: impl fmt::Display) -> Problem {
+    Problem::internal(format!("a page of the console: {error}"))
+}

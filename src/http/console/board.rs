@@ -1,0 +1,208 @@
+//! A board: its windows with their running periods, and its definition.
+
+use askama::Template;
+use axum::response::{IntoResponse, Redirect, Response};
+use chrono_tz::Tz;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::address::address;
+use super::page::{Frame, html};
+use super::session::Viewer;
+use super::shown::Clock;
+use crate::domain::access::Scope;
+use crate::domain::state::PeriodState;
+use crate::domain::time::Timestamp;
+use crate::http::extract::Path;
+use crate::http::problem::{FORBIDDEN, Problem};
+
+/// What stands at the top of each page of a board.
+pub(super) struct Heading {
+    pub(super) board: String,
+    pub(super) title: String,
+    /// The other pages of the board, as far as the viewer may see them.
+    pub(super) tabs: Vec<Tab>,
+}
+
+/// The way to a page.
+pub(super) struct Tab {
+    pub(super) name: &'static str,
+    pub(super) address: String,
+    pub(super) is_current: bool,
+}
+
+impl Heading {
+    /// That of a board, with its summary if the viewer may read it; `current` is the page that it stands on.
+    pub(super) fn new(
+        viewer: &Viewer,
+        board: &str,
+        summary: Option<&Summary>,
+        current: &str,
+    ) -> Self {
+        let pages = [
+            ("Standings", "", summary.is_some()),
+            (
+                "Hidden members",
+                "/hidden",
+                viewer.may_on(Scope::Moderate, board),
+            ),
+            (
+                "Definition",
+                "/definition",
+                viewer.may_on(Scope::Configure, board),
+            ),
+        ];
+        let own = address(&["console", "boards", board], &[]);
+        let tabs = pages
+            .into_iter()
+            .filter(|(.., is_for_viewer)| *is_for_viewer);
+        let tabs = tabs.map(|(name, page, _)| Tab {
+            name,
+            address: format!("{own}{page}"),
+            is_current: name == current,
+        });
+        Self {
+            board: board.to_owned(),
+            title: summary.map_or_else(String::new, |summary| summary.title.clone()),
+            tabs: tabs.collect(),
+        }
+    }
+
+    /// What the board is called.
+    pub(super) fn name(&self) -> &str {
+        match self.title.as_str() {
+            "" => &self.board,
+            title => title,
+        }
+    }
+}
+
+/// What `GET /v1/boards/{board}/summary` tells.
+#[derive(Deserialize)]
+pub(super) struct Summary {
+    pub(super) board: String,
+    title: String,
+    order: String,
+    ranking: String,
+    pub(super) timezone: Tz,
+    opens_at: Option<Timestamp>,
+    closes_at: Option<Timestamp>,
+    pub(super) windows: Vec<Running>,
+}
+
+/// A window, and its running period.
+#[derive(Deserialize)]
+pub(super) struct Running {
+    pub(super) window: String,
+    key: String,
+    ends_at: Option<Timestamp>,
+    state: Option<PeriodState>,
+    total: Option<u64>,
+}
+
+impl Running {
+    fn state(&self) -> &'static str {
+        self.state.map_or("", state_name)
+    }
+
+    /// Whether this is the running period of this window.
+    pub(super) fn is_running(&self, window: &str, key: &str) -> bool {
+        self.window == window && self.key == key
+    }
+}
+
+impl Viewer {
+    /// The summary of a board.
+    pub(super) async fn summary(&self, board: &str) -> Result<Summary, Problem> {
+        self.read(&address(&["v1", "boards", board, "summary"], &[]))
+            .await
+    }
+
+    /// The same; `None` for who may do other things with the board than read it.
+    pub(super) async fn summary_if_shown(&self, board: &str) -> Result<Option<Summary>, Problem> {
+        match self.summary(board).await {
+            Ok(summary) => Ok(Some(summary)),
+            Err(problem) if problem.kind == FORBIDDEN => Ok(None),
+            Err(problem) => Err(problem),
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "console/board.html")]
+struct BoardPage {
+    frame: Frame,
+    heading: Heading,
+    clock: Clock,
+    summary: Summary,
+    curl: String,
+}
+
+impl BoardPage {
+    fn standing(&self, window: &str) -> String {
+        standing_address(&self.summary.board, window, &[])
+    }
+}
+
+/// The page of a standing.
+pub(super) fn standing_address(board: &str, window: &str, query: &[(&str, &str)]) -> String {
+    let path = ["console", "boards", board, "standings", window];
+    address(&path, query)
+}
+
+/// How a state is called.
+pub(super) fn state_name(state: PeriodState) -> &'static str {
+    match state {
+        PeriodState::Live => "live",
+        PeriodState::Closing => "closing",
+        PeriodState::Final => "final",
+    }
+}
+
+/// The windows of a board.
+pub(super) async fn show(viewer: Viewer, Path(board): Path<String>) -> Result<Response, Problem> {
+    let summary = match viewer.summary(&board).await {
+        Err(problem) if problem.kind == FORBIDDEN => {
+            // Whoever may not read it is led to what there is to do.
+            let heading = Heading::new(&viewer, &board, None, "");
+            let tab = heading.tabs.first().ok_or(problem)?;
+            return Ok(Redirect::to(&tab.address).into_response());
+        }
+        summary => summary?,
+    };
+    let heading = Heading::new(&viewer, &board, Some(&summary), "Standings");
+    html(&BoardPage {
+        frame: Frame::new(&viewer, heading.name()),
+        curl: viewer.curl(&address(&["v1", "boards", &board, "summary"], &[])),
+        heading,
+        clock: Clock(summary.timezone),
+        summary,
+    })
+}
+
+#[derive(Template)]
+#[template(path = "console/definition.html")]
+struct DefinitionPage {
+    frame: Frame,
+    heading: Heading,
+    json: String,
+    curl: String,
+}
+
+/// The definition of a board.
+pub(super) async fn definition(
+    viewer: Viewer,
+    Path(board): Path<String>,
+) -> Result<Response, Problem> {
+    let defined_at = address(&["v1", "boards", &board], &[]);
+    let definition: Value = viewer.read(&defined_at).await?;
+    let summary = viewer.summary_if_shown(&board).await?;
+    let heading = Heading::new(&viewer, &board, summary.as_ref(), "Definition");
+    let json = serde_json::to_string_pretty(&definition);
+    html(&DefinitionPage {
+        frame: Frame::new(&viewer, format!("Definition of {}", heading.name())),
+        heading,
+        json: json.unwrap_or_default(),
+        curl: viewer.curl(&defined_at),
+    })
+}

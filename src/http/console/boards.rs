@@ -1,0 +1,185 @@
+//! The list of boards.
+
+use askama::Template;
+use axum::response::{IntoResponse, Redirect, Response};
+use futures::future::join_all;
+use serde::Deserialize;
+
+use super::address::address;
+use super::page::{Frame, html};
+use super::session::Viewer;
+use crate::domain::access::Scope;
+use crate::domain::ids::BoardId;
+use crate::http::extract::Query;
+use crate::http::problem::Problem;
+
+/// How many boards a page has: each is asked for its totals.
+const BOARDS_MAX: &str = "25";
+
+#[derive(Template)]
+#[template(path = "console/boards.html")]
+struct ListPage {
+    frame: Frame,
+    prefix: String,
+    tag: String,
+    boards: Vec<Line>,
+    unreadable: Vec<Unreadable>,
+    /// Whether this is not the first part of the list.
+    is_later: bool,
+    /// The next part of the list.
+    next: Option<String>,
+    curl: String,
+}
+
+/// Who may not list boards can open one.
+#[derive(Template)]
+#[template(path = "console/open.html")]
+struct Open {
+    frame: Frame,
+}
+
+/// A board of the list.
+struct Line {
+    board: Defined,
+    /// Its windows, each with how many members the running period has; empty if they can't be told.
+    windows: Vec<Window>,
+}
+
+#[derive(Deserialize)]
+struct List {
+    boards: Vec<Defined>,
+    unreadable: Vec<Unreadable>,
+    next: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Defined {
+    board: String,
+    title: String,
+    tags: Vec<String>,
+    public: bool,
+}
+
+#[derive(Deserialize)]
+struct Unreadable {
+    board: String,
+    detail: String,
+}
+
+#[derive(Deserialize)]
+struct Summary {
+    windows: Vec<Window>,
+}
+
+#[derive(Deserialize)]
+struct Window {
+    window: String,
+    total: Option<u64>,
+}
+
+/// Which boards.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Params {
+    prefix: String,
+    tag: String,
+    after: String,
+    /// The board to open.
+    board: String,
+}
+
+/// The way to the list.
+pub(super) async fn enter(_: Viewer) -> Redirect {
+    Redirect::to("/console/boards")
+}
+
+/// The page.
+pub(super) async fn list(
+    viewer: Viewer,
+    Query(params): Query<Params>,
+) -> Result<Response, Problem> {
+    if !params.board.is_empty() {
+        let to = address(&["console", "boards", params.board.trim()], &[]);
+        return Ok(Redirect::to(&to).into_response());
+    }
+    if !viewer.may(Scope::Configure) {
+        let frame = Frame::new(&viewer, "Boards");
+        return html(&Open { frame });
+    }
+    let Params {
+        prefix, tag, after, ..
+    } = params;
+    let prefix = prefix.trim().to_owned();
+    let behind = if after.is_empty() { &prefix } else { &after };
+    let query = [
+        ("after", behind.as_str()),
+        ("tag", &tag),
+        ("limit", BOARDS_MAX),
+    ];
+    let listed_at = address(&["v1", "boards"], &query);
+    let mut found = match BoardId::parse(&prefix) {
+        // No board begins like this.
+        Err(_) if !prefix.is_empty() => List {
+            boards: Vec::new(),
+            unreadable: Vec::new(),
+            next: None,
+        },
+        _ => viewer.read::<List>(&listed_at).await?,
+    };
+    found.begin_with(&prefix);
+    if !prefix.is_empty() && after.is_empty() {
+        // The list begins behind the board that is called just so.
+        let own = address(&["v1", "boards", &prefix], &[]);
+        let own = match BoardId::parse(&prefix) {
+            Ok(_) => viewer.find::<Defined>(&own).await?,
+            Err(_) => None,
+        };
+        let own = own.filter(|board| tag.is_empty() || board.tags.contains(&tag));
+        found.boards.splice(0..0, own);
+    }
+    let next = found.next.map(|next| {
+        let query = [("prefix", prefix.as_str()), ("tag", &tag), ("after", &next)];
+        address(&["console", "boards"], &query)
+    });
+    let lines = found.boards.into_iter().map(async |board| {
+        let summary = address(&["v1", "boards", &board.board, "summary"], &[]);
+        let summary = viewer.read::<Summary>(&summary).await;
+        // The board is listed, even if the shards of its members do not answer, or the key may not read it.
+        let windows = summary.map_or_else(|_| Vec::new(), |summary| summary.windows);
+        Line { board, windows }
+    });
+    html(&ListPage {
+        frame: Frame::new(&viewer, "Boards"),
+        boards: join_all(lines).await,
+        unreadable: found.unreadable,
+        is_later: !after.is_empty(),
+        next,
+        curl: viewer.curl(&listed_at),
+        prefix,
+        tag,
+    })
+}
+
+impl List {
+    /// Keeps the boards that begin like this. They stand together in the list.
+    fn begin_with(&mut self, prefix: &str) {
+        self.boards.retain(|board| board.board.starts_with(prefix));
+        self.unreadable
+            .retain(|board| board.board.starts_with(prefix));
+        self.next = self.next.take().filter(|next| next.starts_with(prefix));
+    }
+}
+
+impl ListPage {
+    fn first(&self) -> String {
+        address(
+            &["console", "boards"],
+            &[("prefix", &self.prefix), ("tag", &self.tag)],
+        )
+    }
+
+    fn tagged(&self, tag: &str) -> String {
+        let query = [("prefix", self.prefix.as_str()), ("tag", tag)];
+        address(&["console", "boards"], &query)
+    }
+}

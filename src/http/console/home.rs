@@ -1,0 +1,52 @@
+//! `/`: the first steps on a service without keys; elsewhere the way to the console.
+
+use askama::Template;
+use axum::response::{IntoResponse, Redirect, Response};
+use serde::Deserialize;
+
+use super::page::{Frame, html};
+use super::service::{Ready, VERSION};
+use super::session::{Viewer, Visitor};
+use crate::http::problem::Problem;
+
+/// The board that `make demo` fills.
+const DEMO_BOARD: &str = "demo_flights";
+
+#[derive(Template)]
+#[template(path = "console/home.html")]
+struct Home {
+    frame: Frame,
+    origin: String,
+    /// Whether nobody reaches it from another machine.
+    is_local: bool,
+    version: &'static str,
+    /// What the service says of itself; the problem if it is not ready.
+    ready: Result<Ready, Problem>,
+    /// The board of the demo, if it is there.
+    demo: Option<Board>,
+}
+
+#[derive(Deserialize)]
+struct Board {
+    board: String,
+    title: String,
+}
+
+/// The page.
+pub(super) async fn show(visitor: Visitor) -> Result<Response, Problem> {
+    let Some(viewer) = visitor.viewer().filter(Viewer::is_anybody) else {
+        return Ok(Redirect::to("/console").into_response());
+    };
+    let demo = viewer
+        .read(&format!("/v1/boards/{DEMO_BOARD}/summary"))
+        .await;
+    html(&Home {
+        frame: Frame::new(&viewer, "First steps"),
+        origin: visitor.origin(),
+        is_local: visitor.console.is_local,
+        version: VERSION,
+        ready: viewer.ready().await,
+        // The page is of use without it.
+        demo: demo.ok(),
+    })
+}

@@ -1,0 +1,115 @@
+//! Signing in with an API key, and out.
+
+use askama::Template;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Redirect, Response};
+use serde::Deserialize;
+
+use super::forms::Form;
+use super::page::{Frame, html};
+use super::session::Visitor;
+use crate::http::extract::Query;
+use crate::http::observe::HasBody;
+use crate::http::problem::{Problem, UNAUTHENTICATED};
+
+/// Where somebody is led who has signed in.
+const HOME: &str = "/console";
+
+#[derive(Template)]
+#[template(path = "console/sign_in.html")]
+struct SignIn<'a> {
+    frame: Frame,
+    /// The page to go on to.
+    to: &'a str,
+    /// What was wrong with the key.
+    fault: Option<&'a str>,
+}
+
+/// The parameters of the page.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Params {
+    /// The page to go on to.
+    to: Option<String>,
+}
+
+/// The page to go on to, if it is one of the console.
+fn page_of(to: Option<&str>) -> &str {
+    let is_page = |to: &&str| {
+        let is_plain = to
+            .bytes()
+            .all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+        is_plain && (*to == HOME || to.starts_with("/console/"))
+    };
+    to.filter(is_page).unwrap_or(HOME)
+}
+
+/// The form; who is signed in already goes on.
+pub(super) async fn show(
+    visitor: Visitor,
+    Query(Params { to }): Query<Params>,
+) -> Result<Response, Problem> {
+    let to = page_of(to.as_deref());
+    if visitor.viewer().is_some() {
+        return Ok(Redirect::to(to).into_response());
+    }
+    form(&visitor, to, None)
+}
+
+fn form(visitor: &Visitor, to: &str, fault: Option<&str>) -> Result<Response, Problem> {
+    let frame = Frame::for_visitor(visitor, "Sign in");
+    html(&SignIn { frame, to, fault })
+}
+
+/// Takes the key.
+pub(super) async fn begin(visitor: Visitor, sent: Form) -> Result<Response, Problem> {
+    let to = page_of(sent.given("to"));
+    if visitor.console.app.is_open {
+        return Ok(Redirect::to(to).into_response());
+    }
+    match visitor.sign_in(sent.field("key").trim()).await {
+        Ok(cookie) => Ok(([(header::SET_COOKIE, cookie)], Redirect::to(to)).into_response()),
+        Err(problem) if problem.kind == UNAUTHENTICATED => {
+            let fault = if problem.detail.contains("expired") {
+                "This API key has expired."
+            } else {
+                "No API key has this secret. Check that it was copied whole."
+            };
+            let mut page = form(&visitor, to, Some(fault))?;
+            *page.status_mut() = StatusCode::UNAUTHORIZED;
+            page.extensions_mut().insert(HasBody);
+            Ok(page)
+        }
+        Err(problem) => Err(problem),
+    }
+}
+
+/// Ends the session.
+pub(super) async fn end(visitor: Visitor, _: Form) -> Result<Response, Problem> {
+    let cookie = visitor.sign_out().await?;
+    let to = Redirect::to("/console/sign-in");
+    Ok(([(header::SET_COOKIE, cookie)], to).into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_led_to_another_site() {
+        for own in ["/console", "/console/boards?tag=a&after=b%20c"] {
+            assert_eq!(page_of(Some(own)), own);
+        }
+        for other in [
+            "",
+            "https://evil.example/console/",
+            "//evil.example/console/",
+            "/\\evil.example",
+            "/console/\\evil",
+            "/consoles",
+            "/console/\r\nSet-Cookie: a=b",
+        ] {
+            assert_eq!(page_of(Some(other)), HOME, "{other}");
+        }
+    }
+}

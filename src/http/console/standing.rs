@@ -1,0 +1,368 @@
+//! A standing, page by page and period by period; of a league its tiers, their cohorts, and the standing of one.
+
+use askama::Template;
+use axum::response::Response;
+use serde::Deserialize;
+use serde_json::Number;
+
+use super::address::address;
+use super::board::{Heading, Summary, standing_address, state_name};
+use super::page::{Frame, html};
+use super::session::Viewer;
+use super::shown::Clock;
+use crate::domain::access::Scope;
+use crate::domain::state::PeriodState;
+use crate::domain::time::Timestamp;
+use crate::http::extract::{Path, Query};
+use crate::http::problem::{COHORT_REQUIRED, Problem};
+
+/// How many entries a page has.
+const SIZE: u64 = 50;
+/// How many periods can be chosen.
+const PERIODS: &str = "100";
+
+/// Which part of which standing.
+#[derive(Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Params {
+    /// The key of the period; empty for the running one.
+    key: String,
+    /// An instant in the period.
+    at: String,
+    /// The number of the page; empty for the first.
+    page: String,
+    /// In a league, a tier of which the cohorts are wanted, or a cohort of which the standing is.
+    tier: String,
+    cohort: String,
+    /// The cohorts begin behind this one.
+    after: String,
+    /// `include`: hidden members are shown, too.
+    hidden: String,
+}
+
+/// Which standing an answer is about.
+#[derive(Deserialize)]
+pub(super) struct Standing {
+    pub(super) window: String,
+    pub(super) key: String,
+    #[serde(default)]
+    pub(super) cohort: Option<String>,
+    pub(super) starts_at: Option<Timestamp>,
+    pub(super) ends_at: Option<Timestamp>,
+    #[serde(default)]
+    pub(super) state: Option<PeriodState>,
+}
+
+/// An entry of a standing.
+#[derive(Deserialize)]
+pub(super) struct Entry {
+    pub(super) rank: Option<u64>,
+    pub(super) member: Option<String>,
+    pub(super) score: Number,
+    #[serde(default)]
+    pub(super) reached_at: Option<Timestamp>,
+    #[serde(default)]
+    pub(super) profile: Option<Profile>,
+    #[serde(default)]
+    pub(super) hidden: bool,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Profile {
+    pub(super) name: String,
+}
+
+/// A page of a standing.
+#[derive(Deserialize)]
+struct Found {
+    #[serde(flatten)]
+    standing: Standing,
+    total: u64,
+    listed: u64,
+    entries: Vec<Entry>,
+}
+
+#[derive(Default, Deserialize)]
+struct Periods {
+    periods: Vec<Period>,
+}
+
+#[derive(Deserialize)]
+struct Period {
+    key: String,
+}
+
+/// The tiers of a league, or the cohorts of one.
+#[derive(Deserialize)]
+struct League {
+    #[serde(flatten)]
+    standing: Standing,
+    #[serde(default)]
+    tiers: Vec<ListedTier>,
+    #[serde(default)]
+    cohorts: Vec<Cohort>,
+    #[serde(default)]
+    next: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ListedTier {
+    tier: String,
+    cohorts: u64,
+    members: u64,
+}
+
+#[derive(Deserialize)]
+struct Cohort {
+    cohort: String,
+    members: u64,
+}
+
+/// The windows of the board, the period, and the ways to others.
+struct Bar {
+    board: String,
+    window: String,
+    windows: Vec<String>,
+    clock: Clock,
+    standing: Standing,
+    keys: Vec<String>,
+    earlier: Option<String>,
+    later: Option<String>,
+    /// What else the page was asked for.
+    params: Params,
+    /// Whether hidden members can be shown, too.
+    may_see_hidden: bool,
+}
+
+impl Bar {
+    async fn new(
+        viewer: &Viewer,
+        summary: &Summary,
+        standing: Standing,
+        params: Params,
+    ) -> Result<Self, Problem> {
+        let (board, window) = (summary.board.clone(), standing.window.clone());
+        let listed = async |query: &[(&str, &str)]| {
+            let path = ["v1", "boards", &board, "standings", &window, "periods"];
+            let periods = viewer.find::<Periods>(&address(&path, query)).await?;
+            let periods = periods.unwrap_or_default().periods.into_iter();
+            Ok::<Vec<String>, Problem>(periods.map(|period| period.key).collect())
+        };
+        let key = standing.key.as_str();
+        let earlier = [("before", key), ("limit", "1")];
+        // The running period has none behind it that has begun; `all` has no other.
+        let is_running = summary
+            .windows
+            .iter()
+            .any(|own| own.is_running(&window, key));
+        let (keys, earlier, later) = match standing.ends_at {
+            None => Default::default(),
+            Some(end) => (
+                listed(&[("limit", PERIODS)]).await?,
+                listed(&earlier).await?.pop(),
+                Some(end.to_rfc3339_seconds()).filter(|_| !is_running),
+            ),
+        };
+        let to = |name: &str, value: &str| {
+            let query = [(name, value), ("hidden", params.hidden.as_str())];
+            standing_address(&board, &window, &query)
+        };
+        Ok(Self {
+            earlier: earlier.map(|key| to("key", &key)),
+            later: later.map(|at| to("at", &at)),
+            windows: summary
+                .windows
+                .iter()
+                .map(|own| own.window.clone())
+                .collect(),
+            clock: Clock(summary.timezone),
+            may_see_hidden: viewer.may_on(Scope::Moderate, &board),
+            board,
+            window,
+            standing,
+            keys,
+            params,
+        })
+    }
+
+    fn to_window(&self, window: &str) -> String {
+        standing_address(&self.board, window, &[])
+    }
+
+    /// The page of a member.
+    fn to_member(&self, member: &str) -> String {
+        let path = [
+            "console",
+            "boards",
+            &self.board,
+            "standings",
+            &self.window,
+            "member",
+        ];
+        address(&path, &[("member", member), ("key", &self.standing.key)])
+    }
+
+    fn member_search(&self) -> String {
+        self.to_member("")
+            .split('?')
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    }
+
+    /// Another part of the same standing, or of the league.
+    fn to(&self, more: &[(&str, &str)]) -> String {
+        self.seen(&self.params.hidden, more)
+    }
+
+    /// The same, with hidden members or without them.
+    fn seen(&self, hidden: &str, more: &[(&str, &str)]) -> String {
+        let same = [("key", self.standing.key.as_str()), ("hidden", hidden)];
+        standing_address(&self.board, &self.window, &[&same, more].concat())
+    }
+
+    fn first_page(&self) -> String {
+        self.to(&[("cohort", &self.params.cohort)])
+    }
+
+    fn with_hidden(&self) -> String {
+        self.seen("include", &[("cohort", &self.params.cohort)])
+    }
+
+    fn visible(&self) -> String {
+        self.seen("", &[("cohort", &self.params.cohort)])
+    }
+
+    fn to_tier(&self, tier: &str) -> String {
+        self.to(&[("tier", tier)])
+    }
+
+    fn to_cohort(&self, cohort: &str) -> String {
+        self.to(&[("cohort", cohort)])
+    }
+
+    fn state(&self) -> &'static str {
+        self.standing.state.map_or("", state_name)
+    }
+
+    fn is_shown_hidden(&self) -> bool {
+        self.params.hidden == "include"
+    }
+}
+
+#[derive(Template)]
+#[template(path = "console/standing.html")]
+struct StandingPage {
+    frame: Frame,
+    heading: Heading,
+    bar: Bar,
+    total: u64,
+    listed: u64,
+    entries: Vec<Entry>,
+    number: u64,
+    previous: Option<String>,
+    next: Option<String>,
+    curl: String,
+}
+
+#[derive(Template)]
+#[template(path = "console/league.html")]
+struct LeaguePage {
+    frame: Frame,
+    heading: Heading,
+    bar: Bar,
+    tiers: Vec<ListedTier>,
+    cohorts: Vec<Cohort>,
+    next: Option<String>,
+    curl: String,
+}
+
+/// The page.
+pub(super) async fn show(
+    viewer: Viewer,
+    Path((board, window)): Path<(String, String)>,
+    Query(params): Query<Params>,
+) -> Result<Response, Problem> {
+    let mut path = vec!["v1", "boards", &board, "standings", &window];
+    if !params.cohort.is_empty() {
+        path.extend(["cohorts", &params.cohort]);
+    }
+    let size = SIZE.to_string();
+    // What a public board does not show to everybody its readers see.
+    let include = if viewer.may_on(Scope::Read, &board) {
+        "profile"
+    } else {
+        ""
+    };
+    let query = [
+        ("key", params.key.as_str()),
+        ("at", &params.at),
+        ("page", &params.page),
+        ("size", &size),
+        ("hidden", &params.hidden),
+        ("include", include),
+    ];
+    let read_at = address(&path, &query);
+    let found: Found = match viewer.read(&read_at).await {
+        Err(problem) if problem.kind == COHORT_REQUIRED => {
+            return league(&viewer, &board, &window, params).await;
+        }
+        found => found?,
+    };
+    let summary = viewer.summary(&board).await?;
+    let heading = Heading::new(&viewer, &board, Some(&summary), "Standings");
+    let number = params.page.parse().unwrap_or(1_u64);
+    let cohort = params.cohort.clone();
+    let bar = Bar::new(&viewer, &summary, found.standing, params).await?;
+    let to_page = |number: u64| {
+        let page = number.to_string();
+        bar.to(&[("cohort", &cohort), ("page", &page)])
+    };
+    let pages = found.listed.div_ceil(SIZE);
+    html(&StandingPage {
+        frame: Frame::new(&viewer, format!("{window}: {}", heading.name())),
+        previous: (number > 1).then(|| to_page((number - 1).min(pages.max(1)))),
+        next: (number < pages).then(|| to_page(number + 1)),
+        heading,
+        bar,
+        total: found.total,
+        listed: found.listed,
+        entries: found.entries,
+        number,
+        curl: viewer.curl(&read_at),
+    })
+}
+
+async fn league(
+    viewer: &Viewer,
+    board: &str,
+    window: &str,
+    params: Params,
+) -> Result<Response, Problem> {
+    let mut path = vec!["v1", "boards", board, "standings", window, "tiers"];
+    if !params.tier.is_empty() {
+        path.extend([&params.tier, "cohorts"]);
+    }
+    let query = [
+        ("key", params.key.as_str()),
+        ("at", &params.at),
+        ("after", &params.after),
+    ];
+    let read_at = address(&path, &query);
+    let found: League = viewer.read(&read_at).await?;
+    let summary = viewer.summary(board).await?;
+    let heading = Heading::new(viewer, board, Some(&summary), "Standings");
+    let tier = params.tier.clone();
+    let bar = Bar::new(viewer, &summary, found.standing, params).await?;
+    html(&LeaguePage {
+        frame: Frame::new(viewer, format!("{window}: {}", heading.name())),
+        next: found
+            .next
+            .map(|next| bar.to(&[("tier", &tier), ("after", &next)])),
+        heading,
+        bar,
+        tiers: found.tiers,
+        cohorts: found.cohorts,
+        curl: viewer.curl(&read_at),
+    })
+}

@@ -1,0 +1,86 @@
+//! The page of a problem, which says what to do.
+
+use askama::Template;
+use axum::http::{Method, header};
+use axum::response::{IntoResponse, Redirect, Response};
+
+use super::address::address;
+use super::page::{Frame, html};
+use super::session::Visitor;
+use crate::http::observe::HasBody;
+use crate::http::problem::{Problem, UNAUTHENTICATED};
+
+#[derive(Template)]
+#[template(path = "console/trouble.html")]
+struct Trouble<'a> {
+    frame: Frame,
+    problem: &'a Problem,
+    status: u16,
+    /// After how many seconds to try again.
+    wait_s: Option<&'a str>,
+    request_id: &'a str,
+}
+
+/// A page on the way to itself.
+#[derive(Template)]
+#[template(path = "console/again.html")]
+struct Again<'a> {
+    frame: Frame,
+    address: &'a str,
+}
+
+/// An answer that is a problem, as a page; another one as it is. Who has to sign in is led there.
+pub(super) fn explained(visitor: &Visitor, mut response: Response) -> Response {
+    let status = response.status();
+    if !status.is_client_error() && !status.is_server_error() {
+        return response;
+    }
+    if response.extensions().get::<HasBody>().is_some() {
+        return response;
+    }
+    let problem = response.extensions_mut().remove::<Problem>();
+    let problem = problem.unwrap_or_else(|| Problem::of_status(status));
+    if problem.kind == UNAUTHENTICATED {
+        return to_sign_in(visitor);
+    }
+    let page = html(&Trouble {
+        frame: Frame::for_visitor(visitor, problem.kind.title),
+        problem: &problem,
+        status: status.as_u16(),
+        wait_s: response
+            .headers()
+            .get(header::RETRY_AFTER)
+            .and_then(|wait| wait.to_str().ok()),
+        request_id: visitor.request_id(),
+    });
+    let Ok(page) = page else {
+        return problem.into_response();
+    };
+    let (mut parts, body) = page.into_parts();
+    parts.status = status;
+    for name in [header::RETRY_AFTER, header::ALLOW] {
+        if let Some(value) = response.headers_mut().remove(&name) {
+            parts.headers.insert(name, value);
+        }
+    }
+    parts.extensions.insert(HasBody);
+    // The layer around all routes writes its cause into the log.
+    parts.extensions.insert(problem);
+    Response::from_parts(parts, body)
+}
+
+fn to_sign_in(visitor: &Visitor) -> Response {
+    // A link on another site has led here, and the browser keeps the cookie back; from this page it does not.
+    if visitor.is_from_elsewhere {
+        let again = html(&Again {
+            frame: Frame::for_visitor(visitor, "Opening the console"),
+            address: &visitor.address,
+        });
+        return again.into_response();
+    }
+    let to = match visitor.method {
+        Method::GET => visitor.address.as_str(),
+        _ => "",
+    };
+    Redirect::to(&address(&["console", "sign-in"], &[("to", to)])).into_response()
+}
