@@ -82,9 +82,10 @@
 --   bytes       what their entries count
 --   leases      text; the number of the lease under which each is applied
 -- An event that comes out of the queue is carried out only while it is in the queue, and under the number that the lease of the queue has
--- now. It is compared with `final_until`, not with the barrier: what was queued before a closing counts (close_shard.lua). If it is taken,
--- or is a duplicate, it leaves the queue in the same step. So does the same event, under the same id, in the queue of the shard when
--- another one is taken or is a duplicate that does not come out of it: the queued one may wait until the id is forgotten.
+-- now. It is compared with `final_until`, not with the barrier: what was queued before a closing counts, unless that waits no longer
+-- (close_shard.lua). If it is taken, or is a duplicate, it leaves the queue in the same step. So does the same event, under the same id, in
+-- the queue of the shard when another one is taken or is a duplicate that does not come out of it: the queued one may wait until the id is
+-- forgotten.
 --
 -- Reply: {'STALE'}, or {'OK', one for each event, the field `changed` of the head after the call ('' for none; lib/changed.lua)}:
 --   record               taken: what is remembered of it

@@ -56,12 +56,12 @@ impl QueuedEvent {
     pub fn new(board: &Board, id: EventId, event: Event, now: Timestamp) -> Self {
         let fingerprint = event.fingerprint();
         let Event {
+            id: _,
             member,
             score,
             at,
             origin,
             data,
-            ..
         } = event;
         Self {
             id,

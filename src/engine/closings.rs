@@ -2,7 +2,8 @@
 //!
 //! A closing is decided for an instant, the barriers of all shards follow, and then the results of all periods that end up to
 //! it, in the order of their ends. All progress lies in Redis, and every step can be repeated: so any number of instances may
-//! take the same steps at once, and die between any two. The decision alone depends on a clock.
+//! take the same steps at once, and die between any two. Only the decision, and the end of the wait for a queue, depend on a
+//! clock.
 
 use std::ops::Bound;
 use std::sync::Arc;

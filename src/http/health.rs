@@ -50,8 +50,7 @@ pub struct FaultBody {
     /// The board; `*` if it is work for all boards.
     #[schema(example = "run_hero")]
     board: String,
-    /// The background job that fails: `definition`, `rollover`, `reshard`, `purge`, `reservations`, `announcement`, `sweep`,
-    /// `hides` or `tasks`.
+    /// The background job that fails, such as `rollover` or `queues`.
     #[schema(example = "rollover")]
     job: &'static str,
     /// Why.

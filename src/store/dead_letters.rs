@@ -197,14 +197,8 @@ impl Store {
         letter: EntryId,
         room: Room,
     ) -> Result<Versioned<Replayed>, StoreError> {
-        let mut keys = keys::head_and_registry(shard);
-        let of_queue = [
-            Kind::Queue,
-            Kind::QueueIds,
-            Kind::QueueState,
-            Kind::DeadLetters,
-        ];
-        keys.extend(of_queue.map(|kind| keys::single(shard, kind)));
+        let mut keys = keys::queue(shard);
+        keys.push(keys::single(shard, Kind::DeadLetters));
         let mut args = ReplayArgs {
             version: shard.version(),
             epoch: String::new(),

@@ -528,6 +528,14 @@ pub fn head_and_registry(shard: &Shard) -> Vec<String> {
     vec![head(tag), registry(tag, shard.generation)]
 }
 
+/// The head and the registry of a shard, and the keys of its queue (`scripts/lib/queue.lua`).
+pub fn queue(shard: &Shard) -> Vec<String> {
+    let mut keys = head_and_registry(shard);
+    let of_queue = [Kind::Queue, Kind::QueueIds, Kind::QueueState];
+    keys.extend(of_queue.map(|kind| single(shard, kind)));
+    keys
+}
+
 /// The key of a remembered event id.
 pub fn event(shard: &Shard, id: &EventId) -> String {
     named(shard, Kind::EventId, id)

@@ -179,14 +179,8 @@ impl Store {
         lease: u64,
         all: Vec<(EntryId, &End)>,
     ) -> Result<Versioned<Vec<Ended>>, StoreError> {
-        let mut keys = keys::head_and_registry(shard);
-        let of_queue = [
-            Kind::Queue,
-            Kind::QueueIds,
-            Kind::QueueState,
-            Kind::DeadLetters,
-        ];
-        keys.extend(of_queue.map(|kind| keys::single(shard, kind)));
+        let mut keys = keys::queue(shard);
+        keys.push(keys::single(shard, Kind::DeadLetters));
         let args = EndArgs {
             lease: lease.to_string(),
             tag: shard.tag(),

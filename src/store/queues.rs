@@ -388,11 +388,8 @@ fn memory_max(info: &str) -> Option<u64> {
 
 impl PutCall {
     fn new(shard: &Shard, events: &[QueuedEvent], room: Room, confirm: bool) -> Self {
-        let mut keys = keys::head_and_registry(shard);
-        let of_queue = [Kind::Queue, Kind::QueueIds, Kind::QueueState];
-        keys.extend(of_queue.map(|kind| keys::single(shard, kind)));
         Self {
-            keys,
+            keys: keys::queue(shard),
             args: PutArgs {
                 version: shard.version(),
                 epoch: String::new(),
