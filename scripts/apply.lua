@@ -725,11 +725,12 @@ if queue or board[8] then
   end
 
   local function carry_out_new(e)
-    barrier = own_barrier
-    local id, answer = event_ids[e], carry_out(e)
-    local entry, event
-    if was_taken(answer) then entry, event = entry_with(QUEUE, entries_of[id], fingerprints[e]) end
-    if entry then leave(id, entry, bytes_of_entry(id, event)) end
+    local id = event_ids[e]
+    local entry, event = entry_with(QUEUE, entries_of[id], fingerprints[e])
+    -- What waits has been taken into the queue before the barrier rose.
+    if entry then barrier = barrier_of_queued else barrier = own_barrier end
+    local answer = carry_out(e)
+    if entry and was_taken(answer) then leave(id, entry, bytes_of_entry(id, event)) end
     return answer
   end
 

@@ -64,8 +64,8 @@ end
 
 local function copy_erasing(member, line)
   if line then
-    -- The registry here is another one, so the walk begins anew.
-    call('HSET', ERASING, member, '0' .. string.sub(line, string.find(line, ' ') or #line + 1))
+    -- The registry here is another one, so the walk begins anew; before it, that over the dead letters which come along (forget.lua).
+    call('HSET', ERASING, member, 'dead/-/0-0' .. string.sub(line, string.find(line, ' ') or #line + 1))
     call('SADD', REGISTRY, ERASING)
     write_line(own_hides, member, true)
   elseif call('HDEL', ERASING, member) == 1 and call('HEXISTS', own_hides.lines, member) == 0 then

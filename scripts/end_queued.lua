@@ -13,7 +13,8 @@
 --   ends         list of
 --     {ENDED, entry}                        it was taken elsewhere
 --     {REFUSED, entry, key index, why, ms, {{key index, end}, …}}  for how long it is told why, text. Of an event that lay before
---                                           `final_until`, its periods with their ends (ms): those that are final by now have cut it off
+--                                           `final_until`, its periods with their ends (ms): those that are final by now have cut it off,
+--                                           if it stands up to the mark of the closing
 --     {DEAD, entry, reason, detail, 0 | 1}  1: it does not push out another dead letter
 --
 -- Reply: {'GONE'} the lease has another number | {'OK', one for each: 1 it has ended, 0 it is not in the queue, FULL there is no room}
@@ -26,9 +27,9 @@ require_slot(BOARD)
 local args = cmsgpack.unpack(ARGV[1])
 load_queue()
 
-local head = redis.call('HMGET', BOARD, 'queue:number', 'final_until', 'moving')
+local head = redis.call('HMGET', BOARD, 'queue:number', 'final_until', 'moving', 'queue:mark')
 if head[1] ~= args.lease then return {'GONE'} end
-local final_until = tonumber(head[2] or '-inf')
+local final_until, mark = tonumber(head[2] or '-inf'), head[4]
 if head[3] then start_capture(head[3]) end
 
 local time = redis.call('TIME')
@@ -57,7 +58,9 @@ local function end_one(fate, entry, ...)
   if fate == REFUSED then
     local key, why, ms, periods = ...
     redis.call('SET', KEYS[key], why, 'PX', ms)
-    for _, period in ipairs(periods) do count_cut_off(KEYS[period[1]], period[2]) end
+    -- What was put in behind the mark has come after the closing, from the dead letters (replay.lua).
+    local is_cut_off = mark and is_up_to(entry, mark)
+    for _, period in ipairs(is_cut_off and periods or {}) do count_cut_off(KEYS[period[1]], period[2]) end
   elseif fate == DEAD then
     local reason, detail, waits = ...
     if waits == 1 and redis.call('XLEN', DEAD_LETTERS) >= args.letters_max then return FULL end

@@ -306,6 +306,8 @@ impl<'a> Reader<'a> {
             let number = *known_to.get_or_insert(followed.ok_or(ReadError::Retry)?.number);
             let sight = Sight::HiddenUpTo(number);
             answer = self.ask_alone(shard, query, sight).await?;
+            // It may leave out less than the shard says that it has changed.
+            self.calls.lock().is_torn = true;
         }
         Ok(answer)
     }
