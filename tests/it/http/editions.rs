@@ -80,9 +80,11 @@ async fn every_kind_of_change_gives_a_new_revision() {
     let client = world.client();
     let mut seen = vec![revision(client).await];
     let mut expect_new = async |what: &str| {
+        // The first read after a hide brings a list up to date, and its revision is equal to no other.
+        let first = revision(client).await;
         let (now, again) = (revision(client).await, revision(client).await);
         assert_eq!(now, again, "{what}: nothing has changed between");
-        assert!(!seen.contains(&now), "{what}");
+        assert!(!seen.contains(&first) && !seen.contains(&now), "{what}");
         seen.push(now);
     };
     send(client, "ann").await;
