@@ -532,12 +532,24 @@ async fn a_closing_waits_for_the_queue_for_as_long_as_it_may_and_begins_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_event_is_counted_in_those_of_its_periods_that_are_final() {
     let bench = Bench::start().await;
-    bench.put(&[("x1", 77, 1000)]).await;
-    let entry = bench.words(&["XRANGE", QUEUE, "-", "+"]).await.list()[0].list()[0].text();
-    let head = ["HSET", BOARD, "queue:number", "7", "final_until", "2000"];
+    bench.put(&[("x1", 77, 1000), ("x2", 77, 1000)]).await;
+    let entries = bench.words(&["XRANGE", QUEUE, "-", "+"]).await;
+    let entries = entries.list().iter().map(|entry| entry.list()[0].text());
+    let [counted, replayed] = entries.collect::<Vec<_>>().try_into().unwrap();
+    // The second was put in behind the closing, from the dead letters.
+    let head = [
+        "HSET",
+        BOARD,
+        "queue:number",
+        "7",
+        "final_until",
+        "2000",
+        "queue:mark",
+        &counted,
+    ];
     bench.words(&head).await;
     let [minute, hour] = ["minute:m", "hour:h"].map(|name| format!("st:{{b}}:1:cut-off:{name}"));
-    let end = async |lease: &str| {
+    let end = async |lease: &str, entry: &str| {
         let refused = json!([2, entry, 7, "why", "60000", [[8, 2000], [9, 2001]]]);
         let args = json!({"lease": lease, "tag": "b", "letters_max": 1, "kept_ms": 1000, "ends": [refused]});
         let packed = rmp_serde::to_vec_named(&args).unwrap();
@@ -547,9 +559,9 @@ async fn a_refused_event_is_counted_in_those_of_its_periods_that_are_final() {
         ];
         bench.run(&script::END_QUEUED, &keys, &[&packed]).await
     };
-    assert_eq!(end("6").await, Reply::texts(&["GONE"]));
-    for ended in [1, 0] {
-        assert_eq!(end("7").await, done(&[Reply::Integer(ended)]));
+    assert_eq!(end("6", &counted).await, Reply::texts(&["GONE"]));
+    for (entry, ended) in [(&counted, 1), (&counted, 0), (&replayed, 1)] {
+        assert_eq!(end("7", entry).await, done(&[Reply::Integer(ended)]));
         let counted = bench.words(&["HGETALL", &minute]).await;
         assert_eq!(counted, Reply::texts(&["b", "1"]));
         let registered = bench.words(&["SMISMEMBER", REGISTRY, &minute, &hour]).await;
