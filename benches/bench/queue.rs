@@ -77,7 +77,7 @@ pub struct Queue {
     batch: f64,
     memory: f64,
     speed: f64,
-    speed_without_queue: f64,
+    unqueued: f64,
     lag_ms: f64,
     peak: f64,
     recovery_seconds: f64,
@@ -91,7 +91,7 @@ impl Queue {
             Figure::Batch => self.batch.into(),
             Figure::Memory => self.memory.into(),
             Figure::Speed => Measured {
-                reference: Some(self.speed_without_queue),
+                reference: Some(self.unqueued),
                 ..self.speed.into()
             },
             Figure::Lag => self.lag_ms.into(),
@@ -139,7 +139,7 @@ impl Taker<'_> {
         let session = self.session;
         let service = Service::start_with(program, &self.redis, &ROOMY).await?;
         let speed = votes.speed(VOTES / part).await?;
-        let speed_without_queue = self.speed_without_queue(&service).await?;
+        let unqueued = self.speed_without_queue(&service).await?;
 
         let time = LOOK_TIME / u32::try_from(part)?;
         let probe = Probe::start(&service, session.take_series(1)).await?;
@@ -164,7 +164,7 @@ impl Taker<'_> {
             batch,
             memory,
             speed,
-            speed_without_queue,
+            unqueued,
             lag_ms: float(lags.value_at_quantile(0.99)) / 1_000.0,
             peak,
             recovery_seconds: ended.elapsed().as_secs_f64(),
