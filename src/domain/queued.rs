@@ -76,9 +76,11 @@ impl QueuedEvent {
         }
     }
 
-    /// Whether it has waited for so long that it can't be applied any more.
-    pub fn has_waited_too_long(&self, now: Timestamp) -> bool {
-        self.queued_at.saturating_add(AGE_MAX) < now
+    /// If it has waited for so long that it can't be applied any more: since when, for people.
+    pub fn too_long_wait(&self, now: Timestamp) -> Option<String> {
+        let since = self.queued_at;
+        let is_too_long = since.saturating_add(AGE_MAX) < now;
+        is_too_long.then(|| format!("it has waited since {since}, for longer than {AGE_MAX}"))
     }
 
     /// What stands in the queue beside the id.

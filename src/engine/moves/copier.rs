@@ -9,7 +9,6 @@ use futures::future::{try_join, try_join_all};
 use super::{Position, Stop};
 use crate::domain::board::Board;
 use crate::domain::ids::MemberId;
-use crate::domain::queued::QueuedEvent;
 use crate::domain::shard::{Shard, Sharding};
 use crate::engine::jobs::lease::Lease;
 use crate::store::dead_letters::DeadLetter;
@@ -234,8 +233,7 @@ impl Copier {
         let read = old.iter().map(async |old| {
             let letters = self.store.all_letters(old).await?;
             let index_of = |letter: &DeadLetter| {
-                let event = QueuedEvent::decode(letter.field("id"), letter.field("event"));
-                event.map_or_else(
+                letter.event().map_or_else(
                     |_| self.index_of_shard(old),
                     |event| self.to.index_of(&event.member),
                 )

@@ -22,7 +22,7 @@ use metrics::{counter, histogram};
 use super::refusal::Refusal;
 use crate::domain::event::Rejection;
 use crate::domain::ids::MemberId;
-use crate::domain::queued::{AGE_MAX, QueuedEvent};
+use crate::domain::queued::QueuedEvent;
 use crate::domain::shard::Shard;
 use crate::domain::time::{Span, Timestamp};
 use crate::engine::events::{Incoming, Queued};
@@ -325,9 +325,8 @@ impl<'a> Worker<'a> {
         if self.hold.pass.waiting.contains(&event.member) {
             return Read::Wait;
         }
-        if event.has_waited_too_long(now) {
-            let (reason, since) = (DeadReason::TooOld, event.queued_at);
-            let detail = format!("it has waited since {since}, for longer than {AGE_MAX}");
+        if let Some(detail) = event.too_long_wait(now) {
+            let reason = DeadReason::TooOld;
             return Read::End(End::Dead { reason, detail });
         }
         let held = Held {

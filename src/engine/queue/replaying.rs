@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::domain::event::Rejection;
 use crate::domain::ids::BoardId;
-use crate::domain::queued::{AGE_MAX, QueuedEvent};
+use crate::domain::queued::QueuedEvent;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::engine::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
@@ -134,11 +134,8 @@ fn check(
     now: Timestamp,
 ) -> Result<(), Error> {
     let no = |detail| Err(Error::NotReplayable(detail));
-    if event.has_waited_too_long(now) {
-        let since = event.queued_at;
-        return no(format!(
-            "it has waited since {since}, for longer than {AGE_MAX}"
-        ));
+    if let Some(detail) = event.too_long_wait(now) {
+        return no(detail);
     }
     if live.shard_of(&event.member).shard.shard_id != shard.shard_id {
         return no("it lies in another shard than its member".to_owned());
