@@ -7,18 +7,22 @@
 # STANDINGS_ALLOW_OPEN=true says that everybody may use it.
 
 FROM rust:1.95-slim-bookworm AS build
+# What the client of Kafka is built with.
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends libssl-dev make pkg-config zlib1g-dev \
+    && rm -rf /var/lib/apt/lists/*
 WORKDIR /build
 COPY . .
 # The caches keep compiled dependencies from one build to the next; they are not part of the image.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/build/target \
-    cargo build --release --locked \
+    cargo build --release --locked --features kafka \
     && cp target/release/standings /usr/local/bin/
 
 FROM debian:bookworm-slim
-# ca-certificates: for rediss://.
+# ca-certificates: for rediss:// and for Kafka by TLS; libssl3 and zlib1g: for Kafka.
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends ca-certificates redis-server \
+    && apt-get install -y --no-install-recommends ca-certificates libssl3 redis-server zlib1g \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --uid 10001 --user-group --no-create-home --home-dir /data --shell /usr/sbin/nologin standings \
     && install -d -o standings -g standings -m 700 /data

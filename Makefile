@@ -3,7 +3,7 @@
 # The service that `make demo` works on.
 URL ?= http://127.0.0.1:8080
 
-.PHONY: help run test clients lint bench demo setup
+.PHONY: help run test clients browser kafka lint bench demo setup
 .NOTPARALLEL:
 
 help: ## Show this list
@@ -24,6 +24,12 @@ test: setup lint ## Get what is missing, check format, lints and docs, run every
 
 clients: setup ## Generate clients from openapi/openapi.json and try them; needs Node.js and Python
 	@PATH="$(CURDIR)/.tools:$$PATH" tools/clients
+
+browser: setup ## Walk the pages in Chromium, and check them with axe; needs Node.js
+	@PATH="$(CURDIR)/.tools:$$PATH" tools/browser
+
+kafka: setup ## Test Kafka as the queue, with a broker that the tests start; needs Java and OpenSSL's headers
+	@PATH="$(CURDIR)/.tools:$$PATH" tools/kafka
 
 lint: ## Check the format, the lints and the documentation
 	cargo fmt --check

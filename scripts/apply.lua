@@ -10,15 +10,14 @@
 --   A call is one transaction in the append-only file and for replicas. A crash of Redis loses all of it or nothing.
 --   Redis or the script refuses a call before its first write, so that nothing has changed: if memory, the disk or replicas
 --   are missing, and on a replica (because of `#!lua` Redis checks this at the start, and not again); while the slot moves
---   (`require_slot`); if a key that is read has the wrong type or can't be read; and by SCRIPT KILL, which Redis refuses
---   after a write. Redis does not break off a call because it takes long.
---   Redis breaks off a call in the middle: if a key that is only written has the wrong type (a sorted set beside a hash,
---   distinct scores, a total, a turnout, the registry); if the user has lost the right to a command; if an invariant does
---   not hold; and by a fault of this script. To find such keys earlier would take a command for each. Redis rolls nothing
---   back: what the call has written stays. Ids are written last. So the ids of such a call are not remembered, and an event
---   that is sent again counts again in the standings that have it already. The caller gets an error, never an outcome.
---   `standings check` finds the key that is damaged, keys of one standing that disagree, and derived standings that differ
---   from their terms. It does not find that one period has an event and another has not.
+--   (`require_slot`); if a key that is read or written has the wrong type or can't be read (what is only written is looked at
+--   as well, see below); and by SCRIPT KILL, which Redis refuses after a write. Redis does not break off a call
+--   because it takes long.
+--   Redis breaks off a call in the middle: if the user has lost the right to a command; if an invariant does not hold; and by
+--   a fault of this script. Redis rolls nothing back: what the call has written stays. Ids are written last. So the ids of
+--   such a call are not remembered, and an event that is sent again counts again in the standings that have it already. The
+--   caller gets an error, never an outcome. `standings check` finds keys of one standing that disagree, and derived standings
+--   that differ from their terms. It does not find that one period has an event and another has not.
 --   An event that takes from the log of a quota, or reports ranks, writes before the script looks at the next events. This
 --   shows only if the call is broken off.
 --
@@ -85,7 +84,7 @@
 -- now. It is compared with `final_until`, not with the barrier: what was queued before a closing counts, unless that waits no longer
 -- (close_shard.lua). If it is taken, or is a duplicate, it leaves the queue in the same step. So does the same event, under the same id, in
 -- the queue of the shard when another one is taken or is a duplicate that does not come out of it: the queued one may wait until the id is
--- forgotten.
+-- forgotten. While others wait under an id, with another content, it is remembered for as long as they may wait.
 --
 -- Reply: {'STALE'}, or {'OK', one for each event, the field `changed` of the head after the call ('' for none; lib/changed.lua)}:
 --   record               taken: what is remembered of it
@@ -107,6 +106,8 @@
 --                        done, look it up in all shards (recall.lua)
 --   {UNSEATED}           the member has no seat in the cohort: nothing done, seat it (seat.lua)
 --   {GONE}               the event is not in the queue, or the lease of the queue has another number: nothing done
+--   {WAITING, at, queued}   the event waits in the queue, and counts for another instant there, or the caller has refused it: nothing
+--                        done, plan it by these times. Two texts, ms since the epoch
 -- A duplicate that was taken before the last erasure of its member comes without what it reported.
 -- src/store/protocol.rs has the layout of a record.
 --
@@ -680,8 +681,85 @@ end
 
 for _, route in ipairs(routes) do open_route(route) end
 
+-- Keys that are only written. The call looks at them before its first write: one of another type breaks it off here, so that whoever
+-- makes the call again counts no event twice. A command that counts is the cheapest one that knows its type. The code stands in no
+-- function, since to make one costs more than a command.
+
+-- Whether a key is to be noted in the registry: new ones are, and hidden lists.
+local notes_keys, seen_keys = hides or board[2] ~= args.version, {}
+
+for _, route in ipairs(routes) do
+  for _, target in ipairs(route.targets) do
+    local standing = target.standing
+    if not seen_keys[standing] then
+      seen_keys[standing] = true
+      local is_new = call('ZCARD', standing.zset) == 0
+      notes_keys = notes_keys or is_new
+      if layout.dense then call('ZCARD', standing.dense) end
+      if layout.summed then standing.stored_total = call('HMGET', standing.total, 'high', 'low') end
+      if hides then
+        local hidden = hidden_of(standing)
+        call('ZCARD', hidden.list)
+        if layout.dense then call('ZCARD', hidden.scores) end
+      end
+      if standing.expires and (is_new or board[2] ~= args.version) then
+        load_periods()
+        local index = index_of(REGISTRY, standing.zset)
+        if index then call('ZCARD', index) end
+      end
+    end
+  end
+end
+
+-- Looks at the voters that are counted in a key.
+local function look_at_voters(key)
+  if seen_keys[key] then return end
+  seen_keys[key] = true
+  local magic = call('GETRANGE', key, 0, 3)
+  invariant(magic == '' or magic == 'HYLL', key .. ' counts voters')
+  notes_keys = notes_keys or magic == ''
+end
+
+for _, turnout in ipairs(args.turnouts) do
+  if call('HLEN', KEYS[turnout[1]]) == 0 then notes_keys = true end
+  if voters then look_at_voters(KEYS[turnout[2]]) end
+end
+for e = 1, args.by_member and #members or 0 do
+  for _, index in ipairs(voters[e] ~= '' and routes[on_routes[e]].turnouts or {}) do
+    look_at_voters(voters_of_member(KEYS[args.turnouts[index][2]], args.names[members[e]]))
+  end
+end
+
+if notes_keys then call('SCARD', REGISTRY) end
+if hides then
+  local of_shard = hides_of(BOARD, REGISTRY)
+  call('ZCARD', of_shard.journal)
+  if next(erasures) then
+    call('HLEN', of_shard.lines)
+    call('ZCARD', of_shard.hidden)
+  end
+end
+if quotas then
+  call('SCARD', keys[quotas.registry])
+  -- The logs of the first event are read before anything is written.
+  for e = 2, #members do
+    for _, use in ipairs(quotas.uses[e]) do
+      for _, index in ipairs(quotas.rules[use[1]].log > 0 and use[4] or {}) do
+        if index > 0 and not seen_keys[index] then
+          seen_keys[index] = true
+          call('ZCARD', KEYS[index])
+        end
+      end
+    end
+  end
+end
+-- While the board moves, changes are noted (lib/capture.lua).
+if changes then call('HLEN', changes) end
+
 -- Carries out one event; and the entries that leave the queue with this call, nil if nothing can wait there.
 local carry_out_one, leaving = carry_out, nil
+-- The records of events under whose ids others wait, with another content.
+local others_wait = {}
 local queue = args.queue
 local QUEUE, QUEUE_IDS, QUEUE_STATE
 if queue or board[8] then
@@ -689,6 +767,8 @@ if queue or board[8] then
   leaving = {}
   QUEUE, QUEUE_IDS = beside_registry(REGISTRY, KIND_QUEUE), beside_registry(REGISTRY, KIND_QUEUE_IDS)
   QUEUE_STATE = beside_registry(REGISTRY, KIND_QUEUE_STATE)
+  call('XLEN', QUEUE)
+  call('HLEN', QUEUE_STATE)
   local head, own_barrier = call('HMGET', BOARD, 'queue:number', 'final_until'), barrier
   local lease, barrier_of_queued = head[1], head[2] and head[2] + TIE_KEY_OF_EPOCH
   -- The ids of the events, '' for none, and the entries of each id as text.
@@ -726,17 +806,27 @@ if queue or board[8] then
 
   local function carry_out_new(e)
     local id = event_ids[e]
-    local entry, event = entry_with(QUEUE, entries_of[id], fingerprints[e])
+    local entry, event, parts = entry_with(QUEUE, entries_of[id], fingerprints[e])
+    if not entry then
+      barrier = own_barrier
+      return carry_out(e)
+    end
     -- What waits has been taken into the queue before the barrier rose.
-    if entry then barrier = barrier_of_queued else barrier = own_barrier end
-    local answer = carry_out(e)
-    if entry and was_taken(answer) then leave(id, entry, bytes_of_entry(id, event)) end
+    barrier = barrier_of_queued
+    -- See src/domain/queued.rs.
+    local at, queued_at = parts[5], parts[6]
+    local is_as_queued = in_time(ats[e]) == at + TIE_KEY_OF_EPOCH or records[keys[ids[e]]]
+    local answer = is_as_queued and carry_out(e)
+    if not answer or answer[1] == REFUSED then return {WAITING, number_text(at), number_text(queued_at)} end
+    if was_taken(answer) then leave(id, entry, bytes_of_entry(id, event)) end
     return answer
   end
 
   carry_out_one = function(e)
     local entry = queue and queue.entries[e] or ''
-    return entry == '' and carry_out_new(e) or carry_out_queued(e, entry)
+    local answer = entry == '' and carry_out_new(e) or carry_out_queued(e, entry)
+    if entries_of[event_ids[e]] ~= '' and was_taken(answer) then others_wait[keys[ids[e]]] = true end
+    return answer
   end
 end
 
@@ -747,7 +837,11 @@ flush_standings()
 if quotas then counts.flush(keys[quotas.registry], now) end
 flush_turnouts()
 local remember_ms = args.remember
-for index = 1, taken_count do call('SET', taken[index], records[taken[index]], 'PX', remember_ms) end
+for index = 1, taken_count do
+  local key = taken[index]
+  local ms = others_wait[key] and number_text(remember_ms + QUEUE_AGE_MS) or remember_ms
+  call('SET', key, records[key], 'PX', ms)
+end
 if is_used and board[2] ~= args.version then call('HSET', BOARD, 'used', args.version) end
 if leaving and #leaving > 0 then leave_queue(QUEUE, QUEUE_IDS, QUEUE_STATE, leaving) end
 reply[#reply + 1] = changed or board[7] or ''

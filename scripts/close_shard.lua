@@ -10,27 +10,37 @@
 -- field `final_until` (read.lua). It follows the barrier once as many replicas have that as have to, and the queue is empty up to the mark,
 -- or the closing has waited for that as long as it may: until `queue:cut_at`. What is left then is refused when it is to be applied.
 --
+-- Where queued events come through a log, some are there that were appended before the barrier stood, and have not come into the queue. They
+-- count, too. So the closing asks the log for its ends once the barrier stands, and the mark is noted when the shard has taken the records
+-- up to there (lib/intake.lua).
+--
 -- Only a closing calls this. A move copies the barrier to the new shards before it opens them (copy_in.lua). So no later sharding
--- takes what this one refuses. A move does that when the old queues are empty, so no mark goes along.
+-- takes what this one refuses. A move does that when the old queues are empty, so no mark goes along; the ends are asked anew.
 --
 -- KEYS[1]  head of the shard, or board: hash with `version`
--- KEYS[2]  queue: stream (lib/queue.lua)
+-- KEYS[2]  registry: set
+-- KEYS[3]  queue: stream (lib/queue.lua)
+-- KEYS[4]  intake: hash (lib/intake.lua)
 -- ARGV[1]  the version, as in apply.lua
 -- ARGV[2]  the barrier, in ms since the epoch
 -- ARGV[3]  '1': replicas have this barrier, or none has to have it; '0': the caller finds that out next
 -- ARGV[4]  the time now, in ms since the epoch, by a clock that the caller trusts; ARGV[5] how many ms it waits for the queue at the most,
 --          from the first call on that says so. Both '': it waits on
+-- ARGV[6]  '': queued events come through no log; 'log': they do; or MessagePack of a map, partition -> next offset: these are its ends, which
+--          were asked after a reply of ENDS
 --
--- Reply: {'STALE'} | {'WAITS'}: the barrier is as high, or higher, and it is waited for something up to the mark; `final_until` is as it was |
---   {'OK'}: the barrier is as high, or higher
--- Example: KEYS st:{b} st:{b}:1:queue  ARGV '1-1' '1795305600000' '1' '' ''  reply {'OK'}
+-- Reply: {'STALE'} | {'ENDS'}: the barrier is as high, or higher; call again with the ends of the log | {'WAITS', '1' for the log, '0' for the
+--   queue}: the same, and it is waited for something up to the mark; `final_until` is as it was | {'OK'}: the barrier is as high, or higher
+-- Example: KEYS st:{b} st:{b}:1:keys st:{b}:1:queue st:{b}:1:intake  ARGV '1-1' '1795305600000' '1' '' '' ''  reply {'OK'}
 
-if #KEYS ~= 2 or #ARGV ~= 5 then return redis.error_reply('ERR close_shard.lua: 2 keys, 5 arguments') end
-local HEAD, QUEUE, version, barrier, is_confirmed = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3] == '1'
+if #KEYS ~= 4 or #ARGV ~= 6 then return redis.error_reply('ERR close_shard.lua: 4 keys, 6 arguments') end
+local HEAD, REGISTRY, QUEUE, INTAKE = unpack(KEYS)
+local version, barrier, is_confirmed, log = ARGV[1], ARGV[2], ARGV[3] == '1', ARGV[6]
 local now, max_delay = tonumber(ARGV[4]), tonumber(ARGV[5])
 load_queue()
+load_intake()
 
-local head = redis.call('HMGET', HEAD, 'version', 'closed_until', 'final_until', 'queue:mark', 'queue:cut_at')
+local head = redis.call('HMGET', HEAD, 'version', 'closed_until', 'final_until', 'queue:cut_at', 'queue:ends')
 if head[1] ~= version then return {'STALE'} end
 
 local function is_below(known)
@@ -43,12 +53,12 @@ local function raise(field, known)
 end
 
 -- Nothing that ends up to a lower barrier than the one before waits for more.
-local needs_queue, mark, cut_at = is_below(head[3]), head[4], head[5]
-local first = needs_queue and first_entry(QUEUE)
-if first and is_below(head[2]) then
-  mark, cut_at = last_entry(QUEUE), nil
-  redis.call('HSET', HEAD, 'queue:mark', mark)
-  redis.call('HDEL', HEAD, 'queue:cut_at')
+local waits, cut_at = is_below(head[3]), head[4]
+local first = waits and first_entry(QUEUE)
+if waits and is_below(head[2]) then
+  if first then note_mark(HEAD, QUEUE) end
+  if cut_at then redis.call('HDEL', HEAD, 'queue:cut_at') end
+  cut_at = nil
 end
 raise('closed_until', head[2])
 
@@ -62,6 +72,21 @@ local function is_over()
   return now >= tonumber(cut_at)
 end
 
-if first and mark and is_up_to(first, mark) and not is_over() then return {'WAITS'} end
+-- What the closing waits for: 'ENDS', the log or the queue; nil for nothing.
+local function awaited()
+  if log ~= '' and is_below(head[5]) then
+    if log == 'log' then return 'ENDS' end
+    await_ends(HEAD, REGISTRY, QUEUE, INTAKE, barrier, cmsgpack.unpack(log))
+    head[5] = barrier
+  end
+  if not is_below(head[5]) and redis.call('HEXISTS', INTAKE, 'ends') == 1 then return 'WAITS', '1' end
+  local mark = first and redis.call('HGET', HEAD, 'queue:mark')
+  if mark and is_up_to(first, mark) then return 'WAITS', '0' end
+end
+
+if waits then
+  local reply = {awaited()}
+  if reply[1] and not is_over() then return reply end
+end
 if is_confirmed then raise('final_until', head[3]) end
 return {'OK'}

@@ -10,8 +10,8 @@
 --   generation, lease   whose data it is, and under which lease it was read (lease.lua)
 --   layout      see lib/standing.lua
 --   lines       list of {code of a kind, name, place in ARGV of the line, 0: none, index in KEYS, 0 where a shard has one key of
---               the kind}: of the hides, of who is being erased and of rewards by members, of the erasures by their names. Of
---               two lines of one erasure the later one stays
+--               the kind}: of the hides, of who is being erased and of rewards by members, of the erasures by their names, of the
+--               intake by its fields. Of two lines of one erasure the later one stays
 --   standings   list of {standing, expires, whether it lists all members whatever the layout says,
 --                names, scores (false: not listed), times (tie keys), data (empty unless the layout has it)}
 --   turnouts    list of {key, expires, tag of the shard that has counted, number}
@@ -21,7 +21,8 @@
 --   dropped     list of keys
 --   letters     list of {entry, places in ARGV of its fields}: dead letters, behind those that are there (end_queued.lua);
 --   letters_kept   for how many ms they are kept then at the most
---   closed_until   ms since the epoch: the greatest barrier of the old shards (close_shard.lua), nil for none
+--   closed_until, final_until   ms since the epoch, nil for none: the greatest barrier of the old shards, and up to where periods are final in
+--               all of them (close_shard.lua)
 -- ARGV[2…] strings of bytes
 -- `expires` is in ms since the epoch, 0: never.
 --
@@ -38,14 +39,17 @@ load_hides()
 load_periods()
 require_slot(HEAD)
 
-local head = call('HMGET', HEAD, 'version', 'lease', 'closed_until')
+local head = call('HMGET', HEAD, 'version', 'lease', 'closed_until', 'final_until')
 local generation, revision = string.match(head[1] or '', '^(%d+)-(%d+)$')
 if generation ~= args.generation or tonumber(head[2] or 0) > args.lease then return {'SUPERSEDED'} end
 if revision ~= '0' then return {'OPEN'} end
 call('HSET', HEAD, 'lease', args.lease)
+-- The shard is opened once the replicas have them.
 if args.closed_until and args.closed_until > tonumber(head[3] or '-inf') then
-  -- The shard is opened once the replicas have it.
-  call('HSET', HEAD, 'closed_until', number_text(args.closed_until), 'final_until', number_text(args.closed_until))
+  call('HSET', HEAD, 'closed_until', number_text(args.closed_until))
+end
+if args.final_until and args.final_until > tonumber(head[4] or '-inf') then
+  call('HSET', HEAD, 'final_until', number_text(args.final_until))
 end
 
 local function keep_until(key, expires)
@@ -94,6 +98,13 @@ local function copy_past_initial(member, line)
   call('SADD', REGISTRY, PAST_INITIAL)
 end
 
+local INTAKE = beside_registry(REGISTRY, KIND_INTAKE)
+
+local function copy_intake(field, value)
+  call('HSET', INTAKE, field, value)
+  call('SADD', REGISTRY, INTAKE)
+end
+
 local function copy_standing(first, expires, lists_all, ids, scores, times, data)
   local layout = {}
   for name, value in pairs(args.layout) do layout[name] = value end
@@ -129,7 +140,7 @@ end
 
 local SET = {
   [KIND_HIDES] = copy_hide, [KIND_ERASING] = copy_erasing, [KIND_ERASED] = copy_erasure, [KIND_REWARDS] = copy_rewards,
-  [KIND_PAST_INITIAL] = copy_past_initial,
+  [KIND_PAST_INITIAL] = copy_past_initial, [KIND_INTAKE] = copy_intake,
 }
 for _, line in ipairs(args.lines) do SET[line[1]](line[2], line[3] > 0 and ARGV[line[3]] or nil, KEYS[line[4]]) end
 local number = call('HGET', HEAD, 'hides')

@@ -32,6 +32,16 @@ if head[1] ~= args.lease then return {'GONE'} end
 local final_until, mark = tonumber(head[2] or '-inf'), head[4]
 if head[3] then start_capture(head[3]) end
 
+-- Keys that are only written: one of another type breaks the call off here, before it has changed anything.
+redis.call('HLEN', STATE)
+redis.call('SCARD', REGISTRY)
+redis.call('XLEN', DEAD_LETTERS)
+redis.call('HLEN', IDS)
+for _, one in ipairs(args.ends) do
+  for _, period in ipairs(one[1] == REFUSED and one[6] or {}) do redis.call('HLEN', KEYS[period[1]]) end
+end
+if changes then redis.call('HLEN', changes) end
+
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 

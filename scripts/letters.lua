@@ -21,12 +21,10 @@ if #letters == 0 or not board[2] then return {'OK', unpack(letters)} end
 load_queue()
 local members = {}
 for index, letter in ipairs(letters) do
-  local parts = read_event(fields_by_name(letter).event) or {}
-  members[index] = type(parts[2]) == 'string' and parts[2] or ''
+  members[index] = member_of(fields_by_name(letter).event)
 end
-for index, erasing in ipairs(redis.call('HMGET', beside_registry(REGISTRY, KIND_ERASING), unpack(members))) do
+for index, mark in ipairs(erasing_marks(REGISTRY, members)) do
   local letter = letters[index]
-  local mark = erasing and string.match(erasing, '^%a+/%S+/(%S+)')
   if mark and is_up_to(fields_by_name(letter).entry or '0-0', mark) then letters[index] = {letter[1], {}} end
 end
 return {'OK', unpack(letters)}

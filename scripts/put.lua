@@ -48,45 +48,21 @@ if board[1] ~= args.version then return {'STALE'} end
 local barrier = board[3] and tonumber(board[3])
 local queue_bytes, epoch = open_queue(BOARD, REGISTRY, QUEUE, IDS, STATE, args.epoch)
 if not queue_bytes then return {'UNINDEXED', epoch} end
-local room = math.min(args.room, args.bytes_max - queue_bytes)
-
--- The entries of the events' ids, as text.
-local entries_of = {}
-for index, text in ipairs(redis.call('HMGET', IDS, unpack(ids))) do entries_of[ids[index]] = text or nil end
-
-local changed, bytes_put = {}, 0
-local RECORDS = beside_registry(REGISTRY, KIND_EVENT_ID .. ':')
+local putting = begin_putting(QUEUE, IDS, ids, math.min(args.room, args.bytes_max - queue_bytes))
 
 local function put(e)
   local id, event = ids[e], ARGV[e + 1]
-  local _, known = entry_with(QUEUE, entries_of[id], fingerprints[e])
+  local known = known_event(putting, id, fingerprints[e])
   if known then
     -- After this write the replicas have what was put before, wherever that was.
-    if args.confirm then changed[id] = entries_of[id] end
+    if args.confirm then putting.changed[id] = putting.entries_of[id] end
     return {KNOWN, known}
   end
   if barrier and ats[e] < barrier then return BEFORE_BARRIER end
-  local bytes = bytes_of_entry(id, event)
-  if bytes_put + bytes > room then return NO_ROOM end
-  local entry = redis.call('XADD', QUEUE, '*', 'id', id, 'event', event)
-  redis.call('PEXPIRE', RECORDS .. id, args.remember, 'GT')
-  bytes_put = bytes_put + bytes
-  entries_of[id] = entries_of[id] and entries_of[id] .. ' ' .. entry or entry
-  changed[id] = entries_of[id]
-  return PUT
+  return put_event(putting, id, event) and PUT or NO_ROOM
 end
 
 local reply = {'OK'}
 for e = 1, #ids do reply[e + 1] = put(e) end
-
-local fields = {}
-for id, entries in pairs(changed) do
-  fields[#fields + 1] = id
-  fields[#fields + 1] = entries
-end
-if #fields > 0 then redis.call('HSET', IDS, unpack(fields)) end
-if bytes_put > 0 then
-  redis.call('HINCRBY', STATE, 'bytes', bytes_put)
-  if board[2] ~= args.version then redis.call('HSET', BOARD, 'used', args.version) end
-end
+end_putting(putting, BOARD, REGISTRY, STATE, board[2], args.version, args.remember)
 return reply

@@ -24,8 +24,10 @@ use crate::env_file::Variables;
 use crate::http::Options;
 use crate::http::auth::ApiKeys;
 use crate::http::cors::CorsOrigins;
+use crate::http::embed::EmbedOrigins;
 use crate::http::players::PlayerKeys;
 use crate::http::proxies::TrustedProxies;
+use crate::kafka::settings::{ClientOptions, Settings, TopicName, TopicUrl};
 use crate::store::embedded::EmbeddedConfig;
 use crate::timeouts::TimeoutFactor;
 
@@ -111,9 +113,18 @@ pub struct ServeArgs {
     #[arg(long, env = "STANDINGS_TIMEOUT_FACTOR", default_value = "1")]
     pub timeout_factor: TimeoutFactor,
     /// How many connections clients may have. On connections beyond that the service answers only /livez, /readyz and
-    /// /metrics. With 0 it takes as many as the limit of file descriptors leaves room for, at most 10,000.
+    /// /metrics. With 0 it takes as many as the limit of file descriptors leaves room for, at most 20,000.
     #[arg(long, env = "STANDINGS_MAX_CONNECTIONS", default_value_t = 0)]
     pub max_connections: u32,
+    /// How many streams there may be. With 0 there may be half as many as connections, so that there is room for requests.
+    #[arg(long, env = "STANDINGS_MAX_STREAMS", default_value_t = 0)]
+    pub max_streams: u32,
+    /// How many streams an API key may have, those included that tokens have opened which were made with it.
+    #[arg(long, env = "STANDINGS_MAX_STREAMS_PER_KEY", default_value_t = 5_000)]
+    pub max_streams_per_key: u32,
+    /// How many streams there may be to one address, of those who send no API key. An IPv6 network of 64 bits is one address.
+    #[arg(long, env = "STANDINGS_MAX_STREAMS_PER_ADDRESS", default_value_t = 100)]
+    pub max_streams_per_address: u32,
     /// How many MiB of memory all requests together may take. Beyond that requests wait, and are answered 503 after 5
     /// seconds.
     #[arg(long, env = "STANDINGS_REQUEST_MEMORY_MB", default_value_t = 256, value_parser = clap::value_parser!(u16).range(64..))]
@@ -133,6 +144,10 @@ pub struct ServeArgs {
     /// The origins that browsers may call from, separated by commas, as `https://a.example`; or `*` for all.
     #[arg(long, env = "STANDINGS_CORS_ORIGINS", default_value = "")]
     pub cors_origins: CorsOrigins,
+    /// The origins whose pages may show public boards in a frame (`/embed`), separated by commas; `*` for all, `none` for no
+    /// page.
+    #[arg(long, env = "STANDINGS_EMBED_ORIGINS", default_value = "*")]
+    pub embed_origins: EmbedOrigins,
     /// A file with the keys that players' tokens are signed with (RFC 7517): secrets for HS256, public keys for EdDSA or ES256.
     #[arg(long, env = "STANDINGS_JWT_KEYS")]
     pub jwt_keys: Option<PathBuf>,
@@ -174,6 +189,9 @@ pub struct ServeArgs {
     /// has to.
     #[arg(long, env = "STANDINGS_APPLY_QUEUES", default_value_t = true, action = clap::ArgAction::Set)]
     pub apply_queues: bool,
+    /// Kafka as the queue.
+    #[command(flatten)]
+    pub kafka: KafkaArgs,
     /// The address at which `standings worker` answers /livez, /readyz and /metrics. Without it, it answers nobody.
     #[arg(long, env = "STANDINGS_WORKER_LISTEN")]
     pub worker_listen: Option<SocketAddr>,
@@ -183,6 +201,31 @@ pub struct ServeArgs {
     /// How the log is written.
     #[arg(long, env = "STANDINGS_LOG_FORMAT", value_enum, default_value_t)]
     pub log_format: LogFormat,
+}
+
+/// Which topic of Kafka is the queue.
+#[derive(Args, Clone, Debug)]
+pub struct KafkaArgs {
+    /// The topic of Kafka in which events wait, as `kafka://host:9092,host2:9092/topic`. Without it they wait in Redis.
+    #[arg(long, env = "STANDINGS_QUEUE_URL", hide_env_values = true)]
+    pub queue_url: Option<TopicUrl>,
+    /// The group of those who take records of the topic: the same for all instances.
+    #[arg(long, env = "STANDINGS_KAFKA_GROUP", default_value = "standings")]
+    pub kafka_group: String,
+    /// The topic for records that can't be taken. Without it they are only counted and logged.
+    #[arg(long, env = "STANDINGS_KAFKA_DEAD_LETTER_TOPIC")]
+    pub kafka_dead_letter_topic: Option<TopicName>,
+    /// Options of the client of Kafka (librdkafka), such as TLS and SASL, as `name=value;name=value`.
+    #[arg(
+        long,
+        env = "STANDINGS_KAFKA_OPTIONS",
+        default_value = "",
+        hide_env_values = true
+    )]
+    pub kafka_options: ClientOptions,
+    /// A file with such options, `name=value` in each line. They come before those of STANDINGS_KAFKA_OPTIONS.
+    #[arg(long, env = "STANDINGS_KAFKA_OPTIONS_FILE")]
+    pub kafka_options_file: Option<PathBuf>,
 }
 
 /// Which Redis the service uses.
@@ -367,6 +410,9 @@ pub enum ConfigError {
     /// The patterns of names can't be taken.
     #[error("the patterns of names (STANDINGS_NAME_BLOCKLIST) can't be taken: {0}")]
     NameBlocklist(String),
+    /// Kafka can't be used as it is set up.
+    #[error("the queue in Kafka (STANDINGS_QUEUE_URL, STANDINGS_KAFKA_…) can't be set up: {0}")]
+    Kafka(String),
     /// The private server has no replicas.
     #[error("the private server has no replicas: {0} goes with STANDINGS_REDIS_URL")]
     NoReplicas(&'static str),
@@ -390,6 +436,7 @@ impl ServeArgs {
         Ok(Options {
             keys: self.api_keys.clone(),
             cors_origins: self.cors_origins.clone(),
+            embed_origins: self.embed_origins.clone(),
             players: players.map_err(ConfigError::PlayerKeys)?,
             proxies: self.trusted_proxies.clone(),
             profile_rules: self.profile_rules()?,
@@ -408,6 +455,28 @@ impl ServeArgs {
             queue_bytes: u64::from(self.queue_mb) << 20,
             server_bytes: u64::from(self.queues_mb) << 20,
         }
+    }
+
+    /// How the topic is reached that is the queue, if one is. Reads the file of options.
+    pub fn kafka(&self) -> Result<Option<Settings>, ConfigError> {
+        let Some(url) = &self.kafka.queue_url else {
+            return Ok(None);
+        };
+        let path = self.kafka.kafka_options_file.as_deref();
+        let path = path.filter(|path| !path.as_os_str().is_empty());
+        let of_file = path.map(ClientOptions::read).transpose();
+        let of_file = of_file.map_err(|error| ConfigError::Kafka(error.to_string()))?;
+        let settings = Settings {
+            url: url.clone(),
+            group: self.kafka.kafka_group.clone(),
+            dead_letter_topic: self.kafka.kafka_dead_letter_topic.clone(),
+            options: of_file
+                .unwrap_or_default()
+                .behind(self.kafka.kafka_options.clone()),
+            timeouts: self.timeout_factor,
+        };
+        settings.check_options().map_err(ConfigError::Kafka)?;
+        Ok(Some(settings))
     }
 
     /// What the operator says of profiles. Reads the file of patterns.
@@ -431,6 +500,7 @@ impl ServeArgs {
         if options.is_open() && !options.is_local && !self.allow_open {
             return Err(ConfigError::OpenToTheNetwork(self.listen));
         }
+        self.kafka()?;
         let needs_replicas = [
             ("STANDINGS_MIN_REPLICAS", self.min_replicas > 0),
             ("STANDINGS_MAX_STALENESS_MS", self.max_staleness_ms > 0),
@@ -516,8 +586,25 @@ mod tests {
     }
 
     #[test]
+    fn a_topic_needs_a_program_with_kafka_and_options_that_can_be_read() {
+        let topic = ["--queue-url", "kafka://h:9092/events"];
+        let checked = parse(&topic).check();
+        if !cfg!(feature = "kafka") {
+            let error = checked.unwrap_err().to_string();
+            assert!(error.contains("--features kafka"), "{error}");
+            return;
+        }
+        assert_eq!(checked, Ok(()));
+        let file = [&topic[..], &["--kafka-options-file", "/nowhere/client"]].concat();
+        let error = parse(&file).check().unwrap_err().to_string();
+        assert!(error.contains("/nowhere/client"), "{error}");
+    }
+
+    #[test]
     fn secrets_are_not_shown() {
         let args = parse(&[
+            "--kafka-options",
+            "sasl.password=hush",
             "--redis-url",
             "redis://:hush@h",
             "--api-keys",
@@ -593,6 +680,8 @@ mod tests {
                 "STANDINGS_API_KEYS (--api-keys <API_KEYS>): each API key is",
             ),
             ("API_KEYS", "admin:hush", "at least 8"),
+            ("QUEUE_URL", "kafka://a:hush@h/t", "no user and no password"),
+            ("KAFKA_OPTIONS", "Hush", "an option is name=value"),
             ("API_KEYS", ",", "no key"),
             (
                 "AVATAR_HOSTS",

@@ -9,7 +9,7 @@ use crate::http::listener::RESERVE;
 /// and each replica have a few; files, pipes and timers; and connections that are just being closed.
 const OWN_NEEDS: u64 = 160;
 /// The most connections, unless another number is configured.
-const CONNECTIONS_DEFAULT_MAX: u64 = 10_000;
+const CONNECTIONS_DEFAULT_MAX: u64 = 20_000;
 /// The fewest.
 const CONNECTIONS_MIN: u64 = 16;
 
@@ -53,17 +53,33 @@ pub fn connections_max(configured: u32, descriptors: u64) -> usize {
     usize::try_from(wanted.min(possible)).unwrap_or(usize::MAX)
 }
 
+/// How many of so many connections may be streams; `configured` is 0 where that is left to the service. The others are for
+/// requests.
+pub fn streams_max(configured: u32, connections: usize) -> usize {
+    match usize::try_from(configured).unwrap_or(usize::MAX) {
+        0 => connections / 2,
+        configured => configured.min(connections),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
+    fn streams_leave_connections_for_requests() {
+        assert_eq!(streams_max(0, 20_000), 10_000);
+        assert_eq!(streams_max(15_000, 20_000), 15_000);
+        assert_eq!(streams_max(15_000, 632), 632);
+    }
+
+    #[test]
     fn connections_leave_descriptors_for_the_rest() {
-        assert_eq!(connections_max(0, u64::MAX), 10_000);
+        assert_eq!(connections_max(0, u64::MAX), 20_000);
         assert_eq!(connections_max(0, 1_024), 632);
         assert_eq!(connections_max(500, 1_024), 500);
         assert_eq!(connections_max(5_000, 1_024), 632);
-        assert_eq!(connections_max(20_000, 1 << 20), 20_000);
+        assert_eq!(connections_max(30_000, 1 << 20), 30_000);
         assert_eq!(connections_max(0, 64), 16);
     }
 }

@@ -15,13 +15,17 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 use crate::config::{ConfigError, ServeArgs};
 use crate::descriptors;
+use crate::domain::instance::Part;
 use crate::domain::profile::Rules;
+use crate::engine::intake::EventLog;
 use crate::engine::jobs::JobKind;
 use crate::engine::sender::Sender;
 use crate::http::connection::Times;
 use crate::http::listener::{self, Limits, Routers};
 use crate::http::memory::Memory;
+use crate::http::streams::{StreamLimits, Streams};
 use crate::http::{App, reserve, router};
+use crate::kafka::{self, Kafka};
 use crate::service::{Service, Setup};
 use crate::store::embedded::{EmbeddedError, EmbeddedServer, ServerState};
 use crate::store::{Address, Store, StoreError};
@@ -117,7 +121,14 @@ async fn serve_on(
         .with_min_replicas(args.min_replicas)
         .with_max_staleness(max_staleness)
         .with_audit_retention(args.audit_retention());
-    let service = Service::set_up(store, Clock::system(), setup(args));
+    let part = if args.background {
+        Part::Both
+    } else {
+        Part::Serving
+    };
+    let kafka = connect(args)?;
+    let service = Service::set_up(store, Clock::system(), setup(args, part, kafka.as_ref()));
+    let leaving = Arc::clone(&service);
     first_contact(&service).await?;
     let mut loops = Loops::begin();
     loops.repeat(&JobKind::OF_EVERY_INSTANCE, &service);
@@ -125,6 +136,9 @@ async fn serve_on(
         let mut jobs = JobKind::IN_BACKGROUND.to_vec();
         jobs.retain(|job| *job != JobKind::Queues || args.apply_queues);
         loops.repeat(&jobs, &service);
+        if let Some(kafka) = kafka.filter(|_| args.apply_queues) {
+            loops.consume(&kafka, &service);
+        }
     }
     loops.fold(&metrics);
 
@@ -138,6 +152,7 @@ async fn serve_on(
         is_open: options.is_open(),
         profile_rules: options.profile_rules.clone(),
         memory: Memory::new(usize::from(args.request_memory_mb) << 20),
+        streams: Streams::new(stream_limits(args, limits.connections)),
         shutdown: stopping.clone(),
     });
     let routers = Routers {
@@ -170,6 +185,7 @@ async fn serve_on(
         tracing::warn!("some requests were not finished in time");
     }
     loops.end().await;
+    leaving.engine.withdraw().await;
     ended.map_or(Ok(()), |task| Err(ServerError::Ended(task)))
 }
 
@@ -183,8 +199,25 @@ async fn watcher_ended(server: Option<&EmbeddedServer>) {
     let _ = state.wait_for(|state| *state == ServerState::Stopped).await;
 }
 
-fn setup(args: &ServeArgs) -> Setup {
+fn stream_limits(args: &ServeArgs, connections: usize) -> StreamLimits {
+    let count = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
+    StreamLimits {
+        all: descriptors::streams_max(args.max_streams, connections),
+        per_key: count(args.max_streams_per_key),
+        per_address: count(args.max_streams_per_address),
+    }
+}
+
+/// Makes the way to the topic that is the queue, if one is; nothing is sent yet.
+fn connect(args: &ServeArgs) -> Result<Option<Arc<Kafka>>, ConfigError> {
+    let kafka = args.kafka()?.map(Kafka::new).transpose();
+    kafka.map_err(ConfigError::Kafka)
+}
+
+fn setup(args: &ServeArgs, part: Part, kafka: Option<&Arc<Kafka>>) -> Setup {
     Setup {
+        log: kafka.map(|kafka| Arc::clone(kafka) as Arc<dyn EventLog>),
+        part,
         sender: Sender::new(args.webhook_allow_private),
         queue_bounds: args.queue_bounds(),
     }
@@ -200,11 +233,16 @@ pub async fn work(args: ServeArgs, stop: impl Future<Output = ()>) -> Result<(),
     let store = Store::connect(&Address::parse(url), args.timeout_factor)?
         .with_min_replicas(args.min_replicas)
         .with_audit_retention(args.audit_retention());
-    let service = Service::set_up(store, Clock::system(), setup(&args));
+    let kafka = connect(&args)?;
+    let setup = setup(&args, Part::Working, kafka.as_ref());
+    let service = Service::set_up(store, Clock::system(), setup);
     first_contact(&service).await?;
     let mut loops = Loops::begin();
     loops.repeat(&JobKind::OF_EVERY_INSTANCE, &service);
     loops.repeat(&JobKind::IN_BACKGROUND, &service);
+    if let Some(kafka) = kafka {
+        loops.consume(&kafka, &service);
+    }
     if let Some((listener, metrics)) = watched {
         loops.fold(&metrics);
         tokio::spawn(tell_watchers(listener, &args, &service, metrics));
@@ -212,6 +250,7 @@ pub async fn work(args: ServeArgs, stop: impl Future<Output = ()>) -> Result<(),
     tracing::info!("doing the background work");
     stop.await;
     loops.end().await;
+    service.engine.withdraw().await;
     Ok(())
 }
 
@@ -232,6 +271,7 @@ fn tell_watchers(
         is_open: false,
         profile_rules: Rules::default(),
         memory: Memory::new(usize::from(args.request_memory_mb) << 20),
+        streams: Streams::default(),
         shutdown: CancellationToken::new(),
     });
     let routers = Routers {
@@ -279,6 +319,14 @@ impl Loops {
                 worker::repeat(job, Arc::clone(&service), stop)
             });
         }
+    }
+
+    /// Takes records of a topic of Kafka.
+    fn consume(&mut self, kafka: &Arc<Kafka>, service: &Arc<Service>) {
+        let (kafka, engine) = (Arc::clone(kafka), Arc::clone(&service.engine));
+        self.spawn("kafka", move |stop| {
+            kafka::consume(Arc::clone(&kafka), Arc::clone(&engine), stop)
+        });
     }
 
     fn fold(&mut self, metrics: &PrometheusHandle) {

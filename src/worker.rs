@@ -36,7 +36,7 @@ fn interval(kind: JobKind) -> Duration {
         JobKind::Queues => Duration::from_millis(100),
         JobKind::Definition | JobKind::ApiKeys => Duration::from_millis(250),
         JobKind::Rollover | JobKind::Webhooks => Duration::from_millis(500),
-        JobKind::Warnings | JobKind::ApiKeyUses => Duration::from_secs(10),
+        JobKind::Warnings | JobKind::ApiKeyUses | JobKind::Instances => Duration::from_secs(10),
         JobKind::Clock
         | JobKind::Reshard
         | JobKind::Purge
@@ -75,6 +75,7 @@ pub async fn run(kind: JobKind, engine: &Engine) -> Result<(), Error> {
         JobKind::ApiKeys => engine.refresh_api_keys().await,
         JobKind::ApiKeyUses => engine.note_api_key_uses().await,
         JobKind::Staleness => Ok(engine.store.register_staleness().await?),
+        JobKind::Instances => engine.tell_presence().await,
         JobKind::Warnings => engine.warn().await,
         JobKind::Rollover => engine.run(&Rollover).await,
         JobKind::Reshard => engine.run(&Moves).await,

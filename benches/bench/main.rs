@@ -28,6 +28,7 @@ mod run;
 mod service;
 mod session;
 mod shards;
+mod streams;
 mod table;
 mod workload;
 

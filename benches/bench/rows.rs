@@ -8,6 +8,7 @@ use crate::boards::{
 use crate::load::Sample;
 use crate::queue::Figure;
 use crate::reference::Script;
+use crate::streams;
 use crate::workload::{Kind, Workload};
 
 /// A row of the table.
@@ -46,6 +47,8 @@ pub enum Measure {
     LeagueWait,
     /// Events in queues.
     Queue(Figure),
+    /// Live boards.
+    Stream(streams::Figure),
     /// The service's memory before there was any load.
     IdleMemory,
     /// The most memory of the service.
@@ -383,6 +386,27 @@ pub const ROWS: &[Row] = &[
         "the same: from its end until all of it is applied",
         "s",
         Measure::Queue(Figure::Recovery),
+        None,
+    ),
+    row(
+        "stream-memory",
+        "the service's memory for one who watches, and waits",
+        "kB",
+        Measure::Stream(streams::Figure::Memory),
+        Some(Goal::Max(10.0)),
+    ),
+    row(
+        "stream-delay",
+        "a change that 1,000 watch, 20 in a second: from its sending to a screen, 99 of 100",
+        "ms",
+        Measure::Stream(streams::Figure::Delay),
+        Some(Goal::Max(500.0)),
+    ),
+    row(
+        "stream-cpu",
+        "the same: what the service takes of a core",
+        "%",
+        Measure::Stream(streams::Figure::Cpu),
         None,
     ),
     row(

@@ -12,7 +12,9 @@ use crate::machine::Machine;
 use crate::rows::{Measure, Measured, ROWS, Row};
 use crate::session::Session;
 use crate::table::Line;
-use crate::{Options, Result, league, memory, picture, publish, queue, rollover, say, table};
+use crate::{
+    Options, Result, league, memory, picture, publish, queue, rollover, say, streams, table,
+};
 
 /// All that a run has found.
 #[derive(Debug, Serialize)]
@@ -121,6 +123,7 @@ async fn measure(session: &Session, row: &Row, options: &Options) -> Result<Meas
             }
         }
         Measure::Queue(figure) => queue::measure(session, options).await?.measured(figure),
+        Measure::Stream(figure) => streams::measure(session, options).await?.measured(figure),
         Measure::IdleMemory => megabytes(session.idle_bytes),
         Measure::PeakMemory => megabytes(memory::of_service_under_load(session).await?),
     })

@@ -16,6 +16,7 @@ use crate::redis::{self, Redis};
 use crate::reference::Textbook;
 use crate::rollover::Rollover;
 use crate::service::Service;
+use crate::streams::Streams;
 use crate::workload::Workload;
 use crate::{Options, Result, say, table};
 
@@ -78,6 +79,8 @@ pub struct Session {
     pub league: OnceCell<League>,
     /// What queues took.
     pub queue: OnceCell<Queue>,
+    /// What streams took.
+    pub streams: OnceCell<Streams>,
     textbook: OnceCell<Textbook>,
     filled: RefCell<HashSet<&'static str>>,
     next_series: Cell<u64>,
@@ -99,6 +102,7 @@ impl Session {
             rollovers: RefCell::default(),
             league: OnceCell::new(),
             queue: OnceCell::new(),
+            streams: OnceCell::new(),
             textbook: OnceCell::new(),
             filled: RefCell::default(),
             next_series: Cell::new(0),

@@ -28,6 +28,19 @@ local function read_event(event)
   return is_readable and type(parts) == 'table' and parts or nil
 end
 
+-- The member of an event, '' if it can't be read.
+local function member_of(event)
+  local parts = read_event(event) or {}
+  return type(parts[2]) == 'string' and parts[2] or ''
+end
+
+-- Up to which entry goes what these members have in the queue and among the dead letters, who are being erased; false for others.
+local function erasing_marks(registry, members)
+  local marks = redis.call('HMGET', beside_registry(registry, KIND_ERASING), unpack(members))
+  for index, cursor in ipairs(marks) do marks[index] = cursor and string.match(cursor, '^%a+/%S+/(%S+)') or false end
+  return marks
+end
+
 -- Whether an entry of a stream stands before another one, or is it.
 local function is_up_to(entry, other)
   local ms, number = string.match(entry, '^(%d+)-(%d+)$')
@@ -79,15 +92,15 @@ local function open_queue(head, registry, queue, ids, state, listed_under)
   return tonumber(stored[3] or 0)
 end
 
--- The entry with this content among those that a text of the hash of ids, or nil, names, and what stands there beside the id; nil if
--- there is none.
+-- The entry with this content among those that a text of the hash of ids, or nil, names, what stands there beside the id, and that as a
+-- list; nil if there is none.
 local function entry_with(queue, text, fingerprint)
   for entry in string.gmatch(text or '', '%S+') do
     local found = redis.call('XRANGE', queue, entry, entry)[1]
     -- Somebody may have removed an entry by hand, or damaged it: it is equal to none.
     local event = found and found[2][4]
     local parts = read_event(event)
-    if parts and parts[1] == fingerprint then return entry, event end
+    if parts and parts[1] == fingerprint then return entry, event, parts end
   end
 end
 

@@ -33,6 +33,7 @@
 --   data[m]        where it is listed; the list itself is nil unless the layout has `data`
 --   old_score[m], old_time[m], old_data[m]   the same as they are stored
 --   touched        numbers of members that may have to be flushed
+--   stored_total   its total, if that was looked at and has not changed since
 --   hidden         its hidden list, once that was looked at (lib/hidden.lua)
 
 -- What the two parts of a total are split at: 2^32.
@@ -222,7 +223,8 @@ end
 
 -- Adds to the sum of all scores; `low` may be any number that a double holds exactly.
 local function add_to_total(standing, high, low)
-  local stored = call('HMGET', standing.total, 'high', 'low')
+  local stored = standing.stored_total or call('HMGET', standing.total, 'high', 'low')
+  standing.stored_total = nil
   low = low + (stored[2] or 0)
   local carried = math.floor(low / LOW)
   high, low = high + (stored[1] or 0) + carried, low - carried * LOW

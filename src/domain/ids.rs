@@ -6,6 +6,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
+use super::intake::Partition;
+
 /// The longest board id, in bytes.
 pub const BOARD_ID_BYTES_MAX: usize = 64;
 /// The longest member id or event id, in bytes of UTF-8.
@@ -196,19 +198,37 @@ name! {
 /// character: so the ids of players are apart from those of others.
 const PLAYER_SEPARATOR: char = '\u{1f}';
 
+/// Stands before the id of an event that has come as a record without one. No id that is sent has it, as above.
+const RECORD_MARK: char = '\u{1d}';
+
 impl EventId {
+    /// The id of an event that has come without one, as the record of this partition with this offset.
+    #[must_use]
+    pub fn of_record(partition: &Partition, offset: i64) -> Self {
+        Self(format!("{RECORD_MARK}{partition}/{offset}").into())
+    }
+
     /// The id of an event that a player has sent under this one.
     #[must_use]
     pub fn of_player(player: &MemberId, sent: &Self) -> Self {
         Self(format!("{player}{PLAYER_SEPARATOR}{sent}").into())
     }
 
-    /// An id as it is stored: also that of an event that a player has sent.
+    /// An id as it is stored: also that of an event that a player has sent, or that has come as a record without one.
     ///
     /// # Errors
     ///
     /// As of [`Self::parse`].
     pub fn stored(text: &str) -> Result<Self, IdError> {
+        if let Some(place) = text.strip_prefix(RECORD_MARK) {
+            // The name of a topic may be longer than an id that is sent.
+            let is_clean = !place.is_empty() && !place.contains(char::is_control);
+            return if is_clean {
+                Ok(Self(text.into()))
+            } else {
+                Err(IdError::Control)
+            };
+        }
         let Some((player, sent)) = text.split_once(PLAYER_SEPARATOR) else {
             return Self::parse(text);
         };
@@ -218,9 +238,15 @@ impl EventId {
         ))
     }
 
-    /// The id as it was sent.
+    /// The player who has sent the event, if it was one.
+    pub fn player(&self) -> Option<&str> {
+        let (player, _) = self.0.split_once(PLAYER_SEPARATOR)?;
+        Some(player)
+    }
+
+    /// The id as it was sent. Of a record without one, the place of the record.
     pub fn as_sent(&self) -> &str {
-        let sent = self.0.rsplit(PLAYER_SEPARATOR).next();
+        let sent = self.0.rsplit([PLAYER_SEPARATOR, RECORD_MARK]).next();
         sent.unwrap_or(&self.0)
     }
 }
@@ -258,6 +284,7 @@ mod tests {
         let id = |text| EventId::parse(text).unwrap();
         let of_player = EventId::of_player(&player("a"), &id("b/c"));
         assert_eq!(of_player.as_sent(), "b/c");
+        assert_eq!((of_player.player(), id("b/c").player()), (Some("a"), None));
         assert_eq!(id("b/c").as_sent(), "b/c");
         assert_ne!(of_player, EventId::of_player(&player("a/b"), &id("c")));
         assert!(
@@ -268,6 +295,22 @@ mod tests {
             assert_eq!(EventId::stored(id.as_str()), Ok(id.clone()));
         }
         for text in ["", "\u{1f}a", "a\u{1f}", "a\u{1f}b\u{1f}c"] {
+            assert!(EventId::stored(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_ids_of_records_are_apart_from_all_others() {
+        let of_record = EventId::of_record(&Partition::new("votes", 3), 17);
+        assert_eq!(of_record.as_sent(), "votes/3/17");
+        assert!(
+            EventId::parse(of_record.as_str()).is_err(),
+            "nobody sends it"
+        );
+        assert_eq!(EventId::stored(of_record.as_str()), Ok(of_record));
+        let long = EventId::of_record(&Partition::new(&"t".repeat(249), 3), 17);
+        assert_eq!(EventId::stored(long.as_str()), Ok(long));
+        for text in ["\u{1d}", "\u{1d}a\u{1f}b", "a\u{1d}b"] {
             assert!(EventId::stored(text).is_err(), "{text:?}");
         }
     }

@@ -36,6 +36,14 @@ impl Digest {
         digits.collect::<Vec<_>>().concat()
     }
 
+    /// The digest with these digits; `None` if they are none.
+    pub fn from_hexadecimal(text: &str) -> Option<Self> {
+        let byte = |index: usize| u8::from_str_radix(text.get(2 * index..2 * index + 2)?, 16).ok();
+        let bytes: Option<Vec<u8>> = (0..32).map(byte).collect();
+        let bytes = bytes.filter(|_| text.len() == 64)?;
+        bytes.try_into().ok().map(Self)
+    }
+
     /// Its first half, by which it can be looked up. How long that takes tells nothing of the secret.
     pub fn half(&self) -> u128 {
         let half: [u8; 16] = std::array::from_fn(|index| self.0[index]);
@@ -62,11 +70,7 @@ impl Serialize for Digest {
 impl<'de> Deserialize<'de> for Digest {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let byte = |index: usize| u8::from_str_radix(text.get(2 * index..2 * index + 2)?, 16).ok();
-        let bytes: Option<Vec<u8>> = (0..32).map(byte).collect();
-        let bytes = bytes.filter(|_| text.len() == 64);
-        let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
-        let digest = bytes.map(Self);
+        let digest = Self::from_hexadecimal(&text);
         digest.ok_or_else(|| serde::de::Error::custom("a digest has 64 hexadecimal digits"))
     }
 }

@@ -1,6 +1,7 @@
-//! Tasks: what somebody has ordered for all boards, and how far it has come. Over HTTP they are jobs: `/v1/jobs/{id}`.
+//! Tasks: what somebody has ordered for all boards, and how far it has come. Over HTTP they are jobs: `/v1/jobs`.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::hide::Hide;
 use super::ids::{BoardId, MemberId};
@@ -33,6 +34,16 @@ pub enum TaskKind {
     Unhide,
     /// It removes what an erased member has left.
     Erase,
+}
+
+/// How far it has come.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TaskStatus {
+    /// It is under way.
+    Running,
+    /// It is at its end.
+    Done,
 }
 
 /// Why a task has failed at a board.
@@ -125,6 +136,14 @@ impl Task {
                 action,
                 after: None,
             }),
+        }
+    }
+
+    /// How far it is.
+    pub fn status(&self) -> TaskStatus {
+        match self.finished_at {
+            Some(_) => TaskStatus::Done,
+            None => TaskStatus::Running,
         }
     }
 

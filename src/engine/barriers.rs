@@ -4,10 +4,12 @@ use super::jobs::Progress;
 use super::{ATTEMPTS_MAX, Engine, Error};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
+use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::store::Versioned;
-use crate::store::barriers::Patience;
+use crate::store::barriers::{LogEnds, Patience, Raised};
 use crate::store::closings::Decision;
+use crate::store::queues::QueueName;
 
 impl Engine {
     /// Closes the periods of a board that end up to an instant, which has to lie in the past by a clock that is trusted. Their
@@ -51,8 +53,8 @@ impl Engine {
 
     /// Raises the barriers of all shards of a board to this instant. When this returns `Done`, nothing changes what events that lie
     /// before it have made of the standings, whatever is under way. `More`: queued events have to be applied first, which were there
-    /// when the barriers were raised; then it is to be called again. With a `patience` it waits for them no longer than that says. The
-    /// closing has to be decided before.
+    /// when the barriers were raised, also in the log; then it is to be called again. With a `patience` it waits for them no longer than that
+    /// says. The closing has to be decided before.
     ///
     /// If it fails, some of the barriers may be raised. To call it again is safe, also on other instances.
     pub async fn close_shards(
@@ -64,19 +66,59 @@ impl Engine {
         for _ in 0..ATTEMPTS_MAX {
             // It waits while the board is being moved from one sharding to another.
             let live = self.live_board(id).await?;
-            let (mut progress, mut is_stale) = (Progress::Done, false);
-            for shard in live.shards.iter().map(|live| &live.shard) {
-                match self.store.close_shard(shard, until, patience).await? {
-                    Versioned::Current(true) => {}
-                    Versioned::Current(false) => progress = Progress::More,
-                    Versioned::Stale => is_stale = true,
-                }
+            let log = self.log.as_ref().filter(|_| !live.board.is_league());
+            let unasked = log.map_or(LogEnds::NoLog, |_| LogEnds::Unasked);
+            let shards: Vec<&Shard> = live.shards.iter().map(|live| &live.shard).collect();
+            let mut raised = self.raise(&shards, until, patience, unasked).await?;
+            let asking = raised.extract_if(.., |(_, raised)| is(raised, Raised::WantsEnds));
+            let asking: Vec<&Shard> = asking.map(|(shard, _)| shard).collect();
+            if let Some(log) = log.filter(|_| !asking.is_empty()) {
+                // Their barriers stand. So what counts and is not in their queues lies before these.
+                let ends = log.ends().await?;
+                let known = LogEnds::Known(&ends);
+                raised.extend(self.raise(&asking, until, patience, known).await?);
             }
-            if !is_stale {
-                return Ok(progress);
+            if raised.iter().any(|(_, raised)| *raised == Versioned::Stale) {
+                self.reload(id).await?;
+                continue;
             }
-            self.reload(id).await?;
+            if log.is_some() {
+                let waits = |(_, raised): &&(&Shard, _)| is(raised, Raised::WaitsForLog);
+                let (wanted, others): (Vec<_>, Vec<_>) = raised.iter().partition(waits);
+                let names = |shards: Vec<&(&Shard, _)>| {
+                    let names = shards.into_iter();
+                    names.map(|(shard, _)| QueueName::of(shard)).collect()
+                };
+                self.store.want_intake(names(wanted), true).await?;
+                self.store.want_intake(names(others), false).await?;
+            }
+            let is_seen = raised.iter().all(|(_, raised)| is(raised, Raised::Seen));
+            return Ok(if is_seen {
+                Progress::Done
+            } else {
+                Progress::More
+            });
         }
         Err(Error::busy())
     }
+
+    /// Raises the barriers of some shards.
+    async fn raise<'a>(
+        &self,
+        shards: &[&'a Shard],
+        until: Timestamp,
+        patience: Option<Patience>,
+        ends: LogEnds<'_>,
+    ) -> Result<Vec<(&'a Shard, Versioned<Raised>)>, Error> {
+        let mut raised = Vec::with_capacity(shards.len());
+        for shard in shards {
+            let of_shard = self.store.close_shard(shard, until, patience, ends).await?;
+            raised.push((*shard, of_shard));
+        }
+        Ok(raised)
+    }
+}
+
+fn is(raised: &Versioned<Raised>, what: Raised) -> bool {
+    *raised == Versioned::Current(what)
 }

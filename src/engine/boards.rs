@@ -64,6 +64,11 @@ impl Boards {
         self.held.read().boards.get(id).cloned()
     }
 
+    /// The ids of those that are held.
+    pub(super) fn ids(&self) -> Vec<BoardId> {
+        self.held.read().boards.keys().cloned().collect()
+    }
+
     /// Held while background work is planned from the boards in memory. So the last plan is made from the latest
     /// boards.
     pub(super) fn planning(&self) -> MutexGuard<'_, ()> {

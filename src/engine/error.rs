@@ -290,6 +290,12 @@ pub enum Error {
     /// As many events wait to be applied as may.
     #[error("as many events wait to be applied as may; try again")]
     QueueFull,
+    /// The log of queued events does not do what was asked of it.
+    #[error("the log of queued events can't be used: {0}")]
+    Log(String),
+    /// More of the log is to be read than is read for one question.
+    #[error("too many events in the log were not taken yet to tell of this one; try again")]
+    LogTooLong,
     /// There is no such dead letter.
     #[error(
         "there is no dead letter {0}; it may have been replayed, or the board has moved since it was listed"
@@ -482,6 +488,7 @@ impl Error {
             self,
             Self::Unreadable { .. }
                 | Self::ClockDoubted(_)
+                | Self::Log(_)
                 | Self::Store(StoreError::Unexpected(_))
         )
     }

@@ -21,6 +21,8 @@ pub mod events;
 pub mod hidden;
 pub mod hides;
 mod histories;
+pub mod instances;
+pub mod intake;
 pub mod jobs;
 pub mod keyring;
 pub mod left_behind;
@@ -45,6 +47,7 @@ pub mod seats;
 pub mod sender;
 pub(crate) mod sittings;
 mod steps;
+mod stream_tokens;
 pub mod submission;
 pub mod sweep;
 pub mod tasks;
@@ -78,6 +81,7 @@ pub struct Engine {
     pub sender: sender::Sender,
     /// The API keys.
     pub keyring: keyring::Keyring,
+    stream_secret: stream_tokens::StreamSecret,
     /// What it knows of queues.
     pub queues: queue::Queues,
     pub(crate) boards: boards::Boards,
@@ -89,7 +93,11 @@ pub struct Engine {
     warned: warnings::Warned,
     /// How much room there is in queues.
     pub rooms: Arc<queue::room::Rooms>,
+    /// What queued events go through, if that is not the queues of shards alone.
+    pub log: Option<Arc<dyn intake::EventLog>>,
     deliveries: deliveries::Counted,
+    /// What this instance tells of itself.
+    pub presence: instances::Presence,
 }
 
 impl Engine {
@@ -101,6 +109,7 @@ impl Engine {
             faults: Faults::default(),
             sender: sender::Sender::default(),
             keyring: keyring::Keyring::default(),
+            stream_secret: stream_tokens::StreamSecret::default(),
             queues: queue::Queues::default(),
             boards: boards::Boards::default(),
             completing: rollover::Completing::default(),
@@ -109,7 +118,9 @@ impl Engine {
             left_behind: left_behind::Homes::default(),
             warned: warnings::Warned::default(),
             rooms: Arc::default(),
+            log: None,
             deliveries: deliveries::Counted::default(),
+            presence: instances::Presence::default(),
         }
     }
 }

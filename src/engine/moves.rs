@@ -14,8 +14,9 @@
 //!   end, because everybody waits for that.
 //! - The whole progress lies in Redis. One instance at a time works on a move (`scripts/lease.lua`). If it dies, another
 //!   one goes on. New shards refuse late calls of the earlier one.
-//! - Queues are not copied: from the version on that begins a move, nothing is queued (`engine/queue/putting.rs`), and no shard takes a
-//!   call that was made for an earlier one. The board is closed only when all old queues are empty.
+//! - Queues are not copied: from the version on that begins a move, requests queue nothing (`engine/queue/putting.rs`), and no shard takes a
+//!   call that was made for an earlier one. Records of the log come into the old queues until little is left to copy; then these are held
+//!   (`scripts/hold_queue.lua`). The board is closed only when all old queues are empty. What they have taken of the log the new shards are told.
 //! - Remembered event ids are not copied. They stay where they are until they expire, and are looked up there
 //!   (`engine/recall.rs`). The counts of quotas, which do not belong to members, stay for good. `store/kinds.rs` says for
 //!   each kind how it is copied.
@@ -181,6 +182,9 @@ impl Mover {
             }
         }
         if !is_closed {
+            // From now on nothing comes out of the log, so the queues come to their end.
+            let held = self.copier.store.hold_queues(&self.board).await?;
+            held.ok_or(Stop::Lost)?;
             if !self.copier.store.are_queues_empty(&self.board).await? {
                 queue::give_time().await;
                 self.copier.renew().await?;
@@ -285,6 +289,9 @@ impl Mover {
         copier.hand_over_derived(board, &old).await?;
         self.hand_over_journals(engine, &old).await?;
         copier.hand_over_letters(&old).await?;
+        copier
+            .hand_over_intake(board.placement.current, &old)
+            .await?;
         // Whoever opens the shards has to hold the lease still.
         copier.hand_over_barrier(&old).await?;
         let remembered = remember_ms(board);

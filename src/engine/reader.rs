@@ -336,19 +336,19 @@ impl<'a> Reader<'a> {
 }
 
 impl Engine {
-    /// How often a shard has changed.
+    /// How often a shard has changed, and its barrier.
     pub(crate) async fn changed(
         &self,
         live: &LiveBoard,
         shard: &LiveShard,
         freshness: Freshness,
-    ) -> Result<Changed, ReadError> {
+    ) -> Result<(Changed, Option<Timestamp>), ReadError> {
         let submitted = shard
             .reading(freshness, Size::Small)
             .submit(Query::Changed([None; 2]));
         let fault = || StoreError::Unexpected("a read without its answer".into());
         match submitted.await.ok_or_else(fault)??.value {
-            Versioned::Current(barred) => Ok(barred.changed),
+            Versioned::Current(barred) => Ok((barred.changed, barred.barrier)),
             Versioned::Stale => {
                 self.reload(&live.board.id).await?;
                 Err(ReadError::Retry)

@@ -3,18 +3,18 @@
 
 use std::sync::Arc;
 
-use futures::future::join_all;
+use futures::future::{join_all, try_join_all};
 
 use super::applier::Reply;
 use super::submission::Submission;
 use super::{Engine, LiveBoard};
 use crate::domain::board::Board;
 use crate::domain::event::Rejection;
-use crate::domain::ids::MemberId;
+use crate::domain::ids::{EventId, MemberId};
 use crate::domain::league::Section;
 use crate::domain::shard::{Shard, Sharding};
 use crate::domain::time::Timestamp;
-use crate::store::events::{Answer, CALL_EVENTS_MAX, Recalled, Remembered, remember_ms};
+use crate::store::events::{Answer, CALL_EVENTS_MAX, Known, Recalled, Remembered, remember_ms};
 use crate::store::{StoreError, Versioned};
 
 /// Shards that a board has moved away from.
@@ -45,7 +45,58 @@ impl FormerShards {
     }
 }
 
+impl LiveBoard {
+    /// The former shards that remember ids at this instant of Redis.
+    fn remembering(&self, redis_now: Timestamp) -> impl Iterator<Item = &FormerShards> {
+        let former = self.former.iter();
+        former.filter(move |former| redis_now.ms() <= former.ids_until_ms)
+    }
+}
+
 impl Engine {
+    /// Which of these events' ids former shards remember, whatever the content of the events.
+    pub(super) async fn remembered_before(
+        &self,
+        live: &LiveBoard,
+        events: &[(&EventId, &MemberId)],
+    ) -> Result<Vec<bool>, StoreError> {
+        let mut remembered = vec![false; events.len()];
+        for former in live.remembering(self.clock.redis_now()) {
+            let mut of_shards = vec![(Vec::new(), Vec::new()); former.shards.len()];
+            for (index, (id, member)) in events.iter().enumerate() {
+                let (indexes, ids) = &mut of_shards[former.sharding.index_of(member)];
+                indexes.push(index);
+                ids.push(*id);
+            }
+            let asked = of_shards.iter().zip(&former.shards);
+            let asked = asked.map(|((_, ids), shard)| self.store.remembers(shard, ids));
+            let answers = try_join_all(asked).await?;
+            for ((indexes, _), known) in of_shards.iter().zip(answers) {
+                for (index, is_known) in indexes.iter().zip(known) {
+                    remembered[*index] |= is_known;
+                }
+            }
+        }
+        Ok(remembered)
+    }
+
+    /// What former shards remember under the id of an event of this member.
+    pub(super) async fn known_before(
+        &self,
+        live: &LiveBoard,
+        id: &EventId,
+        member: &MemberId,
+    ) -> Result<Option<Known>, StoreError> {
+        for former in live.remembering(self.clock.redis_now()) {
+            for shard in former.shards_for(Some(member)) {
+                if let Some(known) = self.store.known(shard, id).await? {
+                    return Ok(Some(known));
+                }
+            }
+        }
+        Ok(None)
+    }
+
     /// Ends the planned events that former shards remember, or in a league the last cohorts of their members before. Both take
     /// no more events: an id that is unknown there now will never be known there. (If the cohort is not decided yet, its member
     /// has no later seat. Then the event is planned again once it has one.)
@@ -55,9 +106,7 @@ impl Engine {
         submissions: &mut [Submission],
         now: Timestamp,
     ) {
-        let redis_now_ms = self.clock.redis_now().ms();
-        let remember = |former: &&FormerShards| redis_now_ms <= former.ids_until_ms;
-        for former in live.former.iter().filter(remember) {
+        for former in live.remembering(self.clock.redis_now()) {
             let shards: Vec<&Shard> = former.shards.iter().collect();
             let places = |submission: &Submission| {
                 let member = &submission.incoming().member;

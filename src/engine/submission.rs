@@ -55,6 +55,8 @@ pub(crate) struct Submission {
     with_history: bool,
     /// The first instant that it may count for, if it counts for the time at which it comes in, and that was refused.
     not_before: Option<Timestamp>,
+    /// The times by which it is judged, if it waits in a queue as well.
+    waiting: Option<WaitingTimes>,
     /// In a league, where its member sits.
     sitting: Sitting,
     /// In a league, whether any cohort may remember its id.
@@ -62,6 +64,15 @@ pub(crate) struct Submission {
     /// Whether another shard remembers it, so that it was not sent to its own.
     is_known_elsewhere: bool,
     state: State,
+}
+
+/// When an event was queued, and what it counts for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct WaitingTimes {
+    /// The instant that it counts for.
+    at: Timestamp,
+    /// By this it is too late, or in the future.
+    queued_at: Timestamp,
 }
 
 /// What became of an event that came out of a queue.
@@ -117,6 +128,8 @@ pub(crate) enum Obstacle {
     Elsewhere,
     /// Its member has lost the seat that was in memory.
     SeatLost,
+    /// It waits in a queue as well, and is to be judged by these times.
+    Waiting(WaitingTimes),
 }
 
 impl Submission {
@@ -127,6 +140,7 @@ impl Submission {
             index,
             with_history: false,
             not_before: None,
+            waiting: None,
             sitting: Sitting::default(),
             searches: false,
             is_known_elsewhere: false,
@@ -186,17 +200,28 @@ impl Submission {
 
     /// The instant that it counts for, if it is planned at `now`.
     pub(crate) fn at(&self, now: Timestamp) -> Timestamp {
-        let at = self.incoming().fixed_at();
-        at.unwrap_or_else(|| self.planned_at(now))
+        self.fixed_at().unwrap_or_else(|| self.planned_at(now))
+    }
+
+    /// The instant that it counts for, if that does not depend on when it is planned.
+    fn fixed_at(&self) -> Option<Timestamp> {
+        let waiting = self.waiting.map(|waiting| waiting.at);
+        waiting.or_else(|| self.incoming().fixed_at())
+    }
+
+    /// When it came in, or was queued, if it is planned at `now`.
+    fn came_in(&self, now: Timestamp) -> Timestamp {
+        let queued = self.incoming().queued.map(|queued| queued.queued_at);
+        let waiting = self.waiting.map(|waiting| waiting.queued_at);
+        waiting.or(queued).unwrap_or(now)
     }
 
     /// The instants by which it is planned at `now`.
     fn instants(&self, now: Timestamp) -> Instants {
         let now = self.planned_at(now);
-        let queued = self.incoming().queued;
         Instants {
             at: self.at(now),
-            came_in: queued.map_or(now, |queued| queued.queued_at),
+            came_in: self.came_in(now),
             now,
         }
     }
@@ -233,6 +258,9 @@ impl Submission {
         self.searches |= obstacle == Obstacle::Elsewhere;
         if let Obstacle::TooEarly(first) = obstacle {
             self.not_before = self.not_before.max(Some(first));
+        }
+        if let Obstacle::Waiting(times) = obstacle {
+            self.waiting = Some(times);
         }
         self.state = State::Blocked(obstacle);
     }
@@ -362,8 +390,7 @@ impl Submission {
         let State::Sent(at, route, section) = mem::replace(&mut self.state, State::New) else {
             panic!("an event is answered that was not sent");
         };
-        let queued = self.incoming().queued;
-        let came_in = queued.map_or(now, |queued| queued.queued_at);
+        let came_in = self.came_in(now);
         let submitted = |outcome, is_duplicate, remaining: &[i64], changed| {
             State::Ended(Ok(Submitted {
                 live: Arc::clone(live),
@@ -383,7 +410,7 @@ impl Submission {
             } => submitted(outcome, false, &remaining, changed),
             Answer::Duplicate(outcome, changed) => submitted(outcome, true, &[], changed),
             Answer::Rejected(rejection) => match rejection.not_before() {
-                Some(first) if self.incoming().fixed_at().is_none() => {
+                Some(first) if self.fixed_at().is_none() => {
                     return self.block(Obstacle::TooEarly(first));
                 }
                 _ => State::Ended(Err(Error::rejected(&live.board, rejection, at, came_in))),
@@ -396,6 +423,16 @@ impl Submission {
             Answer::Erasing => return self.block(Obstacle::Erasing),
             Answer::Elsewhere => return self.block(Obstacle::Elsewhere),
             Answer::Gone => State::Gone,
+            Answer::Waiting {
+                at,
+                queued_at,
+                rejection,
+            } => match rejection.filter(|_| self.waiting.is_some()) {
+                Some(rejection) => {
+                    State::Ended(Err(Error::rejected(&live.board, rejection, at, came_in)))
+                }
+                None => return self.block(Obstacle::Waiting(WaitingTimes { at, queued_at })),
+            },
             Answer::Unseated => {
                 let section = section.expect("invariant: only a cohort has no seat for a member");
                 let member = &self.incoming().member;

@@ -3,6 +3,7 @@
 //! Each route of the table says what it needs ([`Access`]). The [`Gate`] finds out who calls, and the guard before the
 //! route lets in who may. What a route can't know before it has read the body, its handler asks the [`Caller`].
 
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::fmt;
 use std::net::IpAddr;
@@ -17,6 +18,7 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use tower::{Layer, Service};
+use url::form_urlencoded;
 
 use super::audit::Auditor;
 use super::players::Player;
@@ -24,13 +26,18 @@ use super::problem::{
     FORBIDDEN, INTERNAL, Problem, RATE_LIMITED, STORE_UNAVAILABLE, UNAUTHENTICATED,
 };
 use super::standings::params::HiddenChoice;
+use super::streams::CountedBy;
 use super::{App, Options, local, ratelimit};
 use crate::domain::access::{Boards, Grant, KeyName, Rate, Scope, Scopes};
+use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::include::{Include, Includes};
+use crate::domain::quota::Network;
 use crate::domain::secret::Digest;
 use crate::domain::series::Track;
 use crate::domain::session::Session;
+use crate::domain::stream_token::{self, Maker, SentToken, StreamToken};
+use crate::domain::time::Timestamp;
 use crate::engine::keyring::{LiveKey, Spent, Unfit};
 use crate::service::Error;
 use crate::service::api_keys::SECRET_PREFIX;
@@ -39,6 +46,8 @@ use crate::store::standings::Sight;
 
 /// The shortest key of the configuration, in bytes. A key that is this short has to be random at least.
 const KEY_BYTES_MIN: usize = 8;
+/// The parameter with a token for streams.
+const STREAM_TOKEN: &str = "token";
 /// What is answered to who may do more than read is for nobody else.
 const NOT_STORED: HeaderValue = HeaderValue::from_static("private, no-store");
 
@@ -110,6 +119,10 @@ impl ApiKeys {
 
 /// What a route needs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is said of a route by itself"
+)]
 pub struct Access {
     /// One of these scopes; without one anybody may.
     pub scope: Option<Scope>,
@@ -119,6 +132,8 @@ pub struct Access {
     pub is_public: bool,
     /// Whether players may who send events. What theirs may say the handler checks.
     pub is_for_players: bool,
+    /// Whether the answer is a stream, which tokens of their own open (`streams/`).
+    pub is_stream: bool,
     /// Whether the audit log has a line of each request (`audit.rs`).
     pub is_audited: bool,
 }
@@ -141,6 +156,7 @@ impl Access {
         boards: For::All,
         is_public: false,
         is_for_players: false,
+        is_stream: false,
         is_audited: false,
     };
 
@@ -151,6 +167,7 @@ impl Access {
             boards: For::Path,
             is_public: false,
             is_for_players: false,
+            is_stream: false,
             is_audited: false,
         }
     }
@@ -188,6 +205,15 @@ impl Access {
         }
     }
 
+    /// The same where the answer is a stream.
+    #[must_use]
+    pub const fn streamed(self) -> Self {
+        Self {
+            is_stream: true,
+            ..self
+        }
+    }
+
     /// The same where the audit log has a line of each request.
     #[must_use]
     pub const fn audited(self) -> Self {
@@ -206,19 +232,43 @@ pub struct Caller {
     known_by: KnownBy,
     /// What it may see beside scores.
     includes: Includes,
-    /// The player, if it is one, and where it calls from.
-    player: Option<(Arc<Player>, Option<IpAddr>)>,
+    /// Where it calls from, if it is a player or watches.
+    ip: Option<IpAddr>,
+    /// What its token says of it, if it has one.
+    token: Option<Bounds>,
 }
 
-/// By what a caller is known that is no player.
+/// What bounds a caller that is known by a token.
+#[derive(Clone, Debug)]
+struct Bounds {
+    /// From then on it may not call.
+    until: Timestamp,
+    /// The only window that it may watch, if its token is one for streams.
+    window: Option<Arc<str>>,
+}
+
+/// What a stream shows, and so what its reader has to be allowed for as long as it lasts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Needs {
+    /// A scope on the board.
+    pub(super) scope: Scope,
+    /// What entries have beside scores.
+    pub(super) includes: Includes,
+}
+
+/// By what a caller is known.
 #[derive(Clone, Debug)]
 enum KnownBy {
-    /// By nothing: there are no keys, or the board is public.
+    /// By nothing: there are no keys.
     Nothing,
-    /// By a key of the configuration.
-    Configuration,
-    /// By a stored key.
-    Key(KeyName),
+    /// By nothing: the board is public.
+    Visit,
+    /// By a key of the configuration with this digest.
+    Configuration(Digest),
+    /// By a stored key, and by the digest of the secret that was sent.
+    Key(KeyName, Digest),
+    /// As a player.
+    Player(Arc<Player>),
 }
 
 impl Caller {
@@ -233,27 +283,28 @@ impl Caller {
             boards,
             known_by,
             includes: Includes::all(),
-            player: None,
+            ip: None,
+            token: None,
         }
     }
 
     /// The caller's name: that of its stored key, the subject of its token, `configuration:` and the role of a key of the
     /// configuration, or `anonymous`.
     pub fn name(&self) -> String {
-        if let Some((player, _)) = self.player() {
-            return player.sub().to_string();
-        }
         match &self.known_by {
-            KnownBy::Nothing => "anonymous".to_owned(),
-            KnownBy::Configuration => format!("configuration:{}", role_of(self.scopes)),
-            KnownBy::Key(name) => name.to_string(),
+            KnownBy::Nothing | KnownBy::Visit => "anonymous".to_owned(),
+            KnownBy::Player(player) => player.sub().to_string(),
+            KnownBy::Configuration(_) => format!("configuration:{}", role_of(self.scopes)),
+            KnownBy::Key(name, _) => name.to_string(),
         }
     }
 
     /// The player, if it is one, and where it calls from.
     pub(super) fn player(&self) -> Option<(&Player, Option<IpAddr>)> {
-        let (player, ip) = self.player.as_ref()?;
-        Some((player, *ip))
+        match &self.known_by {
+            KnownBy::Player(player) => Some((player, self.ip)),
+            _ => None,
+        }
     }
 
     /// An event as the caller may send it.
@@ -317,6 +368,98 @@ impl Caller {
         }
         self.require(Scope::Configure)?;
         Ok(Track::Raw)
+    }
+
+    /// Checks that who was let in to read a board may still read this: a stream outlasts what has let its reader in.
+    ///
+    /// # Errors
+    ///
+    /// Why not; [`STORE_UNAVAILABLE`] if nobody can tell at the moment.
+    pub(super) fn check_still(
+        &self,
+        app: &App,
+        board: &Board,
+        needs: Needs,
+    ) -> Result<(), Problem> {
+        if app.is_open {
+            return Ok(());
+        }
+        let now = app.service.engine.clock.now();
+        if self.token.as_ref().is_some_and(|token| token.until <= now) {
+            return Err(Problem::new(UNAUTHENTICATED, "the token has expired"));
+        }
+        let (scopes, boards) = match &self.known_by {
+            KnownBy::Visit => {
+                let is_shown = needs
+                    .includes
+                    .without(board.definition.public_includes())
+                    .is_empty();
+                return if board.definition.public && is_shown {
+                    Ok(())
+                } else {
+                    Err(unknown())
+                };
+            }
+            KnownBy::Nothing | KnownBy::Configuration(_) | KnownBy::Player(_) => return Ok(()),
+            KnownBy::Key(name, digest) => {
+                let keyring = &app.service.engine.keyring;
+                let key = keyring.find_named(name, |own| own == digest, now);
+                let key = key.map_err(unfit_for_use)?;
+                let Grant { scopes, boards, .. } = key.grant();
+                (*scopes, boards.clone())
+            }
+        };
+        let key = Self::with(scopes, boards, self.known_by.clone());
+        key.require(needs.scope)?;
+        key.require_board(Some(&board.id))
+    }
+
+    /// Checks that the caller may watch a window of the board of the path: a token for streams is for one.
+    pub(super) fn require_window(&self, window: &str) -> Result<(), Problem> {
+        let only = self.token.as_ref().and_then(|token| token.window.as_ref());
+        if only.is_none_or(|only| **only == *window) {
+            return Ok(());
+        }
+        Err(Problem::new(FORBIDDEN, "the token is for another standing"))
+    }
+
+    /// By what its streams are counted: by its API key, and by its address unless it has sent that key itself.
+    pub(super) fn counted_by(&self) -> Vec<CountedBy> {
+        let key = match &self.known_by {
+            KnownBy::Key(name, _) => Some(CountedBy::Key(name.clone())),
+            KnownBy::Configuration(_) => Some(CountedBy::Configuration),
+            KnownBy::Nothing | KnownBy::Visit | KnownBy::Player(_) => None,
+        };
+        let has_sent_key = key.is_some() && self.token.is_none();
+        let ip = self.ip.filter(|_| !has_sent_key);
+        let network = ip.and_then(|ip| Network::parse(&ip.to_string()).ok());
+        key.into_iter()
+            .chain(network.map(CountedBy::Address))
+            .collect()
+    }
+
+    /// A token for the streams of a standing, which ends with what the caller is known by; and the digest that it is signed with.
+    pub(super) fn stream_token(
+        &self,
+        now: Timestamp,
+        board: BoardId,
+        window: String,
+    ) -> (StreamToken, Option<Digest>) {
+        let (by, key) = match &self.known_by {
+            KnownBy::Nothing | KnownBy::Visit => (Maker::Anybody, None),
+            KnownBy::Configuration(digest) => (Maker::Configuration, Some(*digest)),
+            KnownBy::Key(name, digest) => (Maker::Key(name.clone()), Some(*digest)),
+            KnownBy::Player(player) => (Maker::Player(player.sub().clone()), None),
+        };
+        let own_end = self.token.as_ref().map(|token| token.until);
+        let end = now.saturating_add(stream_token::LIFETIME);
+        let token = StreamToken {
+            by,
+            board,
+            window,
+            expires_at: own_end.map_or(end, |own| own.min(end)),
+        };
+        (token, key)
     }
 
     /// Checks what a route needs.
@@ -401,26 +544,62 @@ impl Gate {
             return Err(unknown());
         };
         let digest = Digest::of(sent);
-        if let Some(caller) = self.configured(|own| *own == digest) {
+        if let Some(caller) = self.configured(digest) {
             return Ok((caller, None));
         }
         let engine = &self.app.service.engine;
         if !players.is_empty() && sent.split('.').count() == 3 {
             let token = players.verify(sent, engine.clock.now())?;
             let ip = proxies.client(&parts.headers, &parts.extensions);
+            let known_by = KnownBy::Player(Arc::new(token.player));
+            let bounds = Bounds {
+                until: token.expires_at,
+                window: None,
+            };
             let caller = Caller {
-                player: Some((Arc::new(token.player), ip)),
-                ..Caller::with(token.scopes, token.boards, KnownBy::Nothing)
+                ip,
+                token: Some(bounds),
+                ..Caller::with(token.scopes, token.boards, known_by)
             };
             return Ok((caller, None));
         }
-        self.stored(sent).map(|key| Holder::of(key).send())
+        self.stored(sent).map(|key| Holder::of(key, digest).send())
     }
 
-    /// Who has a key of the configuration that is meant, by its digest.
-    fn configured(&self, is_meant: impl Fn(&Digest) -> bool) -> Option<Caller> {
-        let scopes = self.options.keys.scopes_of(is_meant)?;
-        Some(Caller::with(scopes, Boards::all(), KnownBy::Configuration))
+    /// Who has a key of the configuration with this digest.
+    fn configured(&self, digest: Digest) -> Option<Caller> {
+        let scopes = self.options.keys.scopes_of(|own| *own == digest)?;
+        let known_by = KnownBy::Configuration(digest);
+        Some(Caller::with(scopes, Boards::all(), known_by))
+    }
+
+    /// Who has a key that is meant, by its digest: the stored one of this name, or one of the configuration.
+    fn holder_of(
+        &self,
+        name: Option<&KeyName>,
+        is_meant: impl Fn(&Digest) -> bool,
+    ) -> Result<Holder, Problem> {
+        let meant = Cell::new(None);
+        let is_meant = |digest: &Digest| {
+            let is_meant = is_meant(digest);
+            if is_meant {
+                meant.set(Some(*digest));
+            }
+            is_meant
+        };
+        let Some(name) = name else {
+            let known = self.options.keys.scopes_of(is_meant).and(meant.get());
+            let caller = known.and_then(|digest| self.configured(digest));
+            let caller = caller.ok_or_else(unknown)?;
+            return Ok(Holder { caller, key: None });
+        };
+        let engine = &self.app.service.engine;
+        let key = engine
+            .keyring
+            .find_named(name, is_meant, engine.clock.now());
+        let key = key.map_err(unfit_for_use)?;
+        let digest = meant.get().ok_or_else(unknown)?;
+        Ok(Holder::of(key, digest))
     }
 
     /// The stored key with this secret.
@@ -436,10 +615,10 @@ impl Gate {
     /// Begins a session of the console with this id for who sends this key. That is a request of the key.
     pub(super) fn begin_session(&self, id: &str, sent: &str) -> Result<Session, Problem> {
         let digest = Digest::of(sent);
-        if self.configured(|own| *own == digest).is_some() {
+        if self.configured(digest).is_some() {
             return Ok(Session::new(id, None, &digest));
         }
-        let holder = Holder::of(self.stored(sent)?);
+        let holder = Holder::of(self.stored(sent)?, digest);
         if let (
             _,
             Some(Spent {
@@ -457,14 +636,56 @@ impl Gate {
 
     /// Who has begun this session of the console, as long as the key counts.
     pub(super) fn holder(&self, id: &str, session: &Session) -> Result<Holder, Problem> {
-        let is_own = |digest: &Digest| session.is_of(id, digest);
-        let Some(name) = &session.key else {
-            let caller = self.configured(is_own).ok_or_else(unknown)?;
-            return Ok(Holder { caller, key: None });
-        };
+        self.holder_of(session.key.as_ref(), |digest| session.is_of(id, digest))
+    }
+
+    /// Who has sent a token for streams, as long as what it was made with counts.
+    async fn opened_by(&self, sent: &SentToken) -> Result<Caller, Problem> {
         let engine = &self.app.service.engine;
-        let key = engine.keyring.find_named(name, is_own, engine.clock.now());
-        key.map(Holder::of).map_err(unfit_for_use)
+        let mut tried = None;
+        while let Some(secret) = engine.stream_secret(tried.as_deref()).await? {
+            match self.opened_with(sent, &secret) {
+                Err(problem) if problem.kind == UNAUTHENTICATED => tried = Some(secret),
+                opened => return opened,
+            }
+        }
+        Err(void())
+    }
+
+    fn opened_with(&self, token: &SentToken, secret: &str) -> Result<Caller, Problem> {
+        let StreamToken {
+            by,
+            board,
+            window,
+            expires_at,
+        } = &token.token;
+        let is_meant = |digest: &Digest| token.is_signed(secret, Some(digest));
+        // The rate of a key is for who holds it, and tokens are for anybody who looks at a page.
+        let caller = match by {
+            Maker::Configuration => self.holder_of(None, is_meant)?.caller,
+            Maker::Key(name) => self.holder_of(Some(name), is_meant)?.caller,
+            Maker::Player(sub) if token.is_signed(secret, None) => {
+                let player = KnownBy::Player(Arc::new(Player::reading(sub.clone())));
+                let scopes = Scopes::from_iter([Scope::Read]);
+                Caller::with(scopes, Boards::all(), player)
+            }
+            Maker::Player(_) | Maker::Anybody => return Err(void()),
+        };
+        if *expires_at <= self.app.service.engine.clock.now() {
+            return Err(Problem::new(UNAUTHENTICATED, "the token has expired"));
+        }
+        caller.require(Scope::Read)?;
+        caller.require_board(Some(board))?;
+        let bounds = Bounds {
+            until: *expires_at,
+            window: Some(window.as_str().into()),
+        };
+        Ok(Caller {
+            scopes: Scopes::from_iter([Scope::Read]),
+            boards: Boards::one(board),
+            token: Some(bounds),
+            ..caller
+        })
     }
 }
 
@@ -483,10 +704,10 @@ impl Holder {
         Self { caller, key: None }
     }
 
-    /// Who has this stored key.
-    fn of(key: Arc<LiveKey>) -> Self {
+    /// Who has this stored key, by a secret with this digest.
+    fn of(key: Arc<LiveKey>, digest: Digest) -> Self {
         let Grant { scopes, boards, .. } = key.grant().clone();
-        let known_by = KnownBy::Key(key.name.clone());
+        let known_by = KnownBy::Key(key.name.clone(), digest);
         Self {
             caller: Caller::with(scopes, boards, known_by),
             key: Some(key),
@@ -498,6 +719,10 @@ impl Holder {
         let spent = self.key.as_ref().and_then(|key| key.spend());
         (self.caller.clone(), spent)
     }
+}
+
+fn void() -> Problem {
+    Problem::new(UNAUTHENTICATED, "the token opens nothing, or not any more")
 }
 
 fn unknown() -> Problem {
@@ -523,6 +748,8 @@ enum Decision {
     Admitted(Caller),
     /// Anybody may go on if the board of the path is public; otherwise this is the answer.
     IfPublic(Problem),
+    /// Who has sent this token for streams may go on if that is good.
+    IfGood(String),
     /// The answer.
     Refused(Problem),
 }
@@ -530,8 +757,35 @@ enum Decision {
 impl Gate {
     /// Finds out whether a request may go on, and what it leaves of the rate of its key.
     fn decide(&self, access: Access, parts: &mut Parts) -> (Option<Spent>, Decision) {
+        if let Some(token) = self.stream_token(access, parts) {
+            return (None, Decision::IfGood(token));
+        }
         let is_nobody = !parts.headers.contains_key(header::AUTHORIZATION);
-        let (caller, spent) = match self.identify(access, parts) {
+        let identified = self.identify(access, parts);
+        Self::judge(access, parts, identified, is_nobody)
+    }
+
+    /// The token for streams by which a request asks to be let in.
+    fn stream_token(&self, access: Access, parts: &Parts) -> Option<String> {
+        let is_known_otherwise = self.app.is_open
+            || parts.headers.contains_key(header::AUTHORIZATION)
+            || parts.extensions.get::<Holder>().is_some();
+        if !access.is_stream || is_known_otherwise {
+            return None;
+        }
+        let mut query = form_urlencoded::parse(parts.uri.query()?.as_bytes());
+        let (_, token) = query.find(|(name, _)| name == STREAM_TOKEN)?;
+        Some(token.into_owned())
+    }
+
+    /// Finds out whether who was identified may go on.
+    fn judge(
+        access: Access,
+        parts: &mut Parts,
+        identified: Result<(Caller, Option<Spent>), Problem>,
+        is_nobody: bool,
+    ) -> (Option<Spent>, Decision) {
+        let (caller, spent) = match identified {
             Ok((caller, spent)) => (Ok(caller), spent),
             Err(problem) => (Err(problem), None),
         };
@@ -555,6 +809,37 @@ impl Gate {
         (spent, decision)
     }
 
+    /// Takes a decision that has to wait to its end; returns who may go on.
+    async fn admit(
+        &self,
+        access: Access,
+        parts: &mut Parts,
+        (spent, decision): (Option<Spent>, Decision),
+    ) -> (Option<Spent>, Result<Caller, Problem>) {
+        match decision {
+            Decision::Admitted(caller) => (spent, Ok(caller)),
+            Decision::Refused(problem) => (spent, Err(problem)),
+            Decision::IfPublic(problem) => (spent, self.visitor(parts, problem).await),
+            Decision::IfGood(token) => {
+                let opened = match SentToken::read(&token) {
+                    Some(token) => self.opened_by(&token).await.map(|caller| (caller, None)),
+                    None => Err(void()),
+                };
+                let judged = Self::judge(access, parts, opened, false);
+                Box::pin(self.admit(access, parts, judged)).await
+            }
+        }
+    }
+
+    /// Has a route know its caller.
+    fn let_in(&self, access: Access, parts: &mut Parts, mut caller: Caller) {
+        if access.is_stream {
+            let proxies = &self.options.proxies;
+            caller.ip = proxies.client(&parts.headers, &parts.extensions);
+        }
+        parts.extensions.insert(caller);
+    }
+
     /// Anybody, if the board of the path is public; otherwise the problem.
     async fn visitor(&self, parts: &mut Parts, problem: Problem) -> Result<Caller, Problem> {
         let Some(id) = board_of(parts) else {
@@ -565,7 +850,7 @@ impl Gate {
                 let read = Scopes::from_iter([Scope::Read]);
                 Ok(Caller {
                     includes: live.board.definition.public_includes(),
-                    ..Caller::with(read, Boards::one(&id), KnownBy::Nothing)
+                    ..Caller::with(read, Boards::one(&id), KnownBy::Visit)
                 })
             }
             Ok(_) | Err(Error::BoardNotFound(_)) => Err(problem),
@@ -648,17 +933,19 @@ where
         match decision {
             // The route is called without a copy of it.
             Decision::Admitted(caller) => {
-                parts.extensions.insert(caller);
+                gate.let_in(access, &mut parts, caller);
                 let answer = self.inner.call(Request::from_parts(parts, body));
                 Box::pin(async move { Ok(gate.finish(access, spent.as_ref(), answer.await?)) })
             }
-            Decision::IfPublic(problem) => {
+            Decision::IfPublic(_) | Decision::IfGood(_) => {
                 let waiting = self.inner.clone();
                 let mut route = std::mem::replace(&mut self.inner, waiting);
                 Box::pin(async move {
-                    let response = match gate.visitor(&mut parts, problem).await {
-                        Ok(visitor) => {
-                            parts.extensions.insert(visitor);
+                    let decided = (spent, decision);
+                    let (spent, admitted) = gate.admit(access, &mut parts, decided).await;
+                    let response = match admitted {
+                        Ok(caller) => {
+                            gate.let_in(access, &mut parts, caller);
                             route.call(Request::from_parts(parts, body)).await?
                         }
                         Err(problem) => problem.into_response(),

@@ -9,8 +9,8 @@ use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -71,8 +71,10 @@ pub(super) struct Activity {
     begun: AtomicU64,
     /// How many are under way: their heads are there, and their answers have not been written out.
     requests: AtomicUsize,
-    /// Of how many of them an answer is there.
+    /// Of how many of them an answer is there that has an end.
     answers: AtomicUsize,
+    /// How many of them have an answer without an end.
+    streams: AtomicUsize,
     /// Bytes of answers.
     written: AtomicU64,
     /// Whether bytes wait for the client to take them.
@@ -85,6 +87,10 @@ pub(super) struct Activity {
     is_stopping: AtomicBool,
 }
 
+/// Marks an answer without an end: while nothing waits to be taken, it may go on for as long as it likes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Endless;
+
 /// What a connection waits for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Phase {
@@ -96,6 +102,8 @@ enum Phase {
     Working,
     /// The client, to take them.
     Answering,
+    /// The client, to take what a stream has for it.
+    Streaming,
 }
 
 impl Phase {
@@ -105,6 +113,7 @@ impl Phase {
             Self::Head => "head",
             Self::Working => "working",
             Self::Answering => "unread",
+            Self::Streaming => "streaming",
         }
     }
 }
@@ -116,7 +125,11 @@ impl Activity {
     }
 
     fn phase(&self) -> Phase {
-        if self.answers.load(Ordering::Acquire) > 0 || self.is_blocked.load(Ordering::Acquire) {
+        let is_blocked = self.is_blocked.load(Ordering::Acquire);
+        if is_blocked && self.streams.load(Ordering::Acquire) > 0 {
+            return Phase::Streaming;
+        }
+        if is_blocked || self.answers.load(Ordering::Acquire) > 0 {
             return Phase::Answering;
         }
         if self.requests.load(Ordering::Acquire) > 0 {
@@ -155,7 +168,8 @@ impl Watch {
     fn deadline(&mut self, activity: &Activity, times: &Times) -> Option<Instant> {
         let (phase, begun) = (activity.phase(), activity.begun.load(Ordering::Acquire));
         let written = activity.written.load(Ordering::Acquire);
-        let gets_on = phase == Phase::Answering && written - self.written >= UNREAD_BYTES_MIN;
+        let is_unread = matches!(phase, Phase::Answering | Phase::Streaming);
+        let gets_on = is_unread && written - self.written >= UNREAD_BYTES_MIN;
         if phase != self.phase || begun != self.begun || gets_on {
             *self = Self {
                 phase,
@@ -167,7 +181,7 @@ impl Watch {
         match phase {
             Phase::Head => Some(self.since + times.head),
             Phase::Idle => Some(self.since + times.idle),
-            Phase::Answering => Some(self.since + times.unread),
+            Phase::Answering | Phase::Streaming => Some(self.since + times.unread),
             // Handlers have limits of their own.
             Phase::Working => None,
         }
@@ -262,7 +276,23 @@ pub(super) async fn drive(
 /// A request under way, from its head to the last byte of its answer.
 struct Flight {
     activity: Arc<Activity>,
-    is_answered: AtomicBool,
+    counted_as: OnceLock<CountedAs>,
+}
+
+/// What an answer under way is counted as.
+#[derive(Clone, Copy, Debug)]
+enum CountedAs {
+    Answer,
+    Stream,
+}
+
+impl CountedAs {
+    fn count(self, activity: &Activity) -> &AtomicUsize {
+        match self {
+            Self::Answer => &activity.answers,
+            Self::Stream => &activity.streams,
+        }
+    }
 }
 
 impl Flight {
@@ -275,21 +305,32 @@ impl Flight {
             .store(version == Version::HTTP_2, Ordering::Release);
         Arc::new(Self {
             activity: Arc::clone(activity),
-            is_answered: AtomicBool::new(false),
+            counted_as: OnceLock::new(),
         })
     }
 
     fn answer(self: Arc<Self>, answer: Response<Body>) -> Response<Answer> {
-        self.is_answered.store(true, Ordering::Release);
-        self.activity.answers.fetch_add(1, Ordering::AcqRel);
+        let is_endless = answer.extensions().get::<Endless>().is_some();
+        let counted_as = if is_endless {
+            CountedAs::Stream
+        } else {
+            CountedAs::Answer
+        };
+        if self.counted_as.set(counted_as).is_ok() {
+            counted_as
+                .count(&self.activity)
+                .fetch_add(1, Ordering::AcqRel);
+        }
         answer.map(|body| Answer { body, flight: self })
     }
 }
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        if *self.is_answered.get_mut() {
-            self.activity.answers.fetch_sub(1, Ordering::AcqRel);
+        if let Some(counted_as) = self.counted_as.get() {
+            counted_as
+                .count(&self.activity)
+                .fetch_sub(1, Ordering::AcqRel);
         }
         self.activity.requests.fetch_sub(1, Ordering::AcqRel);
         if self.activity.is_stopping.load(Ordering::Acquire) {

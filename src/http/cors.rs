@@ -112,6 +112,7 @@ impl CorsOrigins {
                 header::IF_MATCH,
                 header::IF_NONE_MATCH,
                 HeaderName::from_static("idempotency-key"),
+                HeaderName::from_static("last-event-id"),
                 HeaderName::from_static("prefer"),
                 observe::REQUEST_ID,
             ])

@@ -215,6 +215,7 @@ pub async fn list(
         (status = 202, description = "The event is queued again. The letter, as it was", body = DeadLetterBody),
         (status = 404, description = "`board-not-found`, `dead-letter-not-found`"),
         (status = 409, description = "`not-replayable`, `board-moving`, `member-erased`"),
+        (status = 422, description = "`event-id-reused`: another event took the id before the board moved to other shards"),
         (status = 503, description = "`queue-full`, with `Retry-After`"),
     )
 )]

@@ -18,6 +18,7 @@ use utoipa_axum::router::OpenApiRouter;
 
 use super::problem::ProblemBody;
 use super::standings::queries::QuerySchemas;
+use super::streams::message::{EndBody, PeriodBody};
 use super::{observe, table};
 
 /// The answers of a session, by the ids of their operations.
@@ -39,13 +40,14 @@ const EXAMPLES: &str = include_str!("../../openapi/examples.json");
         (name = "leagues", description = "Let members compete in cohorts, each at its own level: on a board `run_league`, whose definition has a `league` and the window `day`."),
         (name = "results", description = "See who has won a period that is over."),
         (name = "moderation", description = "Hide members of boards, and bring them back. Erase them."),
+        (name = "hides", description = "See how a member of a board is hidden, and bring it back."),
         (name = "keys", description = "Create API keys, and give them new secrets."),
         (name = "webhooks", description = "Be told of what happens on boards: register addresses, give them new secrets, and test them."),
         (name = "operations", description = "See whether the service works, read its metrics, and spread a board over a cluster."),
         (name = "boards", description = "List, read and delete boards, API keys and webhooks, and read and delete profiles."),
     ),
     security((), ("api_key" = [])),
-    components(schemas(ProblemBody)),
+    components(schemas(ProblemBody, PeriodBody, EndBody)),
     modifiers(&ApiKeyScheme),
 )]
 struct Document;

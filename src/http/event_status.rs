@@ -19,6 +19,7 @@ use crate::domain::queued::QueuedEvent;
 use crate::domain::score::{Score, ShownScore};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
+use crate::service::dead_letters::FoundLetter;
 use crate::service::event_status::{EventStatus, EventsRequest};
 
 /// Which events are looked for.
@@ -50,6 +51,7 @@ pub struct EventStatuses {
     ("queued" = "#/components/schemas/WaitingEvent"),
     ("applied" = "#/components/schemas/AppliedEvent"),
     ("rejected" = "#/components/schemas/RefusedEvent"),
+    ("dead" = "#/components/schemas/BuriedEvent"),
 )))]
 pub enum EventStatusBody {
     /// It waits to be applied.
@@ -58,6 +60,8 @@ pub enum EventStatusBody {
     Applied(AppliedEvent),
     /// It was refused when it was to be applied.
     Rejected(Box<RefusedEvent>),
+    /// It could not be applied, and is kept aside.
+    Dead(BuriedEvent),
 }
 
 /// An event that waits to be applied.
@@ -116,6 +120,38 @@ pub struct RefusedEvent {
     pub problem: ProblemBody,
 }
 
+/// A queued event that could not be applied, and is kept as a dead letter. It does not count, unless an operator replays the letter. Its
+/// id is free.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct BuriedEvent {
+    /// Always `dead`.
+    #[schema(inline)]
+    pub status: DeadStatus,
+    /// The event's id.
+    #[schema(example = "run-88231")]
+    pub id: String,
+    /// The member; `null` if the event can't be read.
+    #[schema(required = true, example = "999")]
+    pub member: Option<String>,
+    /// The instant that the event would count for; `null` if the event can't be read.
+    #[schema(required = true, value_type = Option<String>, format = DateTime)]
+    pub at: Option<Timestamp>,
+    /// Why: `unreadable`, `too-old`, `failed`, or what a newer release says.
+    #[schema(example = "failed")]
+    pub reason: String,
+    /// Since when it is a dead letter.
+    #[schema(value_type = String, format = DateTime)]
+    pub died_at: Timestamp,
+}
+
+/// How far an event is that is a dead letter.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DeadStatus {
+    /// It is a dead letter.
+    Dead,
+}
+
 /// How far an event is that was taken.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
@@ -160,6 +196,20 @@ impl WaitingEvent {
     }
 }
 
+impl BuriedEvent {
+    fn new(id: &EventId, letter: FoundLetter) -> Self {
+        let event = letter.event.as_ref();
+        Self {
+            status: DeadStatus::Dead,
+            id: id.as_sent().to_owned(),
+            member: event.map(|event| event.member.to_string()),
+            at: event.map(|event| event.at),
+            reason: letter.reason,
+            died_at: letter.died_at,
+        }
+    }
+}
+
 impl AppliedEvent {
     fn new(
         board: &Board,
@@ -191,9 +241,9 @@ impl AppliedEvent {
 
 /// Find out what became of an event.
 ///
-/// The service knows an event that waits in a queue, and for as long as the board's `idempotency` says one that was taken, or that was refused when
-/// it was to be applied. The answer is an
-/// empty list if it knows none under this id, or none any more. A player finds the events that it has sent itself.
+/// The service knows an event that waits in a queue, one that is a dead letter, and for as long as the board's `idempotency` says one that was
+/// taken, or that was refused when it was to be applied. The answer is an empty list if it knows none under this id, or none any more. A
+/// player finds the events that it has sent itself.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/events", tag = "events", operation_id = "get_events",
     params(
@@ -205,6 +255,7 @@ impl AppliedEvent {
             {"status": "applied", "id": "run-88231", "at": "2026-11-21T12:00:00.000Z", "outcome": "applied",
                 "standings": [{"window": "day", "key": "2026-11-21", "score": 71}]}]})),
         (status = 404, description = "`board-not-found`"),
+        (status = 503, description = "`log-unavailable`, `log-too-long`, with `Retry-After`"),
     )
 )]
 pub async fn get(
@@ -226,6 +277,7 @@ pub async fn get(
     let found = app.service.event_status(&request).await?;
     let events = found.events.into_iter().map(|event| match event {
         EventStatus::Queued(event) => EventStatusBody::Queued(WaitingEvent::new(&event)),
+        EventStatus::Dead(letter) => EventStatusBody::Dead(BuriedEvent::new(&request.id, *letter)),
         EventStatus::Rejected { at, error } => EventStatusBody::Rejected(Box::new(RefusedEvent {
             status: RejectedStatus::Rejected,
             id: request.id.as_sent().to_owned(),

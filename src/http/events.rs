@@ -18,7 +18,8 @@ use super::auth::Caller;
 use super::extract::{BoardPath, JsonBytes, Path, Query, board_id, parse_json};
 use super::memory::Written;
 use super::problem::{
-    INTERNAL, INVALID_PARAMETER, Problem, ProblemBody, QUEUE_FULL, VALIDATION_FAILED,
+    INTERNAL, INVALID_PARAMETER, LOG_UNAVAILABLE, Problem, ProblemBody, QUEUE_FULL,
+    VALIDATION_FAILED,
 };
 use super::ratelimit;
 use crate::domain::board::FieldError;
@@ -471,6 +472,15 @@ impl EventBody<'_> {
     }
 }
 
+/// Reads an event that names its board, as an item of a batch is written.
+///
+/// # Errors
+///
+/// What is wrong with it, as whoever sends such an item is answered.
+pub fn read_item(bytes: &[u8]) -> Result<Incoming, Problem> {
+    parse_json::<EventBody<'_>>(bytes)?.check(None, None)
+}
+
 impl TakenEvent {
     fn new(incoming: &Incoming, submitted: &Submitted) -> Self {
         let Submitted {
@@ -583,7 +593,7 @@ impl RejectedEvent {
         (status = 409, description = "`board-closed`, `period-closed`, `member-erased`; in a league also `not-seated`, and `league-turning` with the header `Retry-After`"),
         (status = 422, description = "`validation-failed`, `score-out-of-range`, `event-in-future`, `event-too-late`, `event-id-reused`"),
         (status = 429, description = "`quota-exceeded`, with `Retry-After`, `RateLimit-Policy` and `RateLimit` as in draft-ietf-httpapi-ratelimit-headers"),
-        (status = 503, description = "`store-unavailable`, `store-full`, `queue-full`, `overloaded`, with `Retry-After`"),
+        (status = 503, description = "`store-unavailable`, `store-full`, `queue-full`, `log-unavailable`, `overloaded`, with `Retry-After`"),
     )
 )]
 pub async fn post_one(
@@ -637,7 +647,7 @@ pub async fn post_one(
 /// an id of its own keeps it. So the same batch with the same key counts once.
 ///
 /// Events of boards with `ingest: async` are queued, and with the header `Prefer: respond-async` all but those of leagues. If there is no
-/// room for an event in its queue, its result is `queue-full`.
+/// room for an event in its queue, its result is `queue-full`; if the log of queued events does not answer, `log-unavailable`.
 #[utoipa::path(
     post, path = "/v1/events", tag = "events", operation_id = "post_events",
     params(
@@ -724,7 +734,7 @@ pub async fn post_many(
             // The store is missing: nothing more is known of any of them.
             Some(Err(problem))
                 if problem.kind.status == StatusCode::SERVICE_UNAVAILABLE
-                    && problem.kind != QUEUE_FULL =>
+                    && ![QUEUE_FULL, LOG_UNAVAILABLE].contains(&problem.kind) =>
             {
                 return Err(problem);
             }

@@ -12,24 +12,29 @@ pub mod cors;
 pub mod dead_letters;
 mod docs;
 pub mod document;
+pub mod embed;
 pub mod erasures;
 pub mod event_status;
 pub mod events;
 pub mod export;
 pub mod extract;
+pub mod footprints;
 pub mod freshness;
 pub mod health;
 pub mod initial;
+pub mod instances;
 pub mod leagues;
 pub mod listener;
 mod local;
 pub mod memory;
+mod meters;
 pub mod moderation;
 pub mod observe;
 pub mod players;
 pub mod problem;
 pub mod profiles;
 pub mod proxies;
+pub mod queues;
 pub mod quotas;
 pub mod ratelimit;
 pub mod rendered;
@@ -37,6 +42,7 @@ pub mod results;
 pub mod rewards;
 pub mod shards;
 pub mod standings;
+pub mod streams;
 pub mod summary;
 pub mod table;
 pub mod tasks;
@@ -56,11 +62,13 @@ use utoipa_axum::router::OpenApiRouter;
 use self::auth::{ApiKeys, Gate};
 use self::console::Console;
 use self::cors::CorsOrigins;
+use self::embed::EmbedOrigins;
 use self::memory::Memory;
 use self::observe::Observed;
 use self::players::PlayerKeys;
 use self::problem::{OVERLOADED, Problem};
 use self::proxies::TrustedProxies;
+use self::streams::Streams;
 use crate::domain::profile::Rules;
 use crate::service::Service;
 
@@ -78,6 +86,8 @@ pub struct App {
     pub profile_rules: Rules,
     /// What requests may hold in memory.
     pub memory: Memory,
+    /// Who watches what.
+    pub streams: Streams,
     /// Cancelled when the service begins to shut down.
     pub shutdown: CancellationToken,
 }
@@ -89,6 +99,8 @@ pub struct Options {
     pub keys: ApiKeys,
     /// The origins that browsers may call from.
     pub cors_origins: CorsOrigins,
+    /// The origins whose pages may show public boards in a frame.
+    pub embed_origins: EmbedOrigins,
     /// The keys of players' tokens.
     pub players: PlayerKeys,
     /// The proxies that tell the addresses of clients.
@@ -126,6 +138,7 @@ pub fn router(app: Arc<App>, options: &Options) -> Router {
     let (table, _) = table::router(OpenApiRouter::new(), Some(&gate)).split_for_parts();
     let timeouts = app.service.engine.store.timeouts;
     let called = table.clone().with_state(Arc::clone(&app));
+    let embed = embed::router(Arc::clone(&app), called.clone(), &options.embed_origins);
     let console = Console::new(Arc::clone(&app), gate, called, options.is_local);
     let routed = table
         .merge(docs::router())
@@ -139,7 +152,7 @@ pub fn router(app: Arc<App>, options: &Options) -> Router {
         None => routed,
     };
     // Pages of other origins have nothing to do with those of the console.
-    routed.merge(console::router(console)).layer(
+    routed.merge(embed).merge(console::router(console)).layer(
         ServiceBuilder::new()
             .layer(CompressionLayer::new())
             .layer_fn(move |inner| Observed::new(inner, timeouts)),

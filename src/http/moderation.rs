@@ -361,7 +361,7 @@ pub async fn put(
 ///
 /// When this is answered, every read that begins later shows the member where its events have put it, ties too.
 #[utoipa::path(
-    delete, path = "/v1/boards/{board}/hidden/{member}", tag = "moderation", operation_id = "delete_hidden",
+    delete, path = "/v1/boards/{board}/hidden/{member}", tag = "hides", operation_id = "delete_hidden",
     params(
         ("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
         ("member" = String, Path, description = "The member's id", example = "troll-7"),
@@ -379,6 +379,27 @@ pub async fn delete(
     let (board, member) = (board_id(&board)?, member_id(&member)?);
     audit.before(&app.service.unhide(&board, &member).await?);
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Read how a member of a board is hidden.
+#[utoipa::path(
+    get, path = "/v1/boards/{board}/hidden/{member}", tag = "hides", operation_id = "get_hidden",
+    params(
+        ("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
+        ("member" = String, Path, description = "The member's id", example = "troll-7"),
+    ),
+    responses(
+        (status = 200, description = "How the member is hidden", body = HiddenMember),
+        (status = 404, description = "`board-not-found`, `not-hidden`"),
+    )
+)]
+pub async fn get(
+    State(app): State<Arc<App>>,
+    Path((board, member)): Path<(String, String)>,
+) -> Result<JsonResponse<HiddenMember>, Problem> {
+    let (board, member) = (board_id(&board)?, member_id(&member)?);
+    let hide = app.service.hide_of(&board, &member).await?;
+    Ok(JsonResponse(HiddenMember::new(&member, hide)))
 }
 
 /// List the hidden members of a board.

@@ -5,8 +5,8 @@ use std::convert::Infallible;
 use std::hash::{BuildHasher, RandomState};
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -15,9 +15,10 @@ use axum::extract::{MatchedPath, Request};
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
-use metrics::{Label, counter, histogram};
+use metrics::{Label, counter};
 use tower::Service;
 
+use super::meters::Meters;
 use super::problem::{MALFORMED_REQUEST, Problem, ProblemBody, STORE_UNAVAILABLE};
 use crate::timeouts::TimeoutFactor;
 use crate::{supervise, throttle};
@@ -41,6 +42,7 @@ pub(super) struct HasBody;
 pub struct Observed<S> {
     inner: S,
     request_timeout: Duration,
+    meters: Arc<Meters>,
 }
 
 impl<S> Observed<S> {
@@ -49,6 +51,7 @@ impl<S> Observed<S> {
         Self {
             inner,
             request_timeout: timeouts.times(REQUEST_TIMEOUT),
+            meters: Arc::default(),
         }
     }
 }
@@ -71,9 +74,9 @@ where
         // The layers below know the request by the same id.
         let id = seen.id.clone();
         request.headers_mut().insert(REQUEST_ID, id);
-        let timeout = self.request_timeout;
+        let (timeout, meters) = (self.request_timeout, Arc::clone(&self.meters));
         let answer = self.inner.call(request);
-        Box::pin(async move { Ok(seen.end(within_limits(timeout, answer).await)) })
+        Box::pin(async move { Ok(seen.end(within_limits(timeout, answer).await, &meters)) })
     }
 }
 
@@ -114,7 +117,7 @@ impl Seen {
         }
     }
 
-    fn end(self, mut response: Response) -> Response {
+    fn end(self, mut response: Response, meters: &Meters) -> Response {
         let status = response.status();
         let mut cause = String::new();
         if status.is_client_error() || status.is_server_error() {
@@ -127,14 +130,7 @@ impl Seen {
         }
         let elapsed = self.begun.elapsed();
         let route = self.route.as_ref().map_or("unknown", MatchedPath::as_str);
-        let labels = [
-            Label::from_static_parts("method", known_method(self.method.as_str())),
-            Label::new("route", route.to_owned()),
-            Label::new("status", status.as_str().to_owned()),
-        ];
-        histogram!("standings_http_request_seconds", labels[..2].iter())
-            .record(elapsed.as_secs_f64());
-        counter!("standings_http_requests_total", labels.iter()).increment(1);
+        meters.count(known_method(self.method.as_str()), route, status, elapsed);
         let id = self.id.to_str().unwrap_or_default();
         let ms = thousandths(elapsed);
         let (method, path) = (&self.method, self.uri.path());

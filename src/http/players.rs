@@ -75,6 +75,7 @@ pub(super) struct Token {
     pub(super) player: Player,
     pub(super) scopes: Scopes,
     pub(super) boards: Boards,
+    pub(super) expires_at: Timestamp,
 }
 
 impl PlayerKeys {
@@ -250,6 +251,7 @@ impl Claims {
             player,
             scopes: has("read").then_some(Scope::Read).into_iter().collect(),
             boards,
+            expires_at: Timestamp::from_ms_clamped(exp.saturating_mul(1_000)),
         })
     }
 
@@ -275,6 +277,15 @@ impl Claims {
 }
 
 impl Player {
+    /// One that reads, and sends nothing.
+    pub(super) fn reading(sub: MemberId) -> Self {
+        Self {
+            sub,
+            plays: false,
+            votes: false,
+        }
+    }
+
     /// Who.
     pub(super) fn sub(&self) -> &MemberId {
         &self.sub

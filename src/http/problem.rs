@@ -150,6 +150,10 @@ kinds! {
         "The API key has sent more requests than its rate allows. The service did nothing.",
         "Wait for as many seconds as the header `Retry-After` says, and send the request again.",
         "the API key may send 50 requests a second";
+    TOO_MANY_STREAMS = TOO_MANY_REQUESTS, "too-many-streams", "There are too many streams",
+        "The API key, or the address of the client, has as many streams as it may have. The service did nothing.",
+        "End streams that nobody looks at. Or wait for as many seconds as the header `Retry-After` says, and send the request again; meanwhile read the page.",
+        "there are 100 streams to this address";
     MEMBER_NOT_FOUND = NOT_FOUND, "member-not-found", "The member is not in the standing",
         "The standing does not list this member, because the member had no event in the period.",
         "Show the member without a rank. It appears with its next event.",
@@ -334,6 +338,14 @@ kinds! {
         "As many events wait to be applied as may: those of a shard of the board, or of all boards together, take as much memory as they may. The service did not take the event.",
         "Send the event again after as many seconds as the header `Retry-After` says, with the same id. If this goes on, events come faster than they can be applied.",
         "as many events wait to be applied as may; try again";
+    LOG_UNAVAILABLE = SERVICE_UNAVAILABLE, "log-unavailable", "The log of queued events does not answer",
+        "The service queues events in a log, Kafka, and that did not confirm in time. It may have the event.",
+        "Send the event again after as many seconds as the header `Retry-After` says, with the same id, and it counts once.",
+        "the log of queued events can't be used: the broker did not confirm in time";
+    LOG_TOO_LONG = SERVICE_UNAVAILABLE, "log-too-long", "The event may wait in the log",
+        "Nothing is known of the event yet, and more events wait in the log of queued events than the service searches for one question.",
+        "Ask again later: once the service has taken the events of the log, it can tell.",
+        "too many events in the log were not taken yet to tell of this one; try again";
     OVERLOADED = SERVICE_UNAVAILABLE, "overloaded", "The service is overloaded",
         "The service has as many connections as it may have, or requests take as much memory as they may. The service did nothing.",
         "Send the request again after as many seconds as the header `Retry-After` says.",
@@ -648,6 +660,8 @@ impl From<Error> for Problem {
             Error::NotReplayable(_) => NOT_REPLAYABLE,
             Error::BoardMoving(_) => BOARD_MOVING,
             Error::QueueFull => QUEUE_FULL,
+            Error::Log(_) => LOG_UNAVAILABLE,
+            Error::LogTooLong => LOG_TOO_LONG,
             Error::Rejected { rejection, .. } => match rejection {
                 Rejection::InFuture => EVENT_IN_FUTURE,
                 Rejection::TooLate => EVENT_TOO_LATE,

@@ -147,7 +147,7 @@ const REVISION: &[u8] = b",\"revision\":\"";
 const HEAD_BYTES_MAX: usize = 1_024;
 
 /// Tells contents apart. The revision of a standing is no part of its content.
-fn content_of(body: &[u8]) -> u128 {
+pub(super) fn content_of(body: &[u8]) -> u128 {
     let head = &body[..body.len().min(HEAD_BYTES_MAX)];
     let begin = head
         .windows(REVISION.len())

@@ -12,8 +12,8 @@ use super::auth::{Access, Gate};
 use super::standings::{cohorts, tiers};
 use super::{
     App, api_keys, audit, boards, closings, dead_letters, erasures, event_status, events, export,
-    health, initial, leagues, moderation, profiles, quotas, results, rewards, shards, standings,
-    summary, tasks, webhooks,
+    footprints, health, initial, instances, leagues, moderation, profiles, queues, quotas, results,
+    rewards, shards, standings, streams, summary, tasks, webhooks,
 };
 use crate::domain::access::Scope;
 
@@ -63,6 +63,11 @@ fn rows() -> Vec<Row> {
         row(A::all(S::Configure), routes!(boards::list)),
         row(A::board(S::Configure), routes!(boards::get)),
         row(A::board(S::Configure), routes!(shards::get)),
+        row(A::board(S::Configure), routes!(queues::get)),
+        row(A::all(S::Configure), routes!(queues::list)),
+        row(A::all(S::Configure), routes!(queues::log)),
+        row(A::all(S::Configure), routes!(instances::list)),
+        row(A::board(S::Configure), routes!(footprints::get)),
         row(A::board(S::Configure), routes!(dead_letters::list)),
         row(
             A::board(S::Configure).audited(),
@@ -76,12 +81,14 @@ fn rows() -> Vec<Row> {
         row(A::board(S::Configure), routes!(initial::get)),
         row(A::public(), routes!(summary::get)),
         row(A::public(), routes!(standings::page)),
+        row(A::public().streamed(), routes!(streams::stream)),
         row(A::public(), routes!(standings::subset)),
         row(A::board(S::Read), routes!(standings::query_subset)),
         row(A::public(), routes!(standings::member)),
         row(A::public(), routes!(standings::stats)),
         row(A::public(), routes!(standings::at_percentile)),
         row(A::public(), routes!(cohorts::cohort_page)),
+        row(A::public().streamed(), routes!(streams::cohort_stream)),
         row(A::public(), routes!(cohorts::cohort_subset)),
         row(A::board(S::Read), routes!(cohorts::query_cohort_subset)),
         row(A::public(), routes!(cohorts::cohort_member)),
@@ -97,12 +104,15 @@ fn rows() -> Vec<Row> {
         row(A::board(S::Write), routes!(rewards::claim)),
         row(A::board(S::Read), routes!(rewards::revisions)),
         row(A::board(S::Read), routes!(export::get)),
+        row(A::each(S::Read), routes!(streams::tokens::make)),
         row(A::each(S::Read), routes!(standings::queries::query)),
         row(A::each(S::Read), routes!(standings::across::standings_of)),
         row(A::board(S::Moderate).audited(), routes!(moderation::put)),
         row(A::each(S::Moderate).audited(), routes!(moderation::post)),
         row(A::all(S::Moderate), routes!(tasks::get)),
+        row(A::all(S::Moderate), routes!(tasks::list)),
         row(A::board(S::Moderate), routes!(moderation::hidden)),
+        row(A::board(S::Moderate), routes!(moderation::get)),
         row(A::all(S::Moderate), routes!(moderation::orders)),
         row(A::board(S::Moderate).audited(), routes!(leagues::put)),
         row(A::board(S::Moderate), routes!(leagues::get)),

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use axum::Json as JsonResponse;
 use axum::extract::State;
 use axum::http::{HeaderName, StatusCode, header};
-use serde::Serialize;
-use utoipa::ToSchema;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
 use super::App;
-use super::extract::Path;
+use super::extract::{Path, Query, invalid, long_items_limit};
 use super::problem::{INTERNAL, Problem, ProblemBody, TOO_MANY_HIDDEN};
-use crate::domain::task::{Failed, Failure, Task, TaskKind};
+use crate::domain::task::{Failed, Failure, Task, TaskKind, TaskStatus};
 use crate::domain::time::Timestamp;
 use crate::service::Error;
 
@@ -56,16 +56,6 @@ pub enum KindOfTask {
     Erase,
 }
 
-/// How far a job is.
-#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum TaskStatus {
-    /// It is under way.
-    Running,
-    /// It is at its end.
-    Done,
-}
-
 /// A board at which a job has failed.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct FailedBoard {
@@ -74,6 +64,32 @@ pub struct FailedBoard {
     pub board: String,
     /// Why.
     pub problem: ProblemBody,
+}
+
+/// A part of the list of jobs.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct JobList {
+    /// The jobs.
+    pub jobs: Vec<TaskBody>,
+    /// What to send as `after` for the next part; null in the last part.
+    #[schema(required = true)]
+    pub next: Option<String>,
+}
+
+/// Which part of the list the answer has.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct JobListParams {
+    /// Which jobs: those that are under way, or those at their end.
+    #[param(value_type = Option<TaskStatus>, required = false, inline)]
+    status: Option<TaskStatus>,
+    /// The list begins behind this job: `next` of the part before.
+    #[param(pattern = "^[0-9]{1,19}$")]
+    after: Option<String>,
+    /// How many jobs the answer has at the most.
+    #[param(minimum = 1, maximum = 100, default = 20)]
+    limit: Option<u64>,
 }
 
 impl TaskBody {
@@ -85,11 +101,7 @@ impl TaskBody {
                 TaskKind::Unhide => KindOfTask::Unhide,
                 TaskKind::Erase => KindOfTask::Erase,
             },
-            status: if task.finished_at.is_some() {
-                TaskStatus::Done
-            } else {
-                TaskStatus::Running
-            },
+            status: task.status(),
             done: task.done,
             // Boards may have come since it began.
             total: task.total.max(task.done),
@@ -157,4 +169,33 @@ pub async fn get(
     }
     let task = app.service.task(number).await?;
     Ok(JsonResponse(TaskBody::new(number, task)))
+}
+
+/// List jobs.
+///
+/// `status=running`, which is the default, lists those under way, in the order in which they were begun; `status=done` those at their
+/// end, for seven days, the one first that ended last. A job that a newer release has begun, and that this one can't read, is left out.
+#[utoipa::path(
+    get, path = "/v1/jobs", tag = "operations", operation_id = "list_jobs",
+    params(JobListParams),
+    responses((status = 200, description = "The jobs", body = JobList))
+)]
+pub async fn list(
+    State(app): State<Arc<App>>,
+    Query(params): Query<JobListParams>,
+) -> Result<JsonResponse<JobList>, Problem> {
+    let count = long_items_limit(params.limit)?;
+    let after = params.after.as_deref().map(str::parse::<u64>);
+    let after = after
+        .transpose()
+        .map_err(|_| invalid("after", "is no id of a job"))?;
+    let status = params.status.unwrap_or(TaskStatus::Running);
+    let found = app.service.tasks(status, after, count).await?;
+    let jobs = found.tasks.into_iter();
+    Ok(JsonResponse(JobList {
+        jobs: jobs
+            .map(|(number, task)| TaskBody::new(number, task))
+            .collect(),
+        next: found.next.map(|number| number.to_string()),
+    }))
 }

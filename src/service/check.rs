@@ -35,7 +35,7 @@ use crate::store::{Store, StoreError, keys};
 /// The time between two looks at what is no single step for the service: within it, such a thing is done.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(3);
 /// What all boards share, and its types.
-const SHARED: [(&str, &str); 17] = [
+const SHARED: [(&str, &str); 20] = [
     (keys::LIVE, "zset"),
     (keys::CHANGES, "zset"),
     (keys::MOVING, "set"),
@@ -47,6 +47,9 @@ const SHARED: [(&str, &str); 17] = [
     (keys::DELETED, "set"),
     (keys::LEASES, "hash"),
     (keys::QUEUES, "zset"),
+    (keys::INTAKE, "zset"),
+    (keys::INTAKE_WANTED, "set"),
+    (keys::STREAM_SECRET, "string"),
     (keys::API_KEYS, "hash"),
     (keys::API_KEY_USES, "hash"),
     (keys::OF_API_KEYS[0], "zset"),

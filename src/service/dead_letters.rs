@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::future::try_join_all;
 
 use super::{Error, Service};
-use crate::domain::ids::BoardId;
+use crate::domain::ids::{BoardId, EventId};
 use crate::domain::queued::QueuedEvent;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
@@ -142,6 +142,27 @@ impl Service {
     pub async fn discard(&self, board: &BoardId, letter: &LetterId) -> Result<FoundLetter, Error> {
         let discarded = self.engine.discard(board, letter).await?;
         Ok(FoundLetter::new(*letter, &discarded))
+    }
+
+    /// The letters of a shard whose events have this id.
+    pub(super) async fn letters_under(
+        &self,
+        shard: &Shard,
+        id: &EventId,
+    ) -> Result<Versioned<Vec<FoundLetter>>, Error> {
+        let (store, mut found) = (&self.engine.store, Vec::new());
+        let mut letters = Letters::of(shard, self.engine.letters_from(), None);
+        while letters.read_on(store, PART_MAX).await? == Versioned::Current(()) {
+            if letters.read.is_empty() {
+                return Ok(Versioned::Current(found));
+            }
+            let read = letters.read.drain(..);
+            let under = read.filter(|letter| letter.field("id") == id.as_str().as_bytes());
+            found.extend(
+                under.map(|letter| FoundLetter::new(LetterId::of(shard, &letter), &letter)),
+            );
+        }
+        Ok(Versioned::Stale)
     }
 
     /// The first letters of all shards.

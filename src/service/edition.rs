@@ -65,7 +65,7 @@ impl Service {
         }
         let looks = wanted.shards().map(async |index| {
             let shard = &live.shards[index];
-            let changed = self.engine.changed(live, shard, Freshness::Current).await?;
+            let (changed, _) = self.engine.changed(live, shard, Freshness::Current).await?;
             Ok::<_, ReadError>(wanted.reached(index, changed))
         });
         let looks = try_join_all(looks).await?;

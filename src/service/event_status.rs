@@ -4,15 +4,18 @@ use std::sync::Arc;
 
 use futures::future::try_join_all;
 
+use super::dead_letters::FoundLetter;
 use super::{Error, Service};
 use crate::domain::event::Status;
 use crate::domain::ids::{BoardId, EventId, MemberId};
+use crate::domain::intake::KnownOffsets;
 use crate::domain::queued::QueuedEvent;
 use crate::domain::score::Score;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::engine::LiveBoard;
+use crate::engine::intake::{LogEvent, Sought};
 use crate::engine::queue::refusal::Refusal;
 use crate::store::events::Known;
 use crate::store::{StoreError, Versioned};
@@ -33,7 +36,7 @@ pub struct EventsRequest {
 pub struct FoundEvents {
     /// Their board.
     pub live: Arc<LiveBoard>,
-    /// What became of them; first those that wait.
+    /// What became of them; first those that wait, last those that are dead letters.
     pub events: Vec<EventStatus>,
 }
 
@@ -58,44 +61,159 @@ pub enum EventStatus {
         /// Why.
         error: Error,
     },
+    /// It is a dead letter.
+    Dead(Box<FoundLetter>),
+}
+
+/// What shards know of an id.
+#[derive(Default)]
+struct Found {
+    waiting: Vec<QueuedEvent>,
+    known: Vec<Known>,
+    refused: Vec<String>,
+    letters: Vec<FoundLetter>,
+}
+
+impl Found {
+    fn is_empty(&self) -> bool {
+        let Self {
+            waiting,
+            known,
+            refused,
+            letters,
+        } = self;
+        waiting.is_empty() && known.is_empty() && refused.is_empty() && letters.is_empty()
+    }
+
+    /// Leaves out what waits, or is dead, of other members than this one. (What else is known tells no member.)
+    fn keep_own(&mut self, member: &MemberId) {
+        self.waiting.retain(|event| event.member == *member);
+        let is_own = |letter: &FoundLetter| {
+            let event = letter.event.as_ref();
+            event.is_none_or(|event| event.member == *member)
+        };
+        self.letters.retain(is_own);
+    }
+
+    /// Leaves out what is told of an event in two places, since it counts, or waits again.
+    fn tell_once(&mut self) {
+        let taken = self.known.iter().map(|known| known.fingerprint);
+        let taken: Vec<u64> = taken.collect();
+        self.waiting
+            .retain(|event| !taken.contains(&event.fingerprint));
+        let waiting = self.waiting.iter().map(|event| event.fingerprint);
+        let alive: Vec<u64> = taken.into_iter().chain(waiting).collect();
+        self.letters.retain(|letter| {
+            let event = letter.event.as_ref();
+            event.is_none_or(|event| !alive.contains(&event.fingerprint))
+        });
+    }
 }
 
 impl Service {
-    /// Finds the events that wait under an id, and the one that was taken, as long as it is remembered.
+    /// Finds the events that wait under an id, the one that was taken, and those that were refused, as long as they are remembered, and
+    /// dead letters.
     pub async fn event_status(&self, request: &EventsRequest) -> Result<FoundEvents, Error> {
-        let live = self.engine.live_board(&request.board).await?;
-        let (id, member) = (&request.id, request.member.as_ref());
-        let of_shards = shards_for(&live, member).into_iter();
-        let of_shards = of_shards.map(async |shard| {
-            // In this order: what is applied between the two is met twice, and not missed.
-            let waiting = self.engine.store.queued(shard, &[id]).await?.concat();
-            let known = self.engine.store.known(shard, id).await?;
-            let refused = self.engine.store.refused_events(shard, &[id]).await?;
-            Ok::<_, Error>((waiting, known, refused))
-        });
-        let (mut waiting, mut known, mut refused) = (Vec::new(), Vec::new(), Vec::new());
-        for of_shard in try_join_all(of_shards).await? {
-            waiting.extend(of_shard.0);
-            known.extend(of_shard.1);
-            refused.extend(of_shard.2.into_iter().flatten());
+        let (mut live, mut found) = self.look_for_id(request).await?;
+        if found.is_empty() {
+            let in_log = self.look_in_log(&live, request).await?;
+            // A dead letter may have been put back in between, where it had been looked for before; or it has come out of the log.
+            (live, found) = self.look_for_id(request).await?;
+            if found.is_empty() {
+                found.waiting = in_log;
+            }
         }
-        let is_known = |event: &QueuedEvent| {
-            let mut known = known.iter();
-            known.any(|known| known.fingerprint == event.fingerprint)
-        };
-        let is_taken = !known.is_empty();
-        let waiting = waiting.into_iter().filter(|event| !is_known(event));
+        if let Some(member) = &request.member {
+            found.keep_own(member);
+        }
+        found.tell_once();
+        let waiting = found.waiting.into_iter();
         let mut events: Vec<_> = waiting
             .map(|event| EventStatus::Queued(Box::new(event)))
             .collect();
-        for known in known {
-            events.push(self.applied(&live, member, known).await?);
+        let is_taken = !found.known.is_empty();
+        for known in found.known {
+            events.push(self.applied(&live, request.member.as_ref(), known).await?);
         }
         // An event that was refused blocks no other under its id.
-        for refused in refused.iter().filter(|_| !is_taken) {
+        for refused in found.refused.iter().filter(|_| !is_taken) {
             events.push(refusal(refused)?);
         }
+        let letters = found.letters.into_iter();
+        events.extend(letters.map(|letter| EventStatus::Dead(Box::new(letter))));
         Ok(FoundEvents { live, events })
+    }
+
+    /// The events of the id that wait in the log, and were not taken before this began.
+    async fn look_in_log(
+        &self,
+        live: &LiveBoard,
+        request: &EventsRequest,
+    ) -> Result<Vec<QueuedEvent>, Error> {
+        let log = self.engine.log.as_ref();
+        let Some(log) = log.filter(|_| !live.board.is_league()) else {
+            return Ok(Vec::new());
+        };
+        let (board, id, member) = (&*live.board, &request.id, request.member.as_ref());
+        let store = &self.engine.store;
+        let mut from = Vec::new();
+        for (partition, _) in log.ends().await? {
+            let shards = current_shards(live, member).into_iter();
+            let known = shards.map(|shard| store.known_offsets(shard, &partition));
+            let known = try_join_all(known).await?;
+            let least = known.iter().map(KnownOffsets::taken).min().flatten();
+            // A shard that says nothing of a partition has had nothing of it that lies before the floor.
+            let least = match least {
+                None => store.intake_floor(&partition).await?,
+                least => least,
+            };
+            from.extend(least.map(|least| (partition, least)));
+        }
+        let sought = Sought {
+            board,
+            id,
+            member,
+            from: &from,
+        };
+        let now = self.engine.clock.now();
+        let events = log.find(sought).await?.into_iter();
+        let is_of_board =
+            |event: &LogEvent| event.generation.is_none_or(|of| of == board.generation);
+        let events = events.filter(is_of_board);
+        // What can't be read by its board will be dead, and is told where those are.
+        let events = events.filter_map(|event| event.queued(board, || id.clone(), now).ok());
+        Ok(events.collect())
+    }
+
+    /// What all shards know that may know of the event.
+    async fn look_for_id(&self, request: &EventsRequest) -> Result<(Arc<LiveBoard>, Found), Error> {
+        let live = self.engine.live_board(&request.board).await?;
+        let (id, member) = (&request.id, request.member.as_ref());
+        let (store, mut found) = (&self.engine.store, Found::default());
+        let of_shards = shards_for(&live, member).into_iter();
+        let of_shards = of_shards.map(async |shard| {
+            // In this order: what is applied, or dies, between two of these is met twice, and not missed.
+            let waiting = store.queued(shard, id).await?;
+            let known = store.known(shard, id).await?;
+            let refused = store.refused_events(shard, &[id]).await?;
+            Ok::<_, Error>((waiting, known, refused))
+        });
+        for (waiting, known, refused) in try_join_all(of_shards).await? {
+            found.waiting.extend(waiting);
+            found.known.extend(known);
+            found.refused.extend(refused.into_iter().flatten());
+        }
+        // Letters move along with their board.
+        let current = current_shards(&live, member).into_iter();
+        let letters = current.map(|shard| self.letters_under(shard, id));
+        for letters in try_join_all(letters).await? {
+            let Versioned::Current(letters) = letters else {
+                self.engine.reload(&request.board).await?;
+                return Err(Error::busy());
+            };
+            found.letters.extend(letters);
+        }
+        Ok((live, found))
     }
 
     /// An event that was taken; without its scores if they may be from before an erasure of its member.
@@ -152,12 +270,19 @@ fn refusal(json: &str) -> Result<EventStatus, Error> {
 
 /// The shards, also former ones, that may know of an event of a member, or of any.
 fn shards_for<'a>(live: &'a LiveBoard, member: Option<&MemberId>) -> Vec<&'a Shard> {
-    // In a league, any cohort may remember it.
-    let current: Vec<&Shard> = match member {
-        Some(member) if !live.board.is_league() => vec![&live.shard_of(member).shard],
-        _ => live.shards.iter().map(|live| &live.shard).collect(),
-    };
     let former = live.former.iter();
     let former = former.flat_map(|former| former.shards_for(member));
-    current.into_iter().chain(former).collect()
+    current_shards(live, member)
+        .into_iter()
+        .chain(former)
+        .collect()
+}
+
+/// The same without former ones.
+fn current_shards<'a>(live: &'a LiveBoard, member: Option<&MemberId>) -> Vec<&'a Shard> {
+    // In a league, any cohort may remember it.
+    match member {
+        Some(member) if !live.board.is_league() => vec![&live.shard_of(member).shard],
+        _ => live.shards.iter().map(|live| &live.shard).collect(),
+    }
 }

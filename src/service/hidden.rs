@@ -25,6 +25,21 @@ impl Service {
         Ok(hidden)
     }
 
+    /// How a member of a board is hidden.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotHidden`] if it is not.
+    pub async fn hide_of(&self, id: &BoardId, member: &MemberId) -> Result<Hide, Error> {
+        let asked = std::slice::from_ref(member);
+        let hidden = self.engine.hidden_among(id, asked).await?.pop();
+        let hide = hidden.map(|(_, hide)| hide);
+        hide.ok_or_else(|| Error::NotHidden {
+            board: id.clone(),
+            member: member.clone(),
+        })
+    }
+
     /// Brings a member of a board back. When this returns, every read that begins later shows the member. Returns the hide
     /// that it had.
     ///

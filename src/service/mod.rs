@@ -13,15 +13,19 @@ pub mod events;
 pub mod export;
 pub mod hidden;
 pub mod initial;
+pub mod instances;
 pub mod league_member;
 pub mod leagues;
+pub mod look;
 pub mod member;
+pub mod memory;
 pub mod moderation;
 pub mod page;
 pub mod percentile;
 pub mod period;
 pub mod players;
 pub mod profiles;
+pub mod queues;
 pub mod quotas;
 pub mod results;
 pub mod rewards;
@@ -36,8 +40,11 @@ pub mod webhooks;
 use std::sync::Arc;
 
 use crate::clock::Clock;
+use crate::domain::instance::Part;
 use crate::engine::Engine;
 pub use crate::engine::Error;
+use crate::engine::instances::Presence;
+use crate::engine::intake::EventLog;
 use crate::engine::queue::room::{QueueBounds, Rooms};
 use crate::engine::sender::Sender;
 use crate::store::Store;
@@ -47,15 +54,19 @@ use crate::store::Store;
 pub struct Setup {
     /// What sends messages to webhooks.
     pub sender: Sender,
+    /// Which part of the work the instance does.
+    pub part: Part,
     /// How many bytes queues may have.
     pub queue_bounds: QueueBounds,
+    /// The log that queued events go through, if there is one.
+    pub log: Option<Arc<dyn EventLog>>,
 }
 
 /// The service: what HTTP handlers and workers call. Shared behind an [`Arc`].
 #[derive(Debug)]
 pub struct Service {
     /// What does the work.
-    pub engine: Engine,
+    pub engine: Arc<Engine>,
 }
 
 impl Service {
@@ -68,7 +79,11 @@ impl Service {
     pub fn set_up(store: Store, clock: Clock, setup: Setup) -> Arc<Self> {
         let mut engine = Engine::new(store, clock);
         engine.sender = setup.sender;
+        engine.presence = Presence::new(setup.part);
         engine.rooms = Arc::new(Rooms::new(setup.queue_bounds));
-        Arc::new(Self { engine })
+        engine.log = setup.log;
+        Arc::new(Self {
+            engine: Arc::new(engine),
+        })
     }
 }

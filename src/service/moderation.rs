@@ -7,7 +7,7 @@ use futures::stream::{self, StreamExt};
 use super::{Error, Service};
 use crate::domain::hide::Hide;
 use crate::domain::ids::{BoardId, MemberId};
-use crate::domain::task::{Action, Task};
+use crate::domain::task::{Action, Task, TaskStatus};
 use crate::engine::hides::Hiding;
 use crate::store::orders::{Order, Whom};
 use crate::store::tasks::{BegunTask, OrderChange};
@@ -22,6 +22,15 @@ pub struct FoundOrders {
     pub orders: Vec<(MemberId, Hide)>,
     /// Behind whom the next part begins; `None`: this was the last.
     pub next: Option<MemberId>,
+}
+
+/// Some of the tasks for all boards.
+#[derive(Clone, Debug)]
+pub struct FoundTasks {
+    /// The tasks with their numbers.
+    pub tasks: Vec<(u64, Task)>,
+    /// Behind which the next part begins; `None`: this was the last.
+    pub next: Option<u64>,
 }
 
 /// What has become of a member of a board.
@@ -92,6 +101,27 @@ impl Service {
         let stored = self.engine.store.load_task(number).await?;
         let stored = stored.ok_or_else(|| Error::TaskNotFound(number.to_string()))?;
         Ok(stored.read()?)
+    }
+
+    /// Lists tasks: up to `count` of them, behind `after`. Those under way come in the order in which they were begun; of those at
+    /// their end, the one first that ended last. One that a newer release has begun, and that can't be read, is left out.
+    pub async fn tasks(
+        &self,
+        status: TaskStatus,
+        after: Option<u64>,
+        count: usize,
+    ) -> Result<FoundTasks, Error> {
+        // One more than wanted tells whether there is a next part.
+        let mut stored = self.engine.store.tasks(status, after, count + 1).await?;
+        let is_more = stored.len() > count;
+        stored.truncate(count);
+        let next = stored.last().filter(|_| is_more).map(|last| last.number);
+        let tasks = stored.iter();
+        let tasks = tasks.filter_map(|stored| Some((stored.number, stored.read().ok()?)));
+        Ok(FoundTasks {
+            tasks: tasks.collect(),
+            next,
+        })
     }
 
     /// Lists standing orders: up to `count` of them, behind `after`. Those for members who were erased are not told.

@@ -39,10 +39,21 @@ impl Service {
     /// Reads what was taken of a board's quotas, as an event would find it now.
     pub async fn quotas(&self, request: &QuotasRequest) -> Result<FoundQuotas, Error> {
         let member = request.member.as_ref();
+        let mut is_read_anew = false;
         for _ in 0..ATTEMPTS_MAX {
             let live = self.engine.live_board(&request.board).await?;
             let now = self.engine.clock.now();
             let uses = quota::counts(&live.board, &request.origin, member, now);
+            if uses.is_empty() {
+                // No shard is asked: those of a board without events need not know its definition yet.
+                if is_read_anew {
+                    let counts = Vec::new();
+                    return Ok(FoundQuotas { live, now, counts });
+                }
+                self.engine.reload(&live.board.id).await?;
+                is_read_anew = true;
+                continue;
+            }
             // Where the counts lie with the members, that is one place.
             let homes = live.homes.len().max(1);
             let read = (0..homes).map(|home| self.counts_at(&live, home, &uses, now));
@@ -68,7 +79,7 @@ impl Service {
     ) -> Result<Option<Vec<(QuotaUse, Taken)>>, Error> {
         let is_here = |used: &&QuotaUse| live.board.home_of(used) == home;
         let uses: Vec<QuotaUse> = uses.iter().filter(is_here).cloned().collect();
-        if uses.is_empty() && home > 0 {
+        if uses.is_empty() {
             return Ok(Some(Vec::new()));
         }
         let home = live

@@ -266,6 +266,16 @@ impl Store {
         self.at_slot(slot, command).await
     }
 
+    /// About how many bytes a key takes; `None` if it is not there.
+    pub(super) async fn memory_of(&self, key: &str) -> Result<Option<u64>, StoreError> {
+        let args = ["USAGE", key].map(str::to_owned);
+        let command = |node: Arc<Node>| {
+            let args = args.to_vec();
+            async move { node.command("MEMORY", args).await }
+        };
+        self.at_slot(slot_of(key), command).await
+    }
+
     /// A connection of one's own to the server that has the slot of a key.
     pub(super) fn connect_to(&self, key: &str) -> Result<Connection, StoreError> {
         Connection::open(&self.topology.access_at(slot_of(key))?)

@@ -123,6 +123,15 @@ pub enum Answer {
     Elsewhere,
     /// Nothing was done: it has left the queue that it was read from, or the lease of the queue has another number.
     Gone,
+    /// Nothing was done: it waits in the queue of its shard, where it counts for this instant.
+    Waiting {
+        /// The instant.
+        at: Timestamp,
+        /// When it was queued.
+        queued_at: Timestamp,
+        /// Why it is refused by itself, if it is.
+        rejection: Option<Rejection>,
+    },
 }
 
 /// What a shard from which its board has moved away remembers of an event.
@@ -189,6 +198,20 @@ impl Store {
             recalled.push(known.transpose()?);
         }
         Ok(recalled)
+    }
+
+    /// Of each of these ids, whether an event is remembered under it in a shard.
+    pub async fn remembers(
+        &self,
+        shard: &Shard,
+        ids: &[&EventId],
+    ) -> Result<Vec<bool>, StoreError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let keys = ids.iter().map(|id| keys::event(shard, id));
+        let records: Vec<Option<Bytes>> = self.command("MGET", keys.collect()).await?;
+        Ok(records.iter().map(Option::is_some).collect())
     }
 
     /// What is remembered in a shard of the event with this id, if it was taken there.

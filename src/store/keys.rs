@@ -7,7 +7,7 @@
 //!
 //! | key | kind |
 //! | --- | --- |
-//! | `st:{b}`, `st:{b:16:3}` | [`Kind::Head`]: hash with `version`, of a board `definition` (JSON), and `used` once there are events; of its closings `closing_until`, `results_until`, `pinned` (`scripts/decide.lua`), of its erasures `forgetting` (`scripts/begin_forgetting.lua`); of a shard `closed_until`, `final_until`, `queue:mark`, `queue:cut_at` (`scripts/close_shard.lua`), `queue:open` (`scripts/lib/queue.lua`), `changed` (`scripts/lib/changed.lua`) |
+//! | `st:{b}`, `st:{b:16:3}` | [`Kind::Head`]: hash with `version`, of a board `definition` (JSON), and `used` once there are events; of its closings `closing_until`, `results_until`, `pinned` (`scripts/decide.lua`), of its erasures `forgetting` (`scripts/begin_forgetting.lua`); of a shard `closed_until`, `final_until`, `queue:mark`, `queue:cut_at`, `queue:ends` (`scripts/close_shard.lua`), `queue:open` (`scripts/lib/queue.lua`), `queue:held` (`scripts/hold_queue.lua`), `changed` (`scripts/lib/changed.lua`) |
 //! | `st:{b:16:3}:counts` | [`Kind::CountsHead`]: `version` |
 //! | `st:{b}:1:keys`, `st:{b}:1:quotas` | [`Kind::Registry`], [`Kind::CountsRegistry`] |
 //! | `st:{b}:1:s:day:2026-11-21` | [`Kind::Standing`] |
@@ -27,6 +27,7 @@
 //! | `st:{b}:1:e:run-88231`, `st:{b}:1:t:`token, `st:{b}:1:v:`token | [`Kind::EventId`], [`Kind::EventToken`], [`Kind::Void`] |
 //! | `st:{b}:1:x:run-88231` | [`Kind::RefusedEvent`] |
 //! | `st:{b}:1:queue`, `st:{b}:1:queue-ids`, `st:{b}:1:queue-state`, `st:{b}:1:dead` | [`Kind::Queue`], [`Kind::QueueIds`], [`Kind::QueueState`], [`Kind::DeadLetters`] |
+//! | `st:{b}:1:intake` | [`Kind::Intake`] |
 //! | `st:{b}:1:cut-off:day:2026-11-21` | [`Kind::CutOff`] |
 //! | `st:{b}:1:q:0:voter-hour:hour:2026-11-21T05:00Z`… | [`Kind::Quota`] |
 //! | `st:{b:16:3}:1:reserved`, `st:{b:16:3}:1:reserving` | [`Kind::Reserved`], [`Kind::Reserving`] |
@@ -66,13 +67,17 @@
 //! | `st:{boards}:moderated` | set | `note generation board` of boards on which members were hidden or brought back (`store/revisions.rs`) |
 //! | `st:{boards}:outboxes` | set | `note generation board` of boards whose outbox may have messages (`store/outbox.rs`) |
 //! | `st:{boards}:queues` | sorted set | `generation tag` of shards whose queue may have events, by the epoch of its listing (`scripts/put.lua`) |
+//! | `st:{boards}:intake` | sorted set | partitions of the log, `events/3`, by the offset up to which shards have taken their records that say nothing of the partition (`engine/intake/`) |
+//! | `st:{boards}:intake-wanted` | set | `generation tag` of shards whose closing waits until they have come up to the ends of the log |
 //! | `st:{boards}:webhooks` | hash | webhooks by name, JSON (`domain/webhook.rs`) |
 //! | `st:{boards}:webhooks-version` | integer | another number after each change of a webhook |
 //! | `st:{boards}:webhooks-due` | sorted set | names of webhooks by when something is to be done for them |
 //! | `st:{boards}:webhook-deliveries:site` | hash | deliveries of a webhook by the ids of their messages, JSON (`domain/delivery.rs`) |
 //! | `st:{boards}:webhook-pending:site`, `st:{boards}:webhook-dead:site`, `st:{boards}:webhook-delivered:site` | sorted set | the ids of these by when they are due, or became so (`scripts/lib/deliveries.lua`) |
+//! | `st:{boards}:stream-secret` | string | the secret that tokens of streams are signed with (`domain/stream_token.rs`) |
 //! | `st:{boards}:session:`digest | string | a session of the console by the SHA-256 of its id, JSON (`domain/session.rs`); it expires |
 //! | `st:{boards}:stalenesses` | hash | instances that read from replicas: how far behind these may be, in milliseconds, and until when that counts (`scripts/staleness.lua`) |
+//! | `st:{boards}:instances` | hash | what instances tell of themselves by their ids, JSON (`domain/instance.rs`) |
 //! | `st:{boards}:unneeded` | set | `generation board sharding` of data that is to be unlinked once nothing needs it |
 //!
 //! Profiles lie under the tags `{profiles:00}` to `{profiles:15}`, by a hash of the member. No board has such a tag.
@@ -167,6 +172,10 @@ pub const MODERATED: &str = "st:{boards}:moderated";
 pub const OUTBOXES: &str = "st:{boards}:outboxes";
 /// The shards whose queue may have events.
 pub const QUEUES: &str = "st:{boards}:queues";
+/// The partitions of the log, by their floors.
+pub const INTAKE: &str = "st:{boards}:intake";
+/// The shards that have to come up to the ends of the log.
+pub const INTAKE_WANTED: &str = "st:{boards}:intake-wanted";
 /// The webhooks.
 pub const WEBHOOKS: &str = "st:{boards}:webhooks";
 /// The version of the webhooks.
@@ -181,8 +190,12 @@ const OF_WEBHOOK: [&str; 4] = [
     "st:{boards}:webhook-dead",
     "st:{boards}:webhook-delivered",
 ];
+/// The secret that tokens of streams are signed with (`domain/stream_token.rs`).
+pub const STREAM_SECRET: &str = "st:{boards}:stream-secret";
 /// What the key of a session of the console begins with, before the digest of its id.
 const SESSION: &str = "st:{boards}:session";
+/// What instances tell of themselves.
+pub const INSTANCES: &str = "st:{boards}:instances";
 /// How far behind the replicas may be that instances read from.
 pub const STALENESSES: &str = "st:{boards}:stalenesses";
 /// The keys by which a kind of thing is announced (`scripts/lib/announce.lua`): the ids of all, the changes, the sequence,
@@ -536,6 +549,13 @@ pub fn queue(shard: &Shard) -> Vec<String> {
     keys
 }
 
+/// The same, and the key of what the shard has taken out of the log (`scripts/take.lua`).
+pub fn intake(shard: &Shard) -> Vec<String> {
+    let mut keys = queue(shard);
+    keys.push(single(shard, Kind::Intake));
+    keys
+}
+
 /// The key of a remembered event id.
 pub fn event(shard: &Shard, id: &EventId) -> String {
     named(shard, Kind::EventId, id)
@@ -855,7 +875,10 @@ mod tests {
                 DELETED,
                 LEASES,
                 NARROW,
-                QUEUES
+                QUEUES,
+                INTAKE,
+                INTAKE_WANTED,
+                STREAM_SECRET
             ],
             [
                 "live",
@@ -871,7 +894,10 @@ mod tests {
                 "deleted",
                 "leases",
                 "narrow",
-                "queues"
+                "queues",
+                "intake",
+                "intake-wanted",
+                "stream-secret"
             ]
             .map(|name| format!("st:{{boards}}:{name}"))
         );
@@ -978,6 +1004,7 @@ mod tests {
             | Kind::Queue
             | Kind::QueueIds
             | Kind::QueueState
+            | Kind::Intake
             | Kind::DeadLetters => vec![single(shard, kind)],
         }
     }

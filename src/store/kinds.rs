@@ -246,6 +246,9 @@ kinds! {
     /// Queued events that could not be applied: stream.
     DeadLetters as DEAD_LETTERS = "dead": (F::Single, S::Shard, E::Never, C::Not, P::Registry);
 
+    /// Up to where the records of each partition of the log were taken: hash (`scripts/lib/intake.lua`).
+    Intake as INTAKE = "intake": (F::Single, S::Shard, E::Never, C::Not, P::Registry);
+
     /// How many queued events of a period were refused because its closing did not wait for them, by the tag of the shard that refused them:
     /// hash.
     CutOff as CUT_OFF = "cut-off": (F::Named, S::Shard, E::Never, C::Whole, P::Registry);
@@ -371,6 +374,7 @@ impl Kind {
             | Self::EventToken
             | Self::Void
             | Self::QueueState
+            | Self::Intake
             | Self::ResultsRegistry
             | Self::Revised
             | Self::Revisions

@@ -3,6 +3,7 @@
 //! Each group is a module of constants. Its `LUA` has their names and values for the scripts that use it (`script.rs`).
 
 use crate::domain::event::Detail;
+use crate::domain::queued::AGE_MAX;
 use crate::domain::score::SCORE_MAX;
 use crate::domain::ties::TIE_KEY_MAX;
 use crate::domain::time::Timestamp;
@@ -58,6 +59,9 @@ groups! {
         ELSEWHERE: i64 = 14;
         /// The event is not in the queue, or the lease of the queue has another number.
         GONE: i64 = 15;
+        /// The event waits in the queue, and would be refused, or count otherwise, by itself. Then: the instant that it counts for, and
+        /// when it was queued, both in milliseconds since the epoch, as text.
+        WAITING: i64 = 16;
     }
 
     /// What is to be reported of an event: [`Detail::code`].
@@ -168,10 +172,13 @@ groups! {
     }
 
     /// Queues.
+    #[expect(clippy::unreadable_literal, reason = "Lua reads no separators")]
     queues {
         /// What an entry of a queue takes in bytes beside its texts, in the stream and in the hash of ids. Redis 7 has used 98 to
         /// 114, and with events of 600 bytes up to 284.
         QUEUE_ENTRY_BYTES: usize = 112;
+        /// For how many milliseconds an event may wait: [`AGE_MAX`](crate::domain::queued::AGE_MAX).
+        QUEUE_AGE_MS: u64 = 86400000;
     }
 
     /// What the result of a reservation begins with, in `reserve.lua`.
@@ -246,5 +253,6 @@ const _: () = {
     assert!(details::WITH_RANKS == Detail::Ranks.code());
     assert!(details::WITH_RANKS < flags::DETAIL_COUNT);
     assert!(bounds::TIE_KEY_MAX == TIE_KEY_MAX);
+    assert!(queues::QUEUE_AGE_MS == AGE_MAX.ms());
     assert!(bounds::TIE_KEY_OF_EPOCH == Timestamp::MIN.ms().unsigned_abs());
 };

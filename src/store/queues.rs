@@ -18,12 +18,14 @@ use super::args::pack;
 use super::dispatch::Store;
 use super::kinds::Kind;
 use super::protocol::{puts, queues};
+use super::queued::EntryId;
 use super::reply::{Reply, require, unknown_code};
 use super::{StoreError, Versioned, keys, script};
 use crate::domain::board::Board;
 use crate::domain::ids::{BoardId, EventId};
 use crate::domain::queued::{AGE_MAX, QueuedEvent};
 use crate::domain::shard::{Shard, ShardId};
+use crate::domain::time::Timestamp;
 
 /// How many queues are asked for their sizes at one time.
 const SIZES_AT_ONCE: usize = 16;
@@ -294,6 +296,22 @@ impl Store {
         })
     }
 
+    /// Since when the first event of a queue waits, by the clock of Redis; `None` if none does.
+    pub async fn waiting_since(&self, name: &QueueName) -> Result<Option<Timestamp>, StoreError> {
+        let tag = name.shard.tag(&name.id);
+        let queue = keys::single_of(&tag, name.generation, Kind::Queue);
+        let range = [&queue, "-", "+", "COUNT", "1"].map(str::to_owned);
+        let found: Value = self.command("XRANGE", range.to_vec()).await?;
+        let mut found = Reply::new(found)?;
+        if found.is_empty() {
+            return Ok(None);
+        }
+        let place = found.list()?.text()?;
+        let entry = place.parse::<EntryId>();
+        let entry = entry.map_err(|()| StoreError::Unexpected(format!("{place:?} as an entry")));
+        Ok(Some(entry?.at()))
+    }
+
     /// The server that a shard lies on, by its name.
     pub fn server_of(&self, shard: &Shard) -> String {
         self.server_of_key(&keys::head(shard.tag()))
@@ -333,44 +351,22 @@ impl Store {
         Ok(servers)
     }
 
-    /// The events of a shard that wait under some ids; more than one may under each.
+    /// The events of a shard that wait under an id: more than one may. Those that can't be read are left out, and those that go with an
+    /// erasure which is under way.
     pub async fn queued(
         &self,
         shard: &Shard,
-        ids: &[&EventId],
-    ) -> Result<Vec<Vec<QueuedEvent>>, StoreError> {
-        let mut args = vec![keys::single(shard, Kind::QueueIds)];
-        args.extend(ids.iter().map(|id| id.as_str().to_owned()));
-        let entries: Vec<Option<String>> = self.command("HMGET", args).await?;
-        let of_ids = entries.iter().map(async |entries| {
-            let entries = entries.as_deref().unwrap_or("").split_ascii_whitespace();
-            let read = join_all(entries.map(|entry| self.queued_as(shard, entry)));
-            let read: Result<Vec<_>, _> = read.await.into_iter().collect();
-            Ok(read?.into_iter().flatten().collect())
-        });
-        join_all(of_ids).await.into_iter().collect()
-    }
-
-    /// The event of an entry of a queue; `None` if it is there no more, or can't be read.
-    async fn queued_as(
-        &self,
-        shard: &Shard,
-        entry: &str,
-    ) -> Result<Option<QueuedEvent>, StoreError> {
-        let key = keys::single(shard, Kind::Queue);
-        let range = vec![key, entry.to_owned(), entry.to_owned()];
-        let found: Value = self.command("XRANGE", range).await?;
-        let mut found = Reply::new(found)?;
-        if found.is_empty() {
-            return Ok(None);
+        id: &EventId,
+    ) -> Result<Vec<QueuedEvent>, StoreError> {
+        let mut keys = keys::head_and_registry(shard);
+        keys.extend([Kind::Queue, Kind::QueueIds].map(|kind| keys::single(shard, kind)));
+        let id = id.as_str();
+        let reply = self.read(&script::WAITING, keys, vec![id.into()]).await?;
+        let (mut reply, mut events) = (Reply::new(reply)?, Vec::new());
+        while !reply.is_empty() {
+            events.extend(QueuedEvent::decode(id.as_bytes(), &reply.bytes()?));
         }
-        let mut entry = found.list()?;
-        entry.next()?;
-        let mut fields = entry.list()?;
-        fields.next()?;
-        let id = fields.bytes()?;
-        fields.next()?;
-        Ok(QueuedEvent::decode(&id, &fields.bytes()?).ok())
+        Ok(events)
     }
 }
 

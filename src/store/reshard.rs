@@ -10,12 +10,14 @@ use serde::{Deserialize, Serialize};
 use super::args::{LayoutArgs, StoredScore, pack};
 use super::dead_letters::{DEAD_LETTERS_KEPT, DeadLetter};
 use super::dispatch::Store;
+use super::intake::former_field;
 use super::keys::Captured;
 use super::kinds::{Copying, Kind};
 use super::reply::{Reply, unknown_code};
 use super::{StoreError, Versioned, keys, script};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
+use crate::domain::intake::FormerOffsets;
 use crate::domain::series::Series;
 use crate::domain::shard::{Shard, Sharding};
 use crate::domain::time::Timestamp;
@@ -171,6 +173,7 @@ struct CopyInArgs {
     letters: Vec<(String, Vec<usize>)>,
     letters_kept: u64,
     closed_until: Option<i64>,
+    final_until: Option<i64>,
 }
 
 impl<'a> CopyIn<'a> {
@@ -194,6 +197,7 @@ impl<'a> CopyIn<'a> {
                 letters: Vec::new(),
                 letters_kept: DEAD_LETTERS_KEPT.ms(),
                 closed_until: None,
+                final_until: None,
             },
             strings: Vec::new(),
             entries: 0,
@@ -280,9 +284,17 @@ impl<'a> CopyIn<'a> {
         self.args.voters.push((place, expires_at_ms, voters));
     }
 
-    /// The greatest barrier of the old shards.
-    pub fn barrier(&mut self, until: Option<Timestamp>) {
-        self.args.closed_until = until.map(Timestamp::ms);
+    /// The greatest barrier of the old shards, and up to where periods are final in all of them.
+    pub fn barriers(&mut self, raised: Option<Timestamp>, seen: Option<Timestamp>) {
+        self.args.closed_until = raised.map(Timestamp::ms);
+        self.args.final_until = seen.map(Timestamp::ms);
+    }
+
+    /// What the old shards have taken out of a partition of the log.
+    pub fn intake(&mut self, partition: &str, former: &[FormerOffsets]) -> Result<(), StoreError> {
+        let (field, offsets) = former_field(partition, former)?;
+        self.line(Kind::Intake, None, field, Some(offsets));
+        Ok(())
     }
 
     /// Which standings of a derived series are there.

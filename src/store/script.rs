@@ -139,11 +139,17 @@ scripts! {
     APPLY = "apply", "#!lua", ["slot", "keys", "capture", "changed", "standing", "derived", "hides", "erasures", "hidden", "follow", "return", "visible", "quota", "periods", "queue"]
         with [results, details, refusals, flags, record, bounds, queues];
     /// Puts events into the queue of a shard.
-    PUT = "put", "#!lua", ["slot", "keys", "queue"] with [puts, queues];
+    PUT = "put", "#!lua", ["slot", "keys", "queue", "putting"] with [puts, queues];
+    /// Takes records of the log into a queue.
+    TAKE = "take", "#!lua", ["slot", "keys", "queue", "putting", "intake"] with [queues];
+    /// Has a queue take nothing more out of the log.
+    HOLD_QUEUE = "hold_queue", "#!lua", [];
     /// Ends queued events that are not applied.
     END_QUEUED = "end_queued", "#!lua", ["slot", "capture", "queue"] with [ends, queues];
     /// Puts the event of a dead letter back into the queue.
     REPLAY = "replay", "#!lua", ["slot", "keys", "capture", "changed", "hides", "erasures", "queue"] with [bounds, queues];
+    /// Reads the events that wait under an id.
+    WAITING = "waiting", "#!lua flags=no-writes", ["keys", "queue"] with [queues];
     /// Reads dead letters.
     LETTERS = "letters", "#!lua flags=no-writes", ["keys", "queue"] with [queues];
     /// Removes a dead letter.
@@ -157,7 +163,7 @@ scripts! {
     /// Has nobody record what may have the name of an erased member.
     BEGIN_FORGETTING = "begin_forgetting", "#!lua flags=allow-oom", ["generation"];
     /// Raises the barrier of a shard.
-    CLOSE_SHARD = "close_shard", "#!lua", ["queue"] with [queues];
+    CLOSE_SHARD = "close_shard", "#!lua", ["queue", "intake"] with [queues];
     /// Takes a derived standing a step nearer to complete.
     ADVANCE = "advance", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "changed", "past_initial", "standing", "derived", "hidden", "follow"];
     /// Sets initial scores.
@@ -306,6 +312,8 @@ scripts! {
     BEGIN_TASK = "begin_task", "#!lua", [];
     /// Notes how far a task for all boards has come.
     NOTE_TASK = "note_task", "#!lua flags=allow-oom", [];
+    /// Lists tasks for all boards.
+    TASKS = "tasks", "#!lua flags=no-writes", [];
     /// Has the standing order of a member forget the member's id.
     FORGET_ORDER = "forget_order", "#!lua flags=allow-oom", [];
     /// Ends standing orders whose time has come.
@@ -447,6 +455,8 @@ mod tests {
             "what lies beside standings, also of a league",
             &[
                 "put",
+                "take",
+                "hold_queue",
                 "end_queued",
                 "replay",
                 "discard",

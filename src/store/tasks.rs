@@ -4,12 +4,12 @@ use fred::types::Value;
 
 use super::dispatch::Store;
 use super::orders::parse;
-use super::reply::{Reply, unknown_code};
+use super::reply::{Reply, require, unknown_code};
 use super::stored::{read_json, to_json};
 use super::{StoreError, keys, script};
 use crate::domain::hide::Hide;
 use crate::domain::ids::MemberId;
-use crate::domain::task::{KEPT, Task};
+use crate::domain::task::{KEPT, Task, TaskStatus};
 use crate::domain::time::Timestamp;
 
 /// The most standing orders.
@@ -108,6 +108,37 @@ impl Store {
         let args = vec![keys::TASKS.to_owned(), number.to_string()];
         let json: Option<String> = self.command("HGET", args).await?;
         Ok(json.map(|json| StoredTask { number, json }))
+    }
+
+    /// Up to `count` tasks, behind one of them: those that are under way, in the order in which they were begun; or those at their
+    /// end, the one first that ended last.
+    pub async fn tasks(
+        &self,
+        status: TaskStatus,
+        after: Option<u64>,
+        count: usize,
+    ) -> Result<Vec<StoredTask>, StoreError> {
+        let (list, has_ended) = match status {
+            TaskStatus::Running => (keys::OPEN_TASKS, ""),
+            TaskStatus::Done => (keys::ENDED_TASKS, "1"),
+        };
+        let args = [
+            has_ended.to_owned(),
+            after.map_or_else(String::new, |number| number.to_string()),
+            count.to_string(),
+        ];
+        let keys = [keys::TASKS, list].map(str::to_owned).to_vec();
+        let args = args.map(Value::from).to_vec();
+        let reply = self.read(&script::TASKS, keys, args);
+        let mut reply = Reply::new(reply.await?)?;
+        let mut tasks = Vec::new();
+        while !reply.is_empty() {
+            let (number, json) = (reply.text()?, reply.text()?);
+            let number = number.parse().ok();
+            let number = require(number, "a task has a number")?;
+            tasks.push(StoredTask { number, json });
+        }
+        Ok(tasks)
     }
 
     /// Up to `count` numbers of tasks that are not at their end, the oldest first.

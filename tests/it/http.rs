@@ -1,7 +1,7 @@
 //! The HTTP contract: every error by a request that causes it, caching, who may do what, and the shapes of answers.
 
 mod access;
-mod api_keys;
+pub mod api_keys;
 mod audit;
 mod boards;
 mod budget;
@@ -11,6 +11,7 @@ mod damage;
 mod data;
 mod deletion;
 mod editions;
+mod embed;
 mod erasures;
 mod errors;
 mod events;
@@ -20,8 +21,9 @@ mod hiding;
 mod history;
 mod league_events;
 mod leagues;
+mod losses;
 mod moderation;
-mod players;
+pub mod players;
 mod profiles;
 mod quotas;
 mod reads;

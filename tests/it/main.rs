@@ -17,6 +17,7 @@ mod flights;
 mod harness;
 mod hidden;
 mod http;
+mod intake;
 mod kills;
 #[path = "../kit/mod.rs"]
 mod kit;
@@ -34,5 +35,6 @@ mod rewards;
 mod scripts;
 mod seasons;
 mod seats;
+mod streams;
 mod tidy;
 mod turning;

@@ -212,6 +212,9 @@ fn settled(mut answer: Value) -> Value {
                         json!("whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
                     }
                     ("secret", _) => json!(format!("st_{}", "0123456789abcdef".repeat(4))),
+                    ("token", _) => {
+                        json!("eyJieSI6ImFueWJvZHkiLCJib2FyZCI6InJ1bl9oZXJvIn0.5f0c2a9be41d")
+                    }
                     ("version", _) => json!("28080000123456-1"),
                     ("warnings", _) => json!([]),
                     ("request_id", _) => json!("46a904da58227f43"),
@@ -219,6 +222,7 @@ fn settled(mut answer: Value) -> Value {
                     (_, Value::String(id)) if is_of_line(&id) => json!("1795305600123-0"),
                     (_, Value::String(id)) if is_of_letter(&id) => json!(LETTER),
                     ("died_at", _) => json!("2026-11-22T00:00:00.123Z"),
+                    ("waiting_since", Value::String(_)) => json!("2026-11-22T12:00:00.000Z"),
                     (_, value) => settled(value),
                 };
             }

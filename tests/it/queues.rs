@@ -2,8 +2,10 @@
 
 mod applying;
 mod around;
-mod dead_letters;
+pub mod dead_letters;
 mod faults;
+mod letters;
+mod repeats;
 mod scripts;
 mod taking;
 mod workers;

@@ -129,7 +129,7 @@ async fn every_script_begins_with_its_shebang_and_those_that_read_can_not_write(
             _ if deletes => "#!lua flags=allow-oom",
             "read" | "hidden" | "journal" | "periods" | "read_rewards" | "erasures"
             | "audit_read" | "quotas" | "reserved" | "scan" | "news" | "refused" | "ties"
-            | "players" | "seated" | "letters" => "#!lua flags=no-writes",
+            | "players" | "seated" | "letters" | "waiting" | "tasks" => "#!lua flags=no-writes",
             "sweep" => "#!lua flags=allow-oom,allow-cross-slot-keys",
             "audit_members" | "audit_forget" | "audit_trim" | "delete" | "begin" | "announce"
             | "api_key" | "unneeded" | "purge" | "lease" | "settle" | "shard" | "voters"
@@ -259,11 +259,16 @@ async fn a_barrier_never_falls_and_what_lies_before_it_is_refused_unless_it_is_k
     let at_ms = i64::try_from(AT - 2_208_988_800_000).unwrap();
     let close = async |version: &str, until_ms: i64| {
         let until = until_ms.to_string();
-        let args = [version, &until, "1", "", ""].map(str::as_bytes);
+        let args = [version, &until, "1", "", "", ""].map(str::as_bytes);
         let reply = run(
             &redis,
             &script::CLOSE_SHARD,
-            &["st:{b}", "st:{b}:1:queue"],
+            &[
+                "st:{b}",
+                "st:{b}:1:keys",
+                "st:{b}:1:queue",
+                "st:{b}:1:intake",
+            ],
             &args,
         )
         .await;
@@ -342,15 +347,24 @@ async fn a_call_of_apply_is_refused_before_its_first_write_or_leaves_what_it_has
         assert!(!is_there(key).await, "{key}");
     }
 
-    // A key that is only written: the standing has the event, and its id is not remembered.
-    redis.run(&[b"RPUSH", keys[4].as_bytes(), b"x"]).await;
+    // Keys that are only written: the registry, the turnout, and the voters.
     let mut counted = args.clone();
     counted["turnouts"] = json!([[5, 6, 0]]);
     counted["routes"][0]["turnouts"] = json!([1]);
     counted["voters"] = json!(["v"]);
     counted["tag"] = json!("b");
-    assert!(error(&counted).await.starts_with("WRONGTYPE"));
-    assert!(is_there(DAY).await && !is_there(EVENT).await);
+    for damaged in [keys[1], keys[4], keys[5]] {
+        redis.run(&[b"RPUSH", damaged.as_bytes(), b"x"]).await;
+        assert!(error(&counted).await.starts_with("WRONGTYPE"), "{damaged}");
+        redis.run(&[b"DEL", damaged.as_bytes()]).await;
+        for key in &keys[1..] {
+            assert!(!is_there(key).await, "{damaged}: {key}");
+        }
+    }
+    redis.run(&[b"SET", keys[5].as_bytes(), b"x"]).await;
+    assert!(error(&counted).await.contains("counts voters"));
+    redis.run(&[b"DEL", keys[5].as_bytes()]).await;
+    assert!(!is_there(DAY).await);
 
     // A member that the hash lists, and the sorted set does not, has no rank.
     let day = "st:{b}:1:day:2026-11-22";
@@ -649,11 +663,16 @@ async fn past_initial_scores_are_kept_once_for_each_barrier_and_as_long_as_their
         }
     };
     let close = async |until: &str| {
-        let args = ["1-1", until, "1", "", ""].map(str::as_bytes);
+        let args = ["1-1", until, "1", "", "", ""].map(str::as_bytes);
         let closed = run(
             &redis,
             &script::CLOSE_SHARD,
-            &["st:{b}", "st:{b}:1:queue"],
+            &[
+                "st:{b}",
+                "st:{b}:1:keys",
+                "st:{b}:1:queue",
+                "st:{b}:1:intake",
+            ],
             &args,
         )
         .await;

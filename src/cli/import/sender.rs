@@ -16,8 +16,9 @@ use crate::cli::client::{Answer, Client, ClientError, Failure, Fault, Problem};
 use crate::domain::time::Span;
 
 /// The problems that say nothing about the event itself: it is to be sent again.
-const PASSING_PROBLEMS: [&str; 5] = [
+const PASSING_PROBLEMS: [&str; 6] = [
     "queue-full",
+    "log-unavailable",
     "store-unavailable",
     "store-full",
     "internal",

@@ -4,6 +4,7 @@
 //! the item again after a pause that doubles each time.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use metrics::gauge;
@@ -60,9 +61,14 @@ impl Subject {
 
     /// Work for all boards.
     pub fn all_boards() -> Self {
+        Self::log("")
+    }
+
+    /// A part of the log of queued events, which is for all boards: a partition, or the topic.
+    pub fn log(part: impl fmt::Display) -> Self {
         Self {
             name: "*".to_owned(),
-            part: String::new(),
+            part: part.to_string(),
         }
     }
 }

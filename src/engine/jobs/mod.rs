@@ -75,6 +75,8 @@ pub enum JobKind {
     ApiKeyUses,
     /// Telling how old the answers of replicas may be.
     Staleness,
+    /// Telling others that the instance is there.
+    Instances,
     /// Telling in the log what of Redis somebody should look after.
     Warnings,
     /// Completing derived standings ahead of time.
@@ -117,13 +119,14 @@ pub enum JobKind {
 
 impl JobKind {
     /// What every instance does, to keep its memory and its clock right, and its operator informed.
-    pub const OF_EVERY_INSTANCE: [Self; 7] = [
+    pub const OF_EVERY_INSTANCE: [Self; 8] = [
         Self::Clock,
         Self::ApiKeys,
         Self::Definition,
         Self::Warnings,
         Self::ApiKeyUses,
         Self::Staleness,
+        Self::Instances,
         Self::QueueSizes,
     ];
     /// What one instance is enough for.
@@ -155,6 +158,7 @@ impl JobKind {
             Self::ApiKeys => "api-keys",
             Self::ApiKeyUses => "api-key-uses",
             Self::Staleness => "staleness",
+            Self::Instances => "instances",
             Self::Warnings => "warnings",
             Self::Rollover => "rollover",
             Self::Reshard => "reshard",

@@ -1,5 +1,6 @@
 //! Having the new shards of a board take data over.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,6 +10,7 @@ use futures::future::{try_join, try_join_all};
 use super::{Position, Stop};
 use crate::domain::board::Board;
 use crate::domain::ids::MemberId;
+use crate::domain::intake::KnownOffsets;
 use crate::domain::shard::{Shard, Sharding};
 use crate::engine::jobs::lease::Lease;
 use crate::store::dead_letters::DeadLetter;
@@ -21,6 +23,8 @@ const CHANGES_CALLS_MAX: usize = 16;
 
 /// How many dead letters are copied by one call.
 const LETTERS_MAX: usize = 200;
+/// Of how many partitions of the log one call tells a shard.
+const PARTITIONS_MAX: usize = 200;
 
 /// The new shards of a board, and the lease under which they take data over.
 pub(super) struct Copier {
@@ -58,13 +62,44 @@ impl Copier {
     /// Raises the barriers of the new shards to the greatest of the old ones, which are raised no more: they take no calls.
     /// Makes sure that the lease is held, too.
     pub(super) async fn hand_over_barrier(&self, old: &[Shard]) -> Result<(), Stop> {
-        let barriers = old.iter().map(|old| self.store.closed_until(old));
-        let barrier = try_join_all(barriers).await?.into_iter().flatten().max();
+        let barriers = try_join_all(old.iter().map(|old| self.store.barriers(old))).await?;
+        let raised = barriers.iter().filter_map(|[raised, _]| *raised).max();
+        // A closing that waits for the log goes on with the new shards.
+        let seen = barriers.iter().map(|[_, seen]| *seen).min().flatten();
         let mut copies = self.copies();
         for copy in &mut copies {
-            copy.barrier(barrier);
+            copy.barriers(raised, seen);
         }
         self.copy_in_all(copies, true).await
+    }
+
+    /// Has the new shards know what the old ones have taken out of the log, when those take no more.
+    pub(super) async fn hand_over_intake(&self, from: Sharding, old: &[Shard]) -> Result<(), Stop> {
+        let known = old.iter().map(|old| self.store.all_known_offsets(old));
+        let known = try_join_all(known).await?;
+        let partitions: BTreeSet<&String> = known.iter().flat_map(|known| known.keys()).collect();
+        for partitions in partitions
+            .into_iter()
+            .collect::<Vec<_>>()
+            .chunks(PARTITIONS_MAX)
+        {
+            let mut copies = self.copies();
+            for partition in partitions {
+                let of_shards = known.iter().map(|known| known.get(*partition));
+                let of_shards: Vec<_> = of_shards
+                    .map(|known| known.cloned().unwrap_or_default())
+                    .collect();
+                let former = KnownOffsets::hand_over(from, &of_shards);
+                if former.is_empty() {
+                    continue;
+                }
+                for copy in &mut copies {
+                    copy.intake(partition, &former)?;
+                }
+            }
+            self.copy_in_all(copies, false).await?;
+        }
+        Ok(())
     }
 
     /// Copies a part of a standing, or of lines, and returns the cursor of the next, `0` at the end.

@@ -1,5 +1,6 @@
 //! Taking events at once: those that can be taken go into the queues of their shards, in calls that they may share with the events of
-//! other requests. What can be judged without the data is judged before.
+//! other requests, or into the log, out of which they come into the queues later (`engine/intake/`). What can be judged without the data is
+//! judged before.
 
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::engine::applier::{Reply, one_each, share_out};
 use crate::engine::batcher::{SMALL_COST_US_MAX, Work};
+use crate::engine::intake::EventLog;
 use crate::engine::queue::room::Rooms;
 use crate::engine::submission::Submission;
 use crate::engine::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
@@ -98,7 +100,7 @@ impl Engine {
         player: Option<&MemberId>,
     ) -> QueuedBatch {
         let mut batch = QueuedBatch::default();
-        let mut error = Error::busy();
+        let mut error = None;
         for _ in 0..ATTEMPTS_MAX {
             match self
                 .try_to_queue(board, &mut open, player, &mut batch)
@@ -107,18 +109,19 @@ impl Engine {
                 Ok(()) if open.is_empty() => return batch,
                 Ok(()) => {}
                 Err(failed) => {
-                    error = failed;
+                    error = Some(failed);
                     break;
                 }
             }
         }
+        let error = error.unwrap_or_else(Error::busy);
         let failed = open.into_iter();
         let failed = failed.map(|event| (event.index(), Err(error.clone())));
         batch.ended.extend(failed);
         batch
     }
 
-    /// Puts the events that are open into the queues of their shards. Those whose board has changed stay open.
+    /// Puts the events that are open into the queues of their shards, or into the log. Those whose board has changed stay open.
     async fn try_to_queue(
         &self,
         id: &BoardId,
@@ -147,6 +150,22 @@ impl Engine {
                 Err(error) => batch.ended.push((submission.index(), Err(error))),
             }
         }
+        self.leave_known(&live, &mut of_shards, batch).await;
+        let queued = match &self.log {
+            Some(log) => append(log.as_ref(), &live, of_shards).await,
+            None => self.put_all(&live, of_shards).await,
+        };
+        for (submission, event, reply) in queued {
+            batch.hear(submission, event, reply, open);
+        }
+        if !open.is_empty() {
+            self.reload(id).await?;
+        }
+        Ok(())
+    }
+
+    /// Puts events into the queues of their shards.
+    async fn put_all(&self, live: &LiveBoard, of_shards: Vec<Parts>) -> Vec<Heard> {
         let puts = of_shards.into_iter().zip(&live.shards);
         let puts = puts.filter(|(parts, _)| !parts.0.is_empty());
         let mut names = Vec::new();
@@ -155,18 +174,53 @@ impl Engine {
             parts.0.into_iter().map(async |part| {
                 let events = part.iter().map(|(_, event)| event.clone()).collect();
                 let replies = one_each(shard.putter.submit(events).await, part.len());
-                part.into_iter().zip(replies).collect::<Vec<_>>()
+                let heard = part.into_iter().zip(replies);
+                let heard = heard.map(|((submission, event), reply)| {
+                    (submission, event, reply.map_err(Error::from))
+                });
+                heard.collect::<Vec<_>>()
             })
         });
+        // With their number known, few of them need no queue of futures.
+        let puts: Vec<_> = puts.collect();
         let puts = join_all(puts).await;
         self.queues.wake(names);
-        for ((submission, event), reply) in puts.into_iter().flatten() {
-            batch.hear(submission, event, reply, open);
+        puts.into_iter().flatten().collect()
+    }
+
+    /// Takes out the events that the board remembers from before a move: by the time that their turn comes, they may be forgotten.
+    async fn leave_known(
+        &self,
+        live: &LiveBoard,
+        of_shards: &mut [Parts],
+        batch: &mut QueuedBatch,
+    ) {
+        if live.former.is_empty() {
+            return;
         }
-        if !open.is_empty() {
-            self.reload(id).await?;
+        let events = of_shards.iter().flat_map(|parts| parts.0.iter().flatten());
+        let ids: Vec<_> = events
+            .map(|(_, event)| (&event.id, &event.member))
+            .collect();
+        let known = self.remembered_before(live, &ids).await;
+        let parts = of_shards.iter_mut().flat_map(|parts| &mut parts.0);
+        match known {
+            Ok(known) => {
+                let mut known = known.into_iter();
+                for part in parts {
+                    let left = part.extract_if(.., |_| known.next() == Some(true));
+                    batch.left.extend(left.map(|(submission, _)| submission));
+                }
+            }
+            Err(error) => {
+                let failed = parts.flat_map(|part| part.drain(..));
+                let failed = failed.map(|(event, _)| (event.index(), Err(error.clone().into())));
+                batch.ended.extend(failed);
+            }
         }
-        Ok(())
+        for parts in of_shards {
+            parts.0.retain(|part| !part.is_empty());
+        }
     }
 
     /// Says what can be said of an event without the data of its board.
@@ -190,11 +244,27 @@ impl Engine {
             return Ok(Judged::Takable(event));
         }
         let shard = &live.shard_of(&event.member).shard;
-        let waiting = self.store.queued(shard, &[&event.id]).await?;
+        let waiting = self.store.queued(shard, &event.id).await?;
         let is_it = |waiting: &QueuedEvent| waiting.fingerprint == event.fingerprint;
-        let known = waiting.into_iter().flatten().find(is_it);
+        let known = waiting.into_iter().find(is_it);
         Ok(known.map_or(Judged::Refused, |event| Judged::Known(Box::new(event))))
     }
+}
+
+/// An event that was to be queued, and what was said to that.
+type Heard = (Submission, QueuedEvent, Result<Versioned<Put>, Error>);
+
+/// Appends events to the log.
+async fn append(log: &dyn EventLog, live: &LiveBoard, of_shards: Vec<Parts>) -> Vec<Heard> {
+    let events = of_shards.into_iter().flat_map(|parts| parts.0).flatten();
+    let appended = events.map(async |(submission, event)| {
+        let appended = log.append(&live.board, &event).await;
+        // It does not count in any queue yet.
+        let reply = appended.map(|()| Versioned::Current(Put::Queued(0)));
+        (submission, event, reply)
+    });
+    let appended: Vec<_> = appended.collect();
+    join_all(appended).await
 }
 
 /// Events of one shard, in parts that go into one call each.
@@ -233,7 +303,7 @@ impl QueuedBatch {
         &mut self,
         submission: Submission,
         event: QueuedEvent,
-        reply: Reply<Put>,
+        reply: Result<Versioned<Put>, Error>,
         open: &mut Vec<Submission>,
     ) {
         let result = match reply {
@@ -242,7 +312,7 @@ impl QueuedBatch {
             Ok(Versioned::Current(Put::Queued(_))) => Ok(event),
             Ok(Versioned::Current(Put::Known(known))) => Ok(*known),
             Ok(Versioned::Current(Put::NoRoom)) => Err(Error::QueueFull),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         };
         self.ended.push((submission.index(), result));
     }

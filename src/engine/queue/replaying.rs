@@ -53,6 +53,19 @@ impl Engine {
             if !self.note_use(&live).await? {
                 continue;
             }
+            // By the time that its turn would come, what was before a move may be forgotten.
+            if let Some(event) = &event {
+                match self.known_before(&live, &event.id, &event.member).await? {
+                    Some(known) if known.fingerprint == event.fingerprint => {
+                        return self.discard(id, letter).await.map(|found| (live, found));
+                    }
+                    Some(_) => {
+                        let reused = Rejection::IdReused;
+                        return Err(Error::rejected(&live.board, reused, event.at, now));
+                    }
+                    None => {}
+                }
+            }
             let room = self.rooms.of(&self.store, shard);
             match self.store.replay(shard, letter.place, room).await? {
                 Versioned::Stale => self.reload(id).await?,

@@ -70,7 +70,7 @@ impl Rooms {
     }
 
     /// The room for events of a shard.
-    pub(super) fn of(&self, store: &Store, shard: &Shard) -> Room {
+    pub(in crate::engine) fn of(&self, store: &Store, shard: &Shard) -> Room {
         let fill = self.servers.lock().get(&store.server_of(shard)).copied();
         let fill = fill.unwrap_or_default();
         let of_memory = fill.memory_max.map(|memory| memory / MEMORY_SHARE);
@@ -82,7 +82,7 @@ impl Rooms {
     }
 
     /// Takes note that so many bytes were put into the queue of a shard.
-    pub(super) fn note(&self, store: &Store, shard: &Shard, bytes: u64) {
+    pub(in crate::engine) fn note(&self, store: &Store, shard: &Shard, bytes: u64) {
         let mut servers = self.servers.lock();
         servers.entry(store.server_of(shard)).or_default().put += bytes;
     }

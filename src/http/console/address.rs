@@ -11,7 +11,7 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'~');
 
 /// The address with these parts of its path, and those parameters that have a value.
-pub(super) fn address(path: &[&str], query: &[(&str, &str)]) -> String {
+pub(in crate::http) fn address(path: &[&str], query: &[(&str, &str)]) -> String {
     let mut address = String::new();
     for part in path {
         address.push('/');

@@ -5,6 +5,7 @@ use std::fmt;
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::response::Response;
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -42,7 +43,26 @@ impl Viewer {
         parsed(&body)
     }
 
-    /// The same with these headers, and with those of the answer.
+    /// The same, for who needs nothing of the answer.
+    pub(super) async fn order(
+        &self,
+        method: Method,
+        address: &str,
+        body: Option<&Value>,
+    ) -> Result<(), Problem> {
+        self.answer(method, address, &[], body).await.map(drop)
+    }
+
+    /// What a GET with these headers is answered with, as it comes: it may be longer than what the service would hold in memory.
+    pub(super) async fn pass_on(
+        &self,
+        address: &str,
+        headers: &[(HeaderName, HeaderValue)],
+    ) -> Result<Response, Problem> {
+        self.respond(Method::GET, address, headers, None).await
+    }
+
+    /// Does something with this body, and reads the answer; with these headers, and with those of the answer.
     pub(super) async fn send(
         &self,
         method: Method,
@@ -61,6 +81,19 @@ impl Viewer {
         headers: &[(HeaderName, HeaderValue)],
         body: Option<&Value>,
     ) -> Result<(HeaderMap, Bytes), Problem> {
+        let response = self.respond(method, address, headers, body).await?;
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.map_err(fault)?;
+        Ok((parts.headers, body.to_bytes()))
+    }
+
+    async fn respond(
+        &self,
+        method: Method,
+        address: &str,
+        headers: &[(HeaderName, HeaderValue)],
+        body: Option<&Value>,
+    ) -> Result<Response, Problem> {
         let request = Request::builder().method(method).uri(address);
         let request = request.header(header::CONTENT_TYPE, "application/json");
         let body = body.map_or_else(Body::empty, |body| Body::from(body.to_string()));
@@ -80,9 +113,7 @@ impl Viewer {
         if !status.is_success() {
             return Err(Problem::of_status(status));
         }
-        let (parts, body) = response.into_parts();
-        let body = body.collect().await.map_err(fault)?;
-        Ok((parts.headers, body.to_bytes()))
+        Ok(response)
     }
 
     /// How somebody does the same who has a shell.
@@ -94,6 +125,14 @@ impl Viewer {
         };
         let origin = self.visitor.origin();
         format!("curl {key}'{origin}{address}'")
+    }
+
+    /// The same of what changes something.
+    pub(super) fn curl_to(&self, method: &Method, address: &str, body: Option<&Value>) -> String {
+        let call = format!("{} -X {method}", self.curl(address));
+        let Some(body) = body else { return call };
+        let body = body.to_string().replace('\'', r"'\''");
+        format!("{call} -H 'Content-Type: application/json' -d '{body}'")
     }
 }
 

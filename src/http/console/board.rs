@@ -1,13 +1,14 @@
 //! A board: its windows with their running periods, and its definition.
 
 use askama::Template;
+use askama::filters::{Html, escape};
 use axum::response::{IntoResponse, Redirect, Response};
 use chrono_tz::Tz;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::address::address;
-use super::page::{Frame, html};
+use super::page::{Frame, Tab, html};
 use super::session::Viewer;
 use super::shown::Clock;
 use crate::domain::access::Scope;
@@ -24,13 +25,6 @@ pub(super) struct Heading {
     pub(super) tabs: Vec<Tab>,
 }
 
-/// The way to a page.
-pub(super) struct Tab {
-    pub(super) name: &'static str,
-    pub(super) address: String,
-    pub(super) is_current: bool,
-}
-
 impl Heading {
     /// That of a board, with its summary if the viewer may read it; `current` is the page that it stands on.
     pub(super) fn new(
@@ -39,18 +33,17 @@ impl Heading {
         summary: Option<&Summary>,
         current: &str,
     ) -> Self {
+        let may = |scope| viewer.may_on(scope, board);
+        let may_configure = may(Scope::Configure);
         let pages = [
             ("Standings", "", summary.is_some()),
-            (
-                "Hidden members",
-                "/hidden",
-                viewer.may_on(Scope::Moderate, board),
-            ),
-            (
-                "Definition",
-                "/definition",
-                viewer.may_on(Scope::Configure, board),
-            ),
+            ("Hidden members", "/hidden", may(Scope::Moderate)),
+            ("Definition", "/definition", may_configure),
+            ("Initial scores", "/initial-scores", may_configure),
+            ("Quotas", "/quotas", may(Scope::Read)),
+            ("Events", "/events", may(Scope::Write)),
+            ("Queue", "/queue", may_configure),
+            ("Upkeep", "/upkeep", may_configure),
         ];
         let own = address(&["console", "boards", board], &[]);
         let tabs = pages
@@ -97,7 +90,7 @@ pub(super) struct Running {
     key: String,
     ends_at: Option<Timestamp>,
     state: Option<PeriodState>,
-    total: Option<u64>,
+    pub(super) total: Option<u64>,
 }
 
 impl Running {
@@ -150,6 +143,31 @@ pub(super) fn standing_address(board: &str, window: &str, query: &[(&str, &str)]
     address(&path, query)
 }
 
+/// The page of a member of a standing.
+pub(super) fn member_address(board: &str, window: &str, member: &str, key: &str) -> String {
+    let path = ["console", "boards", board, "standings", window, "member"];
+    address(&path, &[("member", member), ("key", key)])
+}
+
+/// The page of a period and its result.
+pub(super) fn result_address(
+    board: &str,
+    window: &str,
+    key: &str,
+    query: &[(&str, &str)],
+) -> String {
+    let path = [
+        "console",
+        "boards",
+        board,
+        "standings",
+        window,
+        "periods",
+        key,
+    ];
+    address(&path, query)
+}
+
 /// How a state is called.
 pub(super) fn state_name(state: PeriodState) -> &'static str {
     match state {
@@ -186,7 +204,25 @@ struct DefinitionPage {
     frame: Frame,
     heading: Heading,
     json: String,
+    /// The first window, if pages of others can show the board.
+    embedded: Option<String>,
+    origin: String,
     curl: String,
+}
+
+impl DefinitionPage {
+    fn to_embed(&self, window: &str) -> String {
+        address(&["embed", &self.heading.board, window], &[])
+    }
+
+    /// The element that shows the board in a frame, as text.
+    fn frame_around(&self, window: &str) -> String {
+        let (origin, page) = (&self.origin, self.to_embed(window));
+        let Ok(title) = escape(self.heading.name(), Html);
+        format!(
+            r#"<iframe src="{origin}{page}" title="{title}" width="320" height="480"></iframe>"#
+        )
+    }
 }
 
 /// The definition of a board.
@@ -199,10 +235,15 @@ pub(super) async fn definition(
     let summary = viewer.summary_if_shown(&board).await?;
     let heading = Heading::new(&viewer, &board, summary.as_ref(), "Definition");
     let json = serde_json::to_string_pretty(&definition);
+    // Of a league cohorts are shown, and none is for all.
+    let is_shown = definition["public"] == true && definition["league"].is_null();
+    let window = definition["windows"][0].as_str().filter(|_| is_shown);
     html(&DefinitionPage {
         frame: Frame::new(&viewer, format!("Definition of {}", heading.name())),
         heading,
         json: json.unwrap_or_default(),
+        embedded: window.map(ToOwned::to_owned),
+        origin: viewer.visitor.origin(),
         curl: viewer.curl(&defined_at),
     })
 }

@@ -7,7 +7,9 @@ use serde::Deserialize;
 
 use super::address::address;
 use super::page::{Frame, html};
+use super::parts::Parts;
 use super::session::Viewer;
+use super::shown::done;
 use crate::domain::access::Scope;
 use crate::domain::ids::BoardId;
 use crate::http::extract::Query;
@@ -20,14 +22,13 @@ const BOARDS_MAX: &str = "25";
 #[template(path = "console/boards.html")]
 struct ListPage {
     frame: Frame,
+    done: Option<&'static str>,
     prefix: String,
     tag: String,
     boards: Vec<Line>,
     unreadable: Vec<Unreadable>,
     /// Whether this is not the first part of the list.
-    is_later: bool,
-    /// The next part of the list.
-    next: Option<String>,
+    parts: Parts,
     curl: String,
 }
 
@@ -36,6 +37,7 @@ struct ListPage {
 #[template(path = "console/open.html")]
 struct Open {
     frame: Frame,
+    done: Option<&'static str>,
 }
 
 /// A board of the list.
@@ -86,6 +88,8 @@ pub(super) struct Params {
     after: String,
     /// The board to open.
     board: String,
+    /// What was done before the page was shown.
+    done: String,
 }
 
 /// The way to the list.
@@ -104,10 +108,15 @@ pub(super) async fn list(
     }
     if !viewer.may(Scope::Configure) {
         let frame = Frame::new(&viewer, "Boards");
-        return html(&Open { frame });
+        let done = done(&params.done);
+        return html(&Open { frame, done });
     }
     let Params {
-        prefix, tag, after, ..
+        prefix,
+        tag,
+        after,
+        done: what,
+        ..
     } = params;
     let prefix = prefix.trim().to_owned();
     let behind = if after.is_empty() { &prefix } else { &after };
@@ -137,10 +146,9 @@ pub(super) async fn list(
         let own = own.filter(|board| tag.is_empty() || board.tags.contains(&tag));
         found.boards.splice(0..0, own);
     }
-    let next = found.next.map(|next| {
-        let query = [("prefix", prefix.as_str()), ("tag", &tag), ("after", &next)];
-        address(&["console", "boards"], &query)
-    });
+    let query = [("prefix", prefix.as_str()), ("tag", &tag)];
+    let path = ["console", "boards"];
+    let parts = Parts::new("boards", &path, &query, &after, found.next.as_deref());
     let lines = found.boards.into_iter().map(async |board| {
         let summary = address(&["v1", "boards", &board.board, "summary"], &[]);
         let summary = viewer.read::<Summary>(&summary).await;
@@ -150,10 +158,10 @@ pub(super) async fn list(
     });
     html(&ListPage {
         frame: Frame::new(&viewer, "Boards"),
+        done: done(&what),
         boards: join_all(lines).await,
         unreadable: found.unreadable,
-        is_later: !after.is_empty(),
-        next,
+        parts,
         curl: viewer.curl(&listed_at),
         prefix,
         tag,
@@ -171,13 +179,6 @@ impl List {
 }
 
 impl ListPage {
-    fn first(&self) -> String {
-        address(
-            &["console", "boards"],
-            &[("prefix", &self.prefix), ("tag", &self.tag)],
-        )
-    }
-
     fn tagged(&self, tag: &str) -> String {
         let query = [("prefix", self.prefix.as_str()), ("tag", tag)];
         address(&["console", "boards"], &query)

@@ -6,20 +6,19 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use askama::Template;
-use axum::http::{HeaderValue, Method, StatusCode, header};
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::http::{HeaderValue, Method, header};
+use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::address::address;
 use super::forms::Form;
-use super::page::{Frame, html};
+use super::page::{Frame, html, refused, to};
 use super::session::Viewer;
 use super::shown::{Prose, prose};
 use crate::domain::board::{Definition, FieldError};
 use crate::http::docs;
 use crate::http::extract::Query;
-use crate::http::observe::HasBody;
 use crate::http::problem::{Problem, VALIDATION_FAILED};
 
 /// How the form is divided; what is named in no part is in the last one.
@@ -367,8 +366,7 @@ pub(super) async fn put(viewer: Viewer, form: Form) -> Result<Response, Problem>
         }
     }
     if !errors.is_empty() {
-        page.fault(Problem::invalid(errors));
-        return refused(&page, VALIDATION_FAILED.status);
+        return refused(Problem::invalid(errors), page, DefinePage::fault);
     }
     let definition = Value::Object(fields);
     let is_preview = form.field("step") != "save";
@@ -392,33 +390,13 @@ pub(super) async fn put(viewer: Viewer, form: Form) -> Result<Response, Problem>
             let previewed = serde_json::from_value::<Previewed>(answer);
             let fault = |error: serde_json::Error| Problem::internal(error.to_string());
             page.preview = Some(previewed.map_err(fault)?.preview);
-            let body = serde_json::to_string(&definition).unwrap_or_default();
             let put_to = address(&["v1", "boards", board], &query[..1]);
-            let curl = viewer.curl(&put_to);
-            page.curl = format!(
-                "{curl} -X PUT -H 'Content-Type: application/json' -d '{}'",
-                body.replace('\'', r"'\''")
-            );
+            page.curl = viewer.curl_to(&Method::PUT, &put_to, Some(&definition));
             html(&page)
         }
-        Ok(_) => {
-            let to = address(&["console", "boards", board, "definition"], &[]);
-            Ok(Redirect::to(&to).into_response())
-        }
-        Err(problem) if problem.kind.status.is_server_error() => Err(problem),
-        Err(problem) => {
-            let status = problem.kind.status;
-            page.fault(problem);
-            refused(&page, status)
-        }
+        Ok(_) => Ok(to(&["console", "boards", board, "definition"], &[])),
+        Err(problem) => refused(problem.mendable()?, page, DefinePage::fault),
     }
-}
-
-fn refused(page: &DefinePage, status: StatusCode) -> Result<Response, Problem> {
-    let mut page = html(page)?;
-    *page.status_mut() = status;
-    page.extensions_mut().insert(HasBody);
-    Ok(page)
 }
 
 #[cfg(test)]

@@ -8,11 +8,14 @@ use subtle::ConstantTimeEq;
 use url::form_urlencoded;
 
 use super::session::Visitor;
+use crate::domain::board::FieldError;
 use crate::http::extract::JsonBytes;
 use crate::http::problem::{FORM_REFUSED, INTERNAL, Problem};
 
 /// The field of the token.
 const TOKEN: &str = "token";
+/// The field into which the name is typed of what ends for ever.
+const CONFIRMED: &str = "confirm";
 
 /// The fields of a form that a page of the console has sent.
 #[derive(Clone, Debug)]
@@ -50,6 +53,42 @@ impl Form {
         self.given(name).unwrap_or_default()
     }
 
+    /// A field that has to be filled in, without the spaces around it.
+    pub(super) fn required(&self, name: &str) -> Result<&str, Problem> {
+        let filled_in = self.given(name).map(str::trim);
+        let missing = || Problem::invalid(vec![FieldError::new(format!("/{name}"), "is missing")]);
+        filled_in
+            .filter(|text| !text.is_empty())
+            .ok_or_else(missing)
+    }
+
+    /// All that was chosen of a field.
+    pub(super) fn chosen(&self, name: &str) -> Vec<&str> {
+        let fields = self.0.iter().filter(|(own, _)| own == name);
+        fields.map(|(_, value)| value.as_str()).collect()
+    }
+
+    /// The lines of a field that have something.
+    pub(super) fn lines(&self, name: &str) -> Vec<&str> {
+        let lines = self.field(name).lines().map(str::trim);
+        lines.filter(|line| !line.is_empty()).collect()
+    }
+
+    /// An instant, if it is filled in: in UTC, without seconds if these are zero.
+    pub(super) fn instant(&self, name: &str) -> Option<String> {
+        self.given(name).map(utc)
+    }
+
+    /// Checks that the name of what ends for ever was typed.
+    pub(super) fn confirm(&self, name: &str) -> Result<(), Problem> {
+        if self.field(CONFIRMED) == name {
+            return Ok(());
+        }
+        let detail = format!("is not {name:?}: nothing was done. Go back, and type the name");
+        let error = FieldError::new(format!("/{CONFIRMED}"), detail);
+        Err(Problem::invalid(vec![error]))
+    }
+
     /// A field, if it is filled in.
     pub(super) fn given(&self, name: &str) -> Option<&str> {
         let field = self.0.iter().find(|(own, _)| own == name);
@@ -59,11 +98,48 @@ impl Form {
     }
 }
 
+/// An instant as browsers send it, in UTC.
+fn utc(instant: &str) -> String {
+    let seconds = if instant.len() == "2026-11-21T08:30".len() {
+        ":00"
+    } else {
+        ""
+    };
+    format!("{instant}{seconds}Z")
+}
+
 impl<S: Send + Sync> FromRequestParts<S> for Form {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let form = parts.extensions.get::<Self>().cloned();
         form.ok_or_else(|| Problem::new(INTERNAL, "a page without a form"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::time::Timestamp;
+
+    #[test]
+    fn an_instant_of_a_form_is_one_of_utc() {
+        for (sent, read) in [
+            ("2026-11-21T08:30", "2026-11-21T08:30:00Z"),
+            ("2026-11-21T08:30:15", "2026-11-21T08:30:15Z"),
+        ] {
+            assert_eq!(utc(sent), read);
+            assert!(Timestamp::parse(&utc(sent)).is_ok());
+        }
+    }
+
+    #[test]
+    fn what_ends_for_ever_is_named_as_it_is() {
+        let typed = |text: &str| Form(vec![(CONFIRMED.to_owned(), text.to_owned())]);
+        assert!(typed("votes").confirm("votes").is_ok());
+        for wrong in ["", "vote", "Votes", "votes "] {
+            assert!(typed(wrong).confirm("votes").is_err(), "{wrong:?}");
+        }
+        assert!(Form(Vec::new()).confirm("votes").is_err());
     }
 }

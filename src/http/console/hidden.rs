@@ -2,17 +2,18 @@
 
 use askama::Template;
 use axum::http::Method;
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::Response;
 use chrono_tz::Tz;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::address::address;
 use super::board::Heading;
 use super::forms::Form;
-use super::page::{Frame, html};
+use super::page::{Frame, html, to};
+use super::parts::Parts;
 use super::session::Viewer;
-use super::shown::Clock;
+use super::shown::{Clock, done};
 use crate::domain::time::Timestamp;
 use crate::http::extract::{Path, Query};
 use crate::http::problem::Problem;
@@ -27,8 +28,7 @@ struct HiddenPage {
     heading: Heading,
     clock: Clock,
     hidden: Vec<Hidden>,
-    is_later: bool,
-    next: Option<String>,
+    parts: Parts,
     done: Option<&'static str>,
     curl: String,
 }
@@ -39,13 +39,14 @@ struct List {
     next: Option<String>,
 }
 
+/// A hidden member, as `/v1` tells it.
 #[derive(Deserialize)]
-struct Hidden {
-    member: String,
-    reason: String,
-    by: String,
-    since: Timestamp,
-    until: Option<Timestamp>,
+pub(super) struct Hidden {
+    pub(super) member: String,
+    pub(super) reason: String,
+    pub(super) by: String,
+    pub(super) since: Timestamp,
+    pub(super) until: Option<Timestamp>,
 }
 
 /// Which part of the list.
@@ -55,15 +56,6 @@ pub(super) struct Params {
     after: String,
     /// What was done before the page was shown.
     done: String,
-}
-
-/// What a page says after something was done.
-pub(super) fn done(what: &str) -> Option<&'static str> {
-    match what {
-        "hidden" => Some("The member is hidden: no standing of this board shows it."),
-        "unhidden" => Some("The member is back in the standings of this board."),
-        _ => None,
-    }
 }
 
 /// The list.
@@ -77,17 +69,14 @@ pub(super) async fn list(
     let found: List = viewer.read(&listed_at).await?;
     let summary = viewer.summary_if_shown(&board).await?;
     let heading = Heading::new(&viewer, &board, summary.as_ref(), "Hidden members");
-    let next = found.next.map(|next| {
-        let path = ["console", "boards", &board, "hidden"];
-        address(&path, &[("after", &next)])
-    });
+    let path = ["console", "boards", &board, "hidden"];
+    let next = found.next.as_deref();
     html(&HiddenPage {
         frame: Frame::new(&viewer, format!("Hidden members of {}", heading.name())),
         heading,
         clock: Clock(summary.map_or(Tz::UTC, |summary| summary.timezone)),
         hidden: found.hidden,
-        is_later: !params.after.is_empty(),
-        next,
+        parts: Parts::new("members", &path, &[], &params.after, next),
         done: done(&params.done),
         curl: viewer.curl(&listed_at),
     })
@@ -100,14 +89,12 @@ pub(super) async fn hide(
     form: Form,
 ) -> Result<Response, Problem> {
     let mut hide = json!({"reason": form.field("reason").trim()});
-    if let Some(until) = form.given("until") {
-        hide["until"] = until_utc(until).into();
+    if let Some(until) = form.instant("until") {
+        hide["until"] = until.into();
     }
-    let member = form.field("member");
-    let path = ["v1", "boards", &board, "hidden", member];
-    let _: Value = viewer
-        .call(Method::PUT, &address(&path, &[]), Some(&hide))
-        .await?;
+    let path = ["v1", "boards", &board, "hidden", form.field("member")];
+    let hidden_at = address(&path, &[]);
+    viewer.order(Method::PUT, &hidden_at, Some(&hide)).await?;
     Ok(back(&board, &form, "hidden"))
 }
 
@@ -118,47 +105,19 @@ pub(super) async fn unhide(
     form: Form,
 ) -> Result<Response, Problem> {
     let path = ["v1", "boards", &board, "hidden", form.field("member")];
-    let _: Value = viewer
-        .call(Method::DELETE, &address(&path, &[]), None)
-        .await?;
+    let hidden_at = address(&path, &[]);
+    viewer.order(Method::DELETE, &hidden_at, None).await?;
     Ok(back(&board, &form, "unhidden"))
 }
 
-/// An instant as a form sends it, in UTC: without seconds if these are zero.
-fn until_utc(until: &str) -> String {
-    let seconds = if until.len() == "2026-11-21T08:30".len() {
-        ":00"
-    } else {
-        ""
-    };
-    format!("{until}{seconds}Z")
-}
-
 /// The way back to the page that the form stood on.
-fn back(board: &str, form: &Form, done: &str) -> Response {
-    let to = match form.given("window") {
+pub(super) fn back(board: &str, form: &Form, done: &str) -> Response {
+    match form.given("window") {
         Some(window) => {
             let path = ["console", "boards", board, "standings", window, "member"];
             let (member, key) = (form.field("member"), form.field("key"));
-            address(&path, &[("member", member), ("key", key), ("done", done)])
+            to(&path, &[("member", member), ("key", key), ("done", done)])
         }
-        None => address(&["console", "boards", board, "hidden"], &[("done", done)]),
-    };
-    Redirect::to(&to).into_response()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_instant_of_a_form_is_one_of_utc() {
-        for (sent, read) in [
-            ("2026-11-21T08:30", "2026-11-21T08:30:00Z"),
-            ("2026-11-21T08:30:15", "2026-11-21T08:30:15Z"),
-        ] {
-            assert_eq!(until_utc(sent), read);
-            assert!(Timestamp::parse(&until_utc(sent)).is_ok());
-        }
+        None => to(&["console", "boards", board, "hidden"], &[("done", done)]),
     }
 }

@@ -1,20 +1,25 @@
-//! A member of a standing: its rank and its neighbours, and for who moderates the forms that hide it and bring it back.
+//! A member of a standing: its rank and its neighbours; the forms that hide it, bring it back, have it join or leave a
+//! league, order its tier and erase it.
 
 use askama::Template;
+use axum::http::Method;
 use axum::response::Response;
 use serde::Deserialize;
-use serde_json::Number;
+use serde_json::{Number, json};
 
 use super::address::address;
-use super::board::{Heading, standing_address};
-use super::hidden::done;
+use super::board::{Heading, member_address, standing_address};
+use super::forms::Form;
+use super::hidden::{Hidden, back};
+use super::history::History;
+use super::members::own_page;
 use super::page::{Frame, html};
 use super::session::Viewer;
-use super::shown::Clock;
+use super::shown::{Clock, done};
 use super::standing::{Entry, Standing};
 use crate::domain::access::Scope;
 use crate::http::extract::{Path, Query};
-use crate::http::problem::{MEMBER_NOT_FOUND, Problem};
+use crate::http::problem::{BOARD_CLOSED, MEMBER_NOT_FOUND, NO_LEAGUE, Problem};
 
 /// How many neighbours on each side are shown.
 const AROUND: &str = "5";
@@ -53,6 +58,32 @@ struct Previous {
     rank_change: Option<i64>,
 }
 
+/// What moderators know of a member of a league.
+#[derive(Deserialize)]
+struct Player {
+    tier: Option<String>,
+    cohort: Option<String>,
+    order: Option<Order>,
+    left_from: Option<String>,
+}
+
+/// The tier that it was ordered into.
+#[derive(Deserialize)]
+struct Order {
+    tier: String,
+    from: String,
+}
+
+#[derive(Deserialize)]
+struct League {
+    tiers: Vec<Tier>,
+}
+
+#[derive(Deserialize)]
+struct Tier {
+    tier: String,
+}
+
 #[derive(Template)]
 #[template(path = "console/member.html")]
 struct MemberPage {
@@ -64,7 +95,20 @@ struct MemberPage {
     clock: Clock,
     /// `None` if the member is not in the standing.
     found: Option<Found>,
+    history: History,
     may_moderate: bool,
+    /// Whether the viewer may erase it.
+    may_erase: bool,
+    /// How it is hidden, if it is, and the viewer may know.
+    hidden: Option<Hidden>,
+    /// Of a league, what moderators know of it.
+    player: Option<Player>,
+    /// The tiers that it can be ordered into.
+    tiers: Vec<Tier>,
+    /// Whether the viewer may have it join and leave a league.
+    may_join: bool,
+    /// Its page for all boards, if there is something for the viewer.
+    everywhere: Option<String>,
     done: Option<&'static str>,
     curl: String,
 }
@@ -76,20 +120,12 @@ impl MemberPage {
     }
 
     fn to_member(&self, member: &str) -> String {
-        let board = &self.heading.board;
-        let path = [
-            "console",
-            "boards",
-            board,
-            "standings",
-            &self.window,
-            "member",
-        ];
-        address(&path, &[("member", member), ("key", &self.key)])
+        member_address(&self.heading.board, &self.window, member, &self.key)
     }
 
-    fn is_hidden(&self) -> bool {
-        self.found.as_ref().is_some_and(|found| found.entry.hidden)
+    /// The same member in another period.
+    fn at(&self, key: &str) -> String {
+        member_address(&self.heading.board, &self.window, &self.member, key)
     }
 
     fn is_own(&self, entry: &Entry) -> bool {
@@ -143,18 +179,138 @@ pub(super) async fn show(
         Err(problem) if problem.kind == MEMBER_NOT_FOUND => None,
         Err(problem) => return Err(problem),
     };
+    let history = viewer.history(&board, &window, &member).await?;
     let summary = viewer.summary(&board).await?;
+    let own = |part| address(&["v1", "boards", &board, part, &member], &[]);
+    let mut curl = vec![viewer.curl(&read_at)];
+    let may_write = viewer.may_on(Scope::Write, &board);
+    let league = if may_moderate || may_write {
+        let path = ["v1", "boards", &board, "standings", &window, "tiers"];
+        viewer.find::<League>(&address(&path, &[])).await?
+    } else {
+        None
+    };
+    let may_join = may_write && league.is_some();
+    let (mut hidden, mut player) = (None, None);
+    if may_moderate {
+        let hidden_at = own("hidden");
+        hidden = viewer.find::<Hidden>(&hidden_at).await?;
+        let why = json!({"reason": "cheating"});
+        curl.push(match hidden {
+            Some(_) => viewer.curl_to(&Method::DELETE, &hidden_at, None),
+            None => viewer.curl_to(&Method::PUT, &hidden_at, Some(&why)),
+        });
+        player = viewer.player(&board, &member, &mut curl).await?;
+    }
+    if may_join {
+        let own = json!({"member": member});
+        let league = |part| address(&["v1", "boards", &board, "league", part], &[]);
+        for part in ["members", "leave"] {
+            curl.push(viewer.curl_to(&Method::POST, &league(part), Some(&own)));
+        }
+    }
+    let may_erase = viewer.may_on(Scope::Admin, &board);
+    if may_erase {
+        let erased_at = own("members");
+        curl.push(viewer.curl_to(&Method::DELETE, &erased_at, None));
+    }
+    let everywhere = viewer.may(Scope::Write) || viewer.may(Scope::Moderate);
     let heading = Heading::new(&viewer, &board, Some(&summary), "Standings");
     html(&MemberPage {
         frame: Frame::new(&viewer, format!("{member}: {}", heading.name())),
         heading,
+        everywhere: everywhere.then(|| own_page(&member)),
         member,
         window,
         key,
         clock: Clock(summary.timezone),
         found,
+        history,
         may_moderate,
+        may_erase,
+        hidden,
+        player,
+        tiers: league.map_or_else(Vec::new, |league| league.tiers),
+        may_join,
         done: done(&what),
-        curl: viewer.curl(&read_at),
+        curl: curl.join("\n"),
     })
+}
+
+impl Viewer {
+    /// What moderators know of a member of a league; `None` where there is no league.
+    async fn player(
+        &self,
+        board: &str,
+        member: &str,
+        curl: &mut Vec<String>,
+    ) -> Result<Option<Player>, Problem> {
+        let path = ["v1", "boards", board, "league", "members", member];
+        let played_at = address(&path, &[]);
+        let player = match self.read(&played_at).await {
+            Err(problem) if [NO_LEAGUE, BOARD_CLOSED].contains(&problem.kind) => return Ok(None),
+            player => player?,
+        };
+        curl.push(self.curl(&played_at));
+        let order = json!({"tier": "TIER"});
+        curl.push(self.curl_to(&Method::PUT, &played_at, Some(&order)));
+        Ok(Some(player))
+    }
+}
+
+/// Erases the member of the board.
+pub(super) async fn erase(
+    viewer: Viewer,
+    Path(board): Path<String>,
+    form: Form,
+) -> Result<Response, Problem> {
+    let member = form.field("member");
+    form.confirm(member)?;
+    let own = address(&["v1", "boards", &board, "members", member], &[]);
+    viewer.order(Method::DELETE, &own, None).await?;
+    Ok(back(&board, &form, "erased"))
+}
+
+/// Orders the tier of the member from the next period on.
+pub(super) async fn order_tier(
+    viewer: Viewer,
+    Path(board): Path<String>,
+    form: Form,
+) -> Result<Response, Problem> {
+    let path = [
+        "v1",
+        "boards",
+        &board,
+        "league",
+        "members",
+        form.field("member"),
+    ];
+    let order = json!({"tier": form.required("tier")?});
+    let ordered_at = address(&path, &[]);
+    viewer.order(Method::PUT, &ordered_at, Some(&order)).await?;
+    Ok(back(&board, &form, "ordered"))
+}
+
+/// Has the member join the league.
+pub(super) async fn join(
+    viewer: Viewer,
+    Path(board): Path<String>,
+    form: Form,
+) -> Result<Response, Problem> {
+    let own = json!({"member": form.field("member")});
+    let joined_by = address(&["v1", "boards", &board, "league", "members"], &[]);
+    viewer.order(Method::POST, &joined_by, Some(&own)).await?;
+    Ok(back(&board, &form, "joined"))
+}
+
+/// Has the member leave the league.
+pub(super) async fn leave(
+    viewer: Viewer,
+    Path(board): Path<String>,
+    form: Form,
+) -> Result<Response, Problem> {
+    let own = json!({"member": form.field("member")});
+    let left_by = address(&["v1", "boards", &board, "league", "leave"], &[]);
+    viewer.order(Method::POST, &left_by, Some(&own)).await?;
+    Ok(back(&board, &form, "left"))
 }

@@ -4,24 +4,44 @@
 //! the key may, by the same checks, with the same limits and the same lines in the audit log. `session.rs` says who is there,
 //! `forms.rs` which forms are taken. Each page has a file here, and a template in `templates/console/`.
 
-mod address;
+pub(super) mod address;
 mod api;
-mod assets;
+pub(super) mod assets;
 mod audit;
 mod board;
 mod boards;
+mod chart;
 mod define;
+mod events;
 mod forms;
 mod hidden;
+mod history;
 mod home;
+mod initial;
+mod jobs;
+mod keys;
+mod lines;
 mod member;
+mod members;
+mod movement;
+mod names;
 mod page;
+mod parts;
+mod periods;
+mod profiles;
+mod queue;
+mod quotas;
+mod result;
+mod secret;
 mod service;
 mod session;
 mod shown;
 mod sign_in;
 mod standing;
+mod stream;
 mod trouble;
+mod upkeep;
+mod webhooks;
 
 use std::sync::Arc;
 
@@ -69,24 +89,94 @@ pub(super) fn router(console: Arc<Console>) -> Router {
         .route("/console/sign-out", post(sign_in::end))
         .route("/console/boards", get(boards::list))
         .route("/console/service", get(service::show))
+        .route("/console/service/memory", get(service::memory))
         .route("/console/audit", get(audit::list))
         .route("/console/define", get(define::show).post(define::put))
-        .route("/console/boards/{board}", get(board::show))
-        .route("/console/boards/{board}/definition", get(board::definition))
-        .route("/console/boards/{board}/hidden", get(hidden::list))
-        .route("/console/boards/{board}/hide", post(hidden::hide))
-        .route("/console/boards/{board}/unhide", post(hidden::unhide))
+        .route("/console/names", get(names::list))
+        .route("/console/members", get(members::list))
         .route(
-            "/console/boards/{board}/standings/{window}",
-            get(standing::show),
+            "/console/profiles",
+            get(profiles::show).post(profiles::store),
         )
+        .route("/console/member", get(members::show))
+        .route("/console/member/profile", post(members::put_profile))
         .route(
-            "/console/boards/{board}/standings/{window}/member",
-            get(member::show),
+            "/console/member/delete-profile",
+            post(members::delete_profile),
         )
+        .route("/console/member/review", post(names::review))
+        .route("/console/member/moderate", post(members::moderate))
+        .route("/console/member/erase", post(members::erase))
+        .route("/console/jobs", get(jobs::list))
+        .route("/console/jobs/{id}", get(jobs::show))
+        .merge(of_keys())
+        .merge(of_webhooks())
+        .merge(of_boards())
+        .merge(of_results())
         .route("/console/{*rest}", any(nothing))
         .route_layer(from_fn_with_state(console, around));
     pages.route("/console/assets/{file}", get(assets::file))
+}
+
+fn of_keys() -> Router {
+    let one = |page: &str| format!("/console/keys/{{name}}{page}");
+    Router::new()
+        .route("/console/keys", get(keys::list).post(keys::create))
+        .route(&one(""), get(keys::show))
+        .route(&one("/rotate"), post(keys::rotate))
+        .route(&one("/delete"), post(keys::delete))
+}
+
+fn of_webhooks() -> Router {
+    let one = |page: &str| format!("/console/webhooks/{{name}}{page}");
+    let all = get(webhooks::list).post(webhooks::create);
+    Router::new()
+        .route("/console/webhooks", all)
+        .route(&one(""), get(webhooks::show).post(webhooks::change))
+        .route(&one("/test"), post(webhooks::test))
+        .route(&one("/rotate"), post(webhooks::rotate))
+        .route(&one("/retry"), post(webhooks::retry))
+        .route(&one("/delete"), post(webhooks::delete))
+}
+
+fn of_boards() -> Router {
+    let one = |page: &str| format!("/console/boards/{{board}}{page}");
+    Router::new()
+        .route(&one(""), get(board::show))
+        .route(&one("/definition"), get(board::definition))
+        .route(&one("/standings/{window}"), get(standing::show))
+        .route(&one("/standings/{window}/stream"), get(stream::show))
+        .route(&one("/standings/{window}/member"), get(member::show))
+        .route(&one("/hidden"), get(hidden::list))
+        .route(&one("/hide"), post(hidden::hide))
+        .route(&one("/unhide"), post(hidden::unhide))
+        .route(&one("/erase"), post(member::erase))
+        .route(&one("/tier"), post(member::order_tier))
+        .route(&one("/join"), post(member::join))
+        .route(&one("/leave"), post(member::leave))
+        .route(
+            &one("/initial-scores"),
+            get(initial::list).post(initial::set),
+        )
+        .route(&one("/quotas"), get(quotas::show))
+        .route(&one("/events"), get(events::show).post(events::send))
+        .route(&one("/queue"), get(queue::show))
+        .route(&one("/replay"), post(queue::replay))
+        .route(&one("/discard"), post(queue::discard))
+        .route(&one("/upkeep"), get(upkeep::show))
+        .route(&one("/close"), post(upkeep::close))
+        .route(&one("/close-period"), post(upkeep::close_period))
+        .route(&one("/shards"), post(upkeep::spread))
+        .route(&one("/delete"), get(upkeep::last_page).post(upkeep::delete))
+}
+
+fn of_results() -> Router {
+    let page = |of: &str| format!("/console/boards/{{board}}/standings/{{window}}/periods{of}");
+    Router::new()
+        .route(&page(""), get(periods::list))
+        .route(&page("/{key}"), get(result::show))
+        .route(&page("/{key}/claim"), post(result::claim))
+        .route(&page("/{key}/export"), get(result::export))
 }
 
 async fn nothing() -> Problem {

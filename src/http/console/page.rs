@@ -2,10 +2,12 @@
 
 use askama::Template;
 use axum::http::{HeaderName, HeaderValue, header};
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{Html, IntoResponse, Redirect, Response};
 
+use super::address::address;
 use super::session::{Viewer, Visitor};
 use crate::domain::access::Scope;
+use crate::http::observe::HasBody;
 use crate::http::problem::Problem;
 
 /// What browsers may do with a page: nothing of it comes from elsewhere, and it is shown in no frame.
@@ -36,12 +38,55 @@ pub(super) struct Frame {
     pub(super) title: String,
     /// Who is signed in; `None` where nobody is.
     pub(super) name: Option<String>,
-    /// Whether the viewer may read the audit log.
-    pub(super) may_audit: bool,
+    /// The pages for the viewer.
+    pub(super) pages: Vec<Tab>,
     /// Whether one can sign out.
     pub(super) has_session: bool,
     /// What forms bring along.
     pub(super) token: String,
+}
+
+/// The way to a page.
+pub(super) struct Tab {
+    pub(super) name: &'static str,
+    pub(super) address: String,
+    /// Whether one is there.
+    pub(super) is_current: bool,
+}
+
+/// The pages of the service as a whole, as far as they are for the viewer.
+fn pages(viewer: &Viewer) -> Vec<Tab> {
+    let is_for_people = viewer.may(Scope::Write) || viewer.may(Scope::Moderate);
+    let pages = [
+        ("Boards", "boards", true),
+        ("Members", "members", is_for_people),
+        ("Names", "names", viewer.may(Scope::Moderate)),
+        (
+            "Webhooks",
+            "webhooks",
+            viewer.may_anywhere(Scope::Configure),
+        ),
+        ("Keys", "keys", viewer.may(Scope::Admin)),
+        ("Service", "service", true),
+        ("Audit log", "audit", viewer.may(Scope::Admin)),
+    ];
+    let own = viewer.visitor.address.strip_prefix("/console/");
+    let own = own.and_then(|page| page.split(['/', '?']).next());
+    let own = own.map(|page| match page {
+        "define" => "boards",
+        "member" | "profiles" => "members",
+        "jobs" => "service",
+        page => page,
+    });
+    let pages = pages
+        .into_iter()
+        .filter(|(.., is_for_viewer)| *is_for_viewer);
+    let pages = pages.map(|(name, page, _)| Tab {
+        name,
+        address: address(&["console", page], &[]),
+        is_current: own == Some(page),
+    });
+    pages.collect()
 }
 
 impl Frame {
@@ -50,9 +95,7 @@ impl Frame {
         let viewer = visitor.viewer();
         Self {
             title: title.into(),
-            may_audit: viewer
-                .as_ref()
-                .is_some_and(|viewer| viewer.may(Scope::Admin)),
+            pages: viewer.as_ref().map(pages).unwrap_or_default(),
             has_session: viewer.as_ref().is_some_and(|viewer| !viewer.is_anybody()),
             name: viewer.map(|viewer| viewer.holder.caller.name()),
             token: visitor.token(),
@@ -71,6 +114,25 @@ pub(super) fn html(page: &impl Template) -> Result<Response, Problem> {
     let text =
         text.map_err(|error| Problem::internal(format!("a page of the console: {error}")))?;
     Ok(Html(text).into_response())
+}
+
+/// Writes a page again whose form was refused: `fill` puts the problem into it, and what was filled in.
+pub(super) fn refused<P: Template>(
+    problem: Problem,
+    mut page: P,
+    fill: impl FnOnce(&mut P, Problem),
+) -> Result<Response, Problem> {
+    let status = problem.kind.status;
+    fill(&mut page, problem);
+    let mut page = html(&page)?;
+    *page.status_mut() = status;
+    page.extensions_mut().insert(HasBody);
+    Ok(page)
+}
+
+/// Leads to a page after something was done.
+pub(super) fn to(path: &[&str], query: &[(&str, &str)]) -> Response {
+    Redirect::to(&address(path, query)).into_response()
 }
 
 /// Gives an answer what every page has.

@@ -94,24 +94,34 @@ impl Visitor {
 
     /// Finds out who is signed in.
     pub(super) async fn recognize(&mut self) -> Result<(), Problem> {
-        let Console { app, gate, .. } = &*self.console;
-        if app.is_open {
-            self.holder = Some(Holder::anybody());
-            return Ok(());
-        }
-        let Some(id) = &self.session else {
-            return Ok(());
-        };
-        let store = &app.service.engine.store;
-        let Some(session) = store.session(&Digest::of(id)).await.map_err(unavailable)? else {
-            return Ok(());
-        };
-        match gate.holder(id, &session) {
+        match self.signed_in().await {
             Ok(holder) => self.holder = Some(holder),
             Err(problem) if problem.kind == UNAUTHENTICATED => {}
             Err(problem) => return Err(problem),
         }
         Ok(())
+    }
+
+    /// Checks that whoever was signed in still is: a stream outlasts what has let its reader in.
+    ///
+    /// # Errors
+    ///
+    /// [`UNAUTHENTICATED`] if the session has ended; another problem if nobody can tell at the moment.
+    pub(super) async fn check_still(&self) -> Result<(), Problem> {
+        self.signed_in().await.map(drop)
+    }
+
+    /// Who has the API key of the session, as long as there is one.
+    async fn signed_in(&self) -> Result<Holder, Problem> {
+        let Console { app, gate, .. } = &*self.console;
+        if app.is_open {
+            return Ok(Holder::anybody());
+        }
+        let nobody = || Problem::new(UNAUTHENTICATED, "sign in with an API key");
+        let id = self.session.as_ref().ok_or_else(nobody)?;
+        let store = &app.service.engine.store;
+        let session = store.session(&Digest::of(id)).await.map_err(unavailable)?;
+        gate.holder(id, &session.ok_or_else(nobody)?)
     }
 
     /// Signs the visitor in with an API key, under a new id, and returns the cookie that says so.
@@ -279,15 +289,31 @@ impl Viewer {
 
     /// Whether routes that need this scope on all boards are for the viewer.
     pub(super) fn may(&self, scope: Scope) -> bool {
-        let caller = &self.holder.caller;
-        caller.require(scope).is_ok() && caller.require_board(None).is_ok()
+        self.require(scope).is_ok()
     }
 
-    /// The same of one board.
-    pub(super) fn may_on(&self, scope: Scope, board: &str) -> bool {
+    /// Refuses a page that calls routes that need this scope on all boards.
+    pub(super) fn require(&self, scope: Scope) -> Result<(), Problem> {
         let caller = &self.holder.caller;
-        let board = BoardId::parse(board).ok();
-        caller.require(scope).is_ok() && caller.require_board(board.as_ref()).is_ok()
+        caller.require(scope)?;
+        caller.require_board(None)
+    }
+
+    /// Whether routes that need this scope, and look at the boards themselves, are for the viewer.
+    pub(super) fn may_anywhere(&self, scope: Scope) -> bool {
+        self.holder.caller.require(scope).is_ok()
+    }
+
+    /// Refuses a page that calls routes that need this scope on a board, before it has called one.
+    pub(super) fn require_on(&self, scope: Scope, board: &str) -> Result<(), Problem> {
+        let (caller, board) = (&self.holder.caller, BoardId::parse(board).ok());
+        caller.require(scope)?;
+        caller.require_board(board.as_ref())
+    }
+
+    /// Whether routes that need this scope on one board are for the viewer.
+    pub(super) fn may_on(&self, scope: Scope, board: &str) -> bool {
+        self.require_on(scope, board).is_ok()
     }
 }
 

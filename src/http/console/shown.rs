@@ -50,6 +50,49 @@ impl fmt::Display for Time {
 /// It has nothing but digits, and letters of the database of time zones.
 impl HtmlSafe for Time {}
 
+/// So many bytes, as people read it.
+pub(super) fn bytes(count: u64) -> String {
+    let units = ["KiB", "MiB", "GiB", "TiB"];
+    if count < 1 << 10 {
+        return format!("{count} B");
+    }
+    let index = usize::try_from(count.ilog2() / 10 - 1).unwrap_or_default();
+    let index = index.min(units.len() - 1);
+    let tenths = (u128::from(count) * 10) >> (10 * (index + 1));
+    format!("{}.{} {}", tenths / 10, tenths % 10, units[index])
+}
+
+/// What a page says after something was done.
+pub(super) fn done(what: &str) -> Option<&'static str> {
+    Some(match what {
+        "hidden" => "The member is hidden: no standing of this board shows it.",
+        "unhidden" => "The member is back in the standings of this board.",
+        "erased" => "The member is erased: nothing of it is shown any more on this board.",
+        "joined" => "The member has its seat in the running period.",
+        "left" => {
+            "The member has left: from the next period on its events are refused until it joins again."
+        }
+        "sent" => "The event is sent. This is what has become of it.",
+        "profiles" => "The profiles are stored.",
+        "ordered" => "The order is given. It holds from the next period on.",
+        "deleted" => "It is deleted.",
+        "exists" => {
+            "There is one of this name already, and nothing was done. Here it can be changed."
+        }
+        "changed" => "It is changed.",
+        "tested" => "A message is on its way. Its delivery says what becomes of it.",
+        "retried" => "The message is on its way again.",
+        "replayed" => "The event waits in the queue again.",
+        "discarded" => "The dead letter is deleted. Its event never counts.",
+        "final" => "The period is final. No event counts for it any more.",
+        "moving" => "The move is under way. Load the page again to see how far it has come.",
+        "reviewed" => "The review is written down.",
+        "stored" => "The profile is stored.",
+        "set" => "The initial scores are set.",
+        _ => return None,
+    })
+}
+
 /// A part of a text that has code between backquotes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Prose<'a> {
@@ -107,6 +150,20 @@ mod tests {
         let at = Timestamp::parse("2026-11-21T00:30:00Z").unwrap();
         let shown = Clock(Tz::Asia__Shanghai).at(&at).to_string();
         let expected = r#"<time datetime="2026-11-21T00:30:00Z">2026-11-21 08:30:00 CST</time>"#;
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn bytes_are_shown_in_the_unit_that_fits() {
+        let shown = [0, 1_023, 1_024, 1_600_000, 3 << 40, u64::MAX].map(bytes);
+        let expected = [
+            "0 B",
+            "1023 B",
+            "1.0 KiB",
+            "1.5 MiB",
+            "3.0 TiB",
+            "16777215.9 TiB",
+        ];
         assert_eq!(shown, expected);
     }
 

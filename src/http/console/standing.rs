@@ -6,8 +6,13 @@ use serde::Deserialize;
 use serde_json::Number;
 
 use super::address::address;
-use super::board::{Heading, Summary, standing_address, state_name};
+use super::board::{
+    Heading, Summary, member_address, result_address, standing_address, state_name,
+};
+use super::history::Periods;
+use super::movement::{Moved, Movement};
 use super::page::{Frame, html};
+use super::periods::periods_address;
 use super::session::Viewer;
 use super::shown::Clock;
 use crate::domain::access::Scope;
@@ -17,7 +22,7 @@ use crate::http::extract::{Path, Query};
 use crate::http::problem::{COHORT_REQUIRED, Problem};
 
 /// How many entries a page has.
-const SIZE: u64 = 50;
+pub(super) const SIZE: u64 = 50;
 /// How many periods can be chosen.
 const PERIODS: &str = "100";
 
@@ -80,16 +85,6 @@ struct Found {
     total: u64,
     listed: u64,
     entries: Vec<Entry>,
-}
-
-#[derive(Default, Deserialize)]
-struct Periods {
-    periods: Vec<Period>,
-}
-
-#[derive(Deserialize)]
-struct Period {
-    key: String,
 }
 
 /// The tiers of a league, or the cohorts of one.
@@ -191,15 +186,7 @@ impl Bar {
 
     /// The page of a member.
     fn to_member(&self, member: &str) -> String {
-        let path = [
-            "console",
-            "boards",
-            &self.board,
-            "standings",
-            &self.window,
-            "member",
-        ];
-        address(&path, &[("member", member), ("key", &self.standing.key)])
+        member_address(&self.board, &self.window, member, &self.standing.key)
     }
 
     fn member_search(&self) -> String {
@@ -219,6 +206,22 @@ impl Bar {
     fn seen(&self, hidden: &str, more: &[(&str, &str)]) -> String {
         let same = [("key", self.standing.key.as_str()), ("hidden", hidden)];
         standing_address(&self.board, &self.window, &[&same, more].concat())
+    }
+
+    /// Where all periods are listed; nothing for windows that have none of their own.
+    fn to_periods(&self) -> Option<String> {
+        let has_periods = !self.keys.is_empty();
+        has_periods.then(|| periods_address(&self.board, &self.window, ""))
+    }
+
+    /// The result of the period, if that is one of those that can be chosen: others have no data, or are long past.
+    fn to_result(&self) -> Option<String> {
+        let (key, cohort) = (
+            &self.standing.key,
+            [("cohort", self.params.cohort.as_str())],
+        );
+        let is_listed = self.keys.contains(key);
+        is_listed.then(|| result_address(&self.board, &self.window, key, &cohort))
     }
 
     fn first_page(&self) -> String {
@@ -259,6 +262,8 @@ struct StandingPage {
     total: u64,
     listed: u64,
     entries: Vec<Entry>,
+    /// Where the members stood the period before; `None` if that can't be told.
+    movement: Option<Movement>,
     number: u64,
     previous: Option<String>,
     next: Option<String>,
@@ -314,6 +319,8 @@ pub(super) async fn show(
     let number = params.page.parse().unwrap_or(1_u64);
     let cohort = params.cohort.clone();
     let bar = Bar::new(&viewer, &summary, found.standing, params).await?;
+    let movement = viewer.movement(&summary, &bar.standing, &found.entries, &bar.params.hidden);
+    let movement = movement.await?;
     let to_page = |number: u64| {
         let page = number.to_string();
         bar.to(&[("cohort", &cohort), ("page", &page)])
@@ -328,6 +335,7 @@ pub(super) async fn show(
         total: found.total,
         listed: found.listed,
         entries: found.entries,
+        movement,
         number,
         curl: viewer.curl(&read_at),
     })

@@ -8,7 +8,7 @@ use super::address::address;
 use super::page::{Frame, html};
 use super::session::Visitor;
 use crate::http::observe::HasBody;
-use crate::http::problem::{Problem, UNAUTHENTICATED};
+use crate::http::problem::{FORBIDDEN, Problem, RATE_LIMITED, UNAUTHENTICATED};
 
 #[derive(Template)]
 #[template(path = "console/trouble.html")]
@@ -67,6 +67,17 @@ pub(super) fn explained(visitor: &Visitor, mut response: Response) -> Response {
     // The layer around all routes writes its cause into the log.
     parts.extensions.insert(problem);
     Response::from_parts(parts, body)
+}
+
+impl Problem {
+    /// The problem, if whoever has filled in a form can mend it there; otherwise it has a page of its own.
+    pub(super) fn mendable(self) -> Result<Self, Self> {
+        let is_elsewhere = [UNAUTHENTICATED, FORBIDDEN, RATE_LIMITED].contains(&self.kind);
+        if is_elsewhere || self.kind.status.is_server_error() {
+            return Err(self);
+        }
+        Ok(self)
+    }
 }
 
 fn to_sign_in(visitor: &Visitor) -> Response {

@@ -244,9 +244,10 @@ fn as_sent(schema: &mut RefOr<Schema>) {
     let mut required = Vec::new();
     for (name, property) in &mut object.properties {
         let has_default = take_default(property).is_some();
-        // It is there only if the request asks for it, and may be null then.
+        // It is there only if the request asks for it, or in messages of streams, and may be null then.
         let is_included = Include::ALL.iter().any(|word| word.name() == *name);
-        let is_nullable = is_nullable(property) && !is_included;
+        let is_of_streams = name == "previous_rank";
+        let is_nullable = is_nullable(property) && !is_included && !is_of_streams;
         if has_default || is_nullable || object.required.contains(name) {
             required.push(name.clone());
         }

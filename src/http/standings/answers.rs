@@ -27,7 +27,7 @@ use crate::service::subset::FoundSubset;
 use crate::store::standings::Entry;
 
 /// One line of a standing.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Entry)]
 pub struct EntryBody {
     /// The rank, from 1, as the board's `ranking` counts; null for a member that `keep_top` does not list.
@@ -62,6 +62,11 @@ pub struct EntryBody {
     #[serde(skip_serializing_if = "is_false")]
     #[schema(value_type = bool, required = false)]
     pub hidden: bool,
+    /// In a message of a stream: the rank in the message that the service made before; null for who was not there, and in the first message of
+    /// all. Who has just come may not have had that message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>, required = false, example = 2)]
+    pub previous_rank: Option<Option<u64>>,
 }
 
 /// Which standing an answer is about.
@@ -338,7 +343,7 @@ pub struct StatsBody {
 
 impl EntryBody {
     /// An entry of what was found.
-    pub(super) fn new<T>(found: &FoundIn<T>, entry: &Entry, voters: Option<u64>) -> Self {
+    pub(in crate::http) fn new<T>(found: &FoundIn<T>, entry: &Entry, voters: Option<u64>) -> Self {
         Self {
             rank: entry.rank,
             member: shown_member(Arc::clone(&entry.member)),
@@ -348,6 +353,7 @@ impl EntryBody {
             profile: found.profile(&entry.member),
             data: found.data(entry),
             hidden: found.is_hidden(&entry.member),
+            previous_rank: None,
         }
     }
 }
@@ -377,7 +383,7 @@ impl StandingBody {
 }
 
 impl PageBody {
-    pub(super) fn new(view: &PageView, found: &FoundIn<FoundPage>) -> Self {
+    pub(in crate::http) fn new(view: &PageView, found: &FoundIn<FoundPage>) -> Self {
         let FoundPage { page, voters } = &found.found;
         let mut lines = page.entries.iter().chain(&page.me).enumerate();
         let line = |(index, entry): (usize, &Entry)| EntryBody::new(found, entry, voters.of(index));

@@ -141,7 +141,7 @@ pub struct PercentilePath {
 }
 
 /// Which of a window's standings: `key`, `at` and `raw`.
-pub(super) type Which<'a> = (Option<&'a str>, Option<&'a str>, bool);
+pub(in crate::http) type Which<'a> = (Option<&'a str>, Option<&'a str>, bool);
 
 /// The parameters of a read.
 pub trait ReadParams: DeserializeOwned + Send + Sync {

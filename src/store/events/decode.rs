@@ -48,6 +48,11 @@ pub(super) fn answer(board: &Board, plan: &Plan, result: Value) -> Result<Answer
         results::UNSEATED => Answer::Unseated,
         results::ELSEWHERE => Answer::Elsewhere,
         results::GONE => Answer::Gone,
+        results::WAITING => Answer::Waiting {
+            at: Timestamp::from_ms_clamped(reply.integer()?),
+            queued_at: Timestamp::from_ms_clamped(reply.integer()?),
+            rejection: plan.rejection,
+        },
         results::CLOSED => {
             let until = Timestamp::from_ms_clamped(reply.integer()?);
             Answer::Rejected(Rejection::PeriodClosed(until))

@@ -114,7 +114,15 @@ impl Client {
     pub async fn try_send(request: reqwest::RequestBuilder) -> reqwest::Result<Answer> {
         let response = request.send().await?;
         let (status, headers) = (response.status(), response.headers().clone());
-        let text = response.text().await?;
+        // A stream has no end.
+        let is_stream = headers
+            .get("content-type")
+            .is_some_and(|kind| kind == "text/event-stream");
+        let text = if is_stream {
+            String::new()
+        } else {
+            response.text().await?
+        };
         let mut json = serde_json::from_str(&text).unwrap_or(Value::Null);
         let revision = take_revisions(&mut json);
         let answer = Answer {

@@ -12,6 +12,7 @@ pub mod replicated;
 pub mod sentinels;
 pub mod servers;
 pub mod slots;
+pub mod streams;
 pub mod tls;
 
 use std::future::poll_fn;
@@ -23,12 +24,14 @@ use std::task::Poll;
 use standings::clock::Clock;
 use standings::domain::ids::BoardId;
 use standings::domain::time::Timestamp;
+use standings::engine::intake::EventLog;
 use standings::engine::jobs::JobKind;
 use standings::engine::queue::room::QueueBounds;
 use standings::engine::sender::Sender;
 use standings::http::connection::Times;
 use standings::http::listener::{self, Limits, Routers};
 use standings::http::memory::Memory;
+use standings::http::streams::{StreamLimits, Streams};
 use standings::http::{App, Options, reserve, router};
 use standings::service::{Service, Setup};
 use standings::store::{Address, Store};
@@ -94,6 +97,8 @@ pub async fn interrupt(
 pub struct Instance {
     pub service: Arc<Service>,
     pub client: Client,
+    /// Cancelled as by a service that is told to stop.
+    pub shutdown: CancellationToken,
     _serving: AbortOnDropHandle<()>,
     /// Without it no replica is believed.
     _registering: Option<AbortOnDropHandle<()>>,
@@ -161,6 +166,30 @@ impl Instance {
         Self::start_service(limits, memory_mb, Service::new(store, clock), options).await
     }
 
+    /// Starts one that may have so many streams, and takes patience with its connections.
+    pub async fn start_streaming(
+        (redis_url, clock): (&str, Clock),
+        options: Options,
+        limits: Limits,
+        streams: StreamLimits,
+    ) -> Self {
+        let timeouts = PATIENT.try_into().unwrap();
+        let store = Store::connect(&Address::parse(redis_url), timeouts).unwrap();
+        let service = Service::new(store, clock);
+        let streams = Streams::new(streams);
+        Self::start_whole((limits, 256), service, options, streams).await
+    }
+
+    /// Starts one whose boards pages of these origins may show in a frame.
+    pub async fn start_embedding(redis_url: &str, origins: &str) -> Self {
+        let options = Options {
+            embed_origins: origins.parse().unwrap(),
+            ..Self::options("")
+        };
+        let service = Service::new(store(redis_url), Clock::system());
+        Self::start_service(Self::limits(), 256, service, options).await
+    }
+
     /// Starts one whose webhooks may be on this machine.
     pub async fn start_sending(redis_url: &str, clock: Clock, keys: &str) -> Self {
         let timeouts = PATIENT.try_into().unwrap();
@@ -184,11 +213,38 @@ impl Instance {
         Self::start_service(Self::limits(), 256, service, Self::options("")).await
     }
 
+    /// Starts one whose queued events go through a log, and whose queues may have so many bytes.
+    pub async fn start_logging(
+        redis_url: &str,
+        clock: Clock,
+        log: Arc<dyn EventLog>,
+        queue_bounds: QueueBounds,
+    ) -> Self {
+        let timeouts = PATIENT.try_into().unwrap();
+        let store = Store::connect(&Address::parse(redis_url), timeouts).unwrap();
+        let setup = Setup {
+            log: Some(log),
+            queue_bounds,
+            ..Setup::default()
+        };
+        let service = Service::set_up(store, clock, setup);
+        Self::start_service(Self::limits(), 256, service, Self::options("")).await
+    }
+
     async fn start_service(
         limits: Limits,
         memory_mb: usize,
         service: Arc<Service>,
         options: Options,
+    ) -> Self {
+        Self::start_whole((limits, memory_mb), service, options, Streams::default()).await
+    }
+
+    async fn start_whole(
+        (limits, memory_mb): (Limits, usize),
+        service: Arc<Service>,
+        options: Options,
+        streams: Streams,
     ) -> Self {
         client::install_tls_provider();
         // A failing test shows what was logged.
@@ -201,13 +257,15 @@ impl Instance {
                 && service.engine.store.check().await.is_ok()
         })
         .await;
+        let shutdown = CancellationToken::new();
         let app = Arc::new(App {
             service: Arc::clone(&service),
             metrics: None,
             is_open: options.is_open(),
             profile_rules: options.profile_rules.clone(),
             memory: Memory::new(memory_mb << 20),
-            shutdown: CancellationToken::new(),
+            streams,
+            shutdown: shutdown.clone(),
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = Client::new(&format!("http://{}", listener.local_addr().unwrap()));
@@ -222,6 +280,7 @@ impl Instance {
         Self {
             service,
             client,
+            shutdown,
             _serving: AbortOnDropHandle::new(serving),
             _registering: registering,
         }
@@ -325,6 +384,20 @@ impl World {
         }
         Self {
             instances,
+            clock,
+            redis,
+        }
+    }
+
+    /// One instance, with HTTP that is set up like this.
+    pub async fn with_options(now: &str, options: Options) -> Self {
+        let (redis, clock) = (RedisServers::start().await, clock_at(now));
+        let timeouts = PATIENT.try_into().unwrap();
+        let store = Store::connect(&Address::parse(&redis.url()), timeouts).unwrap();
+        let limits = Instance::limits();
+        let instance = Instance::start_set_up(limits, 256, store, clock.clone(), options).await;
+        Self {
+            instances: vec![instance],
             clock,
             redis,
         }

@@ -251,7 +251,7 @@ async fn a_list_of_boards_has_a_result_each_and_all_boards_need_a_key_for_all() 
     body["boards"] = json!("*");
     let answer = judge.post("/v1/moderation", body.clone()).await;
     answer.expect_problem(403, "forbidden");
-    for path in ["/v1/jobs/1", "/v1/moderation"] {
+    for path in ["/v1/jobs/1", "/v1/jobs", "/v1/moderation"] {
         judge.get(path).await.expect_problem(403, "forbidden");
     }
     admin.post("/v1/moderation", body).await.expect(202);
@@ -338,6 +338,78 @@ async fn a_job_tells_where_it_has_failed_and_goes_on() {
     );
     for board in ["a", "c"] {
         assert_eq!(hidden_on(client, board).await, ["ann"]);
+    }
+}
+
+/// The ids of the jobs of a part of the list, and what the next one begins behind.
+async fn listed(client: &Client, query: &str) -> (Vec<String>, Value) {
+    let part = client.get(&format!("/v1/jobs?{query}")).await.expect(200);
+    let ids = part["jobs"].as_array().unwrap().iter();
+    let ids = ids.map(|job| job["id"].as_str().unwrap().to_owned());
+    (ids.collect(), part["next"].clone())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_are_listed_in_the_order_in_which_they_are_done_and_then_the_last_one_first() {
+    let world = World::start(NOW).await;
+    let client = world.client();
+    define(client, "a").await;
+    let mut begun = Vec::new();
+    for number in 0..12 {
+        begun.push(order(client, "hide", &format!("m{number}")).await);
+    }
+    let ids: Vec<String> = (1..=12).map(|number: u32| number.to_string()).collect();
+    assert_eq!(listed(client, "").await, (ids.clone(), Value::Null));
+    assert_eq!(
+        listed(client, "status=running&limit=5").await,
+        (ids[..5].to_vec(), json!("5"))
+    );
+    let (part, next) = listed(client, "status=running&after=5&limit=7").await;
+    assert_eq!((part, next), (ids[5..].to_vec(), Value::Null));
+    assert_eq!(listed(client, "status=done").await, (vec![], Value::Null));
+    let first = job(client, &begun[0]).await;
+    let list = client.get("/v1/jobs?limit=1").await.expect(200);
+    assert_eq!(list, json!({"jobs": [first], "next": "1"}));
+    // All come to their end at the same instant, and then one more.
+    world.service().engine.run(&Tasks).await.unwrap();
+    world.set_time("2026-11-21T13:00:00Z");
+    order(client, "unhide", "m1").await;
+    world.service().engine.run(&Tasks).await.unwrap();
+    // Whoever reads on behind one that has come to its end meanwhile misses none.
+    let late = order(client, "unhide", "m2").await;
+    assert_eq!(
+        listed(client, "after=5").await,
+        (vec![late["id"].as_str().unwrap().to_owned()], Value::Null)
+    );
+    let (mut all, mut query) = (Vec::new(), "status=done&limit=4".to_owned());
+    loop {
+        let (part, next) = listed(client, &query).await;
+        all.extend(part);
+        let Some(next) = next.as_str() else { break };
+        query = format!("status=done&limit=4&after={next}");
+    }
+    assert_eq!(all[0], "13");
+    all.sort_by_key(|id| id.parse::<u32>().unwrap());
+    let ids: Vec<String> = (1..=13).map(|number: u32| number.to_string()).collect();
+    assert_eq!(all, ids);
+    // Behind one that is forgotten nothing is left.
+    assert_eq!(
+        listed(client, "status=done&after=77").await,
+        (vec![], Value::Null)
+    );
+    // A newer release has begun one.
+    let words = ["HSET", "st:{boards}:tasks", "14", "{\"kind\":\"new\"}"];
+    world.redis.run(&words.map(str::as_bytes)).await;
+    assert_eq!(listed(client, "").await, (vec![], Value::Null));
+    for wrong in [
+        "status=failed",
+        "after=x",
+        "after=-1",
+        "limit=0",
+        "limit=101",
+    ] {
+        let answer = client.get(&format!("/v1/jobs?{wrong}")).await;
+        answer.expect_problem(400, "invalid-parameter");
     }
 }
 

@@ -18,7 +18,7 @@ use super::access::send;
 use crate::harness::{Client, Instance, PATIENT, World};
 
 /// 12:00 on 2026-11-21, in seconds since the epoch.
-const NOW_S: i64 = 1_795_262_400;
+pub const NOW_S: i64 = 1_795_262_400;
 
 fn base64url(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -37,14 +37,14 @@ fn base64url(bytes: &[u8]) -> String {
 }
 
 /// Signs the texts of tokens.
-type Sign = Box<dyn Fn(&[u8]) -> Vec<u8> + Send + Sync>;
+pub type Sign = Box<dyn Fn(&[u8]) -> Vec<u8> + Send + Sync>;
 
-fn hs256(secret: &[u8]) -> Sign {
+pub fn hs256(secret: &[u8]) -> Sign {
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret);
     Box::new(move |text| hmac::sign(&key, text).as_ref().to_vec())
 }
 
-fn token_with(header: &Value, claims: &Value, sign: &Sign) -> String {
+pub fn token_with(header: &Value, claims: &Value, sign: &Sign) -> String {
     let parts = [header, claims].map(|part| base64url(part.to_string().as_bytes()));
     let text = parts.join(".");
     let signature = base64url(&sign(text.as_bytes()));

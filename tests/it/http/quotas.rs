@@ -450,3 +450,17 @@ async fn an_event_that_is_taken_says_what_it_leaves(shards: u16) {
         .await;
     assert!(!answer.headers.contains_key("ratelimit"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn boards_without_quotas_say_so_before_they_have_events() {
+    let world = World::start(NOW).await;
+    let client = world.client();
+    let tiers = json!([{"name": "bronze", "promote": 0.3, "demote": 0}, {"name": "gold", "promote": 0, "demote": 0.3}]);
+    let league = json!({"windows": ["day"], "score_min": 0, "league": {"tiers": tiers}});
+    client.define("league", league).await;
+    client.define("board", json!({"windows": ["day"]})).await;
+    for board in ["league", "board"] {
+        let path = format!("/v1/boards/{board}/quotas");
+        assert_eq!(client.get(&path).await.expect(200)["quotas"], json!([]));
+    }
+}

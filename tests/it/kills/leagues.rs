@@ -212,7 +212,9 @@ impl Sent {
             _ => {
                 let problem = &result["problem"];
                 let code = problem["code"].as_str().unwrap_or_default();
-                if ["league-turning", "store-unavailable", "internal"].contains(&code) {
+                // A service that has just heard of the time late takes a period that has begun for one that has not.
+                let is_to_wait = ["league-turning", "event-in-future"].contains(&code);
+                if is_to_wait || ["store-unavailable", "internal"].contains(&code) {
                     return;
                 }
                 let is_late = self.at.is_some_and(|at| at < ends);
@@ -340,10 +342,16 @@ async fn compare(client: &Client, settings: Settings, known: &Known) {
             periods.entry(key).or_default().push((sent, cohort));
         }
     }
-    // The names of seasons have the order of time.
+    // The names of seasons have the order of time. On a very slow machine the first period is over before it has an event.
     let keys: Vec<&str> = periods.keys().copied().collect();
-    assert_eq!(keys.len(), 2, "{keys:?}");
-    for ((key, events), period) in periods.iter().zip(0..) {
+    let first = match keys.len() {
+        2 => 0,
+        count => {
+            assert_eq!(count, 1, "{keys:?}");
+            1
+        }
+    };
+    for ((key, events), period) in periods.iter().zip(first..) {
         for (sent, cohort) in events {
             if model.seat(&sent.member, period).is_none() {
                 let (tier, score) = model.place(&sent.member, period);

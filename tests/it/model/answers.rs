@@ -155,6 +155,9 @@ pub fn definition(board: &Board) -> Value {
     if board.finalizes {
         definition["finalize"] = json!("10m");
     }
+    if let Some(max_delay) = board.max_delay.filter(|_| board.finalizes) {
+        definition["max_delay"] = json!(format!("{}s", max_delay / 1_000));
+    }
     if board.entry_data {
         definition["entry_data"] = json!(true);
     }

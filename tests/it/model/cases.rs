@@ -389,7 +389,10 @@ fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
         option::weighted(theme.votes, 1..=5_usize),
         option::weighted(theme.shards, select(vec![2, 7, 16])),
         prop::bool::weighted(0.6),
-        prop::bool::weighted(theme.closings),
+        (
+            prop::bool::weighted(theme.closings),
+            option::of(Just(1_000)),
+        ),
         rules(units),
     );
     let ending: Vec<Unit> = units
@@ -408,8 +411,8 @@ fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
             let (update, descending, decimals, ties, ranking) = scores;
             let (zone, week_start, (season_start, season_length), accept_late) = time;
             let (score_min, score_max, quotas) = limits;
-            let (weight, initial, uniques, keep_top, shards, entry_data, finalizes, rewards) =
-                votes;
+            let (weight, initial, uniques, keep_top, shards, entry_data, ends, rewards) = votes;
+            let (finalizes, max_delay) = ends;
             let periods = periods.into_iter().map(Window::Period);
             let rolling = rolling
                 .into_iter()
@@ -438,6 +441,7 @@ fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
                 retention,
                 entry_data,
                 finalizes,
+                max_delay,
                 rewards,
             }
         },

@@ -34,6 +34,8 @@ pub struct Final {
     pub rewards: BTreeMap<(usize, String), Reward>,
     pub history: Vec<Revised>,
     pub total: usize,
+    /// How many queued events of it its closing did not wait for.
+    pub cut_off: usize,
     /// Who was hidden (`true`) or brought back since it was revised.
     unrevised: Vec<(String, bool)>,
     /// Whether these, the closing and revisions were side by side.
@@ -116,6 +118,7 @@ impl Final {
             rewards: BTreeMap::new(),
             history: Vec::new(),
             total: 0,
+            cut_off: 0,
             unrevised: Vec::new(),
             is_disturbed: false,
         };

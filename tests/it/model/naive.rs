@@ -112,6 +112,8 @@ pub struct Board {
     pub entry_data: bool,
     /// Whether its periods are closed.
     pub finalizes: bool,
+    /// How long closings wait for queued events, in milliseconds; `None`: until all are applied.
+    pub max_delay: Option<i64>,
     /// What members win in final periods.
     pub rewards: Vec<Rule>,
 }
@@ -143,6 +145,7 @@ impl Board {
             retention: Vec::new(),
             entry_data: false,
             finalizes: false,
+            max_delay: None,
             rewards: Vec::new(),
         }
     }
@@ -581,6 +584,14 @@ impl Model {
                 let result = self.result_of(unit, period);
                 self.finals.insert((unit, period), result);
             }
+        }
+    }
+
+    /// Counts an event that a closing did not wait for in the results of its periods.
+    pub fn cut_off(&mut self, at: i64) {
+        let board = &self.board;
+        for ((unit, period), result) in &mut self.finals {
+            result.cut_off += usize::from(board.period(*unit, at) == *period);
         }
     }
 

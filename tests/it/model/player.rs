@@ -375,7 +375,16 @@ impl Game<'_> {
             } => {
                 let closed = self.closed(*closing);
                 let during = during.as_ref().map(|batch| self.prepare(batch));
-                self.close(*instance, closed, during, *killed_after).await
+                let cut_off = during.as_ref().filter(|_| closed.is_some());
+                match (
+                    cut_off.and_then(|request| self.may_cut_off(request)),
+                    during,
+                ) {
+                    (Some(closed), Some(request)) => {
+                        self.cut_off(*instance, &closed, request).await
+                    }
+                    (_, during) => self.close(*instance, closed, during, *killed_after).await,
+                }
             }
             Step::Kill {
                 server,

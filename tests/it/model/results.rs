@@ -101,6 +101,7 @@ pub async fn compare(
         "revision": answered["revision"],
         "revising": answered["revising"],
         "rewards": answered["rewards"],
+        "cut_off": answered["cut_off"],
     });
     let expected = json!({
         "state": "final",
@@ -109,6 +110,7 @@ pub async fn compare(
         "revision": (result.history.len() + 1).to_string(),
         "revising": null,
         "rewards": result.won().to_string(),
+        "cut_off": result.cut_off.to_string(),
     });
     expect_equal(&format!("{path}: {answered}"), &told, &expected)?;
     let of = Section::of(path, model, (unit, period));

@@ -6,11 +6,11 @@ use serde_json::{Map, Value, json};
 use standings::domain::include::Include;
 
 /// Fields of an answer that are there only if the request asks for them, and may be null then.
-const ON_DEMAND: [&str; 2] = ["StandingChange/rank", "StandingChange/previous_rank"];
+const ON_DEMAND: [&str; 1] = ["StandingChange/rank"];
 
-/// Whether a field is there only if the request includes it.
+/// Whether a field is there only if the request includes it, or in messages of streams.
 fn is_included(name: &str) -> bool {
-    Include::ALL.iter().any(|word| word.name() == name)
+    Include::ALL.iter().any(|word| word.name() == name) || name == "previous_rank"
 }
 
 /// The document, and its schemas by their names.

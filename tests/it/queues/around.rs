@@ -2,7 +2,7 @@
 
 use futures::future::join;
 use serde_json::{Value, json};
-use standings::domain::ids::BoardId;
+use standings::domain::ids::{BoardId, MemberId};
 
 use super::applying::{
     EVENTS, assert_clean, drain, length, queue, queue_all, run, total, world, world_at,
@@ -55,7 +55,10 @@ async fn events_that_are_queued_before_a_move_are_applied_before_it_flips() {
         assert_eq!(total(world.client()).await, 102, "{from} to {to}");
         drop(applying);
         // Then events are queued again, and those of before are known.
-        queue_all(world.client(), 0..110).await;
+        let again = json!({"id": "e1", "member": "m1", "score": 1});
+        let again = world.client().post(EVENTS, again).await.expect(200);
+        assert_eq!(again["status"], "duplicate");
+        queue_all(world.client(), 100..110).await;
         let drained = drain(&world, &world.instances[0]);
         let also = drain(&world, &world.instances[1]);
         join(drained, also).await;
@@ -382,6 +385,42 @@ async fn an_erasure_takes_out_what_was_queued_before_it_and_nothing_else() {
         assert_eq!(scores, [("bob", Some(200)), ("ann", Some(7))]);
         let told = client.get("/v1/boards/b/events?id=e0&member=ann").await;
         assert_eq!(told.expect(200)["events"], json!([]));
+        assert_clean(&world).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn from_the_erasure_on_nobody_sees_what_waited_before_it() {
+    for shards in [1, 3] {
+        let world = world(1, json!({ "shards": shards })).await;
+        let client = world.client();
+        let event = |id: &str, member: &str| json!({"id": id, "member": member, "score": 1});
+        queue(client, event("x", "ann")).await;
+        queue(client, event("x", "bob")).await;
+        let (board, member) = (
+            BoardId::parse("b").unwrap(),
+            MemberId::parse("ann").unwrap(),
+        );
+        let engine = &world.service().engine;
+        let number = engine.store.begin_erasure(&board).await.unwrap();
+        engine.erase(&board, &member, number).await.unwrap();
+        assert_eq!(length(&world, "queue").await, 2, "nothing is removed yet");
+        let told = async |query: &str| {
+            let path = format!("{EVENTS}?{query}");
+            let told = client.get(&path).await.expect(200);
+            let events = told["events"].as_array().unwrap().iter();
+            let members = events.map(|event| event["member"].as_str().unwrap().to_owned());
+            members.collect::<Vec<_>>()
+        };
+        assert_eq!(told("id=x&member=ann").await, [""; 0]);
+        assert_eq!(told("id=x").await, ["bob"]);
+        assert_eq!(told("id=x&member=bob").await, ["bob"]);
+        // What is queued later is told.
+        world.set_time("2026-11-21T12:00:40Z");
+        queue(client, event("y", "ann")).await;
+        assert_eq!(told("id=y").await, ["ann"]);
+        drain(&world, &world.instances[0]).await;
+        assert_eq!(total(client).await, 2);
         assert_clean(&world).await;
     }
 }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use standings::store::script::{self, Script};
 
+use super::letters::Letter;
 use crate::harness::RedisServer;
 use crate::harness::redis::Reply;
 
@@ -11,6 +12,7 @@ const REGISTRY: &str = "st:{b}:1:keys";
 const QUEUE: &str = "st:{b}:1:queue";
 const IDS: &str = "st:{b}:1:queue-ids";
 const STATE: &str = "st:{b}:1:queue-state";
+const INTAKE: &str = "st:{b}:1:intake";
 const LETTERS: &str = "st:{b}:1:dead";
 const INDEX: &str = "st:{boards}:queues";
 const NAME: &[u8] = b"1 b";
@@ -85,21 +87,9 @@ impl Bench {
     /// Makes a dead letter of an event, and returns its entry.
     async fn bury(&self, event: &Event) -> String {
         let encoded = encoded(event);
-        let words: [&[u8]; 13] = [
-            b"XADD",
-            LETTERS.as_bytes(),
-            b"*",
-            b"reason",
-            b"failed",
-            b"detail",
-            b"why",
-            b"entry",
-            b"1-0",
-            b"id",
-            event.0.as_bytes(),
-            b"event",
-            &encoded,
-        ];
+        let letter = Letter::failed(event.0, &encoded);
+        let words: [&[u8]; 3] = [b"XADD", LETTERS.as_bytes(), b"*"];
+        let words = [&words[..], &letter.fields()].concat();
         self.redis.run(&words).await.text()
     }
 
@@ -496,8 +486,9 @@ async fn the_index_names_every_queue_with_events_in_every_order_of_steps() {
 impl Bench {
     /// Raises the barrier, with the time now and how long it is waited for the queue.
     async fn close(&self, until: &str, now: &str, max_delay: &str) -> String {
-        let args = ["1-1", until, "1", now, max_delay].map(str::as_bytes);
-        let reply = self.run(&script::CLOSE_SHARD, &[BOARD, QUEUE], &args).await;
+        let args = ["1-1", until, "1", now, max_delay, ""].map(str::as_bytes);
+        let keys = [BOARD, REGISTRY, QUEUE, INTAKE];
+        let reply = self.run(&script::CLOSE_SHARD, &keys, &args).await;
         reply.list()[0].text()
     }
 

@@ -1,7 +1,8 @@
-// Keeps a running standing up to date: it asks for the page again, and shows its entries if they have changed. It waits while
-// nobody looks at the page, or after `Pause`.
+// Keeps a running standing up to date: it asks for the page again, and shows its entries if they have changed. A stream tells when
+// to ask; where there is none, it asks again and again. It waits while nobody looks at the page, or after `Pause`.
 
 const INTERVAL_MS = 2000
+const ASK_INTERVAL_MS = 2000
 const INTERVAL_MS_MAX = 60_000
 const ANSWER_MS = 35_000 // The service answers within 30 s.
 
@@ -16,9 +17,18 @@ state.className = 'small'
 bar.append(button, ' ', state)
 section.before(bar)
 
+const query = new URLSearchParams(location.search)
+// A stream tells of the first page, and of what everybody sees.
+const isTold = ['key', 'at', 'page', 'tier', 'after', 'hidden'].every(name => !query.get(name))
+const address = `${location.pathname}/stream?${new URLSearchParams({ cohort: query.get('cohort') ?? '' })}`
+
+let stream
 let isPaused = false
 let pauseMs = INTERVAL_MS
 let timer
+let askedAt = 0
+let isAsking = false
+let isStale = false // Something has changed while the page was asked for.
 
 function show() {
   button.textContent = isPaused ? 'Go on' : 'Pause'
@@ -58,9 +68,33 @@ function keepFocus(change) {
   if (focused) section.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true })
 }
 
+/** Watches for as long as somebody looks. */
+function watch() {
+  const isWanted = isTold && !isPaused && !document.hidden
+  if (!isWanted) stream?.close()
+  if (!isWanted || (stream && stream.readyState !== EventSource.CLOSED)) return
+  stream = new EventSource(address)
+  stream.addEventListener('standing', soon)
+  stream.addEventListener('error', soon)
+  stream.addEventListener('end', () => {
+    stream.close()
+    soon()
+  })
+}
+
+/** Asks for the page, though not more often than once in a while. */
+function soon() {
+  clearTimeout(timer)
+  timer = setTimeout(run, Math.max(0, askedAt + ASK_INTERVAL_MS - Date.now()))
+}
+
 async function run() {
   clearTimeout(timer)
   if (isPaused || document.hidden) return
+  isStale = isAsking
+  if (isAsking) return
+  isAsking = true
+  askedAt = Date.now()
   let goesOn = true
   try {
     goesOn = await refresh()
@@ -70,16 +104,26 @@ async function run() {
     pauseMs = Math.min(pauseMs * 2, INTERVAL_MS_MAX)
     say('The service does not answer; trying again')
   }
-  if (goesOn) timer = setTimeout(run, pauseMs)
-  else bar.replaceChildren(state)
+  isAsking = false
+  clearTimeout(timer)
+  if (!goesOn) {
+    stream?.close()
+    bar.replaceChildren(state)
+  } else if (isStale) soon()
+  else if (stream?.readyState !== EventSource.OPEN || pauseMs > INTERVAL_MS) timer = setTimeout(run, pauseMs)
 }
 
 button.addEventListener('click', () => {
   isPaused = !isPaused
   say(isPaused ? 'Paused' : '')
   show()
+  watch()
   run()
 })
-document.addEventListener('visibilitychange', run)
+document.addEventListener('visibilitychange', () => {
+  watch()
+  run()
+})
 show()
+watch()
 timer = setTimeout(run, INTERVAL_MS)

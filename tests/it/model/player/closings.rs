@@ -6,14 +6,15 @@ use serde_json::json;
 use standings::domain::ids::BoardId;
 use standings::service::period::Choice;
 
+use super::order::judge;
 use super::sending::post;
-use super::{Closed, Game, READ_PERIODS_MAX, Request, pick};
+use super::{Closed, Game, READ_PERIODS_MAX, Request, Sent, TIME_MAX, pick};
 use crate::harness::jobs::ClosePeriods;
 use crate::harness::redis::eventually;
 use crate::harness::{World, break_off};
 use crate::model::answers::{exact, time_text, unit_name};
-use crate::model::cases::{Closing, MEMBERS, Pick};
-use crate::model::naive::{Board, HOUR, Unit, Window};
+use crate::model::cases::{Closing, Detail, MEMBERS, Pick};
+use crate::model::naive::{Board, HOUR, Model, Unit, Window};
 use crate::model::results;
 
 impl Game<'_> {
@@ -37,16 +38,21 @@ impl Game<'_> {
                 until: vec![(board, until)],
             });
         }
+        Some(self.due())
+    }
+
+    /// What is closed by itself.
+    fn due(&self) -> Closed {
         // What had ended when a board was made is closed with what ends later.
         let boards = self.boards.iter().enumerate();
         let due = boards.filter_map(|(place, (_, model))| {
             let due = due(&model.board, self.now).filter(|due| self.begun < *due)?;
             Some((place, due))
         });
-        Some(Closed {
+        Closed {
             asked: None,
             until: due.collect(),
-        })
+        }
     }
 
     /// Has an instance close periods, and sends a batch meanwhile.
@@ -76,6 +82,76 @@ impl Game<'_> {
         self.log.push("meanwhile".to_owned());
         let answered = request.events.into_iter().zip(outcomes);
         self.compare(answered.collect(), request.detail, Some(&closed))
+    }
+
+    /// What is closed by itself, if these events may be queued and then be cut off by that.
+    pub(super) fn may_cut_off(&self, request: &Request) -> Option<Closed> {
+        let closed = self.due();
+        let later = self.now + self.max_delay(&closed)?;
+        let is_as_before =
+            |(_, model): &(String, Model)| due(&model.board, self.now) == due(&model.board, later);
+        let may = later <= TIME_MAX
+            && self.boards.iter().all(is_as_before)
+            && request.events.iter().any(|sent| self.may_wait(sent));
+        may.then_some(closed)
+    }
+
+    /// How long these closings wait for queued events at the most, if all of them do for a time only.
+    fn max_delay(&self, closed: &Closed) -> Option<i64> {
+        let boards = closed.until.iter();
+        let delays = boards.map(|(board, _)| self.boards[*board].1.board.max_delay);
+        let delays: Option<Vec<i64>> = delays.collect();
+        delays?.into_iter().max()
+    }
+
+    /// Whether an event may be queued beside any others: see `may_queue`.
+    fn may_wait(&self, sent: &Sent) -> bool {
+        let (event, model) = (&sent.event, &self.boards[sent.board].1);
+        let mut windows = model.board.windows.iter();
+        let rolls = windows.any(|window| matches!(window, Window::Rolling(..)));
+        let is_ordered = model.board.shards == 1 || model.board.quotas.is_empty();
+        !rolls && is_ordered && !model.was_erased(&event.member)
+    }
+
+    /// Queues a batch, and has an instance close periods without the events of them. Then these are refused, and counted.
+    pub(super) async fn cut_off(
+        &mut self,
+        instance: Pick,
+        closed: &Closed,
+        mut request: Request,
+    ) -> Result<(), String> {
+        let queued_at = self.now;
+        request.events.retain(|sent| self.may_wait(sent));
+        // Of most it is sure that they are cut off, if they are not too late.
+        for (place, sent) in (0..).zip(&mut request.events) {
+            let mut closed = closed.until.iter();
+            let own = closed.find(|(board, _)| *board == sent.board);
+            if let Some((_, until)) = own.filter(|_| place % 3 > 0) {
+                sent.event.at = Some(until - 1 - place);
+            }
+        }
+        request.bodies = request.events.iter().map(|sent| self.body(sent)).collect();
+        let queued = self.put(request).await?;
+        close_periods(self.world, instance, closed, None).await;
+        self.set_clock(self.now + self.max_delay(closed).unwrap());
+        close_periods(self.world, instance, closed, None).await;
+        self.note_closed(closed);
+        let mut cut_off = Vec::new();
+        let mut waiting = Vec::new();
+        for (sent, id) in queued {
+            let (after, expected) = judge(&self.boards, &sent, queued_at, Detail::Standings);
+            let model = &mut self.boards[sent.board].1;
+            *model = after;
+            // The same event waits once.
+            let entry = (sent.board, id.clone(), sent.event.clone());
+            let is_new = !cut_off.contains(&entry);
+            if is_new && expected.problem.as_deref() == Some("/problems/period-closed") {
+                model.cut_off(sent.event.at.unwrap_or(queued_at));
+                cut_off.push(entry);
+            }
+            waiting.push((sent, id, expected));
+        }
+        self.follow_queued(&waiting).await
     }
 
     /// Takes note of periods that were closed.

@@ -63,6 +63,17 @@ impl Game<'_> {
 
     /// Sends a batch to be queued. Returns the events that wait, and what is to become of them.
     pub(super) async fn queue(&mut self, request: Request) -> Result<Vec<Waiting>, String> {
+        let mut waiting = Vec::new();
+        for (sent, id) in self.put(request).await? {
+            let (after, expected) = judge(&self.boards, &sent, self.now, Detail::Standings);
+            self.boards[sent.board].1 = after;
+            waiting.push((sent, id, expected));
+        }
+        Ok(waiting)
+    }
+
+    /// Sends a batch to be queued. Returns the events that wait, with their ids.
+    pub(super) async fn put(&mut self, request: Request) -> Result<Vec<(Sent, Value)>, String> {
         let request = Request {
             is_queued: true,
             ..request
@@ -74,13 +85,10 @@ impl Game<'_> {
             answered.partition(|(_, outcome)| outcome.status == "queued");
         // These did not wait.
         self.compare(others, request.detail, None)?;
-        let mut waiting = Vec::new();
-        for (sent, outcome) in queued {
-            let (after, expected) = judge(&self.boards, &sent, self.now, Detail::Standings);
-            self.boards[sent.board].1 = after;
-            waiting.push((sent, outcome.standings, expected));
-        }
-        Ok(waiting)
+        let queued = queued.into_iter();
+        Ok(queued
+            .map(|(sent, outcome)| (sent, outcome.standings))
+            .collect())
     }
 
     /// Has queued events applied, and compares what became of them.
@@ -323,7 +331,7 @@ impl Game<'_> {
     }
 
     /// An event in JSON. The same content can be written in more than one way.
-    fn body(&mut self, sent: &Sent) -> String {
+    pub(super) fn body(&mut self, sent: &Sent) -> String {
         let (id, model) = &self.boards[sent.board];
         let decimals = model.board.decimals;
         let number = match (sent.event.score, self.random.below(6)) {

@@ -1,0 +1,14 @@
+-- hold_queue.lua: has the queue of a shard take nothing more out of the log (take.lua), as long as the board has this version.
+--
+-- KEYS[1]  head of the shard, or board: hash with `version`
+-- ARGV[1]  the version
+--
+-- Reply: {'OK'} | {'STALE'}
+-- Example: KEYS st:{b}  ARGV '1-1'  reply {'OK'}
+
+if #KEYS ~= 1 or #ARGV ~= 1 then return redis.error_reply('ERR hold_queue.lua: 1 key, 1 argument') end
+local HEAD, version = KEYS[1], ARGV[1]
+
+if redis.call('HGET', HEAD, 'version') ~= version then return {'STALE'} end
+redis.call('HSET', HEAD, 'queue:held', version)
+return {'OK'}

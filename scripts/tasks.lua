@@ -1,0 +1,35 @@
+-- tasks.lua: lists tasks for all boards: those that are not at their end, in the order in which they were begun; or the others, the
+-- one first that ended last.
+--
+-- KEYS[1] tasks: hash, number -> JSON
+-- KEYS[2] the numbers of those that are asked for: sorted set, by themselves, or by the ms at which each ended
+-- ARGV[1] '1' for those that are at their end
+-- ARGV[2] the list begins behind this number; '' for its beginning
+-- ARGV[3] how many are listed
+--
+-- Reply: {number, JSON, …}. Behind a task that is forgotten there are none that ended: they ended before it.
+-- Example: KEYS st:{boards}:tasks st:{boards}:open-tasks  ARGV '' '' '20'  reply {'1', '{…}'}
+
+if #KEYS ~= 2 or #ARGV ~= 3 then return redis.error_reply('ERR tasks.lua: 2 keys, 3 arguments') end
+local TASKS, LIST = unpack(KEYS)
+local has_ended, behind, count = ARGV[1] == '1', ARGV[2], tonumber(ARGV[3])
+
+local first = 0
+if behind ~= '' and has_ended then
+  local rank = redis.call('ZREVRANK', LIST, behind)
+  if not rank then return {} end
+  first = rank + 1
+elseif behind ~= '' then
+  first = redis.call('ZCOUNT', LIST, '-inf', behind)
+end
+local last = first + count - 1
+local numbers = has_ended and redis.call('ZRANGE', LIST, first, last, 'REV') or redis.call('ZRANGE', LIST, first, last)
+local reply = {}
+for _, number in ipairs(numbers) do
+  local task = redis.call('HGET', TASKS, number)
+  if task then
+    reply[#reply + 1] = number
+    reply[#reply + 1] = task
+  end
+end
+return reply

@@ -1,0 +1,174 @@
+//! Where a record of Kafka lies, and what a shard knows of a partition.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use super::shard::Sharding;
+
+/// A partition of a topic. Shards know it by its text: `events/3`.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Partition {
+    /// The name of the topic: of `A-Z a-z 0-9 . _ -`, as Kafka takes it.
+    pub topic: Arc<str>,
+    /// Its number, from 0.
+    pub number: i32,
+}
+
+impl Partition {
+    /// The partition of a topic with this number.
+    pub fn new(topic: &str, number: i32) -> Self {
+        Self {
+            topic: topic.into(),
+            number,
+        }
+    }
+}
+
+impl fmt::Display for Partition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.topic, self.number)
+    }
+}
+
+/// Which records a partition has at a moment.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Extent {
+    /// The offset of the first one; that of the next one, if there is none. (Kafka calls it the low watermark.)
+    pub first: i64,
+    /// The offset of the next record that is written. (Kafka calls it the high watermark.)
+    pub end: i64,
+}
+
+/// Stands for no offset.
+const NONE: i64 = -1;
+
+/// The next offset of each of the shards of a sharding that a board had, and its text.
+pub type FormerOffsets = (String, Vec<i64>);
+
+/// What a shard knows of a partition. All records of the shard that lie before a *next offset* are in its queue, or were.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct KnownOffsets {
+    /// The next offset; `None`: nothing is known.
+    pub own: Option<i64>,
+    /// Those of former shards, when the board moved away from them; the oldest sharding first. Records that lie before them are in their queues, or were.
+    pub former: Vec<FormerOffsets>,
+}
+
+impl KnownOffsets {
+    /// Up to where all records of the shard were taken, here or in former shards; `None`: nothing is known.
+    pub fn taken(&self) -> Option<i64> {
+        let of_former = || {
+            let (_, offsets) = self.former.last()?;
+            offsets.iter().copied().min().filter(|least| *least > NONE)
+        };
+        self.own.or_else(of_former)
+    }
+
+    /// What new shards are to know of a partition that know nothing yet, when a board moves to them from shards of which this is known.
+    pub fn hand_over(from: Sharding, shards: &[Self]) -> Vec<FormerOffsets> {
+        let mut former = BTreeMap::new();
+        for (sharding, offsets) in shards.iter().flat_map(|known| &known.former) {
+            let epoch = sharding
+                .parse()
+                .map_or(0, |sharding: Sharding| sharding.epoch);
+            former
+                .entry(epoch)
+                .or_insert((sharding.clone(), offsets.clone()));
+        }
+        let taken = shards.iter().map(|known| known.taken().unwrap_or(NONE));
+        let taken: Vec<i64> = taken.collect();
+        if former.is_empty() && taken.iter().all(|offset| *offset == NONE) {
+            return Vec::new();
+        }
+        former.insert(from.epoch, (from.to_string(), taken));
+        former.into_values().collect()
+    }
+}
+
+/// How much of a partition was not taken yet.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Backlog {
+    /// The partition.
+    pub partition: Partition,
+    /// The offset of the next record that is written.
+    pub end: i64,
+    /// Up to which offset consumers have told lately that records were taken; `None`: they have told nothing yet.
+    pub taken: Option<i64>,
+}
+
+impl Backlog {
+    /// How many records are left, about; `None`: that is not known.
+    pub fn left(&self) -> Option<u64> {
+        let left = self.end.saturating_sub(self.taken?);
+        Some(u64::try_from(left).unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_shards_know_what_each_former_one_has_taken() {
+        let known = |own, former: &[(&str, &[i64])]| KnownOffsets {
+            own,
+            former: former
+                .iter()
+                .map(|(name, offsets)| ((*name).to_owned(), offsets.to_vec()))
+                .collect(),
+        };
+        let first = Sharding::first(2);
+        let none = known(None, &[]);
+        assert_eq!(
+            KnownOffsets::hand_over(first, &[none.clone(), none.clone()]),
+            []
+        );
+        let new = known(None, &[("2", &[7, 9])]);
+        let handed = KnownOffsets::hand_over(first, &[known(Some(7), &[]), known(Some(9), &[])]);
+        assert_eq!(handed, new.former);
+        assert_eq!((none.taken(), new.taken()), (None, Some(7)));
+        assert_eq!(known(Some(3), &[("2", &[7, 9])]).taken(), Some(3));
+        let partly = KnownOffsets::hand_over(first, &[known(Some(7), &[]), none.clone()]);
+        assert_eq!(partly, known(None, &[("2", &[7, -1])]).former);
+        assert_eq!(known(None, &[("2", &[7, -1])]).taken(), None);
+        // It moves again before all has come so far.
+        let second = Sharding {
+            shards: 3,
+            epoch: 1,
+        };
+        let shards = [
+            new.clone(),
+            known(Some(8), &[("2", &[7, 9])]),
+            known(Some(12), &[]),
+        ];
+        let handed = KnownOffsets::hand_over(second, &shards);
+        assert_eq!(
+            handed,
+            known(None, &[("2", &[7, 9]), ("3.1", &[7, 8, 12])]).former
+        );
+    }
+
+    #[test]
+    fn what_is_left_of_a_partition_is_never_less_than_nothing() {
+        let left = |taken| {
+            let partition = Partition::new("votes", 0);
+            let end = 9;
+            Backlog {
+                partition,
+                end,
+                taken,
+            }
+            .left()
+        };
+        assert_eq!(
+            [None, Some(4), Some(12)].map(left),
+            [None, Some(5), Some(0)]
+        );
+    }
+
+    #[test]
+    fn a_partition_has_one_text() {
+        assert_eq!(Partition::new("votes.eu", 12).to_string(), "votes.eu/12");
+    }
+}

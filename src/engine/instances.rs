@@ -1,0 +1,87 @@
+//! Tells others that this instance is there, and knows who else is.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use super::{Engine, Error};
+use crate::domain::instance::{Instance, Part};
+use crate::domain::time::Timestamp;
+use crate::store::random;
+
+/// How many random bytes the id of an instance has.
+const ID_BYTES: usize = 8;
+/// The longest time that an instance takes to withdraw.
+const WITHDRAWAL_MAX: Duration = Duration::from_secs(1);
+/// Where Linux tells the name of the machine.
+const HOST_FILE: &str = "/proc/sys/kernel/hostname";
+
+/// What this instance tells of itself that stays.
+#[derive(Debug, Default)]
+pub struct Presence {
+    /// What it does.
+    pub part: Part,
+    told: OnceLock<Told>,
+}
+
+/// What it has told from the first time on.
+#[derive(Debug)]
+struct Told {
+    id: String,
+    host: Option<String>,
+    started_at: Timestamp,
+}
+
+impl Presence {
+    /// Of an instance that does this.
+    pub fn new(part: Part) -> Self {
+        let told = OnceLock::new();
+        Self { part, told }
+    }
+
+    fn told(&self, now: Timestamp) -> Result<&Told, Error> {
+        if let Some(told) = self.told.get() {
+            return Ok(told);
+        }
+        let id = random::hexadecimal::<ID_BYTES>("")?;
+        let host = std::fs::read_to_string(HOST_FILE).ok();
+        let host = host.map(|host| host.trim().to_owned());
+        let started_at = now;
+        Ok(self.told.get_or_init(|| Told {
+            id,
+            host: host.filter(|host| !host.is_empty()),
+            started_at,
+        }))
+    }
+}
+
+impl Engine {
+    /// Tells others that this instance is there, and forgets those that were not heard of for long.
+    pub(crate) async fn tell_presence(&self) -> Result<(), Error> {
+        let now = self.clock.now();
+        let told = self.presence.told(now)?;
+        let instance = Instance {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            host: told.host.clone(),
+            part: self.presence.part,
+            started_at: told.started_at,
+            seen_at: now,
+            fault_count: self.faults.list(0).1,
+        };
+        self.store.tell_instance(&told.id, &instance).await?;
+        for (id, other) in self.store.instances().await? {
+            if !other.is_remembered(now) {
+                self.store.forget_instance(&id).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells others that this instance goes, if that is quick.
+    pub(crate) async fn withdraw(&self) {
+        if let Some(told) = self.presence.told.get() {
+            let forgotten = self.store.forget_instance(&told.id);
+            // Otherwise others forget it after a while.
+            drop(tokio::time::timeout(WITHDRAWAL_MAX, forgotten).await);
+        }
+    }
+}

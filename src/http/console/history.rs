@@ -1,0 +1,179 @@
+//! How a member stood in the last periods of a window: in a league from the seats that it had, elsewhere from the standings.
+
+use axum::http::Method;
+use serde::Deserialize;
+use serde_json::{Number, json};
+
+use super::address::address;
+use super::chart::{Chart, Figure};
+use super::session::Viewer;
+use crate::domain::access::Scope;
+use crate::http::problem::{NO_LEAGUE, Problem};
+
+/// Over how many periods it goes.
+const PERIODS_MAX: &str = "30";
+
+/// How a member stood in periods, the newest first.
+#[derive(Default)]
+pub(super) struct History {
+    pub(super) lines: Vec<Line>,
+    pub(super) charts: Vec<Chart>,
+}
+
+/// A period with the member.
+pub(super) struct Line {
+    pub(super) key: String,
+    /// `None`: it was not in the standing.
+    pub(super) entry: Option<PastEntry>,
+}
+
+/// How it stood there.
+#[derive(Deserialize)]
+pub(super) struct PastEntry {
+    pub(super) rank: Option<u64>,
+    pub(super) score: Number,
+    #[serde(default)]
+    pub(super) total: Option<u64>,
+    /// In a league, the cohort, and where the member went from it.
+    #[serde(default)]
+    pub(super) cohort: Option<String>,
+    #[serde(default)]
+    pub(super) moved: Option<String>,
+}
+
+/// Periods that are listed.
+#[derive(Default, Deserialize)]
+pub(super) struct Periods {
+    pub(super) periods: Vec<Period>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Period {
+    pub(super) key: String,
+}
+
+#[derive(Deserialize)]
+struct Answers {
+    results: Vec<Answer>,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+enum Answer {
+    Member(PastEntry),
+    Problem {},
+}
+
+#[derive(Deserialize)]
+struct Seats {
+    seats: Vec<Seat>,
+}
+
+#[derive(Deserialize)]
+struct Seat {
+    key: String,
+    cohort: String,
+    position: Option<u64>,
+    score: Number,
+    #[serde(rename = "move")]
+    moved: String,
+}
+
+impl History {
+    fn of(lines: Vec<Line>) -> Result<Self, Problem> {
+        fn figures<T>(lines: &[Line], of: impl Fn(&PastEntry) -> Option<T>) -> Vec<Figure<'_, T>> {
+            let lines = lines.iter().rev();
+            let figures = lines.map(|line| (&*line.key, line.entry.as_ref().and_then(&of)));
+            figures.collect()
+        }
+        let played = lines.iter().filter(|line| line.entry.is_some()).count();
+        // One point is told beside the chart.
+        if played < 2 {
+            return Ok(Self::default());
+        }
+        let ranks = figures(&lines, |entry| entry.rank);
+        let scores = figures(&lines, |entry| entry.score.as_f64());
+        let charts = vec![
+            Chart::ranks("ranks", "Rank", &ranks)?,
+            Chart::bars("scores", "Score", &scores)?,
+        ];
+        Ok(Self { lines, charts })
+    }
+
+    /// Whether it is that of a league.
+    pub(super) fn is_of_league(&self) -> bool {
+        let mut entries = self.lines.iter().filter_map(|line| line.entry.as_ref());
+        entries.any(|entry| entry.moved.is_some())
+    }
+}
+
+impl Viewer {
+    /// How a member stood in the last periods with data. It is empty for who may not read the board, and for a window without
+    /// periods.
+    pub(super) async fn history(
+        &self,
+        board: &str,
+        window: &str,
+        member: &str,
+    ) -> Result<History, Problem> {
+        if !self.may_on(Scope::Read, board) {
+            return Ok(History::default());
+        }
+        let hidden = self.may_on(Scope::Moderate, board).then_some("include");
+        let limit = ("limit", PERIODS_MAX);
+        let path = [
+            "v1", "boards", board, "league", "members", member, "history",
+        ];
+        let query = [limit, ("hidden", hidden.unwrap_or_default())];
+        match self.read::<Seats>(&address(&path, &query)).await {
+            Ok(Seats { seats }) => {
+                return History::of(seats.into_iter().map(Line::from).collect());
+            }
+            Err(problem) if problem.kind == NO_LEAGUE => {}
+            Err(problem) => return Err(problem),
+        }
+        let path = ["v1", "boards", board, "standings", window, "periods"];
+        let Periods { periods } = self
+            .find(&address(&path, &[limit]))
+            .await?
+            .unwrap_or_default();
+        if periods.len() < 2 {
+            return Ok(History::default());
+        }
+        let queries = periods.iter().map(|Period { key }| {
+            json!({
+                "type": "member", "board": board, "window": window, "key": key, "member": member,
+                "hidden": hidden,
+            })
+        });
+        let queries = json!({"queries": queries.collect::<Vec<_>>()});
+        let found: Answers = self
+            .call(Method::POST, "/v1/standings/query", Some(&queries))
+            .await?;
+        let lines = periods.into_iter().zip(found.results);
+        let lines = lines.map(|(Period { key }, answer)| Line {
+            key,
+            entry: match answer {
+                Answer::Member(entry) => Some(entry),
+                Answer::Problem {} => None,
+            },
+        });
+        History::of(lines.collect())
+    }
+}
+
+impl From<Seat> for Line {
+    fn from(seat: Seat) -> Self {
+        let entry = PastEntry {
+            rank: seat.position,
+            score: seat.score,
+            total: None,
+            cohort: Some(seat.cohort),
+            moved: Some(seat.moved),
+        };
+        Self {
+            key: seat.key,
+            entry: Some(entry),
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What people paste: lines of fields, as CSV or as cells of a spreadsheet, and what is wrong with them.
+
+/// Fields that stand in one line, without the spaces around them.
+#[derive(Debug, PartialEq)]
+pub(super) struct Record {
+    /// The number of the line, from 1.
+    pub(super) number: usize,
+    pub(super) fields: Vec<String>,
+}
+
+/// What is wrong with a line.
+#[derive(Debug, PartialEq)]
+pub(super) struct Fault {
+    /// The number of the line; 0 for the whole text.
+    pub(super) number: usize,
+    pub(super) detail: String,
+}
+
+/// Some of the faults of a text.
+#[derive(Default)]
+pub(super) struct Faults {
+    pub(super) named: Vec<Fault>,
+    /// How many others there are.
+    pub(super) more: usize,
+}
+
+impl From<Vec<Fault>> for Faults {
+    fn from(mut all: Vec<Fault>) -> Self {
+        /// How many are named.
+        const NAMED_MAX: usize = 50;
+        let more = all.len().saturating_sub(NAMED_MAX);
+        all.truncate(NAMED_MAX);
+        Self { named: all, more }
+    }
+}
+
+/// Counts the lines of a text from its beginning on, those that are empty too.
+#[derive(Default)]
+struct LineCount {
+    bytes: usize,
+    ends: usize,
+}
+
+impl LineCount {
+    /// The number of the line in which a record begins that is read from this byte on. The bytes have to grow.
+    fn line_at(&mut self, text: &str, byte: u64) -> usize {
+        let rest = text.as_bytes().get(self.bytes..).unwrap_or_default();
+        let byte = usize::try_from(byte).unwrap_or_default();
+        let skipped = byte.saturating_sub(self.bytes);
+        let (before, from) = rest.split_at(skipped.min(rest.len()));
+        // The reader skips lines that are empty.
+        let empty = from.iter().take_while(|byte| b"\r\n".contains(byte));
+        let passed = before.len() + empty.count();
+        let passed_text = &rest[..passed];
+        self.ends += passed_text.split(|byte| *byte == b'\n').count() - 1;
+        self.bytes += passed;
+        self.ends + 1
+    }
+}
+
+/// The lines of a text that have something. If the first one has the names of these columns, it is left out.
+pub(super) fn records(text: &str, columns: &[&str]) -> Result<Vec<Record>, Fault> {
+    let separator = if text.contains('\t') { b'\t' } else { b',' };
+    let mut reader = csv::ReaderBuilder::new()
+        .has_headers(false)
+        .flexible(true)
+        .delimiter(separator)
+        .trim(csv::Trim::All)
+        .from_reader(text.as_bytes());
+    let mut count = LineCount::default();
+    let mut records = Vec::new();
+    for record in reader.records() {
+        let record = record.map_err(|error| Fault {
+            number: 0,
+            detail: error.to_string(),
+        })?;
+        let at = record.position().map_or(0, csv::Position::byte);
+        let number = count.line_at(text, at);
+        let fields: Vec<String> = record.iter().map(ToOwned::to_owned).collect();
+        let has_names = fields.len() > 1 && columns.iter().take(fields.len()).eq(&fields);
+        if !(records.is_empty() && has_names) && fields != [""] {
+            records.push(Record { number, fields });
+        }
+    }
+    Ok(records)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_counted_as_they_stand_in_the_text() {
+        let read = |text: &str| {
+            let records = records(text, &["member", "score"]).unwrap().into_iter();
+            let lines = records.map(|Record { number, fields }| (number, fields.join("|")));
+            lines.collect::<Vec<_>>()
+        };
+        let line = |number, text: &str| (number, text.to_owned());
+        assert_eq!(read("ann, 12"), [line(1, "ann|12")]);
+        let text = "member,score\r\n\"a, b\",-1.5\r\n\r\nbob,\r\n";
+        assert_eq!(read(text), [line(2, "a, b|-1.5"), line(4, "bob|")]);
+        assert_eq!(read("a,b\t 3\n \nc"), [line(1, "a,b|3"), line(3, "c")]);
+        // The names of columns are those of the first line alone.
+        assert_eq!(read("ann,1\nmember,score").len(), 2);
+    }
+}

@@ -1,0 +1,136 @@
+//! How members of a page have moved since the period before.
+
+use std::collections::HashMap;
+
+use axum::http::Method;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::address::address;
+use super::board::Summary;
+use super::session::Viewer;
+use super::standing::{Entry, Standing};
+use crate::domain::access::Scope;
+use crate::domain::time::Span;
+use crate::domain::window::Window;
+use crate::http::problem::Problem;
+
+/// Where the members of a page stood the period before.
+pub(super) struct Movement {
+    /// The key of that period.
+    pub(super) since: String,
+    ranks: HashMap<String, u64>,
+}
+
+/// How a member has moved.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Moved {
+    /// So many ranks up.
+    Up(u64),
+    /// So many ranks down.
+    Down(u64),
+    /// Nowhere.
+    Stayed,
+    /// It had no rank before.
+    New,
+}
+
+#[derive(Deserialize)]
+struct Found {
+    key: String,
+    total: u64,
+    entries: Vec<Entry>,
+}
+
+impl Movement {
+    /// How the member of an entry has moved; nothing for an entry without a rank.
+    pub(super) fn of(&self, entry: &Entry) -> Option<Moved> {
+        let (member, rank) = (entry.member.as_ref()?, entry.rank?);
+        Some(Moved::between(self.ranks.get(member).copied(), rank))
+    }
+}
+
+impl Moved {
+    fn between(before: Option<u64>, now: u64) -> Self {
+        match before {
+            None => Self::New,
+            Some(before) if before > now => Self::Up(before - now),
+            Some(before) if before < now => Self::Down(now - before),
+            Some(_) => Self::Stayed,
+        }
+    }
+}
+
+impl Viewer {
+    /// Where members stood the period before; `None` for who may not read the board, and where no such period has members.
+    pub(super) async fn movement(
+        &self,
+        summary: &Summary,
+        standing: &Standing,
+        entries: &[Entry],
+        hidden: &str,
+    ) -> Result<Option<Movement>, Problem> {
+        let (board, Standing { window, key, .. }) = (summary.board.as_str(), standing);
+        let members = entries.iter().filter_map(|entry| entry.member.as_deref());
+        let members: Vec<&str> = members.collect();
+        // In a league the period before was played in other cohorts.
+        let is_of_league = standing.cohort.is_some();
+        if members.is_empty() || is_of_league || !self.may_on(Scope::Read, board) {
+            return Ok(None);
+        }
+        let Some(before) = before(summary, standing) else {
+            return Ok(None);
+        };
+        let path = ["v1", "boards", board, "standings", window, "members"];
+        let query = [(before.0, before.1.as_str()), ("hidden", hidden)];
+        let asked = format!("{}/query{}", address(&path, &[]), address(&[], &query));
+        let members = json!({"ids": members});
+        let found: Option<Found> = match self.call(Method::POST, &asked, Some(&members)).await {
+            Ok(found) => Some(found),
+            // There was no season before it.
+            Err(problem) if problem.kind.status.is_client_error() => None,
+            Err(problem) => return Err(problem),
+        };
+        // A period may have ended since the page was read.
+        let found = found.filter(|found| found.total > 0 && found.key != *key);
+        Ok(found.map(|found| {
+            let ranks = found.entries.into_iter();
+            let ranks = ranks.filter_map(|entry| Some((entry.member?, entry.rank?)));
+            Movement {
+                since: found.key,
+                ranks: ranks.collect(),
+            }
+        }))
+    }
+}
+
+/// The parameter that names the period before; nothing if there is none, or if no parameter can.
+fn before(summary: &Summary, standing: &Standing) -> Option<(&'static str, String)> {
+    let Standing { window, key, .. } = standing;
+    let start = standing.starts_at?;
+    let mut own = summary.windows.iter();
+    if own.any(|own| own.is_running(window, key)) {
+        return Some(("key", "previous".to_owned()));
+    }
+    // A window of the last N periods begins long before the period that names it.
+    let is_period = matches!(window.parse(), Ok(Window::Period(_)));
+    let end_of_it = start.saturating_sub(Span::seconds(1));
+    is_period.then(|| ("at", end_of_it.to_rfc3339_seconds()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_smaller_rank_is_further_up() {
+        for (before, now, moved) in [
+            (Some(5), 2, Moved::Up(3)),
+            (Some(2), 5, Moved::Down(3)),
+            (Some(4), 4, Moved::Stayed),
+            (None, 4, Moved::New),
+        ] {
+            assert_eq!(Moved::between(before, now), moved);
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! The periods of a window: how each stands, who has won it, and charts of what it amounts to.
+
+use askama::Template;
+use axum::http::Method;
+use axum::response::Response;
+use serde::Deserialize;
+use serde_json::{Number, json};
+
+use super::address::address;
+use super::board::{Heading, member_address, result_address, standing_address, state_name};
+use super::chart::{Chart, Figure};
+use super::page::{Frame, html};
+use super::session::Viewer;
+use crate::domain::access::Scope;
+use crate::domain::state::PeriodState;
+use crate::domain::time::Timestamp;
+use crate::http::extract::{Path, Query};
+use crate::http::problem::Problem;
+
+/// How many periods a page has.
+const PERIODS_MAX: &str = "20";
+
+/// Which part of the list.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Params {
+    /// It has only periods before this one.
+    before: String,
+}
+
+#[derive(Deserialize)]
+struct List {
+    periods: Vec<Period>,
+    next: Option<String>,
+}
+
+/// A period of a list.
+#[derive(Deserialize)]
+struct Period {
+    key: String,
+    #[serde(default)]
+    state: Option<PeriodState>,
+    total: Option<Number>,
+    winner: Option<Winner>,
+    final_at: Option<Timestamp>,
+    #[serde(default)]
+    cohorts: Option<u64>,
+    #[serde(default)]
+    final_cohorts: Option<u64>,
+}
+
+/// Who leads a period, or has won it.
+#[derive(Deserialize)]
+pub(super) struct Winner {
+    pub(super) member: Option<String>,
+    pub(super) score: Number,
+}
+
+/// What the standings of the list amount to.
+#[derive(Deserialize)]
+struct Answers {
+    results: Vec<Answer>,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+enum Answer {
+    Stats(Stats),
+    Problem {},
+}
+
+/// What the events of a period amount to, on a board that counts voters.
+#[derive(Default, Deserialize)]
+struct Stats {
+    voters: Option<Number>,
+    events: Option<Number>,
+    score_sum: Option<Number>,
+}
+
+/// A period, and what it amounts to.
+struct Line {
+    period: Period,
+    stats: Stats,
+}
+
+#[derive(Template)]
+#[template(path = "console/periods.html")]
+struct PeriodsPage {
+    frame: Frame,
+    heading: Heading,
+    window: String,
+    lines: Vec<Line>,
+    /// Whether the board counts voters.
+    has_stats: bool,
+    is_league: bool,
+    charts: Vec<Chart>,
+    is_later: bool,
+    next: Option<String>,
+    curl: String,
+}
+
+impl Line {
+    fn state(&self) -> &'static str {
+        self.period.state.map_or("", state_name)
+    }
+}
+
+impl PeriodsPage {
+    fn to_standing(&self, key: &str) -> String {
+        standing_address(&self.heading.board, &self.window, &[("key", key)])
+    }
+
+    fn to_result(&self, key: &str) -> String {
+        result_address(&self.heading.board, &self.window, key, &[])
+    }
+
+    fn to_member(&self, member: &str, key: &str) -> String {
+        member_address(&self.heading.board, &self.window, member, key)
+    }
+
+    fn first(&self) -> String {
+        periods_address(&self.heading.board, &self.window, "")
+    }
+}
+
+/// The page of the periods of a window.
+pub(super) fn periods_address(board: &str, window: &str, before: &str) -> String {
+    let path = ["console", "boards", board, "standings", window, "periods"];
+    address(&path, &[("before", before)])
+}
+
+/// The page.
+pub(super) async fn list(
+    viewer: Viewer,
+    Path((board, window)): Path<(String, String)>,
+    Query(Params { before }): Query<Params>,
+) -> Result<Response, Problem> {
+    let path = ["v1", "boards", &board, "standings", &window, "periods"];
+    let listed_at = address(&path, &[("before", &before), ("limit", PERIODS_MAX)]);
+    let List { periods, next } = viewer.read(&listed_at).await?;
+    let summary = viewer.summary(&board).await?;
+    let heading = Heading::new(&viewer, &board, Some(&summary), "Standings");
+    let is_league = periods.iter().any(|period| period.cohorts.is_some());
+    let stats = if viewer.may_on(Scope::Read, &board) && !is_league {
+        viewer.stats(&board, &window, &periods).await?
+    } else {
+        Vec::new()
+    };
+    let stats = stats
+        .into_iter()
+        .chain(std::iter::repeat_with(Stats::default));
+    let lines = periods.into_iter().zip(stats);
+    let lines: Vec<Line> = lines
+        .map(|(period, stats)| Line { period, stats })
+        .collect();
+    html(&PeriodsPage {
+        frame: Frame::new(&viewer, format!("Periods of {window}: {}", heading.name())),
+        heading,
+        has_stats: lines.iter().any(|line| line.stats.events.is_some()),
+        is_league,
+        charts: charts(&lines)?,
+        lines,
+        is_later: !before.is_empty(),
+        next: next.map(|next| periods_address(&board, &window, &next)),
+        curl: viewer.curl(&listed_at),
+        window,
+    })
+}
+
+impl Viewer {
+    /// What periods amount to, in their order.
+    async fn stats(
+        &self,
+        board: &str,
+        window: &str,
+        periods: &[Period],
+    ) -> Result<Vec<Stats>, Problem> {
+        if periods.is_empty() {
+            return Ok(Vec::new());
+        }
+        let queries = periods.iter().map(
+            |period| json!({"type": "stats", "board": board, "window": window, "key": period.key}),
+        );
+        let queries = json!({"queries": queries.collect::<Vec<_>>()});
+        let found: Answers = self
+            .call(Method::POST, "/v1/standings/query", Some(&queries))
+            .await?;
+        let stats = found.results.into_iter().map(|answer| match answer {
+            Answer::Stats(stats) => stats,
+            Answer::Problem {} => Stats::default(),
+        });
+        Ok(stats.collect())
+    }
+}
+
+/// A figure of a line, if it has it.
+type OfLine = fn(&Line) -> Option<&Number>;
+
+/// A chart of each figure that periods have, the oldest period first.
+fn charts(lines: &[Line]) -> Result<Vec<Chart>, Problem> {
+    let figures: [(_, _, OfLine); 4] = [
+        ("members", "Members", |line| line.period.total.as_ref()),
+        ("voters", "Voters", |line| line.stats.voters.as_ref()),
+        ("events", "Events", |line| line.stats.events.as_ref()),
+        ("points", "Sum of scores", |line| {
+            line.stats.score_sum.as_ref()
+        }),
+    ];
+    let charts = figures.into_iter().filter_map(|(id, title, figure)| {
+        let of_line = |line| (figure(line)).and_then(Number::as_f64);
+        let figures = lines.iter().rev();
+        let figures = figures.map(|line| (line.period.key.as_str(), of_line(line)));
+        let figures: Vec<Figure<'_, f64>> = figures.collect();
+        let count = figures
+            .iter()
+            .filter(|(_, figure)| figure.is_some())
+            .count();
+        // One bar compares nothing.
+        (count > 1).then(|| Chart::bars(id, title, &figures))
+    });
+    charts.collect()
+}

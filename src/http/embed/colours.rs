@@ -1,0 +1,166 @@
+//! The colours that a page to embed is asked for.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, de};
+
+use crate::http::console::address::address;
+
+/// Up to this brightness of the ground a text on it is white. There black and white are equally easy to read (WCAG 2).
+const DARK_MAX: f64 = 0.179;
+
+/// A colour: its parts of red, green and blue.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Colour([u8; 3]);
+
+/// The colours; those that are not given follow the viewer's system.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Colours {
+    /// Of the line below the title, and of the first rank.
+    accent: Option<Colour>,
+    /// Of the ground.
+    background: Option<Colour>,
+    /// Of the text.
+    text: Option<Colour>,
+}
+
+impl Colour {
+    /// Three or six hexadecimal digits.
+    fn parse(text: &str) -> Option<Self> {
+        let digits: Option<Vec<u8>> = text
+            .chars()
+            .map(|digit| u8::try_from(digit.to_digit(16)?).ok())
+            .collect();
+        match digits?.as_slice() {
+            [red, green, blue] => Some(Self([red * 17, green * 17, blue * 17])),
+            [r, red, g, green, b, blue] => {
+                Some(Self([r * 16 + red, g * 16 + green, b * 16 + blue]))
+            }
+            _ => None,
+        }
+    }
+
+    /// The relative luminance, from 0 to 1 (WCAG 2).
+    fn luminance(self) -> f64 {
+        let linear = |part: u8| {
+            let part = f64::from(part) / 255.0;
+            if part <= 0.040_45 {
+                part / 12.92
+            } else {
+                ((part + 0.055) / 1.055).powf(2.4)
+            }
+        };
+        let [red, green, blue] = self.0.map(linear);
+        0.2126 * red + 0.7152 * green + 0.0722 * blue
+    }
+
+    fn is_dark(self) -> bool {
+        self.luminance() <= DARK_MAX
+    }
+}
+
+impl fmt::Display for Colour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [red, green, blue] = self.0;
+        write!(f, "{red:02x}{green:02x}{blue:02x}")
+    }
+}
+
+impl<'de> Deserialize<'de> for Colour {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let wrong = || de::Error::custom("a colour is 3 or 6 hexadecimal digits, as `1f5f8b`");
+        Self::parse(&text).ok_or_else(wrong)
+    }
+}
+
+impl Colours {
+    /// The address of their stylesheet, if there are any.
+    pub(super) fn address(&self) -> Option<String> {
+        let values = self.named().map(|(name, colour)| {
+            let value = colour.map_or_else(String::new, |colour| colour.to_string());
+            (name, value)
+        });
+        let query: Vec<_> = values
+            .iter()
+            .map(|(name, value)| (*name, &**value))
+            .collect();
+        let is_any = values.iter().any(|(_, value)| !value.is_empty());
+        is_any.then(|| address(&["embed", "colours.css"], &query))
+    }
+
+    /// Their stylesheet. On a ground without a colour for the text, the text is black or white, as can be read.
+    pub(super) fn stylesheet(&self) -> String {
+        let of_ground = self.background.map(|ground| {
+            if ground.is_dark() {
+                ("dark", Colour([255; 3]))
+            } else {
+                ("light", Colour([0; 3]))
+            }
+        });
+        let with_text = Self {
+            text: self.text.or(of_ground.map(|(_, text)| text)),
+            ..*self
+        };
+        let scheme = of_ground.map(|(scheme, _)| format!(" color-scheme: {scheme};"));
+        let named = with_text.named().into_iter();
+        let rules = named.filter_map(|(name, colour)| Some(format!(" --{name}: #{};", colour?)));
+        let rules: Vec<String> = scheme.into_iter().chain(rules).collect();
+        format!(":root {{{} }}\n", rules.concat())
+    }
+
+    fn named(&self) -> [(&'static str, Option<Colour>); 3] {
+        [
+            ("accent", self.accent),
+            ("background", self.background),
+            ("text", self.text),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_colour_is_hexadecimal_digits_and_nothing_else() {
+        assert_eq!(Colour::parse("1f5F8b"), Some(Colour([0x1f, 0x5f, 0x8b])));
+        assert_eq!(Colour::parse("0af"), Some(Colour([0, 0xaa, 0xff])));
+        for wrong in [
+            "", "#fff", "ff", "ffff", "fffffff", "red", "ggg", "+ff", "fff;}", "fff\n",
+        ] {
+            assert_eq!(Colour::parse(wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_text_can_be_read_on_the_ground_that_is_asked_for() {
+        let on = |ground: &str| {
+            let background = Colour::parse(ground);
+            let colours = Colours {
+                background,
+                ..Colours::default()
+            };
+            colours.stylesheet()
+        };
+        let white = ":root { color-scheme: light; --background: #ffffff; --text: #000000; }\n";
+        assert_eq!(on("fff"), white);
+        let blue = ":root { color-scheme: dark; --background: #000080; --text: #ffffff; }\n";
+        assert_eq!(on("000080"), blue);
+        assert!(on("767676").contains("#000000") && on("747474").contains("#ffffff"));
+    }
+
+    #[test]
+    fn colours_that_are_not_given_are_left_alone() {
+        let accent = Colour::parse("c00");
+        let colours = Colours {
+            accent,
+            ..Colours::default()
+        };
+        assert_eq!(colours.stylesheet(), ":root { --accent: #cc0000; }\n");
+        let expected = Some("/embed/colours.css?accent=cc0000".to_owned());
+        assert_eq!(colours.address(), expected);
+        assert_eq!(Colours::default().address(), None);
+    }
+}

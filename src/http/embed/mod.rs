@@ -1,0 +1,229 @@
+//! `/embed/{board}/{window}`: the first members of a public board, as a page that pages of others show in a frame.
+//!
+//! It shows what `/v1` answers without a key, keeps no cookie, and works without JavaScript. Nothing in it can be clicked, so
+//! that a frame around it can't have anybody do what they don't mean to.
+
+mod colours;
+mod origins;
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::get;
+use http_body_util::BodyExt;
+use serde::Deserialize;
+use serde_json::Number;
+use tower::ServiceExt;
+
+use self::colours::Colours;
+pub use self::origins::EmbedOrigins;
+use super::App;
+use super::console::address::address;
+use super::console::assets;
+use super::extract::{Path, Query, board_id, bounded};
+use super::observe::HasBody;
+use super::problem::{BOARD_NOT_FOUND, Problem};
+use crate::domain::include::Include;
+use crate::service::Error;
+
+/// How many members are shown.
+const SIZE: u64 = 10;
+/// How many can be.
+const SIZE_MAX: u64 = 100;
+/// What browsers may do with the page, but for who may frame it.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors";
+/// How long a cache keeps a page: as long as a read of a public board.
+const BRIEFLY: HeaderValue =
+    HeaderValue::from_static("public, max-age=1, stale-while-revalidate=5");
+const STYLE: &str = include_str!("embed.css");
+const MODULE: &str = include_str!("embed.js");
+
+/// What the pages work with.
+struct Embed {
+    app: Arc<App>,
+    /// The routes of `/v1`.
+    table: Router,
+    policy: HeaderValue,
+}
+
+/// What the page shows, and how.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Params {
+    size: Option<u64>,
+    #[serde(flatten)]
+    colours: Colours,
+}
+
+/// A page of the standing.
+#[derive(Deserialize)]
+struct Standing {
+    key: String,
+    total: u64,
+    entries: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    rank: Option<u64>,
+    member: Option<String>,
+    score: Number,
+    #[serde(default)]
+    profile: Option<Profile>,
+}
+
+#[derive(Deserialize)]
+struct Profile {
+    name: String,
+}
+
+#[derive(Template)]
+#[template(path = "embed/standing.html")]
+struct Shown<'a> {
+    title: &'a str,
+    window: &'a str,
+    /// The stylesheet with the colours that were asked for.
+    colours: Option<String>,
+    /// Where `/v1` tells each change of it.
+    stream: &'a str,
+    standing: Standing,
+}
+
+#[derive(Template)]
+#[template(path = "embed/trouble.html")]
+struct Trouble<'a> {
+    problem: &'a Problem,
+}
+
+impl Standing {
+    /// The period, if it is not that of all time.
+    fn period(&self, window: &str) -> &str {
+        if self.key == window { "" } else { &self.key }
+    }
+}
+
+impl Entry {
+    /// What the member is called.
+    fn name(&self) -> &str {
+        let name = self.profile.as_ref().map(|profile| profile.name.as_str());
+        name.or(self.member.as_deref()).unwrap_or("–")
+    }
+}
+
+/// The routes of the page, and of what it is made of.
+pub(super) fn router(app: Arc<App>, table: Router, origins: &EmbedOrigins) -> Router {
+    let policy = format!("{POLICY} {origins}");
+    let policy = HeaderValue::try_from(policy).expect("invariant: origins are header values");
+    let embed = Arc::new(Embed { app, table, policy });
+    let of_css = |headers: HeaderMap| async move { assets::answer(&headers, assets::CSS, STYLE) };
+    let of_js =
+        |headers: HeaderMap| async move { assets::answer(&headers, assets::JAVASCRIPT, MODULE) };
+    Router::new()
+        .route("/embed/{board}/{window}", get(show))
+        .route("/embed/colours.css", get(colours))
+        .route("/embed/embed.css", get(of_css))
+        .route("/embed/embed.js", get(of_js))
+        .with_state(embed)
+}
+
+/// The stylesheet with the colours that a page asks for.
+async fn colours(headers: HeaderMap, Query(colours): Query<Colours>) -> Response {
+    assets::answer(&headers, assets::CSS, &colours.stylesheet())
+}
+
+/// The page.
+async fn show(
+    State(embed): State<Arc<Embed>>,
+    Path((board, window)): Path<(String, String)>,
+    params: Result<Query<Params>, Problem>,
+) -> Response {
+    let page = match params {
+        Ok(Query(params)) => embed.page(&board, &window, &params).await,
+        Err(problem) => Err(problem),
+    };
+    let (status, page, problem) = match page {
+        Ok(page) => (StatusCode::OK, Ok(page), None),
+        Err(problem) => (
+            problem.kind.status,
+            Trouble { problem: &problem }.render(),
+            Some(problem),
+        ),
+    };
+    let Ok(page) = page else {
+        return Problem::internal("a page to embed can't be written".to_owned()).into_response();
+    };
+    let about: [(HeaderName, HeaderValue); 4] = [
+        (header::CONTENT_SECURITY_POLICY, embed.policy.clone()),
+        (
+            header::X_CONTENT_TYPE_OPTIONS,
+            HeaderValue::from_static("nosniff"),
+        ),
+        (
+            header::REFERRER_POLICY,
+            HeaderValue::from_static("no-referrer"),
+        ),
+        (header::CACHE_CONTROL, BRIEFLY),
+    ];
+    let mut response = (status, about, Html(page)).into_response();
+    if let Some(problem) = problem {
+        response.extensions_mut().insert(HasBody);
+        // The layer around all routes writes its cause into the log.
+        response.extensions_mut().insert(problem);
+    }
+    response
+}
+
+impl Embed {
+    async fn page(&self, board: &str, window: &str, params: &Params) -> Result<String, Problem> {
+        let id = board_id(board)?;
+        let size = bounded("size", params.size, SIZE, 1, SIZE_MAX)?.to_string();
+        // Of a board that is not public nobody learns here whether it is there.
+        let unknown = || Problem::new(BOARD_NOT_FOUND, "no public board has this id");
+        let live = match self.app.service.engine.live_board(&id).await {
+            Ok(live) if live.board.definition.public => live,
+            Ok(_) | Err(Error::BoardNotFound(_)) => return Err(unknown()),
+            Err(error) => return Err(error.into()),
+        };
+        let definition = &live.board.definition;
+        let has_profiles = definition.public_includes().has(Include::Profile);
+        let include = if has_profiles { "profile" } else { "" };
+        let query = [("size", size.as_str()), ("include", include)];
+        let path = ["v1", "boards", board, "standings", window, "stream"];
+        let stream = address(&path, &query);
+        let [path @ .., _] = path;
+        let standing = self.read(&address(&path, &query)).await?;
+        let title = definition.title.as_str();
+        let page = Shown {
+            title: if title.is_empty() { board } else { title },
+            window,
+            colours: params.colours.address(),
+            stream: &stream,
+            standing,
+        };
+        let page = page.render();
+        page.map_err(|error| Problem::internal(format!("a page to embed: {error}")))
+    }
+
+    /// Reads a standing as somebody without a key.
+    async fn read(&self, address: &str) -> Result<Standing, Problem> {
+        let fault =
+            |error: &dyn std::fmt::Display| Problem::internal(format!("a page to embed: {error}"));
+        let request = Request::get(address).body(Body::empty());
+        let request = request.map_err(|error| fault(&error))?;
+        let Ok(mut response) = self.table.clone().oneshot(request).await;
+        if let Some(problem) = response.extensions_mut().remove::<Problem>() {
+            return Err(problem);
+        }
+        if !response.status().is_success() {
+            return Err(Problem::of_status(response.status()));
+        }
+        let body = response.into_body().collect().await;
+        let body = body.map_err(|error| fault(&error))?.to_bytes();
+        serde_json::from_slice(&body).map_err(|error| fault(&error))
+    }
+}

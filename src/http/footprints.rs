@@ -1,0 +1,55 @@
+//! About how much memory of Redis a board takes.
+
+use std::sync::Arc;
+
+use axum::Json as JsonResponse;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::App;
+use super::extract::{BoardPath, Path, board_id};
+use super::problem::Problem;
+
+/// About how much memory of Redis a board takes.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Memory)]
+pub struct MemoryBody {
+    /// The board.
+    #[schema(example = "run_hero")]
+    pub board: String,
+    /// About how many bytes its keys take.
+    #[schema(example = 1_048_576)]
+    pub bytes: u64,
+    /// How many keys it has.
+    #[schema(example = 12)]
+    pub keys: u64,
+    /// How many of them were looked at; the others count as the mean of these.
+    #[schema(example = 12)]
+    pub sampled: u64,
+}
+
+/// Read about how much memory of Redis a board takes.
+///
+/// The service asks Redis for the sizes of up to 128 keys, which it chooses by chance. So with more keys the answer is another one
+/// each time. Counts of quotas that expire are not in it.
+#[utoipa::path(
+    get, path = "/v1/boards/{board}/memory", tag = "operations", operation_id = "get_memory",
+    params(BoardPath),
+    responses(
+        (status = 200, description = "How much it takes", body = MemoryBody),
+        (status = 404, description = "`board-not-found`"),
+    )
+)]
+pub async fn get(
+    State(app): State<Arc<App>>,
+    Path(BoardPath { board }): Path<BoardPath>,
+) -> Result<JsonResponse<MemoryBody>, Problem> {
+    let footprint = app.service.footprint(&board_id(&board)?).await?;
+    Ok(JsonResponse(MemoryBody {
+        board,
+        bytes: footprint.bytes,
+        keys: footprint.keys,
+        sampled: footprint.sampled,
+    }))
+}

@@ -1,0 +1,200 @@
+//! Live boards: streams of Server-Sent Events that tell what a running standing shows, and each change of that.
+//!
+//! All who watch the same share a topic (`topic.rs`), and the hub (`hub.rs`) keeps the topics up to date: it looks at each
+//! board that is watched four times a second, and reads a standing once when it has changed. A topic holds its last message
+//! only (`message.rs`), and each watcher takes that when it can (`watcher.rs`): nothing piles up behind a slow one.
+
+mod hub;
+pub mod message;
+mod permits;
+pub mod tokens;
+mod topic;
+mod watcher;
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderName, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use self::hub::Hub;
+pub(super) use self::permits::CountedBy;
+use self::permits::Permits;
+pub use self::permits::StreamLimits;
+use self::topic::TopicName;
+use self::watcher::Watcher;
+use super::App;
+use super::auth::{Caller, Needs};
+use super::connection::Endless;
+use super::extract::{LeaguePath, bounded, member_id};
+use super::problem::Problem;
+use super::standings::params::{
+    CohortPath, HiddenChoice, Read, ReadParams, StandingPath, Which, WindowPath,
+};
+use crate::domain::access::Scope;
+use crate::domain::include::Include;
+use crate::domain::series::Track;
+use crate::service::period::CohortChoice;
+
+/// The entries of a message unless another size is asked for.
+const SIZE: u64 = 10;
+/// The most entries of a message: it is sent again with each change.
+const SIZE_MAX: u64 = 100;
+/// Proxies that know this header pass an answer on as it comes.
+const UNBUFFERED: (HeaderName, HeaderValue) = (
+    HeaderName::from_static("x-accel-buffering"),
+    HeaderValue::from_static("no"),
+);
+
+/// Who watches what on this instance.
+#[derive(Debug, Default)]
+pub struct Streams {
+    hub: Hub,
+    permits: Arc<Permits>,
+}
+
+impl Streams {
+    /// None yet; there may be so many.
+    pub fn new(limits: StreamLimits) -> Self {
+        Self {
+            hub: Hub::default(),
+            permits: Arc::new(Permits::new(limits)),
+        }
+    }
+}
+
+/// What a stream tells.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct StreamParams {
+    /// How many entries a message has at the most.
+    #[param(minimum = 1, maximum = 100, default = 10)]
+    size: Option<u64>,
+    /// A member whose entry each message has too, as `me`.
+    #[param(max_length = 128)]
+    member: Option<String>,
+    /// `true`: the true count, without weights and initial scores; needs the scope `configure`.
+    #[serde(default)]
+    #[param(default = false)]
+    raw: bool,
+    /// What entries have beside their scores, separated by commas, as in a page.
+    #[param(value_type = Option<Vec<Include>>, required = false, style = Form, explode = false, example = json!(["profile"]))]
+    include: Option<String>,
+    /// A token for streams (`POST /v1/stream-tokens`), in place of an API key.
+    #[expect(dead_code, reason = "the gate reads it")]
+    token: Option<String>,
+}
+
+impl ReadParams for StreamParams {
+    fn which(&self) -> Which<'_> {
+        (None, None, self.raw)
+    }
+
+    fn include(&self) -> Option<&str> {
+        self.include.as_deref()
+    }
+
+    fn hidden(&self) -> Option<HiddenChoice> {
+        None
+    }
+}
+
+/// The header of a reader that comes back.
+#[expect(dead_code, reason = "it only describes the header")]
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+pub struct LastEventId {
+    /// The `id` of the last message that came: while the standing is still the same, the stream begins with the next change. Browsers
+    /// send it by themselves
+    #[param(rename = "Last-Event-ID", nullable)]
+    last_event_id: Option<String>,
+}
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// Watch a standing.
+///
+/// Server-Sent Events about the period that runs. `standing` has the page, as the page route answers it, with each entry's
+/// `previous_rank`: first what it is, and then each change, at most four times a second. Each message is the whole truth.
+/// `period` says that another period has begun, and `end` why nothing more will come.
+#[utoipa::path(
+    get, path = "/v1/boards/{board}/standings/{window}/stream", tag = "standings", operation_id = "stream",
+    params(StandingPath, StreamParams, LastEventId),
+    responses(
+        (status = 200, description = "The events, one after the other; without an end", content_type = "text/event-stream", body = String, example = "event: standing\ndata: {\"board\":\"run_hero\",\"window\":\"day\",\"key\":\"2026-11-21\",\"total\":1,\"listed\":1,\"page\":1,\"size\":10,\"entries\":[{\"rank\":1,\"member\":\"999\",\"score\":30,\"previous_rank\":null}],\"me\":null}\nid: 2026-11-21/19883f4a7c12.1.0.l~0.1.2f.4f0c2a9be41d\n\n"),
+        (status = 400, description = "`cohort-required`: a league is watched cohort by cohort"),
+        (status = 404, description = "`board-not-found`, `unknown-window`"),
+    )
+)]
+pub async fn stream(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    read: Read<StreamParams>,
+) -> Result<Response, Problem> {
+    let Read {
+        request,
+        params,
+        headers,
+        ..
+    } = read;
+    caller.require_window(&request.window)?;
+    let member = params.member.as_deref().map(member_id).transpose()?;
+    let name = TopicName {
+        board: request.board,
+        window: request.window,
+        cohort: match request.cohort {
+            CohortChoice::Named(name) => Some(name),
+            _ => None,
+        },
+        track: request.track,
+        includes: request.includes,
+        size: bounded("size", params.size, SIZE, 1, SIZE_MAX)?,
+    };
+    let needs = Needs {
+        scope: match name.track {
+            Track::Shown => Scope::Read,
+            Track::Raw => Scope::Configure,
+        },
+        includes: name.includes,
+    };
+    let permit = app.streams.permits.take(caller.counted_by())?;
+    let hub = &app.streams.hub;
+    let (watching, news) = hub.join(&app, &name, member.as_ref()).await?;
+    let known = headers.get(LAST_EVENT_ID);
+    let known = known.and_then(|known| known.to_str().ok());
+    let watcher = Watcher::new(&app, (caller, needs), (watching, permit, news), known);
+    let headers = [
+        (
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("text/event-stream"),
+        ),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+        UNBUFFERED,
+    ];
+    let mut response = (headers, Body::from_stream(watcher.parts())).into_response();
+    response.extensions_mut().insert(Endless);
+    Ok(response)
+}
+
+/// Watch a cohort.
+///
+/// The same of a cohort of a league. The stream ends with the period: the next one has other cohorts, also if they have the same names.
+#[utoipa::path(
+    get, path = "/v1/boards/{board}/standings/{window}/cohorts/{cohort}/stream", tag = "leagues", operation_id = "stream_cohort",
+    params(LeaguePath, WindowPath, CohortPath, StreamParams, LastEventId),
+    responses(
+        (status = 200, description = "The events, one after the other; without an end", content_type = "text/event-stream", body = String, example = "event: end\ndata: {\"reason\":\"cohort-not-found\",\"detail\":\"there is no cohort bronze-1 in day 2026-11-22 of board run_league\"}\n\n"),
+        (status = 404, description = "`board-not-found`, `unknown-window`, `no-league`, `cohort-not-found`"),
+    )
+)]
+pub async fn cohort_stream(
+    app: State<Arc<App>>,
+    caller: Caller,
+    read: Read<StreamParams>,
+) -> Result<Response, Problem> {
+    stream(app, caller, read).await
+}

@@ -1,0 +1,75 @@
+//! Tokens for streams, for clients that can't send headers: browsers' `EventSource`.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::domain::ids::BoardId;
+use crate::domain::time::Timestamp;
+use crate::http::App;
+use crate::http::auth::Caller;
+use crate::http::extract::Json;
+use crate::http::problem::Problem;
+
+/// What a token is to open.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewStreamToken)]
+pub struct NewStreamTokenBody {
+    /// The board.
+    #[schema(value_type = String, example = "run_hero")]
+    board: BoardId,
+    /// One of its windows.
+    #[schema(example = "day")]
+    window: String,
+}
+
+/// A token for streams.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = StreamToken)]
+pub struct StreamTokenBody {
+    /// The token. It is shown here only.
+    #[schema(example = "eyJieSI6ImFueWJvZHkiLCJib2FyZCI6InJ1bl9oZXJvIn0.5f0c2a9be41d")]
+    token: String,
+    /// Until when it opens streams, and streams go on that it has opened.
+    #[schema(value_type = String, format = DateTime)]
+    expires_at: Timestamp,
+}
+
+/// Make a token for streams.
+///
+/// For a browser's `EventSource`, which can't send a key: `…/stream?token=`. It opens the streams of one standing for an hour,
+/// again and again, and nothing else; in a league, those of all cohorts. It is gone with the API key that has made it.
+#[utoipa::path(
+    post, path = "/v1/stream-tokens", tag = "standings", operation_id = "make_stream_token",
+    request_body(content = NewStreamTokenBody, example = json!({"board": "run_hero", "window": "day"})),
+    responses(
+        (status = 200, description = "The token", body = StreamTokenBody),
+        (status = 404, description = "`board-not-found`"),
+        (status = 422, description = "`unknown-window`"),
+    )
+)]
+pub async fn make(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Json(NewStreamTokenBody { board, window }, _): Json<NewStreamTokenBody>,
+) -> Result<Response, Problem> {
+    caller.require_board(Some(&board))?;
+    let (token, key) = caller.stream_token(app.service.engine.clock.now(), board, window);
+    let checked = app.service.check_window(&token.board, &token.window).await;
+    checked.map_err(|error| Problem::from(error).beyond_path())?;
+    let signed = app.service.engine.sign_stream_token(&token, key.as_ref());
+    let body = StreamTokenBody {
+        token: signed.await?,
+        expires_at: token.expires_at,
+    };
+    Ok((
+        [(header::CACHE_CONTROL, "private, no-store")],
+        axum::Json(body),
+    )
+        .into_response())
+}

@@ -1,0 +1,567 @@
+//! A topic: a standing as some watch it, and the last message about it.
+
+use std::collections::{HashMap, VecDeque};
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use futures::FutureExt;
+use metrics::histogram;
+use tokio::sync::watch::{self, Receiver};
+use tokio::sync::{Mutex, MutexGuard};
+
+use super::message::{Message, Written, content_of_member, content_of_page};
+use crate::domain::edition::Edition;
+use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::include::Includes;
+use crate::domain::series::Track;
+use crate::engine::reader::Size;
+use crate::http::App;
+use crate::http::problem::{BOARD_NOT_FOUND, COHORT_NOT_FOUND, Problem};
+use crate::http::standings::answers::{EntryBody, PageBody};
+use crate::service::look::{Look, Moment};
+use crate::service::page::{Entries, PageView};
+use crate::service::period::Choice;
+use crate::service::standing::StandingRequest;
+use crate::service::subset::SubsetView;
+use crate::store::Freshness;
+use crate::store::standings::Sight;
+
+/// How often a page is read anew whose content no revision tells: names, data, voters, and the cohorts of a league.
+const UNTOLD_INTERVAL: Duration = Duration::from_secs(2);
+/// How many entries of members one query reads.
+const MEMBERS_PER_QUERY: usize = 100;
+
+/// What is watched.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(super) struct TopicName {
+    pub(super) board: BoardId,
+    pub(super) window: String,
+    pub(super) cohort: Option<String>,
+    pub(super) track: Track,
+    pub(super) includes: Includes,
+    /// How many entries a message has at the most.
+    pub(super) size: u64,
+}
+
+/// The last that there is to tell.
+#[derive(Clone, Debug)]
+pub(super) enum News {
+    /// Nothing yet.
+    None,
+    /// What the standing shows.
+    Message(Arc<Message>),
+    /// Nothing more will come, and why.
+    End(Arc<Problem>),
+}
+
+/// A standing as some watch it.
+#[derive(Debug)]
+pub(super) struct Topic {
+    name: TopicName,
+    /// How many watch.
+    watchers: AtomicUsize,
+    is_over: AtomicBool,
+    /// For those who have named no member.
+    news: watch::Sender<News>,
+    progress: Mutex<Progress>,
+    /// Whose entries those want who have just come.
+    coming: parking_lot::Mutex<Vec<MemberId>>,
+}
+
+/// How far a topic has come. Whoever holds it reads the standing for all.
+#[derive(Debug, Default)]
+struct Progress {
+    shown: Option<Shown>,
+    members: HashMap<MemberId, Member>,
+    /// Those whose entries are to be read, in turns.
+    turns: VecDeque<MemberId>,
+}
+
+/// The page that is shown.
+#[derive(Debug)]
+struct Shown {
+    /// What was seen of the standing before it was read.
+    moment: Moment,
+    /// All that was acknowledged by then is in it.
+    as_of: Instant,
+    read_at: Instant,
+    /// Which board it is.
+    generation: u64,
+    edition: Edition,
+    /// Whether moments tell all of its content.
+    is_told: bool,
+    key: String,
+    /// Tells its content from others.
+    content: u128,
+    written: Written,
+    entries: Vec<EntryBody>,
+    /// The ranks in the message before; those of another period are none.
+    before: Ranks,
+}
+
+type Ranks = HashMap<Arc<str>, Option<u64>>;
+
+/// A member whose entry some watch.
+#[derive(Debug)]
+struct Member {
+    news: watch::Sender<News>,
+    /// Whether its turn is to come.
+    waits: bool,
+    told: Option<MemberTold>,
+}
+
+/// What was told last of a member.
+#[derive(Debug)]
+struct MemberTold {
+    key: String,
+    /// The contents of the page and of its entry.
+    contents: [u128; 2],
+    /// Its rank, and that in the message before.
+    ranks: [Option<u64>; 2],
+}
+
+impl Topic {
+    pub(super) fn new(name: TopicName) -> Self {
+        Self {
+            name,
+            watchers: AtomicUsize::new(0),
+            is_over: AtomicBool::new(false),
+            news: watch::Sender::new(News::None),
+            progress: Mutex::default(),
+            coming: parking_lot::Mutex::default(),
+        }
+    }
+
+    /// Waits until nobody else reads the standing.
+    ///
+    /// # Errors
+    ///
+    /// Nothing more will come: what was told last has to stay.
+    async fn lock(&self) -> Result<MutexGuard<'_, Progress>, Problem> {
+        let progress = self.progress.lock().await;
+        if self.is_over() {
+            return Err(Problem::new(BOARD_NOT_FOUND, "the stream is over"));
+        }
+        Ok(progress)
+    }
+
+    pub(super) fn begin_watching(&self) {
+        self.watchers.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(super) fn end_watching(&self) {
+        self.watchers.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Whether anybody watches.
+    pub(super) fn is_watched(&self) -> bool {
+        self.watchers.load(Ordering::Acquire) > 0
+    }
+
+    /// Whether nothing more will come.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    /// Begins to watch, with the entry of a member or without one. The message that is there then has all that was acknowledged
+    /// before.
+    pub(super) async fn watch(
+        &self,
+        app: &App,
+        member: Option<&MemberId>,
+    ) -> Result<Receiver<News>, Problem> {
+        let begun = Instant::now();
+        if let Some(member) = member {
+            self.coming.lock().push(member.clone());
+        }
+        let mut progress = self.lock().await?;
+        if progress
+            .shown
+            .as_ref()
+            .is_none_or(|shown| shown.as_of < begun)
+        {
+            let look = app.service.look(&self.name.board).await?;
+            self.catch_up_or_end(app, &look, &mut progress, true)
+                .await?;
+        }
+        let Some(member) = member else {
+            return Ok(self.news.subscribe());
+        };
+        let news = progress.subscribe(member);
+        if progress.is_behind(member) {
+            // One query for all who have come meanwhile.
+            let mut members = mem::take(&mut *self.coming.lock());
+            members.push(member.clone());
+            members.retain(|member| progress.is_behind(member));
+            members.sort_unstable();
+            members.dedup();
+            for member in &members {
+                progress.members.entry(member.clone()).or_default();
+            }
+            self.read_members(app, &mut progress, &members).await?;
+        }
+        Ok(news)
+    }
+
+    /// Follows what a look tells.
+    pub(super) async fn follow(&self, app: &App, look: &Look) {
+        let Ok(mut progress) = self.lock().await else {
+            return;
+        };
+        // The first who watches hears at once what is wrong.
+        if progress.shown.is_none() {
+            return;
+        }
+        progress.forget_those_who_left();
+        // What it can't read at the moment it reads later.
+        let _ = self.catch_up_or_end(app, look, &mut progress, false).await;
+    }
+
+    /// Catches up, or ends if there is nothing any more that it could be about.
+    async fn catch_up_or_end(
+        &self,
+        app: &App,
+        look: &Look,
+        progress: &mut Progress,
+        is_asked: bool,
+    ) -> Result<(), Problem> {
+        let caught_up = self.catch_up(app, look, progress, is_asked).boxed().await;
+        if let Err(problem) = &caught_up
+            && problem.kind.status.is_client_error()
+            && progress.shown.is_some()
+        {
+            self.end_all(progress, problem);
+        }
+        caught_up
+    }
+
+    /// Tells all who watch that nothing more will come.
+    pub(super) async fn end(&self, problem: &Problem) {
+        self.end_all(&*self.progress.lock().await, problem);
+    }
+
+    fn end_all(&self, progress: &Progress, problem: &Problem) {
+        self.is_over.store(true, Ordering::Release);
+        let problem = Arc::new(problem.clone());
+        let members = progress.members.values().map(|member| &member.news);
+        for news in members.chain([&self.news]) {
+            news.send_replace(News::End(Arc::clone(&problem)));
+        }
+    }
+
+    /// Reads the page, unless a look tells that it is the one that is shown; and tells of it if it says something else. `is_asked`:
+    /// somebody has just come, for whom the page has to be what there is now.
+    async fn catch_up(
+        &self,
+        app: &App,
+        look: &Look,
+        progress: &mut Progress,
+        is_asked: bool,
+    ) -> Result<(), Problem> {
+        let now = app.service.engine.clock.now();
+        let moment = look.of_running(&self.name.window, self.name.track, now)?;
+        let as_of_before = progress.shown.as_ref().map(|shown| shown.as_of);
+        if let Some(shown) = &mut progress.shown
+            && shown.moment == moment
+        {
+            if shown.is_told {
+                shown.as_of = shown.as_of.max(look.begun);
+                return Ok(());
+            }
+            if !is_asked && shown.read_at.elapsed() < UNTOLD_INTERVAL {
+                return Ok(());
+            }
+        }
+        let shown = self
+            .read(app, (look, moment), progress.shown.as_ref())
+            .await?;
+        let is_news = progress
+            .shown
+            .as_ref()
+            .is_none_or(|before| before.content != shown.content);
+        let message = Arc::new(shown.written.without_member());
+        self.news.send_if_modified(|news| {
+            *news = News::Message(message);
+            is_news
+        });
+        if let (true, Some(as_of)) = (is_news, as_of_before) {
+            histogram!("standings_stream_lag_seconds").record(as_of.elapsed().as_secs_f64());
+        }
+        progress.shown = Some(shown);
+        progress.forget_those_who_left();
+        let Progress { members, turns, .. } = progress;
+        for (id, member) in members {
+            if !member.waits {
+                member.waits = true;
+                turns.push_back(id.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the page that is shown after `before`.
+    async fn read(
+        &self,
+        app: &App,
+        (look, moment): (&Look, Moment),
+        before: Option<&Shown>,
+    ) -> Result<Shown, Problem> {
+        let view = PageView {
+            entries: Entries::All,
+            page: 1,
+            size: self.name.size,
+            member: None,
+        };
+        let entries = usize::try_from(self.name.size).unwrap_or(usize::MAX);
+        let read_at = Instant::now();
+        // It is held while the page is read and written; what is kept of it is small.
+        let _taken = app.memory.for_entries(entries, self.name.includes).await?;
+        let request = self.request(Choice::Current);
+        let found = app.service.read_with_profiles(&request, &view).await?;
+        let board = &found.live.board;
+        if before.is_some_and(|before| before.generation != board.generation) {
+            return Err(of_another_board(&board.id));
+        }
+        let key = found.target.key.clone();
+        if let (Some(cohort), Some(before)) = (&self.name.cohort, before)
+            && before.key != key
+        {
+            // One of this name in the next period has other members.
+            let detail = format!("{} has ended, and the cohort {cohort} with it", before.key);
+            return Err(Problem::new(COHORT_NOT_FOUND, detail));
+        }
+        let mut page = PageBody::new(&view, &found);
+        let content = content_of_page(&page)?;
+        let ranks = match before {
+            Some(before) if before.key != key => Ranks::new(),
+            // It says the same: so the message before stays the one before.
+            Some(before) if before.content == content => before.before.clone(),
+            Some(before) => before.ranks(),
+            None => Ranks::new(),
+        };
+        for entry in &mut page.entries {
+            let rank = entry.member.as_ref().and_then(|member| ranks.get(member));
+            entry.previous_rank = Some(rank.copied().flatten());
+        }
+        let mut id = format!("{key}/{}", found.edition);
+        if !found.follows_edition {
+            id = format!("{id}/{content:x}");
+        }
+        Ok(Shown {
+            moment,
+            as_of: look.begun,
+            read_at,
+            generation: board.generation,
+            written: Written::new(&page, id, board)?,
+            is_told: found.follows_edition,
+            edition: found.edition,
+            key,
+            content,
+            entries: page.entries,
+            before: ranks,
+        })
+    }
+
+    /// How the standing is read.
+    fn request(&self, choice: Choice) -> StandingRequest {
+        StandingRequest {
+            board: self.name.board.clone(),
+            window: self.name.window.clone(),
+            choice,
+            cohort: self.name.cohort.clone().into(),
+            track: self.name.track,
+            includes: self.name.includes,
+            freshness: Freshness::Current,
+            size: Size::Small,
+            sight: Sight::Visible,
+        }
+    }
+
+    /// Reads the entries of members whose turn it is, up to so many; returns how many those were.
+    pub(super) async fn take_turns(&self, app: &App, max: usize) -> usize {
+        let Ok(mut progress) = self.lock().await else {
+            return 0;
+        };
+        let count = progress.turns.len().min(max);
+        let members: Vec<MemberId> = progress.turns.drain(..count).collect();
+        if self
+            .read_members(app, &mut progress, &members)
+            .await
+            .is_err()
+        {
+            // They stay the first: Redis may be back in a moment.
+            for member in members.into_iter().rev() {
+                progress.turns.push_front(member);
+            }
+        }
+        count
+    }
+
+    /// Reads the entries of members, and tells those who watch them of the page with these.
+    async fn read_members(
+        &self,
+        app: &App,
+        progress: &mut Progress,
+        ids: &[MemberId],
+    ) -> Result<(), Problem> {
+        let Progress { shown, members, .. } = progress;
+        let Some(shown) = shown else {
+            return Ok(());
+        };
+        let is_in_page = |id: &MemberId| shown.entry(id.as_str()).is_some();
+        let (in_page, others): (Vec<&MemberId>, Vec<&MemberId>) =
+            ids.iter().partition(|id| is_in_page(id));
+        for id in in_page {
+            if let Some(member) = members.get_mut(id) {
+                member.tell(shown, shown.entry(id.as_str()).cloned(), None)?;
+            }
+        }
+        for others in others.chunks(MEMBERS_PER_QUERY) {
+            let view = SubsetView {
+                members: others.iter().map(|id| (*id).clone()).collect(),
+            };
+            let _taken = app
+                .memory
+                .for_entries(others.len(), self.name.includes)
+                .await?;
+            let request = self.request(Choice::Key(shown.key.clone()));
+            let found = app.service.read_with_profiles(&request, &view).await?;
+            if found.live.board.generation != shown.generation {
+                return Err(of_another_board(&self.name.board));
+            }
+            let entries = found.found.entries.iter().enumerate();
+            let mut entries: HashMap<&str, EntryBody> = entries
+                .map(|(index, entry)| {
+                    let voters = found.found.voters.of(index);
+                    (&*entry.member, EntryBody::new(&found, entry, voters))
+                })
+                .collect();
+            let edition = (found.edition != shown.edition).then_some(&found.edition);
+            for id in others {
+                if let Some(member) = members.get_mut(*id) {
+                    member.tell(shown, entries.remove(id.as_str()), edition)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn of_another_board(id: &BoardId) -> Problem {
+    let detail = format!("the board {id} was deleted, and there is another one");
+    Problem::new(BOARD_NOT_FOUND, detail)
+}
+
+impl Progress {
+    /// Begins to listen to what is told of a member.
+    fn subscribe(&mut self, member: &MemberId) -> Receiver<News> {
+        let known = self.members.entry(member.clone()).or_default();
+        known.news.subscribe()
+    }
+
+    /// Whether the entry of a member has to be read before anything is told of it.
+    fn is_behind(&self, member: &MemberId) -> bool {
+        let known = self.members.get(member);
+        known.is_none_or(|known| known.waits || known.told.is_none())
+    }
+
+    /// Forgets the members whom nobody watches any more.
+    fn forget_those_who_left(&mut self) {
+        self.members
+            .retain(|_, member| member.news.receiver_count() > 0);
+    }
+}
+
+impl Shown {
+    /// The entry of a member, if the page has it.
+    fn entry(&self, member: &str) -> Option<&EntryBody> {
+        let is_own = |entry: &&EntryBody| entry.member.as_deref() == Some(member);
+        self.entries.iter().find(is_own)
+    }
+
+    /// The ranks that it shows.
+    fn ranks(&self) -> Ranks {
+        let entries = self.entries.iter();
+        entries
+            .filter_map(|entry| Some((entry.member.clone()?, entry.rank)))
+            .collect()
+    }
+}
+
+impl Default for Member {
+    fn default() -> Self {
+        Self {
+            news: watch::Sender::new(News::None),
+            waits: false,
+            told: None,
+        }
+    }
+}
+
+impl Member {
+    /// Tells those who watch the member of a page and of its entry. `edition`: that of the entry, if it is not that of the page.
+    fn tell(
+        &mut self,
+        shown: &Shown,
+        me: Option<EntryBody>,
+        edition: Option<&Edition>,
+    ) -> Result<(), Problem> {
+        let mut me = me.map(|me| EntryBody {
+            previous_rank: None,
+            ..me
+        });
+        let contents = [shown.content, content_of_member(me.as_ref())?];
+        let rank = me.as_ref().and_then(|me| me.rank);
+        let before = self.told.take().filter(|before| before.key == shown.key);
+        let is_same = before
+            .as_ref()
+            .is_some_and(|before| before.contents == contents);
+        let ranks = match before {
+            Some(before) if is_same => before.ranks,
+            Some(before) => [rank, before.ranks[0]],
+            None => [rank, None],
+        };
+        if let Some(me) = &mut me {
+            me.previous_rank = Some(ranks[1]);
+        }
+        let edition = edition.map(ToString::to_string);
+        let untold = (!shown.is_told).then_some(contents[1]);
+        let message = Arc::new(shown.written.with_member(me.as_ref(), edition, untold)?);
+        self.news.send_if_modified(|news| {
+            *news = News::Message(message);
+            !is_same
+        });
+        self.waits = false;
+        self.told = Some(MemberTold {
+            key: shown.key.clone(),
+            contents,
+            ranks,
+        });
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_is_forgotten_when_nobody_watches_it_any_more() {
+        let member = |text: &str| MemberId::parse(text).unwrap();
+        let mut progress = Progress::default();
+        let stays = progress.subscribe(&member("ann"));
+        let leaves = [(); 2].map(|()| progress.subscribe(&member("bob")));
+        progress.forget_those_who_left();
+        assert_eq!(progress.members.len(), 2);
+        drop(leaves);
+        progress.forget_those_who_left();
+        assert!(progress.is_behind(&member("bob")));
+        let left: Vec<_> = progress.members.keys().collect();
+        assert_eq!(left, [&member("ann")]);
+        drop(stays);
+        progress.forget_those_who_left();
+        assert!(progress.members.is_empty());
+    }
+}

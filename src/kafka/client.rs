@@ -1,0 +1,216 @@
+//! The way to the topic: the client of Kafka with its options, what it logs, and which partitions there are.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rdkafka::client::ClientContext;
+use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
+use rdkafka::consumer::ConsumerContext;
+use rdkafka::error::KafkaError;
+use rdkafka::metadata::MetadataPartition;
+use rdkafka::producer::Producer as _;
+use rdkafka::types::RDKafkaConfRes;
+use tokio::sync::Semaphore;
+
+use super::producer::Producer;
+use super::reading::READERS_MAX;
+use super::settings::Settings;
+use crate::domain::intake::{Extent, Partition};
+use crate::engine::Error;
+use crate::throttle;
+
+/// How long a broker is asked for what it has to tell, and an event is tried to be appended.
+pub(super) const ANSWER_TIME_MAX: Duration = Duration::from_secs(8);
+/// How long it may take until a new partition is seen.
+const REFRESH_MS: u32 = 30_000;
+/// The longest pause before a broker is connected to again.
+const RECONNECT_MS_MAX: u32 = 1_000;
+
+/// The topic that is the queue, and the way to it.
+pub struct Kafka {
+    pub(super) settings: Settings,
+    pub(super) producer: Producer,
+    pub(super) readers: Semaphore,
+}
+
+impl fmt::Debug for Kafka {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kafka")
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Writes the log of the client.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Logged;
+
+impl ClientContext for Logged {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
+        match level {
+            RDKafkaLogLevel::Debug => tracing::debug!(facility, "kafka: {line}"),
+            RDKafkaLogLevel::Info | RDKafkaLogLevel::Notice => {
+                tracing::info!(facility, "kafka: {line}");
+            }
+            _ => throttle::say(&format!("kafka: {facility}"), |more| {
+                tracing::warn!(facility, more, "kafka: {line}");
+            }),
+        }
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        throttle::say(&format!("kafka: {error}"), |more| {
+            tracing::warn!(%error, more, "kafka: {reason}");
+        });
+    }
+}
+
+impl ConsumerContext for Logged {}
+
+/// What the client's errors are to the rest of the service. They tell no value of an option.
+pub(super) fn told(error: &KafkaError) -> Error {
+    Error::Log(error.to_string())
+}
+
+/// Waits for a call that blocks its thread.
+pub(super) async fn blocking<T: Send + 'static>(
+    call: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Error> {
+    let called = tokio::task::spawn_blocking(call).await;
+    called.map_err(|error| Error::Log(error.to_string()))
+}
+
+impl Settings {
+    /// What every client is told. The service's own options come last, so that none of them is overwritten.
+    pub(super) fn client(&self) -> ClientConfig {
+        let mut config = ClientConfig::new();
+        config.set_log_level(RDKafkaLogLevel::Info);
+        config.set("client.id", "standings");
+        config.set("log.connection.close", "false");
+        config.set("topic.metadata.refresh.interval.ms", REFRESH_MS.to_string());
+        config.set("reconnect.backoff.max.ms", RECONNECT_MS_MAX.to_string());
+        for (name, value) in self.options.iter() {
+            config.set(name, value);
+        }
+        config.set("bootstrap.servers", &self.url.brokers);
+        config
+    }
+
+    pub(super) fn topic(&self) -> &str {
+        self.url.topic.as_str()
+    }
+
+    pub(super) fn patience(&self) -> Duration {
+        self.timeouts.times(ANSWER_TIME_MAX)
+    }
+
+    /// Looks whether the client takes its options.
+    ///
+    /// # Errors
+    ///
+    /// Which one it does not take, for people. Values are not told.
+    pub fn check_options(&self) -> Result<(), String> {
+        let Err(error) = self.client().create_native_config() else {
+            return Ok(());
+        };
+        Err(match error {
+            KafkaError::ClientConfig(RDKafkaConfRes::RD_KAFKA_CONF_UNKNOWN, _, name, _) => {
+                format!("the client knows no option {name}")
+            }
+            KafkaError::ClientConfig(_, _, name, _) => {
+                format!("the client does not take the value of the option {name}")
+            }
+            error => error.to_string(),
+        })
+    }
+}
+
+impl Kafka {
+    /// Makes the way to a topic; nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// The client can't be made of the options, such as a certificate that is not there.
+    pub fn new(settings: Settings) -> Result<Arc<Self>, String> {
+        settings.check_options()?;
+        let producer = Producer::new(&settings)?;
+        Ok(Arc::new(Self {
+            settings,
+            producer,
+            readers: Semaphore::new(READERS_MAX),
+        }))
+    }
+
+    pub(super) fn partition(&self, number: i32) -> Partition {
+        Partition::new(self.settings.topic(), number)
+    }
+
+    /// Which partitions the topic has.
+    pub(super) async fn partitions(&self) -> Result<Vec<Partition>, Error> {
+        let (client, patience) = (self.producer.current(), self.settings.patience());
+        let topic = self.settings.topic().to_owned();
+        let numbers = blocking(move || {
+            let metadata = client.client().fetch_metadata(Some(&topic), patience);
+            let metadata = metadata.map_err(|error| told(&error))?;
+            let found = metadata.topics().iter().find(|found| found.name() == topic);
+            let found = found.filter(|found| found.error().is_none());
+            let numbers = found.iter().flat_map(|found| found.partitions());
+            let numbers: Vec<i32> = numbers.map(MetadataPartition::id).collect();
+            if numbers.is_empty() {
+                return Err(Error::Log(format!("there is no topic {topic}")));
+            }
+            Ok(numbers)
+        });
+        let numbers = numbers.await??;
+        Ok(numbers
+            .into_iter()
+            .map(|number| self.partition(number))
+            .collect())
+    }
+
+    /// Which records a partition has.
+    pub(super) async fn extent(&self, partition: &Partition) -> Result<Extent, Error> {
+        let (client, patience) = (self.producer.current(), self.settings.patience());
+        let partition = partition.clone();
+        let extent = blocking(move || {
+            let Partition { topic, number } = &partition;
+            client.client().fetch_watermarks(topic, *number, patience)
+        });
+        let (first, end) = extent.await?.map_err(|error| told(&error))?;
+        Ok(Extent { first, end })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::timeouts::TimeoutFactor;
+
+    fn settings(options: &str) -> Settings {
+        Settings {
+            url: "kafka://127.0.0.1:1/events".parse().unwrap(),
+            group: "standings".to_owned(),
+            dead_letter_topic: None,
+            options: options.parse().unwrap(),
+            timeouts: TimeoutFactor::default(),
+        }
+    }
+
+    #[test]
+    fn options_are_checked_at_the_start_and_no_value_is_told() {
+        let secure = "security.protocol=SASL_SSL;sasl.mechanism=SCRAM-SHA-512;sasl.username=a;sasl.password=hush";
+        assert_eq!(settings(secure).check_options(), Ok(()));
+        let kafka = Kafka::new(settings(secure)).unwrap();
+        assert!(!format!("{kafka:?}").contains("hush"));
+        for (options, said) in [
+            ("sasl.pasword=hush", "sasl.pasword"),
+            ("security.protocol=hush", "security.protocol"),
+            ("ssl.ca.location=/nowhere/hush;security.protocol=ssl", ""),
+        ] {
+            let error = Kafka::new(settings(options)).unwrap_err();
+            assert!(error.contains(said), "{error}");
+            assert!(said.is_empty() || !error.contains("hush"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! The group of those who consume the topic: says which partitions this instance takes records of.
+//!
+//! A partition may have two consumers for a while, when one is slow to hear that another one has taken over. That is harmless: shards leave
+//! out what they have taken. The group only sees to it that every partition has somebody, and as a rule one.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use metrics::gauge;
+use rdkafka::client::ClientContext;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::{
+    BaseConsumer, CommitMode, Consumer, ConsumerContext, RebalanceProtocol, StreamConsumer,
+};
+use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::types::RDKafkaRespErr;
+use rdkafka::{Offset, TopicPartitionList};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::client::{Kafka, Logged, blocking, told};
+use super::lane::{Lane, Progress};
+use crate::domain::intake::Partition;
+use crate::engine::jobs::JobKind;
+use crate::engine::jobs::faults::Subject;
+use crate::engine::{Engine, Error};
+use crate::supervise::restarted;
+use crate::throttle;
+
+/// What the group is told, unless the operator says something else. After so much silence the partitions of a consumer go to others.
+const OPTIONS: [(&str, &str); 9] = [
+    ("session.timeout.ms", "10000"),
+    ("heartbeat.interval.ms", "2000"),
+    ("max.poll.interval.ms", "30000"),
+    // Who comes or goes holds up only the partitions that change hands.
+    ("partition.assignment.strategy", "cooperative-sticky"),
+    // How much is read ahead of each partition, and the pause when so much is there.
+    ("queued.min.messages", "5000"),
+    ("queued.max.messages.kbytes", "4096"),
+    ("fetch.queue.backoff.ms", "20"),
+    ("fetch.error.backoff.ms", "200"),
+    ("fetch.message.max.bytes", "1048576"),
+];
+/// How often the lag is measured, and offsets are committed.
+const MEASURED_EVERY: Duration = Duration::from_secs(2);
+/// How long the end waits until the group has heard of it.
+const LEAVE_TIME_MAX: Duration = Duration::from_secs(5);
+/// The pause before the group is joined again, after a fault that the client does not survive.
+const REJOIN_PAUSE: Duration = Duration::from_secs(1);
+
+pub(super) type GroupConsumer = StreamConsumer<Rebalancing>;
+
+/// Which partitions come to this consumer, and which go.
+#[derive(Debug)]
+enum Change {
+    Came(Vec<i32>),
+    Went(Vec<i32>),
+}
+
+/// Hears from the group which partitions are this consumer's.
+pub(super) struct Rebalancing(UnboundedSender<Change>);
+
+impl ClientContext for Rebalancing {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
+        Logged.log(level, facility, line);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        Logged.error(error, reason);
+    }
+}
+
+impl ConsumerContext for Rebalancing {
+    /// A partition is paused until its lane says from which offset on it is read.
+    fn rebalance(
+        &self,
+        consumer: &BaseConsumer<Self>,
+        kind: RDKafkaRespErr,
+        partitions: &mut TopicPartitionList,
+    ) {
+        let numbers = partitions.elements().into_iter().map(|one| one.partition());
+        let numbers: Vec<i32> = numbers.collect();
+        let is_gradual = matches!(
+            consumer.rebalance_protocol(),
+            RebalanceProtocol::Cooperative
+        );
+        let done = if kind == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS {
+            let assigned = assign(consumer, partitions, is_gradual);
+            // Nobody listens any more while the consumer is closed.
+            let _ = self.0.send(Change::Came(numbers));
+            assigned
+        } else {
+            let _ = self.0.send(Change::Went(numbers));
+            if is_gradual {
+                consumer.incremental_unassign(partitions)
+            } else {
+                consumer.unassign()
+            }
+        };
+        if let Err(error) = done {
+            tracing::warn!(%error, "kafka: partitions could not change hands");
+        }
+    }
+}
+
+fn assign(
+    consumer: &BaseConsumer<Rebalancing>,
+    partitions: &mut TopicPartitionList,
+    is_gradual: bool,
+) -> KafkaResult<()> {
+    partitions.set_all_offsets(Offset::Offset(0))?;
+    if is_gradual {
+        consumer.incremental_assign(partitions)?;
+    } else {
+        consumer.assign(partitions)?;
+    }
+    consumer.pause(partitions)
+}
+
+/// Consumes the topic as a member of its group until it is told to stop.
+pub async fn consume(kafka: Arc<Kafka>, engine: Arc<Engine>, stop: CancellationToken) {
+    while !stop.is_cancelled() {
+        let group = Subject::log(kafka.settings.topic());
+        match Membership::begin(&kafka, &engine) {
+            Ok(mut membership) => {
+                engine
+                    .faults
+                    .record(JobKind::Queues, &group, engine.clock.now(), None);
+                let error = membership.take_part(&stop).await;
+                membership.end().await;
+                let Some(error) = error else { return };
+                tracing::error!(%error, "kafka: the group has to be joined again");
+            }
+            Err(error) => {
+                engine
+                    .faults
+                    .record(JobKind::Queues, &group, engine.clock.now(), Some(&error));
+            }
+        }
+        let slept = tokio::time::sleep(REJOIN_PAUSE);
+        stop.run_until_cancelled(slept).await;
+    }
+}
+
+/// This instance as a member of the group.
+struct Membership {
+    kafka: Arc<Kafka>,
+    engine: Arc<Engine>,
+    consumer: Arc<GroupConsumer>,
+    changes: UnboundedReceiver<Change>,
+    lanes: HashMap<i32, Running>,
+}
+
+/// A lane, or one that has been told to end.
+struct Running {
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+    progress: Arc<Progress>,
+    committed: i64,
+    /// What asks for the end of its partition.
+    measuring: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    /// Has it end, and waits until it has.
+    async fn end(mut self) {
+        self.stop.cancel();
+        // How it ended makes no difference.
+        let _ = (&mut self.task).await;
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl Membership {
+    fn begin(kafka: &Arc<Kafka>, engine: &Arc<Engine>) -> Result<Self, Error> {
+        let settings = &kafka.settings;
+        let mut config = settings.client();
+        for (name, value) in OPTIONS {
+            if config.get(name).is_none() {
+                config.set(name, value);
+            }
+        }
+        config.set("group.id", &settings.group);
+        for name in [
+            "enable.auto.commit",
+            "enable.auto.offset.store",
+            "enable.partition.eof",
+        ] {
+            config.set(name, "false");
+        }
+        // Where records were removed before they were read, a lane has to know.
+        config.set("auto.offset.reset", "error");
+        let (heard, changes) = unbounded_channel();
+        let consumer: KafkaResult<GroupConsumer> = config.create_with_context(Rebalancing(heard));
+        let consumer = consumer.map_err(|error| told(&error))?;
+        let subscribed = consumer.subscribe(&[settings.topic()]);
+        subscribed.map_err(|error| told(&error))?;
+        Ok(Self {
+            kafka: Arc::clone(kafka),
+            engine: Arc::clone(engine),
+            consumer: Arc::new(consumer),
+            changes,
+            lanes: HashMap::new(),
+        })
+    }
+
+    /// Has a lane for each partition that is this consumer's, until it is told to stop. Returns an error if the client is of no use any
+    /// more.
+    async fn take_part(&mut self, stop: &CancellationToken) -> Option<KafkaError> {
+        let mut measuring = tokio::time::interval(MEASURED_EVERY);
+        measuring.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let consumer = Arc::clone(&self.consumer);
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return None,
+                Some(change) = self.changes.recv() => self.hear(change),
+                _ = measuring.tick() => self.measure(),
+                // To receive is also what has the client hear of the group. Records come to the lanes instead; one that comes here was
+                // read before its lane has begun.
+                received = consumer.recv() => match received {
+                    Ok(_) => {}
+                    Err(error @ KafkaError::MessageConsumptionFatal(_)) => return Some(error),
+                    Err(error) => throttle::say(&format!("kafka: {error}"), |more| {
+                        tracing::warn!(%error, more, "kafka: the topic can't be read for the moment");
+                    }),
+                },
+            }
+        }
+    }
+
+    fn hear(&mut self, change: Change) {
+        match change {
+            Change::Came(numbers) => {
+                for number in numbers {
+                    let before = self.lanes.remove(&number);
+                    let next = self.begin_lane(self.kafka.partition(number), before);
+                    self.lanes.insert(number, next);
+                }
+            }
+            Change::Went(numbers) => {
+                for lane in numbers.iter().filter_map(|number| self.lanes.get(number)) {
+                    lane.stop.cancel();
+                }
+            }
+        }
+    }
+
+    /// Begins to take records of a partition. Two lanes never read one partition of one client, or one would get the records of the
+    /// other: so it waits for the end of the lane before.
+    fn begin_lane(&self, partition: Partition, before: Option<Running>) -> Running {
+        let stop = CancellationToken::new();
+        let progress = Arc::new(Progress::default());
+        let lane = Arc::new(Lane {
+            kafka: Arc::clone(&self.kafka),
+            engine: Arc::clone(&self.engine),
+            consumer: Arc::clone(&self.consumer),
+            partition,
+            progress: Arc::clone(&progress),
+            stop: stop.clone(),
+        });
+        let task = tokio::spawn(async move {
+            if let Some(before) = before {
+                before.end().await;
+            }
+            restarted("kafka-lane", || Arc::clone(&lane).run()).await;
+        });
+        Running {
+            stop,
+            task,
+            progress,
+            committed: 0,
+            measuring: None,
+        }
+    }
+
+    /// Tells the lag of each partition, and the group how far it is. That only informs: no consumer begins there.
+    fn measure(&mut self) {
+        self.lanes.retain(|number, lane| {
+            let is_over = lane.stop.is_cancelled() && lane.task.is_finished();
+            if is_over {
+                tell_lag(*number, 0);
+            }
+            !is_over
+        });
+        let positions = self.uncommitted();
+        if positions.count() > 0
+            && let Err(error) = self.consumer.commit(&positions, CommitMode::Async)
+        {
+            tracing::debug!(%error, "kafka: offsets were not committed");
+        }
+        for (number, lane) in &mut self.lanes {
+            let is_asking = lane
+                .measuring
+                .as_ref()
+                .is_some_and(|task| !task.is_finished());
+            if is_asking || lane.stop.is_cancelled() {
+                continue;
+            }
+            let (kafka, progress) = (Arc::clone(&self.kafka), Arc::clone(&lane.progress));
+            let number = *number;
+            lane.measuring = Some(tokio::spawn(async move {
+                if let Ok(extent) = kafka.extent(&kafka.partition(number)).await {
+                    progress.note_end(extent.end);
+                    if let Some(lag) = progress.lag() {
+                        tell_lag(number, lag);
+                    }
+                }
+            }));
+        }
+    }
+
+    /// What has moved on since it was committed.
+    fn uncommitted(&mut self) -> TopicPartitionList {
+        let mut positions = TopicPartitionList::new();
+        let topic = self.kafka.settings.topic();
+        for (number, lane) in &mut self.lanes {
+            let position = lane.progress.position();
+            if position > lane.committed && !lane.stop.is_cancelled() {
+                lane.committed = position;
+                let added =
+                    positions.add_partition_offset(topic, *number, Offset::Offset(position));
+                debug_assert!(added.is_ok(), "a position is an offset");
+            }
+        }
+        positions
+    }
+
+    /// Ends the lanes, and leaves the group.
+    async fn end(mut self) {
+        let positions = self.uncommitted();
+        for (number, lane) in self.lanes.drain() {
+            lane.end().await;
+            tell_lag(number, 0);
+        }
+        let consumer = self.consumer;
+        let left = blocking(move || {
+            if positions.count() > 0
+                && let Err(error) = consumer.commit(&positions, CommitMode::Async)
+            {
+                tracing::debug!(%error, "kafka: offsets were not committed");
+            }
+            drop(consumer);
+        });
+        if tokio::time::timeout(LEAVE_TIME_MAX, left).await.is_err() {
+            tracing::warn!(
+                "kafka: the group was not left in time; others take over when it is missed"
+            );
+        }
+    }
+}
+
+fn tell_lag(number: i32, lag: u64) {
+    #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
+    gauge!("standings_kafka_lag", "partition" => number.to_string()).set(lag as f64);
+}

@@ -1,0 +1,422 @@
+//! A lane: takes the records of one partition into the queues of their shards, one part after the other.
+//!
+//! It holds one part of records, and reads no more of the partition until they are taken. So a shard that is full or away holds up the
+//! partitions that have records for it, and no others, and memory is bounded: the client reads only a bounded amount ahead.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use futures::FutureExt;
+use metrics::counter;
+use rdkafka::consumer::Consumer;
+use rdkafka::consumer::stream_consumer::StreamPartitionQueue;
+use rdkafka::error::KafkaError;
+use rdkafka::message::{BorrowedMessage, OwnedMessage};
+use rdkafka::{Message, Offset, TopicPartitionList};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::client::{Kafka, blocking, told};
+use super::dead::Dead;
+use super::group::{GroupConsumer, Rebalancing};
+use super::record::{self, Illegible};
+use crate::domain::intake::Partition;
+use crate::engine::intake::{DeadCause, Intake, LogEvent, PASS_INTERVAL, Passing, Taking};
+use crate::engine::jobs::JobKind;
+use crate::engine::jobs::faults::Subject;
+use crate::engine::{Engine, Error};
+use crate::throttle;
+
+/// The most records that are taken at once.
+const RECORDS_MAX: usize = 1_000;
+/// The pause before something is tried again: at first, and at the most.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// How long the client may need until it reads where it was told.
+const SEEK_TIME_MAX: Duration = Duration::from_secs(5);
+/// How long no record has come when the lane looks whether what is left of the log are no records.
+const SETTLED_AFTER: Duration = Duration::from_secs(2);
+
+/// How far a lane is, for those who tell it.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    position: AtomicI64,
+    end: AtomicI64,
+}
+
+impl Progress {
+    pub(super) fn position(&self) -> i64 {
+        self.position.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn note_end(&self, end: i64) {
+        self.end.store(end, Ordering::Relaxed);
+    }
+
+    /// How many records are left, about; `None` where the lane has not begun.
+    pub(super) fn lag(&self) -> Option<u64> {
+        let position = self.position();
+        let left = self.end.load(Ordering::Relaxed) - position;
+        (position > 0 || left > 0).then(|| u64::try_from(left).unwrap_or(0))
+    }
+}
+
+/// Pauses that double.
+struct Pause(Duration);
+
+impl Pause {
+    fn new() -> Self {
+        Self(PAUSE_MIN)
+    }
+
+    fn next(&mut self) -> Duration {
+        let pause = self.0;
+        self.0 = (pause * 2).min(PAUSE_MAX);
+        pause
+    }
+}
+
+/// Takes the records of one partition.
+pub(super) struct Lane {
+    pub(super) kafka: Arc<Kafka>,
+    pub(super) engine: Arc<Engine>,
+    pub(super) consumer: Arc<GroupConsumer>,
+    pub(super) partition: Partition,
+    pub(super) progress: Arc<Progress>,
+    pub(super) stop: CancellationToken,
+}
+
+type Queue = StreamPartitionQueue<Rebalancing>;
+
+/// Why a lane stops to read: it begins anew, unless it was told to stop.
+enum End {
+    /// It was told to.
+    Stopped,
+    /// A shard has lost what it knew.
+    GoneBack,
+    /// Something does not work.
+    Failed(Error),
+}
+
+impl From<Error> for End {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Records that were read one after the other.
+#[derive(Default)]
+struct Part {
+    events: Vec<LogEvent>,
+    illegible: Vec<(i64, Illegible)>,
+    /// The records themselves, if dead ones go to a topic.
+    messages: Vec<OwnedMessage>,
+    count: usize,
+    upto: i64,
+}
+
+impl Part {
+    /// Nothing yet; what comes lies from this offset on.
+    fn at(position: i64) -> Self {
+        Self {
+            upto: position,
+            ..Self::default()
+        }
+    }
+
+    fn add(&mut self, message: &BorrowedMessage<'_>, keeps_messages: bool) {
+        if message.offset() < self.upto {
+            return;
+        }
+        self.count += 1;
+        self.upto = message.offset() + 1;
+        match record::read(message) {
+            Ok(event) => self.events.push(event),
+            Err(illegible) => self.illegible.push((message.offset(), illegible)),
+        }
+        if keeps_messages {
+            self.messages.push(message.detach());
+        }
+    }
+
+    fn message(&self, offset: i64) -> Option<&OwnedMessage> {
+        let found = self.messages.binary_search_by_key(&offset, Message::offset);
+        self.messages.get(found.ok()?)
+    }
+}
+
+impl Lane {
+    /// Takes records until it is told to stop.
+    pub(super) async fn run(self: Arc<Self>) {
+        let mut pause = Pause::new();
+        while !self.stop.is_cancelled() {
+            let before = self.progress.position();
+            match self.consume().await {
+                End::Stopped => return,
+                End::GoneBack => {
+                    let partition = &self.partition;
+                    tracing::warn!(%partition, "redis knows less of a partition than before; its records are read again");
+                }
+                End::Failed(error) => self.fail(&error),
+            }
+            if self.progress.position() > before {
+                pause = Pause::new();
+            }
+            self.sleep(pause.next()).await;
+        }
+    }
+
+    /// Tells that something does not work.
+    fn fail(&self, error: &Error) {
+        self.note(Some(error));
+        let partition = &self.partition;
+        throttle::say(&format!("lane {partition}: {error}"), |more| {
+            tracing::warn!(%partition, %error, more, "records of kafka can't be taken for the moment; it will be tried again");
+        });
+    }
+
+    fn note(&self, error: Option<&Error>) {
+        let (faults, now) = (&self.engine.faults, self.engine.clock.now());
+        faults.record(JobKind::Queues, &Subject::log(&self.partition), now, error);
+    }
+
+    /// Sleeps, unless it is told to stop.
+    async fn sleep(&self, time: Duration) {
+        self.stop
+            .run_until_cancelled(tokio::time::sleep(time))
+            .await;
+    }
+
+    /// Begins where shards are, and takes records until that does not go on.
+    async fn consume(&self) -> End {
+        let begin = async {
+            let start = self.engine.intake_start(&self.partition).await?;
+            let extent = self.kafka.extent(&self.partition).await?;
+            let intake = Intake::new(Arc::clone(&self.engine), start, extent);
+            intake.map_err(|other| Error::Log(other.to_string()))
+        };
+        let mut intake = match self.stop.run_until_cancelled(begin).await {
+            None => return End::Stopped,
+            Some(Err(error)) => return error.into(),
+            Some(Ok(intake)) => intake,
+        };
+        self.tell_removed(intake.removed());
+        self.progress
+            .position
+            .store(intake.position(), Ordering::Relaxed);
+        // This is never broken off: what was told the client late would move the lane that comes after this one.
+        let queue = match self.open(intake.position()).await {
+            Ok(queue) => queue,
+            Err(error) => return error.into(),
+        };
+        self.note(None);
+        let reading = self.read(&mut intake, &queue);
+        self.stop
+            .run_until_cancelled(reading)
+            .await
+            .unwrap_or(End::Stopped)
+    }
+
+    /// Tells that records were removed before they were taken.
+    fn tell_removed(&self, removed: i64) {
+        let Some(count) = u64::try_from(removed).ok().filter(|count| *count > 0) else {
+            return;
+        };
+        counter!("standings_kafka_records_removed_total").increment(count);
+        let partition = &self.partition;
+        tracing::error!(
+            %partition, count,
+            "records were removed from kafka before they were taken, and are lost: keep them for longer (retention.ms, retention.bytes)"
+        );
+    }
+
+    /// Has the client read from an offset on, into a queue that has only the records of this partition.
+    async fn open(&self, position: i64) -> Result<Queue, Error> {
+        let (consumer, partition) = (Arc::clone(&self.consumer), self.partition.clone());
+        let begun = Instant::now();
+        let opened = blocking(move || {
+            let Partition { topic, number } = &partition;
+            // The client knows a new partition only after a moment.
+            while let Err(error) =
+                consumer.seek(topic, *number, Offset::Offset(position), SEEK_TIME_MAX)
+            {
+                if begun.elapsed() > SEEK_TIME_MAX {
+                    return Err(told(&error));
+                }
+                std::thread::sleep(PAUSE_MIN);
+            }
+            let queue = consumer.split_partition_queue(topic, *number);
+            let queue = queue.ok_or_else(|| Error::Log(format!("{partition} is not there")))?;
+            let mut own = TopicPartitionList::new();
+            own.add_partition(topic, *number);
+            consumer.resume(&own).map_err(|error| told(&error))?;
+            Ok(queue)
+        });
+        opened.await?
+    }
+
+    /// Takes what comes.
+    async fn read(&self, intake: &mut Intake, queue: &Queue) -> End {
+        let mut passing = tokio::time::interval(PASS_INTERVAL);
+        passing.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut last_record = Instant::now();
+        loop {
+            let went = tokio::select! {
+                message = queue.recv() => {
+                    last_record = Instant::now();
+                    match self.gather(intake.position(), message, queue) {
+                        Ok(part) => self.take(intake, part).await,
+                        Err(error) => Err(told(&error).into()),
+                    }
+                }
+                _ = passing.tick() => self.pass(intake).await,
+            };
+            if let Err(end) = went {
+                return end;
+            }
+            let is_behind = self.progress.lag().is_some_and(|lag| lag > 0);
+            if is_behind && last_record.elapsed() > SETTLED_AFTER {
+                if let Err(end) = self.settle(intake).await {
+                    return end;
+                }
+                last_record = Instant::now();
+            }
+        }
+    }
+
+    /// What is there already, up to a bound.
+    fn gather(
+        &self,
+        position: i64,
+        first: Result<BorrowedMessage<'_>, KafkaError>,
+        queue: &Queue,
+    ) -> Result<Part, KafkaError> {
+        let keeps_messages = self.kafka.settings.dead_letter_topic.is_some();
+        let mut part = Part::at(position);
+        part.add(&first?, keeps_messages);
+        while part.count < RECORDS_MAX
+            && let Some(message) = queue.recv().now_or_never()
+        {
+            match message {
+                Ok(message) => part.add(&message, keeps_messages),
+                // What was read before it is taken first; the client tells lasting errors again.
+                Err(_) => break,
+            }
+        }
+        Ok(part)
+    }
+
+    /// Takes records, however long that takes.
+    async fn take(&self, intake: &mut Intake, mut part: Part) -> Result<(), End> {
+        if part.upto <= intake.position() {
+            return Ok(());
+        }
+        for (offset, illegible) in std::mem::take(&mut part.illegible) {
+            let Illegible { code, detail } = illegible;
+            self.bury(intake, &part, offset, code, &detail).await?;
+        }
+        let (mut pause, mut dead_count) = (Pause::new(), 0);
+        let events = std::mem::take(&mut part.events);
+        let count = events.len();
+        let mut taking = intake.take(events, part.upto).await;
+        let mut waited = false;
+        loop {
+            taking = match taking {
+                Taking::Done => break,
+                Taking::GoneBack => return Err(End::GoneBack),
+                Taking::Dead(records) => {
+                    dead_count += records.len();
+                    for record in records {
+                        let (offset, name) = (record.offset, record.cause.name());
+                        let detail = match &record.cause {
+                            DeadCause::Unreadable(detail) => detail,
+                            _ => name,
+                        };
+                        self.bury(intake, &part, offset, name, detail).await?;
+                    }
+                    intake.resume().await
+                }
+                Taking::Waits(error) => {
+                    waited = true;
+                    self.fail(&error);
+                    self.wait(intake, pause.next()).await?;
+                    intake.resume().await
+                }
+            };
+        }
+        if waited {
+            self.note(None);
+        }
+        self.progress
+            .position
+            .store(intake.position(), Ordering::Relaxed);
+        let taken = count.saturating_sub(dead_count) as u64;
+        counter!("standings_kafka_records_total", "status" => "taken").increment(taken);
+        Ok(())
+    }
+
+    /// Brings a dead record where it is to be told, however long that takes.
+    async fn bury(
+        &self,
+        intake: &mut Intake,
+        part: &Part,
+        offset: i64,
+        reason: &'static str,
+        detail: &str,
+    ) -> Result<(), End> {
+        let dead = Dead {
+            partition: &self.partition,
+            offset,
+            reason,
+            detail,
+            message: part.message(offset),
+        };
+        let mut pause = Pause::new();
+        while let Err(error) = self.kafka.bury(&dead).await {
+            self.fail(&error);
+            self.wait(intake, pause.next()).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits, while shards go on to note the position.
+    async fn wait(&self, intake: &mut Intake, time: Duration) -> Result<(), End> {
+        let until = Instant::now() + time;
+        while let Some(left) = until.checked_duration_since(Instant::now()) {
+            tokio::time::sleep(left.min(PASS_INTERVAL)).await;
+            self.pass(intake).await?;
+        }
+        Ok(())
+    }
+
+    async fn pass(&self, intake: &mut Intake) -> Result<(), End> {
+        match intake.pass().await {
+            Ok(Passing::Done) => Ok(()),
+            Ok(Passing::GoneBack) => Err(End::GoneBack),
+            Err(error) => {
+                let partition = &self.partition;
+                throttle::say(&format!("pass {partition}: {error}"), |more| {
+                    tracing::warn!(%partition, %error, more, "shards could not note how far the records of kafka are taken; it will be tried again");
+                });
+                Ok(())
+            }
+        }
+    }
+
+    /// Moves the position over what is at the end of the log and is no record: Kafka keeps marks of transactions there, which no client
+    /// is given. Somebody may wait until all is taken that lies before the end.
+    async fn settle(&self, intake: &mut Intake) -> Result<(), End> {
+        let extent = self.kafka.extent(&self.partition).await?;
+        let position = intake.position();
+        if extent.end <= position {
+            return Ok(());
+        }
+        let from = vec![(self.partition.clone(), position, extent.end)];
+        let found = self.kafka.read(from, |_| true).await?;
+        if found.is_whole && found.count == 0 {
+            return self.take(intake, Part::at(extent.end)).await;
+        }
+        Ok(())
+    }
+}

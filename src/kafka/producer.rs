@@ -1,0 +1,184 @@
+//! Appending events to the topic.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use rdkafka::config::ClientConfig;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::OwnedHeaders;
+use rdkafka::producer::{FutureProducer, FutureRecord, Producer as _};
+
+use super::client::{Logged, told};
+use super::settings::Settings;
+use crate::engine::Error;
+
+/// How much memory the events may take that are under way to the brokers, in KiB.
+const BUFFER_KIB: u32 = 64 << 10;
+/// For how long events are gathered before they are sent.
+const LINGER_MS: u32 = 2;
+
+type Sending = FutureProducer<Logged>;
+
+/// What is appended.
+#[derive(Debug)]
+pub(super) struct Appended<'a> {
+    pub(super) topic: &'a str,
+    pub(super) key: Option<&'a [u8]>,
+    pub(super) value: Option<&'a [u8]>,
+    pub(super) headers: OwnedHeaders,
+    /// The record's time, in milliseconds since the epoch.
+    pub(super) at_ms: Option<i64>,
+}
+
+/// Appends records, in the order in which they come, without repetitions by the client itself.
+pub(super) struct Producer {
+    config: ClientConfig,
+    /// A client that has met a fatal error does nothing any more, and is replaced.
+    current: ArcSwap<Sending>,
+}
+
+impl Producer {
+    pub(super) fn new(settings: &Settings) -> Result<Self, String> {
+        let mut config = settings.client();
+        let buffer = "queue.buffering.max.kbytes";
+        for (name, value) in [(buffer, BUFFER_KIB), ("linger.ms", LINGER_MS)] {
+            if config.get(name).is_none() {
+                config.set(name, value.to_string());
+            }
+        }
+        // As producers in Java do it, so that one key lies in one partition, whoever writes.
+        if config.get("partitioner").is_none() {
+            config.set("partitioner", "murmur2_random");
+        }
+        config.set("enable.idempotence", "true");
+        config.set("acks", "all");
+        config.set(
+            "message.timeout.ms",
+            settings.patience().as_millis().to_string(),
+        );
+        let current = start(&config).map_err(|error| error.to_string())?;
+        Ok(Self {
+            config,
+            current: ArcSwap::new(Arc::new(current)),
+        })
+    }
+
+    /// The client, which can be asked for what brokers tell, too.
+    pub(super) fn current(&self) -> Arc<Sending> {
+        self.current.load_full()
+    }
+
+    /// Appends a record. When this returns, all replicas that are in sync have it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::QueueFull`]: it was not sent, since too much is under way. [`Error::Log`]: it may be there or not.
+    pub(super) async fn append(&self, appended: Appended<'_>) -> Result<(), Error> {
+        let Appended {
+            topic,
+            key,
+            value,
+            headers,
+            at_ms,
+        } = appended;
+        let mut record = FutureRecord::<[u8], [u8]>::to(topic).headers(headers);
+        (record.key, record.payload, record.timestamp) = (key, value, at_ms);
+        let current = self.current();
+        let sent = current.send(record, Duration::ZERO).await;
+        let Err((error, _)) = sent else {
+            return Ok(());
+        };
+        if current.client().fatal_error().is_some() {
+            self.replace(&current);
+        }
+        Err(match error {
+            KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull) => Error::QueueFull,
+            error => told(&error),
+        })
+    }
+
+    /// Starts another client in the place of this one, unless somebody has.
+    fn replace(&self, failed: &Arc<Sending>) {
+        match start(&self.config) {
+            Ok(next) => {
+                let before = self.current.compare_and_swap(failed, Arc::new(next));
+                if Arc::ptr_eq(&before, failed) {
+                    tracing::error!(
+                        "kafka: the producer has met a fatal error; another one goes on"
+                    );
+                }
+            }
+            Err(error) => tracing::error!(%error, "kafka: no other producer can be started"),
+        }
+    }
+}
+
+fn start(config: &ClientConfig) -> Result<Sending, KafkaError> {
+    config.create_with_context(Logged)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::future::join_all;
+    use rdkafka::mocking::MockCluster;
+    use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
+
+    use super::*;
+    use crate::timeouts::TimeoutFactor;
+
+    fn producer(brokers: &str, options: &str) -> Producer {
+        let settings = Settings {
+            url: format!("kafka://{brokers}/events").parse().unwrap(),
+            group: "standings".to_owned(),
+            dead_letter_topic: None,
+            options: options.parse().unwrap(),
+            timeouts: TimeoutFactor::default(),
+        };
+        Producer::new(&settings).unwrap()
+    }
+
+    async fn append(producer: &Producer) -> Result<(), Error> {
+        let appended = Appended {
+            topic: "events",
+            key: None,
+            value: Some(b"{}"),
+            headers: OwnedHeaders::new(),
+            at_ms: None,
+        };
+        producer.append(appended).await
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_brokers_refuse_for_a_while_is_appended_all_the_same() {
+        let cluster = MockCluster::new(3).unwrap();
+        cluster.create_topic("events", 2, 3).unwrap();
+        let producer = producer(&cluster.bootstrap_servers(), "retry.backoff.ms=10");
+        append(&producer).await.unwrap();
+        let few = RDKafkaRespErr::RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS;
+        cluster.request_errors(RDKafkaApiKey::Produce, &[few, few, few]);
+        append(&producer).await.unwrap();
+        for broker in 1..=3 {
+            cluster.broker_down(broker).unwrap();
+        }
+        let error = append(&producer).await.unwrap_err();
+        assert!(matches!(error, Error::Log(_)), "{error}");
+        for broker in 1..=3 {
+            cluster.broker_up(broker).unwrap();
+        }
+        append(&producer).await.unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn where_nobody_answers_events_are_refused_after_a_while_and_beyond_a_bound_at_once() {
+        let producer = producer("127.0.0.1:1", "queue.buffering.max.messages=3");
+        let results = join_all((0..5).map(|_| append(&producer))).await;
+        let is_full = |result: &&Result<(), Error>| matches!(result, Err(Error::QueueFull));
+        let is_away = |result: &&Result<(), Error>| matches!(result, Err(Error::Log(_)));
+        let counts = (
+            results.iter().filter(is_full).count(),
+            results.iter().filter(is_away).count(),
+        );
+        assert_eq!(counts, (2, 3), "{results:?}");
+    }
+}

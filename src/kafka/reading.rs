@@ -1,0 +1,233 @@
+//! Reading a part of the topic beside the group, and what the engine asks of the log.
+
+use std::time::Instant;
+
+use futures::future::BoxFuture;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use rdkafka::config::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
+use rdkafka::{Message, Offset, TopicPartitionList};
+
+use super::client::{Kafka, Logged, blocking, told};
+use super::producer::Appended;
+use super::record;
+use crate::domain::board::Board;
+use crate::domain::intake::{Backlog, Extent, Partition};
+use crate::domain::queued::QueuedEvent;
+use crate::engine::Error;
+use crate::engine::intake::{EventLog, LogEvent, Sought};
+
+/// The most records that are read for one question, and for how long, in milliseconds.
+const RECORDS_MAX: usize = 100_000;
+const TIME_MS_MAX: u64 = 2_000;
+/// How many partitions the brokers are asked about at one time.
+const AT_ONCE: usize = 16;
+/// How many such questions an instance reads for at one time. Others wait.
+pub(super) const READERS_MAX: usize = 2;
+
+/// What a part of the topic has.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// The events that were to be kept.
+    pub(super) events: Vec<LogEvent>,
+    /// How many records there were.
+    pub(super) count: usize,
+    /// Whether all of the part was read.
+    pub(super) is_whole: bool,
+}
+
+impl Kafka {
+    /// Reads parts of partitions, from an offset up to another one, as far as the bounds allow.
+    pub(super) async fn read(
+        &self,
+        mut parts: Vec<(Partition, i64, i64)>,
+        keeps: impl Fn(&LogEvent) -> bool + Send + 'static,
+    ) -> Result<Found, Error> {
+        parts.retain(|(_, from, end)| from < end);
+        if parts.is_empty() {
+            return Ok(Found {
+                is_whole: true,
+                ..Found::default()
+            });
+        }
+        let permit = self.readers.acquire().await;
+        let _permit = permit.map_err(|error| Error::Log(error.to_string()))?;
+        let mut config = self.beside_the_group();
+        config.set("enable.partition.eof", "true");
+        config.set("auto.offset.reset", "earliest");
+        let time_max = self
+            .settings
+            .timeouts
+            .times(std::time::Duration::from_millis(TIME_MS_MAX));
+        let read = blocking(move || {
+            let consumer: BaseConsumer<Logged> = config.create_with_context(Logged)?;
+            let mut assigned = TopicPartitionList::new();
+            for (Partition { topic, number }, from, _) in &parts {
+                assigned.add_partition_offset(topic, *number, Offset::Offset(*from))?;
+            }
+            consumer.assign(&assigned)?;
+            let begun = Instant::now();
+            let mut found = Found::default();
+            while !parts.is_empty() && found.count < RECORDS_MAX {
+                let Some(left) = time_max.checked_sub(begun.elapsed()) else {
+                    break;
+                };
+                match consumer.poll(left) {
+                    None => {}
+                    Some(Ok(message)) => {
+                        let (number, behind) = (message.partition(), message.offset() + 1);
+                        let part = parts
+                            .iter()
+                            .position(|(partition, ..)| partition.number == number);
+                        let Some(part) = part.filter(|part| behind <= parts[*part].2) else {
+                            // It was appended later.
+                            parts.retain(|(partition, ..)| partition.number != number);
+                            continue;
+                        };
+                        found.count += 1;
+                        // What can't be read is no event.
+                        let event = record::read(&message).ok();
+                        found.events.extend(event.filter(|event| keeps(event)));
+                        if behind == parts[part].2 {
+                            parts.swap_remove(part);
+                        }
+                    }
+                    Some(Err(KafkaError::PartitionEOF(number))) => {
+                        parts.retain(|(partition, ..)| partition.number != number);
+                    }
+                    Some(Err(KafkaError::MessageConsumption(error))) if is_passing(error) => {}
+                    Some(Err(error)) => return Err(error),
+                }
+            }
+            found.is_whole = parts.is_empty();
+            Ok(found)
+        });
+        read.await?.map_err(|error| told(&error))
+    }
+
+    /// What a client is told that takes no part in the group. Without the name of one it neither reads nor asks.
+    fn beside_the_group(&self) -> ClientConfig {
+        let mut config = self.settings.client();
+        config.set("group.id", &self.settings.group);
+        for name in ["enable.auto.commit", "enable.auto.offset.store"] {
+            config.set(name, "false");
+        }
+        config
+    }
+
+    /// Which records the partitions have.
+    async fn extents(&self) -> Result<Vec<(Partition, Extent)>, Error> {
+        let partitions = self.partitions().await?.into_iter();
+        let asked = partitions.map(|partition| async move {
+            let extent = self.extent(&partition).await;
+            extent.map(|extent| (partition, extent))
+        });
+        let asked: Vec<_> = asked.collect();
+        stream::iter(asked).buffered(AT_ONCE).try_collect().await
+    }
+}
+
+/// Whether the client goes on by itself.
+fn is_passing(error: rdkafka::error::RDKafkaErrorCode) -> bool {
+    use rdkafka::error::RDKafkaErrorCode::{
+        AllBrokersDown, BrokerTransportFailure, OperationTimedOut, Resolve,
+    };
+    [
+        BrokerTransportFailure,
+        AllBrokersDown,
+        OperationTimedOut,
+        Resolve,
+    ]
+    .contains(&error)
+}
+
+impl EventLog for Kafka {
+    fn append<'a>(
+        &'a self,
+        board: &'a Board,
+        event: &'a QueuedEvent,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            let written = record::write(board, event)?;
+            let appended = Appended {
+                topic: self.settings.topic(),
+                key: Some(written.key.as_bytes()),
+                value: Some(&written.value),
+                headers: written.headers,
+                at_ms: Some(written.at_ms),
+            };
+            self.producer.append(appended).await
+        })
+    }
+
+    fn ends(&self) -> BoxFuture<'_, Result<Vec<(Partition, i64)>, Error>> {
+        Box::pin(async move {
+            let extents = self.extents().await?.into_iter();
+            Ok(extents
+                .map(|(partition, extent)| (partition, extent.end))
+                .collect())
+        })
+    }
+
+    fn backlog(&self) -> BoxFuture<'_, Result<Vec<Backlog>, Error>> {
+        Box::pin(async move {
+            let extents = self.extents().await?;
+            let permit = self.readers.acquire().await;
+            let _permit = permit.map_err(|error| Error::Log(error.to_string()))?;
+            let (config, patience) = (self.beside_the_group(), self.settings.patience());
+            let told_by_group = blocking(move || {
+                let consumer: BaseConsumer<Logged> = config.create_with_context(Logged)?;
+                let mut asked = TopicPartitionList::new();
+                for (Partition { topic, number }, _) in &extents {
+                    asked.add_partition(topic, *number);
+                }
+                let committed = consumer.committed_offsets(asked, patience)?.to_topic_map();
+                let backlog = extents.into_iter().map(|(partition, extent)| {
+                    let place = (partition.topic.to_string(), partition.number);
+                    let taken = committed.get(&place).and_then(|offset| offset.to_raw());
+                    Backlog {
+                        partition,
+                        end: extent.end,
+                        // Kafka writes that there is none as a number below 0.
+                        taken: taken.filter(|taken| *taken >= 0),
+                    }
+                });
+                Ok(backlog.collect())
+            });
+            told_by_group
+                .await?
+                .map_err(|error: KafkaError| told(&error))
+        })
+    }
+
+    fn find<'a>(&'a self, sought: Sought<'a>) -> BoxFuture<'a, Result<Vec<LogEvent>, Error>> {
+        Box::pin(async move {
+            let parts = self
+                .extents()
+                .await?
+                .into_iter()
+                .map(|(partition, extent)| {
+                    let known = sought.from.iter().find(|(known, _)| *known == partition);
+                    let from = known.map_or(extent.first, |(_, from)| extent.first.max(*from));
+                    (partition, from, extent.end)
+                });
+            let (board, id) = (sought.board.id.clone(), sought.id.clone());
+            let (generation, member) = (sought.board.generation, sought.member.cloned());
+            let is_sought = move |event: &LogEvent| {
+                event.incoming.id.as_ref() == Some(&id)
+                    && event.incoming.board == board
+                    && event.generation.is_none_or(|own| own == generation)
+                    && member
+                        .as_ref()
+                        .is_none_or(|member| event.incoming.member == *member)
+            };
+            let found = self.read(parts.collect(), is_sought).await?;
+            if found.is_whole {
+                Ok(found.events)
+            } else {
+                Err(Error::LogTooLong)
+            }
+        })
+    }
+}

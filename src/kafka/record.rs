@@ -1,0 +1,307 @@
+//! How an event stands in the topic: its key, its value, its headers. docs/kafka.md is about this.
+
+use rdkafka::message::{Header, Headers, OwnedHeaders};
+use rdkafka::{Message, Timestamp as RecordTime};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::domain::board::Board;
+use crate::domain::data::EntryData;
+use crate::domain::event::Origin;
+use crate::domain::ids::{EventId, Label, MemberId};
+use crate::domain::queued::QueuedEvent;
+use crate::domain::time::Timestamp;
+use crate::engine::Error;
+use crate::engine::intake::LogEvent;
+use crate::http::events::read_item;
+
+/// The generation of the board: a new board of the same name does not get the event.
+const GENERATION: &str = "standings-generation";
+/// When the event was queued, in milliseconds since the epoch: also where brokers write the time of records themselves.
+const QUEUED_AT: &str = "standings-queued-at";
+/// The player who has sent the event.
+const PLAYER: &str = "standings-player";
+
+/// A record that is to be written.
+pub(super) struct Written {
+    pub(super) key: String,
+    pub(super) value: Vec<u8>,
+    pub(super) headers: OwnedHeaders,
+    pub(super) at_ms: i64,
+}
+
+/// The value, as an item of `POST /v1/events`.
+#[derive(Serialize)]
+struct Value<'a> {
+    board: &'a str,
+    id: &'a str,
+    member: &'a str,
+    score: &'a RawValue,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    voter: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    channel: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ip: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<&'a RawValue>,
+}
+
+/// How an event of a board is written.
+///
+/// # Errors
+///
+/// Never, unless what is no JSON stands where JSON has to.
+pub(super) fn write(board: &Board, event: &QueuedEvent) -> Result<Written, Error> {
+    // The fingerprint is computed from the content again, and without an `at` the event counts for `queued_at`.
+    let QueuedEvent {
+        id,
+        fingerprint: _,
+        member,
+        score,
+        sent_at,
+        at: _,
+        queued_at,
+        origin,
+        data,
+    } = event;
+    let Origin {
+        voter,
+        channel,
+        device,
+        ip,
+    } = origin;
+    let raw = |text| serde_json::from_str(text).map_err(|error| Error::Log(error.to_string()));
+    let value = Value {
+        board: board.id.as_str(),
+        id: id.as_sent(),
+        member: member.as_str(),
+        score: raw(score)?,
+        at: *sent_at,
+        voter: voter.as_ref().map(Label::as_str),
+        channel: channel.as_ref().map(Label::as_str),
+        device: device.as_ref().map(Label::as_str),
+        ip: ip.map(|ip| ip.to_string()),
+        data: data.as_ref().map(EntryData::as_str).map(raw).transpose()?,
+    };
+    let mut headers = with(
+        OwnedHeaders::new(),
+        GENERATION,
+        &board.generation.to_string(),
+    );
+    headers = with(headers, QUEUED_AT, &queued_at.ms().to_string());
+    if let Some(player) = id.player() {
+        headers = with(headers, PLAYER, player);
+    }
+    Ok(Written {
+        key: format!("{}/{member}", board.id),
+        value: serde_json::to_vec(&value).map_err(|error| Error::Log(error.to_string()))?,
+        headers,
+        at_ms: queued_at.ms(),
+    })
+}
+
+/// Headers with another one.
+pub(super) fn with(headers: OwnedHeaders, key: &str, value: &str) -> OwnedHeaders {
+    headers.insert(Header {
+        key,
+        value: Some(value),
+    })
+}
+
+/// A record that nobody can read.
+#[derive(Debug)]
+pub(super) struct Illegible {
+    /// A name of the fault, without anything of the record.
+    pub(super) code: &'static str,
+    /// What is wrong, for people who may see the record.
+    pub(super) detail: String,
+}
+
+impl Illegible {
+    fn header(key: &str) -> Self {
+        Self {
+            code: "invalid-header",
+            detail: format!("the header {key} can't be read"),
+        }
+    }
+}
+
+/// Reads a record.
+pub(super) fn read(message: &impl Message) -> Result<LogEvent, Illegible> {
+    let Some(value) = message.payload() else {
+        return Err(Illegible {
+            code: "no-value",
+            detail: "the record has no value".to_owned(),
+        });
+    };
+    let mut incoming = read_item(value).map_err(|problem| Illegible {
+        code: problem.kind.name,
+        detail: problem.detail,
+    })?;
+    let (mut generation, mut queued_at) = (None, None);
+    for header in message.headers().iter().flat_map(|headers| headers.iter()) {
+        let illegible = || Illegible::header(header.key);
+        let text = || {
+            let text = std::str::from_utf8(header.value?).ok()?;
+            Some(text)
+        };
+        match header.key {
+            GENERATION => {
+                let number = text().and_then(|text| text.parse().ok());
+                generation = Some(number.ok_or_else(illegible)?);
+            }
+            QUEUED_AT => {
+                let ms = text().and_then(|text| text.parse().ok());
+                queued_at = Some(ms.ok_or_else(illegible)?);
+            }
+            PLAYER => {
+                let player = text().and_then(|text| MemberId::parse(text).ok());
+                let player = player.ok_or_else(illegible)?;
+                incoming.id = incoming.id.map(|id| EventId::of_player(&player, &id));
+            }
+            _ => {}
+        }
+    }
+    let of_record = match message.timestamp() {
+        RecordTime::CreateTime(ms) | RecordTime::LogAppendTime(ms) => ms,
+        RecordTime::NotAvailable => 0,
+    };
+    Ok(LogEvent {
+        offset: message.offset(),
+        generation,
+        incoming,
+        logged_at: Timestamp::from_ms_clamped(queued_at.unwrap_or(of_record)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use rdkafka::message::OwnedMessage;
+
+    use super::*;
+    use crate::domain::board::Definition;
+    use crate::domain::event::Event;
+    use crate::domain::ids::BoardId;
+    use crate::domain::quota::Network;
+    use crate::domain::score::Score;
+
+    const QUEUED_MS: i64 = 1_795_305_600_123;
+
+    fn message(value: Option<&[u8]>, headers: &[(&str, &str)], time: RecordTime) -> OwnedMessage {
+        let all = headers.iter();
+        let all = all.fold(OwnedHeaders::new(), |all, (key, value)| {
+            with(all, key, value)
+        });
+        let value = value.map(<[u8]>::to_vec);
+        OwnedMessage::new(value, None, "events".to_owned(), time, 3, 41, Some(all))
+    }
+
+    #[test]
+    fn an_event_that_was_written_is_read_as_it_was_queued() {
+        let definition: Definition =
+            serde_json::from_str(r#"{"windows": ["all"], "decimals": 2, "entry_data": true}"#)
+                .unwrap();
+        let id = BoardId::parse("show").unwrap();
+        let board = Board::new(id.clone(), definition, 77, 1, BTreeMap::new());
+        let label = |text| Some(Label::parse(text).unwrap());
+        let (sent, member) = (
+            EventId::parse("run \"1\"").unwrap(),
+            MemberId::parse("é/1").unwrap(),
+        );
+        let event = Event {
+            id: None,
+            member: member.clone(),
+            score: Score::parse("-12.5", board.definition.decimals).unwrap(),
+            at: Some(Timestamp::from_ms_clamped(QUEUED_MS - 5)),
+            origin: Origin {
+                voter: label("v"),
+                channel: label("web"),
+                device: label("d"),
+                ip: Network::parse("2001:db8::1").ok(),
+            },
+            data: EntryData::parse(r#"{"car": "gt-3"}"#).ok(),
+        };
+        let now = Timestamp::from_ms_clamped(QUEUED_MS);
+        let bare = Event {
+            at: None,
+            origin: Origin::default(),
+            data: None,
+            ..event.clone()
+        };
+        for (event, id) in [
+            (
+                event,
+                EventId::of_player(&MemberId::parse("ann").unwrap(), &sent),
+            ),
+            (bare, sent),
+        ] {
+            let queued = QueuedEvent::new(&board, id.clone(), event, now);
+            let written = write(&board, &queued).unwrap();
+            assert_eq!(
+                (written.key.as_str(), written.at_ms),
+                ("show/é/1", QUEUED_MS)
+            );
+            // Also where the broker writes the time of records.
+            let time = RecordTime::LogAppendTime(QUEUED_MS + 1_000);
+            let message = OwnedMessage::new(
+                Some(written.value),
+                None,
+                "events".to_owned(),
+                time,
+                3,
+                41,
+                Some(written.headers),
+            );
+            let read = read(&message).unwrap();
+            assert_eq!(
+                (read.offset, read.generation, read.logged_at),
+                (41, Some(77), now)
+            );
+            let incoming = read.incoming;
+            assert_eq!((incoming.board.as_str(), incoming.id), ("show", Some(id)));
+            assert_eq!((&incoming.member, incoming.at), (&member, queued.sent_at));
+            assert_eq!(
+                (incoming.score, incoming.origin),
+                (queued.score, queued.origin)
+            );
+            assert_eq!((incoming.data, incoming.queued), (queued.data, None));
+        }
+    }
+
+    #[test]
+    fn a_record_of_others_needs_no_headers_and_a_wrong_one_is_told_without_its_content() {
+        let vote = br#"{"board": "show", "member": "ann", "score": 1}"#;
+        let other = message(
+            Some(vote),
+            &[("trace", "1")],
+            RecordTime::CreateTime(QUEUED_MS),
+        );
+        let read_other = read(&other).unwrap();
+        assert_eq!(
+            (read_other.generation, read_other.incoming.id),
+            (None, None)
+        );
+        assert_eq!(read_other.logged_at.ms(), QUEUED_MS);
+        let untimed = message(Some(vote), &[], RecordTime::NotAvailable);
+        assert_eq!(read(&untimed).unwrap().logged_at.ms(), 0);
+        for (value, headers, code) in [
+            (None, &[][..], "no-value"),
+            (Some(&b"hush"[..]), &[], "malformed-json"),
+            (Some(b"\xff"), &[], "malformed-json"),
+            (Some(br#"{"board": "show"}"#), &[], "validation-failed"),
+            (Some(vote), &[(GENERATION, "hush")], "invalid-header"),
+            (Some(vote), &[(QUEUED_AT, "")], "invalid-header"),
+            (Some(vote), &[(PLAYER, "")], "invalid-header"),
+        ] {
+            let illegible = read(&message(value, headers, RecordTime::NotAvailable)).unwrap_err();
+            assert_eq!(illegible.code, code);
+        }
+    }
+}

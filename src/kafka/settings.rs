@@ -1,0 +1,286 @@
+//! Which topic of Kafka is the queue, and how it is reached.
+
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use thiserror::Error;
+
+use crate::timeouts::TimeoutFactor;
+
+/// What the address of a topic begins with.
+const SCHEME: &str = "kafka://";
+/// The longest name of a topic; it is Kafka's own bound.
+const TOPIC_BYTES_MAX: usize = 249;
+/// What separates the options of one line.
+const SEPARATOR: char = ';';
+/// Options of the client that are not to be set, and why: the service relies on what it sets itself.
+const RESERVED: [(&str, &str); 4] = [
+    (
+        "bootstrap.servers metadata.broker.list",
+        "STANDINGS_QUEUE_URL names the brokers",
+    ),
+    ("group.id", "STANDINGS_KAFKA_GROUP names the group"),
+    (
+        "acks request.required.acks enable.idempotence message.timeout.ms delivery.timeout.ms transactional.id",
+        "what the service answers depends on it",
+    ),
+    (
+        "auto.offset.reset enable.auto.commit auto.commit.enable enable.auto.offset.store enable.partition.eof group.protocol \
+         statistics.interval.ms",
+        "the service keeps the offsets itself",
+    ),
+];
+
+/// Why a setting of Kafka can't be taken. It never tells the value of an option.
+#[derive(Clone, Debug, Eq, Error, PartialEq)]
+#[error("{0}")]
+pub struct SettingsError(String);
+
+fn wrong<T>(what: impl Into<String>) -> Result<T, SettingsError> {
+    Err(SettingsError(what.into()))
+}
+
+/// The name of a topic: 1 to 249 of the characters `A-Z a-z 0-9 . _ -`, and not `.` or `..`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct TopicName(String);
+
+impl TopicName {
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for TopicName {
+    type Err = SettingsError;
+
+    fn from_str(text: &str) -> Result<Self, SettingsError> {
+        let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        let is_name = (1..=TOPIC_BYTES_MAX).contains(&text.len())
+            && text.bytes().all(is_known)
+            && ![".", ".."].contains(&text);
+        if is_name {
+            Ok(Self(text.to_owned()))
+        } else {
+            wrong("a topic has 1 to 249 of the characters A-Z a-z 0-9 . _ -")
+        }
+    }
+}
+
+/// Where a topic is: `kafka://host:9092,host2:9092/topic`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct TopicUrl {
+    /// The brokers that are asked first, as `host:port,host:port`.
+    pub brokers: String,
+    /// The topic.
+    pub topic: TopicName,
+}
+
+impl FromStr for TopicUrl {
+    type Err = SettingsError;
+
+    fn from_str(text: &str) -> Result<Self, SettingsError> {
+        let form = "must be kafka://host:9092,host2:9092/topic";
+        let Some((brokers, topic)) = text
+            .strip_prefix(SCHEME)
+            .and_then(|rest| rest.split_once('/'))
+        else {
+            return wrong(form);
+        };
+        if brokers.contains('@') {
+            return wrong(
+                "has no user and no password: they are options (STANDINGS_KAFKA_OPTIONS_FILE)",
+            );
+        }
+        let is_broker = |broker: &str| {
+            let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte);
+            !broker.is_empty() && broker.bytes().all(is_known)
+        };
+        if !brokers.split(',').all(is_broker) {
+            return wrong(form);
+        }
+        Ok(Self {
+            brokers: brokers.to_owned(),
+            topic: topic.parse()?,
+        })
+    }
+}
+
+/// Options of the client of Kafka (librdkafka), in the order in which they were given. Nobody is shown their values.
+#[derive(Clone, Default, Eq, PartialEq)]
+pub struct ClientOptions(Vec<(String, String)>);
+
+impl ClientOptions {
+    /// Reads a file of options: `name=value` in each line; empty lines and comments that begin with `#` are left out.
+    pub fn read(path: &Path) -> Result<Self, SettingsError> {
+        let text = std::fs::read_to_string(path);
+        let text = text.map_err(|error| SettingsError(format!("{}: {error}", path.display())))?;
+        let lines = text.lines().map(str::trim);
+        let lines = lines
+            .enumerate()
+            .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+        let options = lines.map(|(index, line)| {
+            option(line).map_err(|error| {
+                SettingsError(format!("{}: line {}: {error}", path.display(), index + 1))
+            })
+        });
+        options.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// The names and values; a later one comes before an earlier one of the same name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// These options behind others.
+    #[must_use]
+    pub fn behind(mut self, mut others: Self) -> Self {
+        others.0.append(&mut self.0);
+        others
+    }
+}
+
+impl FromStr for ClientOptions {
+    type Err = SettingsError;
+
+    /// Reads options of one line: `name=value;name=value`.
+    fn from_str(text: &str) -> Result<Self, SettingsError> {
+        let parts = text.split(SEPARATOR).map(str::trim);
+        let options = parts.filter(|part| !part.is_empty()).map(option);
+        options.collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl fmt::Debug for ClientOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list()
+            .entries(self.iter().map(|(name, _)| name))
+            .finish()
+    }
+}
+
+fn option(text: &str) -> Result<(String, String), SettingsError> {
+    let Some((name, value)) = text.split_once('=') else {
+        return wrong("an option is name=value");
+    };
+    let (name, value) = (name.trim(), value.trim());
+    let is_known =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._".contains(&byte);
+    if name.is_empty() || !name.bytes().all(is_known) {
+        return wrong("the name of an option has the characters a-z 0-9 . _");
+    }
+    for (names, why) in RESERVED {
+        if names
+            .split_ascii_whitespace()
+            .any(|reserved| reserved == name)
+        {
+            return wrong(format!("{name} is not to be set: {why}"));
+        }
+    }
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// How the topic is reached that is the queue.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The topic, and its brokers.
+    pub url: TopicUrl,
+    /// The group of those who take records.
+    pub group: String,
+    /// Where records go that can't be taken, if anywhere.
+    pub dead_letter_topic: Option<TopicName>,
+    /// What else the client is told.
+    pub options: ClientOptions,
+    /// How patient it is.
+    pub timeouts: TimeoutFactor,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_brokers_and_a_topic_and_no_password() {
+        let url: TopicUrl = "kafka://a.example:9092,[::1]:9093/events.v-1_x"
+            .parse()
+            .unwrap();
+        assert_eq!(url.brokers, "a.example:9092,[::1]:9093");
+        assert_eq!(url.topic.as_str(), "events.v-1_x");
+        for bad in [
+            "",
+            "kafka://",
+            "kafka://a",
+            "kafka://a/",
+            "kafka:///events",
+            "kafka://a,/events",
+            "kafka://a/b/c",
+            "kafka://a b/events",
+            "http://a/events",
+            "kafka://a/..",
+            "kafka://u:hush@a:9092/events",
+        ] {
+            let error = bad.parse::<TopicUrl>().unwrap_err().to_string();
+            assert!(!error.contains("hush"), "{error}");
+        }
+        assert!("t".repeat(250).parse::<TopicName>().is_err());
+    }
+
+    #[test]
+    fn options_are_read_and_their_values_are_not_shown() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("client.properties");
+        std::fs::write(
+            &path,
+            "# of the cluster\n\nsasl.password = hush=;1 \nssl.ca.location=/b\n",
+        )
+        .unwrap();
+        let options: ClientOptions = "security.protocol=SASL_SSL; ssl.ca.location=/a;"
+            .parse()
+            .unwrap();
+        let all = ClientOptions::read(&path).unwrap().behind(options);
+        let expected = [
+            ("security.protocol", "SASL_SSL"),
+            ("ssl.ca.location", "/a"),
+            ("sasl.password", "hush=;1"),
+            ("ssl.ca.location", "/b"),
+        ];
+        assert_eq!(all.iter().collect::<Vec<_>>(), expected);
+        let shown = format!("{all:?}");
+        assert!(
+            shown.contains("sasl.password") && !shown.contains("hush"),
+            "{shown}"
+        );
+        assert_eq!("".parse(), Ok(ClientOptions::default()));
+    }
+
+    #[test]
+    fn options_that_the_service_relies_on_are_refused_and_no_value_is_told() {
+        for (bad, said) in [
+            ("hush", "name=value"),
+            ("Sasl.Password=hush", "characters"),
+            ("=hush", "characters"),
+            ("acks=hush", "acks is not to be set"),
+            ("a=b;group.id=hush", "STANDINGS_KAFKA_GROUP"),
+        ] {
+            let error = bad.parse::<ClientOptions>().unwrap_err().to_string();
+            assert!(error.contains(said) && !error.contains("hush"), "{error}");
+        }
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("client.properties");
+        assert!(
+            ClientOptions::read(&path)
+                .unwrap_err()
+                .to_string()
+                .contains("client.properties: ")
+        );
+        std::fs::write(&path, "\nenable.idempotence=hush\n").unwrap();
+        let error = ClientOptions::read(&path).unwrap_err().to_string();
+        assert!(
+            error.contains("line 2: enable.idempotence") && !error.contains("hush"),
+            "{error}"
+        );
+    }
+}

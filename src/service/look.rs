@@ -1,0 +1,106 @@
+//! Looks at a board: whether anything has changed of what its standings show. However many watch, one look tells them all.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures::future::try_join_all;
+
+use super::period::{Choice, Target, find_window};
+use super::{Error, Service};
+use crate::domain::edition::Changed;
+use crate::domain::ids::BoardId;
+use crate::domain::series::Track;
+use crate::domain::state::{PeriodState, Seen};
+use crate::domain::time::Timestamp;
+use crate::engine::reader::ReadError;
+use crate::engine::{ATTEMPTS_MAX, LiveBoard};
+use crate::store::Freshness;
+
+/// What is seen of a board at a glance. It costs one small call per shard.
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// The board.
+    pub live: Arc<LiveBoard>,
+    /// Everything that was acknowledged by then was seen.
+    pub begun: Instant,
+    /// How often each shard had changed.
+    changes: Vec<Changed>,
+    seen: Seen,
+}
+
+/// What a look tells of a running standing. While it stays equal, so do scores, ranks, and the state.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Moment {
+    generation: u64,
+    revision: u64,
+    epoch: u32,
+    changes: Vec<Changed>,
+    key: String,
+    state: Option<PeriodState>,
+}
+
+impl Look {
+    /// What it tells of the standing of a window that runs at this time.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownWindow`].
+    pub fn of_running(&self, window: &str, track: Track, now: Timestamp) -> Result<Moment, Error> {
+        let board = &self.live.board;
+        let target = Target::find(&self.live, window, track, &Choice::Current, now)?;
+        Ok(Moment {
+            generation: board.generation,
+            revision: board.revision,
+            epoch: board.placement.current.epoch,
+            changes: self.changes.clone(),
+            state: board.state_of(&target.standing.period, self.seen, now),
+            key: target.key,
+        })
+    }
+}
+
+impl Service {
+    /// Checks that a board has a window of this name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BoardNotFound`], [`Error::UnknownWindow`].
+    pub async fn check_window(&self, board: &BoardId, window: &str) -> Result<(), Error> {
+        let live = self.engine.live_board(board).await?;
+        find_window(&live.board, window).map(|_| ())
+    }
+
+    /// Looks at a board. Looks at the same time share their calls.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BoardNotFound`]; that Redis does not answer.
+    pub async fn look(&self, board: &BoardId) -> Result<Look, Error> {
+        for _ in 0..ATTEMPTS_MAX {
+            match self.look_once(board).await {
+                Ok(look) => return Ok(look),
+                Err(ReadError::Retry) => {}
+                Err(ReadError::Failed(error)) => return Err(error),
+            }
+        }
+        Err(Error::busy())
+    }
+
+    async fn look_once(&self, board: &BoardId) -> Result<Look, ReadError> {
+        let begun = Instant::now();
+        let live = self.engine.live_board(board).await?;
+        let shards = live.shards.iter();
+        let seen = shards.map(|shard| self.engine.changed(&live, shard, Freshness::Current));
+        let (changes, barriers): (Vec<_>, Vec<_>) = try_join_all(seen).await?.into_iter().unzip();
+        let barrier = barriers.into_iter().min().flatten();
+        Ok(Look {
+            live,
+            begun,
+            changes,
+            seen: Seen {
+                barrier,
+                is_current: true,
+            },
+        })
+    }
+}

@@ -1,0 +1,90 @@
+//! Tells how much waits in queues, and since when, and how much in the log before them.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use futures::future::try_join;
+use futures::stream::{self, StreamExt, TryStreamExt};
+
+use super::{Error, Service};
+use crate::domain::ids::BoardId;
+use crate::domain::intake::Backlog;
+use crate::domain::time::Timestamp;
+use crate::store::queues::{QueueName, QueueSize};
+
+/// How many queues are looked at at one time.
+const AT_ONCE: usize = 16;
+
+/// What waits in the queues of a board.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Waiting {
+    /// How much.
+    pub size: QueueSize,
+    /// Since when the first event waits, by the clock of Redis; `None` if none does.
+    pub since: Option<Timestamp>,
+}
+
+/// Some boards with events that wait.
+#[derive(Debug)]
+pub struct WaitingBoards {
+    /// The boards, in the order of their ids.
+    pub boards: Vec<(BoardId, Waiting)>,
+    /// Behind which board the next part begins; `None`: this was the last.
+    pub next: Option<BoardId>,
+}
+
+impl Service {
+    /// What waits on a board.
+    pub async fn queue(&self, id: &BoardId) -> Result<Waiting, Error> {
+        let live = self.engine.live_board(id).await?;
+        let names = live.shards.iter().map(|live| QueueName::of(&live.shard));
+        self.waiting(&names.collect::<Vec<_>>()).await
+    }
+
+    /// What waits on all boards, behind one: of `count` of those whose queues are in the index.
+    pub async fn queues(
+        &self,
+        after: Option<&BoardId>,
+        count: usize,
+    ) -> Result<WaitingBoards, Error> {
+        let mut of_boards: BTreeMap<BoardId, Vec<QueueName>> = BTreeMap::new();
+        for queue in self.engine.store.queues().await? {
+            let names = of_boards.entry(queue.name.id.clone()).or_default();
+            names.push(queue.name);
+        }
+        let behind = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut rest = of_boards.range::<BoardId, _>((behind, Bound::Unbounded));
+        let mut boards = Vec::new();
+        for (id, names) in rest.by_ref().take(count) {
+            boards.push((id.clone(), self.waiting(names).await?));
+        }
+        let last = boards.last().map(|(id, _)| id.clone());
+        boards.retain(|(_, waiting)| waiting.size.events > 0);
+        let next = rest.next().and(last);
+        Ok(WaitingBoards { boards, next })
+    }
+
+    /// How much of the log of queued events was not taken yet, by partition; nothing where events are not queued in a log.
+    pub async fn backlog(&self) -> Result<Vec<Backlog>, Error> {
+        match &self.engine.log {
+            Some(log) => log.backlog().await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    async fn waiting(&self, names: &[QueueName]) -> Result<Waiting, Error> {
+        let store = &self.engine.store;
+        let of_queue = async |name: &QueueName| {
+            try_join(store.queue_size(name), store.waiting_since(name)).await
+        };
+        let queues = stream::iter(names).map(of_queue);
+        let queues: Vec<_> = queues.buffer_unordered(AT_ONCE).try_collect().await?;
+        let mut all = Waiting::default();
+        for (size, since) in queues {
+            all.size.events += size.events;
+            all.size.bytes += size.bytes;
+            all.since = all.since.into_iter().chain(since).min();
+        }
+        Ok(all)
+    }
+}

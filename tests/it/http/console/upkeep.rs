@@ -1,0 +1,78 @@
+//! Closing boards, making periods final, moving boards, and deleting them.
+
+use serde_json::{Value, json};
+
+use super::browser::Browser;
+use super::{post, world};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_board_is_closed_moved_and_deleted() {
+    let (world, admin) = world().await;
+    let mut browser = Browser::signed_in(world.client(), "an-admin").await;
+    let page = "/console/boards/votes/upkeep";
+    let parts = ["takes events for ever", "makes no period final", "1 shard"];
+    browser.read(page, &parts).await;
+    let closes_at = async || admin.get("/v1/boards/votes").await.expect(200)["closes_at"].clone();
+    let close = "/console/boards/votes/close";
+    browser
+        .refuse(close, &[("step", "at")], &["/closes_at"])
+        .await;
+    let at = [("step", "at"), ("closes_at", "2026-12-24T18:00")];
+    browser.carry_out(close, &at).await;
+    assert_eq!(closes_at().await, "2026-12-24T18:00:00.000Z");
+    browser.read(page, &["2026-12-24 18:00:00 UTC"]).await;
+    browser.carry_out(close, &[("step", "never")]).await;
+    assert_eq!(closes_at().await, Value::Null);
+    browser.carry_out(close, &[("step", "now")]).await;
+    assert_eq!(closes_at().await, "2026-11-21T12:00:00.000Z");
+    let late = json!({"id": "late", "member": "ann", "score": 1});
+    let refused = admin.post("/v1/boards/votes/events", late).await;
+    refused.expect_problem(409, "board-closed");
+
+    let shards = "/console/boards/votes/shards";
+    for (wrong, part) in [("", "/count"), ("many", "/count"), ("65", "64")] {
+        browser.refuse(shards, &[("count", wrong)], &[part]).await;
+    }
+    browser.carry_out(shards, &[("count", "2")]).await;
+    world.instances[0].end_move("votes").await;
+    let spread = admin.get("/v1/boards/votes/shards").await.expect(200);
+    assert_eq!(spread["shards"], 2);
+
+    let delete = "/console/boards/votes/delete";
+    browser.read(delete, &["day: 2 members", "-X DELETE"]).await;
+    let deleted = browser.confirm(delete, &[], "votes").await;
+    browser.read(deleted.leads_to(), &["It is deleted."]).await;
+    let gone = admin.get("/v1/boards/votes").await;
+    gone.expect_problem(404, "board-not-found");
+    browser.get(delete).await.expect(404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_period_that_is_over_is_made_final_before_its_time() {
+    let (world, admin) = world().await;
+    let definition = json!({"windows": ["day", "week"], "finalize": "5d", "accept_late": "any"});
+    admin.define("b", definition).await;
+    post(&admin, "b", &[("ann", 3)]).await;
+    let mut browser = Browser::signed_in(world.client(), "an-admin").await;
+    let page = "/console/boards/b/upkeep";
+    browser.read(page, &["No period is over"]).await;
+    world.set_time("2026-11-22T12:00:00Z");
+    let parts = ["day 2026-11-21", "1 member", "Make 2026-11-21 final"];
+    browser.read(page, &parts).await;
+    let fields = [("window", "day"), ("key", "2026-11-21")];
+    let closed = browser.confirm("/console/boards/b/close-period", &fields, "2026-11-21");
+    let to = closed.await.leads_to().to_owned();
+    browser.read(&to, &["The period is final"]).await;
+    let period = "/v1/boards/b/standings/day/periods/2026-11-21";
+    let result = admin.get(period).await.expect(200);
+    assert_eq!(result["state"], "final");
+    let running = [
+        ("window", "day"),
+        ("key", "2026-11-22"),
+        ("confirm", "2026-11-22"),
+    ];
+    let refused = browser
+        .submit("/console/boards/b/close-period", &running)
+        .await;
+    assert!(refused.expect(409).contains("period-running"));
+}
