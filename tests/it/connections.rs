@@ -143,7 +143,9 @@ async fn a_head_that_can_not_be_read_is_a_problem_too() {
     let (_redis, instance) = instance(10, PATIENT).await;
     let long = "x".repeat(70_000);
     let many = "a: b\r\n".repeat(200);
-    let large = format!("a: {}\r\n", "x".repeat(150_000));
+    let most = |bytes: usize| "x".repeat(bytes - "GET / HTTP/1.1\r\na: \r\n\r\n".len());
+    let large = format!("a: {}\r\n", most((128 << 10) + 1));
+    let larger = format!("a: {}\r\n", "x".repeat(150_000));
     for (head, status, name) in [
         ("nonsense\r\n\r\n".to_owned(), 400, "malformed-request"),
         (
@@ -159,6 +161,11 @@ async fn a_head_that_can_not_be_read_is_a_problem_too() {
         ),
         (
             format!("GET / HTTP/1.1\r\n{large}\r\n"),
+            431,
+            "head-too-large",
+        ),
+        (
+            format!("GET / HTTP/1.1\r\n{larger}\r\n"),
             431,
             "head-too-large",
         ),
@@ -261,6 +268,86 @@ async fn an_answer_that_nobody_reads_is_dropped() {
             assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
             return;
         }
+    }
+}
+
+/// The content of a body in chunks, and what comes behind it.
+fn unchunked(mut body: &str) -> (String, &str) {
+    let mut content = String::new();
+    loop {
+        let (size, rest) = body.split_once("\r\n").unwrap();
+        let (chunk, rest) = rest.split_at(usize::from_str_radix(size, 16).unwrap());
+        content.push_str(chunk);
+        body = rest.strip_prefix("\r\n").unwrap();
+        if chunk.is_empty() {
+            return (content, body);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_is_whole_and_the_last_answer_on_its_connection() {
+    let (_redis, instance) = instance(10, PATIENT).await;
+    let client = &instance.client;
+    for version in ["1.0", "1.1"] {
+        client.define("b", json!({"windows": ["day"]})).await;
+        let ask = |method| {
+            format!(
+                "{method} /v1/boards/b/standings/day/stream HTTP/{version}\r\nHost: all\r\n\r\n"
+            )
+        };
+        let mut stream = send(client, ask("GET").as_bytes()).await;
+        let mut first = [0; 1];
+        stream.read_exact(&mut first).await.unwrap();
+        // Nobody answers it.
+        stream.write_all(A_REQUEST).await.unwrap();
+        for score in 1..=20 {
+            let event = json!({"member": "m".repeat(score), "score": score});
+            client.post("/v1/boards/b/events", event).await.expect(200);
+        }
+        client.delete("/v1/boards/b").await.expect(204);
+        let answer = read_to_end(&mut stream).await;
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let head = head.to_lowercase();
+        assert!(head.starts_with(&format!("ttp/{version} 200")), "{head}");
+        assert!(head.contains("\r\nconnection: close"), "{head}");
+        let is_chunked = head.contains("\r\ntransfer-encoding: chunked");
+        assert_eq!(is_chunked, version == "1.1", "{head}");
+        let (body, behind) = if is_chunked {
+            unchunked(body)
+        } else {
+            (body.to_owned(), "")
+        };
+        assert_eq!(behind, "");
+        assert!(body.contains("event: standing\ndata: {"), "{body}");
+        let end = body.rsplit_once("event: end\n").unwrap().1;
+        assert!(end.ends_with("\n\n"), "{body}");
+
+        client.define("b", json!({"windows": ["day"]})).await;
+        // The head alone is an answer like any other.
+        let mut stream = send(client, ask("HEAD").as_bytes()).await;
+        let last = b"GET /livez HTTP/1.1\r\nHost: whole\r\nConnection: close\r\n\r\n";
+        stream.write_all(last).await.unwrap();
+        let answers = read_to_end(&mut stream).await;
+        let count = answers.matches(" 200 OK\r\n").count();
+        assert_eq!(count, if version == "1.1" { 2 } else { 1 }, "{answers}");
+        client.delete("/v1/boards/b").await.expect(204);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_leaves_a_stream_gives_its_place_back() {
+    let (_redis, instance) = instance(2, PATIENT).await;
+    let client = instance.client.without_keep_alive().once();
+    until_answered("there is a connection", &client).await;
+    client.define("b", json!({"windows": ["day"]})).await;
+    let ask = b"GET /v1/boards/b/standings/day/stream HTTP/1.1\r\nHost: all\r\n\r\n";
+    for _ in 0..4 {
+        let mut first = [0; 1];
+        let mut stream = send(&client, ask).await;
+        stream.read_exact(&mut first).await.unwrap();
+        drop(stream);
+        until_answered("the connection before is gone", &client).await;
     }
 }
 

@@ -1,0 +1,132 @@
+//! A request under way, and its answer until the last byte of it is written.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+
+use axum::body::{Body, HttpBody};
+use axum::http::{Response, Version};
+use bytes::{Buf, Bytes};
+use hyper::body::{Frame, SizeHint};
+
+use super::activity::Activity;
+use super::endless::Endless;
+
+/// A request under way, from its head to the last byte of its answer.
+#[derive(Debug)]
+pub(super) struct Flight {
+    activity: Arc<Activity>,
+    counted_as: OnceLock<CountedAs>,
+}
+
+/// What an answer under way is counted as.
+#[derive(Clone, Copy, Debug)]
+enum CountedAs {
+    Answer,
+    Stream,
+}
+
+impl CountedAs {
+    fn count(self, activity: &Activity) -> &AtomicUsize {
+        match self {
+            Self::Answer => &activity.answers,
+            Self::Stream => &activity.streams,
+        }
+    }
+}
+
+impl Flight {
+    pub(super) fn begin(activity: &Arc<Activity>, version: Version) -> Arc<Self> {
+        activity.begun.fetch_add(1, Ordering::AcqRel);
+        activity.requests.fetch_add(1, Ordering::AcqRel);
+        activity.has_head.store(false, Ordering::Release);
+        activity
+            .is_http2
+            .store(version == Version::HTTP_2, Ordering::Release);
+        Arc::new(Self {
+            activity: Arc::clone(activity),
+            counted_as: OnceLock::new(),
+        })
+    }
+
+    pub(super) fn answer(self: Arc<Self>, answer: Response<Body>) -> Response<Answer> {
+        let is_endless = answer.extensions().get::<Endless>().is_some();
+        let counted_as = if is_endless {
+            CountedAs::Stream
+        } else {
+            CountedAs::Answer
+        };
+        if self.counted_as.set(counted_as).is_ok() {
+            counted_as
+                .count(&self.activity)
+                .fetch_add(1, Ordering::AcqRel);
+        }
+        answer.map(|body| Answer { body, flight: self })
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        if let Some(counted_as) = self.counted_as.get() {
+            counted_as
+                .count(&self.activity)
+                .fetch_sub(1, Ordering::AcqRel);
+        }
+        self.activity.requests.fetch_sub(1, Ordering::AcqRel);
+        if self.activity.is_stopping.load(Ordering::Acquire) {
+            self.activity.end.wake();
+        }
+    }
+}
+
+/// The body of an answer.
+pub(super) struct Answer {
+    body: Body,
+    flight: Arc<Flight>,
+}
+
+/// A part of it, until it is written.
+pub(super) struct Part {
+    bytes: Bytes,
+    _flight: Arc<Flight>,
+}
+
+impl HttpBody for Answer {
+    type Data = Part;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Part>, axum::Error>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        let part = |bytes| Part {
+            bytes,
+            _flight: Arc::clone(&self.flight),
+        };
+        frame.map_ok(|frame| frame.map_data(part))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Buf for Part {
+    fn remaining(&self) -> usize {
+        self.bytes.remaining()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.bytes.chunk()
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.bytes.advance(count);
+    }
+}

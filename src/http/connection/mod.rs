@@ -1,0 +1,180 @@
+//! One connection: how long it may have no request, half of one, or an answer that the client does not read; and how it
+//! ends.
+//!
+//! The HTTP library bounds the time for the head of a request, uses the same bound for idle connections, and has none for
+//! writing. So this module counts beside the library: bytes in and out (`socket.rs`), and requests from their head to the last
+//! byte of their answer (`flight.rs`); `watch.rs` judges by these counts. Answers without an end leave the library once their
+//! head is written (`endless.rs`).
+
+mod activity;
+mod endless;
+mod flight;
+mod socket;
+mod watch;
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use metrics::counter;
+use tokio::net::TcpStream;
+use tokio::time::timeout_at;
+use tokio_util::sync::CancellationToken;
+use tower::Service;
+
+use self::activity::Phase;
+use self::endless::Handover;
+use self::flight::Flight;
+use self::socket::{HTTP2_PREFACE, Socket, opening};
+use self::watch::Watch;
+use super::proxies::Peer;
+
+pub(super) use self::activity::Activity;
+pub(super) use self::endless::Endless;
+pub use self::watch::Times;
+
+/// The longest head of a request, in bytes; beyond it the answer is 431, and 414 where the address is that long.
+const HEAD_BYTES_MAX: usize = 128 << 10;
+/// The most requests of an HTTP/2 connection at one time.
+const STREAMS_MAX: u32 = 100;
+/// How often the peer of an HTTP/2 connection is asked whether it is there, and the longest wait for its answer.
+const PING_INTERVAL: Duration = Duration::from_secs(20);
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The client was too slow.
+#[derive(Debug)]
+struct TimedOut(Phase);
+
+/// Serves one connection, until it ends, is too slow, or has no request after `stop`.
+pub(super) async fn drive(
+    stream: TcpStream,
+    router: Router,
+    activity: Arc<Activity>,
+    times: Times,
+    keep_alive: bool,
+    stop: CancellationToken,
+) {
+    if let Err(TimedOut(phase)) = serve(stream, router, activity, times, keep_alive, stop).await {
+        counter!("standings_http_connections_timed_out_total", "while" => phase.name())
+            .increment(1);
+    }
+}
+
+async fn serve(
+    mut stream: TcpStream,
+    router: Router,
+    activity: Arc<Activity>,
+    times: Times,
+    keep_alive: bool,
+    stop: CancellationToken,
+) -> Result<(), TimedOut> {
+    let mut watch = Watch::new(Arc::clone(&activity), times);
+    let opening = tokio::select! {
+        biased;
+        () = stop.cancelled() => return Ok(()),
+        opening = timeout_at(watch.head_until(), opening(&mut stream)) => opening,
+    };
+    let Ok(opening) = opening.map_err(|_| TimedOut(Phase::Head))? else {
+        return Ok(());
+    };
+    let is_http2 = opening == HTTP2_PREFACE;
+    let handover = Arc::new(Handover::default());
+    let service = {
+        let (activity, handover) = (Arc::clone(&activity), Arc::clone(&handover));
+        let peer = stream.peer_addr().ok().map(|peer| Peer(peer.ip()));
+        service_fn(move |mut request: Request<Incoming>| {
+            if let Some(peer) = peer {
+                request.extensions_mut().insert(peer);
+            }
+            let (method, version) = (request.method().clone(), request.version());
+            let flight = Flight::begin(&activity, version);
+            let (mut router, handover) = (router.clone(), Arc::clone(&handover));
+            async move {
+                let answer = router.call(request.map(Body::new)).await?;
+                let answer = handover.keep(&method, version, answer, &flight);
+                Ok::<_, Infallible>(flight.answer(answer))
+            }
+        })
+    };
+    let socket = TokioIo::new(Socket::new(stream, opening, Arc::clone(&activity)));
+    if is_http2 {
+        let mut connection = http2::Builder::new(TokioExecutor::new());
+        connection
+            .timer(TokioTimer::new())
+            .keep_alive_interval(PING_INTERVAL)
+            .keep_alive_timeout(PING_TIMEOUT)
+            .max_concurrent_streams(STREAMS_MAX);
+        let mut connection = Box::pin(connection.serve_connection(socket, service));
+        let shut_down = http2::Connection::graceful_shutdown;
+        return run(connection.as_mut(), shut_down, &mut watch, &handover, &stop).await;
+    }
+    let mut connection = http1::Builder::new();
+    connection
+        .header_read_timeout(None)
+        .max_header_size(HEAD_BYTES_MAX)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .keep_alive(keep_alive);
+    let mut connection = Box::new(connection.serve_connection(socket, service));
+    let shut_down = http1::Connection::graceful_shutdown;
+    let pinned = Pin::new(&mut *connection);
+    run(pinned, shut_down, &mut watch, &handover, &stop).await?;
+    match handover.take() {
+        Some(rest) => {
+            let socket = connection.into_parts().io.into_inner();
+            watch.over(rest.write(socket)).await
+        }
+        None => Ok(()),
+    }
+}
+
+/// Lets the HTTP library work, until the connection ends or an answer without an end leaves the library.
+async fn run<C: Future>(
+    mut connection: Pin<&mut C>,
+    shut_down: fn(Pin<&mut C>),
+    watch: &mut Watch,
+    handover: &Handover,
+    stop: &CancellationToken,
+) -> Result<(), TimedOut> {
+    let activity = Arc::clone(&watch.activity);
+    let mut stopped = std::pin::pin!(stop.cancelled());
+    let mut is_stopping = false;
+    let mut poll = |context: &mut Context<'_>| {
+        loop {
+            let was_busy = activity.is_busy();
+            if connection.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Ok(()));
+            }
+            // The library writes out what it has before it waits.
+            if handover.is_full() && !activity.is_blocked.load(Ordering::Acquire) {
+                return Poll::Ready(Ok(()));
+            }
+            if !is_stopping && stopped.as_mut().poll(context).is_ready() {
+                is_stopping = true;
+                activity.end.register(context.waker());
+                activity.is_stopping.store(true, Ordering::Release);
+                shut_down(connection.as_mut());
+                continue;
+            }
+            if is_stopping && !activity.is_busy() {
+                if was_busy {
+                    // The last that was answered goes out.
+                    continue;
+                }
+                return Poll::Ready(Ok(()));
+            }
+            return watch.poll(context).map(Err);
+        }
+    };
+    poll_fn(|context| poll(context)).await
+}
