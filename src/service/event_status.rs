@@ -14,9 +14,9 @@ use crate::domain::score::Score;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
-use crate::engine::LiveBoard;
 use crate::engine::intake::{LogEvent, Sought};
 use crate::engine::queue::refusal::Refusal;
+use crate::engine::{ATTEMPTS_MAX, LiveBoard};
 use crate::store::events::Known;
 use crate::store::{StoreError, Versioned};
 
@@ -114,11 +114,27 @@ impl Service {
     /// Finds the events that wait under an id, the one that was taken, and those that were refused, as long as they are remembered, and
     /// dead letters.
     pub async fn event_status(&self, request: &EventsRequest) -> Result<FoundEvents, Error> {
-        let (mut live, mut found) = self.look_for_id(request).await?;
+        for _ in 0..ATTEMPTS_MAX {
+            match self.find_events(request).await? {
+                Versioned::Current(found) => return Ok(found),
+                Versioned::Stale => self.engine.reload(&request.board).await?,
+            }
+        }
+        Err(Error::busy())
+    }
+
+    async fn find_events(&self, request: &EventsRequest) -> Result<Versioned<FoundEvents>, Error> {
+        let live = self.engine.live_board(&request.board).await?;
+        let Versioned::Current(mut found) = self.look_for_id(&live, request).await? else {
+            return Ok(Versioned::Stale);
+        };
         if found.is_empty() {
             let in_log = self.look_in_log(&live, request).await?;
             // A dead letter may have been put back in between, where it had been looked for before; or it has come out of the log.
-            (live, found) = self.look_for_id(request).await?;
+            found = match self.look_for_id(&live, request).await? {
+                Versioned::Current(found) => found,
+                Versioned::Stale => return Ok(Versioned::Stale),
+            };
             if found.is_empty() {
                 found.waiting = in_log;
             }
@@ -133,7 +149,10 @@ impl Service {
             .collect();
         let is_taken = !found.known.is_empty();
         for known in found.known {
-            events.push(self.applied(&live, request.member.as_ref(), known).await?);
+            match self.applied(&live, request.member.as_ref(), known).await? {
+                Versioned::Current(applied) => events.push(applied),
+                Versioned::Stale => return Ok(Versioned::Stale),
+            }
         }
         // An event that was refused blocks no other under its id.
         for refused in found.refused.iter().filter(|_| !is_taken) {
@@ -141,7 +160,7 @@ impl Service {
         }
         let letters = found.letters.into_iter();
         events.extend(letters.map(|letter| EventStatus::Dead(Box::new(letter))));
-        Ok(FoundEvents { live, events })
+        Ok(Versioned::Current(FoundEvents { live, events }))
     }
 
     /// The events of the id that wait in the log, and were not taken before this began.
@@ -186,11 +205,14 @@ impl Service {
     }
 
     /// What all shards know that may know of the event.
-    async fn look_for_id(&self, request: &EventsRequest) -> Result<(Arc<LiveBoard>, Found), Error> {
-        let live = self.engine.live_board(&request.board).await?;
+    async fn look_for_id(
+        &self,
+        live: &LiveBoard,
+        request: &EventsRequest,
+    ) -> Result<Versioned<Found>, Error> {
         let (id, member) = (&request.id, request.member.as_ref());
         let (store, mut found) = (&self.engine.store, Found::default());
-        let of_shards = shards_for(&live, member).into_iter();
+        let of_shards = shards_for(live, member).into_iter();
         let of_shards = of_shards.map(async |shard| {
             // In this order: what is applied, or dies, between two of these is met twice, and not missed.
             let waiting = store.queued(shard, id).await?;
@@ -204,16 +226,15 @@ impl Service {
             found.refused.extend(refused.into_iter().flatten());
         }
         // Letters move along with their board.
-        let current = current_shards(&live, member).into_iter();
+        let current = current_shards(live, member).into_iter();
         let letters = current.map(|shard| self.letters_under(shard, id));
         for letters in try_join_all(letters).await? {
             let Versioned::Current(letters) = letters else {
-                self.engine.reload(&request.board).await?;
-                return Err(Error::busy());
+                return Ok(Versioned::Stale);
             };
             found.letters.extend(letters);
         }
-        Ok((live, found))
+        Ok(Versioned::Current(found))
     }
 
     /// An event that was taken; without its scores if they may be from before an erasure of its member.
@@ -222,29 +243,35 @@ impl Service {
         live: &LiveBoard,
         member: Option<&MemberId>,
         known: Known,
-    ) -> Result<EventStatus, Error> {
+    ) -> Result<Versioned<EventStatus>, Error> {
         let is_current = match member {
-            Some(member) => self.last_erasure(live, member).await? == known.erasure,
+            Some(member) => match self.last_erasure(live, member).await? {
+                Versioned::Current(last) => last == known.erasure,
+                Versioned::Stale => return Ok(Versioned::Stale),
+            },
             None => !self.has_erased(live).await?,
         };
         let scores = known.scores.into_iter().filter(|_| is_current);
-        Ok(EventStatus::Applied {
+        Ok(Versioned::Current(EventStatus::Applied {
             status: known.status,
             at: known.at,
             scores: scores.collect(),
-        })
+        }))
     }
 
     /// The number of the last erasure of a member; 0 if it was never erased.
-    async fn last_erasure(&self, live: &LiveBoard, member: &MemberId) -> Result<u64, Error> {
+    async fn last_erasure(
+        &self,
+        live: &LiveBoard,
+        member: &MemberId,
+    ) -> Result<Versioned<u64>, Error> {
         let shard = &live.shard_of(member).shard;
         let last = self.engine.store.last_erasures(shard, &[member]).await?;
         let Versioned::Current(last) = last else {
-            self.engine.reload(&live.board.id).await?;
-            return Err(Error::busy());
+            return Ok(Versioned::Stale);
         };
         let last = last.into_iter().flatten().next();
-        Ok(last.map_or(0, |last| last.number))
+        Ok(Versioned::Current(last.map_or(0, |last| last.number)))
     }
 
     /// Whether any member of a board was ever erased.

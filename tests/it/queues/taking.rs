@@ -373,6 +373,27 @@ async fn a_board_with_queued_events_is_in_use() {
     assert_eq!(length(&world, "b").await, 1, "what waits goes on waiting");
 }
 
+/// What became of an event is told also by an instance that has an old definition.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_instance_with_an_old_definition_finds_events() {
+    let world = World::with_instances(2, NOW).await;
+    let [first, second] = [0, 1].map(|index| world.instances[index].client.once());
+    first.define("b", json!({"windows": ["day"]})).await;
+    let event = json!({"id": "x1", "member": "ann", "score": 5});
+    second.post("/v1/boards/b/events", event).await.expect(200);
+    for (number, query) in ["id=x1", "id=x1&member=ann", "id=x2"]
+        .iter()
+        .cycle()
+        .take(30)
+        .enumerate()
+    {
+        let title = json!({"title": format!("the {number}th")});
+        first.patch("/v1/boards/b", title).await.expect(200);
+        let path = format!("/v1/boards/b/events?{query}");
+        second.get(&path).await.expect(200);
+    }
+}
+
 /// An instance that has an old definition reads it anew, and boards that have moved are followed.
 #[tokio::test(flavor = "multi_thread")]
 async fn events_go_where_their_board_is_by_now() {
