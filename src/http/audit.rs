@@ -327,7 +327,6 @@ pub struct AuditParams {
     #[param(max_length = 128)]
     member: Option<String>,
     /// Only lines of this caller, as `by` has it: the name of an API key, or another one.
-    #[param(max_length = 128)]
     key: Option<String>,
     /// What `next` of the part before says.
     after: Option<String>,

@@ -213,7 +213,7 @@ pub struct RewardPath {
     #[param(example = "2026-11-21")]
     key: String,
     /// The id of the rule
-    #[param(example = "podium")]
+    #[param(example = "podium", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
     rule: String,
     /// The member's id
     #[param(example = "999")]

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use serde_json::Value;
-use utoipa::openapi::path::Parameter;
+use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::openapi::schema::{
     AdditionalProperties, AllOf, AnyOf, Array, ArrayItems, Object, ObjectBuilder, OneOf,
     OneOfBuilder, Schema, SchemaType, Type,
@@ -26,6 +26,12 @@ use crate::http::table;
 
 type Schemas = BTreeMap<String, RefOr<Schema>>;
 
+/// What ids of members, events and voters consist of, beside their length: no control characters ([`crate::domain::ids`]).
+const ID: &str = r"^[^\u0000-\u001f\u007f-\u009f]+$";
+/// The length of such an id, in characters at the most; the service counts bytes of UTF-8.
+const ID_LENGTH_MAX: usize = 128;
+/// What patterns of board ids consist of ([`crate::domain::access::BoardPattern`]).
+const BOARD_PATTERN: &str = "^[A-Za-z0-9._*-]{1,64}$";
 /// How a reference to a schema begins.
 const HERE: &str = "#/components/schemas/";
 
@@ -225,12 +231,65 @@ fn as_taken(schema: &mut RefOr<Schema>) {
         if !object.required.contains(name) {
             drop_null(property);
         }
+        restrict(name, property);
         if let Some(default) = take_default(property) {
             let text = default.as_str().map(ToOwned::to_owned);
             let text = text.unwrap_or_else(|| default.to_string());
             describe(property, &format!("Default: `{text}`."));
         }
     }
+}
+
+/// Says what a field or a parameter of this name may consist of, if it is an id, ids, scores by ids, or patterns of boards.
+fn restrict(name: &str, schema: &mut RefOr<Schema>) {
+    match schema {
+        RefOr::T(Schema::Object(map)) if name == "scores" => {
+            map.property_names = Some(Box::new(Schema::Object(id())));
+        }
+        RefOr::T(Schema::Object(text)) if is_text(text) => {
+            if name == "member" || text.max_length == Some(ID_LENGTH_MAX) {
+                restrict_id(text);
+            }
+        }
+        RefOr::T(Schema::Array(Array {
+            items: ArrayItems::RefOrSchema(item),
+            ..
+        })) => {
+            if let RefOr::T(Schema::Object(item)) = &mut **item
+                && is_text(item)
+            {
+                match name {
+                    "ids" => restrict_id(item),
+                    "boards" => item.pattern = Some(BOARD_PATTERN.to_owned()),
+                    _ => {}
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn restrict_id(text: &mut Object) {
+    text.min_length = Some(1);
+    text.max_length = Some(ID_LENGTH_MAX);
+    text.pattern = Some(ID.to_owned());
+}
+
+fn id() -> Object {
+    let mut id = ObjectBuilder::new().schema_type(Type::String).build();
+    restrict_id(&mut id);
+    id
+}
+
+/// Whether it is a string of any content.
+fn is_text(schema: &Object) -> bool {
+    let is_string = |one: &Type| *one == Type::String;
+    let is_text = match &schema.schema_type {
+        SchemaType::Type(one) => is_string(one),
+        SchemaType::Array(types) => types.iter().any(is_string),
+        SchemaType::AnyValue => false,
+    };
+    is_text && schema.enum_values.is_none() && schema.format.is_none() && schema.pattern.is_none()
 }
 
 /// The form in which the service sends an object.
@@ -400,19 +459,38 @@ fn patch(schema: &RefOr<Schema>, schemas: &Schemas) -> RefOr<Schema> {
     patched
 }
 
-/// A parameter is there or is not; it is never null.
+/// A parameter is there or is not; it is never null, and never empty.
 fn settle_parameters(document: &mut OpenApi) {
     for item in document.paths.paths.values_mut() {
         for (_, operation) in table::operations(item) {
             for parameter in operation.parameters.iter_mut().flatten() {
                 if let RefOr::T(Parameter {
+                    name,
+                    parameter_in,
                     schema: Some(schema),
                     ..
                 }) = parameter
                 {
                     drop_null(schema);
+                    restrict(name, schema);
+                    if *parameter_in == ParameterIn::Query {
+                        fill(schema);
+                    }
                 }
             }
         }
+    }
+}
+
+/// Says that it is not empty.
+fn fill(schema: &mut RefOr<Schema>) {
+    match schema {
+        RefOr::T(Schema::Object(text)) if is_text(text) => {
+            text.min_length.get_or_insert(1);
+        }
+        RefOr::T(Schema::Array(array)) => {
+            array.min_items.get_or_insert(1);
+        }
+        _ => {}
     }
 }

@@ -21,7 +21,7 @@ use crate::http::problem::Problem;
 #[schema(as = NewStreamToken)]
 pub struct NewStreamTokenBody {
     /// The board.
-    #[schema(value_type = String, example = "run_hero")]
+    #[schema(value_type = String, example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
     board: BoardId,
     /// One of its windows.
     #[schema(example = "day")]
