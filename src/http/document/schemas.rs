@@ -459,7 +459,7 @@ fn patch(schema: &RefOr<Schema>, schemas: &Schemas) -> RefOr<Schema> {
     patched
 }
 
-/// A parameter is there or is not; it is never null, and never empty.
+/// A parameter is there or is not; it is never null.
 fn settle_parameters(document: &mut OpenApi) {
     for item in document.paths.paths.values_mut() {
         for (_, operation) in table::operations(item) {
@@ -474,7 +474,7 @@ fn settle_parameters(document: &mut OpenApi) {
                     drop_null(schema);
                     restrict(name, schema);
                     if *parameter_in == ParameterIn::Query {
-                        fill(schema);
+                        fill(name, schema);
                     }
                 }
             }
@@ -482,10 +482,10 @@ fn settle_parameters(document: &mut OpenApi) {
     }
 }
 
-/// Says that it is not empty.
-fn fill(schema: &mut RefOr<Schema>) {
+/// Says of a place in a list, or of words in a query, that they are not empty.
+fn fill(name: &str, schema: &mut RefOr<Schema>) {
     match schema {
-        RefOr::T(Schema::Object(text)) if is_text(text) => {
+        RefOr::T(Schema::Object(text)) if matches!(name, "after" | "before") => {
             text.min_length.get_or_insert(1);
         }
         RefOr::T(Schema::Array(array)) => {
