@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
-
 use crate::closings::{end_board, state, wait_for_ends, wait_for_result};
 use crate::harness::redis::eventually;
 use crate::site::Site;
-use crate::votes::{BOARD, Scores, Transactions, definition, has_no_lag, vote};
+use crate::votes::{BOARD, Scores, Transactions, definition, has_no_lag, send};
 
 /// Longer than a lane waits before it looks whether what is left are records.
 const LONG: Duration = Duration::from_secs(4);
@@ -41,9 +39,7 @@ async fn a_transaction_that_is_open_at_the_end_is_waited_for_and_with_it_what_li
     client.define(BOARD, definition()).await;
     let transactions = Transactions::begin(&site.topic);
     transactions.write(0..100);
-    let votes: Vec<Value> = (100..200).map(vote).collect();
-    let answer = client.post("/v1/events", json!({"events": votes})).await;
-    assert_eq!(answer.expect(200)["results"][99]["status"], "queued");
+    send(&client, 100..200).await;
     tokio::time::sleep(LONG).await;
     end_board(&client).await;
     wait_for_ends(&site).await;

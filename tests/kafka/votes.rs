@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rdkafka::Message;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
@@ -46,6 +47,21 @@ pub fn member(number: usize) -> String {
 
 fn score(number: usize) -> u64 {
     number as u64 % 9 + 1
+}
+
+/// Sends votes in one request, again until the brokers have confirmed all: a busy machine may not do so in time. Returns the results.
+pub async fn send(client: &Client, numbers: Range<usize>) -> Vec<Value> {
+    let batch = json!({"events": numbers.map(vote).collect::<Vec<_>>()});
+    let results = Mutex::default();
+    eventually("the brokers have all votes", async || {
+        let mut answer = client.post("/v1/events", batch.clone()).await.expect(200);
+        let all: Vec<Value> = serde_json::from_value(answer["results"].take()).unwrap();
+        let is_queued = all.iter().all(|result| result["status"] == "queued");
+        *results.lock() = all;
+        is_queued
+    })
+    .await;
+    results.into_inner()
 }
 
 /// Values that nobody can take.
