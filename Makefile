@@ -36,9 +36,12 @@ lint: ## Check the format, the lints and the documentation
 	cargo clippy --locked --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps
 
+# The rows of Kafka need its client and a broker: `KAFKA=1`, or ARGS that name such a row.
+bench: KAFKA ?= $(findstring kafka-,$(ARGS))
 bench: ## Measure the service and its references, as BENCHMARKS.md says; takes half an hour (ARGS=--quick: four minutes)
 	@tools/setup bench
-	PATH="$(CURDIR)/.tools:$$PATH" cargo bench --locked --bench bench -- $(ARGS)
+	$(if $(KAFKA),@tools/kafka setup)
+	PATH="$(CURDIR)/.tools:$$PATH" cargo bench --locked $(if $(KAFKA),--features kafka) --bench bench -- $(ARGS)
 
 demo: ## While `make run` runs elsewhere: import a month of flights, show its top ten (URL=… for another service)
 	@tools/demo $(URL)

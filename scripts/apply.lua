@@ -80,11 +80,14 @@
 --   entries     of the events: their entries in the queue, empty for one that does not come out of it
 --   bytes       what their entries count
 --   leases      text; the number of the lease under which each is applied
+--   lates       the barrier of the closing for which they are late (take.lua), ms since the epoch; 0: for none
+--   queued_ats  when they were queued, ms since the epoch: an erasure after that refuses them, whatever they count for
 -- An event that comes out of the queue is carried out only while it is in the queue, and under the number that the lease of the queue has
 -- now. It is compared with `final_until`, not with the barrier: what was queued before a closing counts, unless that waits no longer
--- (close_shard.lua). If it is taken, or is a duplicate, it leaves the queue in the same step. So does the same event, under the same id, in
--- the queue of the shard when another one is taken or is a duplicate that does not come out of it: the queued one may wait until the id is
--- forgotten. While others wait under an id, with another content, it is remembered for as long as they may wait.
+-- (close_shard.lua); what is late for a closing is compared with the barrier of that. If it is taken, or is a duplicate, it leaves the queue
+-- in the same step. So does the same event, under the same id, in the queue of the shard when another one is taken or is a duplicate that
+-- does not come out of it: the queued one may wait until the id is forgotten. While others wait under an id, with another content, it is
+-- remembered for as long as they may wait.
 --
 -- Reply: {'STALE'}, or {'OK', one for each event, the field `changed` of the head after the call ('' for none; lib/changed.lua)}:
 --   record               taken: what is remembered of it
@@ -99,8 +102,8 @@
 --   {NO_QUOTA, quota, ms}   this quota is used up; when a sliding window would take the event, text, 0: unknown
 --   {VOID}               the event's reservation is void: nothing done, reserve again
 --   {CLOSED, barrier}    refused: the event lies before the barrier of the shard (close_shard.lua): ms since the epoch, text
---   {ERASED, instant}    refused: the event does not lie after the last erasure of its member, at this instant: a tie key of
---                        `ties: first`, text
+--   {ERASED, instant}    refused: the event does not lie after the last erasure of its member, or was not queued after it, at this
+--                        instant: a tie key of `ties: first`, text
 --   {ERASING}            something is left of the member, who was erased: nothing done, remove it (forget.lua)
 --   {ELSEWHERE}          another cohort may remember the id, since the member was erased lately and then seated anew: nothing
 --                        done, look it up in all shards (recall.lua)
@@ -428,6 +431,13 @@ local function was_erased_lately(erasure)
   return erasure.number > 0 and now + TIE_KEY_OF_EPOCH - erasure.instant < tonumber(args.remember)
 end
 
+-- What an erasure has to lie before, or else the event is refused: what it counts for, and when it was queued.
+local function stands_since(e)
+  local at, queue = in_time(ats[e]), args.queue
+  if not queue or (queue.entries[e] or '') == '' then return at end
+  return math.min(at, queue.queued_ats[e] + TIE_KEY_OF_EPOCH)
+end
+
 -- Whether the event was taken before, and whether it may be taken now.
 local function recognise(e, id_key, token)
   local known, erasure = id_key and records[id_key], erasures[members[e]]
@@ -445,7 +455,7 @@ local function recognise(e, id_key, token)
   if barrier and in_time(ats[e]) < barrier then return {CLOSED, number_text(barrier - TIE_KEY_OF_EPOCH)} end
   if refusals[e] == UNLESS_KNOWN then return {REFUSED} end
   if token and voids[keys[args.voids[e]]] then return {VOID} end
-  if erasure and in_time(ats[e]) <= erasure.instant then return {ERASED, number_text(erasure.instant)} end
+  if erasure and stands_since(e) <= erasure.instant then return {ERASED, number_text(erasure.instant)} end
   if erasure and erasure.is_pending then return {ERASING} end
 end
 
@@ -770,7 +780,14 @@ if queue or board[8] then
   call('XLEN', QUEUE)
   call('HLEN', QUEUE_STATE)
   local head, own_barrier = call('HMGET', BOARD, 'queue:number', 'final_until'), barrier
-  local lease, barrier_of_queued = head[1], head[2] and head[2] + TIE_KEY_OF_EPOCH
+  local lease, final_until = head[1], head[2] and head[2] + TIE_KEY_OF_EPOCH
+
+  -- The barrier of an event that has waited in the queue.
+  local function barrier_of_queued(late)
+    if late == 0 then return final_until end
+    return math.max(final_until or 0, late + TIE_KEY_OF_EPOCH)
+  end
+
   -- The ids of the events, '' for none, and the entries of each id as text.
   local event_ids, entries_of, prefix = {}, {}, beside_registry(REGISTRY, KIND_EVENT_ID .. ':')
   for e, index in ipairs(ids) do
@@ -791,7 +808,7 @@ if queue or board[8] then
   end
 
   local function carry_out_queued(e, entry)
-    barrier = barrier_of_queued
+    barrier = barrier_of_queued(queue.lates[e])
     local id = event_ids[e]
     if queue.leases[e] ~= lease or not names_entry(entries_of[id], entry) then
       local token = tokens and tokens[e] ~= '' and tokens[e]
@@ -806,13 +823,13 @@ if queue or board[8] then
 
   local function carry_out_new(e)
     local id = event_ids[e]
-    local entry, event, parts = entry_with(QUEUE, entries_of[id], fingerprints[e])
+    local entry, event, parts, late = entry_with(QUEUE, entries_of[id], fingerprints[e])
     if not entry then
       barrier = own_barrier
       return carry_out(e)
     end
     -- What waits has been taken into the queue before the barrier rose.
-    barrier = barrier_of_queued
+    barrier = barrier_of_queued(late)
     -- See src/domain/queued.rs.
     local at, queued_at = parts[5], parts[6]
     local is_as_queued = in_time(ats[e]) == at + TIE_KEY_OF_EPOCH or records[keys[ids[e]]]

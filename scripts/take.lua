@@ -4,9 +4,10 @@
 -- had taken before. The shard leaves out what it has taken. If there is a gap between the two, Redis has lost what it knew, and the caller
 -- has to read again. So nothing is lost or taken twice, whatever is committed to the log, and whoever else reads the same partition.
 --
--- No barrier is asked: what a closing waits for are the ends of the log (close_shard.lua).
+-- No barrier refuses a record: what a closing waits for are the ends of the log (close_shard.lua). Records from these ends on are noted as
+-- late for the closing, so that they do not count for what it makes final, whenever they are applied.
 --
--- KEYS[1]  board     hash: `version`, `used`, `queue:held`
+-- KEYS[1]  board     hash: `version`, `used`, `queue:held`, `final_until`, `queue:ends`
 -- KEYS[2]  registry  set: names of the keys that the board's data lies in
 -- KEYS[3]  queue     stream, KEYS[4] ids, KEYS[5] state: see lib/queue.lua
 -- KEYS[6]  intake    hash: see lib/intake.lua
@@ -43,7 +44,7 @@ local ids, offsets, PARTITION = args.ids, args.offsets, args.partition
 load_queue()
 load_intake()
 
-local board = redis.call('HMGET', BOARD, 'version', 'used', 'queue:held')
+local board = redis.call('HMGET', BOARD, 'version', 'used', 'queue:held', 'final_until', 'queue:ends')
 if board[1] ~= args.version then return {'STALE'} end
 if #ids > 0 and board[3] == args.version then return {'HELD'} end
 
@@ -77,6 +78,10 @@ for e = 1, #ids do
   if not is_taken(e) then left[#left + 1] = e end
 end
 
+-- From which offset on records are late for a closing that is under way, and its barrier; nil if there is none.
+local late_from, late = known[3] and cmsgpack.unpack(known[3])[PARTITION] or 0, board[5] or nil
+if late and tonumber(board[4] or '-inf') >= tonumber(late) then late = nil end
+
 local reached, bytes = math.max(own or 0, args.upto), 0
 if #left > 0 then
   local queue_bytes, epoch = open_queue(BOARD, REGISTRY, QUEUE, IDS, STATE, args.epoch)
@@ -85,7 +90,11 @@ if #left > 0 then
   for index, e in ipairs(left) do of_left[index] = ids[e] end
   local putting = begin_putting(QUEUE, IDS, of_left, math.min(args.room, args.bytes_max - queue_bytes))
   for _, e in ipairs(left) do
-    if not known_event(putting, ids[e], args.fingerprints[e]) and not put_event(putting, ids[e], ARGV[e + 1]) then
+    local late_here = offsets[e] >= late_from and late or nil
+    local waits, _, its_late = known_event(putting, ids[e], args.fingerprints[e])
+    -- What waits as late may yet be refused, and this one not.
+    local is_there = waits and (late_here or its_late == 0)
+    if not is_there and not put_event(putting, ids[e], ARGV[e + 1], late_here) then
       reached = offsets[e]
       break
     end

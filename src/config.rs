@@ -212,7 +212,7 @@ pub struct KafkaArgs {
     /// The group of those who take records of the topic: the same for all instances.
     #[arg(long, env = "STANDINGS_KAFKA_GROUP", default_value = "standings")]
     pub kafka_group: String,
-    /// The topic for records that can't be taken. Without it they are only counted and logged.
+    /// The topic for records that can't be taken, and for dead letters of boards. Without it records are only counted and logged.
     #[arg(long, env = "STANDINGS_KAFKA_DEAD_LETTER_TOPIC")]
     pub kafka_dead_letter_topic: Option<TopicName>,
     /// Options of the client of Kafka (librdkafka), such as TLS and SASL, as `name=value;name=value`.

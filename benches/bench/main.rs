@@ -6,8 +6,13 @@
 mod bare;
 mod beside;
 mod boards;
+#[cfg(feature = "kafka")]
+#[path = "../../tests/kit/broker.rs"]
+#[expect(dead_code, reason = "the tests need more of it")]
+mod broker;
 mod growth;
 mod http;
+mod kafka;
 #[path = "../../tests/kit/mod.rs"]
 #[expect(dead_code, reason = "the tests need more of it")]
 mod kit;
@@ -91,6 +96,13 @@ struct Options {
     /// Another build of the service to measure.
     #[arg(long, value_name = "PATH", default_value = env!("CARGO_BIN_EXE_standings"))]
     service: PathBuf,
+}
+
+impl Options {
+    /// What part is measured of what is measured otherwise.
+    fn part(&self) -> usize {
+        if self.quick { 10 } else { 1 }
+    }
 }
 
 fn main() -> ExitCode {

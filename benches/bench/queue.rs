@@ -28,9 +28,9 @@ use crate::{Options, Result, memory, say, table};
 /// How many events wait whose memory is told; a tenth in a quick run.
 const WAITING: usize = 1_000_000;
 /// How many votes wait whose applying is timed; a tenth in a quick run.
-const VOTES: usize = 100_000;
+pub const VOTES: usize = 100_000;
 /// For how long the lag is looked at, and for how long the peak goes on; a tenth in a quick run.
-const LOOK_TIME: Duration = Duration::from_secs(20);
+pub const LOOK_TIME: Duration = Duration::from_secs(20);
 /// How many times faster than they are applied events come at the peak.
 const PEAK: f64 = 10.0;
 /// How many events a paced request has: few, so that they come evenly.
@@ -38,16 +38,16 @@ const PACED_BATCH: usize = 100;
 /// On how many connections paced requests come.
 const PACED_CONNECTIONS: usize = 16;
 /// The pause between two looks at a queue, and at a member.
-const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+pub const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 /// The longest that anything may take that is waited for.
-const WITHIN: Duration = Duration::from_mins(10);
+pub const WITHIN: Duration = Duration::from_mins(10);
 /// What a service is told whose queues take all that comes.
-const ROOMY: [(&str, &str); 2] = [
+pub const ROOMY: [(&str, &str); 2] = [
     ("STANDINGS_QUEUE_MB", "512"),
     ("STANDINGS_QUEUES_MB", "1024"),
 ];
 /// What one is told that applies nothing.
-const TAKES_ONLY: (&str, &str) = ("STANDINGS_APPLY_QUEUES", "false");
+pub const TAKES_ONLY: (&str, &str) = ("STANDINGS_APPLY_QUEUES", "false");
 /// The member by which it is seen when events are shown.
 const PROBE: &str = "probe";
 
@@ -105,29 +105,39 @@ impl Queue {
 }
 
 /// A Redis server of its own, and a service on it that takes events and applies none.
-struct Taker<'a> {
+pub struct Taker<'a> {
     session: &'a Session,
-    service: Service,
-    redis: Redis,
+    /// The service.
+    pub service: Service,
+    /// Its Redis server.
+    pub redis: Redis,
 }
 
 /// Measures all figures, once.
 pub async fn measure<'a>(session: &'a Session, options: &Options) -> Result<&'a Queue> {
     let measured = async || {
-        let redis = redis::start().await;
-        let (program, settings) = (&options.service, [ROOMY[0], ROOMY[1], TAKES_ONLY]);
-        let taker = Taker {
-            session,
-            service: Service::start_with(program, &redis, &settings).await?,
-            redis,
-        };
-        let part = if options.quick { 10 } else { 1 };
-        taker.measure(program, part).await
+        let taker = Taker::start(session, &options.service, &[]).await?;
+        taker.measure(&options.service, options.part()).await
     };
     session.queue.get_or_try_init(measured).await
 }
 
-impl Taker<'_> {
+impl<'a> Taker<'a> {
+    /// Starts both, with further settings.
+    pub async fn start(
+        session: &'a Session,
+        program: &Path,
+        settings: &[(&str, &str)],
+    ) -> Result<Self> {
+        let redis = redis::start().await;
+        let settings = [&[ROOMY[0], ROOMY[1], TAKES_ONLY], settings].concat();
+        Ok(Self {
+            session,
+            service: Service::start_with(program, &redis, &settings).await?,
+            redis,
+        })
+    }
+
     /// Measures all figures, with a part of what is measured with otherwise.
     async fn measure(self, program: &Path, part: usize) -> Result<Queue> {
         QUEUED.define(&self.service).await?;
@@ -220,7 +230,7 @@ impl Taker<'_> {
     }
 
     /// Puts events into the queue of a board, in batches; returns how many that were in a second.
-    async fn put(&self, board: &'static Board, count: usize) -> Result<f64> {
+    pub async fn put(&self, board: &'static Board, count: usize) -> Result<f64> {
         let workload = Workload {
             board,
             kind: Kind::BATCH,
@@ -245,7 +255,7 @@ impl Taker<'_> {
     }
 
     /// How fast the same votes are applied that are answered afterwards.
-    async fn speed_without_queue(&self, service: &Service) -> Result<f64> {
+    pub async fn speed_without_queue(&self, service: &Service) -> Result<f64> {
         SIX_VOTE.define(service).await?;
         let workload = Workload {
             board: &SIX_VOTE,
@@ -322,7 +332,7 @@ impl<'a> Votes<'a> {
 }
 
 /// Sends votes in batches, so many in a second for so long, as far as the service answers in time. Returns how many it was.
-async fn pace(session: &Session, service: &Service, rate: f64, time: Duration) -> Result<f64> {
+pub async fn pace(session: &Session, service: &Service, rate: f64, time: Duration) -> Result<f64> {
     let workload = Workload {
         board: &QUEUED_VOTE,
         kind: Kind::Batch {
@@ -367,13 +377,14 @@ async fn pace(session: &Session, service: &Service, rate: f64, time: Duration) -
 }
 
 /// Sends one vote after the other for a member, each when the one before is shown, and notes how long after its answer that was.
-struct Probe {
+pub struct Probe {
     is_over: Arc<AtomicBool>,
     task: AbortOnDropHandle<Result<Histogram<u64>>>,
 }
 
 impl Probe {
-    async fn start(service: &Service, series: u64) -> Result<Self> {
+    /// Begins.
+    pub async fn start(service: &Service, series: u64) -> Result<Self> {
         let is_over = Arc::new(AtomicBool::new(false));
         let form = requests::single(&QUEUED_VOTE).replace(MEMBER, &padded(PROBE));
         debug_assert!(form.contains(ID));
@@ -392,7 +403,7 @@ impl Probe {
     }
 
     /// Ends; returns the lags, in microseconds.
-    async fn stop(self) -> Result<Histogram<u64>> {
+    pub async fn stop(self) -> Result<Histogram<u64>> {
         self.is_over.store(true, Ordering::Relaxed);
         self.task.await?
     }

@@ -5,6 +5,7 @@ use crate::boards::{
     Board, HIDDEN_FEW, HIDDEN_MANY, HIDDEN_NONE, LEAGUE, LIVE, ONE, ROLLING_DATA, ROLLING_FIRST,
     ROLLING_MEMBER, SIX_FIRST, SIX_MEMBER, SMALL, VOTE, VOTE_FREE, WEEK,
 };
+use crate::kafka;
 use crate::load::Sample;
 use crate::queue::Figure;
 use crate::reference::Script;
@@ -47,6 +48,8 @@ pub enum Measure {
     LeagueWait,
     /// Events in queues.
     Queue(Figure),
+    /// Events that come by Kafka.
+    Kafka(kafka::Figure),
     /// Live boards.
     Stream(streams::Figure),
     /// The service's memory before there was any load.
@@ -387,6 +390,20 @@ pub const ROWS: &[Row] = &[
         "s",
         Measure::Queue(Figure::Recovery),
         None,
+    ),
+    row(
+        "kafka-speed",
+        "taking such votes out of a topic, and applying them, over the same without queue",
+        "events/s",
+        Measure::Kafka(kafka::Figure::Speed),
+        None,
+    ),
+    row(
+        "kafka-lag",
+        "such a vote, at half of that speed: from its answer until it is shown, 99 of 100",
+        "ms",
+        Measure::Kafka(kafka::Figure::Lag),
+        Some(Goal::Max(1_000.0)),
     ),
     row(
         "stream-memory",

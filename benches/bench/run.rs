@@ -13,7 +13,7 @@ use crate::rows::{Measure, Measured, ROWS, Row};
 use crate::session::Session;
 use crate::table::Line;
 use crate::{
-    Options, Result, league, memory, picture, publish, queue, rollover, say, streams, table,
+    Options, Result, kafka, league, memory, picture, publish, queue, rollover, say, streams, table,
 };
 
 /// All that a run has found.
@@ -32,7 +32,11 @@ pub async fn run(options: &Options) -> Result<()> {
     if options.list {
         return list();
     }
+    let is_built =
+        |row: &&Row| cfg!(feature = "kafka") || !matches!(row.measure, Measure::Kafka(_));
+    // Who names a row hears why it can't be measured.
     let rows = ROWS.iter().filter(|row| is_chosen(options, row.name));
+    let rows = rows.filter(|row| !options.only.is_empty() || is_built(row));
     let curves = CURVES
         .into_iter()
         .filter(|(_, name, _)| is_chosen(options, name));
@@ -123,6 +127,7 @@ async fn measure(session: &Session, row: &Row, options: &Options) -> Result<Meas
             }
         }
         Measure::Queue(figure) => queue::measure(session, options).await?.measured(figure),
+        Measure::Kafka(figure) => kafka::measure(session, options).await?.measured(figure),
         Measure::Stream(figure) => streams::measure(session, options).await?.measured(figure),
         Measure::IdleMemory => megabytes(session.idle_bytes),
         Measure::PeakMemory => megabytes(memory::of_service_under_load(session).await?),

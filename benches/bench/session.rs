@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
 
 use crate::boards::Board;
+use crate::kafka::Kafka;
 use crate::league::League;
 use crate::load::{Load, Sample, Watched, float};
 use crate::process::Process;
@@ -79,6 +80,8 @@ pub struct Session {
     pub league: OnceCell<League>,
     /// What queues took.
     pub queue: OnceCell<Queue>,
+    /// What a topic as the queue took.
+    pub kafka: OnceCell<Kafka>,
     /// What streams took.
     pub streams: OnceCell<Streams>,
     textbook: OnceCell<Textbook>,
@@ -102,6 +105,7 @@ impl Session {
             rollovers: RefCell::default(),
             league: OnceCell::new(),
             queue: OnceCell::new(),
+            kafka: OnceCell::new(),
             streams: OnceCell::new(),
             textbook: OnceCell::new(),
             filled: RefCell::default(),

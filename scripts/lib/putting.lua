@@ -9,18 +9,20 @@ local function begin_putting(queue, ids, of_events, room)
   return putting
 end
 
--- What stands in the queue beside the id of an event, if this event is there.
+-- What stands in the queue beside the id of an event, if this event is there, that as a list, and `late`.
 local function known_event(putting, id, fingerprint)
   local waiting = putting.entries_of[id]
-  return waiting and select(2, entry_with(putting.queue, waiting, fingerprint))
+  if waiting then return select(2, entry_with(putting.queue, waiting, fingerprint)) end
 end
 
--- Puts an event that is not there, and returns whether there was room for it.
-local function put_event(putting, id, event)
+-- Puts an event that is not there, and returns whether there was room for it. `late`: the field, or nil.
+local function put_event(putting, id, event, late)
   local bytes = bytes_of_entry(id, event)
   if putting.bytes + bytes > putting.room then return false end
   local waiting = putting.entries_of[id]
-  local entry = redis.call('XADD', putting.queue, '*', 'id', id, 'event', event)
+  local fields = {'id', id, 'event', event}
+  if late then fields[5], fields[6] = 'late', late end
+  local entry = redis.call('XADD', putting.queue, '*', unpack(fields))
   putting.bytes = putting.bytes + bytes
   putting.put[#putting.put + 1] = id
   putting.entries_of[id] = waiting and waiting .. ' ' .. entry or entry

@@ -3,7 +3,8 @@
 --
 -- Three keys say what waits, and only scripts that change all of them together change one:
 --   queue   stream: an entry for each event, with the fields `id` and `event`: the event's id, and what else there is of it, MessagePack
---           of an array whose first element is the event's fingerprint (src/domain/queued.rs)
+--           of an array whose first element is the event's fingerprint (src/domain/queued.rs). A third field, `late`, has an event that was
+--           appended to the log behind the ends that a closing waits for (take.lua): the barrier of that closing, ms since the epoch
 --   ids     hash: id of an event -> its entries, with blanks between: exactly those in the stream. There is more than one if events
 --           with different contents bear one id
 --   state   hash: bytes (of all entries), indexed ('1': the index of queues has this one), epoch (how often it was taken out)
@@ -92,15 +93,15 @@ local function open_queue(head, registry, queue, ids, state, listed_under)
   return tonumber(stored[3] or 0)
 end
 
--- The entry with this content among those that a text of the hash of ids, or nil, names, what stands there beside the id, and that as a
--- list; nil if there is none.
+-- The entry with this content among those that a text of the hash of ids, or nil, names, what stands there beside the id, that as a
+-- list, and `late` (0: it is not); nil if there is none.
 local function entry_with(queue, text, fingerprint)
   for entry in string.gmatch(text or '', '%S+') do
     local found = redis.call('XRANGE', queue, entry, entry)[1]
     -- Somebody may have removed an entry by hand, or damaged it: it is equal to none.
-    local event = found and found[2][4]
+    local event, late = found and found[2][4], found and found[2][6]
     local parts = read_event(event)
-    if parts and parts[1] == fingerprint then return entry, event, parts end
+    if parts and parts[1] == fingerprint then return entry, event, parts, tonumber(late or 0) end
   end
 end
 

@@ -48,8 +48,6 @@ pub struct Queued {
     pub held: Held,
     /// The instant that it counts for, whenever it is applied.
     pub at: Timestamp,
-    /// When it was queued: by this it is too late, or in the future.
-    pub queued_at: Timestamp,
 }
 
 impl Incoming {

@@ -211,7 +211,7 @@ impl Submission {
 
     /// When it came in, or was queued, if it is planned at `now`.
     fn came_in(&self, now: Timestamp) -> Timestamp {
-        let queued = self.incoming().queued.map(|queued| queued.queued_at);
+        let queued = self.incoming().queued.map(|queued| queued.held.queued_at);
         let waiting = self.waiting.map(|waiting| waiting.queued_at);
         waiting.or(queued).unwrap_or(now)
     }

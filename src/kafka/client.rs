@@ -169,7 +169,7 @@ impl Kafka {
             .collect())
     }
 
-    /// Which records a partition has.
+    /// Which records a partition has that can be read: it ends where the first transaction begins that is open.
     pub(super) async fn extent(&self, partition: &Partition) -> Result<Extent, Error> {
         let (client, patience) = (self.producer.current(), self.settings.patience());
         let partition = partition.clone();

@@ -1,5 +1,6 @@
 //! Dead records: those that can't be taken. They stop nobody: each is counted, told in the log without its content, and brought to
-//! the topic for dead records, if one is named, before the position passes it.
+//! the topic for dead letters, if one is named, before the position passes it. Events that were taken and can't be applied are brought there, too,
+//! before they become dead letters of their boards.
 
 use metrics::counter;
 use rdkafka::Message;
@@ -7,17 +8,20 @@ use rdkafka::message::{Header, Headers, OwnedHeaders, OwnedMessage};
 
 use super::client::Kafka;
 use super::producer::Appended;
-use super::record::with;
+use super::record::{self, with};
 use crate::domain::intake::Partition;
 use crate::engine::Error;
+use crate::engine::queue::burying::DeadEvent;
 use crate::throttle;
 
-/// Why a record is dead, and where it was: what a dead record has beside its own headers.
+/// Why something is dead, and where it was: what it has beside its own headers.
 const REASON: &str = "standings-dead-reason";
 const DETAIL: &str = "standings-dead-detail";
 const TOPIC: &str = "standings-dead-topic";
 const PARTITION: &str = "standings-dead-partition";
 const OFFSET: &str = "standings-dead-offset";
+const QUEUE: &str = "standings-dead-queue";
+const ENTRY: &str = "standings-dead-entry";
 
 /// A record that can't be taken.
 #[derive(Debug)]
@@ -33,6 +37,44 @@ pub(super) struct Dead<'a> {
 }
 
 impl Kafka {
+    /// Brings an event that is about to be a dead letter to the topic for them, if there is one: as records have it, so that it can be
+    /// written again. One that nobody can read has no value there.
+    ///
+    /// # Errors
+    ///
+    /// The topic may have it or not.
+    pub(super) async fn bury_event(&self, dead: DeadEvent<'_>) -> Result<(), Error> {
+        let Some(topic) = &self.settings.dead_letter_topic else {
+            return Ok(());
+        };
+        let DeadEvent {
+            board,
+            queue,
+            entry,
+            event,
+            reason,
+            detail,
+        } = dead;
+        let written = event.map(|event| record::write(board, &event));
+        let written = written.transpose()?;
+        let own = written.as_ref().map(|written| written.headers.clone());
+        let (queue, entry) = (queue.to_string(), entry.to_string());
+        let why = [
+            (REASON, reason.name()),
+            (DETAIL, detail),
+            (QUEUE, &queue),
+            (ENTRY, &entry),
+        ];
+        let appended = Appended {
+            topic: topic.as_str(),
+            key: written.as_ref().map(|written| written.key.as_bytes()),
+            value: written.as_ref().map(|written| &written.value[..]),
+            headers: with_all(own.unwrap_or_default(), &why),
+            at_ms: written.as_ref().map(|written| written.at_ms),
+        };
+        self.producer.append(appended).await
+    }
+
     /// Brings a dead record to the topic for them, and tells of it. Who dies in between does it again, so that topic may have it twice.
     ///
     /// # Errors
@@ -71,15 +113,18 @@ impl Dead<'_> {
             headers = headers.insert(Header { key, value });
         }
         let (number, offset) = (self.partition.number.to_string(), self.offset.to_string());
-        for (name, value) in [
+        let why = [
             (REASON, self.reason),
             (DETAIL, self.detail),
             (TOPIC, &*self.partition.topic),
             (PARTITION, &number),
             (OFFSET, &offset),
-        ] {
-            headers = with(headers, name, value);
-        }
-        headers
+        ];
+        with_all(headers, &why)
     }
+}
+
+fn with_all(headers: OwnedHeaders, more: &[(&str, &str)]) -> OwnedHeaders {
+    let more = more.iter();
+    more.fold(headers, |headers, (name, value)| with(headers, name, value))
 }

@@ -158,7 +158,6 @@ struct Running {
     stop: CancellationToken,
     task: JoinHandle<()>,
     progress: Arc<Progress>,
-    committed: i64,
     /// What asks for the end of its partition.
     measuring: Option<JoinHandle<()>>,
 }
@@ -275,7 +274,6 @@ impl Membership {
             stop,
             task,
             progress,
-            committed: 0,
             measuring: None,
         }
     }
@@ -289,7 +287,7 @@ impl Membership {
             }
             !is_over
         });
-        let positions = self.uncommitted();
+        let positions = self.positions();
         if positions.count() > 0
             && let Err(error) = self.consumer.commit(&positions, CommitMode::Async)
         {
@@ -316,14 +314,13 @@ impl Membership {
         }
     }
 
-    /// What has moved on since it was committed.
-    fn uncommitted(&mut self) -> TopicPartitionList {
+    /// How far the lanes are. All of it is committed each time, since the group refuses what comes while partitions change hands.
+    fn positions(&self) -> TopicPartitionList {
         let mut positions = TopicPartitionList::new();
         let topic = self.kafka.settings.topic();
-        for (number, lane) in &mut self.lanes {
+        for (number, lane) in &self.lanes {
             let position = lane.progress.position();
-            if position > lane.committed && !lane.stop.is_cancelled() {
-                lane.committed = position;
+            if position > 0 && !lane.stop.is_cancelled() {
                 let added =
                     positions.add_partition_offset(topic, *number, Offset::Offset(position));
                 debug_assert!(added.is_ok(), "a position is an offset");
@@ -334,7 +331,7 @@ impl Membership {
 
     /// Ends the lanes, and leaves the group.
     async fn end(mut self) {
-        let positions = self.uncommitted();
+        let positions = self.positions();
         for (number, lane) in self.lanes.drain() {
             lane.end().await;
             tell_lag(number, 0);

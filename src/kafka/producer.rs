@@ -170,6 +170,25 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
+    async fn a_client_that_has_met_a_fatal_error_is_replaced_once() {
+        let cluster = MockCluster::new(1).unwrap();
+        cluster.create_topic("events", 1, 1).unwrap();
+        let refused = RDKafkaRespErr::RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED;
+        cluster.request_errors(RDKafkaApiKey::InitProducerId, &[refused]);
+        let producer = producer(&cluster.bootstrap_servers(), "");
+        let first = producer.current();
+        let error = append(&producer).await.unwrap_err();
+        assert!(matches!(error, Error::Log(_)), "{error}");
+        assert!(first.client().fatal_error().is_some());
+        let second = producer.current();
+        assert!(!Arc::ptr_eq(&first, &second));
+        append(&producer).await.unwrap();
+        // Somebody may have had the first one in hand for longer.
+        producer.replace(&first);
+        assert!(Arc::ptr_eq(&second, &producer.current()));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
     async fn where_nobody_answers_events_are_refused_after_a_while_and_beyond_a_bound_at_once() {
         let producer = producer("127.0.0.1:1", "queue.buffering.max.messages=3");
         let results = join_all((0..5).map(|_| append(&producer))).await;

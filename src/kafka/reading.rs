@@ -17,6 +17,7 @@ use crate::domain::intake::{Backlog, Extent, Partition};
 use crate::domain::queued::QueuedEvent;
 use crate::engine::Error;
 use crate::engine::intake::{EventLog, LogEvent, Sought};
+use crate::engine::queue::burying::DeadEvent;
 
 /// The most records that are read for one question, and for how long, in milliseconds.
 const RECORDS_MAX: usize = 100_000;
@@ -161,12 +162,29 @@ impl EventLog for Kafka {
         })
     }
 
+    fn bury<'a>(&'a self, dead: DeadEvent<'a>) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(self.bury_event(dead))
+    }
+
     fn ends(&self) -> BoxFuture<'_, Result<Vec<(Partition, i64)>, Error>> {
         Box::pin(async move {
-            let extents = self.extents().await?.into_iter();
-            Ok(extents
-                .map(|(partition, extent)| (partition, extent.end))
-                .collect())
+            let partitions = self.partitions().await?;
+            let permit = self.readers.acquire().await;
+            let _permit = permit.map_err(|error| Error::Log(error.to_string()))?;
+            // Behind the beginning of a transaction that is open nobody reads, and yet records lie there that were confirmed.
+            let (mut config, patience) = (self.beside_the_group(), self.settings.patience());
+            config.set("isolation.level", "read_uncommitted");
+            let ends = blocking(move || {
+                let consumer: BaseConsumer<Logged> = config.create_with_context(Logged)?;
+                let partitions = partitions.into_iter();
+                let ends = partitions.map(|partition| {
+                    let Partition { topic, number } = &partition;
+                    let (_, end) = consumer.fetch_watermarks(topic, *number, patience)?;
+                    Ok((partition, end))
+                });
+                ends.collect::<Result<_, KafkaError>>()
+            });
+            ends.await?.map_err(|error| told(&error))
         })
     }
 

@@ -15,7 +15,7 @@ const TOPIC_BYTES_MAX: usize = 249;
 /// What separates the options of one line.
 const SEPARATOR: char = ';';
 /// Options of the client that are not to be set, and why: the service relies on what it sets itself.
-const RESERVED: [(&str, &str); 4] = [
+const RESERVED: [(&str, &str); 5] = [
     (
         "bootstrap.servers metadata.broker.list",
         "STANDINGS_QUEUE_URL names the brokers",
@@ -29,6 +29,10 @@ const RESERVED: [(&str, &str); 4] = [
         "auto.offset.reset enable.auto.commit auto.commit.enable enable.auto.offset.store enable.partition.eof group.protocol \
          statistics.interval.ms",
         "the service keeps the offsets itself",
+    ),
+    (
+        "isolation.level",
+        "what a transaction has not committed does not count",
     ),
 ];
 
@@ -190,7 +194,7 @@ pub struct Settings {
     pub url: TopicUrl,
     /// The group of those who take records.
     pub group: String,
-    /// Where records go that can't be taken, if anywhere.
+    /// Where records go that can't be taken, and events that can't be applied, if anywhere.
     pub dead_letter_topic: Option<TopicName>,
     /// What else the client is told.
     pub options: ClientOptions,
@@ -264,6 +268,7 @@ mod tests {
             ("=hush", "characters"),
             ("acks=hush", "acks is not to be set"),
             ("a=b;group.id=hush", "STANDINGS_KAFKA_GROUP"),
+            ("isolation.level=hush", "committed"),
         ] {
             let error = bad.parse::<ClientOptions>().unwrap_err().to_string();
             assert!(error.contains(said) && !error.contains("hush"), "{error}");

@@ -80,6 +80,10 @@ pub struct Held {
     pub bytes: usize,
     /// The number of the lease of the queue.
     pub lease: u64,
+    /// The barrier of the closing for which it is late, if it is.
+    pub late: Option<Timestamp>,
+    /// When it was queued: by this it is too late, or in the future, and an erasure after it takes it away.
+    pub queued_at: Timestamp,
 }
 
 /// An entry of a queue as it lies there.
@@ -89,6 +93,8 @@ pub struct QueueEntry {
     pub event_id: Bytes,
     /// What else there is of the event.
     pub event: Bytes,
+    /// If it was appended to the log behind the ends that a closing waits for: the barrier of that closing.
+    pub late: Option<Timestamp>,
 }
 
 impl QueueEntry {
@@ -227,6 +233,11 @@ fn entry(mut reply: Reply) -> Result<(EntryId, QueueEntry), StoreError> {
         match (&fields.bytes()?[..], fields.bytes()?) {
             (b"id", id) => entry.event_id = id,
             (b"event", event) => entry.event = event,
+            (b"late", late) => {
+                let ms = std::str::from_utf8(&late).ok();
+                let ms = ms.and_then(|ms| ms.parse().ok());
+                entry.late = ms.map(Timestamp::from_ms_clamped);
+            }
             _ => {}
         }
     }

@@ -3,7 +3,7 @@
 use crate::harness::program::Program;
 use crate::harness::redis::eventually;
 use crate::site::Site;
-use crate::votes::{BOARD, Scores, Writer, definition};
+use crate::votes::{BOARD, Scores, Writer, definition, has_no_lag};
 
 /// How many votes; `STANDINGS_KAFKA_VOTES` for more.
 const VOTES: usize = 100_000;
@@ -24,11 +24,7 @@ async fn a_large_topic_that_is_read_twice_gives_what_the_naive_model_gives() {
     scores.wait_for(&one.client()).await;
     eventually("no lag is left", async || {
         for client in [&one, &two, &three].map(Program::client) {
-            let text = client.get("/metrics").await.text;
-            let lags = text
-                .lines()
-                .filter(|line| line.starts_with("standings_kafka_lag{"));
-            if lags.clone().count() == 0 || !lags.clone().all(|line| line.ends_with(" 0")) {
+            if !has_no_lag(&client).await {
                 return false;
             }
         }

@@ -3,8 +3,11 @@
 #![expect(unreachable_pub, reason = "nothing is outside of a test binary")]
 
 mod away;
+#[path = "../kit/broker.rs"]
 mod broker;
+mod closings;
 mod comings;
+mod dead_letters;
 #[path = "../it/harness/mod.rs"]
 #[expect(dead_code, unused_imports, reason = "the other tests need more of it")]
 mod harness;
@@ -14,5 +17,6 @@ mod kit;
 mod large;
 mod secure;
 mod site;
+mod transactions;
 mod votes;
 mod whole;

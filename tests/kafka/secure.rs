@@ -4,7 +4,7 @@ use crate::broker::{Broker, PASSWORD, Topic, USER};
 use crate::harness::RedisServer;
 use crate::harness::program::{self, Program};
 use crate::harness::tls::authority;
-use crate::votes::{BOARD, Scores, definition, vote};
+use crate::votes::{BOARD, Scores, definition, send};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tls_and_passwords_are_options_of_a_file_and_no_log_has_them() {
@@ -30,11 +30,7 @@ async fn tls_and_passwords_are_options_of_a_file_and_no_log_has_them() {
     let program = serve().await;
     let client = program.client();
     client.define(BOARD, definition()).await;
-    let votes: Vec<_> = (0..100).map(vote).collect();
-    client
-        .post("/v1/events", serde_json::json!({"events": votes}))
-        .await
-        .expect(200);
+    send(&client, 0..100).await;
     Scores::of(0..100).wait_for(&client).await;
     assert!(!program.stop().await.contains(PASSWORD));
     std::fs::write(&path, options("a-wrong-password")).unwrap();

@@ -1,8 +1,10 @@
 //! Votes in a topic, and what a naive model makes of them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rdkafka::Message;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
@@ -24,7 +26,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// How the board is defined.
 pub fn definition() -> Value {
-    json!({"windows": ["all"], "ingest": "async", "shards": 3})
+    json!({"windows": ["all"], "ingest": "async", "shards": 3, "finalize": "0s"})
 }
 
 /// The vote with this number. Every third says who has sent it.
@@ -38,12 +40,28 @@ pub fn vote(number: usize) -> Value {
     vote
 }
 
-fn member(number: usize) -> String {
+/// The member that the vote with this number is for.
+pub fn member(number: usize) -> String {
     format!("m{}", number * 7 % MEMBERS)
 }
 
 fn score(number: usize) -> u64 {
     number as u64 % 9 + 1
+}
+
+/// Sends votes in one request, again until the brokers have confirmed all: a busy machine may not do so in time. Returns the results.
+pub async fn send(client: &Client, numbers: Range<usize>) -> Vec<Value> {
+    let batch = json!({"events": numbers.map(vote).collect::<Vec<_>>()});
+    let results = Mutex::default();
+    eventually("the brokers have all votes", async || {
+        let mut answer = client.post("/v1/events", batch.clone()).await.expect(200);
+        let all: Vec<Value> = serde_json::from_value(answer["results"].take()).unwrap();
+        let is_queued = all.iter().all(|result| result["status"] == "queued");
+        *results.lock() = all;
+        is_queued
+    })
+    .await;
+    results.into_inner()
 }
 
 /// Values that nobody can take.
@@ -109,7 +127,15 @@ pub struct Writer {
 
 impl Writer {
     pub fn new(topic: &Topic) -> Self {
+        Self::with(topic, &[])
+    }
+
+    /// The same with these options.
+    fn with(topic: &Topic, options: &[(&str, &str)]) -> Self {
         let mut client = topic.client();
+        for (name, value) in options {
+            client.set(*name, *value);
+        }
         client.set("acks", "all").set("linger.ms", "5");
         Self {
             producer: client.create().unwrap(),
@@ -160,6 +186,56 @@ impl Writer {
     pub fn flush(&self) {
         self.producer.flush(PATIENCE).unwrap();
     }
+}
+
+/// Writes votes in transactions.
+pub struct Transactions(Writer);
+
+impl Transactions {
+    pub fn begin(topic: &Topic) -> Self {
+        let writer = Writer::with(topic, &[("transactional.id", &topic.name)]);
+        writer.producer.init_transactions(PATIENCE).unwrap();
+        Self(writer)
+    }
+
+    /// Begins one, and writes votes into it.
+    pub fn write(&self, numbers: Range<usize>) {
+        self.0.producer.begin_transaction().unwrap();
+        for number in numbers {
+            self.0.vote(number);
+        }
+        self.0.flush();
+    }
+
+    /// Ends the one that was begun.
+    pub fn end(&self, commits: bool) {
+        let producer = &self.0.producer;
+        let ended = if commits {
+            producer.commit_transaction(PATIENCE)
+        } else {
+            producer.abort_transaction(PATIENCE)
+        };
+        ended.unwrap();
+    }
+
+    pub fn commit(&self, numbers: Range<usize>) {
+        self.write(numbers);
+        self.end(true);
+    }
+
+    pub fn abort(&self, numbers: Range<usize>) {
+        self.write(numbers);
+        self.end(false);
+    }
+}
+
+/// Whether an instance tells that it has taken all records of its partitions.
+pub async fn has_no_lag(client: &Client) -> bool {
+    let text = client.get("/metrics").await.text;
+    let lags = text
+        .lines()
+        .filter(|line| line.starts_with("standings_kafka_lag{"));
+    lags.clone().count() > 0 && lags.clone().all(|line| line.ends_with(" 0"))
 }
 
 /// All records of a topic.

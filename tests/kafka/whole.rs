@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::harness::Client;
 use crate::harness::redis::eventually;
 use crate::site::Site;
-use crate::votes::{BOARD, Scores, Writer, definition, header, poison, read, vote};
+use crate::votes::{BOARD, Scores, Writer, definition, header, poison, read, send};
 
 async fn status(client: &Client, id: &str) -> Value {
     let path = format!("/v1/boards/{BOARD}/events?id={id}");
@@ -30,13 +30,9 @@ async fn events_go_through_the_topic_and_count_once() {
     let (one, two) = (site.serve().await, site.serve().await);
     let (client, other) = (one.client(), two.client());
     client.define(BOARD, definition()).await;
-    let votes: Vec<Value> = (0..300).map(vote).collect();
-    let batch = json!({"events": votes});
     let mut at = BTreeMap::new();
     for client in [&client, &other, &client] {
-        let answer = client.post("/v1/events", batch.clone()).await.expect(200);
-        for result in answer["results"].as_array().unwrap() {
-            assert_eq!(result["status"], "queued", "{result}");
+        for result in send(client, 0..300).await {
             let id = result["id"].as_str().unwrap().to_owned();
             at.entry(id).or_insert_with(|| result["at"].clone());
         }
@@ -51,7 +47,7 @@ async fn events_go_through_the_topic_and_count_once() {
         .filter(|record| header(record, "standings-generation").is_some())
         .collect();
     assert_eq!(own.len(), records.len());
-    assert!((300..=900).contains(&records.len()), "{}", records.len());
+    assert!(records.len() >= 300, "{}", records.len());
     let first = records.iter().find(|record| {
         let value: Value = serde_json::from_slice(record.payload().unwrap()).unwrap();
         value["id"] == "v-7" && value.get("at").is_none()

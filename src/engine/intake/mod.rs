@@ -26,6 +26,7 @@ pub use self::start::{OtherLog, Start};
 pub use self::taking::Intake;
 use super::Error;
 use super::events::Incoming;
+use super::queue::burying::DeadEvent;
 use crate::domain::board::Board;
 use crate::domain::event::FUTURE_MS_MAX;
 use crate::domain::ids::{BoardId, EventId, MemberId};
@@ -164,6 +165,16 @@ pub trait EventLog: fmt::Debug + Send + Sync {
     ///
     /// [`Error::Log`]: it is not known of all partitions.
     fn ends(&self) -> BoxFuture<'_, Result<Vec<(Partition, i64)>, Error>>;
+
+    /// Tells of an event that is about to be a dead letter, if the log has a place for such. It may be told more than once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Log`]: it may be in the log or not.
+    fn bury<'a>(&'a self, dead: DeadEvent<'a>) -> BoxFuture<'a, Result<(), Error>> {
+        drop(dead);
+        Box::pin(async { Ok(()) })
+    }
 
     /// How much of each partition was not taken yet. A log that is not told by its consumers tells nothing.
     ///

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use futures::FutureExt;
 use metrics::{counter, histogram};
 
+use super::burying::DeadEvent;
 use super::refusal::Refusal;
 use crate::domain::event::Rejection;
 use crate::domain::ids::MemberId;
@@ -72,6 +73,8 @@ pub(super) struct Hold {
     pause: Duration,
     /// Since when the queue has been found empty.
     empty_since: Option<Instant>,
+    /// What stays in the queue since there are too many dead letters: the log was told of it.
+    buried: HashSet<EntryId>,
 }
 
 /// One way through a queue.
@@ -299,14 +302,15 @@ impl<'a> Worker<'a> {
     async fn take(&mut self, entries: Vec<(EntryId, QueueEntry)>) -> Result<bool, Error> {
         let now = self.engine.clock.now();
         let (mut open, mut ends) = (Vec::new(), Ends::new());
-        for (entry, read) in entries {
-            match self.read(entry, &read, now) {
+        for (entry, read) in &entries {
+            match self.read(*entry, read, now) {
                 Read::Apply(incoming) => open.push(incoming),
-                Read::End(end) => ends.push((entry, end, None)),
+                Read::End(end) => ends.push((*entry, end, None)),
                 Read::Wait => {}
             }
         }
         let is_lost = self.apply(open, &mut ends).await?;
+        self.bury(&entries, &ends).await;
         Ok(self.end(&ends).await? || is_lost)
     }
 
@@ -333,6 +337,8 @@ impl<'a> Worker<'a> {
             entry,
             bytes: read.bytes(),
             lease: self.hold.lease.number,
+            late: read.late,
+            queued_at: event.queued_at,
         };
         Read::Apply(Incoming {
             board: self.name.id.clone(),
@@ -342,11 +348,7 @@ impl<'a> Worker<'a> {
             at: event.sent_at,
             origin: event.origin,
             data: event.data,
-            queued: Some(Queued {
-                held,
-                at: event.at,
-                queued_at: event.queued_at,
-            }),
+            queued: Some(Queued { held, at: event.at }),
         })
     }
 
@@ -420,13 +422,15 @@ impl<'a> Worker<'a> {
         if let (Some(refusal), Some(id)) = (Refusal::of(&error, at), &incoming.id) {
             let board = &self.live.board;
             let remembered_ms = board.definition.idempotency.ms();
-            let cut_off = if matches!(
+            let is_closed = matches!(
                 error,
                 Error::Rejected {
                     rejection: Rejection::PeriodClosed(_),
                     ..
                 }
-            ) {
+            );
+            let is_late = |queued: Queued| queued.held.late.is_some();
+            let cut_off = if is_closed && !incoming.queued.is_some_and(is_late) {
                 board.ending_around(at).collect()
             } else {
                 Vec::new()
@@ -470,6 +474,30 @@ impl<'a> Worker<'a> {
         false
     }
 
+    /// Tells the log of those events that are about to be dead letters.
+    async fn bury(&self, entries: &[(EntryId, QueueEntry)], ends: &Ends) {
+        if self.engine.log.is_none() {
+            return;
+        }
+        let dead = ends.iter().filter_map(|(entry, end, _)| {
+            let End::Dead { reason, detail } = end else {
+                return None;
+            };
+            let place = entries.binary_search_by_key(entry, |(entry, _)| *entry);
+            let (_, read) = entries.get(place.ok()?)?;
+            Some(DeadEvent {
+                board: &self.live.board,
+                queue: self.name,
+                entry: *entry,
+                event: QueuedEvent::decode(&read.event_id, &read.event).ok(),
+                reason: *reason,
+                detail,
+            })
+        });
+        let dead = dead.filter(|dead| !self.hold.buried.contains(&dead.entry));
+        self.engine.bury(self.name, dead.collect()).await;
+    }
+
     /// Ends events. Returns whether somebody else had some of them.
     async fn end(&mut self, ends: &Ends) -> Result<bool, Error> {
         let mut is_lost = false;
@@ -484,11 +512,13 @@ impl<'a> Worker<'a> {
                 match ended {
                     Ended::Done => {
                         self.hold.pass.has_moved = true;
+                        self.hold.buried.remove(entry);
                         self.tell_end(*entry, end);
                     }
                     Ended::Gone => is_lost = true,
                     Ended::Full => {
                         self.hold.pass.waiting.extend(member.clone());
+                        self.hold.buried.insert(*entry);
                         self.tell_full(end);
                     }
                 }
@@ -538,6 +568,7 @@ impl Hold {
             is_careful: false,
             pause: WAITING_PAUSE,
             empty_since: None,
+            buried: HashSet::new(),
         }))
     }
 
@@ -572,7 +603,7 @@ fn count_taken(incoming: &Incoming, is_duplicate: bool, now: Timestamp) {
     }
     count("applied");
     if let Some(queued) = incoming.queued {
-        let lag_ms = now.ms().saturating_sub(queued.queued_at.ms()).max(0);
+        let lag_ms = now.ms().saturating_sub(queued.held.queued_at.ms()).max(0);
         #[expect(clippy::cast_precision_loss, reason = "a wait of some milliseconds")]
         histogram!("standings_ingest_lag_seconds").record(lag_ms as f64 / 1_000.0);
     }

@@ -1,9 +1,10 @@
 //! Queues, in which events wait to be applied.
 //!
 //! Each shard has one, and the index of queues says which of them may have something (`store/queues.rs`). Events are taken at once
-//! ([`putting`]), as long as there is room ([`room`]). [`replaying`] puts those back that could not be applied. [`applying`] is the job that takes them out of queues. Each instance may work on any queue; one at a time does, under a lease whose number the scripts compare.
+//! ([`putting`]), as long as there is room ([`room`]). [`replaying`] puts those back that could not be applied. [`applying`] is the job that takes them out of queues, and [`burying`] tells the log of those that can't be applied. Each instance may work on any queue; one at a time does, under a lease whose number the scripts compare.
 
 pub mod applying;
+pub mod burying;
 pub mod listing;
 pub mod putting;
 pub mod refusal;

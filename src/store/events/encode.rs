@@ -89,6 +89,8 @@ struct QueueArgs {
     entries: Vec<String>,
     bytes: Vec<usize>,
     leases: Vec<String>,
+    lates: Vec<i64>,
+    queued_ats: Vec<i64>,
 }
 
 /// The token of an event's reservation.
@@ -290,9 +292,13 @@ impl<'a> Encoder<'a> {
         queue.entries.resize(before, String::new());
         queue.bytes.resize(before, 0);
         queue.leases.resize(before, String::new());
+        queue.lates.resize(before, 0);
+        queue.queued_ats.resize(before, 0);
         queue.entries.push(held.entry.to_string());
         queue.bytes.push(held.bytes);
         queue.leases.push(held.lease.to_string());
+        queue.lates.push(held.late.map_or(0, Timestamp::ms));
+        queue.queued_ats.push(held.queued_at.ms());
     }
 
     fn member(&mut self, id: &'a str) -> usize {

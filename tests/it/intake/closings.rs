@@ -106,6 +106,57 @@ async fn what_was_in_the_log_before_a_closing_counts_and_what_comes_later_does_n
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_comes_behind_the_ends_does_not_count_though_it_is_applied_while_the_closing_waits() {
+    for shards in [1, 4] {
+        let site = site(json!({ "shards": shards })).await;
+        let mut consumers = consumers(&site).await;
+        let before = "2026-11-21T11:58:00Z";
+        for number in 0..20 {
+            let id = format!("{number}");
+            site.log.write(number % 2, at(&id, &id, before));
+        }
+        site.log.write(1, at("twice", "twice", before));
+        // What waits is not put in again.
+        site.log.write(0, at("0", "0", before));
+        site.clock.set(instant("2026-11-21T12:10:00Z"));
+        close_periods(&site.instances[0]).await;
+        // The second one was there before.
+        for id in ["late", "twice"] {
+            site.log.write(0, at(id, id, before));
+        }
+        site.log
+            .write(0, at("next", "next", "2026-11-21T12:05:00Z"));
+        consumers[0].take_all().await;
+        assert_eq!(site.waiting().await, 13);
+        consumers[1].take(11).await;
+        site.drain().await;
+        assert_eq!(last_hour(&site).await, (json!(21), json!("closing")));
+        let late = "/v1/boards/b/events?id=late&member=late";
+        let told = site.client().get(late).await.expect(200);
+        assert_eq!(
+            told["events"][0]["problem"]["code"], "period-closed",
+            "{told}"
+        );
+        for consumer in &mut consumers {
+            consumer.pass().await;
+        }
+        site.drain().await;
+        close_periods(&site.instances[0]).await;
+        assert_eq!(last_hour(&site).await, (json!(21), json!("final")));
+        site.finish().await;
+        let path = "/v1/boards/b/standings/hour/periods/2026-11-21T11:00Z";
+        let last = site.client().get(path).await.expect(200);
+        assert_eq!(
+            (&last["total"], &last["cut_off"]),
+            (&json!(21), &json!(0)),
+            "{last}"
+        );
+        // The next hour has it.
+        assert_eq!(site.scores("b").await.len(), 22);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_closing_that_may_not_wait_for_longer_counts_what_it_cuts_off_of_the_log() {
     for shards in [1, 3] {
         let site = site(json!({"shards": shards, "max_delay": "1m"})).await;

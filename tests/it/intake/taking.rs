@@ -391,3 +391,39 @@ async fn rounds_reach_all_boards_and_raise_the_floor_by_the_position_before() {
         .await;
     assert_eq!(floor, "$1\r\n5\r\n");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_logged_before_an_erasure_does_not_count_whenever_it_is_taken() {
+    for shards in [1, 3] {
+        let site = Site::start(1).await;
+        define(&site, shards).await;
+        let write = |id: &str, at: Option<&str>, logged_at: &str| {
+            for member in ["ann", "bob"] {
+                let mut event = record("b", Some(&format!("{id}-{member}")), member);
+                event.incoming.at = at.map(instant);
+                event.logged_at = instant(logged_at);
+                site.log.write(0, event);
+            }
+        };
+        write("plain", None, NOW);
+        // It counts for a later time than that of the erasure.
+        write("ahead", Some("2026-11-21T12:00:30Z"), NOW);
+        let erased = site.client().delete("/v1/boards/b/members/ann").await;
+        assert!(erased.status.is_success(), "{}", erased.text);
+        let later = "2026-11-21T12:00:01Z";
+        site.clock.set(instant(later));
+        write("behind", Some(NOW), later);
+        write("later", None, later);
+        site.finish().await;
+        let scores = [("ann".to_owned(), 1), ("bob".to_owned(), 4)];
+        assert_eq!(site.scores("b").await, scores.into());
+        for id in ["plain", "ahead", "behind"] {
+            let path = format!("/v1/boards/b/events?id={id}-ann&member=ann");
+            let told = site.client().get(&path).await.expect(200);
+            assert_eq!(
+                told["events"][0]["problem"]["code"], "member-erased",
+                "{told}"
+            );
+        }
+    }
+}

@@ -9,9 +9,7 @@ use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use tempfile::TempDir;
 
-use crate::harness::redis::eventually;
-use crate::harness::repository;
-use crate::kit::process::Process;
+use crate::kit::process::{Process, eventually};
 use crate::kit::servers::free_ports;
 
 /// Who may use a broker that asks for a password.
@@ -23,6 +21,11 @@ pub struct Broker {
     directory: TempDir,
     port: u16,
     process: Mutex<Process>,
+}
+
+/// The repository's folder.
+fn repository() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// Where the parts of the broker lie that `tools/kafka` gets.
