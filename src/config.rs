@@ -379,7 +379,8 @@ fn warnings_of(names: impl Iterator<Item = String>) -> Vec<String> {
     let given: BTreeSet<String> = names.collect();
     let unknown = given.difference(&known);
     let warnings = unknown.filter_map(|name| {
-        let end = name.strip_prefix(PREFIX)?;
+        let meant = name.to_ascii_uppercase().replace('-', "_");
+        let end = meant.strip_prefix(PREFIX)?;
         let alike = known.iter().filter_map(|known| {
             let likeness = strsim::jaro(known.strip_prefix(PREFIX)?, end);
             (likeness >= ALIKE_MIN).then_some((likeness, known))
@@ -712,10 +713,14 @@ mod tests {
             "STANDINGS_LISTEN",
             "STANDINGS_QQ",
             "HOME",
+            "standings-api-keys",
+            "standings_listen",
         ];
         let expected = [
             "STANDINGS_APIKEYS is not a setting; STANDINGS_API_KEYS is one",
             "STANDINGS_QQ is not a setting",
+            "standings-api-keys is not a setting; STANDINGS_API_KEYS is one",
+            "standings_listen is not a setting; STANDINGS_LISTEN is one",
         ];
         assert_eq!(
             warnings_of(names.map(ToOwned::to_owned).into_iter()),
