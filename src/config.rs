@@ -1,5 +1,6 @@
 //! The settings: each is a flag, and a variable of the environment or of the file `.env`.
 
+use std::any::TypeId;
 use std::collections::BTreeSet;
 use std::error::Error as _;
 use std::ffi::{OsStr, OsString};
@@ -8,7 +9,7 @@ use std::path::PathBuf;
 use std::{env, fmt};
 
 use clap::builder::Resettable;
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use thiserror::Error;
 
@@ -339,6 +340,16 @@ impl From<clap::Error> for CliError {
             Some(ContextValue::Strings(texts)) => Some(texts.join(", ")),
             _ => None,
         };
+        if let Some(arg) = not_utf8().filter(|_| error.kind() == ErrorKind::InvalidUtf8) {
+            return Self::Setting {
+                variable: arg
+                    .get_env()
+                    .map_or_else(String::new, |name| name.to_string_lossy().into()),
+                argument: arg.to_string(),
+                given: String::new(),
+                fault: "it is not UTF-8".to_owned(),
+            };
+        }
         let argument = text(ContextKind::InvalidArg);
         let Some(arg) = settings().find(|arg| Some(arg.to_string()) == argument) else {
             return Self::Usage(error);
@@ -365,6 +376,15 @@ fn settings() -> impl Iterator<Item = Arg> {
     let of_commands = cli.get_subcommands().flat_map(clap::Command::get_arguments);
     let args: Vec<Arg> = of_commands.chain(cli.get_arguments()).cloned().collect();
     args.into_iter().filter(|arg| arg.get_env().is_some())
+}
+
+/// A setting whose variable in the environment is not UTF-8, though it names no file: that may have any bytes.
+fn not_utf8() -> Option<Arg> {
+    settings().find(|arg| {
+        let value = arg.get_env().and_then(env::var_os);
+        let names_file = arg.get_value_parser().type_id() == TypeId::of::<PathBuf>();
+        value.is_some_and(|value| value.to_str().is_none()) && !names_file
+    })
 }
 
 /// Warnings about variables of the environment and of `.env` that look like settings and are none.
