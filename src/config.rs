@@ -1,5 +1,6 @@
 //! The settings: each is a flag, and a variable of the environment or of the file `.env`.
 
+use std::any::TypeId;
 use std::collections::BTreeSet;
 use std::error::Error as _;
 use std::ffi::{OsStr, OsString};
@@ -8,7 +9,7 @@ use std::path::PathBuf;
 use std::{env, fmt};
 
 use clap::builder::Resettable;
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use thiserror::Error;
 
@@ -339,6 +340,16 @@ impl From<clap::Error> for CliError {
             Some(ContextValue::Strings(texts)) => Some(texts.join(", ")),
             _ => None,
         };
+        if let Some(arg) = not_utf8().filter(|_| error.kind() == ErrorKind::InvalidUtf8) {
+            return Self::Setting {
+                variable: arg
+                    .get_env()
+                    .map_or_else(String::new, |name| name.to_string_lossy().into()),
+                argument: arg.to_string(),
+                given: String::new(),
+                fault: "it is not UTF-8".to_owned(),
+            };
+        }
         let argument = text(ContextKind::InvalidArg);
         let Some(arg) = settings().find(|arg| Some(arg.to_string()) == argument) else {
             return Self::Usage(error);
@@ -367,6 +378,15 @@ fn settings() -> impl Iterator<Item = Arg> {
     args.into_iter().filter(|arg| arg.get_env().is_some())
 }
 
+/// A setting whose variable in the environment is not UTF-8, though it names no file: that may have any bytes.
+fn not_utf8() -> Option<Arg> {
+    settings().find(|arg| {
+        let value = arg.get_env().and_then(env::var_os);
+        let names_file = arg.get_value_parser().type_id() == TypeId::of::<PathBuf>();
+        value.is_some_and(|value| value.to_str().is_none()) && !names_file
+    })
+}
+
 /// Warnings about variables of the environment and of `.env` that look like settings and are none.
 pub fn warnings(file: &Variables) -> Vec<String> {
     let of_environment = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
@@ -379,7 +399,8 @@ fn warnings_of(names: impl Iterator<Item = String>) -> Vec<String> {
     let given: BTreeSet<String> = names.collect();
     let unknown = given.difference(&known);
     let warnings = unknown.filter_map(|name| {
-        let end = name.strip_prefix(PREFIX)?;
+        let meant = name.to_ascii_uppercase().replace('-', "_");
+        let end = meant.strip_prefix(PREFIX)?;
         let alike = known.iter().filter_map(|known| {
             let likeness = strsim::jaro(known.strip_prefix(PREFIX)?, end);
             (likeness >= ALIKE_MIN).then_some((likeness, known))
@@ -712,10 +733,14 @@ mod tests {
             "STANDINGS_LISTEN",
             "STANDINGS_QQ",
             "HOME",
+            "standings-api-keys",
+            "standings_listen",
         ];
         let expected = [
             "STANDINGS_APIKEYS is not a setting; STANDINGS_API_KEYS is one",
             "STANDINGS_QQ is not a setting",
+            "standings-api-keys is not a setting; STANDINGS_API_KEYS is one",
+            "standings_listen is not a setting; STANDINGS_LISTEN is one",
         ];
         assert_eq!(
             warnings_of(names.map(ToOwned::to_owned).into_iter()),

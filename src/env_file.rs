@@ -62,11 +62,12 @@ fn parse(content: &[u8]) -> Result<Variables, EnvFileError> {
 
 fn parse_line(line: &str) -> Result<Option<(String, String)>, &'static str> {
     let line = line.trim();
-    if line.is_empty() || line.starts_with('#') {
-        return Ok(None);
-    }
+    // Also in a comment: where lines end by CR alone, the whole file would be one.
     if line.contains(|c: char| c.is_control() && c != '\t') {
         return Err("it has a control character");
+    }
+    if line.is_empty() || line.starts_with('#') {
+        return Ok(None);
     }
     let (name, value) = line.split_once('=').ok_or("it is not NAME=value")?;
     let name = match name.split_once(char::is_whitespace) {
@@ -152,6 +153,7 @@ mod tests {
             (b"A='b'c", "follows"),
             (b"A='b'#c", "follows"),
             (b"A=b\rB=c", "control"),
+            (b"# a\rB=c", "control"),
             (b"A=b\0", "control"),
             (b"A=\xFF", "UTF-8"),
         ] {

@@ -10,6 +10,9 @@ use super::StoreError;
 const SCHEMES: &str = "redis://, rediss:// (with TLS), redis-cluster://, rediss-cluster://, redis-sentinel://, \
     rediss-sentinel:// or unix:///path";
 
+/// What to do with such characters of a password.
+const ESCAPES: &str = "in a password / is written %2F, # is %23, ? is %3F and @ is %40";
+
 /// Where a Redis server is.
 #[derive(Clone)]
 pub enum Address {
@@ -58,16 +61,20 @@ fn check(url: &str) -> Result<(), StoreError> {
     if !["", "-cluster", "-sentinel"].contains(&kind) {
         return Err(unknown());
     }
-    let path = rest.split(['?', '#']).next().unwrap_or_default();
+    if rest.contains('#') {
+        return Err(StoreError::Url(format!("it has a #; {ESCAPES}")));
+    }
+    let path = rest.split('?').next().unwrap_or_default();
     let (_, database) = path.split_once('/').unwrap_or_default();
     match database {
         "" | "0" => Ok(()),
+        // What stands in the place of the database may be a part of a password.
+        database if database.parse::<u8>().is_err() => Err(StoreError::Url(format!(
+            "what follows the / is the database, a number up to {}; {ESCAPES}",
+            u8::MAX
+        ))),
         database if kind == "-cluster" => Err(StoreError::Url(format!(
             "a cluster has the database 0 alone, not {database}"
-        ))),
-        database if database.parse::<u8>().is_err() => Err(StoreError::Url(format!(
-            "its database must be a number up to {}, not {database}",
-            u8::MAX
         ))),
         _ => Ok(()),
     }
@@ -102,12 +109,17 @@ mod tests {
             ("redis:h", "rediss://"),
             ("redis-clusters://h", "rediss://"),
             ("redisss://h", "rediss://"),
-            ("redis://h/256", "number up to 255, not 256"),
-            ("redis://h/one", "number up to 255, not one"),
+            ("redis://h/256", "number up to 255"),
+            ("redis://h/one", "number up to 255"),
             ("redis-cluster://h/3", "not 3"),
+            ("redis://user:a/hush@h", "/ is written %2F"),
+            ("redis-cluster://user:a/hush@h", "/ is written %2F"),
+            ("redis://user:6379#hush@h", "# is %23"),
+            ("redis://user:a?hush@h", "STANDINGS_REDIS_URL"),
         ] {
             let error = error_of(url).unwrap();
             assert!(error.contains(part), "{url}: {error}");
+            assert!(!error.contains("hush"), "{error}");
         }
     }
 }

@@ -97,7 +97,7 @@ pub enum StoreError {
     #[error("redis gave an unexpected reply: {0}")]
     Unexpected(String),
     /// The address makes no sense.
-    #[error("the Redis URL can't be used: {0}")]
+    #[error("STANDINGS_REDIS_URL (--redis-url) can't be used: {0}")]
     Url(String),
 }
 

@@ -1,7 +1,9 @@
 //! The program as a process: its settings and where they come from, its log, and what it says when it can't start.
 
 use std::cell::RefCell;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -29,6 +31,31 @@ fn run(folder: &Path, args: &[&str], environment: &[(&str, &str)]) -> (Option<i3
     let output = command.envs(environment.iter().copied()).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     (output.status.code(), said)
+}
+
+#[test]
+fn a_variable_that_is_not_utf8_is_one_line_that_names_it() {
+    let folder = TempDir::new().unwrap();
+    for (name, is_taken) in [
+        ("STANDINGS_API_KEYS", false),
+        ("STANDINGS_REDIS_URL", false),
+        ("STANDINGS_DATA_DIR", true),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_standings"))
+            .args(["serve", "--redis-server", "/nowhere"])
+            .current_dir(folder.path())
+            .env(name, OsStr::from_bytes(b"admin:secret-\xff"))
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(
+            text.contains(name) && text.contains("UTF-8"),
+            !is_taken,
+            "{text}"
+        );
+        assert_eq!(text.lines().count(), 1, "{text}");
+        assert!(is_taken || !text.contains("secret"), "{text}");
+    }
 }
 
 #[test]

@@ -10,8 +10,11 @@
 //! After a kill only the last file can end like that: at a rewrite the server goes on in a new file, and has written
 //! the old one completely by then. If another file is torn, the machine has lost power, and a part in the middle of
 //! the history is gone. The server would cut that file, too, and refuse to start, but accept it the next time or the
-//! one after. So this is an error, and nothing is changed. A file that is damaged in any other way is left to the
-//! server, which refuses it and says where.
+//! one after. So this is an error, and nothing is changed.
+//!
+//! Two other losses would have the server start without data, and soon write over what is left: no manifest beside files
+//! that have data, and a snapshot without a byte. Both are errors, too. A file that is damaged in any other way is left
+//! to the server, which refuses it and says where.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -25,6 +28,10 @@ use tracing::warn;
 const FOLDER: &str = "appendonlydir";
 /// Lists them.
 const MANIFEST: &str = "appendonly.aof.manifest";
+/// What the names of all of them begin with.
+const PREFIX: &str = "appendonly.aof.";
+/// The snapshot of no data with which a server begins. It is written before the first manifest.
+const FIRST_SNAPSHOT: &str = "appendonly.aof.1.base.rdb";
 /// How much of a file is in memory at a time, in bytes.
 const BUFFER_BYTES: usize = 1 << 20;
 /// The longest line that is read as one, in bytes; those of a sound file have 22 at the most.
@@ -39,15 +46,26 @@ const NAME_BYTES_MAX: u64 = 5;
 ///
 /// # Errors
 ///
-/// A file can't be read or cut, or one is torn that is not the last one.
+/// A file can't be read or cut, one is torn that is not the last one, or data is lost that the server would not miss.
 pub(super) async fn mend(dir: &Path) -> io::Result<()> {
     let folder = dir.join(FOLDER);
     let manifest = match fs::read(folder.join(MANIFEST)).await {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return has_no_data(&folder).await;
+        }
         manifest => manifest?,
     };
     let manifest = String::from_utf8_lossy(&manifest);
-    let names: Vec<&str> = manifest.lines().filter_map(incremental).collect();
+    for name in names(&manifest, "b") {
+        // The server refuses to start without the file.
+        let length = fs::metadata(folder.join(name)).await.map(|file| file.len());
+        if matches!(length, Ok(0)) {
+            return Err(io::Error::other(format!(
+                "the snapshot {FOLDER}/{name} is empty: its data is lost; restore a backup"
+            )));
+        }
+    }
+    let names: Vec<&str> = names(&manifest, "i").collect();
     for (number, name) in (1..).zip(&names) {
         let path = folder.join(name);
         let file = match File::open(&path).await {
@@ -72,17 +90,40 @@ pub(super) async fn mend(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The name of a file of commands, out of its line in the manifest: `file NAME seq 1 type i`. The other types are
-/// the snapshot that the commands follow, `b`, and files that are no longer needed, `h`.
-fn incremental(line: &str) -> Option<&str> {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let field = |name| {
-        let mut fields = words.chunks_exact(2);
-        fields.find_map(|pair| (pair[0] == name).then_some(pair[1]))
+/// Checks that a folder without a manifest has no data: a server would begin anew in it, and write over what is there.
+/// A first start that was interrupted leaves a snapshot of no data, and an empty file of commands.
+async fn has_no_data(folder: &Path) -> io::Result<()> {
+    let mut files = match fs::read_dir(folder).await {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        files => files?,
     };
-    let is_incremental = field("type")? == "i";
-    // The server refuses a name that leads out of its folder.
-    field("file").filter(|name| is_incremental && !name.contains('/'))
+    while let Some(file) = files.next_entry().await? {
+        let name = file.file_name();
+        let name = name.to_string_lossy();
+        let may_have_data = name.starts_with(PREFIX) && name != FIRST_SNAPSHOT;
+        if may_have_data && file.metadata().await?.len() > 0 {
+            return Err(io::Error::other(format!(
+                "{FOLDER}/{name} is there, but {MANIFEST}, which lists such files, is not: restore it, or a backup of \
+                 the whole directory"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The names of the files of a type, out of the lines of the manifest: `file NAME seq 1 type i`. The types are the
+/// snapshot that the commands follow, `b`, files of commands, `i`, and files that are no longer needed, `h`.
+fn names<'a>(manifest: &'a str, kind: &str) -> impl Iterator<Item = &'a str> {
+    manifest.lines().filter_map(move |line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let field = |name| {
+            let mut fields = words.chunks_exact(2);
+            fields.find_map(|pair| (pair[0] == name).then_some(pair[1]))
+        };
+        let is_of_kind = field("type")? == kind;
+        // The server refuses a name that leads out of its folder.
+        field("file").filter(|name| is_of_kind && !name.contains('/'))
+    })
 }
 
 fn cut(path: &Path, begins_at: u64) -> io::Result<()> {
@@ -402,6 +443,38 @@ mod tests {
             assert_eq!(error.lines().count(), 1);
             assert_eq!(content(&dir, "a"), sample.bytes[..length]);
         }
+    }
+
+    #[tokio::test]
+    async fn data_without_a_manifest_is_an_error() {
+        for (name, bytes, is_sound) in [
+            (FIRST_SNAPSHOT, "REDIS0011", true),
+            ("appendonly.aof.1.incr.aof", "", true),
+            ("appendonly.aof.1.incr.aof", "*1\r\n", false),
+            ("appendonly.aof.2.base.rdb", "REDIS0011", false),
+            ("temp-rewriteaof-7.aof", "REDIS0011", true),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let folder = dir.path().join(FOLDER);
+            std::fs::create_dir(&folder).unwrap();
+            std::fs::write(folder.join(name), bytes).unwrap();
+            let error = mend(dir.path()).await.err().map(|error| error.to_string());
+            assert_eq!(error.is_none(), is_sound, "{name}: {error:?}");
+            let error = error.unwrap_or_else(|| name.to_owned());
+            assert!(error.contains(name), "{error}");
+            assert_eq!(content(&dir, name), bytes.as_bytes());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_snapshot_without_a_byte_is_an_error() {
+        let dir = directory(&[("a", b"")]);
+        let snapshot = dir.path().join(FOLDER).join("appendonly.aof.2.base.rdb");
+        std::fs::write(&snapshot, "REDIS0011").unwrap();
+        mend(dir.path()).await.unwrap();
+        std::fs::write(&snapshot, "").unwrap();
+        let error = mend(dir.path()).await.unwrap_err().to_string();
+        assert!(error.contains("base.rdb is empty"), "{error}");
     }
 
     #[tokio::test]

@@ -66,7 +66,7 @@ const NOT_WARNINGS: [&str; 6] = [
 pub(super) struct Server {
     pub(super) pid: u32,
     child: Child,
-    /// Ends with the process, and then has its last log line.
+    /// Ends with the process, and then has the last line of its log that is not empty.
     log: JoinHandle<String>,
 }
 
@@ -110,7 +110,9 @@ impl Server {
         };
         let log = timeout(LOG_WAIT_MAX, &mut self.log).await;
         let log = log.ok().and_then(Result::ok).unwrap_or_default();
-        Err(EmbeddedError::NotServing(format!("{status}: {log}")))
+        Err(EmbeddedError::NotServing(format!(
+            "{status}: {log} (if a file is damaged, restore a backup of the data directory)"
+        )))
     }
 
     /// Returns when the process has ended, with its exit status in words. It can be dropped and
@@ -220,7 +222,9 @@ async fn relay(output: pipe::Receiver) -> String {
         } else {
             debug!(target: "redis", "{message}");
         }
-        message.clone_into(&mut last);
+        if !message.is_empty() {
+            message.clone_into(&mut last);
+        }
         line.clear();
     }
     last
