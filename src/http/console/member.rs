@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Number, json};
 
 use super::address::address;
-use super::board::{Heading, member_address, standing_address};
+use super::board::{Heading, Opening, member_address, standing_address};
 use super::forms::Form;
 use super::hidden::{Hidden, back};
 use super::history::History;
@@ -215,15 +215,20 @@ pub(super) async fn show(
         curl.push(viewer.curl_to(&Method::DELETE, &erased_at, None));
     }
     let everywhere = viewer.may(Scope::Write) || viewer.may(Scope::Moderate);
-    let heading = Heading::new(&viewer, &board, Some(&summary), "Standings");
+    let title = |name: &str| format!("{member}: {name}");
+    let Opening {
+        frame,
+        heading,
+        clock,
+    } = Opening::of_standings(&viewer, &summary, title);
     html(&MemberPage {
-        frame: Frame::new(&viewer, format!("{member}: {}", heading.name())),
+        frame,
         heading,
         everywhere: everywhere.then(|| own_page(&member)),
         member,
         window,
         key,
-        clock: Clock(summary.timezone),
+        clock,
         found,
         history,
         may_moderate,

@@ -12,8 +12,8 @@ use super::forms::Form;
 use super::hidden::Hidden;
 use super::jobs::to_job;
 use super::names::Profile;
-use super::page::{Frame, html, refused, to};
-use super::parts::Parts;
+use super::page::{Frame, carry_out, html, to};
+use super::parts::{PartParams, Parts};
 use super::session::Viewer;
 use super::shown::{Clock, done};
 use crate::domain::access::Scope;
@@ -28,15 +28,6 @@ const MEMBERS_MAX: &str = "100";
 struct Orders {
     hidden: Vec<Hidden>,
     next: Option<String>,
-}
-
-/// Which part of the list.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct ListParams {
-    after: String,
-    /// What was done before the page was shown.
-    done: String,
 }
 
 #[derive(Template)]
@@ -77,7 +68,7 @@ fn require_any(viewer: &Viewer) -> Result<(), Problem> {
 /// The list of those who are hidden everywhere, and the way to any member.
 pub(super) async fn list(
     viewer: Viewer,
-    Query(params): Query<ListParams>,
+    Query(params): Query<PartParams>,
 ) -> Result<Response, Problem> {
     require_any(&viewer)?;
     let query = [("after", params.after.as_str()), ("limit", MEMBERS_MAX)];
@@ -221,17 +212,16 @@ pub(super) async fn show(
 /// Stores the profile of a member.
 pub(super) async fn put_profile(viewer: Viewer, form: Form) -> Result<Response, Problem> {
     let member = form.field("member");
-    match store(&viewer, member, &form).await {
-        Ok(()) => Ok(back(member, "stored")),
-        Err(problem) => {
-            let problem = problem.mendable()?;
-            let page = MemberPage::read(&viewer, member, "").await?;
-            refused(problem, page, |page, problem| {
-                page.filled = Filled::of(&form);
-                page.problem = Some(problem);
-            })
-        }
-    }
+    let stored = async {
+        store(&viewer, member, &form).await?;
+        Ok(back(member, "stored"))
+    };
+    let page = MemberPage::read(&viewer, member, "");
+    carry_out(stored, page, |page, problem| {
+        page.filled = Filled::of(&form);
+        page.problem = Some(problem);
+    })
+    .await
 }
 
 async fn store(viewer: &Viewer, member: &str, form: &Form) -> Result<(), Problem> {
