@@ -7,12 +7,13 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Number, json};
 
+use super::across::way_from;
 use super::address::address;
 use super::board::{Heading, Opening, member_address, standing_address};
 use super::forms::Form;
 use super::hidden::{Hidden, back};
 use super::history::History;
-use super::members::own_page;
+use super::members::{is_for_people, own_page};
 use super::page::{Frame, html};
 use super::session::Viewer;
 use super::shown::{Clock, done};
@@ -107,6 +108,8 @@ struct MemberPage {
     tiers: Vec<Tier>,
     /// Whether the viewer may have it join and leave a league.
     may_join: bool,
+    /// Its page with standings of many boards, if that is for the viewer.
+    across: Option<String>,
     /// Its page for all boards, if there is something for the viewer.
     everywhere: Option<String>,
     done: Option<&'static str>,
@@ -214,7 +217,6 @@ pub(super) async fn show(
         let erased_at = own("members");
         curl.push(viewer.curl_to(&Method::DELETE, &erased_at, None));
     }
-    let everywhere = viewer.may(Scope::Write) || viewer.may(Scope::Moderate);
     let title = |name: &str| format!("{member}: {name}");
     let Opening {
         frame,
@@ -224,7 +226,8 @@ pub(super) async fn show(
     html(&MemberPage {
         frame,
         heading,
-        everywhere: everywhere.then(|| own_page(&member)),
+        across: way_from(&viewer, &member, &board, &window),
+        everywhere: is_for_people(&viewer).then(|| own_page(&member)),
         member,
         window,
         key,

@@ -7,6 +7,7 @@ use chrono_tz::Tz;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::across::way_from;
 use super::address::address;
 use super::forms::Form;
 use super::hidden::Hidden;
@@ -56,9 +57,12 @@ pub(super) fn own_page(member: &str) -> String {
 }
 
 /// Whether the viewer may do anything with members on all boards.
+pub(super) fn is_for_people(viewer: &Viewer) -> bool {
+    viewer.may(Scope::Write) || viewer.may(Scope::Moderate)
+}
+
 fn require_any(viewer: &Viewer) -> Result<(), Problem> {
-    let scopes = [Scope::Write, Scope::Moderate];
-    if scopes.into_iter().any(|scope| viewer.may(scope)) {
+    if is_for_people(viewer) {
         return Ok(());
     }
     let detail = "this needs the scope `write` or `moderate` on all boards";
@@ -152,6 +156,8 @@ struct MemberPage {
     may_write: bool,
     may_moderate: bool,
     may_erase: bool,
+    /// Its page with standings, if that is for the viewer.
+    across: Option<String>,
     profile: Option<Profile>,
     filled: Filled,
     problem: Option<Problem>,
@@ -193,6 +199,7 @@ impl MemberPage {
             may_write,
             may_moderate,
             may_erase,
+            across: way_from(viewer, member, "", ""),
             profile,
             filled,
             problem: None,

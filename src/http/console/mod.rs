@@ -4,6 +4,7 @@
 //! the key may, by the same checks, with the same limits and the same lines in the audit log. `session.rs` says who is there,
 //! `forms.rs` which forms are taken. Each page has a file here, and a template in `templates/console/`.
 
+mod across;
 pub(super) mod address;
 mod api;
 pub(super) mod assets;
@@ -105,6 +106,7 @@ pub(super) fn router(console: Arc<Console>) -> Router {
             get(profiles::show).post(profiles::store),
         )
         .route("/console/member", get(members::show))
+        .route("/console/member/standings", get(across::show))
         .route("/console/member/profile", post(members::put_profile))
         .route(
             "/console/member/delete-profile",

@@ -6,6 +6,7 @@ use axum::response::{Html, IntoResponse, Redirect, Response};
 use serde::de::DeserializeOwned;
 
 use super::address::address;
+use super::members::is_for_people;
 use super::session::{Viewer, Visitor};
 use crate::domain::access::Scope;
 use crate::http::extract::{Path, Query};
@@ -58,10 +59,9 @@ pub(super) struct Tab {
 
 /// The pages of the service as a whole, as far as they are for the viewer.
 fn pages(viewer: &Viewer) -> Vec<Tab> {
-    let is_for_people = viewer.may(Scope::Write) || viewer.may(Scope::Moderate);
     let pages = [
         ("Boards", "boards", true),
-        ("Members", "members", is_for_people),
+        ("Members", "members", is_for_people(viewer)),
         ("Names", "names", viewer.may(Scope::Moderate)),
         (
             "Webhooks",
