@@ -27,12 +27,7 @@ pub(super) struct Heading {
 
 impl Heading {
     /// That of a board, with its summary if the viewer may read it; `current` is the page that it stands on.
-    pub(super) fn new(
-        viewer: &Viewer,
-        board: &str,
-        summary: Option<&Summary>,
-        current: &str,
-    ) -> Self {
+    fn new(viewer: &Viewer, board: &str, summary: Option<&Summary>, current: &str) -> Self {
         let may = |scope| viewer.may_on(scope, board);
         let may_configure = may(Scope::Configure);
         let pages = [
@@ -66,6 +61,53 @@ impl Heading {
         match self.title.as_str() {
             "" => &self.board,
             title => title,
+        }
+    }
+}
+
+/// How a page of a board begins: what stands around it and above it, and the clocks of the board's time zone.
+pub(super) struct Opening {
+    pub(super) frame: Frame,
+    pub(super) heading: Heading,
+    pub(super) clock: Clock,
+}
+
+impl Opening {
+    /// That of the page behind a tab, with the board's summary if the viewer may read it.
+    pub(super) fn new(viewer: &Viewer, board: &str, summary: Option<&Summary>, tab: &str) -> Self {
+        Self::titled(viewer, board, summary, tab, |name| {
+            format!("{tab} of {name}")
+        })
+    }
+
+    /// The same; the summary is read.
+    pub(super) async fn read(viewer: &Viewer, board: &str, tab: &str) -> Result<Self, Problem> {
+        let summary = viewer.summary_if_shown(board).await?;
+        Ok(Self::new(viewer, board, summary.as_ref(), tab))
+    }
+
+    /// That of a page about standings; `title` says from the board's name what the page is called.
+    pub(super) fn of_standings(
+        viewer: &Viewer,
+        summary: &Summary,
+        title: impl FnOnce(&str) -> String,
+    ) -> Self {
+        Self::titled(viewer, &summary.board, Some(summary), "Standings", title)
+    }
+
+    /// That of a page that belongs to a tab, and has a title of its own.
+    pub(super) fn titled(
+        viewer: &Viewer,
+        board: &str,
+        summary: Option<&Summary>,
+        tab: &str,
+        title: impl FnOnce(&str) -> String,
+    ) -> Self {
+        let heading = Heading::new(viewer, board, summary, tab);
+        Self {
+            frame: Frame::new(viewer, title(heading.name())),
+            heading,
+            clock: Clock(summary.map_or(Tz::UTC, |summary| summary.timezone)),
         }
     }
 }
@@ -188,12 +230,16 @@ pub(super) async fn show(viewer: Viewer, Path(board): Path<String>) -> Result<Re
         }
         summary => summary?,
     };
-    let heading = Heading::new(&viewer, &board, Some(&summary), "Standings");
-    html(&BoardPage {
-        frame: Frame::new(&viewer, heading.name()),
-        curl: viewer.curl(&address(&["v1", "boards", &board, "summary"], &[])),
+    let Opening {
+        frame,
         heading,
-        clock: Clock(summary.timezone),
+        clock,
+    } = Opening::of_standings(&viewer, &summary, ToOwned::to_owned);
+    html(&BoardPage {
+        frame,
+        heading,
+        clock,
+        curl: viewer.curl(&address(&["v1", "boards", &board, "summary"], &[])),
         summary,
     })
 }
@@ -232,14 +278,13 @@ pub(super) async fn definition(
 ) -> Result<Response, Problem> {
     let defined_at = address(&["v1", "boards", &board], &[]);
     let definition: Value = viewer.read(&defined_at).await?;
-    let summary = viewer.summary_if_shown(&board).await?;
-    let heading = Heading::new(&viewer, &board, summary.as_ref(), "Definition");
+    let Opening { frame, heading, .. } = Opening::read(&viewer, &board, "Definition").await?;
     let json = serde_json::to_string_pretty(&definition);
     // Of a league cohorts are shown, and none is for all.
     let is_shown = definition["public"] == true && definition["league"].is_null();
     let window = definition["windows"][0].as_str().filter(|_| is_shown);
     html(&DefinitionPage {
-        frame: Frame::new(&viewer, format!("Definition of {}", heading.name())),
+        frame,
         heading,
         json: json.unwrap_or_default(),
         embedded: window.map(ToOwned::to_owned),

@@ -3,20 +3,19 @@
 use askama::Template;
 use axum::http::Method;
 use axum::response::Response;
-use chrono_tz::Tz;
 use serde::Deserialize;
 use serde_json::{Number, json};
 
 use super::address::address;
-use super::board::Heading;
+use super::board::{Heading, Opening};
 use super::forms::Form;
-use super::page::{Frame, html, refused, to};
+use super::page::{Frame, Page, carry_out, to};
 use super::session::Viewer;
 use super::shown::{Clock, done};
 use crate::domain::access::Scope;
 use crate::domain::board::FieldError;
 use crate::domain::time::Timestamp;
-use crate::http::extract::{Path, Query};
+use crate::http::extract::Path;
 use crate::http::problem::Problem;
 use crate::store::random;
 
@@ -111,7 +110,7 @@ impl New {
 
 #[derive(Template)]
 #[template(path = "console/events.html")]
-struct EventsPage {
+pub(super) struct EventsPage {
     frame: Frame,
     heading: Heading,
     clock: Clock,
@@ -126,10 +125,12 @@ struct EventsPage {
     curl: String,
 }
 
-impl EventsPage {
-    async fn read(viewer: &Viewer, board: &str, params: Params) -> Result<Self, Problem> {
+impl Page for EventsPage {
+    type Of = String;
+    type Params = Params;
+
+    async fn read(viewer: &Viewer, board: &String, params: Params) -> Result<Self, Problem> {
         viewer.require_on(Scope::Write, board)?;
-        let summary = viewer.summary_if_shown(board).await?;
         let path = ["v1", "boards", board, "events"];
         let id = if params.id.is_empty() {
             "ID"
@@ -143,16 +144,20 @@ impl EventsPage {
             let found: Found = viewer.read(&found_at).await?;
             Some(found.events)
         };
-        let heading = Heading::new(viewer, board, summary.as_ref(), "Events");
+        let Opening {
+            frame,
+            heading,
+            clock,
+        } = Opening::read(viewer, board, "Events").await?;
         let example = json!({"id": "ID", "member": "MEMBER", "score": 1});
         let curl = [
             viewer.curl(&found_at),
             viewer.curl_to(&Method::POST, &address(&path, &[]), Some(&example)),
         ];
         Ok(Self {
-            frame: Frame::new(viewer, format!("Events of {}", heading.name())),
+            frame,
             heading,
-            clock: Clock(summary.map_or(Tz::UTC, |summary| summary.timezone)),
+            clock,
             done: done(&params.done),
             params,
             events,
@@ -162,15 +167,6 @@ impl EventsPage {
             curl: curl.join("\n"),
         })
     }
-}
-
-/// The page.
-pub(super) async fn show(
-    viewer: Viewer,
-    Path(board): Path<String>,
-    Query(params): Query<Params>,
-) -> Result<Response, Problem> {
-    html(&EventsPage::read(&viewer, &board, params).await?)
 }
 
 /// Sends an event, and shows what became of it.
@@ -192,15 +188,10 @@ pub(super) async fn send(
         let query = [("id", id), ("member", member), ("done", "sent")];
         Ok(to(&["console", "boards", &board, "events"], &query))
     };
-    match sent.await {
-        Ok(response) => Ok(response),
-        Err(problem) => {
-            let problem = Problem::mendable(problem)?;
-            let page = EventsPage::read(&viewer, &board, Params::default()).await?;
-            refused(problem, page, |page, problem| {
-                page.new = New::of(&form);
-                page.problem = Some(problem);
-            })
-        }
-    }
+    let page = EventsPage::read(&viewer, &board, Params::default());
+    carry_out(sent, page, |page, problem| {
+        page.new = New::of(&form);
+        page.problem = Some(problem);
+    })
+    .await
 }

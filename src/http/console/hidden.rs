@@ -3,15 +3,14 @@
 use askama::Template;
 use axum::http::Method;
 use axum::response::Response;
-use chrono_tz::Tz;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::address::address;
-use super::board::Heading;
+use super::board::{Heading, Opening};
 use super::forms::Form;
 use super::page::{Frame, html, to};
-use super::parts::Parts;
+use super::parts::{PartParams, Parts};
 use super::session::Viewer;
 use super::shown::{Clock, done};
 use crate::domain::time::Timestamp;
@@ -49,32 +48,26 @@ pub(super) struct Hidden {
     pub(super) until: Option<Timestamp>,
 }
 
-/// Which part of the list.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct Params {
-    after: String,
-    /// What was done before the page was shown.
-    done: String,
-}
-
 /// The list.
 pub(super) async fn list(
     viewer: Viewer,
     Path(board): Path<String>,
-    Query(params): Query<Params>,
+    Query(params): Query<PartParams>,
 ) -> Result<Response, Problem> {
     let query = [("after", params.after.as_str()), ("limit", MEMBERS_MAX)];
     let listed_at = address(&["v1", "boards", &board, "hidden"], &query);
     let found: List = viewer.read(&listed_at).await?;
-    let summary = viewer.summary_if_shown(&board).await?;
-    let heading = Heading::new(&viewer, &board, summary.as_ref(), "Hidden members");
+    let Opening {
+        frame,
+        heading,
+        clock,
+    } = Opening::read(&viewer, &board, "Hidden members").await?;
     let path = ["console", "boards", &board, "hidden"];
     let next = found.next.as_deref();
     html(&HiddenPage {
-        frame: Frame::new(&viewer, format!("Hidden members of {}", heading.name())),
+        frame,
         heading,
-        clock: Clock(summary.map_or(Tz::UTC, |summary| summary.timezone)),
+        clock,
         hidden: found.hidden,
         parts: Parts::new("members", &path, &[], &params.after, next),
         done: done(&params.done),

@@ -41,12 +41,7 @@ pub(super) struct PastEntry {
     pub(super) moved: Option<String>,
 }
 
-/// Periods that are listed.
-#[derive(Default, Deserialize)]
-pub(super) struct Periods {
-    pub(super) periods: Vec<Period>,
-}
-
+/// A period that is listed.
 #[derive(Deserialize)]
 pub(super) struct Period {
     pub(super) key: String,
@@ -132,11 +127,7 @@ impl Viewer {
             Err(problem) if problem.kind == NO_LEAGUE => {}
             Err(problem) => return Err(problem),
         }
-        let path = ["v1", "boards", board, "standings", window, "periods"];
-        let Periods { periods } = self
-            .find(&address(&path, &[limit]))
-            .await?
-            .unwrap_or_default();
+        let periods: Vec<Period> = self.periods(board, window, &[limit]).await?;
         if periods.len() < 2 {
             return Ok(History::default());
         }

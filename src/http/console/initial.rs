@@ -9,15 +9,15 @@ use serde::Deserialize;
 use serde_json::{Map, Number, Value, json};
 
 use super::address::address;
-use super::board::Heading;
+use super::board::{Heading, Opening};
 use super::forms::Form;
 use super::lines::{Fault, Faults, Record, records};
-use super::page::{Frame, html, refused, to};
-use super::parts::Parts;
+use super::page::{Frame, Page, html, refused, to};
+use super::parts::{PartParams, Parts};
 use super::session::Viewer;
 use super::shown::done;
 use crate::domain::board::FieldError;
-use crate::http::extract::{Path, Query};
+use crate::http::extract::Path;
 use crate::http::problem::Problem;
 
 /// How many scores a part of the list has.
@@ -115,18 +115,9 @@ struct Preview {
     lines: Vec<Line>,
 }
 
-/// Which part of the list.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct Params {
-    after: String,
-    /// What was done before the page was shown.
-    done: String,
-}
-
 #[derive(Template)]
 #[template(path = "console/initial.html")]
-struct InitialPage {
+pub(super) struct InitialPage {
     frame: Frame,
     heading: Heading,
     done: Option<&'static str>,
@@ -140,20 +131,22 @@ struct InitialPage {
     curl: String,
 }
 
-impl InitialPage {
-    async fn read(viewer: &Viewer, board: &str, params: &Params) -> Result<Self, Problem> {
+impl Page for InitialPage {
+    type Of = String;
+    type Params = PartParams;
+
+    async fn read(viewer: &Viewer, board: &String, params: PartParams) -> Result<Self, Problem> {
         let query = [("after", params.after.as_str()), ("limit", SCORES_MAX)];
         let own = ["v1", "boards", board, "initial-scores"];
         let listed_at = address(&own, &query);
         let found: List = viewer.read(&listed_at).await?;
-        let summary = viewer.summary_if_shown(board).await?;
-        let heading = Heading::new(viewer, board, summary.as_ref(), "Initial scores");
+        let Opening { frame, heading, .. } = Opening::read(viewer, board, "Initial scores").await?;
         let path = ["console", "boards", board, "initial-scores"];
         let next = found.next.as_deref();
         let example = json!({"scores": {"ann": 12, "bob": null}});
         let set = viewer.curl_to(&Method::PATCH, &address(&own, &[]), Some(&example));
         Ok(Self {
-            frame: Frame::new(viewer, format!("Initial scores of {}", heading.name())),
+            frame,
             heading,
             done: done(&params.done),
             total: found.total,
@@ -168,15 +161,6 @@ impl InitialPage {
     }
 }
 
-/// The list.
-pub(super) async fn list(
-    viewer: Viewer,
-    Path(board): Path<String>,
-    Query(params): Query<Params>,
-) -> Result<Response, Problem> {
-    html(&InitialPage::read(&viewer, &board, &params).await?)
-}
-
 /// Shows what would be set, or sets it.
 pub(super) async fn set(
     viewer: Viewer,
@@ -184,7 +168,7 @@ pub(super) async fn set(
     form: Form,
 ) -> Result<Response, Problem> {
     let text = form.field("scores");
-    let mut page = InitialPage::read(&viewer, &board, &Params::default()).await?;
+    let mut page = InitialPage::read(&viewer, &board, PartParams::default()).await?;
     text.clone_into(&mut page.text);
     let mut lines = match parse(text) {
         Ok(lines) => lines,

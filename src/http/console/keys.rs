@@ -9,14 +9,14 @@ use serde_json::json;
 
 use super::address::address;
 use super::forms::Form;
-use super::page::{Frame, html, refused, to};
-use super::parts::Parts;
+use super::page::{Frame, Page, carry_out, html, to};
+use super::parts::{PartParams, Parts};
 use super::secret;
 use super::session::Viewer;
 use super::shown::{Clock, done};
 use crate::domain::access::Scope;
 use crate::domain::time::Timestamp;
-use crate::http::extract::{Path, Query};
+use crate::http::extract::Path;
 use crate::http::problem::Problem;
 
 /// How many keys a part of the list has.
@@ -89,18 +89,9 @@ impl New {
     }
 }
 
-/// Which part of the list.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct Params {
-    after: String,
-    /// What was done before the page was shown.
-    done: String,
-}
-
 #[derive(Template)]
 #[template(path = "console/keys.html")]
-struct KeysPage {
+pub(super) struct KeysPage {
     frame: Frame,
     clock: Clock,
     done: Option<&'static str>,
@@ -111,8 +102,11 @@ struct KeysPage {
     curl: String,
 }
 
-impl KeysPage {
-    async fn read(viewer: &Viewer, params: &Params) -> Result<Self, Problem> {
+impl Page for KeysPage {
+    type Of = ();
+    type Params = PartParams;
+
+    async fn read(viewer: &Viewer, (): &(), params: PartParams) -> Result<Self, Problem> {
         let query = [("after", params.after.as_str()), ("limit", KEYS_MAX)];
         let listed_at = address(&["v1", "keys"], &query);
         let found: List = viewer.read(&listed_at).await?;
@@ -138,27 +132,18 @@ impl KeysPage {
     }
 }
 
-/// The list.
-pub(super) async fn list(
-    viewer: Viewer,
-    Query(params): Query<Params>,
-) -> Result<Response, Problem> {
-    html(&KeysPage::read(&viewer, &params).await?)
-}
-
 /// Makes a key, and shows its secret.
 pub(super) async fn create(viewer: Viewer, form: Form) -> Result<Response, Problem> {
-    match put(&viewer, &form).await {
-        Ok((name, made)) => show_secret(&viewer, name, &made),
-        Err(problem) => {
-            let problem = problem.mendable()?;
-            let page = KeysPage::read(&viewer, &Params::default()).await?;
-            refused(problem, page, |page, problem| {
-                page.new = New::of(&form);
-                page.problem = Some(problem);
-            })
-        }
-    }
+    let made = async {
+        let (name, made) = put(&viewer, &form).await?;
+        show_secret(&viewer, name, &made)
+    };
+    let page = KeysPage::read(&viewer, &(), PartParams::default());
+    carry_out(made, page, |page, problem| {
+        page.new = New::of(&form);
+        page.problem = Some(problem);
+    })
+    .await
 }
 
 async fn put<'a>(viewer: &Viewer, form: &'a Form) -> Result<(&'a str, KeyWithSecret), Problem> {

@@ -7,12 +7,13 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Number, json};
 
+use super::across::way_from;
 use super::address::address;
-use super::board::{Heading, member_address, standing_address};
+use super::board::{Heading, Opening, member_address, standing_address};
 use super::forms::Form;
 use super::hidden::{Hidden, back};
 use super::history::History;
-use super::members::own_page;
+use super::members::{is_for_people, own_page};
 use super::page::{Frame, html};
 use super::session::Viewer;
 use super::shown::{Clock, done};
@@ -107,6 +108,8 @@ struct MemberPage {
     tiers: Vec<Tier>,
     /// Whether the viewer may have it join and leave a league.
     may_join: bool,
+    /// Its page with standings of many boards, if that is for the viewer.
+    across: Option<String>,
     /// Its page for all boards, if there is something for the viewer.
     everywhere: Option<String>,
     done: Option<&'static str>,
@@ -214,16 +217,21 @@ pub(super) async fn show(
         let erased_at = own("members");
         curl.push(viewer.curl_to(&Method::DELETE, &erased_at, None));
     }
-    let everywhere = viewer.may(Scope::Write) || viewer.may(Scope::Moderate);
-    let heading = Heading::new(&viewer, &board, Some(&summary), "Standings");
-    html(&MemberPage {
-        frame: Frame::new(&viewer, format!("{member}: {}", heading.name())),
+    let title = |name: &str| format!("{member}: {name}");
+    let Opening {
+        frame,
         heading,
-        everywhere: everywhere.then(|| own_page(&member)),
+        clock,
+    } = Opening::of_standings(&viewer, &summary, title);
+    html(&MemberPage {
+        frame,
+        heading,
+        across: way_from(&viewer, &member, &board, &window),
+        everywhere: is_for_people(&viewer).then(|| own_page(&member)),
         member,
         window,
         key,
-        clock: Clock(summary.timezone),
+        clock,
         found,
         history,
         may_moderate,

@@ -7,13 +7,14 @@ use chrono_tz::Tz;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::across::way_from;
 use super::address::address;
 use super::forms::Form;
 use super::hidden::Hidden;
 use super::jobs::to_job;
 use super::names::Profile;
-use super::page::{Frame, html, refused, to};
-use super::parts::Parts;
+use super::page::{Frame, carry_out, html, to};
+use super::parts::{PartParams, Parts};
 use super::session::Viewer;
 use super::shown::{Clock, done};
 use crate::domain::access::Scope;
@@ -28,15 +29,6 @@ const MEMBERS_MAX: &str = "100";
 struct Orders {
     hidden: Vec<Hidden>,
     next: Option<String>,
-}
-
-/// Which part of the list.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct ListParams {
-    after: String,
-    /// What was done before the page was shown.
-    done: String,
 }
 
 #[derive(Template)]
@@ -65,9 +57,12 @@ pub(super) fn own_page(member: &str) -> String {
 }
 
 /// Whether the viewer may do anything with members on all boards.
+pub(super) fn is_for_people(viewer: &Viewer) -> bool {
+    viewer.may(Scope::Write) || viewer.may(Scope::Moderate)
+}
+
 fn require_any(viewer: &Viewer) -> Result<(), Problem> {
-    let scopes = [Scope::Write, Scope::Moderate];
-    if scopes.into_iter().any(|scope| viewer.may(scope)) {
+    if is_for_people(viewer) {
         return Ok(());
     }
     let detail = "this needs the scope `write` or `moderate` on all boards";
@@ -77,7 +72,7 @@ fn require_any(viewer: &Viewer) -> Result<(), Problem> {
 /// The list of those who are hidden everywhere, and the way to any member.
 pub(super) async fn list(
     viewer: Viewer,
-    Query(params): Query<ListParams>,
+    Query(params): Query<PartParams>,
 ) -> Result<Response, Problem> {
     require_any(&viewer)?;
     let query = [("after", params.after.as_str()), ("limit", MEMBERS_MAX)];
@@ -161,6 +156,8 @@ struct MemberPage {
     may_write: bool,
     may_moderate: bool,
     may_erase: bool,
+    /// Its page with standings, if that is for the viewer.
+    across: Option<String>,
     profile: Option<Profile>,
     filled: Filled,
     problem: Option<Problem>,
@@ -202,6 +199,7 @@ impl MemberPage {
             may_write,
             may_moderate,
             may_erase,
+            across: way_from(viewer, member, "", ""),
             profile,
             filled,
             problem: None,
@@ -221,17 +219,16 @@ pub(super) async fn show(
 /// Stores the profile of a member.
 pub(super) async fn put_profile(viewer: Viewer, form: Form) -> Result<Response, Problem> {
     let member = form.field("member");
-    match store(&viewer, member, &form).await {
-        Ok(()) => Ok(back(member, "stored")),
-        Err(problem) => {
-            let problem = problem.mendable()?;
-            let page = MemberPage::read(&viewer, member, "").await?;
-            refused(problem, page, |page, problem| {
-                page.filled = Filled::of(&form);
-                page.problem = Some(problem);
-            })
-        }
-    }
+    let stored = async {
+        store(&viewer, member, &form).await?;
+        Ok(back(member, "stored"))
+    };
+    let page = MemberPage::read(&viewer, member, "");
+    carry_out(stored, page, |page, problem| {
+        page.filled = Filled::of(&form);
+        page.problem = Some(problem);
+    })
+    .await
 }
 
 async fn store(viewer: &Viewer, member: &str, form: &Form) -> Result<(), Problem> {

@@ -4,6 +4,7 @@
 //! the key may, by the same checks, with the same limits and the same lines in the audit log. `session.rs` says who is there,
 //! `forms.rs` which forms are taken. Each page has a file here, and a template in `templates/console/`.
 
+mod across;
 pub(super) mod address;
 mod api;
 pub(super) mod assets;
@@ -52,8 +53,14 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
 
+use self::events::EventsPage;
 use self::forms::Form;
+use self::initial::InitialPage;
+use self::keys::KeysPage;
+use self::queue::QueuePage;
 use self::session::Visitor;
+use self::upkeep::UpkeepPage;
+use self::webhooks::WebhookPage;
 use super::auth::Gate;
 use super::problem::{NOT_FOUND, Problem};
 use super::{App, local};
@@ -99,6 +106,7 @@ pub(super) fn router(console: Arc<Console>) -> Router {
             get(profiles::show).post(profiles::store),
         )
         .route("/console/member", get(members::show))
+        .route("/console/member/standings", get(across::show))
         .route("/console/member/profile", post(members::put_profile))
         .route(
             "/console/member/delete-profile",
@@ -121,7 +129,10 @@ pub(super) fn router(console: Arc<Console>) -> Router {
 fn of_keys() -> Router {
     let one = |page: &str| format!("/console/keys/{{name}}{page}");
     Router::new()
-        .route("/console/keys", get(keys::list).post(keys::create))
+        .route(
+            "/console/keys",
+            get(page::show::<KeysPage>).post(keys::create),
+        )
         .route(&one(""), get(keys::show))
         .route(&one("/rotate"), post(keys::rotate))
         .route(&one("/delete"), post(keys::delete))
@@ -129,10 +140,13 @@ fn of_keys() -> Router {
 
 fn of_webhooks() -> Router {
     let one = |page: &str| format!("/console/webhooks/{{name}}{page}");
-    let all = get(webhooks::list).post(webhooks::create);
+    let all = get(page::show::<webhooks::ListPage>).post(webhooks::create);
     Router::new()
         .route("/console/webhooks", all)
-        .route(&one(""), get(webhooks::show).post(webhooks::change))
+        .route(
+            &one(""),
+            get(page::show::<WebhookPage>).post(webhooks::change),
+        )
         .route(&one("/test"), post(webhooks::test))
         .route(&one("/rotate"), post(webhooks::rotate))
         .route(&one("/retry"), post(webhooks::retry))
@@ -156,14 +170,17 @@ fn of_boards() -> Router {
         .route(&one("/leave"), post(member::leave))
         .route(
             &one("/initial-scores"),
-            get(initial::list).post(initial::set),
+            get(page::show::<InitialPage>).post(initial::set),
         )
         .route(&one("/quotas"), get(quotas::show))
-        .route(&one("/events"), get(events::show).post(events::send))
-        .route(&one("/queue"), get(queue::show))
+        .route(
+            &one("/events"),
+            get(page::show::<EventsPage>).post(events::send),
+        )
+        .route(&one("/queue"), get(page::show::<QueuePage>))
         .route(&one("/replay"), post(queue::replay))
         .route(&one("/discard"), post(queue::discard))
-        .route(&one("/upkeep"), get(upkeep::show))
+        .route(&one("/upkeep"), get(page::show::<UpkeepPage>))
         .route(&one("/close"), post(upkeep::close))
         .route(&one("/close-period"), post(upkeep::close_period))
         .route(&one("/shards"), post(upkeep::spread))

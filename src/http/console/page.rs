@@ -3,10 +3,13 @@
 use askama::Template;
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
+use serde::de::DeserializeOwned;
 
 use super::address::address;
+use super::members::is_for_people;
 use super::session::{Viewer, Visitor};
 use crate::domain::access::Scope;
+use crate::http::extract::{Path, Query};
 use crate::http::observe::HasBody;
 use crate::http::problem::Problem;
 
@@ -56,10 +59,9 @@ pub(super) struct Tab {
 
 /// The pages of the service as a whole, as far as they are for the viewer.
 fn pages(viewer: &Viewer) -> Vec<Tab> {
-    let is_for_people = viewer.may(Scope::Write) || viewer.may(Scope::Moderate);
     let pages = [
         ("Boards", "boards", true),
-        ("Members", "members", is_for_people),
+        ("Members", "members", is_for_people(viewer)),
         ("Names", "names", viewer.may(Scope::Moderate)),
         (
             "Webhooks",
@@ -128,6 +130,43 @@ pub(super) fn refused<P: Template>(
     *page.status_mut() = status;
     page.extensions_mut().insert(HasBody);
     Ok(page)
+}
+
+/// Carries out what a form asks for. If that is refused, the page of the form is read and says so: `fill` puts the problem into it,
+/// and what was filled in.
+pub(super) async fn carry_out<P: Template>(
+    what: impl Future<Output = Result<Response, Problem>>,
+    page: impl Future<Output = Result<P, Problem>>,
+    fill: impl FnOnce(&mut P, Problem),
+) -> Result<Response, Problem> {
+    match what.await {
+        Ok(response) => Ok(response),
+        Err(problem) => refused(problem.mendable()?, page.await?, fill),
+    }
+}
+
+/// A page about what its path names, or about all of a kind.
+pub(super) trait Page: Template + Sized {
+    /// What the path names: a board, a webhook, a key; nothing for a list of all.
+    type Of: DeserializeOwned + Send + Sync;
+    /// The parameters.
+    type Params: DeserializeOwned + Send;
+
+    /// What it shows.
+    fn read(
+        viewer: &Viewer,
+        of: &Self::Of,
+        params: Self::Params,
+    ) -> impl Future<Output = Result<Self, Problem>> + Send;
+}
+
+/// Shows such a page.
+pub(super) async fn show<P: Page>(
+    viewer: Viewer,
+    Path(of): Path<P::Of>,
+    Query(params): Query<P::Params>,
+) -> Result<Response, Problem> {
+    html(&P::read(&viewer, &of, params).await?)
 }
 
 /// Leads to a page after something was done.

@@ -1,6 +1,18 @@
 //! Lists that come in parts: the ways from one part to others.
 
+use serde::Deserialize;
+
 use super::address::address;
+
+/// Which part of a list.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct PartParams {
+    /// It begins behind this one.
+    pub(super) after: String,
+    /// What was done before the page was shown.
+    pub(super) done: String,
+}
 
 /// The ways to other parts of a list.
 pub(super) struct Parts {

@@ -4,10 +4,13 @@ use askama::Template;
 use axum::http::Method;
 use axum::response::Response;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Number, json};
 
 use super::address::address;
-use super::board::{Heading, member_address, result_address, standing_address, state_name};
+use super::board::{
+    Heading, Opening, member_address, result_address, standing_address, state_name,
+};
 use super::chart::{Chart, Figure};
 use super::page::{Frame, html};
 use super::session::Viewer;
@@ -28,9 +31,10 @@ pub(super) struct Params {
     before: String,
 }
 
+/// Periods that are listed, with as much of each as a page needs.
 #[derive(Deserialize)]
-struct List {
-    periods: Vec<Period>,
+struct List<P> {
+    periods: Vec<P>,
     next: Option<String>,
 }
 
@@ -137,9 +141,10 @@ pub(super) async fn list(
 ) -> Result<Response, Problem> {
     let path = ["v1", "boards", &board, "standings", &window, "periods"];
     let listed_at = address(&path, &[("before", &before), ("limit", PERIODS_MAX)]);
-    let List { periods, next } = viewer.read(&listed_at).await?;
+    let List::<Period> { periods, next } = viewer.read(&listed_at).await?;
     let summary = viewer.summary(&board).await?;
-    let heading = Heading::new(&viewer, &board, Some(&summary), "Standings");
+    let title = |name: &str| format!("Periods of {window}: {name}");
+    let Opening { frame, heading, .. } = Opening::of_standings(&viewer, &summary, title);
     let is_league = periods.iter().any(|period| period.cohorts.is_some());
     let stats = if viewer.may_on(Scope::Read, &board) && !is_league {
         viewer.stats(&board, &window, &periods).await?
@@ -154,7 +159,7 @@ pub(super) async fn list(
         .map(|(period, stats)| Line { period, stats })
         .collect();
     html(&PeriodsPage {
-        frame: Frame::new(&viewer, format!("Periods of {window}: {}", heading.name())),
+        frame,
         heading,
         has_stats: lines.iter().any(|line| line.stats.events.is_some()),
         is_league,
@@ -168,6 +173,18 @@ pub(super) async fn list(
 }
 
 impl Viewer {
+    /// Periods of a window, the newest first; none of a window that has no periods.
+    pub(super) async fn periods<P: DeserializeOwned>(
+        &self,
+        board: &str,
+        window: &str,
+        query: &[(&str, &str)],
+    ) -> Result<Vec<P>, Problem> {
+        let path = ["v1", "boards", board, "standings", window, "periods"];
+        let found = self.find::<List<P>>(&address(&path, query)).await?;
+        Ok(found.map_or_else(Vec::new, |found| found.periods))
+    }
+
     /// What periods amount to, in their order.
     async fn stats(
         &self,

@@ -3,19 +3,18 @@
 use askama::Template;
 use axum::http::Method;
 use axum::response::Response;
-use chrono_tz::Tz;
 use serde::Deserialize;
 use serde_json::{Number, Value};
 
 use super::address::address;
-use super::board::Heading;
+use super::board::{Heading, Opening};
 use super::forms::Form;
-use super::page::{Frame, html, refused, to};
-use super::parts::Parts;
+use super::page::{self, Frame, Page, to};
+use super::parts::{PartParams, Parts};
 use super::session::Viewer;
 use super::shown::{Clock, done};
 use crate::domain::time::Timestamp;
-use crate::http::extract::{Path, Query};
+use crate::http::extract::Path;
 use crate::http::problem::Problem;
 
 /// How many dead letters a part of the list has.
@@ -71,18 +70,9 @@ impl Event {
     }
 }
 
-/// Which part of the list.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct Params {
-    after: String,
-    /// What was done before the page was shown.
-    done: String,
-}
-
 #[derive(Template)]
 #[template(path = "console/queue.html")]
-struct QueuePage {
+pub(super) struct QueuePage {
     frame: Frame,
     heading: Heading,
     clock: Clock,
@@ -94,15 +84,21 @@ struct QueuePage {
     curl: String,
 }
 
-impl QueuePage {
-    async fn read(viewer: &Viewer, board: &str, params: &Params) -> Result<Self, Problem> {
+impl Page for QueuePage {
+    type Of = String;
+    type Params = PartParams;
+
+    async fn read(viewer: &Viewer, board: &String, params: PartParams) -> Result<Self, Problem> {
         let queue_at = address(&["v1", "boards", board, "queue"], &[]);
         let queue = viewer.read(&queue_at).await?;
         let query = [("after", params.after.as_str()), ("limit", LETTERS_MAX)];
         let listed_at = address(&["v1", "boards", board, "dead-letters"], &query);
         let found: List = viewer.read(&listed_at).await?;
-        let summary = viewer.summary_if_shown(board).await?;
-        let heading = Heading::new(viewer, board, summary.as_ref(), "Queue");
+        let Opening {
+            frame,
+            heading,
+            clock,
+        } = Opening::read(viewer, board, "Queue").await?;
         let path = ["console", "boards", board, "queue"];
         let next = found.next.as_deref();
         let letter_at = address(&["v1", "boards", board, "dead-letters", "ID"], &[]);
@@ -113,9 +109,9 @@ impl QueuePage {
             viewer.curl_to(&Method::DELETE, &letter_at, None),
         ];
         Ok(Self {
-            frame: Frame::new(viewer, format!("Queue of {}", heading.name())),
+            frame,
             heading,
-            clock: Clock(summary.map_or(Tz::UTC, |summary| summary.timezone)),
+            clock,
             done: done(&params.done),
             queue,
             letters: found.dead_letters,
@@ -126,31 +122,17 @@ impl QueuePage {
     }
 }
 
-/// The page.
-pub(super) async fn show(
-    viewer: Viewer,
-    Path(board): Path<String>,
-    Query(params): Query<Params>,
-) -> Result<Response, Problem> {
-    html(&QueuePage::read(&viewer, &board, &params).await?)
-}
-
-/// Carries out what a form asks of a dead letter; if it is refused, the page says so.
+/// Does something with a dead letter, and goes back to the page; if it is refused, the page says so.
 async fn carry_out(
     viewer: &Viewer,
-    board: &str,
+    board: &String,
     what: impl Future<Output = Result<(), Problem>>,
     done: &str,
 ) -> Result<Response, Problem> {
-    let problem = match what.await {
-        Ok(()) => {
-            let path = ["console", "boards", board, "queue"];
-            return Ok(to(&path, &[("done", done)]));
-        }
-        Err(problem) => problem.mendable()?,
-    };
-    let page = QueuePage::read(viewer, board, &Params::default()).await?;
-    refused(problem, page, |page, problem| page.problem = Some(problem))
+    let path = ["console", "boards", board, "queue"];
+    let back = async { what.await.map(|()| to(&path, &[("done", done)])) };
+    let page = QueuePage::read(viewer, board, PartParams::default());
+    page::carry_out(back, page, |page, problem| page.problem = Some(problem)).await
 }
 
 /// Puts the event of a dead letter back into the queue.

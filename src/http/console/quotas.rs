@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Number;
 
 use super::address::address;
-use super::board::Heading;
+use super::board::{Heading, Opening};
 use super::page::{Frame, html};
 use super::session::Viewer;
 use super::shown::Clock;
@@ -92,11 +92,15 @@ pub(super) async fn show(
     let read_at = address(&["v1", "boards", &board, "quotas"], &params.named());
     let found: Found = viewer.read(&read_at).await?;
     let summary = viewer.summary(&board).await?;
-    let heading = Heading::new(&viewer, &board, Some(&summary), "Quotas");
-    html(&QuotasPage {
-        frame: Frame::new(&viewer, format!("Quotas of {}", heading.name())),
+    let Opening {
+        frame,
         heading,
-        clock: Clock(summary.timezone),
+        clock,
+    } = Opening::new(&viewer, &board, Some(&summary), "Quotas");
+    html(&QuotasPage {
+        frame,
+        heading,
+        clock,
         may_ask: viewer.may_on(Scope::Configure, &board),
         params,
         quotas: found.quotas,

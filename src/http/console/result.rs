@@ -7,7 +7,9 @@ use serde::Deserialize;
 use serde_json::{Number, Value, json};
 
 use super::address::address;
-use super::board::{Heading, member_address, result_address, standing_address, state_name};
+use super::board::{
+    Heading, Opening, member_address, result_address, standing_address, state_name,
+};
 use super::forms::Form;
 use super::page::{Frame, html};
 use super::periods::{Winner, periods_address};
@@ -257,14 +259,16 @@ pub(super) async fn show(
         None => Revisions::default(),
     };
     let summary = viewer.summary(&board).await?;
-    let heading = Heading::new(&viewer, &board, Some(&summary), "Standings");
-    html(&ResultPage {
-        frame: Frame::new(
-            &viewer,
-            format!("{window} {}: {}", found.standing.key, heading.name()),
-        ),
+    let title = |name: &str| format!("{window} {}: {name}", found.standing.key);
+    let Opening {
+        frame,
         heading,
-        clock: Clock(summary.timezone),
+        clock,
+    } = Opening::of_standings(&viewer, &summary, title);
+    html(&ResultPage {
+        frame,
+        heading,
+        clock,
         found,
         rewards,
         revisions,

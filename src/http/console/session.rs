@@ -301,7 +301,12 @@ impl Viewer {
 
     /// Whether routes that need this scope, and look at the boards themselves, are for the viewer.
     pub(super) fn may_anywhere(&self, scope: Scope) -> bool {
-        self.holder.caller.require(scope).is_ok()
+        self.require_anywhere(scope).is_ok()
+    }
+
+    /// Refuses a page that calls such routes.
+    pub(super) fn require_anywhere(&self, scope: Scope) -> Result<(), Problem> {
+        self.holder.caller.require(scope)
     }
 
     /// Refuses a page that calls routes that need this scope on a board, before it has called one.

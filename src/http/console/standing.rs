@@ -7,9 +7,9 @@ use serde_json::Number;
 
 use super::address::address;
 use super::board::{
-    Heading, Summary, member_address, result_address, standing_address, state_name,
+    Heading, Opening, Summary, member_address, result_address, standing_address, state_name,
 };
-use super::history::Periods;
+use super::history::Period;
 use super::movement::{Moved, Movement};
 use super::page::{Frame, html};
 use super::periods::periods_address;
@@ -138,10 +138,9 @@ impl Bar {
     ) -> Result<Self, Problem> {
         let (board, window) = (summary.board.clone(), standing.window.clone());
         let listed = async |query: &[(&str, &str)]| {
-            let path = ["v1", "boards", &board, "standings", &window, "periods"];
-            let periods = viewer.find::<Periods>(&address(&path, query)).await?;
-            let periods = periods.unwrap_or_default().periods.into_iter();
-            Ok::<Vec<String>, Problem>(periods.map(|period| period.key).collect())
+            let periods: Vec<Period> = viewer.periods(&board, &window, query).await?;
+            let keys = periods.into_iter().map(|period| period.key);
+            Ok::<Vec<String>, Problem>(keys.collect())
         };
         let key = standing.key.as_str();
         let earlier = [("before", key), ("limit", "1")];
@@ -315,7 +314,8 @@ pub(super) async fn show(
         found => found?,
     };
     let summary = viewer.summary(&board).await?;
-    let heading = Heading::new(&viewer, &board, Some(&summary), "Standings");
+    let title = |name: &str| format!("{window}: {name}");
+    let Opening { frame, heading, .. } = Opening::of_standings(&viewer, &summary, title);
     let number = params.page.parse().unwrap_or(1_u64);
     let cohort = params.cohort.clone();
     let bar = Bar::new(&viewer, &summary, found.standing, params).await?;
@@ -327,7 +327,7 @@ pub(super) async fn show(
     };
     let pages = found.listed.div_ceil(SIZE);
     html(&StandingPage {
-        frame: Frame::new(&viewer, format!("{window}: {}", heading.name())),
+        frame,
         previous: (number > 1).then(|| to_page((number - 1).min(pages.max(1)))),
         next: (number < pages).then(|| to_page(number + 1)),
         heading,
@@ -359,11 +359,12 @@ async fn league(
     let read_at = address(&path, &query);
     let found: League = viewer.read(&read_at).await?;
     let summary = viewer.summary(board).await?;
-    let heading = Heading::new(viewer, board, Some(&summary), "Standings");
+    let title = |name: &str| format!("{window}: {name}");
+    let Opening { frame, heading, .. } = Opening::of_standings(viewer, &summary, title);
     let tier = params.tier.clone();
     let bar = Bar::new(viewer, &summary, found.standing, params).await?;
     html(&LeaguePage {
-        frame: Frame::new(viewer, format!("{window}: {}", heading.name())),
+        frame,
         next: found
             .next
             .map(|next| bar.to(&[("tier", &tier), ("after", &next)])),

@@ -4,21 +4,20 @@
 use askama::Template;
 use axum::http::Method;
 use axum::response::Response;
-use chrono_tz::Tz;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::address::address;
-use super::board::{Heading, Summary};
+use super::board::{Heading, Opening, Summary};
 use super::forms::Form;
-use super::page::{Frame, html, refused, to};
+use super::page::{self, Frame, Page, html, to};
 use super::session::Viewer;
 use super::shown::{Clock, done};
 use crate::domain::access::Scope;
 use crate::domain::board::FieldError;
 use crate::domain::state::PeriodState;
 use crate::domain::time::Timestamp;
-use crate::http::extract::{Path, Query};
+use crate::http::extract::Path;
 use crate::http::problem::{BOARD_NOT_FOUND, Problem};
 
 /// How many periods of a window are looked at, the newest first.
@@ -38,11 +37,6 @@ struct Shards {
     count: u16,
     moving_to: Option<u16>,
     copied: u64,
-}
-
-#[derive(Deserialize)]
-struct Periods {
-    periods: Vec<Period>,
 }
 
 #[derive(Deserialize)]
@@ -68,7 +62,7 @@ pub(super) struct Params {
 
 #[derive(Template)]
 #[template(path = "console/upkeep.html")]
-struct UpkeepPage {
+pub(super) struct UpkeepPage {
     frame: Frame,
     heading: Heading,
     clock: Clock,
@@ -82,8 +76,11 @@ struct UpkeepPage {
     curl: String,
 }
 
-impl UpkeepPage {
-    async fn read(viewer: &Viewer, board: &str, what: &str) -> Result<Self, Problem> {
+impl Page for UpkeepPage {
+    type Of = String;
+    type Params = Params;
+
+    async fn read(viewer: &Viewer, board: &String, params: Params) -> Result<Self, Problem> {
         let of_board = |part: &[&str]| address(&[&["v1", "boards", board], part].concat(), &[]);
         let definition: Definition = viewer.read(&of_board(&[])).await?;
         let shards = viewer.read(&of_board(&["shards"])).await?;
@@ -92,7 +89,11 @@ impl UpkeepPage {
             Some(_) if definition.finalize.is_some() => waiting(viewer, board, &definition).await?,
             _ => Vec::new(),
         };
-        let heading = Heading::new(viewer, board, summary.as_ref(), "Upkeep");
+        let Opening {
+            frame,
+            heading,
+            clock,
+        } = Opening::new(viewer, board, summary.as_ref(), "Upkeep");
         let closing = json!({"closes_at": "2027-01-01T00:00:00Z"});
         let closed_by = of_board(&["standings", "WINDOW", "periods", "KEY", "close"]);
         let curl = [
@@ -106,11 +107,11 @@ impl UpkeepPage {
             viewer.curl_to(&Method::DELETE, &of_board(&[]), None),
         ];
         Ok(Self {
-            frame: Frame::new(viewer, format!("Upkeep of {}", heading.name())),
+            frame,
             heading,
             may_read: summary.is_some(),
-            clock: Clock(summary.map_or(Tz::UTC, |summary| summary.timezone)),
-            done: done(what),
+            clock,
+            done: done(&params.done),
             definition,
             waiting,
             shards,
@@ -118,15 +119,6 @@ impl UpkeepPage {
             curl: curl.join("\n"),
         })
     }
-}
-
-/// The page.
-pub(super) async fn show(
-    viewer: Viewer,
-    Path(board): Path<String>,
-    Query(params): Query<Params>,
-) -> Result<Response, Problem> {
-    html(&UpkeepPage::read(&viewer, &board, &params.done).await?)
 }
 
 /// The newest periods that are over and wait to become final.
@@ -137,11 +129,10 @@ async fn waiting(
 ) -> Result<Vec<Waiting>, Problem> {
     let mut waiting = Vec::new();
     for window in &definition.windows {
-        let path = ["v1", "boards", board, "standings", window, "periods"];
-        let listed_at = address(&path, &[("limit", PERIODS_MAX)]);
-        let found = viewer.find::<Periods>(&listed_at).await?;
-        let periods = found.into_iter().flat_map(|found| found.periods);
-        let over = periods.filter(|period| period.state == Some(PeriodState::Closing));
+        let newest = [("limit", PERIODS_MAX)];
+        let periods: Vec<Period> = viewer.periods(board, window, &newest).await?;
+        let over = periods.into_iter();
+        let over = over.filter(|period| period.state == Some(PeriodState::Closing));
         waiting.extend(over.map(|period| Waiting {
             window: window.clone(),
             period,
@@ -153,18 +144,13 @@ async fn waiting(
 /// Carries out what a form asks, which tells what was done; if it is refused, the page says so.
 async fn carry_out(
     viewer: &Viewer,
-    board: &str,
+    board: &String,
     what: impl Future<Output = Result<&'static str, Problem>>,
 ) -> Result<Response, Problem> {
-    let problem = match what.await {
-        Ok(done) => {
-            let path = ["console", "boards", board, "upkeep"];
-            return Ok(to(&path, &[("done", done)]));
-        }
-        Err(problem) => problem.mendable()?,
-    };
-    let page = UpkeepPage::read(viewer, board, "").await?;
-    refused(problem, page, |page, problem| page.problem = Some(problem))
+    let path = ["console", "boards", board, "upkeep"];
+    let back = async { what.await.map(|done| to(&path, &[("done", done)])) };
+    let page = UpkeepPage::read(viewer, board, Params::default());
+    page::carry_out(back, page, |page, problem| page.problem = Some(problem)).await
 }
 
 /// Says until when the board takes events.
@@ -259,11 +245,12 @@ pub(super) async fn last_page(
         Err(problem) if problem.kind == BOARD_NOT_FOUND => return Err(problem),
         summary => summary.ok(),
     };
-    let heading = Heading::new(&viewer, &board, summary.as_ref(), "Upkeep");
+    let title = |name: &str| format!("Delete {name}");
+    let opening = Opening::titled(&viewer, &board, summary.as_ref(), "Upkeep", title);
     let own = address(&["v1", "boards", &board], &[]);
     html(&DeletePage {
-        frame: Frame::new(&viewer, format!("Delete {}", heading.name())),
-        heading,
+        frame: opening.frame,
+        heading: opening.heading,
         summary,
         curl: viewer.curl_to(&Method::DELETE, &own, None),
     })

@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 
 use super::address::address;
 use super::forms::Form;
-use super::page::{Frame, html, refused, to};
-use super::parts::Parts;
+use super::page::{Frame, Page, carry_out, to};
+use super::parts::{PartParams, Parts};
 use super::secret;
 use super::session::Viewer;
 use super::shown::{Clock, done};
 use crate::domain::message::MessageKind;
 use crate::domain::time::Timestamp;
-use crate::http::extract::{Path, Query};
+use crate::http::extract::Path;
 use crate::http::problem::Problem;
 
 /// How many webhooks, and how many deliveries, a part of a list has.
@@ -106,18 +106,9 @@ async fn put(viewer: &Viewer, name: &str, form: &Form) -> Result<Put, Problem> {
     viewer.call(Method::PUT, &put_to, Some(&wanted)).await
 }
 
-/// Which part of the list.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct ListParams {
-    after: String,
-    /// What was done before the page was shown.
-    done: String,
-}
-
 #[derive(Template)]
 #[template(path = "console/webhooks.html")]
-struct ListPage {
+pub(super) struct ListPage {
     frame: Frame,
     done: Option<&'static str>,
     webhooks: Vec<Webhook>,
@@ -128,8 +119,11 @@ struct ListPage {
     curl: String,
 }
 
-impl ListPage {
-    async fn read(viewer: &Viewer, params: &ListParams) -> Result<Self, Problem> {
+impl Page for ListPage {
+    type Of = ();
+    type Params = PartParams;
+
+    async fn read(viewer: &Viewer, (): &(), params: PartParams) -> Result<Self, Problem> {
         let query = [("after", params.after.as_str()), ("limit", WEBHOOKS_MAX)];
         let listed_at = address(&["v1", "webhooks"], &query);
         let found: List = viewer.read(&listed_at).await?;
@@ -157,35 +151,23 @@ impl ListPage {
     }
 }
 
-/// The list.
-pub(super) async fn list(
-    viewer: Viewer,
-    Query(params): Query<ListParams>,
-) -> Result<Response, Problem> {
-    html(&ListPage::read(&viewer, &params).await?)
-}
-
 /// Makes a webhook, and shows its secret. One that is there already has its own page for changes.
 pub(super) async fn create(viewer: Viewer, form: Form) -> Result<Response, Problem> {
     let made = async {
         let name = form.required("name")?;
         if viewer.find::<Value>(&own_address(name)).await?.is_some() {
-            return Ok((name, Put { secret: None }));
+            return shown(&viewer, name, Put { secret: None }, "exists");
         }
-        Ok((name, put(&viewer, name, &form).await?))
+        let made = put(&viewer, name, &form).await?;
+        shown(&viewer, name, made, "exists")
     };
-    match made.await {
-        Ok((name, made)) => shown(&viewer, name, made, "exists"),
-        Err(problem) => {
-            let problem = Problem::mendable(problem)?;
-            let page = ListPage::read(&viewer, &ListParams::default()).await?;
-            refused(problem, page, |page, problem| {
-                form.field("name").clone_into(&mut page.name);
-                page.wanted = Wanted::of(&form);
-                page.problem = Some(problem);
-            })
-        }
-    }
+    let page = ListPage::read(&viewer, &(), PartParams::default());
+    carry_out(made, page, |page, problem| {
+        form.field("name").clone_into(&mut page.name);
+        page.wanted = Wanted::of(&form);
+        page.problem = Some(problem);
+    })
+    .await
 }
 
 /// Shows the secret of a webhook if it is new; otherwise its page.
@@ -239,7 +221,7 @@ pub(super) struct Params {
 
 #[derive(Template)]
 #[template(path = "console/webhook.html")]
-struct WebhookPage {
+pub(super) struct WebhookPage {
     frame: Frame,
     clock: Clock,
     done: Option<&'static str>,
@@ -252,8 +234,11 @@ struct WebhookPage {
     curl: String,
 }
 
-impl WebhookPage {
-    async fn read(viewer: &Viewer, name: &str, params: Params) -> Result<Self, Problem> {
+impl Page for WebhookPage {
+    type Of = String;
+    type Params = Params;
+
+    async fn read(viewer: &Viewer, name: &String, params: Params) -> Result<Self, Problem> {
         let own = own_address(name);
         let webhook: Webhook = viewer.read(&own).await?;
         let query = [
@@ -291,20 +276,13 @@ impl WebhookPage {
             curl: curl.join("\n"),
         })
     }
+}
 
+impl WebhookPage {
     fn with_status(&self, status: &str) -> String {
         let path = ["console", "webhooks", &self.webhook.name];
         address(&path, &[("status", status)])
     }
-}
-
-/// A webhook.
-pub(super) async fn show(
-    viewer: Viewer,
-    Path(name): Path<String>,
-    Query(params): Query<Params>,
-) -> Result<Response, Problem> {
-    html(&WebhookPage::read(&viewer, &name, params).await?)
 }
 
 /// Changes a webhook, which enables it too.
@@ -313,17 +291,16 @@ pub(super) async fn change(
     Path(name): Path<String>,
     form: Form,
 ) -> Result<Response, Problem> {
-    match put(&viewer, &name, &form).await {
-        Ok(put) => shown(&viewer, &name, put, "changed"),
-        Err(problem) => {
-            let problem = problem.mendable()?;
-            let page = WebhookPage::read(&viewer, &name, Params::default()).await?;
-            refused(problem, page, |page, problem| {
-                page.wanted = Wanted::of(&form);
-                page.problem = Some(problem);
-            })
-        }
-    }
+    let changed = async {
+        let put = put(&viewer, &name, &form).await?;
+        shown(&viewer, &name, put, "changed")
+    };
+    let page = WebhookPage::read(&viewer, &name, Params::default());
+    carry_out(changed, page, |page, problem| {
+        page.wanted = Wanted::of(&form);
+        page.problem = Some(problem);
+    })
+    .await
 }
 
 /// Sends a message that says nothing.

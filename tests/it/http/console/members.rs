@@ -197,6 +197,71 @@ async fn a_member_is_hidden_and_brought_back_on_all_boards() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_member_is_looked_at_over_many_boards() {
+    let (world, admin) = world().await;
+    let _following = world.instances[0].follow_api_keys();
+    admin.define("other", json!({"windows": ["day"]})).await;
+    super::post(&admin, "other", &[("ann", 2), ("bob", 7)]).await;
+    admin.define("weekly", json!({"windows": ["week"]})).await;
+    let profile = json!({"name": SCRIPT});
+    let named = admin.put("/v1/members/ann/profile", profile).await;
+    named.expect(200);
+    let hide = json!({"reason": "cheating & more"});
+    let hidden = admin.put("/v1/boards/other/hidden/ann", hide).await;
+    hidden.expect(200);
+
+    // Who may list boards sees all that have the window, and how the member is hidden.
+    let mut browser = Browser::signed_in(world.client(), "an-admin").await;
+    let from = "/console/boards/votes/standings/day/member?member=ann";
+    let page = "/console/member/standings?member=ann";
+    browser
+        .read(from, &[&format!("{page}&#38;window=day")])
+        .await;
+    let parts = [
+        "&#60;script&#62;",
+        ">votes</a>",
+        "2 of 2",
+        ">other</a>",
+        "cheating &#38; more",
+        "/v1/members/ann/standings?boards=other%2Cvotes",
+    ];
+    let all = browser.read(page, &parts).await;
+    assert!(!all.contains("weekly") && !all.contains(SCRIPT), "{all}");
+    let own = browser.read("/console/member?member=ann", &[page]).await;
+    assert!(own.contains("Profile"), "{own}");
+    let week = browser
+        .read(&format!("{page}&window=week"), &["none of 0"])
+        .await;
+    assert!(!week.contains(">votes</a>"), "{week}");
+
+    // Who may only read some boards names them, sees no hidden member, and is told where nothing is for it.
+    let grant = json!({"scopes": ["read"], "boards": ["votes", "weekly"]});
+    let (_, key) = make_key(&admin, "readers", grant).await;
+    let mut reader = Browser::signed_in(world.client(), &key).await;
+    let to = format!("{page}&#38;boards=votes&#38;window=day");
+    reader.read(from, &[&to]).await;
+    reader.read(page, &["Name boards and a window"]).await;
+    let asked = format!("{page}&boards=votes,+weekly+other&window=day");
+    let parts = ["2 of 2", "/problems/unknown-window", "/problems/forbidden"];
+    let text = reader.read(&asked, &parts).await;
+    assert!(!text.contains("cheating") && !text.contains("/console/members"));
+    let mut reader = Browser::signed_in(world.client(), "a-reader").await;
+    let asked = format!("{page}&boards=votes,other&window=day");
+    let text = reader.read(&asked, &["2 of 2", "none of 1"]).await;
+    assert!(!text.contains("cheating"), "{text}");
+
+    // A key that may read nothing has no such page.
+    let grant = json!({"scopes": ["write"], "boards": ["*"]});
+    let (_, key) = make_key(&admin, "writers", grant).await;
+    let mut writer = Browser::signed_in(world.client(), &key).await;
+    writer.get(page).await.expect(403);
+    let own = writer
+        .read("/console/member?member=ann", &["Profile"])
+        .await;
+    assert!(!own.contains(page), "{own}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn names_are_reviewed_and_profiles_are_changed() {
     let (world, admin) = world().await;
     let _following = world.instances[0].follow_api_keys();

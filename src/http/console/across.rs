@@ -1,0 +1,271 @@
+//! A member on many boards: where it stands, what it is called, and where it is hidden.
+
+use std::collections::BTreeMap;
+
+use askama::Template;
+use axum::response::Response;
+use chrono_tz::Tz;
+use futures::future::join_all;
+use serde::Deserialize;
+
+use super::address::address;
+use super::board::member_address;
+use super::hidden::Hidden;
+use super::members::{is_for_people, own_page};
+use super::page::{Frame, html};
+use super::parts::Parts;
+use super::session::Viewer;
+use super::shown::Clock;
+use super::standing::{Entry, Standing};
+use crate::domain::access::Scope;
+use crate::http::extract::Query;
+use crate::http::problem::Problem;
+
+/// How many boards a part of the list has: as many as one request can name.
+const BOARDS_MAX: &str = "100";
+
+/// Which member, and in which standings.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Params {
+    member: String,
+    /// Ids of boards, with commas or spaces between them. None: all boards, for who may list them.
+    #[serde(default)]
+    boards: String,
+    /// Empty: the window that most of the boards have.
+    #[serde(default)]
+    window: String,
+    /// The list of all boards begins behind this one.
+    #[serde(default)]
+    after: String,
+}
+
+/// Boards that are listed.
+#[derive(Default, Deserialize)]
+struct List {
+    boards: Vec<Defined>,
+    next: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Defined {
+    board: String,
+    windows: Vec<String>,
+}
+
+impl List {
+    /// The window that most boards have; of several the one that is named first by a board.
+    fn commonest_window(&self) -> Option<&str> {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        let windows = || self.boards.iter().flat_map(|board| &board.windows);
+        for window in windows() {
+            *counts.entry(window).or_default() += 1;
+        }
+        let most = counts.values().max()?;
+        let mut windows = windows().map(String::as_str);
+        windows.find(|window| counts.get(window) == Some(most))
+    }
+
+    /// Those that have this window.
+    fn with_window(&self, window: &str) -> Vec<&str> {
+        let boards = self.boards.iter();
+        let boards = boards.filter(|board| board.windows.iter().any(|own| own == window));
+        boards.map(|board| board.board.as_str()).collect()
+    }
+}
+
+#[derive(Deserialize)]
+struct Found {
+    standings: Vec<Answer>,
+}
+
+/// What is known of the member on a board.
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+enum Answer {
+    Entry(Place),
+    Problem { board: String, problem: Told },
+}
+
+#[derive(Deserialize)]
+struct Place {
+    board: String,
+    #[serde(flatten)]
+    standing: Standing,
+    total: u64,
+    entry: Option<Entry>,
+}
+
+#[derive(Deserialize)]
+struct Told {
+    code: String,
+    title: String,
+}
+
+impl Answer {
+    /// The entry, if the member has one there.
+    fn entry(&self) -> Option<&Entry> {
+        match self {
+            Self::Entry(place) => place.entry.as_ref(),
+            Self::Problem { .. } => None,
+        }
+    }
+
+    /// The board on which the member is hidden, if it is hidden there.
+    fn hidden_on(&self) -> Option<&str> {
+        match self {
+            Self::Entry(place) if self.entry()?.hidden => Some(&place.board),
+            _ => None,
+        }
+    }
+}
+
+/// A board of the page.
+struct Line {
+    answer: Answer,
+    /// How the member is hidden there, if it is, and the viewer may know.
+    hidden: Option<Hidden>,
+}
+
+#[derive(Template)]
+#[template(path = "console/across.html")]
+struct AcrossPage {
+    frame: Frame,
+    clock: Clock,
+    member: String,
+    /// What its profile calls it.
+    name: Option<String>,
+    boards: String,
+    window: String,
+    /// Whether the viewer may leave out the boards.
+    may_list: bool,
+    /// Its page for all boards, if there is something for the viewer.
+    everywhere: Option<String>,
+    lines: Vec<Line>,
+    parts: Parts,
+    curl: Option<String>,
+}
+
+impl AcrossPage {
+    fn to_member(&self, place: &Place) -> String {
+        let Standing { window, key, .. } = &place.standing;
+        member_address(&place.board, window, &self.member, key)
+    }
+}
+
+/// The page, for who comes from a standing of a board, if it is for the viewer.
+pub(super) fn way_from(viewer: &Viewer, member: &str, board: &str, window: &str) -> Option<String> {
+    // Who may list boards sees all of them.
+    let boards = if viewer.may(Scope::Configure) {
+        ""
+    } else {
+        board
+    };
+    let query = [("member", member), ("boards", boards), ("window", window)];
+    let page = || address(&["console", "member", "standings"], &query);
+    viewer.may_anywhere(Scope::Read).then(page)
+}
+
+/// The page.
+pub(super) async fn show(
+    viewer: Viewer,
+    Query(Params {
+        member,
+        boards,
+        mut window,
+        after,
+    }): Query<Params>,
+) -> Result<Response, Problem> {
+    viewer.require_anywhere(Scope::Read)?;
+    let may_list = viewer.may(Scope::Configure);
+    let named = boards.split([',', ' ']).filter(|board| !board.is_empty());
+    let named: Vec<&str> = named.collect();
+    let list = if named.is_empty() && may_list {
+        let query = [("after", after.as_str()), ("limit", BOARDS_MAX)];
+        viewer.read(&address(&["v1", "boards"], &query)).await?
+    } else {
+        List::default()
+    };
+    if window.is_empty() {
+        list.commonest_window()
+            .unwrap_or_default()
+            .clone_into(&mut window);
+    }
+    let asked = if named.is_empty() {
+        list.with_window(&window)
+    } else {
+        named
+    };
+    let hidden = if viewer.may_anywhere(Scope::Moderate) {
+        "include"
+    } else {
+        ""
+    };
+    let joined = asked.join(",");
+    let query = [
+        ("boards", joined.as_str()),
+        ("window", &window),
+        ("include", "profile"),
+        ("hidden", hidden),
+    ];
+    let read_at = address(&["v1", "members", &member, "standings"], &query);
+    let is_asked = !asked.is_empty() && !window.is_empty();
+    let answers = if is_asked {
+        viewer.read::<Found>(&read_at).await?.standings
+    } else {
+        Vec::new()
+    };
+    let profile = answers
+        .iter()
+        .find_map(|answer| answer.entry()?.profile.as_ref());
+    let name = profile.map(|profile| profile.name.clone());
+    let lines = answers.into_iter().map(async |answer| {
+        let hidden = match answer.hidden_on() {
+            Some(board) => {
+                let hidden_at = address(&["v1", "boards", board, "hidden", &member], &[]);
+                viewer.find::<Hidden>(&hidden_at).await?
+            }
+            None => None,
+        };
+        Ok::<_, Problem>(Line { answer, hidden })
+    });
+    let lines: Result<Vec<Line>, Problem> = join_all(lines).await.into_iter().collect();
+    let path = ["console", "member", "standings"];
+    let same = [("member", member.as_str()), ("window", &window)];
+    html(&AcrossPage {
+        frame: Frame::new(&viewer, format!("Standings of {member}")),
+        clock: Clock(Tz::UTC),
+        everywhere: is_for_people(&viewer).then(|| own_page(&member)),
+        parts: Parts::new("boards", &path, &same, &after, list.next.as_deref()),
+        name,
+        boards,
+        may_list,
+        lines: lines?,
+        curl: is_asked.then(|| viewer.curl(&read_at)),
+        window,
+        member,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_window_is_the_one_that_most_boards_have() {
+        let defined = |(board, windows): (&str, [&str; 2])| Defined {
+            board: board.to_owned(),
+            windows: windows.map(str::to_owned).into(),
+        };
+        let list = |boards: Vec<Defined>| List { boards, next: None };
+        let boards = [
+            ("a", ["week", "all"]),
+            ("b", ["day", "all"]),
+            ("c", ["day", "week"]),
+        ];
+        let boards = list(boards.map(defined).into());
+        assert_eq!(boards.commonest_window(), Some("week"));
+        assert_eq!(boards.with_window("week"), ["a", "c"]);
+        assert_eq!(list(Vec::new()).commonest_window(), None);
+    }
+}
