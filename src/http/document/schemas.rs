@@ -246,11 +246,7 @@ fn restrict(name: &str, schema: &mut RefOr<Schema>) {
         RefOr::T(Schema::Object(map)) if name == "scores" => {
             map.property_names = Some(Box::new(Schema::Object(id())));
         }
-        RefOr::T(Schema::Object(text)) if is_text(text) => {
-            if name == "member" || text.max_length == Some(ID_LENGTH_MAX) {
-                restrict_id(text);
-            }
-        }
+        RefOr::T(Schema::Object(text)) if is_text(text) && is_id(name, text) => restrict_id(text),
         RefOr::T(Schema::Array(Array {
             items: ArrayItems::RefOrSchema(item),
             ..
@@ -267,6 +263,11 @@ fn restrict(name: &str, schema: &mut RefOr<Schema>) {
         }
         _ => {}
     }
+}
+
+/// Whether a text of this name is an id: other texts have other lengths.
+fn is_id(name: &str, text: &Object) -> bool {
+    name == "member" || text.max_length == Some(ID_LENGTH_MAX)
 }
 
 fn restrict_id(text: &mut Object) {
