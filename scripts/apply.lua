@@ -81,7 +81,8 @@
 --   bytes       what their entries count
 --   leases      text; the number of the lease under which each is applied
 --   lates       the barrier of the closing for which they are late (take.lua), ms since the epoch; 0: for none
---   queued_ats  when they were queued, ms since the epoch: an erasure after that refuses them, whatever they count for
+--   logged_ats  when those out of the log were queued, ms since the epoch; 0: not out of the log. An erasure after that refuses them,
+--               whatever they count for. (What waits in the queue alone, the erasure itself takes out of it: forget.lua)
 -- An event that comes out of the queue is carried out only while it is in the queue, and under the number that the lease of the queue has
 -- now. It is compared with `final_until`, not with the barrier: what was queued before a closing counts, unless that waits no longer
 -- (close_shard.lua); what is late for a closing is compared with the barrier of that. If it is taken, or is a duplicate, it leaves the queue
@@ -102,8 +103,8 @@
 --   {NO_QUOTA, quota, ms}   this quota is used up; when a sliding window would take the event, text, 0: unknown
 --   {VOID}               the event's reservation is void: nothing done, reserve again
 --   {CLOSED, barrier}    refused: the event lies before the barrier of the shard (close_shard.lua): ms since the epoch, text
---   {ERASED, instant}    refused: the event does not lie after the last erasure of its member, or was not queued after it, at this
---                        instant: a tie key of `ties: first`, text
+--   {ERASED, instant}    refused: the event does not lie after the last erasure of its member, or was not appended to the log after it, at
+--                        this instant: a tie key of `ties: first`, text
 --   {ERASING}            something is left of the member, who was erased: nothing done, remove it (forget.lua)
 --   {ELSEWHERE}          another cohort may remember the id, since the member was erased lately and then seated anew: nothing
 --                        done, look it up in all shards (recall.lua)
@@ -431,11 +432,11 @@ local function was_erased_lately(erasure)
   return erasure.number > 0 and now + TIE_KEY_OF_EPOCH - erasure.instant < tonumber(args.remember)
 end
 
--- What an erasure has to lie before, or else the event is refused: what it counts for, and when it was queued.
+-- What an erasure has to lie before, or else the event is refused: what it counts for, and when it was appended to the log.
 local function stands_since(e)
-  local at, queue = in_time(ats[e]), args.queue
-  if not queue or (queue.entries[e] or '') == '' then return at end
-  return math.min(at, queue.queued_ats[e] + TIE_KEY_OF_EPOCH)
+  local at, logged_at = in_time(ats[e]), args.queue and args.queue.logged_ats[e] or 0
+  if logged_at == 0 then return at end
+  return math.min(at, logged_at + TIE_KEY_OF_EPOCH)
 end
 
 -- Whether the event was taken before, and whether it may be taken now.

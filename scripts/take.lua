@@ -90,10 +90,10 @@ if #left > 0 then
   for index, e in ipairs(left) do of_left[index] = ids[e] end
   local putting = begin_putting(QUEUE, IDS, of_left, math.min(args.room, args.bytes_max - queue_bytes))
   for _, e in ipairs(left) do
-    local late_here = offsets[e] >= late_from and late or nil
+    local late_here = offsets[e] >= late_from and late or '0'
     local waits, _, its_late = known_event(putting, ids[e], args.fingerprints[e])
     -- What waits as late may yet be refused, and this one not.
-    local is_there = waits and (late_here or its_late == 0)
+    local is_there = waits and (late_here ~= '0' or its_late == 0)
     if not is_there and not put_event(putting, ids[e], ARGV[e + 1], late_here) then
       reached = offsets[e]
       break

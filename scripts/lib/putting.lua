@@ -15,7 +15,7 @@ local function known_event(putting, id, fingerprint)
   if waiting then return select(2, entry_with(putting.queue, waiting, fingerprint)) end
 end
 
--- Puts an event that is not there, and returns whether there was room for it. `late`: the field, or nil.
+-- Puts an event that is not there, and returns whether there was room for it. `late`: the field of one out of the log, or nil.
 local function put_event(putting, id, event, late)
   local bytes = bytes_of_entry(id, event)
   if putting.bytes + bytes > putting.room then return false end

@@ -3,8 +3,8 @@
 --
 -- Three keys say what waits, and only scripts that change all of them together change one:
 --   queue   stream: an entry for each event, with the fields `id` and `event`: the event's id, and what else there is of it, MessagePack
---           of an array whose first element is the event's fingerprint (src/domain/queued.rs). A third field, `late`, has an event that was
---           appended to the log behind the ends that a closing waits for (take.lua): the barrier of that closing, ms since the epoch
+--           of an array whose first element is the event's fingerprint (src/domain/queued.rs). A third field, `late`, has an event out of
+--           the log: the barrier of the closing behind whose ends it was appended (take.lua), ms since the epoch; 0: of none
 --   ids     hash: id of an event -> its entries, with blanks between: exactly those in the stream. There is more than one if events
 --           with different contents bear one id
 --   state   hash: bytes (of all entries), indexed ('1': the index of queues has this one), epoch (how often it was taken out)

@@ -112,7 +112,7 @@ pub enum Rejection {
     IdReused,
     /// It lies before this instant, the barrier of its shard.
     PeriodClosed(Timestamp),
-    /// It does not lie after the last erasure of its member, at this instant, or was queued before it.
+    /// It does not lie after the last erasure of its member, at this instant, or was appended to the log before it.
     Erased(Timestamp),
     /// Its member has no seat in its period of a league, and gets none by it.
     NotSeated,

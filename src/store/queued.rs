@@ -82,8 +82,10 @@ pub struct Held {
     pub lease: u64,
     /// The barrier of the closing for which it is late, if it is.
     pub late: Option<Timestamp>,
-    /// When it was queued: by this it is too late, or in the future, and an erasure after it takes it away.
+    /// When it was queued: by this it is too late, or in the future.
     pub queued_at: Timestamp,
+    /// Whether it comes out of the log: then an erasure after it was queued takes it away.
+    pub is_logged: bool,
 }
 
 /// An entry of a queue as it lies there.
@@ -93,7 +95,9 @@ pub struct QueueEntry {
     pub event_id: Bytes,
     /// What else there is of the event.
     pub event: Bytes,
-    /// If it was appended to the log behind the ends that a closing waits for: the barrier of that closing.
+    /// Whether it comes out of the log.
+    pub is_logged: bool,
+    /// If it was appended there behind the ends that a closing waits for: the barrier of that closing.
     pub late: Option<Timestamp>,
 }
 
@@ -235,7 +239,8 @@ fn entry(mut reply: Reply) -> Result<(EntryId, QueueEntry), StoreError> {
             (b"event", event) => entry.event = event,
             (b"late", late) => {
                 let ms = std::str::from_utf8(&late).ok();
-                let ms = ms.and_then(|ms| ms.parse().ok());
+                let ms = ms.and_then(|ms| ms.parse().ok()).filter(|ms| *ms != 0);
+                entry.is_logged = true;
                 entry.late = ms.map(Timestamp::from_ms_clamped);
             }
             _ => {}

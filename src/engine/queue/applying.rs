@@ -339,6 +339,7 @@ impl<'a> Worker<'a> {
             lease: self.hold.lease.number,
             late: read.late,
             queued_at: event.queued_at,
+            is_logged: read.is_logged,
         };
         Read::Apply(Incoming {
             board: self.name.id.clone(),

@@ -90,7 +90,7 @@ struct QueueArgs {
     bytes: Vec<usize>,
     leases: Vec<String>,
     lates: Vec<i64>,
-    queued_ats: Vec<i64>,
+    logged_ats: Vec<i64>,
 }
 
 /// The token of an event's reservation.
@@ -293,12 +293,13 @@ impl<'a> Encoder<'a> {
         queue.bytes.resize(before, 0);
         queue.leases.resize(before, String::new());
         queue.lates.resize(before, 0);
-        queue.queued_ats.resize(before, 0);
+        queue.logged_ats.resize(before, 0);
         queue.entries.push(held.entry.to_string());
         queue.bytes.push(held.bytes);
         queue.leases.push(held.lease.to_string());
         queue.lates.push(held.late.map_or(0, Timestamp::ms));
-        queue.queued_ats.push(held.queued_at.ms());
+        let logged_at = held.is_logged.then_some(held.queued_at);
+        queue.logged_ats.push(logged_at.map_or(0, Timestamp::ms));
     }
 
     fn member(&mut self, id: &'a str) -> usize {
