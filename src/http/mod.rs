@@ -40,6 +40,7 @@ pub mod ratelimit;
 pub mod rendered;
 pub mod results;
 pub mod rewards;
+mod said_once;
 pub mod shards;
 pub mod standings;
 pub mod streams;

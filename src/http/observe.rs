@@ -15,11 +15,13 @@ use axum::extract::{MatchedPath, Request};
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
+use futures::future::{self, Either};
 use metrics::{Label, counter};
 use tower::Service;
 
 use super::meters::Meters;
 use super::problem::{MALFORMED_REQUEST, Problem, ProblemBody, STORE_UNAVAILABLE};
+use super::said_once;
 use crate::timeouts::TimeoutFactor;
 use crate::{supervise, throttle};
 
@@ -75,7 +77,10 @@ where
         let id = seen.id.clone();
         request.headers_mut().insert(REQUEST_ID, id);
         let (timeout, meters) = (self.request_timeout, Arc::clone(&self.meters));
-        let answer = self.inner.call(request);
+        let answer = match said_once::check(request.headers()) {
+            Ok(()) => Either::Left(self.inner.call(request)),
+            Err(problem) => Either::Right(future::ok(problem.into_response())),
+        };
         Box::pin(async move { Ok(seen.end(within_limits(timeout, answer).await, &meters)) })
     }
 }

@@ -75,7 +75,7 @@ kinds! {
         "Correct what `detail` names.",
         "size: must be from 1 to 1000, not 5000";
     MALFORMED_REQUEST = BAD_REQUEST, "malformed-request", "The request is not HTTP",
-        "The head of the request is not HTTP. The service did nothing.",
+        "The head of the request is not HTTP, or has a header twice that decides who may do what. The service did nothing.",
         "Use an HTTP client. If you do, look for a proxy that changes requests, or for a client that speaks TLS to a service without TLS.",
         "the head of the request is not HTTP";
     UNAUTHENTICATED = UNAUTHORIZED, "unauthenticated", "A valid API key is needed",
@@ -564,6 +564,9 @@ impl IntoResponse for Problem {
             }
             Some(Own::UsedUp(quota)) => ratelimit::of_used_up(quota, headers),
             Some(Own::Claimed(_)) | None => {}
+        }
+        if self.kind == MALFORMED_REQUEST {
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         if self.kind == UNAUTHENTICATED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

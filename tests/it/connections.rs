@@ -198,6 +198,36 @@ async fn a_head_that_can_not_be_read_is_a_problem_too() {
     assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
 }
 
+/// A proxy or a cache may go by one of the two, and the service by the other.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_decides_who_may_do_what_is_said_once() {
+    let (_redis, instance) = instance(10, PATIENT).await;
+    let body = r#"{"windows": ["day"]}"#;
+    let own = instance.client.base.as_str();
+    for (name, first, second) in [
+        ("host", "localhost", "evil.example"),
+        ("origin", own, "http://evil.example"),
+        ("authorization", "Bearer a-key", "Bearer another"),
+    ] {
+        let host = own.strip_prefix("http://").filter(|_| name != "host");
+        let host = host.map_or_else(String::new, |host| format!("Host: {host}\r\n"));
+        let head = format!(
+            "PUT /v1/boards/twice HTTP/1.1\r\n{host}{name}: {first}\r\n{name}: {second}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let mut stream = send(&instance.client, head.as_bytes()).await;
+        let answer = read_to_end(&mut stream).await;
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{name}: {answer}");
+        let (_, problem) = answer.split_once("\r\n\r\n").unwrap();
+        let problem: Value = serde_json::from_str(problem).unwrap();
+        assert_eq!(problem["code"], "malformed-request", "{name}");
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains(&format!("`{name}`")), "{detail}");
+    }
+    let board = instance.client.get("/v1/boards/twice").await;
+    board.expect_problem(404, "board-not-found");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn beyond_the_bound_only_who_watches_is_answered() {
     let (_redis, instance) = instance(2, PATIENT).await;
