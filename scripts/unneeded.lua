@@ -5,7 +5,7 @@
 -- ARGV[1] the data's name
 --
 -- Reply: {'OK'}
--- Example: KEYS st:{boards}:unneeded  ARGV '1 b 1'  reply {'OK'}
+-- Example: KEYS st:{boards}:unneeded  ARGV '1 b 1 deleted'  reply {'OK'}
 
 if #KEYS ~= 1 or #ARGV ~= 1 then return redis.error_reply('ERR unneeded.lua: 1 key, 1 argument') end
 

@@ -47,6 +47,7 @@ use crate::store::StoreError;
 use crate::store::boards::Defined;
 use crate::store::events::remember_ms;
 use crate::store::leases::Leased;
+use crate::store::purge::Cause;
 
 /// How many changes may be left when the board is closed, in each shard: some milliseconds of work.
 const REMAINING_MAX: u64 = 300;
@@ -264,7 +265,8 @@ impl Mover {
         let (board, store) = (&self.board, &self.copier.store);
         let stamp = store.begin_change(&board.id).await?;
         let closed = Arc::new(board.placed(board.placement.closing(), stamp));
-        store.mark_unneeded(board, board.placement.current).await?;
+        let left = board.placement.current;
+        store.mark_unneeded(board, left, Cause::Moved).await?;
         let defined = store.define_board(&closed, Some(board), None).await?;
         // Callers that find the board closed wait. So there is nothing to announce.
         store.end_change(&board.id, stamp).await?;

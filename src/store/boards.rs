@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::dispatch::Store;
+use super::purge::Cause;
 use super::reply::{Reply, unknown_code};
 use super::script::Script;
 use super::stored::to_json;
@@ -391,7 +392,7 @@ impl Store {
     /// Marks all data of a board, so that it is unlinked once the board is gone.
     async fn mark_all_unneeded(&self, board: &Board) -> Result<(), StoreError> {
         for sharding in board.placement.all() {
-            self.mark_unneeded(board, sharding).await?;
+            self.mark_unneeded(board, sharding, Cause::Deleted).await?;
         }
         Ok(())
     }

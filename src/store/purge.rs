@@ -25,11 +25,39 @@ pub struct Unneeded {
     pub id: BoardId,
     /// In which shards it lies.
     pub sharding: Sharding,
+    /// Why. A deletion has a mark of its own: one for a move may be taken away at the end of a purge that did not see the deletion.
+    pub cause: Cause,
+}
+
+/// Why data is not needed.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Cause {
+    /// Its board is deleted.
+    Deleted,
+    /// Its board moves away from it.
+    Moved,
+}
+
+impl Cause {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Deleted, Self::Moved];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Deleted => "deleted",
+            Self::Moved => "moved",
+        }
+    }
 }
 
 impl fmt::Display for Unneeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}", self.generation, self.id, self.sharding)
+        let cause = self.cause.name();
+        write!(
+            f,
+            "{} {} {} {cause}",
+            self.generation, self.id, self.sharding
+        )
     }
 }
 
@@ -43,17 +71,28 @@ impl FromStr for Unneeded {
             generation: part()?.parse().map_err(drop)?,
             id: BoardId::parse(part()?).map_err(drop)?,
             sharding: part()?.parse().map_err(drop)?,
+            cause: {
+                let name = part()?;
+                let mut all = Cause::ALL.into_iter();
+                all.find(|cause| cause.name() == name).ok_or(())?
+            },
         })
     }
 }
 
 impl Store {
     /// Marks the data of one of a board's shardings, so that it is unlinked once nothing needs it.
-    pub async fn mark_unneeded(&self, board: &Board, sharding: Sharding) -> Result<(), StoreError> {
+    pub async fn mark_unneeded(
+        &self,
+        board: &Board,
+        sharding: Sharding,
+        cause: Cause,
+    ) -> Result<(), StoreError> {
         let unneeded = Unneeded {
             generation: board.generation,
             id: board.id.clone(),
             sharding,
+            cause,
         };
         self.mark(&unneeded).await
     }
@@ -84,6 +123,7 @@ impl Store {
             generation,
             id,
             sharding,
+            cause,
         } = unneeded;
         let board = match self.load_board(id).await?.transpose() {
             Ok(board) => board.filter(|board| board.generation == *generation),
@@ -91,9 +131,8 @@ impl Store {
             Err(unreadable) if unreadable.board.generation == *generation => return Ok(false),
             Err(_) => None,
         };
-        if board
-            .as_ref()
-            .is_some_and(|board| board.placement.needs(*sharding))
+        if let Some(board) = &board
+            && (*cause == Cause::Deleted || board.placement.needs(*sharding))
         {
             return Ok(false);
         }

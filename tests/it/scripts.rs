@@ -1335,10 +1335,10 @@ async fn when_memory_is_full_only_what_may_need_more_is_refused() {
     );
     assert!(is_refused(&define.await));
     let unneeded = "st:{boards}:unneeded";
-    let marked = run(&redis, &script::UNNEEDED, &[unneeded], &[b"1 b 1"]).await;
+    let marked = run(&redis, &script::UNNEEDED, &[unneeded], &[b"1 b 1 deleted"]).await;
     assert_eq!(marked, Reply::texts(&["OK"]));
     let known = redis.run(&[b"SMEMBERS", unneeded.as_bytes()]).await;
-    assert_eq!(known, Reply::texts(&["1 b 1"]));
+    assert_eq!(known, Reply::texts(&["1 b 1 deleted"]));
     let deleted = run(&redis, &script::DELETE, &["st:{b}"], &[b"1-1"]).await;
     assert_eq!(deleted, Reply::texts(&["OK"]));
     let purged = run(

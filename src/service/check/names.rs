@@ -8,7 +8,7 @@ use crate::domain::ids::BoardId;
 use crate::store::StoreError;
 use crate::store::keys::{self, Name};
 use crate::store::kinds::{Kind, Purging, Slot};
-use crate::store::purge::Unneeded;
+use crate::store::purge::{Cause, Unneeded};
 
 /// The most keys that are looked at again.
 const SUSPECTS_MAX: usize = 100_000;
@@ -154,6 +154,8 @@ impl Check<'_> {
             generation,
             id: name.id,
             sharding: name.shard.of,
+            // If its board is gone, so is all that this names.
+            cause: Cause::Moved,
         }))
     }
 
@@ -190,10 +192,13 @@ fn verdict(name: &Name, defined: &Defined, unneeded: &HashSet<Unneeded>) -> Verd
         Defined::Unreadable => return Verdict::Fine,
     };
     let is_marked = |generation| {
-        unneeded.contains(&Unneeded {
-            generation,
-            id: name.id.clone(),
-            sharding,
+        Cause::ALL.into_iter().any(|cause| {
+            unneeded.contains(&Unneeded {
+                generation,
+                id: name.id.clone(),
+                sharding,
+                cause,
+            })
         })
     };
     let is_placed = board.is_some_and(|board| board.placement.all().any(|own| own == sharding));

@@ -90,6 +90,33 @@ async fn an_instance_that_goes_on_with_a_board_that_was_deleted_meanwhile_leaves
     }
 }
 
+/// Each purge of shards that the board has moved away from is broken off after one more wait, and goes on when the board was deleted.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_board_that_is_deleted_while_its_former_shards_are_unlinked_leaves_nothing_behind() {
+    let world = World::with_instances(2, NOW).await;
+    let definition = json!({"windows": ["day"]});
+    let mut random = Random::new(11);
+    for waits in 1.. {
+        spread(&world, &definition, 2).await;
+        send_to(world.client(), &["b"], &events(&mut random, 6, 12)).await;
+        spread(&world, &definition, 3).await;
+        let service = &world.service();
+        let purging = service.engine.run(&Purge);
+        tokio::pin!(purging);
+        let is_over = break_off(&mut purging, waits).await.is_some();
+        let other = &world.instances[1];
+        other.client.delete("/v1/boards/b").await.expect(204);
+        if !is_over {
+            purging.await.unwrap();
+        }
+        unlink(other).await;
+        assert_eq!(left(&world).await, [""; 0], "after {waits} waits");
+        if is_over {
+            break;
+        }
+    }
+}
+
 /// Events with ids, of more voters than members.
 fn voted(random: &mut Random, from: usize) -> Vec<Value> {
     let numbered = |(number, mut event): (usize, Value)| {
