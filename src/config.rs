@@ -12,6 +12,7 @@ use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use thiserror::Error;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::cli::check::CheckArgs;
 use crate::cli::import::ImportArgs;
@@ -197,7 +198,7 @@ pub struct ServeArgs {
     #[arg(long, env = "STANDINGS_WORKER_LISTEN")]
     pub worker_listen: Option<SocketAddr>,
     /// What is logged: a filter, such as `info` or `standings=debug`.
-    #[arg(long, env = "STANDINGS_LOG", default_value = "info,fred=off")]
+    #[arg(long, env = "STANDINGS_LOG", default_value = "info,fred=off", value_parser = log_filter)]
     pub log: String,
     /// How the log is written.
     #[arg(long, env = "STANDINGS_LOG_FORMAT", value_enum, default_value_t)]
@@ -385,6 +386,46 @@ fn not_utf8() -> Option<Arg> {
         let names_file = arg.get_value_parser().type_id() == TypeId::of::<PathBuf>();
         value.is_some_and(|value| value.to_str().is_none()) && !names_file
     })
+}
+
+/// A filter of the log. What stands alone has to be a level: a name of a part alone would silence all other parts.
+fn log_filter(text: &str) -> Result<String, String> {
+    let mut alone = text.split(',').map(str::trim);
+    let name = alone.find(|part| {
+        let is_level = part.is_empty() || part.parse::<LevelFilter>().is_ok();
+        !is_level && !part.contains(['=', '['])
+    });
+    match name {
+        Some(name) => Err(format!(
+            "`{name}` is not a level (error, warn, info, debug, trace, off), nor a name with a level, such as `{name}=info`"
+        )),
+        None => Ok(text.to_owned()),
+    }
+}
+
+impl KafkaArgs {
+    /// Warnings about settings that do nothing, because no topic is the queue.
+    pub fn warnings(&self) -> Vec<String> {
+        let given = [
+            (
+                "STANDINGS_KAFKA_DEAD_LETTER_TOPIC",
+                self.kafka_dead_letter_topic.is_some(),
+            ),
+            (
+                "STANDINGS_KAFKA_OPTIONS",
+                self.kafka_options != ClientOptions::default(),
+            ),
+            (
+                "STANDINGS_KAFKA_OPTIONS_FILE",
+                self.kafka_options_file.is_some(),
+            ),
+        ];
+        let idle = given
+            .into_iter()
+            .filter(|(_, is_given)| *is_given && self.queue_url.is_none());
+        let idle = idle.map(|(name, _)| format!("{name} does nothing without STANDINGS_QUEUE_URL"));
+        idle.collect()
+    }
 }
 
 /// Warnings about variables of the environment and of `.env` that look like settings and are none.
@@ -724,6 +765,28 @@ mod tests {
         assert!(!help.unwrap_err().to_string().contains("hush"));
         let usage = read(&["--no-such-flag"], &[]).unwrap_err();
         assert!(matches!(usage, CliError::Usage(_)), "{usage:?}");
+    }
+
+    #[test]
+    fn a_name_alone_is_no_filter_of_the_log() {
+        for filter in ["info", "info,fred=off", "standings=debug, warn", "off", ""] {
+            assert_eq!(log_filter(filter).as_deref(), Ok(filter));
+        }
+        for filter in ["nonsense", "info,standings"] {
+            let error = log_filter(filter).unwrap_err();
+            assert!(error.contains("is not a level"), "{error}");
+        }
+    }
+
+    #[test]
+    fn settings_of_kafka_without_its_topic_are_warned_of() {
+        let with = |settings: &[(&str, &str)]| read(&[], settings).unwrap().serve.kafka.warnings();
+        let topic = ("STANDINGS_KAFKA_DEAD_LETTER_TOPIC", "letters");
+        let expected = "STANDINGS_KAFKA_DEAD_LETTER_TOPIC does nothing without STANDINGS_QUEUE_URL";
+        assert_eq!(with(&[topic]), [expected]);
+        let queue = ("STANDINGS_QUEUE_URL", "kafka://127.0.0.1:9092/events");
+        assert_eq!(with(&[topic, queue]), [""; 0]);
+        assert_eq!(with(&[]), [""; 0]);
     }
 
     #[test]

@@ -42,7 +42,7 @@ fn start(log: &Log) -> Result<ExitCode, Failure> {
     if let Command::Serve(args) | Command::Worker(args) = &command {
         let filter = |error| format!("STANDINGS_LOG is {:?}: {error}", args.log);
         log.record(&args.log, args.log_format).map_err(filter)?;
-        for warning in warnings {
+        for warning in warnings.into_iter().chain(args.kafka.warnings()) {
             tracing::warn!("{warning}");
         }
     } else {
