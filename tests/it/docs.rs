@@ -148,6 +148,11 @@ async fn the_vote_answers_what_it_prints() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_queued_event_answers_what_it_prints() {
+    assert!(play("docs/queue.md", "2026-11-21T20:14:59Z").await >= 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_results_answer_what_they_print() {
     assert!(play("docs/results.md", "2026-11-21T08:00:57Z").await >= 4);
 }
