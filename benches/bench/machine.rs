@@ -20,7 +20,7 @@ pub struct Machine {
     /// The memory of the machine.
     pub memory: String,
     /// The system.
-    pub kernel: String,
+    pub system: String,
     /// The Redis server.
     pub redis: String,
     /// The compiler.
@@ -45,7 +45,7 @@ impl Machine {
             processor: field("/proc/cpuinfo", "model name").unwrap_or_else(unknown),
             cores: std::thread::available_parallelism()?.get(),
             memory: memory().unwrap_or_else(unknown),
-            kernel: said_by("uname", "-srm").unwrap_or_else(unknown),
+            system: said_by("uname", "-sm").unwrap_or_else(unknown),
             redis: redis.trim().to_owned(),
             rustc: said_by("rustc", "--version").unwrap_or_else(unknown),
             members: session.extent.members,

@@ -44,7 +44,7 @@ fn machine(machine: &Machine) -> String {
         ("processor", machine.processor.clone()),
         ("cores", machine.cores.to_string()),
         ("memory", machine.memory.clone()),
-        ("system", machine.kernel.clone()),
+        ("system", machine.system.clone()),
         ("Redis", machine.redis.clone()),
         ("compiler", machine.rustc.clone()),
         (
