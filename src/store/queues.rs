@@ -259,15 +259,18 @@ impl Store {
         }
     }
 
-    /// Puts the queue of a shard into the index if there is something in it; returns whether it was missing there.
+    /// Puts the queue of a shard into the index if there is something in it, or if it takes itself for one that the index has, as when
+    /// its server has gone back behind the step that took it out; returns whether it was missing there.
     pub async fn relist_queue(&self, shard: &Shard) -> Result<bool, StoreError> {
         let name = QueueName::of(shard);
-        if self.queue_size(&name).await?.events == 0 {
+        let state = keys::single(shard, Kind::QueueState);
+        let fields = [state, "indexed".to_owned(), "epoch".to_owned()].to_vec();
+        let state: (Option<String>, Option<String>) = self.command("HMGET", fields).await?;
+        let (indexed, epoch) = state;
+        if indexed.as_deref() != Some("1") && self.queue_size(&name).await?.events == 0 {
             return Ok(false);
         }
-        let state = keys::single(shard, Kind::QueueState);
-        let epoch = self.command::<Option<String>>("HGET", vec![state, "epoch".to_owned()]);
-        let epoch = epoch.await?.unwrap_or_else(|| "0".to_owned());
+        let epoch = epoch.unwrap_or_else(|| "0".to_owned());
         self.list_queue(&name, &epoch).await
     }
 

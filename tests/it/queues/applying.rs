@@ -599,6 +599,27 @@ async fn a_queue_that_is_missing_in_the_index_is_found() {
     assert_eq!(total(world.client()).await, 20);
 }
 
+/// As on a cluster where the server of a shard goes back behind the step that took its empty queue out of the index.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_queue_that_takes_itself_for_an_indexed_one_is_put_there_again() {
+    let world = world(1, json!({"shards": 3})).await;
+    queue_all(world.client(), 0..20).await;
+    drain(&world, &world.instances[0]).await;
+    for state in world.keys_with("st:{b:*:queue-state", "queue-state").await {
+        let indexed = [b"HSET", state.as_bytes(), b"indexed", b"1"];
+        world.redis.run(&indexed).await;
+    }
+    world.redis.run(&[b"DEL", b"st:{boards}:queues"]).await;
+    let clock = clock_at(NOW);
+    let late = Instance::start(&world.redis.url(), clock, "").await;
+    let engine = &late.service.engine;
+    engine.refresh_boards().await.unwrap();
+    engine.run(&ListQueues).await.unwrap();
+    queue_all(world.client(), 20..40).await;
+    drain(&world, &late).await;
+    assert_eq!(total(world.client()).await, 40);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_queue_of_a_deleted_board_goes_with_it() {
     let world = world(1, json!({})).await;
