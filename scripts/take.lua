@@ -20,7 +20,7 @@
 --   partition   text
 --   base        from which offset on the caller has all records of the shard, upto: up to which; upto >= base
 --   first       the first offset that the log had when the caller began: there is no use in reading again what lies before
---   is_known    whether the shard has answered the caller before: then it knows the partition
+--   is_known    whether the shard has answered the caller before, or knew the partition when the caller began
 --   former      map, sharding -> which of its shards each of the events was in
 -- and the events, in columns, in the order of their offsets; there may be none:
 --   ids, fingerprints   as in put.lua

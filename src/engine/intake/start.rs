@@ -1,6 +1,6 @@
 //! Where a consumer of a partition begins to read.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -9,6 +9,7 @@ use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::intake::{Extent, Partition};
 use crate::engine::{Engine, Error};
+use crate::store::queues::QueueName;
 
 /// How many boards, or shards, are asked side by side.
 pub(super) const AT_ONCE: usize = 64;
@@ -22,6 +23,8 @@ pub struct Start {
     pub taken: Option<i64>,
     /// Up to this offset some were: no shard has a higher one.
     pub taken_max: Option<i64>,
+    /// The shards that know something of the partition. If one of them says nothing later, Redis has lost what it knew.
+    pub known: HashSet<QueueName>,
 }
 
 /// The log is another one: it has fewer records than shards have taken of the one that had its name.
@@ -75,12 +78,16 @@ impl Engine {
             .flat_map(|board| board.shards());
         let known = stream::iter(shards).map(|shard| async move {
             let known = self.store.known_offsets(&shard, partition).await;
-            known.map(|known| known.taken())
+            known.map(|known| (shard, known.taken()))
         });
         let mut known = known.buffer_unordered(AT_ONCE);
         let (mut taken, mut taken_max) = (Some(i64::MAX), floor);
+        let mut of_shards = HashSet::new();
         while let Some(of_shard) = known.next().await {
-            let of_shard = of_shard?;
+            let (shard, of_shard) = of_shard?;
+            if of_shard.is_some() {
+                of_shards.insert(QueueName::of(&shard));
+            }
             taken_max = taken_max.max(of_shard);
             // A shard that says nothing has had no record that lies before the floor. `None` is the least.
             taken = taken.min(of_shard.or(floor));
@@ -89,6 +96,7 @@ impl Engine {
             partition: partition.clone(),
             taken: taken.filter(|taken| *taken < i64::MAX).or(floor),
             taken_max,
+            known: of_shards,
         })
     }
 
@@ -121,6 +129,7 @@ mod tests {
                 partition,
                 taken,
                 taken_max,
+                known: HashSet::new(),
             };
             start
                 .within(Extent { first, end })

@@ -4,7 +4,7 @@
 //! one, but for those that I have had you take". So it remembers for each shard up to where that has answered, and for shards that have not
 //! answered yet from where on it has read.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::mem;
 use std::sync::Arc;
@@ -41,6 +41,8 @@ pub struct Intake {
     /// Boards that are not in `boards` were given nothing that lies behind this.
     pub(super) since: i64,
     pub(super) boards: HashMap<BoardId, Given>,
+    /// The shards that knew something of the partition at the beginning, and have not answered yet.
+    known: HashSet<QueueName>,
     /// The position of the last round through all shards, and when the next one is due.
     pub(super) last_round: Option<i64>,
     pub(super) round_due: Instant,
@@ -110,6 +112,7 @@ impl Intake {
             upto: position,
             since: position,
             boards: HashMap::new(),
+            known: start.known,
             last_round: None,
             round_due: Instant::now(),
         })
@@ -357,11 +360,15 @@ impl Intake {
         let taken = given.and_then(|given| given.taken[index]);
         let base = taken.or_else(|| given.map(|given| given.since));
         let base = base.unwrap_or(self.since);
+        let knew = || {
+            let name = QueueName::of(&live.shards[index].shard);
+            self.known.contains(&name)
+        };
         Task {
             live: Arc::clone(live),
             index,
             base,
-            is_known: taken.is_some(),
+            is_known: taken.is_some() || knew(),
             events,
             upto: upto.max(base),
         }
@@ -433,6 +440,10 @@ impl Intake {
         if let Some(given) = given.filter(is_it) {
             let taken = &mut given.taken[outcome.index];
             *taken = (*taken).max(outcome.taken);
+        }
+        if outcome.taken.is_some() {
+            let name = QueueName::of(&outcome.live.shards[outcome.index].shard);
+            self.known.remove(&name);
         }
     }
 }

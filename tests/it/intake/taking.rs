@@ -334,6 +334,29 @@ async fn a_shard_whose_first_word_is_lost_is_covered_by_the_floor() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_shard_whose_first_word_is_lost_is_noticed_by_a_consumer_that_it_has_not_answered() {
+    let site = Site::start(1).await;
+    define(&site, 2).await;
+    let mut consumer = site.consumer(0, 0).await;
+    consumer.pass_all().await;
+    consumer.pass_all().await;
+    let new = json!({"windows": ["all"]});
+    site.client().define("new", new).await;
+    let copy = site.redis.copy_data();
+    site.log.write(0, record("new", None, "ann"));
+    consumer.take_all().await;
+    consumer.pass_all().await;
+    // It begins where the shard has taken the record, and asks it only after that is lost.
+    let mut other = site.consumer(0, 0).await;
+    site.redis.go_back(Some(&copy)).await;
+    site.reconnect().await;
+    site.log.write(0, record("new", None, "ann"));
+    other.take_all().await;
+    site.finish().await;
+    assert_eq!(site.scores("new").await["ann"], 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn another_log_is_refused_and_one_whose_beginning_is_gone_is_taken_from_where_it_begins() {
     let site = Site::start(1).await;
     define(&site, 2).await;
