@@ -45,9 +45,11 @@ if changes then redis.call('HLEN', changes) end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
+-- A full shard loses its oldest letter, and no more: after a move it may have more than are kept.
 local function add_letter(reason, detail, entry, fields)
   redis.call('SADD', REGISTRY, DEAD_LETTERS)
-  redis.call('XADD', DEAD_LETTERS, 'MAXLEN', args.letters_max, '*', 'reason', reason, 'detail', detail, 'entry', entry,
+  local kept = math.max(redis.call('XLEN', DEAD_LETTERS), args.letters_max)
+  redis.call('XADD', DEAD_LETTERS, 'MAXLEN', kept, '*', 'reason', reason, 'detail', detail, 'entry', entry,
     unpack(fields))
   redis.call('XTRIM', DEAD_LETTERS, 'MINID', string.format('%d', now - args.kept_ms))
   redis.call('PEXPIRE', DEAD_LETTERS, string.format('%d', args.kept_ms))

@@ -564,6 +564,29 @@ async fn a_refused_event_is_counted_in_those_of_its_periods_that_are_final() {
     assert_eq!(bench.length().await, 0);
 }
 
+/// After a move a shard may have more letters than are kept.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_shard_loses_its_oldest_letter_and_no_more() {
+    let bench = Bench::start().await;
+    let mut letters = Vec::new();
+    for id in ["x1", "x2", "x3"] {
+        letters.push(bench.bury(&(id, 77, 1000)).await);
+    }
+    bench.put(&[("x4", 77, 1000)]).await;
+    let entry = bench.words(&["XRANGE", QUEUE, "-", "+"]).await.list()[0].list()[0].text();
+    bench.words(&["HSET", BOARD, "queue:number", "7"]).await;
+    let dead = json!([3, entry, "unreadable", "why", 0]);
+    let args =
+        json!({"lease": "7", "tag": "b", "letters_max": 2, "kept_ms": 600_000, "ends": [dead]});
+    let packed = rmp_serde::to_vec_named(&args).unwrap();
+    let keys = [BOARD, REGISTRY, QUEUE, IDS, STATE, LETTERS];
+    let ended = bench.run(&script::END_QUEUED, &keys, &[&packed]).await;
+    assert_eq!(ended, done(&[Reply::Integer(1)]));
+    let left = bench.words(&["XRANGE", LETTERS, "-", "+"]).await;
+    let left: Vec<String> = left.list().iter().map(|one| one.list()[0].text()).collect();
+    assert_eq!((left.len(), &left[..2]), (3, &letters[1..]));
+}
+
 /// An event may have been taken before it is queued. It is known until its turn comes.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_remembered_of_an_event_that_is_queued_again_outlives_its_wait() {
