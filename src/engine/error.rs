@@ -62,7 +62,7 @@ pub enum Error {
     #[error("who has written a name can't approve it; this needs another key")]
     OwnName,
     /// The member is not hidden.
-    #[error("{member:?} is not hidden on board {board}")]
+    #[error("{:?} is not hidden on board {board}", member.as_str())]
     NotHidden {
         /// The board.
         board: BoardId,
@@ -116,7 +116,7 @@ pub enum Error {
     },
     /// The member has not won this, or is hidden.
     #[error(
-        "{member:?} has not won {rule} in the standing {} of board {board}",
+        "{:?} has not won {rule} in the standing {} of board {board}", member.as_str(),
         standing(window, key)
     )]
     RewardNotFound {
