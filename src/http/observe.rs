@@ -20,7 +20,9 @@ use metrics::{Label, counter};
 use tower::Service;
 
 use super::meters::Meters;
-use super::problem::{MALFORMED_REQUEST, Problem, ProblemBody, STORE_UNAVAILABLE};
+use super::problem::{
+    MALFORMED_REQUEST, Problem, ProblemBody, REVISION_PENDING, STORE_UNAVAILABLE,
+};
 use super::said_once;
 use crate::timeouts::TimeoutFactor;
 use crate::{supervise, throttle};
@@ -124,11 +126,13 @@ impl Seen {
 
     fn end(self, mut response: Response, meters: &Meters) -> Response {
         let status = response.status();
-        let mut cause = String::new();
+        let (mut cause, mut is_fault) = (String::new(), status.is_server_error());
         if status.is_client_error() || status.is_server_error() {
             let problem = response.extensions_mut().remove::<Problem>();
             let problem = problem.unwrap_or_else(|| Problem::of_status(status));
             problem.cause().clone_into(&mut cause);
+            // The client has named a revision that nobody has made yet.
+            is_fault &= problem.kind != REVISION_PENDING;
             if response.extensions().get::<HasBody>().is_none() {
                 response = with_body(response, &problem.body(self.id.to_str().ok()));
             }
@@ -139,7 +143,7 @@ impl Seen {
         let id = self.id.to_str().unwrap_or_default();
         let ms = thousandths(elapsed);
         let (method, path) = (&self.method, self.uri.path());
-        if status.is_server_error() {
+        if is_fault {
             let status = status.as_u16();
             throttle::say(&format!("request failed with {status}: {cause}"), |more| {
                 tracing::error!(%method, route, path, status, cause, ms, request_id = id, more, "request failed");
