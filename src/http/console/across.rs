@@ -139,6 +139,8 @@ struct AcrossPage {
     window: String,
     /// Whether the viewer may leave out the boards.
     may_list: bool,
+    /// Whether hidden members count for ranks and totals.
+    counts_hidden: bool,
     /// Its page for all boards, if there is something for the viewer.
     everywhere: Option<String>,
     lines: Vec<Line>,
@@ -196,17 +198,13 @@ pub(super) async fn show(
     } else {
         named
     };
-    let hidden = if viewer.may_anywhere(Scope::Moderate) {
-        "include"
-    } else {
-        ""
-    };
+    let counts_hidden = viewer.may_anywhere(Scope::Moderate);
     let joined = asked.join(",");
     let query = [
         ("boards", joined.as_str()),
         ("window", &window),
         ("include", "profile"),
-        ("hidden", hidden),
+        ("hidden", if counts_hidden { "include" } else { "" }),
     ];
     let read_at = address(&["v1", "members", &member, "standings"], &query);
     let is_asked = !asked.is_empty() && !window.is_empty();
@@ -240,6 +238,7 @@ pub(super) async fn show(
         name,
         boards,
         may_list,
+        counts_hidden,
         lines: lines?,
         curl: is_asked.then(|| viewer.curl(&read_at)),
         window,

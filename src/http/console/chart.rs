@@ -21,6 +21,8 @@ const GRID: RGBColor = RGBColor(0xC9, 0xD1, 0xD9);
 const MARGIN: u32 = 8;
 const LABELS_LEFT: u32 = 52;
 const LABELS_BELOW: u32 = 26;
+/// Half of the last label below: it may lie under the right end.
+const LABELS_RIGHT: u32 = 40;
 /// As plotters counts: a font of 13 pixels.
 const FONT: (&str, u32) = ("sans-serif", 16);
 /// How many labels fit below, and beside.
@@ -148,6 +150,7 @@ where
     let count = i32::try_from(figures.len()).unwrap_or(i32::MAX).max(1);
     let mut chart = ChartBuilder::on(canvas)
         .margin(MARGIN)
+        .margin_right(LABELS_RIGHT)
         .x_label_area_size(LABELS_BELOW)
         .y_label_area_size(LABELS_LEFT)
         .build_cartesian_2d((0..count - 1).into_segmented(), range)?;

@@ -16,6 +16,7 @@ use super::forms::Form;
 use super::page::{Frame, html, refused, to};
 use super::session::Viewer;
 use super::shown::{Prose, prose};
+use crate::domain::access::Scope;
 use crate::domain::board::{Definition, FieldError};
 use crate::http::docs;
 use crate::http::extract::Query;
@@ -319,6 +320,7 @@ pub(super) async fn show(
     Query(Params { board }): Query<Params>,
 ) -> Result<Response, Problem> {
     if board.is_empty() {
+        viewer.require_anywhere(Scope::Configure)?;
         return html(&DefinePage::new(&viewer, "", "", |setting| {
             let default = DEFAULTS.get(&setting.name);
             default.map_or_else(String::new, |value| setting.written(value))

@@ -45,10 +45,26 @@ struct Found {
     #[serde(flatten)]
     entry: Entry,
     total: u64,
+    #[serde(default)]
+    league: Option<Played>,
     percentile: Option<f64>,
     #[serde(default)]
     around: Vec<Entry>,
     previous: Option<Previous>,
+}
+
+/// Where the member of a league plays.
+#[derive(Deserialize)]
+struct Played {
+    seat: Option<Seat>,
+}
+
+#[derive(Deserialize)]
+struct Seat {
+    zone: Option<String>,
+    to_promotion: Option<Number>,
+    to_safety: Option<Number>,
+    to_demotion: Option<Number>,
 }
 
 #[derive(Deserialize)]
@@ -98,6 +114,8 @@ struct MemberPage {
     found: Option<Found>,
     history: History,
     may_moderate: bool,
+    /// Whether hidden members count for the ranks and totals of the page.
+    counts_hidden: bool,
     /// Whether the viewer may erase it.
     may_erase: bool,
     /// How it is hidden, if it is, and the viewer may know.
@@ -136,6 +154,27 @@ impl MemberPage {
     }
 }
 
+impl Found {
+    /// Where the member of a league stands between the zones of its cohort.
+    fn seat(&self) -> Option<&Seat> {
+        self.league.as_ref()?.seat.as_ref()
+    }
+}
+
+impl Seat {
+    /// How many points are between it and other zones, in words.
+    fn ways(&self) -> Vec<String> {
+        let ways = [
+            (&self.to_promotion, "to promotion"),
+            (&self.to_safety, "to safety"),
+            (&self.to_demotion, "ahead of demotion"),
+        ];
+        let ways = ways.into_iter();
+        let ways = ways.filter_map(|(points, way)| Some(format!("{} {way}", points.as_ref()?)));
+        ways.collect()
+    }
+}
+
 impl Previous {
     /// How many ranks were gained or lost, in words.
     fn change(&self) -> String {
@@ -161,10 +200,11 @@ pub(super) async fn show(
 ) -> Result<Response, Problem> {
     let may_moderate = viewer.may_on(Scope::Moderate, &board);
     let may_read = viewer.may_on(Scope::Read, &board);
+    let counts_hidden = may_moderate && may_read;
     let query = [
         ("key", key.as_str()),
         ("around", AROUND),
-        ("hidden", if may_moderate { "include" } else { "" }),
+        ("hidden", if counts_hidden { "include" } else { "" }),
         ("include", if may_read { "profile" } else { "" }),
     ];
     let path = [
@@ -235,6 +275,7 @@ pub(super) async fn show(
         found,
         history,
         may_moderate,
+        counts_hidden,
         may_erase,
         hidden,
         player,

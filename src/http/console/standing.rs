@@ -1,5 +1,7 @@
 //! A standing, page by page and period by period; of a league its tiers, their cohorts, and the standing of one.
 
+use std::str::FromStr;
+
 use askama::Template;
 use axum::response::Response;
 use serde::Deserialize;
@@ -16,8 +18,10 @@ use super::periods::periods_address;
 use super::session::Viewer;
 use super::shown::Clock;
 use crate::domain::access::Scope;
+use crate::domain::period::Unit;
 use crate::domain::state::PeriodState;
-use crate::domain::time::Timestamp;
+use crate::domain::time::{Span, Timestamp};
+use crate::domain::window::Window;
 use crate::http::extract::{Path, Query};
 use crate::http::problem::{COHORT_REQUIRED, Problem};
 
@@ -129,6 +133,20 @@ struct Bar {
     may_see_hidden: bool,
 }
 
+/// An instant in the period before the one that ends here: one and a half lengths before that end. So it holds for days of 23 and
+/// of 25 hours and for all months, too.
+fn amid_previous(unit: Unit, end: Timestamp) -> Option<Timestamp> {
+    let length_and_a_half = match unit {
+        Unit::Minute => Span::seconds(90),
+        Unit::Hour => Span::minutes(90),
+        Unit::Day => Span::hours(36),
+        Unit::Week => Span::hours(36 * 7),
+        Unit::Month => Span::days(45),
+        Unit::Year | Unit::All | Unit::Season => return None,
+    };
+    Some(end.saturating_sub(length_and_a_half))
+}
+
 impl Bar {
     async fn new(
         viewer: &Viewer,
@@ -161,8 +179,15 @@ impl Bar {
             let query = [(name, value), ("hidden", params.hidden.as_str())];
             standing_address(&board, &window, &query)
         };
+        let to_earlier = match Window::from_str(&window) {
+            Ok(Window::Rolling { unit, .. }) => {
+                let at = standing.ends_at.and_then(|end| amid_previous(unit, end));
+                at.map(|at| to("at", &at.to_rfc3339_seconds()))
+            }
+            _ => earlier.map(|key| to("key", &key)),
+        };
         Ok(Self {
-            earlier: earlier.map(|key| to("key", &key)),
+            earlier: to_earlier,
             later: later.map(|at| to("at", &at)),
             windows: summary
                 .windows
@@ -170,7 +195,8 @@ impl Bar {
                 .map(|own| own.window.clone())
                 .collect(),
             clock: Clock(summary.timezone),
-            may_see_hidden: viewer.may_on(Scope::Moderate, &board),
+            may_see_hidden: viewer.may_on(Scope::Moderate, &board)
+                && viewer.may_on(Scope::Read, &board),
             board,
             window,
             standing,

@@ -135,6 +135,17 @@ async fn a_standing_is_read_page_by_page_and_period_by_period() {
             .expect(200);
         assert!(text.contains("121 members"), "{text}");
     }
+    // A rolling window is stepped through by the days that are the newest in it.
+    let rolling = "/console/boards/b/standings/last-7-days";
+    let newest = browser.get(rolling).await.expect(200);
+    let earlier = "?at=2026-11-20T04%3A00%3A00Z\" rel=\"prev\"";
+    assert!(newest.contains(earlier), "{newest}");
+    let path_before = format!("{rolling}?at=2026-11-20T04%3A00%3A00Z");
+    let earlier = browser.get(&path_before).await.expect(200);
+    assert!(
+        earlier.contains("2026-11-20") && earlier.contains("rel=\"next\""),
+        "{earlier}"
+    );
     let member = browser
         .get(&format!("{path}/member?member=m010"))
         .await

@@ -207,6 +207,22 @@ async fn a_public_board_is_for_all_who_are_signed_in_and_nothing_else_of_it() {
         .get("/console/boards/public/definition")
         .await
         .expect(403);
+    browser.get("/console/define").await.expect(403);
+    // Who may hide a member, and not read the board, sees what everybody sees.
+    let (_, secret) = make_key(
+        &admin,
+        "moderators",
+        json!({"scopes": ["moderate"], "boards": ["*"]}),
+    )
+    .await;
+    super::post(&admin, "public", &[("ann", 3)]).await;
+    let mut moderator = Browser::signed_in(world.client(), &secret).await;
+    let standing = moderator.get("/console/boards/public/standings/day").await;
+    assert!(!standing.expect(200).contains("Show hidden members too"));
+    let member = "/console/boards/public/standings/day/member?member=ann";
+    let text = moderator.get(member).await.expect(200);
+    assert!(text.contains("1 of 1") && text.contains("Why is ann to be hidden?"));
+    assert!(!text.contains("hidden members too"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
