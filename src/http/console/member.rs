@@ -103,6 +103,10 @@ struct Tier {
 
 #[derive(Template)]
 #[template(path = "console/member.html")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says of the page by itself whether it has a part"
+)]
 struct MemberPage {
     frame: Frame,
     heading: Heading,
