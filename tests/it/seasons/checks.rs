@@ -168,7 +168,8 @@ impl Game<'_> {
             let state = if period < last { "final" } else { "live" };
             has_any.then(|| json!([self.calendar.key(period), state, results]))
         });
-        let expected: Vec<Value> = periods.collect();
+        // One answer has no more.
+        let expected: Vec<Value> = periods.take(100).collect();
         let path = self.standing("/periods?limit=100");
         let json = self.client().get(&path).await.expect(200);
         let periods = json["periods"].as_array().unwrap().iter();
