@@ -79,10 +79,12 @@ impl Game<'_> {
                     engine.refresh_boards().await?;
                     engine.run(&ClosePeriods).await
                 };
-                if let Some(Ok(())) = break_off(run, waits).await {
-                    break;
+                match break_off(run, waits).await {
+                    None => waits += 9,
+                    Some(Ok(())) => break,
+                    // Redis is away. Without a pause nobody would start it again.
+                    Some(Err(_)) => tokio::time::sleep(ANSWERED_WITHIN).await,
                 }
-                waits += 9;
             }
         };
         tokio::join!(closing, self.killing(kills));
