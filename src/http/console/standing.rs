@@ -23,7 +23,7 @@ use crate::domain::state::PeriodState;
 use crate::domain::time::{Span, Timestamp};
 use crate::domain::window::Window;
 use crate::http::extract::{Path, Query};
-use crate::http::problem::{COHORT_REQUIRED, Problem};
+use crate::http::problem::{COHORT_REQUIRED, Problem, ProblemBody};
 
 /// How many entries a page has.
 pub(super) const SIZE: u64 = 50;
@@ -287,8 +287,8 @@ struct StandingPage {
     total: u64,
     listed: u64,
     entries: Vec<Entry>,
-    /// Where the members stood the period before; `None` if that can't be told.
-    movement: Option<Movement>,
+    /// Where the members stood the period before, if there is one; or why that can't be read.
+    movement: Result<Option<Movement>, ProblemBody>,
     number: u64,
     previous: Option<String>,
     next: Option<String>,
@@ -346,7 +346,8 @@ pub(super) async fn show(
     let cohort = params.cohort.clone();
     let bar = Bar::new(&viewer, &summary, found.standing, params).await?;
     let movement = viewer.movement(&summary, &bar.standing, &found.entries, &bar.params.hidden);
-    let movement = movement.await?;
+    // A fault of the period before does not keep this one from being shown.
+    let movement = movement.await.map_err(|problem| problem.item());
     let to_page = |number: u64| {
         let page = number.to_string();
         bar.to(&[("cohort", &cohort), ("page", &page)])

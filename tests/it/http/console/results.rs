@@ -320,6 +320,22 @@ async fn members_have_moved_since_the_period_before() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_day_is_shown_though_the_day_before_is_damaged() {
+    let (world, _) = world().await;
+    for key in world.redis.keys("st:{b}:*:2026-11-21").await {
+        world.redis.run(&[b"DEL", key.as_bytes()]).await;
+        world.redis.run(&[b"SET", key.as_bytes(), b"x"]).await;
+    }
+    let mut browser = Browser::signed_in(world.client(), "an-admin").await;
+    let before = browser.get(&format!("{STANDING}?key=2026-11-21")).await;
+    before.expect(500);
+    let page = browser.get(STANDING).await.expect(200);
+    let told = ["How they have moved can't be told", ">cid</a>"];
+    assert!(told.iter().all(|part| page.contains(part)), "{page}");
+    assert!(!page.contains("Moved since"), "{page}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_member_has_a_history_over_periods() {
     let (world, _) = world().await;
     let mut browser = Browser::signed_in(world.client(), "a-reader").await;
