@@ -54,9 +54,7 @@ const PROBE: &str = "probe";
 /// A figure of queues.
 #[derive(Clone, Copy, Debug)]
 pub enum Figure {
-    /// How fast single events are taken.
-    Single,
-    /// How fast events in batches are.
+    /// How fast events in batches are taken.
     Batch,
     /// The memory of an event that waits.
     Memory,
@@ -73,7 +71,6 @@ pub enum Figure {
 /// What queues took.
 #[derive(Clone, Copy, Debug)]
 pub struct Queue {
-    single: Measured,
     batch: f64,
     memory: f64,
     speed: f64,
@@ -87,7 +84,6 @@ impl Queue {
     /// A figure as a row.
     pub fn measured(&self, figure: Figure) -> Measured {
         match figure {
-            Figure::Single => self.single,
             Figure::Batch => self.batch.into(),
             Figure::Memory => self.memory.into(),
             Figure::Speed => Measured {
@@ -111,6 +107,13 @@ pub struct Taker<'a> {
     pub service: Service,
     /// Its Redis server.
     pub redis: Redis,
+}
+
+/// Measures how fast single events are taken.
+pub async fn measure_single(session: &Session, options: &Options) -> Result<Measured> {
+    let taker = Taker::start(session, &options.service, &[]).await?;
+    QUEUED.define(&taker.service).await?;
+    taker.take_singles().await
 }
 
 /// Measures all figures, once.
@@ -141,7 +144,6 @@ impl<'a> Taker<'a> {
     /// Measures all figures, with a part of what is measured with otherwise.
     async fn measure(self, program: &Path, part: usize) -> Result<Queue> {
         QUEUED.define(&self.service).await?;
-        let single = self.take_singles().await?;
         let (batch, memory) = self.take_many(WAITING / part).await?;
         QUEUED_VOTE.define(&self.service).await?;
         self.put(&QUEUED_VOTE, VOTES / part).await?;
@@ -170,7 +172,6 @@ impl<'a> Taker<'a> {
             count(peak * time.as_secs_f64())
         ));
         Ok(Queue {
-            single,
             batch,
             memory,
             speed,

@@ -126,6 +126,7 @@ async fn measure(session: &Session, row: &Row, options: &Options) -> Result<Meas
                 ..league.longest_ms.into()
             }
         }
+        Measure::QueueSingle => queue::measure_single(session, options).await?,
         Measure::Queue(figure) => queue::measure(session, options).await?.measured(figure),
         Measure::Kafka(figure) => kafka::measure(session, options).await?.measured(figure),
         Measure::Stream(figure) => streams::measure(session, options).await?.measured(figure),
