@@ -51,15 +51,15 @@ if not queue_bytes then return {'UNINDEXED', epoch} end
 local putting = begin_putting(QUEUE, IDS, ids, math.min(args.room, args.bytes_max - queue_bytes))
 
 local function put(e)
-  local id, event = ids[e], ARGV[e + 1]
-  local known = known_event(putting, id, fingerprints[e])
-  if known then
+  local id = ids[e]
+  if putting.entries_of[id] then
+    local known = known_event(putting, id, fingerprints[e])
     -- After this write the replicas have what was put before, wherever that was.
-    if args.confirm then putting.changed[id] = putting.entries_of[id] end
-    return {KNOWN, known}
+    if known and args.confirm then write_id(putting, id) end
+    if known then return {KNOWN, known} end
   end
   if barrier and ats[e] < barrier then return BEFORE_BARRIER end
-  return put_event(putting, id, event) and PUT or NO_ROOM
+  return put_event(putting, id, ARGV[e + 1]) and PUT or NO_ROOM
 end
 
 local reply = {'OK'}

@@ -176,7 +176,8 @@ impl<W: Work> Batcher<W> {
     fn next_call(&self) -> Option<impl Future<Output = ()> + Send> {
         let _order = self.calling.lock();
         let (jobs, senders) = self.take_jobs()?;
-        let call = catch_unwind(AssertUnwindSafe(|| self.work.call(jobs)));
+        // In a box, since it passes through several futures, and each would have room for it twice.
+        let call = catch_unwind(AssertUnwindSafe(|| Box::pin(self.work.call(jobs))));
         Some(async move {
             // After a panic there are no answers: the senders are dropped, and their submitters told so.
             let Ok(call) = call else {

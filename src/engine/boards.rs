@@ -128,12 +128,24 @@ impl Engine {
             .plan(id, board.is_some_and(|board| board.reserves()));
     }
 
+    /// A board, with the batchers of its shards.
+    pub(crate) fn with_batchers(&self, board: Arc<Board>) -> Arc<LiveBoard> {
+        let Self {
+            store,
+            rooms,
+            queues,
+            ..
+        } = self;
+        Arc::new(LiveBoard::new(board, store, rooms, queues))
+    }
+
     /// The board from memory, or from Redis if it isn't there.
     pub async fn live_board(&self, id: &BoardId) -> Result<Arc<LiveBoard>, Error> {
         if let Some(live) = self.boards.get(id) {
             return Ok(live);
         }
-        let read = self.read_anew(id).await?;
+        // In a box, as it is rare: otherwise every future that asks for a board would have room for it.
+        let read = Box::pin(self.read_anew(id)).await?;
         read.ok_or_else(|| Error::BoardNotFound(id.clone()))
     }
 
@@ -161,7 +173,7 @@ impl Engine {
 
     /// Reads a definition into memory again.
     pub(crate) async fn reload(&self, id: &BoardId) -> Result<(), Error> {
-        self.read_anew(id).await.map(drop)
+        Box::pin(self.read_anew(id)).await.map(drop)
     }
 
     async fn read_anew(&self, id: &BoardId) -> Result<Option<Arc<LiveBoard>>, Error> {
@@ -189,7 +201,7 @@ impl Engine {
         let known = self.boards.get(id);
         let live = match known.filter(|live| live.board == stored) {
             Some(live) => live,
-            None => Arc::new(LiveBoard::new(stored, &self.store, &self.rooms)),
+            None => self.with_batchers(stored),
         };
         self.hold(id, Some(&live), drops);
         self.open_shards(live, drops).await
@@ -237,7 +249,7 @@ impl Engine {
         let stamp = self.store.begin_change(&board.id).await?;
         let next = Arc::new(board.placed(board.placement.clone(), stamp.max(newer + 1)));
         let defined = self.store.define_board(&next, Some(board), None).await?;
-        let live = Arc::new(LiveBoard::new(next, &self.store, &self.rooms));
+        let live = self.with_batchers(next);
         if defined == Defined::Stored {
             self.hold(&board.id, Some(&live), drops);
             self.store.open_shards(&live.board).await?;

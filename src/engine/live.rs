@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use super::applier::Applier;
 use super::batcher::Batcher;
 use super::hidden::Listing;
+use super::queue::Queues;
 use super::queue::putting::Putter;
 use super::queue::room::Rooms;
 use super::reader::{Reading, Size};
@@ -65,12 +66,17 @@ struct OfEachSize {
 }
 
 impl LiveBoard {
-    pub(crate) fn new(board: Arc<Board>, store: &Arc<Store>, rooms: &Arc<Rooms>) -> Self {
+    pub(crate) fn new(
+        board: Arc<Board>,
+        store: &Arc<Store>,
+        rooms: &Arc<Rooms>,
+        queues: &Arc<Queues>,
+    ) -> Self {
         let shards = board.shards().into_iter();
         Self {
             routes: Routes::default(),
             shards: shards
-                .map(|shard| LiveShard::new(shard, store, rooms))
+                .map(|shard| LiveShard::new(shard, store, rooms, queues))
                 .collect(),
             former: FormerShards::of(&board),
             homes: LiveHome::of(&board, store),
@@ -131,7 +137,7 @@ impl LiveBoard {
 }
 
 impl LiveShard {
-    pub(crate) fn new(shard: Shard, store: &Arc<Store>, rooms: &Arc<Rooms>) -> Self {
+    fn new(shard: Shard, store: &Arc<Store>, rooms: &Arc<Rooms>, queues: &Arc<Queues>) -> Self {
         let batcher = |freshness| {
             Batcher::new(Reading {
                 store: Arc::clone(store),
@@ -156,6 +162,7 @@ impl LiveShard {
                 store: Arc::clone(store),
                 shard: shard.clone(),
                 rooms: Arc::clone(rooms),
+                queues: Arc::clone(queues),
             }),
             reading: reading(Freshness::Current),
             reading_bounded: reading(Freshness::Bounded),

@@ -83,7 +83,7 @@ pub struct Engine {
     pub keyring: keyring::Keyring,
     stream_secret: stream_tokens::StreamSecret,
     /// What it knows of queues.
-    pub queues: queue::Queues,
+    pub queues: Arc<queue::Queues>,
     pub(crate) boards: boards::Boards,
     completing: rollover::Completing,
     closings: closings::Due,
@@ -110,7 +110,7 @@ impl Engine {
             sender: sender::Sender::default(),
             keyring: keyring::Keyring::default(),
             stream_secret: stream_tokens::StreamSecret::default(),
-            queues: queue::Queues::default(),
+            queues: Arc::default(),
             boards: boards::Boards::default(),
             completing: rollover::Completing::default(),
             closings: closings::Due::default(),

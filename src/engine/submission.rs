@@ -168,11 +168,6 @@ impl Submission {
         }
     }
 
-    /// Which event of its request it is.
-    pub(crate) fn index(&self) -> usize {
-        self.index
-    }
-
     /// The event as it came in.
     pub(crate) fn incoming(&self) -> &Incoming {
         &self.request[self.index]
@@ -614,7 +609,8 @@ impl Engine {
         if live.is_used.load(Ordering::Relaxed) {
             return Ok(true);
         }
-        let is_current = self.store.mark_used(&live.board).await? != Versioned::Stale;
+        let marked = Box::pin(self.store.mark_used(&live.board));
+        let is_current = marked.await? != Versioned::Stale;
         if is_current {
             live.is_used.store(true, Ordering::Relaxed);
         } else {

@@ -2,10 +2,12 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::Json as JsonResponse;
-use axum::extract::State;
+use axum::extract::{FromRequestParts, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
@@ -380,25 +382,40 @@ fn take<T, E: std::fmt::Display>(
         .ok()
 }
 
-/// The header `Idempotency-Key`.
-fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
-    let key = headers
-        .get(IDEMPOTENCY_KEY)
-        .map(|value| value.to_str().map(str::trim));
-    key.transpose().map_err(|_| {
-        let detail = "the header Idempotency-Key is not ASCII";
-        Problem::invalid(vec![FieldError::new("", detail)])
-    })
+/// What the headers of a request say of its events.
+pub struct Wishes {
+    /// The header `Idempotency-Key`.
+    key: Option<HeaderValue>,
+    /// Whether `Prefer` asks for an answer before the events are applied.
+    prefers_async: bool,
 }
 
-/// Whether the header `Prefer` asks for an answer before the event is applied.
-fn prefers_async(headers: &HeaderMap) -> bool {
-    let lines = headers.get_all(PREFER).iter();
-    let mut preferences = lines.flat_map(|line| line.to_str().unwrap_or("").split(','));
-    preferences.any(|preference| {
-        let name = preference.split([';', '=']).next().unwrap_or("");
-        name.trim().eq_ignore_ascii_case(RESPOND_ASYNC)
-    })
+impl Wishes {
+    fn key(&self) -> Result<Option<&str>, Problem> {
+        let key = self.key.as_ref();
+        let key = key.map(|value| value.to_str().map(str::trim));
+        key.transpose().map_err(|_| {
+            let detail = "the header Idempotency-Key is not ASCII";
+            Problem::invalid(vec![FieldError::new("", detail)])
+        })
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Wishes {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let lines = parts.headers.get_all(PREFER).iter();
+        let mut preferences = lines.flat_map(|line| line.to_str().unwrap_or("").split(','));
+        let prefers_async = preferences.any(|preference| {
+            let name = preference.split([';', '=']).next().unwrap_or("");
+            name.trim().eq_ignore_ascii_case(RESPOND_ASYNC)
+        });
+        Ok(Self {
+            key: parts.headers.get(IDEMPOTENCY_KEY).cloned(),
+            prefers_async,
+        })
+    }
 }
 
 /// Tells, if the request has preferred it, that it was answered before an event was applied.
@@ -601,11 +618,11 @@ pub async fn post_one(
     Path(BoardPath { board }): Path<BoardPath>,
     Query(params): Query<SubmitParams>,
     caller: Caller,
-    headers: HeaderMap,
+    wishes: Wishes,
     body: JsonBytes,
 ) -> Result<Response, Problem> {
     let board = board_id(&board)?;
-    let key = idempotency_key(&headers)?;
+    let key = wishes.key()?;
     let event = body.parse::<EventBody<'_>>().map_err(|problem| {
         let is_batch = problem.kind == VALIDATION_FAILED && body.is_array();
         if is_batch { one_event_only() } else { problem }
@@ -617,7 +634,7 @@ pub async fn post_one(
             detail: params.detail()?,
             quotas: true,
         },
-        prefers_async: prefers_async(&headers),
+        prefers_async: wishes.prefers_async,
         player: caller.player().map(|(player, _)| player.sub()),
     };
     let mut results = app.service.submit(&events, manner).await;
@@ -667,10 +684,10 @@ pub async fn post_many(
     State(app): State<Arc<App>>,
     Query(params): Query<SubmitParams>,
     caller: Caller,
-    headers: HeaderMap,
+    wishes: Wishes,
     body: JsonBytes,
 ) -> Result<(HeaderMap, Written), Problem> {
-    let key = idempotency_key(&headers)?;
+    let key = wishes.key()?;
     let BatchBody { events } = body.parse()?;
     if events.is_empty() || events.len() > BATCH_MAX {
         let detail = format!("a batch has 1 to {BATCH_MAX} events, not {}", events.len());
@@ -700,7 +717,7 @@ pub async fn post_many(
             detail,
             quotas: false,
         },
-        prefers_async: prefers_async(&headers),
+        prefers_async: wishes.prefers_async,
         player: caller.player().map(|(player, _)| player.sub()),
     };
     let results = app.service.submit(&sound, manner).await;

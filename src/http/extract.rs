@@ -76,7 +76,8 @@ fn too_large() -> Problem {
 /// sent all.
 async fn read_body(body: Body, memory: &Memory) -> Result<JsonBytes, Problem> {
     let mut chunks = body.into_data_stream();
-    let mut bytes = BytesMut::new();
+    // Most bodies are one chunk, which is not copied.
+    let (mut first, mut bytes) = (Bytes::new(), BytesMut::new());
     let mut taken: Option<Taken> = None;
     let mut length = 0;
     while let Some(chunk) = chunks.next().await {
@@ -85,6 +86,11 @@ async fn read_body(body: Body, memory: &Memory) -> Result<JsonBytes, Problem> {
         length += chunk.len();
         if length <= BODY_BYTES_MAX {
             memory.for_body(&mut taken, length)?;
+            if length == chunk.len() {
+                first = chunk;
+                continue;
+            }
+            bytes.extend_from_slice(&std::mem::take(&mut first));
             bytes.extend_from_slice(&chunk);
         } else if length > BODY_BYTES_READ_MAX {
             break;
@@ -93,7 +99,12 @@ async fn read_body(body: Body, memory: &Memory) -> Result<JsonBytes, Problem> {
     if length > BODY_BYTES_MAX {
         return Err(too_large());
     }
-    Ok(JsonBytes(bytes.freeze(), taken))
+    let bytes = if bytes.is_empty() {
+        first
+    } else {
+        bytes.freeze()
+    };
+    Ok(JsonBytes(bytes, taken))
 }
 
 impl JsonBytes {

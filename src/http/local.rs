@@ -47,10 +47,11 @@ pub(super) fn check_host(parts: &Parts) -> Result<Authority, Problem> {
 
 /// Whether this host is a name or an address of this machine, whoever asks.
 pub(super) fn is_of_this_machine(host: &Authority) -> bool {
-    let name = host.host().to_ascii_lowercase();
+    let name = host.host();
     let address = name.trim_start_matches('[').trim_end_matches(']');
     let is_loopback = address.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
-    is_loopback || name == "localhost" || name.ends_with(".localhost")
+    let last = name.rsplit('.').next().unwrap_or("");
+    is_loopback || last.eq_ignore_ascii_case("localhost")
 }
 
 #[cfg(test)]

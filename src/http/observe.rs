@@ -182,8 +182,12 @@ fn request_id(request: &Request) -> HeaderValue {
 fn new_request_id() -> HeaderValue {
     static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     static COUNT: AtomicU64 = AtomicU64::new(0);
-    let number = SEED.hash_one(COUNT.fetch_add(1, Ordering::Relaxed));
-    HeaderValue::try_from(format!("{number:016x}")).unwrap_or(HeaderValue::from_static("0"))
+    let mut number = SEED.hash_one(COUNT.fetch_add(1, Ordering::Relaxed));
+    let digits: [u8; 16] = std::array::from_fn(|_| {
+        number = number.rotate_left(4);
+        b"0123456789abcdef"[(number & 0xf) as usize]
+    });
+    HeaderValue::from_bytes(&digits).unwrap_or(HeaderValue::from_static("0"))
 }
 
 /// A whole answer to a head that is no request, for which the HTTP library has a status only.

@@ -12,7 +12,7 @@ use crate::domain::ids::BoardId;
 use crate::domain::preview::{self, FieldChange};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
-use crate::engine::{ATTEMPTS_MAX, LiveBoard};
+use crate::engine::ATTEMPTS_MAX;
 use crate::store::boards::{Defined, StoredBoard};
 
 /// How many definitions are read side by side.
@@ -155,8 +155,7 @@ impl Service {
                         // Another instance may have found that it was not yet so.
                         self.engine.store.mark_moving(id, true).await?;
                     }
-                    let (store, rooms) = (&self.engine.store, &self.engine.rooms);
-                    let live = Arc::new(LiveBoard::new(board.clone(), store, rooms));
+                    let live = self.engine.with_batchers(board.clone());
                     self.engine.hold(id, Some(&live), drops);
                     self.engine.open_shards(Arc::clone(&live), drops).await?;
                     self.engine

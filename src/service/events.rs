@@ -1,10 +1,11 @@
 //! Takes events.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use futures::FutureExt;
 use futures::future::join_all;
-use metrics::counter;
+use metrics::{Counter, counter};
 
 use super::{Error, Service};
 use crate::domain::ids::{BoardId, MemberId};
@@ -12,6 +13,38 @@ use crate::domain::queued::QueuedEvent;
 pub use crate::engine::events::{BATCH_MAX, Incoming, RemainingQuota, Report, Submitted};
 use crate::engine::submission::Submission;
 use crate::store::StoreError;
+
+/// How many events there were, by what became of them.
+#[derive(Debug)]
+pub(super) struct Counters {
+    queued: Counter,
+    taken: Counter,
+    duplicate: Counter,
+    rejected: Counter,
+}
+
+impl Counters {
+    /// Those of the recorder of metrics that there is by now.
+    pub(super) fn new() -> Self {
+        let of = |status| counter!("standings_events_total", "status" => status);
+        Self {
+            queued: of("queued"),
+            taken: of("taken"),
+            duplicate: of("duplicate"),
+            rejected: of("rejected"),
+        }
+    }
+
+    fn count(&self, result: &Result<Received, Error>) {
+        let counter = match result {
+            Ok(Received::Queued(_)) => &self.queued,
+            Ok(Received::Taken(submitted)) if submitted.is_duplicate => &self.duplicate,
+            Ok(Received::Taken(_)) => &self.taken,
+            Err(_) => &self.rejected,
+        };
+        counter.increment(1);
+    }
+}
 
 /// How the events of a request are to be taken.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,11 +63,8 @@ pub enum Received {
     /// It was taken, now or before.
     Taken(Submitted),
     /// It waits to be applied.
-    Queued(Box<QueuedEvent>),
+    Queued(Arc<QueuedEvent>),
 }
-
-/// Events of a board that have ended: those that were queued or could not be, and the others.
-type Ended = (Vec<(usize, Result<QueuedEvent, Error>)>, Vec<Submission>);
 
 impl Service {
     /// Takes the events of one request; the results are in their order.
@@ -43,64 +73,60 @@ impl Service {
         request: &Arc<[Incoming]>,
         manner: Manner<'_>,
     ) -> Vec<Result<Received, Error>> {
-        let mut by_board: HashMap<&BoardId, Vec<Submission>> = HashMap::new();
+        let mut by_board: BTreeMap<&BoardId, Vec<usize>> = BTreeMap::new();
         for (index, incoming) in request.iter().enumerate() {
-            let submissions = by_board.entry(&incoming.board).or_default();
-            submissions.push(Submission::new(request, index));
+            by_board.entry(&incoming.board).or_default().push(index);
         }
-        let boards = by_board
-            .into_iter()
-            .map(|(board, submissions)| self.submit_to(board, submissions, manner));
+        let boards = by_board.into_iter();
+        let boards = boards.map(|(board, indexes)| self.submit_to(board, request, indexes, manner));
         let mut results: Vec<_> = request.iter().map(|_| None).collect();
-        for (queued, submitted) in join_all(boards).await {
-            for (index, result) in queued {
-                let queued = |event| Received::Queued(Box::new(event));
-                results[index] = Some(result.map(queued));
-            }
-            for submission in submitted {
-                let (index, result) = submission.into_result();
-                results[index] = Some(result.map(Received::Taken));
-            }
+        for (index, result) in join_all(boards).await.into_iter().flatten() {
+            results[index] = Some(result);
         }
         let lost = || Err(StoreError::Unexpected("an event without its result".into()).into());
         let results = results
             .into_iter()
             .map(|result| result.unwrap_or_else(lost));
-        results.inspect(count).collect()
+        results
+            .inspect(|result| self.events.count(result))
+            .collect()
     }
 
-    /// Takes those that are of one board.
+    /// Takes those with these indexes, which are of one board.
     async fn submit_to(
         &self,
         board: &BoardId,
-        mut submissions: Vec<Submission>,
+        request: &Arc<[Incoming]>,
+        mut indexes: Vec<usize>,
         manner: Manner<'_>,
-    ) -> Ended {
-        let (mut queued, report) = (Vec::new(), manner.report);
-        match self.engine.live_board(board).await {
-            Ok(live) if live.board.queues(manner.prefers_async) => {
-                let batch = self.engine.queue(board, submissions, manner.player).await;
-                (queued, submissions) = (batch.ended, batch.left);
-            }
-            Ok(_) => {}
+    ) -> Vec<(usize, Result<Received, Error>)> {
+        let live = match self.engine.live_board(board).await {
+            Ok(live) => live,
             Err(error) => {
-                for submission in &mut submissions {
-                    submission.fail(error.clone());
-                }
-                return (queued, submissions);
+                let failed = indexes.into_iter();
+                return failed.map(|index| (index, Err(error.clone()))).collect();
             }
+        };
+        let mut results = Vec::with_capacity(indexes.len());
+        if live.board.queues(manner.prefers_async) {
+            let player = manner.player;
+            let batch = self.engine.queue(board, request, indexes, player).await;
+            let ended = batch.ended.into_iter();
+            results.extend(ended.map(|(index, result)| (index, result.map(Received::Queued))));
+            indexes = batch.left;
         }
-        let submitted = self.engine.submit(board, submissions, report).await;
-        (queued, submitted)
+        if !indexes.is_empty() {
+            let submissions = indexes.into_iter();
+            let submissions = submissions.map(|index| Submission::new(request, index));
+            let submitted = self
+                .engine
+                .submit(board, submissions.collect(), manner.report);
+            let submitted = submitted.boxed().await.into_iter();
+            results.extend(submitted.map(|submission| {
+                let (index, result) = submission.into_result();
+                (index, result.map(Received::Taken))
+            }));
+        }
+        results
     }
-}
-
-fn count(result: &Result<Received, Error>) {
-    let status = match result {
-        Ok(Received::Queued(_)) => "queued",
-        Ok(Received::Taken(submitted)) if submitted.is_duplicate => "duplicate",
-        Ok(Received::Taken(_)) => "taken",
-        Err(_) => "rejected",
-    };
-    counter!("standings_events_total", "status" => status).increment(1);
 }

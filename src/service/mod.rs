@@ -67,6 +67,7 @@ pub struct Setup {
 pub struct Service {
     /// What does the work.
     pub engine: Arc<Engine>,
+    events: events::Counters,
 }
 
 impl Service {
@@ -84,6 +85,7 @@ impl Service {
         engine.log = setup.log;
         Arc::new(Self {
             engine: Arc::new(engine),
+            events: events::Counters::new(),
         })
     }
 }

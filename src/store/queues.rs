@@ -101,7 +101,7 @@ pub enum Put {
     /// It is in the queue, where it counts for so many bytes.
     Queued(u64),
     /// It was in the queue, as this event.
-    Known(Box<QueuedEvent>),
+    Known(Arc<QueuedEvent>),
     /// It lies before the barrier of the shard, and is not in the queue.
     BeforeBarrier,
     /// There is no room for it, and it is not in the queue.
@@ -137,24 +137,28 @@ pub struct QueuesOfServer {
 }
 
 /// As put.lua documents them.
-#[derive(Clone, Serialize)]
-struct PutArgs {
-    version: String,
-    epoch: String,
+#[derive(Serialize)]
+struct PutArgs<'a> {
+    version: &'a str,
+    epoch: &'a str,
     bytes_max: u64,
     room: u64,
     confirm: bool,
-    remember: String,
-    ids: Vec<EventId>,
+    remember: &'a str,
+    ids: Vec<&'a EventId>,
     fingerprints: Vec<u64>,
     ats: Vec<i64>,
 }
 
-/// The keys and arguments of put.lua.
-struct PutCall {
-    keys: Vec<String>,
-    args: PutArgs,
-    events: Vec<Value>,
+/// A call of put.lua.
+struct PutCall<'a> {
+    shard: &'a Shard,
+    epoch: String,
+    room: Room,
+    confirm: bool,
+    events: Vec<Arc<QueuedEvent>>,
+    /// How many bytes each of them has in the queue beside its id.
+    lengths: Vec<usize>,
 }
 
 /// What put.lua says.
@@ -171,10 +175,17 @@ impl Store {
     pub fn put<'a>(
         &'a self,
         shard: &'a Shard,
-        events: &[QueuedEvent],
+        events: Vec<Arc<QueuedEvent>>,
         room: Room,
     ) -> impl Future<Output = Result<Versioned<Vec<Put>>, StoreError>> + Send + use<'a> {
-        let mut call = PutCall::new(shard, events, room, self.waits_for_replicas());
+        let mut call = PutCall {
+            shard,
+            epoch: String::new(),
+            room,
+            confirm: self.waits_for_replicas(),
+            lengths: Vec::with_capacity(events.len()),
+            events,
+        };
         let first = call.values();
         let first = first.map(|(keys, args)| self.write(shard, &script::PUT, keys, args));
         async move {
@@ -185,7 +196,7 @@ impl Store {
                     PutReply::Done(answers) => return Ok(Versioned::Current(answers)),
                     PutReply::Unindexed(epoch) => {
                         self.list_queue(&QueueName::of(shard), &epoch).await?;
-                        call.args.epoch = epoch;
+                        call.epoch = epoch;
                     }
                 }
                 let (keys, args) = call.values()?;
@@ -385,32 +396,30 @@ fn memory_max(info: &str) -> Option<u64> {
     max.parse().ok().filter(|max| *max > 0)
 }
 
-impl PutCall {
-    fn new(shard: &Shard, events: &[QueuedEvent], room: Room, confirm: bool) -> Self {
-        Self {
-            keys: keys::queue(shard),
-            args: PutArgs {
-                version: shard.version(),
-                epoch: String::new(),
-                bytes_max: room.queue_bytes_max,
-                room: room.bytes,
-                confirm,
-                remember: remembered_ms(shard).to_string(),
-                ids: events.iter().map(|event| event.id.clone()).collect(),
-                fingerprints: events.iter().map(|event| event.fingerprint).collect(),
-                ats: events.iter().map(|event| event.at.ms()).collect(),
-            },
-            events: events
-                .iter()
-                .map(|event| Value::Bytes(event.encode().into()))
-                .collect(),
+impl PutCall<'_> {
+    /// The keys and arguments.
+    fn values(&mut self) -> Result<(Vec<String>, Vec<Value>), StoreError> {
+        let events = &self.events;
+        let packed = pack(&PutArgs {
+            version: &self.shard.version(),
+            epoch: &self.epoch,
+            bytes_max: self.room.queue_bytes_max,
+            room: self.room.bytes,
+            confirm: self.confirm,
+            remember: &remembered_ms(self.shard).to_string(),
+            ids: events.iter().map(|event| &event.id).collect(),
+            fingerprints: events.iter().map(|event| event.fingerprint).collect(),
+            ats: events.iter().map(|event| event.at.ms()).collect(),
+        })?;
+        let mut args = Vec::with_capacity(1 + events.len());
+        args.push(packed);
+        self.lengths.clear();
+        for event in events {
+            let encoded = event.encode();
+            self.lengths.push(encoded.len());
+            args.push(Value::Bytes(encoded.into()));
         }
-    }
-
-    fn values(&self) -> Result<(Vec<String>, Vec<Value>), StoreError> {
-        let mut args = vec![pack(&self.args)?];
-        args.extend(self.events.iter().cloned());
-        Ok((self.keys.clone(), args))
+        Ok((keys::queue(self.shard), args))
     }
 
     fn read(&self, reply: Value) -> Result<PutReply, StoreError> {
@@ -421,34 +430,33 @@ impl PutCall {
             "OK" => {}
             other => return unknown_code(other),
         }
-        let answers = self.args.ids.iter().zip(&self.events);
-        let answers = answers.map(|(id, event)| put_of(id, event, reply.next()?));
+        let answers = self.events.iter().zip(&self.lengths);
+        let answers = answers.map(|(event, length)| put_of(&event.id, *length, reply.next()?));
         let answers = answers.collect::<Result<_, _>>()?;
         let answers = reply.is_empty().then_some(answers);
         require(answers, "there are as many results as events").map(PutReply::Done)
     }
 }
 
-/// How many bytes count for an entry of a queue (`scripts/lib/queue.lua`).
-fn bytes_of_entry(id: &EventId, event: &Value) -> u64 {
-    let event = event.as_bytes().map_or(0, <[u8]>::len);
-    let bytes = event + 2 * id.as_str().len() + queues::QUEUE_ENTRY_BYTES;
+/// How many bytes count for an entry of a queue (`scripts/lib/queue.lua`) that has so many beside its id.
+fn bytes_of_entry(id: &EventId, length: usize) -> u64 {
+    let bytes = length + 2 * id.as_str().len() + queues::QUEUE_ENTRY_BYTES;
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
-/// What became of the event with this id.
-fn put_of(id: &EventId, event: &Value, result: Value) -> Result<Put, StoreError> {
+/// What became of the event with this id, which has so many bytes in the queue beside it.
+fn put_of(id: &EventId, length: usize, result: Value) -> Result<Put, StoreError> {
     let mut reply = match result {
         Value::Array(_) => Reply::new(result)?,
         code => Reply::new(Value::Array(vec![code]))?,
     };
     Ok(match reply.integer()? {
-        puts::PUT => Put::Queued(bytes_of_entry(id, event)),
+        puts::PUT => Put::Queued(bytes_of_entry(id, length)),
         puts::BEFORE_BARRIER => Put::BeforeBarrier,
         puts::NO_ROOM => Put::NoRoom,
         puts::KNOWN => {
             let event = QueuedEvent::decode(id.as_str().as_bytes(), &reply.bytes()?);
-            Put::Known(Box::new(event.map_err(StoreError::Unexpected)?))
+            Put::Known(Arc::new(event.map_err(StoreError::Unexpected)?))
         }
         other => return unknown_code(&other.to_string()),
     })

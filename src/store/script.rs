@@ -25,6 +25,8 @@ pub struct Script {
 /// Joins a script from its parts, and puts the constants of the groups in the places of their names. A local variable for each
 /// would cost time at every call.
 fn join(parts: &[&str], groups: &[&[(&str, &str)]]) -> String {
+    let parts = without_unused(parts);
+    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
     let groups = groups.iter().chain([&kinds::LUA]).copied();
     let constants: HashMap<_, _> = groups.flatten().copied().collect();
     let with_loader = parts.iter().filter(|part| loader_of(part).is_some());
@@ -36,8 +38,7 @@ fn join(parts: &[&str], groups: &[&[(&str, &str)]]) -> String {
             "invariant: loaders make no two functions {function}"
         );
     }
-    let is_of_word = |byte: char| byte.is_ascii_alphanumeric() || byte == '_';
-    let (parts, mut joined) = (with_loaders(parts), String::new());
+    let (parts, mut joined) = (with_loaders(&parts), String::new());
     let mut rest = &parts[..];
     while let Some(start) = rest.find(is_of_word) {
         let (between, from_word) = rest.split_at(start);
@@ -52,6 +53,67 @@ fn join(parts: &[&str], groups: &[&[(&str, &str)]]) -> String {
         rest = behind;
     }
     joined + rest
+}
+
+fn is_of_word(byte: char) -> bool {
+    byte.is_ascii_alphanumeric() || byte == '_'
+}
+
+/// Parts without the functions that nothing in them calls: to make a function costs a script more than most of its lines do.
+fn without_unused(parts: &[&str]) -> Vec<String> {
+    let parts: Vec<Vec<Block<'_>>> = parts.iter().map(|part| blocks_of(part)).collect();
+    let blocks = || parts.iter().flatten();
+    let (mut used, mut open) = (HashSet::new(), Vec::new());
+    open.extend(blocks().filter(|block| block.function.is_none()));
+    while let Some(block) = open.pop() {
+        let code = block.lines.iter();
+        let code = code.filter(|line| !line.trim_start().starts_with("--"));
+        for word in code.flat_map(|line| line.split(|byte| !is_of_word(byte))) {
+            if used.insert(word) {
+                open.extend(blocks().filter(|block| block.function == Some(word)));
+            }
+        }
+    }
+    let is_used = |block: &&Block<'_>| block.function.is_none_or(|name| used.contains(name));
+    let text = |block: &Block<'_>| block.lines.iter().copied().collect::<String>();
+    let parts = parts.iter();
+    let parts = parts.map(|part| part.iter().filter(is_used).map(text).collect());
+    parts.collect()
+}
+
+/// Lines of a part: a function, or what stands between two of them.
+struct Block<'a> {
+    function: Option<&'a str>,
+    /// With their ends.
+    lines: Vec<&'a str>,
+}
+
+fn blocks_of(part: &str) -> Vec<Block<'_>> {
+    let mut blocks: Vec<Block<'_>> = Vec::new();
+    let mut is_within = false;
+    for line in part.split_inclusive('\n') {
+        let function = function_of(line);
+        if function.is_some() || !is_within {
+            let is_between = blocks.last().is_some_and(|last| last.function.is_none());
+            if function.is_some() || !is_between {
+                let lines = Vec::new();
+                blocks.push(Block { function, lines });
+            }
+        }
+        if let Some(block) = blocks.last_mut() {
+            block.lines.push(line);
+        }
+        let ends =
+            line.trim_end() == "end" || function.is_some() && line.trim_end().ends_with(" end");
+        is_within = (is_within || function.is_some()) && !ends;
+    }
+    blocks
+}
+
+/// The name of the function of a part that begins with a line.
+fn function_of(line: &str) -> Option<&str> {
+    let (name, _) = line.strip_prefix("local function ")?.split_once('(')?;
+    Some(name)
 }
 
 /// What stands before the name of a fragment's loader.
@@ -70,9 +132,7 @@ fn loader_of(part: &str) -> Option<&str> {
 
 /// The names of the functions of a fragment.
 fn functions_of(part: &str) -> impl Iterator<Item = &str> {
-    let lines = part.lines();
-    let functions = lines.filter_map(|line| line.strip_prefix("local function "));
-    functions.filter_map(|line| Some(line.split_once('(')?.0))
+    part.lines().filter_map(function_of)
 }
 
 /// Joins parts, those that name the same loader, one behind the other, as its function.
@@ -386,6 +446,16 @@ mod tests {
         let parts = ["#!lua", "\n", fragment, "\n", "load_a()\nreturn one(1)\n"];
         let expected = "#!lua\nlocal loaded = {}\nlocal function load_a()\n-- lib/a.lua: a.\n-- Loader: load_a\n\
             loaded.one = function(x)\n  return x\nend\nend\nload_a()\nreturn loaded.one(1)\n";
+        assert_eq!(join(&parts, &[]), expected);
+    }
+
+    #[test]
+    fn functions_that_nothing_calls_are_left_out() {
+        let fragment = "-- lib/a.lua: a, which three() could be called in.\nlocal function one(x)\n  return two(x)\nend\n\
+            local function two(x) return x end\nlocal function three(x)\n  return one(x)\nend\n";
+        let parts = ["#!lua", "\n", fragment, "\n", "return one(1)\n"];
+        let expected = "#!lua\n-- lib/a.lua: a, which three() could be called in.\nlocal function one(x)\n  return two(x)\nend\n\
+            local function two(x) return x end\nreturn one(1)\n";
         assert_eq!(join(&parts, &[]), expected);
     }
 

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt;
 use futures::future::join_all;
 
 use crate::domain::board::{Board, Ingest};
@@ -13,9 +14,10 @@ use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::engine::applier::{Reply, one_each, share_out};
 use crate::engine::batcher::{SMALL_COST_US_MAX, Work};
+use crate::engine::events::Incoming;
 use crate::engine::intake::EventLog;
+use crate::engine::queue::Queues;
 use crate::engine::queue::room::Rooms;
-use crate::engine::submission::Submission;
 use crate::engine::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
 use crate::store::queues::{Put, QueueName};
 use crate::store::{Store, StoreError, Versioned, random};
@@ -36,10 +38,12 @@ pub struct Putter {
     pub shard: Shard,
     /// How much room there is.
     pub rooms: Arc<Rooms>,
+    /// Who applies what is in queues.
+    pub queues: Arc<Queues>,
 }
 
 impl Work for Putter {
-    type Job = Vec<QueuedEvent>;
+    type Job = Vec<Arc<QueuedEvent>>;
     type Answer = Reply<Vec<Put>>;
     type Load = usize;
 
@@ -54,27 +58,27 @@ impl Work for Putter {
 
     fn call(&self, jobs: Vec<Self::Job>) -> impl Future<Output = Vec<Self::Answer>> + Send {
         let lengths: Vec<usize> = jobs.iter().map(Vec::len).collect();
-        let events: Vec<QueuedEvent> = jobs.into_iter().flatten().collect();
+        let events = jobs.into_iter().flatten().collect();
         let room = self.rooms.of(&self.store, &self.shard);
-        let put = self.store.put(&self.shard, &events, room);
-        async move {
-            let put = put.await;
+        let put = self.store.put(&self.shard, events, room);
+        put.map(move |put| {
             if let Ok(Versioned::Current(answers)) = &put {
                 let bytes = answers.iter().map(Put::bytes).sum();
                 self.rooms.note(&self.store, &self.shard, bytes);
             }
+            self.queues.wake([QueueName::of(&self.shard)]);
             share_out(put, &lengths)
-        }
+        })
     }
 }
 
-/// What became of events that were to be queued.
+/// What became of events that were to be queued, by their indexes in the request.
 #[derive(Debug, Default)]
 pub(crate) struct QueuedBatch {
-    /// Those that are queued, and those that are not taken, by their indexes.
-    pub(crate) ended: Vec<(usize, Result<QueuedEvent, Error>)>,
+    /// Those that are queued, and those that are not taken.
+    pub(crate) ended: Vec<(usize, Result<Arc<QueuedEvent>, Error>)>,
     /// Those that have to be carried out at once: only their shard can say what becomes of them.
-    pub(crate) left: Vec<Submission>,
+    pub(crate) left: Vec<usize>,
 }
 
 impl Board {
@@ -92,18 +96,20 @@ impl Board {
 }
 
 impl Engine {
-    /// Queues events of one request that are of this board. If a player has sent them, its ids are apart from those of others.
+    /// Queues the events of a request with these indexes, which are of this board. If a player has sent them, its ids are apart from
+    /// those of others.
     pub(crate) async fn queue(
         &self,
         board: &BoardId,
-        mut open: Vec<Submission>,
+        request: &[Incoming],
+        mut open: Vec<usize>,
         player: Option<&MemberId>,
     ) -> QueuedBatch {
         let mut batch = QueuedBatch::default();
         let mut error = None;
         for _ in 0..ATTEMPTS_MAX {
             match self
-                .try_to_queue(board, &mut open, player, &mut batch)
+                .try_to_queue(board, request, &mut open, player, &mut batch)
                 .await
             {
                 Ok(()) if open.is_empty() => return batch,
@@ -116,7 +122,7 @@ impl Engine {
         }
         let error = error.unwrap_or_else(Error::busy);
         let failed = open.into_iter();
-        let failed = failed.map(|event| (event.index(), Err(error.clone())));
+        let failed = failed.map(|index| (index, Err(error.clone())));
         batch.ended.extend(failed);
         batch
     }
@@ -125,7 +131,8 @@ impl Engine {
     async fn try_to_queue(
         &self,
         id: &BoardId,
-        open: &mut Vec<Submission>,
+        request: &[Incoming],
+        open: &mut Vec<usize>,
         player: Option<&MemberId>,
         batch: &mut QueuedBatch,
     ) -> Result<(), Error> {
@@ -138,25 +145,25 @@ impl Engine {
             return Ok(());
         }
         let now = self.clock.now();
-        let mut of_shards: Vec<Parts> = live.shards.iter().map(|_| Parts::default()).collect();
-        for submission in open.drain(..) {
-            match self.judge(&live, &submission, player, now).await {
-                Ok(Judged::Takable(event)) => {
-                    let shard = live.board.shard_of(&event.member);
-                    of_shards[shard].push((submission, event));
-                }
-                Ok(Judged::Known(event)) => batch.ended.push((submission.index(), Ok(*event))),
-                Ok(Judged::Refused) => batch.left.push(submission),
-                Err(error) => batch.ended.push((submission.index(), Err(error))),
+        let mut takable = Vec::with_capacity(open.len());
+        for index in open.drain(..) {
+            match judge(&live, &request[index], player, now) {
+                Ok(Judged::Takable(event)) => takable.push((index, Arc::new(event))),
+                Ok(Judged::Refused(event)) => match self.find_waiting(&live, event).await {
+                    Ok(Some(waiting)) => batch.ended.push((index, Ok(Arc::new(waiting)))),
+                    Ok(None) => batch.left.push(index),
+                    Err(error) => batch.ended.push((index, Err(error))),
+                },
+                Err(error) => batch.ended.push((index, Err(error))),
             }
         }
-        self.leave_known(&live, &mut of_shards, batch).await;
-        let queued = match &self.log {
-            Some(log) => append(log.as_ref(), &live, of_shards).await,
-            None => self.put_all(&live, of_shards).await,
+        self.leave_known(&live, &mut takable, batch).await;
+        let heard = match &self.log {
+            Some(log) => append(log.as_ref(), &live, takable).await,
+            None => put_all(&live, takable).await,
         };
-        for (submission, event, reply) in queued {
-            batch.hear(submission, event, reply, open);
+        for (index, event, reply) in heard {
+            batch.hear(index, event, reply, open);
         }
         if !open.is_empty() {
             self.reload(id).await?;
@@ -164,130 +171,120 @@ impl Engine {
         Ok(())
     }
 
-    /// Puts events into the queues of their shards.
-    async fn put_all(&self, live: &LiveBoard, of_shards: Vec<Parts>) -> Vec<Heard> {
-        let puts = of_shards.into_iter().zip(&live.shards);
-        let puts = puts.filter(|(parts, _)| !parts.0.is_empty());
-        let mut names = Vec::new();
-        let puts = puts.inspect(|(_, shard)| names.push(QueueName::of(&shard.shard)));
-        let puts = puts.flat_map(|(parts, shard)| {
-            parts.0.into_iter().map(async |part| {
-                let events = part.iter().map(|(_, event)| event.clone()).collect();
-                let replies = one_each(shard.putter.submit(events).await, part.len());
-                let heard = part.into_iter().zip(replies);
-                let heard = heard.map(|((submission, event), reply)| {
-                    (submission, event, reply.map_err(Error::from))
-                });
-                heard.collect::<Vec<_>>()
-            })
-        });
-        // With their number known, few of them need no queue of futures.
-        let puts: Vec<_> = puts.collect();
-        let puts = join_all(puts).await;
-        self.queues.wake(names);
-        puts.into_iter().flatten().collect()
-    }
-
     /// Takes out the events that the board remembers from before a move: by the time that their turn comes, they may be forgotten.
     async fn leave_known(
         &self,
         live: &LiveBoard,
-        of_shards: &mut [Parts],
+        takable: &mut Vec<Takable>,
         batch: &mut QueuedBatch,
     ) {
         if live.former.is_empty() {
             return;
         }
-        let events = of_shards.iter().flat_map(|parts| parts.0.iter().flatten());
-        let ids: Vec<_> = events
-            .map(|(_, event)| (&event.id, &event.member))
-            .collect();
-        let known = self.remembered_before(live, &ids).await;
-        let parts = of_shards.iter_mut().flat_map(|parts| &mut parts.0);
-        match known {
+        let ids = takable.iter();
+        let ids: Vec<_> = ids.map(|(_, event)| (&event.id, &event.member)).collect();
+        match Box::pin(self.remembered_before(live, &ids)).await {
             Ok(known) => {
                 let mut known = known.into_iter();
-                for part in parts {
-                    let left = part.extract_if(.., |_| known.next() == Some(true));
-                    batch.left.extend(left.map(|(submission, _)| submission));
-                }
+                let left = takable.extract_if(.., |_| known.next() == Some(true));
+                batch.left.extend(left.map(|(index, _)| index));
             }
             Err(error) => {
-                let failed = parts.flat_map(|part| part.drain(..));
-                let failed = failed.map(|(event, _)| (event.index(), Err(error.clone().into())));
+                let failed = takable.drain(..);
+                let failed = failed.map(|(index, _)| (index, Err(error.clone().into())));
                 batch.ended.extend(failed);
             }
         }
-        for parts in of_shards {
-            parts.0.retain(|part| !part.is_empty());
-        }
     }
 
-    /// Says what can be said of an event without the data of its board.
-    async fn judge(
+    /// Finds an event that waits already, although it would be refused by now.
+    async fn find_waiting(
         &self,
         live: &LiveBoard,
-        submission: &Submission,
-        player: Option<&MemberId>,
-        now: Timestamp,
-    ) -> Result<Judged, Error> {
-        let event = submission.incoming().event(&live.board)?;
-        let plan = live.routes.plan(&live.board, event, now);
-        let is_refused = plan.rejection.is_some();
-        let id = match &plan.event.id {
-            Some(id) => id.clone(),
-            None if is_refused => return Ok(Judged::Refused),
-            None => random_id(player)?,
+        event: Option<QueuedEvent>,
+    ) -> Result<Option<QueuedEvent>, Error> {
+        let Some(event) = event else {
+            return Ok(None);
         };
-        let event = QueuedEvent::new(&live.board, id, plan.event, now);
-        if !is_refused {
-            return Ok(Judged::Takable(event));
-        }
         let shard = &live.shard_of(&event.member).shard;
-        let waiting = self.store.queued(shard, &event.id).await?;
+        let waiting = Box::pin(self.store.queued(shard, &event.id)).await?;
         let is_it = |waiting: &QueuedEvent| waiting.fingerprint == event.fingerprint;
-        let known = waiting.into_iter().find(is_it);
-        Ok(known.map_or(Judged::Refused, |event| Judged::Known(Box::new(event))))
+        Ok(waiting.into_iter().find(is_it))
     }
 }
 
-/// An event that was to be queued, and what was said to that.
-type Heard = (Submission, QueuedEvent, Result<Versioned<Put>, Error>);
+/// An event that can be queued, with its index in the request.
+type Takable = (usize, Arc<QueuedEvent>);
+
+/// Such an event, and what was said when it was queued.
+type Heard = (usize, Arc<QueuedEvent>, Result<Versioned<Put>, Error>);
 
 /// Appends events to the log.
-async fn append(log: &dyn EventLog, live: &LiveBoard, of_shards: Vec<Parts>) -> Vec<Heard> {
-    let events = of_shards.into_iter().flat_map(|parts| parts.0).flatten();
-    let appended = events.map(async |(submission, event)| {
+async fn append(log: &dyn EventLog, live: &LiveBoard, events: Vec<Takable>) -> Vec<Heard> {
+    let appended = events.into_iter().map(async |(index, event)| {
         let appended = log.append(&live.board, &event).await;
         // It does not count in any queue yet.
         let reply = appended.map(|()| Versioned::Current(Put::Queued(0)));
-        (submission, event, reply)
+        (index, event, reply)
     });
-    let appended: Vec<_> = appended.collect();
     join_all(appended).await
 }
 
-/// Events of one shard, in parts that go into one call each.
-#[derive(Debug, Default)]
-struct Parts(Vec<Vec<(Submission, QueuedEvent)>>);
-
-impl Parts {
-    fn push(&mut self, event: (Submission, QueuedEvent)) {
-        match self.0.last_mut() {
-            Some(part) if part.len() < CALL_EVENTS_MAX => part.push(event),
-            _ => self.0.push(vec![event]),
+/// Puts events into the queues of their shards, in parts that go into one call each.
+async fn put_all(live: &LiveBoard, events: Vec<Takable>) -> Vec<Heard> {
+    let mut parts: Vec<(usize, Vec<Takable>)> = Vec::new();
+    // The last part of each shard.
+    let mut last_of = vec![None; live.shards.len()];
+    for takable in events {
+        let shard = live.board.shard_of(&takable.1.member);
+        match last_of[shard].map(|last: usize| &mut parts[last].1) {
+            Some(part) if part.len() < CALL_EVENTS_MAX => part.push(takable),
+            _ => {
+                last_of[shard] = Some(parts.len());
+                parts.push((shard, vec![takable]));
+            }
         }
     }
+    let puts = parts.into_iter().map(async |(shard, part)| {
+        let events = part.iter().map(|(_, event)| Arc::clone(event)).collect();
+        let reply = live.shards[shard].putter.submit(events).await;
+        let replies = one_each(reply, part.len()).into_iter();
+        let replies = replies.map(|reply| reply.map_err(Error::from));
+        let heard = part.into_iter().zip(replies);
+        let heard = heard.map(|((index, event), reply)| (index, event, reply));
+        heard.collect::<Vec<_>>()
+    });
+    join_all(puts).await.into_iter().flatten().collect()
 }
 
 /// What can be said of an event without the data of its board.
 enum Judged {
     /// It can be taken.
     Takable(QueuedEvent),
-    /// It would be refused by now, and waits already.
-    Known(Box<QueuedEvent>),
-    /// It is refused, unless its id is known.
-    Refused,
+    /// It is refused, unless its id is known. If it has one, it may wait already, as this.
+    Refused(Option<QueuedEvent>),
+}
+
+fn judge(
+    live: &LiveBoard,
+    incoming: &Incoming,
+    player: Option<&MemberId>,
+    now: Timestamp,
+) -> Result<Judged, Error> {
+    let event = incoming.event(&live.board)?;
+    let plan = live.routes.plan(&live.board, event, now);
+    let is_refused = plan.rejection.is_some();
+    let id = match &plan.event.id {
+        Some(id) => id.clone(),
+        None if is_refused => return Ok(Judged::Refused(None)),
+        None => random_id(player)?,
+    };
+    let event = QueuedEvent::new(&live.board, id, plan.event, now);
+    Ok(if is_refused {
+        Judged::Refused(Some(event))
+    } else {
+        Judged::Takable(event)
+    })
 }
 
 /// An id for an event that came without one.
@@ -301,19 +298,19 @@ impl QueuedBatch {
     /// Takes note of what the store says of an event that was to be put.
     fn hear(
         &mut self,
-        submission: Submission,
-        event: QueuedEvent,
+        index: usize,
+        event: Arc<QueuedEvent>,
         reply: Result<Versioned<Put>, Error>,
-        open: &mut Vec<Submission>,
+        open: &mut Vec<usize>,
     ) {
         let result = match reply {
-            Ok(Versioned::Stale) => return open.push(submission),
-            Ok(Versioned::Current(Put::BeforeBarrier)) => return self.left.push(submission),
+            Ok(Versioned::Stale) => return open.push(index),
+            Ok(Versioned::Current(Put::BeforeBarrier)) => return self.left.push(index),
             Ok(Versioned::Current(Put::Queued(_))) => Ok(event),
-            Ok(Versioned::Current(Put::Known(known))) => Ok(*known),
+            Ok(Versioned::Current(Put::Known(known))) => Ok(known),
             Ok(Versioned::Current(Put::NoRoom)) => Err(Error::QueueFull),
             Err(error) => Err(error),
         };
-        self.ended.push((submission.index(), result));
+        self.ended.push((index, result));
     }
 }
