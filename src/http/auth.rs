@@ -16,7 +16,7 @@ use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use futures::FutureExt;
+use futures::{FutureExt, TryFutureExt};
 use tower::{Layer, Service};
 use url::form_urlencoded;
 
@@ -935,7 +935,7 @@ where
             Decision::Admitted(caller) => {
                 gate.let_in(access, &mut parts, caller);
                 let answer = self.inner.call(Request::from_parts(parts, body));
-                Box::pin(async move { Ok(gate.finish(access, spent.as_ref(), answer.await?)) })
+                Box::pin(answer.map_ok(move |answer| gate.finish(access, spent.as_ref(), answer)))
             }
             Decision::IfPublic(_) | Decision::IfGood(_) => {
                 let waiting = self.inner.clone();

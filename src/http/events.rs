@@ -623,12 +623,14 @@ pub async fn post_one(
 ) -> Result<Response, Problem> {
     let board = board_id(&board)?;
     let key = wishes.key()?;
-    let event = body.parse::<EventBody<'_>>().map_err(|problem| {
-        let is_batch = problem.kind == VALIDATION_FAILED && body.is_array();
-        if is_batch { one_event_only() } else { problem }
-    })?;
-    let incoming = caller.send(event.check(Some(&board), key)?)?;
-    let events = Arc::from([incoming]);
+    let read = || {
+        let event = body.parse::<EventBody<'_>>().map_err(|problem| {
+            let is_batch = problem.kind == VALIDATION_FAILED && body.is_array();
+            if is_batch { one_event_only() } else { problem }
+        })?;
+        caller.send(event.check(Some(&board), key)?)
+    };
+    let events = Arc::from([read()?]);
     let manner = Manner {
         report: Report {
             detail: params.detail()?,

@@ -83,25 +83,27 @@ where
             Ok(()) => Either::Left(self.inner.call(request)),
             Err(problem) => Either::Right(future::ok(problem.into_response())),
         };
-        Box::pin(async move { Ok(seen.end(within_limits(timeout, answer).await, &meters)) })
+        let answer = within_limits(timeout, answer);
+        Box::pin(answer.map(move |answer| Ok(seen.end(answer, &meters))))
     }
 }
 
 /// Ends a request that takes too long, and one whose handler panics. What the request has sent to Redis may
 /// still be carried out.
-async fn within_limits(
+// An `async fn` would have room for the answer's future several times.
+fn within_limits(
     timeout: Duration,
     answer: impl Future<Output = Result<Response, Infallible>>,
-) -> Response {
+) -> impl Future<Output = Response> {
     let caught = AssertUnwindSafe(answer).catch_unwind();
-    match tokio::time::timeout(timeout, caught).await {
+    tokio::time::timeout(timeout, caught).map(|answered| match answered {
         Ok(Ok(Ok(response))) => response,
         Ok(Err(panic)) => {
             let message = supervise::message_of(&*panic);
             Problem::internal(format!("a panic: {message}")).into_response()
         }
         Err(_) => Problem::new(STORE_UNAVAILABLE, "the request took too long").into_response(),
-    }
+    })
 }
 
 /// A request that is being answered.

@@ -12,7 +12,6 @@ mod flight;
 mod socket;
 mod watch;
 
-use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -23,6 +22,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
+use futures::TryFutureExt;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -99,12 +99,12 @@ async fn serve(
             }
             let (method, version) = (request.method().clone(), request.version());
             let flight = Flight::begin(&activity, version);
-            let (mut router, handover) = (router.clone(), Arc::clone(&handover));
-            async move {
-                let answer = router.call(request.map(Body::new)).await?;
+            let handover = Arc::clone(&handover);
+            let answer = router.clone().call(request.map(Body::new));
+            answer.map_ok(move |answer| {
                 let answer = handover.keep(&method, version, answer, &flight);
-                Ok::<_, Infallible>(flight.answer(answer))
-            }
+                flight.answer(answer)
+            })
         })
     };
     let socket = TokioIo::new(Socket::new(stream, opening, Arc::clone(&activity)));
