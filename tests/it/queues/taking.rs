@@ -5,6 +5,7 @@ use std::slice::from_ref;
 
 use reqwest::Method;
 use serde_json::{Value, json};
+use standings::domain::ids::{BoardId, MemberId};
 use standings::engine::jobs::JobKind;
 use standings::engine::queue::room::QueueBounds;
 use standings::worker;
@@ -338,22 +339,59 @@ async fn no_score_is_told_that_may_be_from_before_an_erasure() {
     );
     world.set_time("2026-11-21T12:00:01Z");
     send("x3", "ann").await;
+    // Nothing tells whose an event was. So whoever names another member is told no score that may be one of ann's.
     for (query, standings) in [
         ("id=x1", 0),
         ("id=x1&member=ann", 0),
+        ("id=x1&member=bob", 0),
+        ("id=x1&member=nobody", 0),
         ("id=x2", 0),
-        ("id=x2&member=bob", 2),
+        ("id=x2&member=bob", 0),
         ("id=x3", 0),
         ("id=x3&member=ann", 2),
+        ("id=x3&member=bob", 0),
     ] {
-        let found = fate(client, "s", query).await;
-        assert_eq!(found[0]["status"], "applied");
-        assert_eq!(
-            found[0]["standings"].as_array().unwrap().len(),
-            standings,
-            "{query}"
-        );
+        assert_eq!(scores_told(client, "s", query).await, standings, "{query}");
     }
+}
+
+/// How many scores are told of an event that was applied.
+async fn scores_told(client: &Client, board: &str, query: &str) -> usize {
+    let found = fate(client, board, query).await;
+    assert_eq!(found[0]["status"], "applied", "{query}");
+    found[0]["standings"].as_array().unwrap().len()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_erasure_hides_no_scores_of_another_shard_until_the_board_moves() {
+    let world = World::start(NOW).await;
+    let client = world.client();
+    let board = json!({"windows": ["day"], "shards": 2});
+    client.define("s", board).await;
+    let board = BoardId::parse("s").unwrap();
+    let board = world.service().engine.board(&board).await.unwrap();
+    let members = |shard: usize| {
+        let names = (0..100).map(|number| format!("m{number}"));
+        let is_there = |name: &String| board.shard_of(&MemberId::parse(name).unwrap()) == shard;
+        names.filter(is_there).take(2).collect::<Vec<_>>()
+    };
+    let [first, second] = [members(0), members(1)];
+    for member in first.iter().chain(&second) {
+        let event = json!({"id": member, "member": member, "score": 5});
+        client.post("/v1/boards/s/events", event).await.expect(200);
+    }
+    let path = format!("/v1/boards/s/members/{}", first[0]);
+    client.delete(&path).await.expect(204);
+    let told = async |id: &str, member: &str| {
+        let query = format!("id={id}&member={member}");
+        scores_told(client, "s", &query).await
+    };
+    assert_eq!(told(&first[0], &first[1]).await, 0);
+    assert_eq!(told(&second[0], &second[0]).await, 1);
+    // By now the others may be anywhere.
+    world.move_to("s", 3).await;
+    assert_eq!(told(&second[0], &second[0]).await, 0);
+    assert_eq!(told(&second[0], &second[1]).await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
