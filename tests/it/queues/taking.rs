@@ -605,6 +605,55 @@ async fn all_queues_together_take_no_more_than_they_may() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_queue_takes_no_room_from_other_boards_and_hides_none() {
+    let redis = RedisServer::start().await;
+    let bounds = QueueBounds {
+        queue_bytes: 1 << 20,
+        server_bytes: 1_000,
+    };
+    let instance = Instance::start_bounded(&redis.url(), clock_at(NOW), bounds).await;
+    let (client, engine) = (&instance.client, &instance.service.engine);
+    for board in ["a", "b"] {
+        let definition = json!({"windows": ["day"], "ingest": "async"});
+        client.define(board, definition).await;
+    }
+    let send = async |board: &str, id: String| {
+        let event = json!({"id": id, "member": "ann", "score": 5});
+        let path = format!("/v1/boards/{board}/events");
+        client.once().post(&path, event).await.expect(202)
+    };
+    let sample = async || worker::run(JobKind::QueueSizes, engine).await.unwrap();
+    let is_told = async || {
+        let ready = client.get("/readyz").await.expect(200);
+        ready["faults"].to_string().contains("queue-sizes")
+    };
+    send("a", "x".to_owned()).await;
+    let key = async |kind: &str| {
+        let pattern = format!("st:{{a}}:*:{kind}");
+        let keys = redis.run(&[b"KEYS", pattern.as_bytes()]).await;
+        keys.list()[0].text()
+    };
+    let keys = [key("queue-state").await, key("queue").await];
+    for (round, damaged) in keys.iter().enumerate() {
+        redis.run(&[b"SET", damaged.as_bytes(), b"x"]).await;
+        // Each of them is applied before the next one comes; together they have more bytes than may wait.
+        for number in 0..20 {
+            send("b", format!("{round}-{number}")).await;
+            engine.run(&ApplyQueues).await.unwrap();
+            sample().await;
+        }
+        send("b", format!("{round}-last")).await;
+        let listed = client.get("/v1/queues").await.expect(200);
+        let listed = listed["queues"].as_array().unwrap();
+        assert_eq!((listed.len(), &listed[0]["board"]), (1, &json!("b")));
+        assert!(is_told().await);
+        redis.run(&[b"DEL", damaged.as_bytes()]).await;
+        sample().await;
+        assert!(!is_told().await);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_answer_waits_until_replicas_have_the_event() {
     let replicated = Replicated::start(NOW).await;
     let client = &replicated.instance.client;
