@@ -446,7 +446,11 @@ impl<'a> Worker<'a> {
         match error {
             Error::Store(StoreError::Unexpected(detail)) => Ok(Fate::BrokeOff(detail)),
             Error::Store(StoreError::Full(_) | StoreError::Unusable(_)) => Err(error),
-            Error::Store(_) | Error::BoardNotFound(_) | Error::Unreadable { .. } => Ok(Fate::Waits),
+            Error::Store(_)
+            | Error::Log(_)
+            | Error::BoardNotFound(_)
+            | Error::Unreadable { .. } => Ok(Fate::Waits),
+            error if error.is_turn_of_others() => Ok(Fate::Waits),
             other => Ok(Fate::BrokeOff(other.to_string())),
         }
     }
