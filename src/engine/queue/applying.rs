@@ -7,7 +7,7 @@
 //!   (`scripts/end_queued.lua`). Both compare the number of the lease. So nothing is applied twice, whoever wakes up late, and nothing is lost,
 //!   wherever a worker dies.
 //! - Events of a member are taken in their order, as far as that can be known: one that has to wait for others, or that a server did not
-//!   answer, holds up its member's later ones, in this *pass* through the queue. The next pass begins with it.
+//!   answer, holds up its member's later ones, in this *pass* through the queue. The next pass begins with it. A step that fails ends its pass.
 //! - A call that a script breaks off is made again for each of its events alone. An event that fails alone is a dead letter.
 //! - A lease stays for a moment when its queue is empty, since a queue that has had something may soon have more.
 
@@ -239,7 +239,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Lays the work down, as it is due after a step that has ended like this.
-    async fn lay_down(self, stopped: Result<Stop, Error>) -> Result<Progress, Error> {
+    async fn lay_down(mut self, stopped: Result<Stop, Error>) -> Result<Progress, Error> {
         let (engine, name) = (self.engine, self.name);
         let is_idle = |since: Instant| since.elapsed() >= IDLE_TIME;
         let (pause, progress) = match stopped {
@@ -262,7 +262,11 @@ impl<'a> Worker<'a> {
                 self.hold.lease.give_back("").await?;
                 return Ok(Progress::Done);
             }
-            Err(error) => (Duration::ZERO, Err(error)),
+            Err(error) => {
+                // What was read and not applied comes first again.
+                self.hold.pass = Pass::default();
+                (Duration::ZERO, Err(error))
+            }
         };
         engine.queues.lay_down(name, self.hold);
         engine.queues.pause(name, pause);
