@@ -102,6 +102,8 @@ pub enum Put {
     Queued(u64),
     /// It was in the queue, as this event.
     Known(Box<QueuedEvent>),
+    /// It was in the queue, as one that can't be read: why.
+    Unreadable(String),
     /// It lies before the barrier of the shard, and is not in the queue.
     BeforeBarrier,
     /// There is no room for it, and it is not in the queue.
@@ -113,7 +115,7 @@ impl Put {
     pub fn bytes(&self) -> u64 {
         match self {
             Self::Queued(bytes) => *bytes,
-            Self::Known(_) | Self::BeforeBarrier | Self::NoRoom => 0,
+            Self::Known(_) | Self::Unreadable(_) | Self::BeforeBarrier | Self::NoRoom => 0,
         }
     }
 }
@@ -467,7 +469,7 @@ fn put_of(id: &EventId, event: &Value, result: Value) -> Result<Put, StoreError>
         puts::NO_ROOM => Put::NoRoom,
         puts::KNOWN => {
             let event = QueuedEvent::decode(id.as_str().as_bytes(), &reply.bytes()?);
-            Put::Known(Box::new(event.map_err(StoreError::Unexpected)?))
+            event.map_or_else(Put::Unreadable, |event| Put::Known(Box::new(event)))
         }
         other => return unknown_code(&other.to_string()),
     })

@@ -653,6 +653,42 @@ async fn a_damaged_queue_takes_no_room_from_other_boards_and_hides_none() {
     }
 }
 
+/// A newer release may have queued it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiting_event_that_can_not_be_read_fails_its_own_retry_only() {
+    let world = start().await;
+    let client = world.client();
+    let event = |id: &str| json!({"board": "b", "id": id, "member": "ann", "score": 5});
+    let post = async |events: &[Value]| {
+        let answer = client.post("/v1/events", json!({ "events": events })).await;
+        answer.expect(200)["results"].clone()
+    };
+    post(&[event("x1")]).await;
+    let [queue, ids] = ["queue", "queue-ids"].map(|kind| format!("st:{{b}}:*:{kind}"));
+    let queue = world.redis.keys(&queue).await.remove(0);
+    let ids = world.redis.keys(&ids).await.remove(0);
+    let all: [&[u8]; 4] = [b"XRANGE", queue.as_bytes(), b"-", b"+"];
+    let first = world.redis.run(&all).await.list()[0].clone();
+    // It begins with the same fingerprint.
+    let read: Vec<Value> = rmp_serde::from_slice(first.list()[1].list()[3].bytes()).unwrap();
+    let changed = rmp_serde::to_vec(&read[..1]).unwrap();
+    let add: [&[u8]; 7] = [
+        b"XADD",
+        queue.as_bytes(),
+        b"*",
+        b"id",
+        b"x1",
+        b"event",
+        &changed,
+    ];
+    let entry = world.redis.run(&add).await.text();
+    let set: [&[u8]; 4] = [b"HSET", ids.as_bytes(), b"x1", entry.as_bytes()];
+    world.redis.run(&set).await;
+    let results = post(&[event("x1"), event("x2")]).await;
+    assert_eq!(results[0]["status"], "rejected", "{results}");
+    assert_eq!(results[1]["status"], "queued", "{results}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_waits_until_replicas_have_the_event() {
     let replicated = Replicated::start(NOW).await;
