@@ -45,13 +45,22 @@ if changes then redis.call('HLEN', changes) end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
+-- Letters that are too old take no room.
+local function drop_old_letters()
+  for _, one in ipairs(args.ends) do
+    if one[1] == DEAD then
+      redis.call('XTRIM', DEAD_LETTERS, 'MINID', string.format('%d', now - args.kept_ms))
+      return
+    end
+  end
+end
+
 -- A full shard loses its oldest letter, and no more: after a move it may have more than are kept.
 local function add_letter(reason, detail, entry, fields)
   redis.call('SADD', REGISTRY, DEAD_LETTERS)
   local kept = math.max(redis.call('XLEN', DEAD_LETTERS), args.letters_max)
   redis.call('XADD', DEAD_LETTERS, 'MAXLEN', kept, '*', 'reason', reason, 'detail', detail, 'entry', entry,
     unpack(fields))
-  redis.call('XTRIM', DEAD_LETTERS, 'MINID', string.format('%d', now - args.kept_ms))
   redis.call('PEXPIRE', DEAD_LETTERS, string.format('%d', args.kept_ms))
 end
 
@@ -84,6 +93,7 @@ local function end_one(fate, entry, ...)
   return 1
 end
 
+drop_old_letters()
 local reply = {'OK'}
 for index, one in ipairs(args.ends) do reply[index + 1] = end_one(unpack(one)) end
 if #leaving > 0 then leave_queue(QUEUE, IDS, STATE, leaving) end

@@ -93,7 +93,10 @@ pub async fn run(kind: JobKind, engine: &Engine) -> Result<(), Error> {
         JobKind::Outboxes => engine.run(&Outboxes).await,
         JobKind::Webhooks => engine.deliver().await,
         JobKind::Queues => engine.run(&ApplyQueues).await,
-        JobKind::QueueSizes => engine.sample_queues().await,
+        JobKind::QueueSizes => {
+            engine.sample_queues().await;
+            Ok(())
+        }
         JobKind::QueueIndex => engine.run(&ListQueues).await,
     }
 }

@@ -4,6 +4,7 @@
 //! takes to its end what was left half-way.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use futures::future::try_join_all;
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -13,6 +14,7 @@ use super::jobs::faults::Subject;
 use super::jobs::{Job, JobKind, Progress};
 use super::queue;
 use super::revisions::Revised;
+use super::steps::WAIT_MAX;
 use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
 use crate::domain::erasure::Erasure;
 use crate::domain::ids::{BoardId, MemberId};
@@ -159,11 +161,21 @@ impl Engine {
 
     /// Removes all that an erased member has left on a board.
     pub(crate) async fn forget(&self, id: &BoardId, member: &MemberId) -> Result<(), Error> {
+        self.forget_within(WAIT_MAX, id, member).await
+    }
+
+    /// The same by somebody who waits for so long.
+    pub(super) async fn forget_within(
+        &self,
+        wait_max: Duration,
+        id: &BoardId,
+        member: &MemberId,
+    ) -> Result<(), Error> {
         let left = || format!("an erased member of board {id} is still being removed");
         // By which version of the board its name was taken out of the results.
         let unnamed_by = Mutex::default();
         let step = || self.forget_part(id, member, &unnamed_by);
-        self.take_steps(step, left).await
+        self.take_steps_within(wait_max, step, left).await
     }
 
     /// Removes all that erased members have left on a board.

@@ -6,7 +6,7 @@ use super::jobs::Progress;
 use super::{Engine, Error};
 
 /// How long a request waits for such work.
-const WAIT_MAX: Duration = Duration::from_secs(8);
+pub(super) const WAIT_MAX: Duration = Duration::from_secs(8);
 
 impl Engine {
     /// Takes one step after the other until one of them is the last. What the steps have done stays, also if one of them fails.
@@ -16,13 +16,26 @@ impl Engine {
     /// That of a step, or [`Error::Busy`] if it takes too long: `left` says what is still being done.
     pub(super) async fn take_steps<S>(
         &self,
+        step: impl FnMut() -> S,
+        left: impl FnOnce() -> String,
+    ) -> Result<(), Error>
+    where
+        S: Future<Output = Result<Progress, Error>>,
+    {
+        self.take_steps_within(WAIT_MAX, step, left).await
+    }
+
+    /// The same by somebody who waits for so long.
+    pub(super) async fn take_steps_within<S>(
+        &self,
+        wait_max: Duration,
         mut step: impl FnMut() -> S,
         left: impl FnOnce() -> String,
     ) -> Result<(), Error>
     where
         S: Future<Output = Result<Progress, Error>>,
     {
-        let (begun, wait_max) = (Instant::now(), self.store.timeouts.times(WAIT_MAX));
+        let (begun, wait_max) = (Instant::now(), self.store.timeouts.times(wait_max));
         while begun.elapsed() < wait_max {
             match step().await? {
                 Progress::More => {}

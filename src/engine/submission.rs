@@ -18,14 +18,16 @@
 //! An event that is blocked has changed nothing. The attempt removes the obstacle, and the next attempt plans the event again.
 //! Each event has its own result. If one event fails, the others go on.
 
+use std::collections::BTreeSet;
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::applier::{self, Reply};
 use super::events::{Incoming, RemainingQuota, Report, Submitted};
 use super::sittings::Sitting;
+use super::steps::WAIT_MAX;
 use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard, reservations};
 use crate::domain::event::{Detail, Rejection};
 use crate::domain::ids::BoardId;
@@ -44,6 +46,12 @@ const PAUSE_MS_MAX: u64 = 100;
 const PAUSES_MAX: usize = 23;
 /// The same of events out of a queue, which may wait there: some hundredths of a second in all.
 const QUEUED_PAUSES_MAX: usize = 3;
+/// For how long what erased members have left is removed, of all of them together, before their events are given up. The first
+/// member has half of it: as long as a request waits for such work.
+const FORGETTING_MAX: Duration = WAIT_MAX.saturating_mul(2);
+/// The same for events out of a queue: clearly less than a lease of the queue. What a removal waits for may be another event that the same
+/// worker has in hand.
+const QUEUED_FORGETTING_MAX: Duration = Duration::from_secs(1);
 
 /// An event of a request on its way.
 #[derive(Debug)]
@@ -452,17 +460,31 @@ struct Attempts {
     /// The pauses since some have got on.
     pauses: usize,
     pauses_max: usize,
+    /// For how much longer what erased members have left is removed.
+    forgetting: Duration,
     /// Whether they have waited in vain.
     is_careful: bool,
 }
 
 impl Attempts {
-    fn new(pauses_max: usize, is_careful: bool) -> Self {
+    /// Those of events of a request.
+    fn of_request() -> Self {
         Self {
             count: 0,
             pauses: 0,
-            pauses_max,
+            pauses_max: PAUSES_MAX,
+            forgetting: FORGETTING_MAX,
+            is_careful: false,
+        }
+    }
+
+    /// Those of events out of a queue.
+    fn of_queue(is_careful: bool) -> Self {
+        Self {
+            pauses_max: QUEUED_PAUSES_MAX,
+            forgetting: QUEUED_FORGETTING_MAX,
             is_careful,
+            ..Self::of_request()
         }
     }
 
@@ -516,19 +538,19 @@ impl Engine {
         open: Vec<Submission>,
         report: Report,
     ) -> Vec<Submission> {
-        let attempts = Attempts::new(PAUSES_MAX, false);
+        let attempts = Attempts::of_request();
         self.submit_with(board, open, report, attempts).await
     }
 
-    /// The same of events of this board that come out of a queue. Those that have to wait for others fail soon. `is_careful`: they
-    /// have waited in vain before.
+    /// The same of events of this board that come out of a queue. Those that have to wait for others, or for what an erased member has
+    /// left, fail soon. `is_careful`: they have waited in vain before.
     pub(crate) async fn submit_queued(
         &self,
         board: &BoardId,
         open: Vec<Submission>,
         is_careful: bool,
     ) -> Vec<Submission> {
-        let attempts = Attempts::new(QUEUED_PAUSES_MAX, is_careful);
+        let attempts = Attempts::of_queue(is_careful);
         self.submit_with(board, open, Report::default(), attempts)
             .await
     }
@@ -543,8 +565,7 @@ impl Engine {
         let mut ended = Vec::with_capacity(open.len());
         while !open.is_empty() {
             let before = open.len();
-            let is_careful = attempts.is_careful;
-            let attempt = self.attempt(board, &mut open, report, is_careful).await;
+            let attempt = self.attempt(board, &mut open, report, &mut attempts).await;
             ended.extend(open.extract_if(.., |submission| submission.has_ended()));
             let next = match attempt {
                 Ok(()) if open.is_empty() => Ok(()),
@@ -567,7 +588,7 @@ impl Engine {
         id: &BoardId,
         open: &mut Vec<Submission>,
         report: Report,
-        is_careful: bool,
+        attempts: &mut Attempts,
     ) -> Result<(), Error> {
         let live = self.live_board(id).await?;
         // A cohort lies in one shard.
@@ -596,11 +617,12 @@ impl Engine {
             look_for_seats(&live, open, now).await;
         }
         if live.board.reserves() {
+            let is_careful = attempts.is_careful;
             *open = reservations::apply(&live, mem::take(open), is_careful, now).await;
         } else {
             applier::apply(&live, open, now).await;
         }
-        self.remove_obstacles(&live, open).await
+        self.remove_obstacles(&live, open, attempts).await
     }
 
     /// Notes that a board of several shards has events, before it gets the first. Returns whether that is done, or
@@ -623,14 +645,10 @@ impl Engine {
         &self,
         live: &LiveBoard,
         open: &mut [Submission],
+        attempts: &mut Attempts,
     ) -> Result<(), Error> {
         self.seat_all(live, open).await;
-        for submission in &*open {
-            if submission.obstacle() == Some(Obstacle::Erasing) {
-                let member = &submission.incoming().member;
-                self.forget(&live.board.id, member).await?;
-            }
-        }
+        self.forget_erased(live, open, attempts).await?;
         let obstacles = || open.iter().filter_map(Submission::obstacle);
         if obstacles().any(|obstacle| obstacle == Obstacle::StaleBoard) {
             self.reload(&live.board.id).await?;
@@ -648,6 +666,38 @@ impl Engine {
                         self.widen(&shard.shard, &standing).await?;
                     }
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what erased members have left whose events are blocked by that. All events of a member fail that takes too long.
+    async fn forget_erased(
+        &self,
+        live: &LiveBoard,
+        open: &mut [Submission],
+        attempts: &mut Attempts,
+    ) -> Result<(), Error> {
+        let erasing = open
+            .iter()
+            .filter(|submission| submission.obstacle() == Some(Obstacle::Erasing));
+        let erasing: BTreeSet<_> = erasing
+            .map(|submission| submission.incoming().member.clone())
+            .collect();
+        for member in erasing {
+            // So one that takes long leaves some time to the others.
+            let (begun, wait_max) = (Instant::now(), attempts.forgetting / 2);
+            let forgotten = self.forget_within(wait_max, &live.board.id, &member).await;
+            attempts.forgetting = attempts.forgetting.saturating_sub(begun.elapsed());
+            match forgotten {
+                Err(error) if error.is_turn_of_others() => {
+                    let is_own =
+                        |submission: &&mut Submission| submission.incoming().member == member;
+                    for submission in open.iter_mut().filter(is_own) {
+                        submission.fail(error.clone());
+                    }
+                }
+                forgotten => forgotten?,
             }
         }
         Ok(())

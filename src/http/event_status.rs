@@ -30,8 +30,8 @@ pub struct EventStatusParams {
     /// The event's id.
     #[param(min_length = 1, max_length = 128, example = "run-88231")]
     id: String,
-    /// The event's member. Without it the service asks all shards of the board, and tells no scores if a member of the board was ever
-    /// erased.
+    /// The event's member. Without it the service asks all shards of the board. With it the list leaves out events of other members that
+    /// wait or are dead; of those that were applied or rejected the service does not remember whose they are.
     #[param(max_length = 128, example = "999")]
     member: Option<String>,
 }
@@ -100,7 +100,7 @@ pub struct AppliedEvent {
     #[schema(inline)]
     pub outcome: EventOutcome,
     /// The scores that the member had after the event, in the order of the board's windows. The list is empty if the event was sent
-    /// with `standings=false`, or if the member may have been erased since.
+    /// with `standings=false`, or if the member may have been erased since: so it may be if any member of the board was ever erased.
     pub standings: Vec<StandingScore>,
 }
 

@@ -51,7 +51,7 @@ pub enum EventStatus {
         status: Status,
         /// The instant that it counted for.
         at: Timestamp,
-        /// The scores that its member had then, in the order of the windows. None if somebody was erased since who may be its member.
+        /// The scores that its member had then, in the order of the windows. None if somebody was erased who may be its member.
         scores: Vec<(Window, Score)>,
     },
     /// A rule has refused it when it was to be applied.
@@ -85,7 +85,7 @@ impl Found {
         waiting.is_empty() && known.is_empty() && refused.is_empty() && letters.is_empty()
     }
 
-    /// Leaves out what waits, or is dead, of other members than this one. (What else is known tells no member.)
+    /// Leaves out what waits, or is dead, of other members than this one. (Nothing else that is known tells its member.)
     fn keep_own(&mut self, member: &MemberId) {
         self.waiting.retain(|event| event.member == *member);
         let is_own = |letter: &FoundLetter| {
@@ -238,18 +238,21 @@ impl Service {
     }
 
     /// An event that was taken; without its scores if they may be from before an erasure of its member.
+    ///
+    /// What is remembered of an event does not tell its member, so the one that is asked for may be another. But no two erasures of
+    /// different members have the same number. So if there is one, it tells the member.
     async fn applied(
         &self,
         live: &LiveBoard,
         member: Option<&MemberId>,
         known: Known,
     ) -> Result<Versioned<EventStatus>, Error> {
-        let is_current = match member {
+        let is_current = match member.filter(|_| known.erasure > 0) {
             Some(member) => match self.last_erasure(live, member).await? {
                 Versioned::Current(last) => last == known.erasure,
                 Versioned::Stale => return Ok(Versioned::Stale),
             },
-            None => !self.has_erased(live).await?,
+            None => !self.has_erased(live, member).await?,
         };
         let scores = known.scores.into_iter().filter(|_| is_current);
         Ok(Versioned::Current(EventStatus::Applied {
@@ -274,10 +277,12 @@ impl Service {
         Ok(Versioned::Current(last.map_or(0, |last| last.number)))
     }
 
-    /// Whether any member of a board was ever erased.
-    async fn has_erased(&self, live: &LiveBoard) -> Result<bool, Error> {
-        let asked = live.shards.iter();
-        let asked = asked.map(|live| self.engine.store.has_erased(&live.shard));
+    /// Whether any member was ever erased of whom an event may be that is found under this member, or under none.
+    async fn has_erased(&self, live: &LiveBoard, member: Option<&MemberId>) -> Result<bool, Error> {
+        // Members that were together in a former shard may be in any by now.
+        let member = member.filter(|_| live.former.is_empty());
+        let asked = current_shards(live, member).into_iter();
+        let asked = asked.map(|shard| self.engine.store.has_erased(shard));
         Ok(try_join_all(asked).await?.contains(&true))
     }
 }

@@ -41,7 +41,8 @@ impl Service {
         self.waiting(&names.collect::<Vec<_>>()).await
     }
 
-    /// What waits on all boards, behind one: of `count` of those whose queues are in the index.
+    /// What waits on all boards, behind one: of `count` of those whose queues are in the index. Boards with a queue that can't be read
+    /// are left out.
     pub async fn queues(
         &self,
         after: Option<&BoardId>,
@@ -54,12 +55,17 @@ impl Service {
         }
         let behind = after.map_or(Bound::Unbounded, Bound::Excluded);
         let mut rest = of_boards.range::<BoardId, _>((behind, Bound::Unbounded));
-        let mut boards = Vec::new();
+        let (mut boards, mut last) = (Vec::new(), None);
         for (id, names) in rest.by_ref().take(count) {
-            boards.push((id.clone(), self.waiting(names).await?));
+            last = Some(id.clone());
+            match self.waiting(names).await {
+                Ok(waiting) if waiting.size.events == 0 => {}
+                Ok(waiting) => boards.push((id.clone(), waiting)),
+                // It is told by the job that looks how much waits.
+                Err(error) if error.is_fault() => {}
+                Err(error) => return Err(error),
+            }
         }
-        let last = boards.last().map(|(id, _)| id.clone());
-        boards.retain(|(_, waiting)| waiting.size.events > 0);
         let next = rest.next().and(last);
         Ok(WaitingBoards { boards, next })
     }
@@ -81,8 +87,7 @@ impl Service {
         let queues: Vec<_> = queues.buffer_unordered(AT_ONCE).try_collect().await?;
         let mut all = Waiting::default();
         for (size, since) in queues {
-            all.size.events += size.events;
-            all.size.bytes += size.bytes;
+            all.size.add(size);
             all.since = all.since.into_iter().chain(since).min();
         }
         Ok(all)

@@ -102,6 +102,8 @@ pub enum Put {
     Queued(u64),
     /// It was in the queue, as this event.
     Known(Arc<QueuedEvent>),
+    /// It was in the queue, as one that can't be read: why.
+    Unreadable(String),
     /// It lies before the barrier of the shard, and is not in the queue.
     BeforeBarrier,
     /// There is no room for it, and it is not in the queue.
@@ -113,7 +115,7 @@ impl Put {
     pub fn bytes(&self) -> u64 {
         match self {
             Self::Queued(bytes) => *bytes,
-            Self::Known(_) | Self::BeforeBarrier | Self::NoRoom => 0,
+            Self::Known(_) | Self::Unreadable(_) | Self::BeforeBarrier | Self::NoRoom => 0,
         }
     }
 }
@@ -127,6 +129,14 @@ pub struct QueueSize {
     pub bytes: u64,
 }
 
+impl QueueSize {
+    /// Counts another one, too.
+    pub fn add(&mut self, other: Self) {
+        self.events += other.events;
+        self.bytes += other.bytes;
+    }
+}
+
 /// The queues of a server.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct QueuesOfServer {
@@ -134,6 +144,15 @@ pub struct QueuesOfServer {
     pub size: QueueSize,
     /// The `maxmemory` of the server, if it has one.
     pub memory_max: Option<u64>,
+}
+
+/// How much waits in some queues.
+#[derive(Debug, Default)]
+pub struct QueueSample {
+    /// The queues of each server, by its name, also of those without; `None` for a server that did not answer.
+    pub servers: BTreeMap<String, Option<QueuesOfServer>>,
+    /// What came of each queue. Those that can't be read count for nothing.
+    pub queues: Vec<(QueueName, Result<(), StoreError>)>,
 }
 
 /// As put.lua documents them.
@@ -332,37 +351,39 @@ impl Store {
             .map_or_else(String::new, |server| server.to_string())
     }
 
-    /// How much waits in all queues that the index names, by the names of their servers; of all servers, also of those without.
-    pub async fn sample_queues(&self) -> Result<BTreeMap<String, QueuesOfServer>, StoreError> {
+    /// How much waits in these queues. One that can't be read, or a server that is away, keeps no other from being told.
+    pub async fn sample_queues(&self, names: Vec<QueueName>) -> QueueSample {
         let primaries = self.topology.primaries();
         let of_servers = primaries.iter().map(async |(server, node)| {
             let info = node.command::<String>("INFO", vec!["memory".to_owned()]);
-            let memory_max = info.await.ok().and_then(|info| memory_max(&info));
+            let info = info.await.map_err(StoreError::from);
+            let is_away = matches!(info, Err(StoreError::Unavailable(_)));
             let none = QueuesOfServer {
-                memory_max,
+                memory_max: info.ok().and_then(|info| memory_max(&info)),
                 ..QueuesOfServer::default()
             };
-            (server.to_string(), none)
+            (server.to_string(), (!is_away).then_some(none))
         });
         let mut servers: BTreeMap<_, _> = join_all(of_servers).await.into_iter().collect();
-        let mut sizes = stream::iter(self.queues().await?)
-            .map(async |IndexedQueue { name, .. }| {
-                let size = self.queue_size(&name).await?;
-                let head = keys::head(&name.shard.tag(&name.id));
-                let server = self.server_of_key(&head);
-                Ok::<_, StoreError>((
-                    server.map_or_else(String::new, |server| server.to_string()),
-                    size,
-                ))
-            })
-            .buffer_unordered(SIZES_AT_ONCE);
-        while let Some(sized) = sizes.next().await {
-            let (server, size) = sized?;
-            let all = &mut servers.entry(server).or_default().size;
-            all.events += size.events;
-            all.bytes += size.bytes;
+        let is_there = |(_, server): &(_, String)| servers.get(server) != Some(&None);
+        let names = names.into_iter().map(|name| {
+            let server = self.server_of_key(&keys::head(&name.shard.tag(&name.id)));
+            (
+                name,
+                server.map_or_else(String::new, |server| server.to_string()),
+            )
+        });
+        let sizes = stream::iter(names.filter(is_there)).map(async |(name, server)| {
+            let size = self.queue_size(&name).await;
+            (name, server, size)
+        });
+        let sizes: Vec<_> = sizes.buffer_unordered(SIZES_AT_ONCE).collect().await;
+        let mut queues = Vec::with_capacity(sizes.len());
+        for (name, server, size) in sizes {
+            let of_server = servers.entry(server).or_default().get_or_insert_default();
+            queues.push((name, size.map(|size| of_server.size.add(size))));
         }
-        Ok(servers)
+        QueueSample { servers, queues }
     }
 
     /// The events of a shard that wait under an id: more than one may. Those that can't be read are left out, and those that go with an
@@ -456,7 +477,7 @@ fn put_of(id: &EventId, length: usize, result: Value) -> Result<Put, StoreError>
         puts::NO_ROOM => Put::NoRoom,
         puts::KNOWN => {
             let event = QueuedEvent::decode(id.as_str().as_bytes(), &reply.bytes()?);
-            Put::Known(Arc::new(event.map_err(StoreError::Unexpected)?))
+            event.map_or_else(Put::Unreadable, |event| Put::Known(Arc::new(event)))
         }
         other => return unknown_code(&other.to_string()),
     })

@@ -151,7 +151,7 @@ impl Faults {
 fn report(all: &mut BTreeMap<(JobKind, Subject), Fault>) {
     all.retain(|_, fault| fault.retry_at.elapsed() < FORGOTTEN_AFTER);
     // Only these kinds of background work are done board by board.
-    for job in [JobKind::Definition]
+    for job in [JobKind::Definition, JobKind::QueueSizes]
         .into_iter()
         .chain(JobKind::IN_BACKGROUND)
     {

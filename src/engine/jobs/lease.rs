@@ -48,6 +48,11 @@ impl Lease {
         if self.renewed.lock().elapsed() < RENEWAL_INTERVAL {
             return Ok(true);
         }
+        self.confirm(position).await
+    }
+
+    /// Renews the lease at once, and notes how far the work has come. Returns whether it is still held.
+    pub async fn confirm(&self, position: &str) -> Result<bool, StoreError> {
         *self.renewed.lock() = Instant::now();
         let given = self
             .store

@@ -7,7 +7,7 @@
 //!   (`scripts/end_queued.lua`). Both compare the number of the lease. So nothing is applied twice, whoever wakes up late, and nothing is lost,
 //!   wherever a worker dies.
 //! - Events of a member are taken in their order, as far as that can be known: one that has to wait for others, or that a server did not
-//!   answer, holds up its member's later ones, in this *pass* through the queue. The next pass begins with it.
+//!   answer, holds up its member's later ones, in this *pass* through the queue. The next pass begins with it. A step that fails ends its pass.
 //! - A call that a script breaks off is made again for each of its events alone. An event that fails alone is a dead letter.
 //! - A lease stays for a moment when its queue is empty, since a queue that has had something may soon have more.
 
@@ -75,6 +75,8 @@ pub(super) struct Hold {
     empty_since: Option<Instant>,
     /// What stays in the queue since there are too many dead letters: the log was told of it.
     buried: HashSet<EntryId>,
+    /// What was not in the queue when it was to be applied under this lease. If it is read there again, the queue is damaged.
+    lost: HashSet<EntryId>,
 }
 
 /// One way through a queue.
@@ -107,14 +109,14 @@ enum Stop {
     Empty,
     /// What is left waits.
     Waits,
-    /// Somebody else has taken the lease, or what was in the queue.
+    /// Somebody else has taken the lease.
     Lost,
 }
 
 /// What is to be done with an entry that was read.
 enum Read {
     Apply(Incoming),
-    End(End),
+    End(End, Option<MemberId>),
     Wait,
 }
 
@@ -239,7 +241,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Lays the work down, as it is due after a step that has ended like this.
-    async fn lay_down(self, stopped: Result<Stop, Error>) -> Result<Progress, Error> {
+    async fn lay_down(mut self, stopped: Result<Stop, Error>) -> Result<Progress, Error> {
         let (engine, name) = (self.engine, self.name);
         let is_idle = |since: Instant| since.elapsed() >= IDLE_TIME;
         let (pause, progress) = match stopped {
@@ -262,7 +264,12 @@ impl<'a> Worker<'a> {
                 self.hold.lease.give_back("").await?;
                 return Ok(Progress::Done);
             }
-            Err(error) => (Duration::ZERO, Err(error)),
+            Err(error) => {
+                // What was read and not applied comes first again.
+                self.hold.pass = Pass::default();
+                self.hold.lost.clear();
+                (Duration::ZERO, Err(error))
+            }
         };
         engine.queues.lay_down(name, self.hold);
         engine.queues.pause(name, pause);
@@ -283,7 +290,12 @@ impl<'a> Worker<'a> {
                 self.hold.pass.after = Some(*last);
                 self.hold.empty_since = None;
                 if self.take(entries).await? {
-                    return Ok(Stop::Lost);
+                    if !self.hold.lease.confirm("").await? {
+                        return Ok(Stop::Lost);
+                    }
+                    // What is not in the queue any more is not read again.
+                    self.hold.pass = Pass::default();
+                    return Ok(Stop::Time);
                 }
             }
             if is_last {
@@ -305,7 +317,7 @@ impl<'a> Worker<'a> {
         for (entry, read) in &entries {
             match self.read(*entry, read, now) {
                 Read::Apply(incoming) => open.push(incoming),
-                Read::End(end) => ends.push((*entry, end, None)),
+                Read::End(end, member) => ends.push((*entry, end, member)),
                 Read::Wait => {}
             }
         }
@@ -323,15 +335,19 @@ impl<'a> Worker<'a> {
                     .err()
                     .unwrap_or_else(|| "member: is of another shard".into());
                 let reason = DeadReason::Unreadable;
-                return Read::End(End::Dead { reason, detail });
+                return Read::End(End::Dead { reason, detail }, None);
             }
         };
+        if self.hold.lost.contains(&entry) {
+            let (reason, detail) = (DeadReason::Failed, "the ids of the queue lack it".into());
+            return Read::End(End::Dead { reason, detail }, Some(event.member));
+        }
         if self.hold.pass.waiting.contains(&event.member) {
             return Read::Wait;
         }
         if let Some(detail) = event.too_long_wait(now) {
             let reason = DeadReason::TooOld;
-            return Read::End(End::Dead { reason, detail });
+            return Read::End(End::Dead { reason, detail }, None);
         }
         let held = Held {
             entry,
@@ -446,15 +462,23 @@ impl<'a> Worker<'a> {
         match error {
             Error::Store(StoreError::Unexpected(detail)) => Ok(Fate::BrokeOff(detail)),
             Error::Store(StoreError::Full(_) | StoreError::Unusable(_)) => Err(error),
-            Error::Store(_) | Error::BoardNotFound(_) | Error::Unreadable { .. } => Ok(Fate::Waits),
+            Error::Store(_)
+            | Error::Log(_)
+            | Error::BoardNotFound(_)
+            | Error::Unreadable { .. } => Ok(Fate::Waits),
+            error if error.is_turn_of_others() => Ok(Fate::Waits),
             other => Ok(Fate::BrokeOff(other.to_string())),
         }
     }
 
     /// Takes note of what came of an event. Returns whether somebody else had it.
     fn sort(&mut self, incoming: &Incoming, fate: Fate, ends: &mut Ends) -> bool {
+        let entry = incoming.queued.map(|queued| queued.held.entry);
         let end = match fate {
-            Fate::Lost => return true,
+            Fate::Lost => {
+                self.hold.lost.extend(entry);
+                return true;
+            }
             Fate::Left => {
                 self.hold.pass.has_moved = true;
                 return false;
@@ -469,7 +493,6 @@ impl<'a> Worker<'a> {
                 End::Dead { reason, detail }
             }
         };
-        let entry = incoming.queued.map(|queued| queued.held.entry);
         let member = Some(incoming.member.clone());
         ends.extend(entry.map(|entry| (entry, end, member)));
         false
@@ -570,6 +593,7 @@ impl Hold {
             pause: WAITING_PAUSE,
             empty_since: None,
             buried: HashSet::new(),
+            lost: HashSet::new(),
         }))
     }
 
@@ -583,6 +607,7 @@ impl Hold {
         let Pass {
             waiting, has_moved, ..
         } = mem::take(&mut self.pass);
+        self.lost.clear();
         self.is_careful = !waiting.is_empty();
         if waiting.is_empty() {
             self.pause = WAITING_PAUSE;

@@ -308,6 +308,10 @@ impl QueuedBatch {
             Ok(Versioned::Current(Put::BeforeBarrier)) => return self.left.push(index),
             Ok(Versioned::Current(Put::Queued(_))) => Ok(event),
             Ok(Versioned::Current(Put::Known(known))) => Ok(known),
+            Ok(Versioned::Current(Put::Unreadable(why))) => {
+                let detail = format!("the event waits already, and can't be read: {why}");
+                Err(StoreError::Unexpected(detail).into())
+            }
             Ok(Versioned::Current(Put::NoRoom)) => Err(Error::QueueFull),
             Err(error) => Err(error),
         };

@@ -3,6 +3,9 @@
 //! The bound of one queue is exact: the script that puts events in compares it. The bound of all queues of a server is
 //! compared with a *sample* of their sizes, which each instance takes every second, and with what the instance has put since. So
 //! several instances together may go beyond it by what they put within a second.
+//!
+//! A queue that can't be read is left out of the sample. Of a server that does not answer, what is known stays. So neither takes
+//! room from others.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +13,12 @@ use metrics::gauge;
 use parking_lot::Mutex;
 
 use crate::domain::shard::Shard;
+use crate::engine::jobs::JobKind;
+use crate::engine::jobs::faults::Subject;
 use crate::engine::{Engine, Error};
 use crate::store::Store;
-use crate::store::queues::{QueuesOfServer, Room};
+use crate::store::queues::{QueueName, QueueSample, QueueSize, QueuesOfServer, Room};
+use crate::throttle;
 
 /// The part of a server's `maxmemory` that its queues may take.
 const MEMORY_SHARE: u64 = 4;
@@ -41,14 +47,15 @@ pub struct Rooms {
     /// How much there may be.
     pub bounds: QueueBounds,
     servers: Mutex<BTreeMap<String, Fill>>,
+    /// The queues that the index named when it was last read.
+    listed: Mutex<Vec<QueueName>>,
 }
 
 /// What the queues of a server have.
 #[derive(Clone, Copy, Debug, Default)]
 struct Fill {
-    /// Their bytes in the last sample, and the `maxmemory` of the server.
-    sampled: u64,
-    memory_max: Option<u64>,
+    /// They, as the last sample has them.
+    sampled: QueuesOfServer,
     /// What this instance has put before the sample was begun that is being taken, and since.
     put_before: u64,
     put: u64,
@@ -56,7 +63,7 @@ struct Fill {
 
 impl Fill {
     fn bytes(&self) -> u64 {
-        self.sampled + self.put_before + self.put
+        self.sampled.size.bytes + self.put_before + self.put
     }
 }
 
@@ -73,7 +80,7 @@ impl Rooms {
     pub(in crate::engine) fn of(&self, store: &Store, shard: &Shard) -> Room {
         let fill = self.servers.lock().get(&store.server_of(shard)).copied();
         let fill = fill.unwrap_or_default();
-        let of_memory = fill.memory_max.map(|memory| memory / MEMORY_SHARE);
+        let of_memory = fill.sampled.memory_max.map(|memory| memory / MEMORY_SHARE);
         let bytes_max = of_memory.unwrap_or(self.bounds.server_bytes);
         Room {
             queue_bytes_max: self.bounds.queue_bytes,
@@ -93,32 +100,104 @@ impl Rooms {
         }
     }
 
-    fn end_sample(&self, sample: &BTreeMap<String, QueuesOfServer>) {
+    /// Takes note of a sample. Returns how much waits in all queues.
+    fn end_sample(&self, sample: &QueueSample) -> QueueSize {
         let mut servers = self.servers.lock();
-        servers.retain(|server, _| sample.contains_key(server));
-        for (server, queues) in sample {
+        servers.retain(|server, _| sample.servers.contains_key(server));
+        let mut all = QueueSize::default();
+        for (server, queues) in &sample.servers {
             let fill = servers.entry(server.clone()).or_default();
-            *fill = Fill {
-                sampled: queues.size.bytes,
-                memory_max: queues.memory_max,
-                put_before: 0,
-                put: fill.put,
-            };
+            if let Some(sampled) = *queues {
+                *fill = Fill {
+                    sampled,
+                    put_before: 0,
+                    put: fill.put,
+                };
+            }
+            all.add(fill.sampled.size);
         }
+        all
     }
 }
 
 impl Engine {
     /// Looks how much waits in all queues.
-    pub(crate) async fn sample_queues(&self) -> Result<(), Error> {
+    pub(crate) async fn sample_queues(&self) {
         self.rooms.begin_sample();
-        let sample = self.store.sample_queues().await?;
-        self.rooms.end_sample(&sample);
-        let sum = |of: fn(&QueuesOfServer) -> u64| sample.values().map(of).sum::<u64>();
+        let sample = self.store.sample_queues(self.listed_queues().await).await;
+        let now = self.clock.now();
+        for (name, read) in &sample.queues {
+            let subject = Subject::part(&name.id, name.shard.tag(&name.id));
+            let error = read.clone().err().map(Error::from);
+            let (faults, job) = (&self.faults, JobKind::QueueSizes);
+            faults.record(job, &subject, now, error.as_ref());
+        }
+        for (server, _) in sample.servers.iter().filter(|(_, queues)| queues.is_none()) {
+            throttle::say(&format!("queue sizes: {server}"), |more| {
+                tracing::warn!(
+                    server,
+                    more,
+                    "how much waits on a server can't be told; it will be asked again"
+                );
+            });
+        }
+        let all = self.rooms.end_sample(&sample);
         #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
         let set = |name: &'static str, value: u64| gauge!(name).set(value as f64);
-        set("standings_queue_length", sum(|queues| queues.size.events));
-        set("standings_queue_bytes", sum(|queues| queues.size.bytes));
-        Ok(())
+        set("standings_queue_length", all.events);
+        set("standings_queue_bytes", all.bytes);
+    }
+
+    /// The queues that the index names; while its server is away, those that it has named before.
+    async fn listed_queues(&self) -> Vec<QueueName> {
+        match self.store.queues().await {
+            Ok(listed) => {
+                let names = listed.into_iter().map(|queue| queue.name);
+                *self.rooms.listed.lock() = names.collect();
+            }
+            Err(error) => throttle::say("index of queues", |more| {
+                tracing::warn!(%error, more, "the index of queues can't be read; it will be read again");
+            }),
+        }
+        self.rooms.listed.lock().clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_known_of_a_server_stays_while_it_does_not_answer() {
+        let rooms = Rooms::default();
+        let sampled = |bytes| {
+            let size = QueueSize { events: 1, bytes };
+            Some(QueuesOfServer {
+                size,
+                memory_max: Some(100),
+            })
+        };
+        let sample = |servers: &[(&str, Option<QueuesOfServer>)]| {
+            let servers = servers.iter();
+            rooms.begin_sample();
+            rooms.end_sample(&QueueSample {
+                servers: servers
+                    .map(|(name, of)| ((*name).to_owned(), *of))
+                    .collect(),
+                queues: Vec::new(),
+            })
+        };
+        let all = sample(&[("a", sampled(10)), ("b", sampled(20))]);
+        assert_eq!((all.events, all.bytes), (2, 30));
+        for fill in rooms.servers.lock().values_mut() {
+            fill.put = 7;
+        }
+        let all = sample(&[("a", sampled(5)), ("b", None)]);
+        assert_eq!((all.events, all.bytes), (2, 25));
+        let servers = rooms.servers.lock().clone();
+        assert_eq!((servers["a"].bytes(), servers["b"].bytes()), (5, 27));
+        assert_eq!(servers["b"].sampled.memory_max, Some(100));
+        let all = sample(&[("a", None)]);
+        assert_eq!((all.events, all.bytes), (1, 5), "b is gone");
     }
 }

@@ -662,6 +662,11 @@ impl Model {
         self.erased.contains_key(member)
     }
 
+    /// Whether any member was ever erased.
+    pub fn has_erased(&self) -> bool {
+        !self.erased.is_empty()
+    }
+
     /// A standing, first rank first, and those behind its end.
     pub fn standing(&self, window: Window, period: i64) -> Vec<Entry> {
         // Where it sorts: a score that is better is smaller.

@@ -402,6 +402,53 @@ async fn events_that_can_not_be_applied_stay_when_there_are_too_many_dead_letter
     assert_eq!(total(client).await, 6);
 }
 
+/// Somebody has damaged the ids of the queue.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_the_ids_of_its_queue_lack_is_a_dead_letter_and_counts_when_it_is_replayed() {
+    let world = world(1, json!({})).await;
+    let client = world.client();
+    queue_all(client, 0..10).await;
+    let ids = world.redis.keys("st:{b}:*:queue-ids").await.remove(0);
+    world.redis.run(&[b"HDEL", ids.as_bytes(), b"e2"]).await;
+    drain(&world, &world.instances[0]).await;
+    assert_eq!(total(client).await, 9);
+    let letters = client.get("/v1/boards/b/dead-letters").await.expect(200);
+    let letters = letters["dead_letters"].as_array().unwrap();
+    assert_eq!(letters.len(), 1, "{letters:?}");
+    assert_eq!(letters[0]["reason"], "failed");
+    assert_eq!(letters[0]["event"]["id"], "e2");
+    assert_clean(&world).await;
+    let id = letters[0]["id"].as_str().unwrap();
+    let path = format!("/v1/boards/b/dead-letters/{id}/replay");
+    client.post(&path, json!({})).await.expect(202);
+    drain(&world, &world.instances[0]).await;
+    assert_eq!(total(client).await, 10);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_step_has_read_when_redis_was_full_comes_first_again() {
+    let quota = json!({"name": "one", "by": ["voter"], "window": "total", "max": 1});
+    let world = world(1, json!({"quotas": [quota]})).await;
+    let client = world.client();
+    let vote =
+        |id: &str, voter: &str| json!({"id": id, "member": "ann", "score": 1, "voter": voter});
+    // A worker has the lease, and need not renew it in the next second.
+    queue(client, vote("0", "other")).await;
+    drain(&world, &world.instances[0]).await;
+    queue(client, vote("1", "v")).await;
+    world.redis.on_each("CONFIG SET maxmemory 1").await;
+    run(&world.instances[0]).await;
+    world.redis.on_each("CONFIG SET maxmemory 0").await;
+    assert_eq!(length(&world, "queue").await, 1);
+    queue(client, vote("2", "v")).await;
+    drain(&world, &world.instances[0]).await;
+    for (id, status) in [("1", "applied"), ("2", "rejected")] {
+        let path = format!("{EVENTS}?id={id}&member=ann");
+        let told = client.get(&path).await.expect(200);
+        assert_eq!(told["events"][0]["status"], status, "{told}");
+    }
+}
+
 /// A vote of a voter for one of three members.
 fn vote(voter: usize, number: usize) -> Value {
     json!({"id": format!("{voter}-{number}"), "member": format!("m{}", number % 3), "score": 1,

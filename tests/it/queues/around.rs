@@ -425,6 +425,65 @@ async fn from_the_erasure_on_nobody_sees_what_waited_before_it() {
     }
 }
 
+/// Removing what an erased member has left may have to wait for a closing, and that for queued events: of the same worker, or of
+/// another one.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_waits_for_the_erasure_of_its_member_that_waits_for_a_closing() {
+    for waits_elsewhere in [false, true] {
+        let more = json!({"windows": ["hour"], "finalize": "10m", "shards": 2});
+        let world = world_at(1, "2026-11-21T11:59:00Z", more).await;
+        let (client, instance) = (world.client(), &world.instances[0]);
+        let engine = &instance.service.engine;
+        let board = BoardId::parse("b").unwrap();
+        let live = engine.board(&board).await.unwrap();
+        let members = |shard: usize| {
+            let names = (0..100).map(|number| MemberId::parse(&format!("m{number}")).unwrap());
+            let of_shard = names.filter(|name| live.shard_of(name) == shard);
+            of_shard.take(2).collect::<Vec<_>>()
+        };
+        let ([ann, bob], cid) = (&members(0)[..], &members(1)[0]) else {
+            panic!("a shard without members");
+        };
+        queue(client, at("x", ann.as_str(), "2026-11-21T11:58:00Z")).await;
+        drain(&world, instance).await;
+        // The closing waits for an event that is refused, since its id has been taken, or for one that nobody applies.
+        let other = if waits_elsewhere { cid } else { bob };
+        queue(client, at("x", other.as_str(), "2026-11-21T11:58:30Z")).await;
+        let hold = async |until: &str| {
+            let key = "st:{b:2:1}";
+            let words = ["HSET", key, "queue:holder", "other", "queue:until", until];
+            world.redis.run(&words.map(str::as_bytes)).await;
+        };
+        if waits_elsewhere {
+            hold("9999999999999").await;
+        }
+        world.set_time("2026-11-21T12:10:00Z");
+        close_periods(instance).await;
+        let number = engine.store.begin_erasure(&board).await.unwrap();
+        engine.erase(&board, ann, number).await.unwrap();
+        world.set_time("2026-11-21T12:10:30Z");
+        let vote = json!({"id": "later", "member": ann.as_str(), "score": 7});
+        queue(client, vote).await;
+        run(instance).await;
+        if waits_elsewhere {
+            assert_eq!(length(&world, "queue").await, 2);
+            assert_eq!(length(&world, "dead").await, 0);
+            hold("0").await;
+        }
+        drain(&world, instance).await;
+        assert_eq!(length(&world, "dead").await, 0);
+        close_periods(instance).await;
+        let (total, state) = last_hour(client).await;
+        let left = if waits_elsewhere { 2 } else { 1 };
+        assert_eq!((total, state), (json!(left), json!("final")));
+        let page = client.get("/v1/boards/b/standings/hour").await.expect(200);
+        assert_eq!(page["total"], 1, "{page}");
+        assert_eq!(page["entries"][0]["member"], ann.as_str());
+        assert_eq!(page["entries"][0]["score"], 7);
+        assert_clean(&world).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_erasure_takes_out_dead_letters_wherever_it_is_broken_off() {
     for waits in [3, 6, 10, 20, 40, 80] {

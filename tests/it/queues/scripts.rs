@@ -104,6 +104,22 @@ impl Bench {
         self.run(&script::REPLAY, &keys, &[&packed]).await
     }
 
+    /// Has an event of the queue end like this, where two dead letters are kept.
+    async fn end(&self, end: &Value) -> Reply {
+        self.words(&["HSET", BOARD, "queue:number", "7"]).await;
+        let args =
+            json!({"lease": "7", "tag": "b", "letters_max": 2, "kept_ms": 600_000, "ends": [end]});
+        let packed = rmp_serde::to_vec_named(&args).unwrap();
+        let keys = [BOARD, REGISTRY, QUEUE, IDS, STATE, LETTERS];
+        self.run(&script::END_QUEUED, &keys, &[&packed]).await
+    }
+
+    /// The first entry of the queue.
+    async fn first(&self) -> String {
+        let first = self.words(&["XRANGE", QUEUE, "-", "+", "COUNT", "1"]).await;
+        first.list()[0].list()[0].text()
+    }
+
     async fn words(&self, words: &[&str]) -> Reply {
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         self.redis.run(&words).await
@@ -573,18 +589,38 @@ async fn a_full_shard_loses_its_oldest_letter_and_no_more() {
         letters.push(bench.bury(&(id, 77, 1000)).await);
     }
     bench.put(&[("x4", 77, 1000)]).await;
-    let entry = bench.words(&["XRANGE", QUEUE, "-", "+"]).await.list()[0].list()[0].text();
-    bench.words(&["HSET", BOARD, "queue:number", "7"]).await;
-    let dead = json!([3, entry, "unreadable", "why", 0]);
-    let args =
-        json!({"lease": "7", "tag": "b", "letters_max": 2, "kept_ms": 600_000, "ends": [dead]});
-    let packed = rmp_serde::to_vec_named(&args).unwrap();
-    let keys = [BOARD, REGISTRY, QUEUE, IDS, STATE, LETTERS];
-    let ended = bench.run(&script::END_QUEUED, &keys, &[&packed]).await;
+    let ended = bench
+        .end(&json!([3, bench.first().await, "unreadable", "why", 0]))
+        .await;
     assert_eq!(ended, done(&[Reply::Integer(1)]));
     let left = bench.words(&["XRANGE", LETTERS, "-", "+"]).await;
     let left: Vec<String> = left.list().iter().map(|one| one.list()[0].text()).collect();
     assert_eq!((left.len(), &left[..2]), (3, &letters[1..]));
+}
+
+/// Letters that are kept no longer fill no shard, though nothing has taken them out yet.
+#[tokio::test(flavor = "multi_thread")]
+async fn letters_that_are_too_old_take_no_room_from_others() {
+    let bench = Bench::start().await;
+    for place in ["1-1", "1-2", "1-3"] {
+        let words = ["XADD", LETTERS, place, "reason", "failed"];
+        bench.words(&words).await;
+    }
+    bench
+        .put(&[("x1", 77, 1000), ("x2", 78, 1000), ("x3", 79, 1000)])
+        .await;
+    // What does not become a letter looks at none.
+    let known = bench.end(&json!([1, bench.first().await])).await;
+    assert_eq!(known, done(&[Reply::Integer(1)]));
+    assert_eq!(bench.letters().await, 3);
+    let failed = json!([3, bench.first().await, "failed", "why", 1]);
+    assert_eq!(bench.end(&failed).await, done(&[Reply::Integer(1)]));
+    assert_eq!(bench.letters().await, 1);
+    // Those that are kept do.
+    bench.bury(&("x4", 80, 1000)).await;
+    let failed = json!([3, bench.first().await, "failed", "why", 1]);
+    assert_eq!(bench.end(&failed).await, done(&[Reply::Integer(2)]));
+    assert_eq!((bench.letters().await, bench.length().await), (2, 1));
 }
 
 /// An event may have been taken before it is queued. It is known until its turn comes.

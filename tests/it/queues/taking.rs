@@ -5,6 +5,7 @@ use std::slice::from_ref;
 
 use reqwest::Method;
 use serde_json::{Value, json};
+use standings::domain::ids::{BoardId, MemberId};
 use standings::engine::jobs::JobKind;
 use standings::engine::queue::room::QueueBounds;
 use standings::worker;
@@ -338,22 +339,59 @@ async fn no_score_is_told_that_may_be_from_before_an_erasure() {
     );
     world.set_time("2026-11-21T12:00:01Z");
     send("x3", "ann").await;
+    // Nothing tells whose an event was. So whoever names another member is told no score that may be one of ann's.
     for (query, standings) in [
         ("id=x1", 0),
         ("id=x1&member=ann", 0),
+        ("id=x1&member=bob", 0),
+        ("id=x1&member=nobody", 0),
         ("id=x2", 0),
-        ("id=x2&member=bob", 2),
+        ("id=x2&member=bob", 0),
         ("id=x3", 0),
         ("id=x3&member=ann", 2),
+        ("id=x3&member=bob", 0),
     ] {
-        let found = fate(client, "s", query).await;
-        assert_eq!(found[0]["status"], "applied");
-        assert_eq!(
-            found[0]["standings"].as_array().unwrap().len(),
-            standings,
-            "{query}"
-        );
+        assert_eq!(scores_told(client, "s", query).await, standings, "{query}");
     }
+}
+
+/// How many scores are told of an event that was applied.
+async fn scores_told(client: &Client, board: &str, query: &str) -> usize {
+    let found = fate(client, board, query).await;
+    assert_eq!(found[0]["status"], "applied", "{query}");
+    found[0]["standings"].as_array().unwrap().len()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_erasure_hides_no_scores_of_another_shard_until_the_board_moves() {
+    let world = World::start(NOW).await;
+    let client = world.client();
+    let board = json!({"windows": ["day"], "shards": 2});
+    client.define("s", board).await;
+    let board = BoardId::parse("s").unwrap();
+    let board = world.service().engine.board(&board).await.unwrap();
+    let members = |shard: usize| {
+        let names = (0..100).map(|number| format!("m{number}"));
+        let is_there = |name: &String| board.shard_of(&MemberId::parse(name).unwrap()) == shard;
+        names.filter(is_there).take(2).collect::<Vec<_>>()
+    };
+    let [first, second] = [members(0), members(1)];
+    for member in first.iter().chain(&second) {
+        let event = json!({"id": member, "member": member, "score": 5});
+        client.post("/v1/boards/s/events", event).await.expect(200);
+    }
+    let path = format!("/v1/boards/s/members/{}", first[0]);
+    client.delete(&path).await.expect(204);
+    let told = async |id: &str, member: &str| {
+        let query = format!("id={id}&member={member}");
+        scores_told(client, "s", &query).await
+    };
+    assert_eq!(told(&first[0], &first[1]).await, 0);
+    assert_eq!(told(&second[0], &second[0]).await, 1);
+    // By now the others may be anywhere.
+    world.move_to("s", 3).await;
+    assert_eq!(told(&second[0], &second[0]).await, 0);
+    assert_eq!(told(&second[0], &second[1]).await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -564,6 +602,91 @@ async fn all_queues_together_take_no_more_than_they_may() {
     }
     send(&first, "b", "y".to_owned()).await.expect(202);
     send(&second, "a", "z".to_owned()).await.expect(202);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_queue_takes_no_room_from_other_boards_and_hides_none() {
+    let redis = RedisServer::start().await;
+    let bounds = QueueBounds {
+        queue_bytes: 1 << 20,
+        server_bytes: 1_000,
+    };
+    let instance = Instance::start_bounded(&redis.url(), clock_at(NOW), bounds).await;
+    let (client, engine) = (&instance.client, &instance.service.engine);
+    for board in ["a", "b"] {
+        let definition = json!({"windows": ["day"], "ingest": "async"});
+        client.define(board, definition).await;
+    }
+    let send = async |board: &str, id: String| {
+        let event = json!({"id": id, "member": "ann", "score": 5});
+        let path = format!("/v1/boards/{board}/events");
+        client.once().post(&path, event).await.expect(202)
+    };
+    let sample = async || worker::run(JobKind::QueueSizes, engine).await.unwrap();
+    let is_told = async || {
+        let ready = client.get("/readyz").await.expect(200);
+        ready["faults"].to_string().contains("queue-sizes")
+    };
+    send("a", "x".to_owned()).await;
+    let key = async |kind: &str| {
+        let pattern = format!("st:{{a}}:*:{kind}");
+        let keys = redis.run(&[b"KEYS", pattern.as_bytes()]).await;
+        keys.list()[0].text()
+    };
+    let keys = [key("queue-state").await, key("queue").await];
+    for (round, damaged) in keys.iter().enumerate() {
+        redis.run(&[b"SET", damaged.as_bytes(), b"x"]).await;
+        // Each of them is applied before the next one comes; together they have more bytes than may wait.
+        for number in 0..20 {
+            send("b", format!("{round}-{number}")).await;
+            engine.run(&ApplyQueues).await.unwrap();
+            sample().await;
+        }
+        send("b", format!("{round}-last")).await;
+        let listed = client.get("/v1/queues").await.expect(200);
+        let listed = listed["queues"].as_array().unwrap();
+        assert_eq!((listed.len(), &listed[0]["board"]), (1, &json!("b")));
+        assert!(is_told().await);
+        redis.run(&[b"DEL", damaged.as_bytes()]).await;
+        sample().await;
+        assert!(!is_told().await);
+    }
+}
+
+/// A newer release may have queued it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiting_event_that_can_not_be_read_fails_its_own_retry_only() {
+    let world = start().await;
+    let client = world.client();
+    let event = |id: &str| json!({"board": "b", "id": id, "member": "ann", "score": 5});
+    let post = async |events: &[Value]| {
+        let answer = client.post("/v1/events", json!({ "events": events })).await;
+        answer.expect(200)["results"].clone()
+    };
+    post(&[event("x1")]).await;
+    let [queue, ids] = ["queue", "queue-ids"].map(|kind| format!("st:{{b}}:*:{kind}"));
+    let queue = world.redis.keys(&queue).await.remove(0);
+    let ids = world.redis.keys(&ids).await.remove(0);
+    let all: [&[u8]; 4] = [b"XRANGE", queue.as_bytes(), b"-", b"+"];
+    let first = world.redis.run(&all).await.list()[0].clone();
+    // It begins with the same fingerprint.
+    let read: Vec<Value> = rmp_serde::from_slice(first.list()[1].list()[3].bytes()).unwrap();
+    let changed = rmp_serde::to_vec(&read[..1]).unwrap();
+    let add: [&[u8]; 7] = [
+        b"XADD",
+        queue.as_bytes(),
+        b"*",
+        b"id",
+        b"x1",
+        b"event",
+        &changed,
+    ];
+    let entry = world.redis.run(&add).await.text();
+    let set: [&[u8]; 4] = [b"HSET", ids.as_bytes(), b"x1", entry.as_bytes()];
+    world.redis.run(&set).await;
+    let results = post(&[event("x1"), event("x2")]).await;
+    assert_eq!(results[0]["status"], "rejected", "{results}");
+    assert_eq!(results[1]["status"], "queued", "{results}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -95,7 +95,8 @@ impl Game<'_> {
     pub(super) async fn follow_queued(&self, waiting: &[Waiting]) -> Result<(), String> {
         for (sent, id, expected) in waiting {
             let became = self.applied(sent, id).await;
-            compare_queued(&format!("{sent:?}"), &became, expected)?;
+            let may_be_silent = self.boards[sent.board].1.has_erased();
+            compare_queued(&format!("{sent:?}"), &became, expected, may_be_silent)?;
         }
         self.empty_queues().await;
         Ok(())
@@ -396,7 +397,14 @@ impl Game<'_> {
 }
 
 /// Compares what is told of a queued event with what had to become of it.
-fn compare_queued(what: &str, became: &Value, expected: &Outcome) -> Result<(), String> {
+///
+/// `may_be_silent`: somebody was erased, so the scores may be missing.
+fn compare_queued(
+    what: &str,
+    became: &Value,
+    expected: &Outcome,
+    may_be_silent: bool,
+) -> Result<(), String> {
     let events = || became.as_array().into_iter().flatten();
     let applied = events().find(|event| event["status"] == "applied");
     if let Some(problem) = &expected.problem {
@@ -419,6 +427,9 @@ fn compare_queued(what: &str, became: &Value, expected: &Outcome) -> Result<(), 
         standings.map(score).collect::<Vec<_>>()
     };
     let (told, expected) = (scores(&applied["standings"]), scores(&expected.standings));
+    if may_be_silent && told.is_empty() {
+        return Ok(());
+    }
     expect_equal(&format!("{what}: {applied}"), &told, &expected)
 }
 
