@@ -5,6 +5,7 @@ mod around;
 pub mod dead_letters;
 mod faults;
 mod letters;
+mod losses;
 mod repeats;
 mod scripts;
 mod taking;

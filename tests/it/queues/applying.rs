@@ -9,6 +9,7 @@ use standings::domain::event::{Event, Origin};
 use standings::domain::ids::{BoardId, EventId, Label, MemberId};
 use standings::domain::plan::Routes;
 use standings::domain::score::Score;
+use standings::engine::jobs::Job;
 use standings::store::Versioned;
 use standings::store::reservations::{Reserved, Token, Wanted};
 
@@ -597,6 +598,49 @@ async fn a_flood_on_one_board_does_not_stop_another() {
     eventually("nothing waits", async || length(&world, "queue").await == 0).await;
     drop(applying);
     assert_eq!(total(client).await, 20_000);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn floods_of_more_queues_than_are_worked_on_at_once_do_not_stop_another() {
+    const FLOODS: usize = 20;
+    /// Several times what a step applies.
+    const EVENTS_OF_FLOOD: usize = 8_000;
+    let world = world(1, json!({"windows": ["all"], "shards": FLOODS})).await;
+    assert!(FLOODS > ApplyQueues::AT_ONCE);
+    let client = world.client();
+    let other = json!({"windows": ["all"], "ingest": "async"});
+    client.define("c", other).await;
+    let batch = async |first: usize| {
+        let events = (first..first + 1_000)
+            .map(|number| json!({"board": "b", "id": format!("e{number}"), "member": format!("m{}", number % 1_000), "score": 1}));
+        let body = json!({"events": events.collect::<Vec<_>>()});
+        client.post_until_taken("/v1/events", &body).await
+    };
+    let sent = FLOODS * EVENTS_OF_FLOOD;
+    join_all((0..sent).step_by(1_000).map(batch)).await;
+    let sent = i64::try_from(sent).unwrap();
+    assert_eq!(length(&world, "queue").await, sent);
+    let applying = world.instances[0].apply_queues();
+    eventually("floods are worked on", async || {
+        length(&world, "queue").await < sent
+    })
+    .await;
+    let event = json!({"id": "x", "member": "ann", "score": 1});
+    client.post("/v1/boards/c/events", event).await.expect(202);
+    eventually("the other board is served", async || {
+        let page = client.get("/v1/boards/c/standings/all").await.expect(200);
+        page["entries"].as_array().unwrap().len() == 1
+    })
+    .await;
+    // Nobody has waited for the end of any flood.
+    for queue in world.redis.keys("st:{b:*:queue").await {
+        let left = world.redis.run(&[b"XLEN", queue.as_bytes()]).await;
+        assert_ne!(left, Reply::Integer(0), "{queue}");
+    }
+    eventually("nothing waits", async || length(&world, "queue").await == 0).await;
+    drop(applying);
+    assert_eq!(total(client).await, sent);
+    assert_clean(&world).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

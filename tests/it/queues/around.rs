@@ -1,5 +1,6 @@
 //! Queued events amid moves, closings, erasures and deletions: none is lost, and none counts twice.
 
+use chrono::Utc;
 use futures::future::join;
 use serde_json::{Value, json};
 use standings::domain::ids::{BoardId, MemberId};
@@ -575,7 +576,16 @@ async fn quotas_are_kept_for_events_that_wait() {
         queue(client, queued).await;
         let at_once = json!({"ingest": "sync"});
         client.patch("/v1/boards/b", at_once).await.expect(200);
+        let begun = Utc::now().timestamp_millis();
         client.post(EVENTS, vote("2")).await.expect(200);
+        if window == "hour" {
+            // No test sets the clock by which this count expires. It is an hour until the last event of the hour, which may be a
+            // minute late, and wait for a day.
+            let counts = world.redis.expiries("st:{b}:*:q:*").await;
+            assert_eq!(counts.len(), 1, "{counts:?}");
+            let last = begun + (60 + 1 + 24 * 60) * 60_000;
+            assert!(counts.values().all(|expires| *expires > last), "{counts:?}");
+        }
         // Hours later the count of that time is still there, also after others have dropped what is old.
         world.set_time("2026-11-22T11:00:00Z");
         client.post(EVENTS, vote("3")).await.expect(200);
@@ -584,6 +594,96 @@ async fn quotas_are_kept_for_events_that_wait() {
         let told = told.expect(200);
         assert_eq!(told["events"][0]["status"], "rejected", "{window}: {told}");
         assert_eq!(total(client).await, 2);
+    }
+}
+
+/// The members and scores of a standing.
+async fn scores(client: &Client, standing: &str) -> Value {
+    let path = format!("/v1/boards/b/standings/{standing}");
+    let page = client.get(&path).await.expect(200);
+    let entries = page["entries"].as_array().unwrap().iter();
+    let scores = entries.map(|entry| json!([entry["member"], entry["score"]]));
+    scores.collect()
+}
+
+/// What an event counted for.
+async fn windows_of(client: &Client, id: &str) -> Vec<Value> {
+    let told = client.get(&format!("{EVENTS}?id={id}&member=ann")).await;
+    let told = told.expect(200);
+    assert_eq!(told["events"][0]["outcome"], "applied", "{told}");
+    let standings = told["events"][0]["standings"].as_array().unwrap().iter();
+    standings
+        .map(|standing| standing["window"].clone())
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_windows_count_that_a_board_has_when_an_event_is_applied() {
+    for shards in [1, 3] {
+        let world = world(1, json!({"windows": ["day", "hour"], "shards": shards})).await;
+        let client = world.client();
+        let event = |id: &str, score: i64| json!({"id": id, "member": "ann", "score": score});
+        let definition =
+            |windows: Value| json!({"windows": windows, "ingest": "async", "shards": shards});
+        queue(client, event("1", 1)).await;
+        drain(&world, &world.instances[0]).await;
+        assert_eq!(windows_of(client, "1").await, ["day", "hour"]);
+        // One that has had events goes, and one comes.
+        queue(client, event("2", 10)).await;
+        let path = "/v1/boards/b?drop_windows=hour";
+        let changed = client.put(path, definition(json!(["day", "week"]))).await;
+        changed.expect(200);
+        drain(&world, &world.instances[0]).await;
+        assert_eq!(windows_of(client, "2").await, ["day", "week"]);
+        assert_eq!(scores(client, "day").await, json!([["ann", 11]]));
+        assert_eq!(scores(client, "week").await, json!([["ann", 10]]));
+        // It comes back, with nothing that was applied before.
+        queue(client, event("3", 100)).await;
+        let three = definition(json!(["day", "week", "hour"]));
+        client.put("/v1/boards/b", three).await.expect(200);
+        drain(&world, &world.instances[0]).await;
+        assert_eq!(windows_of(client, "3").await, ["day", "week", "hour"]);
+        assert_eq!(scores(client, "day").await, json!([["ann", 111]]));
+        assert_eq!(scores(client, "week").await, json!([["ann", 110]]));
+        assert_eq!(scores(client, "hour").await, json!([["ann", 100]]));
+        assert_clean(&world).await;
+        assert!(world.service().check(None, false).await.unwrap().is_sound());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_standing_whose_retention_has_passed_gets_nothing_of_what_waited() {
+    for shards in [1, 3] {
+        let retention = json!({"hour": "1h"});
+        let more = json!({"windows": ["hour", "day"], "retention": retention, "shards": shards});
+        let world = world(1, more).await;
+        let client = world.client();
+        let event = |id: &str, score: i64, at: &str| json!({"id": id, "member": "ann", "score": score, "at": at});
+        queue(client, event("1", 1, "2026-11-21T11:30:00Z")).await;
+        queue(client, event("2", 10, "2026-11-21T12:00:00Z")).await;
+        drain(&world, &world.instances[0]).await;
+        queue(client, event("3", 100, "2026-11-21T11:30:00Z")).await;
+        queue(client, event("4", 1_000, "2026-11-21T12:00:00Z")).await;
+        // By then the hour from eleven on is gone, and the next one is not. (The clock of Redis is not set.)
+        world.set_time("2026-11-21T13:30:00Z");
+        let keys_of_hour = async || {
+            let keys = "st:{b*}:*:hour:2026-11-21T11:00Z*";
+            world.redis.keys(keys).await
+        };
+        let gone = keys_of_hour().await;
+        assert!(!gone.is_empty());
+        for key in gone {
+            world.redis.run(&[b"DEL", key.as_bytes()]).await;
+        }
+        drain(&world, &world.instances[0]).await;
+        assert_eq!(scores(client, "day").await, json!([["ann", 1_111]]));
+        assert_eq!(
+            scores(client, "hour?key=2026-11-21T12:00Z").await,
+            json!([["ann", 1_010]])
+        );
+        assert_eq!(keys_of_hour().await, [""; 0]);
+        assert_clean(&world).await;
+        assert!(world.service().check(None, false).await.unwrap().is_sound());
     }
 }
 

@@ -588,20 +588,106 @@ async fn all_queues_together_take_no_more_than_they_may() {
     send(&first, "b", "y".to_owned())
         .await
         .expect_problem(503, "queue-full");
-    worker::run(JobKind::QueueSizes, &second.service.engine)
-        .await
-        .unwrap();
+    look(&second).await;
     send(&second, "b", "y".to_owned())
         .await
         .expect_problem(503, "queue-full");
     redis.command("CONFIG SET maxmemory 100mb").await;
     for instance in [&first, &second] {
-        worker::run(JobKind::QueueSizes, &instance.service.engine)
-            .await
-            .unwrap();
+        look(instance).await;
     }
     send(&first, "b", "y".to_owned()).await.expect(202);
     send(&second, "a", "z".to_owned()).await.expect(202);
+}
+
+/// Has an instance look how much waits, as it does every second.
+async fn look(instance: &Instance) {
+    let looked = worker::run(JobKind::QueueSizes, &instance.service.engine);
+    looked.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_queues_together_take_no_more_than_a_quarter_of_the_memory() {
+    const MEMORY_BYTES: u64 = 12 << 20;
+    let maxmemory = MEMORY_BYTES.to_string();
+    let redis = RedisServer::start_with(&["--port", "0", "--maxmemory", &maxmemory]).await;
+    // The other bounds are not those that refuse anything here.
+    let bounds = QueueBounds {
+        queue_bytes: 1 << 30,
+        server_bytes: 1 << 30,
+    };
+    let start = async || Instance::start_bounded(&redis.url(), clock_at(NOW), bounds).await;
+    let (first, second) = (start().await, start().await);
+    for board in ["a", "b", "c"] {
+        let definition = json!({"windows": ["day"], "ingest": "async", "shards": 2});
+        first.client.define(board, definition).await;
+    }
+    // Sends a thousand events, and says how many are queued.
+    let fill = async |instance: &Instance, board: &str, part: usize| {
+        let event = |number: usize| {
+            let id = format!("{part}-{number}-{}", "x".repeat(100));
+            json!({"board": board, "id": id, "member": format!("m{number}"), "score": 5})
+        };
+        let events: Vec<Value> = (0..1_000).map(event).collect();
+        let body = json!({"events": events});
+        let answer = instance.client.post("/v1/events", body).await.expect(200);
+        let results = answer["results"].as_array().unwrap();
+        let is_queued = |result: &&Value| result["status"] == "queued";
+        for result in results.iter().filter(|result| !is_queued(result)) {
+            assert_eq!(result["problem"]["code"], "queue-full", "{result}");
+        }
+        results.iter().filter(is_queued).count()
+    };
+    let bytes = async || {
+        let mut bytes = 0;
+        for state in redis.run(&[b"KEYS", b"st:*:queue-state"]).await.list() {
+            let stored = redis.run(&[b"HGET", state.bytes(), b"bytes"]).await;
+            // Nothing was ever put where there was no room from the beginning.
+            if stored != Reply::Nil {
+                bytes += stored.text().parse::<u64>().unwrap();
+            }
+        }
+        bytes
+    };
+    look(&first).await;
+    let mut taken = 0;
+    for part in 0.. {
+        let board = ["a", "b"][part % 2];
+        let queued = fill(&first, board, part).await;
+        taken += queued;
+        if queued < 1_000 {
+            break;
+        }
+    }
+    // Both queues of a board may have come to the bound at once, each with what it was told that there was room for.
+    let full = bytes().await;
+    assert!(full > MEMORY_BYTES / 4 - 1_000, "{full}");
+    assert!(full < MEMORY_BYTES / 4 + 200 * 1_000, "{full}");
+    // Neither instance takes anything more, on any board.
+    look(&second).await;
+    for instance in [&first, &second] {
+        assert_eq!(fill(instance, "c", 0).await, 0);
+    }
+    assert_eq!(bytes().await, full);
+    // What was taken counts, and then there is room again.
+    eventually("nothing waits", async || {
+        first.service.engine.run(&ApplyQueues).await.unwrap();
+        bytes().await == 0
+    })
+    .await;
+    let mut sum = 0;
+    for board in ["a", "b"] {
+        let path = format!("/v1/boards/{board}/standings/day?size=1000");
+        let page = first.client.get(&path).await.expect(200);
+        let entries = page["entries"].as_array().unwrap().iter();
+        sum += entries
+            .map(|entry| entry["score"].as_u64().unwrap())
+            .sum::<u64>();
+    }
+    assert_eq!(sum, 5 * taken as u64);
+    assert_eq!(fill(&second, "c", 0).await, 0, "it has not looked since");
+    look(&second).await;
+    assert_eq!(fill(&second, "c", 0).await, 1_000);
 }
 
 #[tokio::test(flavor = "multi_thread")]

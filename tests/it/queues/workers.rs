@@ -1,14 +1,25 @@
 //! `standings worker` as processes, which are killed and held up with events in hand.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use chrono::Utc;
+use futures::future::join_all;
 use serde_json::{Value, json};
 
+use super::applying::{length, total};
 use crate::harness::program::{self, Program};
-use crate::harness::random::Random;
-use crate::harness::redis::eventually;
+use crate::harness::redis::{Reply, eventually};
 use crate::harness::{Client, RedisServer, World};
+
+/// How many events are queued before a worker is killed or held up.
+const LOAD: usize = 3_000;
+/// How many a worker has in hand at the most: it reads so many at once.
+const IN_HAND_MAX: usize = 1_000;
+/// How often a worker is killed, and how often one is held up.
+const KILLS: usize = 6;
+const STOPS: usize = 4;
+/// How often it is tried to catch a worker with events in hand.
+const TRIES: usize = 20;
 
 /// Queues a point for each number, for one of fifty members.
 async fn queue(client: &Client, numbers: std::ops::Range<usize>) {
@@ -20,63 +31,146 @@ async fn queue(client: &Client, numbers: std::ops::Range<usize>) {
     assert!(results.iter().all(|result| result["status"] == "queued"));
 }
 
-async fn total(client: &Client) -> usize {
-    let path = "/v1/boards/b/standings/all?size=100";
-    let page = client.get(path).await.expect(200);
-    let entries = page["entries"].as_array().unwrap().iter();
-    let scores = entries.map(|entry| entry["score"].as_u64().unwrap());
-    usize::try_from(scores.sum::<u64>()).unwrap()
+/// A board with one shard, whose events workers apply.
+struct Site {
+    world: World,
+    queued: usize,
+}
+
+impl Site {
+    async fn start() -> Self {
+        let world = World::start(&Utc::now().to_rfc3339()).await;
+        let definition = json!({"windows": ["all"], "ingest": "async"});
+        world.client().define("b", definition).await;
+        Self { world, queued: 0 }
+    }
+
+    async fn worker(&self) -> Program {
+        Program::work_on(&self.world.redis.url()).await
+    }
+
+    /// Queues so many more events, some of them side by side.
+    async fn queue(&mut self, count: usize) {
+        let (first, client) = (self.queued, self.world.client());
+        self.queued += count;
+        let parts = (first..self.queued).step_by(500);
+        let parts = parts.map(|part| queue(client, part..(part + 500).min(self.queued)));
+        join_all(parts).await;
+    }
+
+    async fn waiting(&self) -> usize {
+        usize::try_from(length(&self.world, "queue").await).unwrap()
+    }
+
+    /// Waits until nothing waits, and compares the sum of all scores.
+    async fn expect_total(&self) {
+        eventually("nothing waits", async || self.waiting().await == 0).await;
+        let total = total(self.world.client()).await;
+        assert_eq!(usize::try_from(total).unwrap(), self.queued);
+    }
+
+    /// The number of the lease of the queue, and its holder: others for each worker that takes it.
+    async fn lease(&self) -> [String; 2] {
+        let words: &[&[u8]] = &[b"HMGET", b"st:{b}", b"queue:number", b"queue:holder"];
+        let lease = self.world.redis.run(words).await;
+        [0, 1].map(|field| lease.list()[field].text())
+    }
+
+    /// Has the only worker that runs take the lease, and stops it amid its work: some of the events are applied, and more wait than it
+    /// can have in hand. Returns the lease that it has.
+    async fn stop_amid_work(&mut self, worker: &Program) -> [String; 2] {
+        for _ in 0..TRIES {
+            self.queue(1).await;
+            self.expect_total().await;
+            let lease = self.lease().await;
+            worker.freeze(true).await;
+            self.queue(LOAD).await;
+            worker.freeze(false).await;
+            eventually("some are applied", async || self.waiting().await < LOAD).await;
+            worker.freeze(true).await;
+            if self.waiting().await > IN_HAND_MAX {
+                assert_eq!(self.lease().await, lease, "nobody else is there");
+                return lease;
+            }
+            worker.freeze(false).await;
+        }
+        panic!("the worker was never stopped amid its work");
+    }
+
+    /// Waits until somebody else has the lease, under a greater number.
+    async fn expect_other_lease(&self, lease: &[String; 2]) {
+        let [number, holder] = lease;
+        eventually("the lease has another holder", async || {
+            self.lease().await[1] != *holder
+        })
+        .await;
+        let next = self.lease().await[0].parse::<u64>().unwrap();
+        assert!(next > number.parse().unwrap(), "{number} {next}");
+    }
+
+    /// Has the time pass for which ids are remembered. So only the queue and its lease keep an event from counting twice.
+    async fn forget_ids(&self) {
+        let records = self.world.redis.keys("st:{b}:*:e:*").await;
+        assert!(!records.is_empty());
+        let records = records.iter().map(String::as_bytes);
+        let words: Vec<&[u8]> = std::iter::once(&b"DEL"[..]).chain(records).collect();
+        self.world.redis.run(&words).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn workers_that_are_killed_or_held_up_and_woken_apply_each_event_once() {
-    const EVENTS: usize = 1_000;
-    let world = World::start(&Utc::now().to_rfc3339()).await;
-    let (client, mut random) = (world.client(), Random::new(18));
-    let definition = json!({"windows": ["all"], "ingest": "async", "shards": 3});
-    client.define("b", definition).await;
-    let url = world.redis.url();
-    let mut workers = vec![Program::work_on(&url).await, Program::work_on(&url).await];
-    for round in 0..4 {
-        world.set_time(&Utc::now().to_rfc3339());
-        let first = round * EVENTS;
-        for part in (first..first + EVENTS).step_by(250) {
-            queue(client, part..part + 250).await;
-        }
-        tokio::time::sleep(Duration::from_micros(random.next() % 20_000)).await;
-        let worker = random.below(2);
-        if round % 2 == 0 {
-            workers[worker].freeze(true).await;
-        } else {
-            workers.remove(worker).die().await;
-            workers.push(Program::work_on(&url).await);
-        }
-        eventually("all is applied", async || {
-            total(client).await >= first + EVENTS
-        })
-        .await;
-        if round % 2 == 0 {
-            workers[worker].freeze(false).await;
-        }
-        assert_eq!(total(client).await, first + EVENTS);
-    }
-    // Who was held up has applied nothing since.
-    queue(client, 4 * EVENTS..4 * EVENTS + 1).await;
-    eventually("all is applied", async || total(client).await > 4 * EVENTS).await;
-    assert_eq!(total(client).await, 4 * EVENTS + 1);
-    let mut told = String::new();
-    for worker in &workers {
-        told += &worker.client().get("/metrics").await.text;
-    }
-    for metric in [
-        "standings_ingest_lag_seconds_bucket",
-        "standings_queued_events_total",
-    ] {
-        assert!(told.contains(metric), "{told}");
+async fn what_workers_have_in_hand_that_are_killed_is_applied_once_by_the_next() {
+    let mut site = Site::start().await;
+    let mut worker = site.worker().await;
+    for _ in 0..KILLS {
+        let lease = site.stop_amid_work(&worker).await;
+        worker.die().await;
+        worker = site.worker().await;
+        site.expect_other_lease(&lease).await;
+        site.expect_total().await;
     }
 }
 
-/// The value of a metric without labels; empty before it is there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_is_held_up_and_woken_applies_nothing_that_another_has_applied() {
+    let mut site = Site::start().await;
+    let [slow, other] = [site.worker().await, site.worker().await];
+    for round in 0..=STOPS {
+        eventually("nobody has a lease", async || {
+            let listed: &[&[u8]] = &[b"ZCARD", b"st:{boards}:queues"];
+            site.world.redis.run(listed).await == Reply::Integer(0)
+        })
+        .await;
+        other.freeze(true).await;
+        if round == STOPS {
+            break;
+        }
+        let lease = site.stop_amid_work(&slow).await;
+        other.freeze(false).await;
+        site.expect_other_lease(&lease).await;
+        // It wakes up while the other one works, or later.
+        if round % 2 == 1 {
+            site.expect_total().await;
+        }
+        site.forget_ids().await;
+        slow.freeze(false).await;
+        site.expect_total().await;
+    }
+    // It has the queue again, so what it had in hand is behind it.
+    site.queue(1).await;
+    site.expect_total().await;
+    other.freeze(false).await;
+    let mut applied = 0;
+    for worker in [&slow, &other] {
+        let name = "standings_queued_events_total{status=\"applied\"}";
+        let count: usize = metric(worker, name).await.parse().unwrap();
+        assert!(count > 0, "each of them has applied some");
+        applied += count;
+    }
+    assert!(applied <= site.queued, "{applied} {}", site.queued);
+}
+
+/// The value of a metric; empty before it is there.
 async fn metric(program: &Program, name: &str) -> String {
     let told = program.client().get("/metrics").await.text;
     let mut lines = told.lines();
