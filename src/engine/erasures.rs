@@ -160,8 +160,12 @@ impl Engine {
     }
 
     /// Removes all that an erased member has left on a board.
-    pub(crate) async fn forget(&self, id: &BoardId, member: &MemberId) -> Result<(), Error> {
-        self.forget_within(WAIT_MAX, id, member).await
+    pub(crate) fn forget(
+        &self,
+        id: &BoardId,
+        member: &MemberId,
+    ) -> impl Future<Output = Result<(), Error>> {
+        self.forget_within(WAIT_MAX, id, member)
     }
 
     /// The same by somebody who waits for so long.

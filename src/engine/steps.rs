@@ -14,15 +14,15 @@ impl Engine {
     /// # Errors
     ///
     /// That of a step, or [`Error::Busy`] if it takes too long: `left` says what is still being done.
-    pub(super) async fn take_steps<S>(
+    pub(super) fn take_steps<S>(
         &self,
         step: impl FnMut() -> S,
         left: impl FnOnce() -> String,
-    ) -> Result<(), Error>
+    ) -> impl Future<Output = Result<(), Error>>
     where
         S: Future<Output = Result<Progress, Error>>,
     {
-        self.take_steps_within(WAIT_MAX, step, left).await
+        self.take_steps_within(WAIT_MAX, step, left)
     }
 
     /// The same by somebody who waits for so long.
@@ -35,8 +35,8 @@ impl Engine {
     where
         S: Future<Output = Result<Progress, Error>>,
     {
-        let (begun, wait_max) = (Instant::now(), self.store.timeouts.times(wait_max));
-        while begun.elapsed() < wait_max {
+        let until = Instant::now() + self.store.timeouts.times(wait_max);
+        while Instant::now() < until {
             match step().await? {
                 Progress::More => {}
                 Progress::Done => return Ok(()),

@@ -236,11 +236,11 @@ pub struct QueuedEventBody {
     #[schema(example = "run-88231")]
     pub id: String,
     /// The board.
-    #[schema(example = "run_hero")]
-    pub board: String,
+    #[schema(value_type = String, example = "run_hero")]
+    pub board: BoardId,
     /// The member.
-    #[schema(example = "999")]
-    pub member: String,
+    #[schema(value_type = String, example = "999")]
+    pub member: MemberId,
     /// Always `queued`.
     #[schema(inline)]
     pub status: QueuedStatus,
@@ -264,11 +264,11 @@ pub struct TakenEvent {
     #[schema(example = "run-88231")]
     pub id: Option<String>,
     /// The board.
-    #[schema(example = "run_hero")]
-    pub board: String,
+    #[schema(value_type = String, example = "run_hero")]
+    pub board: BoardId,
     /// The member.
-    #[schema(example = "999")]
-    pub member: String,
+    #[schema(value_type = String, example = "999")]
+    pub member: MemberId,
     /// How the event ended: `applied` if it changed a standing, `unchanged` if it changed none (a `max` that did not
     /// improve), `duplicate` if the service had taken it before.
     #[schema(inline)]
@@ -530,8 +530,8 @@ impl TakenEvent {
         };
         Self {
             id: incoming.id.as_ref().map(|id| id.as_sent().to_owned()),
-            board: board.id.to_string(),
-            member: incoming.member.to_string(),
+            board: board.id.clone(),
+            member: incoming.member.clone(),
             status,
             standings: standings.collect(),
             revision: submitted
@@ -545,8 +545,8 @@ impl QueuedEventBody {
     fn new(board: &BoardId, queued: &QueuedEvent) -> Self {
         Self {
             id: queued.id.as_sent().to_owned(),
-            board: board.to_string(),
-            member: queued.member.to_string(),
+            board: board.clone(),
+            member: queued.member.clone(),
             status: QueuedStatus::Queued,
             at: queued.at,
         }

@@ -1,7 +1,9 @@
 //! Parses requests, so that every error becomes a problem.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -62,7 +64,12 @@ impl JsonBytes {
         if announced.is_some_and(|length| length > most) {
             return Err(too_large());
         }
-        let read = tokio::time::timeout(BODY_TIMEOUT, read_body(body, memory)).await;
+        let mut read = pin!(read_body(body, memory));
+        // Most bodies are there with their heads, and need no timer.
+        if let Poll::Ready(read) = futures::poll!(read.as_mut()) {
+            return read;
+        }
+        let read = tokio::time::timeout(BODY_TIMEOUT, read).await;
         read.unwrap_or_else(|_| Err(Problem::of_status(REQUEST_TIMEOUT.status)))
     }
 }

@@ -630,7 +630,8 @@ async fn all_queues_together_take_no_more_than_a_quarter_of_the_memory() {
         };
         let events: Vec<Value> = (0..1_000).map(event).collect();
         let body = json!({"events": events});
-        let answer = instance.client.post("/v1/events", body).await.expect(200);
+        let answer = instance.client.once().post("/v1/events", body).await;
+        let answer = answer.expect(200);
         let results = answer["results"].as_array().unwrap();
         let is_queued = |result: &&Value| result["status"] == "queued";
         for result in results.iter().filter(|result| !is_queued(result)) {

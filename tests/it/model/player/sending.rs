@@ -1,5 +1,7 @@
 //! Events are sent: made, written down, and posted in batches, one after the other or side by side.
 
+use std::collections::BTreeSet;
+
 use chrono::{FixedOffset, SecondsFormat};
 use futures::future::{join, join_all};
 use parking_lot::Mutex;
@@ -74,11 +76,19 @@ impl Game<'_> {
 
     /// Sends a batch to be queued. Returns the events that wait, with their ids.
     pub(super) async fn put(&mut self, request: Request) -> Result<Vec<(Sent, Value)>, String> {
+        let is_asked = self.random.below(3) > 0;
         let request = Request {
-            is_queued: true,
+            is_queued: is_asked,
             ..request
         };
+        if !is_asked {
+            self.set_ingest(&request, "async").await;
+        }
         let outcomes = post(self.world, &self.boards, &request).await?;
+        if !is_asked {
+            self.expect_queued(&request, &outcomes).await?;
+            self.set_ingest(&request, "sync").await;
+        }
         self.log_sent(&request, &outcomes);
         let answered = request.events.into_iter().zip(outcomes);
         let (queued, others): (Vec<_>, Vec<_>) =
@@ -89,6 +99,32 @@ impl Game<'_> {
         Ok(queued
             .map(|(sent, outcome)| (sent, outcome.standings))
             .collect())
+    }
+
+    /// Has all events of the boards of a request queued from now on, or only where that is asked. Its instance knows that at once, and
+    /// no other one reads these definitions meanwhile.
+    async fn set_ingest(&mut self, request: &Request, ingest: &str) {
+        let boards: BTreeSet<usize> = request.events.iter().map(|sent| sent.board).collect();
+        let client = &self.world.instances[request.instance].client;
+        for board in boards {
+            let id = &self.boards[board].0;
+            let path = format!("/v1/boards/{id}");
+            let change = json!({ "ingest": ingest });
+            client.patch(&path, change).await.expect(200);
+            self.log.push(format!("ingest of {id} is {ingest}"));
+        }
+    }
+
+    /// Only a board that moves applies events before they are answered.
+    async fn expect_queued(&self, request: &Request, outcomes: &[Outcome]) -> Result<(), String> {
+        let instance = &self.world.instances[request.instance];
+        let answered = request.events.iter().zip(outcomes);
+        for (sent, outcome) in answered.filter(|(_, outcome)| outcome.is_taken()) {
+            let board = stored_board(instance, &self.boards[sent.board].0).await?;
+            let moves = board.placement.next.is_some();
+            expect_equal(&format!("{sent:?} {outcome:?}"), &moves, &true)?;
+        }
+        Ok(())
     }
 
     /// Has queued events applied, and compares what became of them.
