@@ -14,7 +14,6 @@ use super::jobs::faults::Subject;
 use super::jobs::{Job, JobKind, Progress};
 use super::queue;
 use super::revisions::Revised;
-use super::steps::WAIT_MAX;
 use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
 use crate::domain::erasure::Erasure;
 use crate::domain::ids::{BoardId, MemberId};
@@ -165,7 +164,7 @@ impl Engine {
         id: &BoardId,
         member: &MemberId,
     ) -> impl Future<Output = Result<(), Error>> {
-        self.forget_within(WAIT_MAX, id, member)
+        self.forget_within(self.steps_wait_max(), id, member)
     }
 
     /// The same by somebody who waits for so long.

@@ -6,9 +6,14 @@ use super::jobs::Progress;
 use super::{Engine, Error};
 
 /// How long a request waits for such work.
-pub(super) const WAIT_MAX: Duration = Duration::from_secs(8);
+const WAIT_MAX: Duration = Duration::from_secs(8);
 
 impl Engine {
+    /// How long a request waits for such work here.
+    pub(super) fn steps_wait_max(&self) -> Duration {
+        self.store.timeouts.times(WAIT_MAX)
+    }
+
     /// Takes one step after the other until one of them is the last. What the steps have done stays, also if one of them fails.
     ///
     /// # Errors
@@ -22,7 +27,7 @@ impl Engine {
     where
         S: Future<Output = Result<Progress, Error>>,
     {
-        self.take_steps_within(WAIT_MAX, step, left)
+        self.take_steps_within(self.steps_wait_max(), step, left)
     }
 
     /// The same by somebody who waits for so long.
@@ -35,7 +40,7 @@ impl Engine {
     where
         S: Future<Output = Result<Progress, Error>>,
     {
-        let until = Instant::now() + self.store.timeouts.times(wait_max);
+        let until = Instant::now() + wait_max;
         while Instant::now() < until {
             match step().await? {
                 Progress::More => {}

@@ -27,7 +27,6 @@ use std::time::{Duration, Instant};
 use super::applier::{self, Reply};
 use super::events::{Incoming, RemainingQuota, Report, Submitted};
 use super::sittings::Sitting;
-use super::steps::WAIT_MAX;
 use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard, reservations};
 use crate::domain::event::{Detail, Rejection};
 use crate::domain::ids::BoardId;
@@ -46,11 +45,8 @@ const PAUSE_MS_MAX: u64 = 100;
 const PAUSES_MAX: usize = 23;
 /// The same of events out of a queue, which may wait there: some hundredths of a second in all.
 const QUEUED_PAUSES_MAX: usize = 3;
-/// For how long what erased members have left is removed, of all of them together, before their events are given up. The first
-/// member has half of it: as long as a request waits for such work.
-const FORGETTING_MAX: Duration = WAIT_MAX.saturating_mul(2);
-/// The same for events out of a queue: clearly less than a lease of the queue. What a removal waits for may be another event that the same
-/// worker has in hand.
+/// For how long what erased members have left is removed, of all of them together, before their events wait in the queue that they came
+/// from: clearly less than a lease of the queue. What a removal waits for may be another event that the same worker has in hand.
 const QUEUED_FORGETTING_MAX: Duration = Duration::from_secs(1);
 
 /// An event of a request on its way.
@@ -460,20 +456,20 @@ struct Attempts {
     /// The pauses since some have got on.
     pauses: usize,
     pauses_max: usize,
-    /// For how much longer what erased members have left is removed.
+    /// For how much longer what erased members have left is removed. The first one has half of that.
     forgetting: Duration,
     /// Whether they have waited in vain.
     is_careful: bool,
 }
 
 impl Attempts {
-    /// Those of events of a request.
-    fn of_request() -> Self {
+    /// Those of events of a request, which waits for so long for one removal.
+    fn of_request(wait_max: Duration) -> Self {
         Self {
             count: 0,
             pauses: 0,
             pauses_max: PAUSES_MAX,
-            forgetting: FORGETTING_MAX,
+            forgetting: 2 * wait_max,
             is_careful: false,
         }
     }
@@ -481,10 +477,11 @@ impl Attempts {
     /// Those of events out of a queue.
     fn of_queue(is_careful: bool) -> Self {
         Self {
+            count: 0,
+            pauses: 0,
             pauses_max: QUEUED_PAUSES_MAX,
             forgetting: QUEUED_FORGETTING_MAX,
             is_careful,
-            ..Self::of_request()
         }
     }
 
@@ -538,7 +535,7 @@ impl Engine {
         open: Vec<Submission>,
         report: Report,
     ) -> Vec<Submission> {
-        let attempts = Attempts::of_request();
+        let attempts = Attempts::of_request(self.steps_wait_max());
         self.submit_with(board, open, report, attempts).await
     }
 
