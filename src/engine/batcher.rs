@@ -1,6 +1,7 @@
 //! Group commit: jobs that come in while a call is under way go together in the next call.
 //!
-//! An idle batcher makes a call at once, for one job. The more there is to do, the more jobs share a call. A second call is
+//! An idle batcher makes a call at once, for one job. The more there is to do, the more jobs share a call. After a call those
+//! run first whom it has answered, and those whose requests have come in meanwhile; then the next call is made. A second call is
 //! begun beside the first when there are enough jobs to fill it, so that Redis has work while the answers of the first
 //! are taken apart.
 //!
