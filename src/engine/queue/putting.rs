@@ -149,7 +149,8 @@ impl Engine {
         for index in open.drain(..) {
             match judge(&live, &request[index], player, now) {
                 Ok(Judged::Takable(event)) => takable.push((index, Arc::new(event))),
-                Ok(Judged::Refused(event)) => match self.find_waiting(&live, event).await {
+                Ok(Judged::Refused(None)) => batch.left.push(index),
+                Ok(Judged::Refused(Some(event))) => match self.find_waiting(&live, &event).await {
                     Ok(Some(waiting)) => batch.ended.push((index, Ok(Arc::new(waiting)))),
                     Ok(None) => batch.left.push(index),
                     Err(error) => batch.ended.push((index, Err(error))),
@@ -201,11 +202,8 @@ impl Engine {
     async fn find_waiting(
         &self,
         live: &LiveBoard,
-        event: Option<QueuedEvent>,
+        event: &QueuedEvent,
     ) -> Result<Option<QueuedEvent>, Error> {
-        let Some(event) = event else {
-            return Ok(None);
-        };
         let shard = &live.shard_of(&event.member).shard;
         let waiting = Box::pin(self.store.queued(shard, &event.id)).await?;
         let is_it = |waiting: &QueuedEvent| waiting.fingerprint == event.fingerprint;
